@@ -1,0 +1,39 @@
+# make setup   a virtual environment in .venv with everything in it
+# make demo    train a tiny model on numbers, score it, translate three (MODEL=transformer-tiny, …)
+# make test    ruff, mypy and every test
+# make cards   write the models' cards again
+#
+# PIP_ARGS goes to every pip install, for another build of torch or another index.
+
+PYTHON ?= python3
+VENV ?= .venv
+PIP_ARGS ?=
+MODEL ?= rnnsearch-tiny
+DEMO ?= runs/demo/$(MODEL)
+BIN := $(VENV)/bin
+
+.PHONY: setup demo test cards clean
+setup: $(VENV)/ready
+
+$(VENV)/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt $(PIP_ARGS) --editable '.[test]'
+	touch $@
+
+demo: setup
+	rm -rf $(DEMO) $(DEMO).run
+	$(BIN)/zoo train $(MODEL) --data numbers-en-fr --out $(DEMO)
+	$(BIN)/zoo eval $(DEMO) --data numbers-en-fr --split test
+	$(BIN)/zoo translate $(DEMO) "twenty-one" "four hundred and five" "seven hundred and eighty thousand, ninety-nine"
+
+test: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest
+
+cards: setup
+	$(BIN)/zoo card --all --out cards/models
+
+clean:
+	rm -rf $(VENV) runs build dist

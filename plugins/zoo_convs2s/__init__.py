@@ -1,0 +1,17 @@
+"""ConvS2S: convolutions read and write, attention at every decoder layer."""
+
+from collections.abc import Iterable
+
+from zoo import Architecture, hookimpl
+
+
+@hookimpl
+def zoo_architectures() -> Iterable[Architecture]:
+    """Return the architecture `convs2s`."""
+    yield Architecture(
+        name="convs2s",
+        summary="gated convolutions with multi-step attention",
+        paper="Gehring et al. 2017, Convolutional Sequence to Sequence Learning",
+        config="zoo_convs2s.config:ConvS2SConfig",
+        network="zoo_convs2s.network:ConvS2S",
+    )

@@ -1,0 +1,104 @@
+"""What sets one ConvS2S apart from another."""
+
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, Field, PositiveInt
+
+from zoo import Config, Dim, LengthLimits, Table
+
+Layers = Annotated[tuple[tuple[PositiveInt, PositiveInt], ...], Field(min_length=1)]
+"""Each layer's width and kernel size."""
+
+
+def _odd(layers: Layers) -> Layers:
+    if any(kernel % 2 == 0 for _, kernel in layers):
+        raise ValueError("an encoder's kernels must be odd, to look as far back as ahead")
+    return layers
+
+
+class ConvS2SConfig(Config):
+    """Widths and kernels of both stacks."""
+
+    embedding_dim: PositiveInt = Field(description="width e of embeddings and of attention")
+    encoder: Annotated[Layers, AfterValidator(_odd)] = Field(
+        description="the encoder's layers, each [width, kernel]"
+    )
+    decoder: Layers = Field(description="the decoder's layers, each [width, kernel]")
+    output_dim: PositiveInt = Field(description="width o between the decoder and the logits")
+    max_positions: PositiveInt = Field(
+        1024, ge=3, description="learned positions, and so the longest source and target"
+    )
+    dropout: float = Field(0.1, ge=0, lt=1, description="on embeddings and layers' inputs")
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return a tiny config, for the laws."""
+        return cls(
+            embedding_dim=12,
+            encoder=((16, 3), (10, 5)),
+            decoder=((16, 3), (12, 2), (12, 1)),
+            output_dim=14,
+            max_positions=24,
+            dropout=0.0,
+        )
+
+    @property
+    def width(self) -> int:
+        """The width of the first encoder layer."""
+        return self.encoder[0][0]
+
+    @property
+    def length_limits(self) -> LengthLimits:
+        """As many tokens as there are learned positions."""
+        return LengthLimits(self.max_positions, self.max_positions)
+
+    def parameters(self, source_vocab: int, target_vocab: int) -> Table:
+        """Return the parameter table; weight normalisation keeps directions V and lengths g."""
+        vs, vt = Dim("V_s", source_vocab), Dim("V_t", target_vocab)
+        e, p, o = Dim("e", self.embedding_dim), Dim("p", self.max_positions), self.output_dim
+        table = Table()
+        table.block("embeddings")
+        table.add("source_embedding.weight", "W_i", (vs, e))
+        table.add("source_positions.weight", "P_i", (p, e))
+        table.add("target_embedding.weight", "W_o", (vt, e))
+        table.add("target_positions.weight", "P_o", (p, e))
+        self._stack(table, "encoder", "E", self.encoder)
+        table.block("encoder, to memory")
+        top = self._width("E", self.encoder, len(self.encoder))
+        self._linear(table, "encoder.leave", "_{E,z}", e, top)
+        self._stack(table, "decoder", "D", self.decoder)
+        table.block("output")
+        top = self._width("D", self.decoder, len(self.decoder))
+        self._linear(table, "decoder.leave", "_{D,o}", Dim("o", o), top)
+        self._linear(table, "output", "_Ỹ", vt, Dim("o", o))
+        return table
+
+    def _width(self, letter: str, layers: Layers, layer: int) -> Dim:
+        return Dim(f"c_{letter}{layer}", layers[layer - 1][0])
+
+    def _stack(self, table: Table, path: str, letter: str, layers: Layers) -> None:
+        e = Dim("e", self.embedding_dim)
+        table.block(f"{path}, from embedding")
+        below = self._width(letter, layers, 1)
+        self._linear(table, f"{path}.enter", f"_{{{letter},0}}", below, e)
+        for number, (_, size) in enumerate(layers, 1):
+            width, kernel = self._width(letter, layers, number), Dim(f"k_{letter}{number}", size)
+            layer, index = f"{path}.layers.{number - 1}", f"^({number})_{{{letter},"
+            table.block(f"{path} layer {number}")
+            if width.size != below.size:
+                self._linear(table, f"{layer}.residual", f"{index}r}}", width, below)
+            halves = (f"{index}a}}", f"{index}b}}")  # the values, and the gates
+            weight = f"{layer}.convolution"
+            shape = (width, below, kernel)
+            table.split(f"{weight}.direction", tuple(f"V{half}" for half in halves), shape)
+            table.split(f"{weight}.length", tuple(f"g{half}" for half in halves), (width,))
+            table.split(f"{weight}.bias", tuple(f"b{half}" for half in halves), (width,))
+            if letter == "D":
+                self._linear(table, f"{layer}.query", f"{index}d}}", e, width)
+                self._linear(table, f"{layer}.context", f"{index}c}}", width, e)
+            below = width
+
+    def _linear(self, table: Table, path: str, index: str, outputs: Dim, inputs: Dim) -> None:
+        table.add(f"{path}.direction", f"V{index}", (outputs, inputs))
+        table.add(f"{path}.length", f"g{index}", (outputs,))
+        table.add(f"{path}.bias", f"b{index}", (outputs,))

@@ -1,0 +1,232 @@
+"""ConvS2S of Gehring et al. 2017; section numbers are that paper's.
+
+Both stacks (section 3.2) add position embeddings to word embeddings, and each layer is
+
+    h^l = (GLU(conv(h^{l−1})) + h^{l−1}) √0.5,       GLU([a; b]) = a ⊗ σ(b)
+
+the decoder's convolutions seeing the past alone. Multi-step attention (section 3.3), in each
+decoder layer, with g the target's embedding, z the encoder's output and e the source's embedding:
+
+    d_i = (W_d h_i + b_d + g_i) √0.5,  α_ij = softmax_j(d_i · z_j),
+    c_i = m √(1/m) Σ_j α_ij (z_j + e_j) √0.5,        m being the source's length (section 3.4)
+
+and W_c c_i + b_c is added to h_i, scaled by √0.5 again.
+"""
+
+import math
+from typing import Any, NamedTuple, cast
+
+import torch
+import torch.nn.functional as F  # noqa: N812  # the field's name for it
+from torch import Tensor, nn
+
+from zoo import Seq2Seq
+from zoo_convs2s.config import ConvS2SConfig, Layers
+
+HALF = math.sqrt(0.5)
+"""Halves the variance of a sum of two like terms (section 3.4)."""
+
+
+class Memory(NamedTuple):
+    """The source: keys z_j and values (z_j + e_j) √0.5, (sentences, m, e), and mask."""
+
+    keys: Tensor
+    values: Tensor
+    mask: Tensor
+
+
+class State(NamedTuple):
+    """The next position, (rows,), and each layer's last k − 1 inputs, (rows, width, k − 1)."""
+
+    position: Tensor
+    windows: tuple[Tensor, ...]
+
+
+class Normed(nn.Module):
+    """A linear map or convolution with weight normalisation: W = g V / ‖V‖, each output by itself.
+
+    Initialised as section 3.5 says: normal with deviation √(gain / inputs), biases zero.
+    """
+
+    def __init__(self, outputs: int, *inputs: int, gain: float = 1.0) -> None:
+        super().__init__()
+        self.direction = nn.Parameter(torch.empty(outputs, *inputs))
+        nn.init.normal_(self.direction, std=math.sqrt(gain / math.prod(inputs)))
+        self.length = nn.Parameter(self.direction.detach().flatten(1).norm(dim=1))
+        self.bias = nn.Parameter(torch.zeros(outputs))
+
+    def weight(self) -> Tensor:
+        """Return W, in the shape of V."""
+        scale = self.length / self.direction.flatten(1).norm(dim=1)
+        return self.direction * scale.view(-1, *[1] * (self.direction.dim() - 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map (…, inputs) to (…, outputs); a kernel's inputs lie flat, width by width."""
+        return F.linear(x, self.weight().flatten(1), self.bias)
+
+    def convolve(self, x: Tensor, padding: int) -> Tensor:
+        """Convolve (rows, width, n), zeros on both sides."""
+        return F.conv1d(x, self.weight(), self.bias, padding=padding)
+
+
+class Layer(nn.Module):
+    """A gated convolution with its residual connection; in the decoder, attention between."""
+
+    def __init__(self, config: ConvS2SConfig, below: int, width: int, kernel: int) -> None:
+        super().__init__()
+        self.kernel = kernel
+        self.dropout = nn.Dropout(config.dropout)
+        gain = 4 * (1 - config.dropout)
+        self.residual = Normed(width, below) if below != width else None
+        self.convolution = Normed(2 * width, below, kernel, gain=gain)
+
+    def across(self, h: Tensor) -> Tensor:
+        """Return the residual branch of h, (rows, n, below)."""
+        return h if self.residual is None else cast(Tensor, self.residual(h))
+
+    def forward(self, h: Tensor, mask: Tensor) -> Tensor:
+        """Run an encoder layer over h, (rows, m, below); padding counts as zero."""
+        x = self.dropout(h.masked_fill(~mask[..., None], 0.0)).transpose(1, 2)
+        gated = F.glu(self.convolution.convolve(x, self.kernel // 2), dim=1).transpose(1, 2)
+        return (gated + self.across(h)) * HALF
+
+
+class DecoderLayer(Layer):
+    """A layer that sees the past alone, and attends to the source."""
+
+    def __init__(self, config: ConvS2SConfig, below: int, width: int, kernel: int) -> None:
+        super().__init__(config, below, width, kernel)
+        self.query = Normed(config.embedding_dim, width)
+        self.context = Normed(width, config.embedding_dim)
+
+    def gated(self, h: Tensor) -> Tensor:
+        """Return GLU(conv(h)) of all positions at once, (rows, n, width)."""
+        x = F.pad(self.dropout(h).transpose(1, 2), (self.kernel - 1, 0))
+        return F.glu(self.convolution.convolve(x, 0), dim=1).transpose(1, 2)
+
+    def gated_next(self, h: Tensor, window: Tensor) -> tuple[Tensor, Tensor]:
+        """Return GLU(conv(h)) of one position, (rows, 1, width), and the window moved on."""
+        seen = torch.cat([window, self.dropout(h).transpose(1, 2)], 2)
+        return F.glu(self.convolution(seen.flatten(1)), dim=1)[:, None], seen[:, :, 1:]
+
+    def attend(
+        self, gated: Tensor, h: Tensor, target: Tensor, memory: Memory
+    ) -> tuple[Tensor, Tensor]:
+        """Return h^l, (rows, n, width), and α, (rows, n, m), section 3.3.
+
+        With a beam, a sentence's rows stand beside each other as further queries.
+        """
+        rows, n, _ = gated.shape
+        query = (self.query(gated) + target) * HALF
+        sentences, m, e = memory.keys.shape
+        scores = query.view(sentences, -1, e) @ memory.keys.transpose(1, 2)
+        weights = scores.masked_fill(~memory.mask[:, None], -math.inf).softmax(-1)
+        length = memory.mask.sum(1).to(weights.dtype)
+        found = (weights @ memory.values) * length.sqrt()[:, None, None]  # m √(1/m) = √m
+        x = (self.context(found.view(rows, n, e)) + gated) * HALF
+        return (x + self.across(h)) * HALF, weights.view(rows, n, m)
+
+
+class Stack(nn.Module):
+    """Layers between a map from the embedding's width and a map away from the last."""
+
+    def __init__(
+        self, config: ConvS2SConfig, kind: type[Layer], layers: Layers, outputs: int
+    ) -> None:
+        super().__init__()
+        below = layers[0][0]
+        self.enter = Normed(below, config.embedding_dim, gain=1 - config.dropout)
+        made = []
+        for width, kernel in layers:
+            made.append(kind(config, below, width, kernel))
+            below = width
+        self.layers = nn.ModuleList(made)
+        self.leave = Normed(outputs, below)
+
+
+class ConvS2S(Seq2Seq):
+    """The whole network."""
+
+    def __init__(self, config: ConvS2SConfig, source_vocab: int, target_vocab: int) -> None:
+        super().__init__(config, source_vocab, target_vocab)
+        self.config = config
+        e = config.embedding_dim
+        self.source_embedding = nn.Embedding(source_vocab, e)
+        self.source_positions = nn.Embedding(config.max_positions, e)
+        self.target_embedding = nn.Embedding(target_vocab, e)
+        self.target_positions = nn.Embedding(config.max_positions, e)
+        self.encoder = Stack(config, Layer, config.encoder, e)
+        self.decoder = Stack(config, DecoderLayer, config.decoder, config.output_dim)
+        self.output = Normed(target_vocab, config.output_dim, gain=1 - config.dropout)
+        self.dropout = nn.Dropout(config.dropout)
+        for module in self.modules():
+            if isinstance(module, nn.Embedding):
+                nn.init.normal_(module.weight, std=0.1)
+
+    def encode(self, source: Tensor, source_mask: Tensor, attention: bool = False) -> Any:
+        """Read the sources, (sentences, m)."""
+        places = torch.arange(source.shape[1], device=source.device)
+        embedded = self.source_embedding(source) + self.source_positions(places)
+        embedded = self.dropout(embedded)
+        h = self.encoder.enter(embedded)
+        for layer in self.encoder.layers:
+            h = layer(h, source_mask)
+        keys = self.encoder.leave(h)
+        if keys.requires_grad:
+            # Section 3.5 scales the encoder's gradient down by the number of attentions; twice
+            # that number, since keys and values both bring it one (as the authors' code has it).
+            share = 1 / (2 * len(self.config.decoder))
+            keys.register_hook(lambda gradient: gradient * share)
+        memory = Memory(keys, (keys + embedded) * HALF, source_mask)
+        return (memory, {}) if attention else memory
+
+    def init_state(self, memory: Memory) -> State:
+        """Return position 0 and windows of zeros."""
+        rows = len(memory.keys)
+        position = torch.zeros(rows, dtype=torch.long, device=memory.keys.device)
+        windows, below = [], self.config.decoder[0][0]
+        for width, kernel in self.config.decoder:
+            windows.append(memory.keys.new_zeros(rows, below, kernel - 1))
+            below = width
+        return State(position, tuple(windows))
+
+    def step(self, token: Tensor, state: State, memory: Memory, attention: bool = False) -> Any:
+        """Read one token a row: each layer sees its window, nothing is run again."""
+        embedded = self.target_embedding(token) + self.target_positions(state.position)
+        embedded = self.dropout(embedded)[:, None]
+        h = self.decoder.enter(embedded)
+        windows, weights = [], []
+        for layer, window in zip(self._layers(), state.windows, strict=True):
+            gated, window = layer.gated_next(h, window)
+            h, looked = layer.attend(gated, h, embedded, memory)
+            windows.append(window)
+            weights.append(looked)
+        logits = self._logits(h)[:, 0]
+        state = State(state.position + 1, tuple(windows))
+        return (logits, state, self._kinds(weights)) if attention else (logits, state)
+
+    def forward(
+        self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
+    ) -> Any:
+        """Return logits of all positions at once."""
+        memory = self.encode(source, source_mask)
+        places = torch.arange(target.shape[1], device=target.device)
+        embedded = self.dropout(self.target_embedding(target) + self.target_positions(places))
+        h = self.decoder.enter(embedded)
+        weights = []
+        for layer in self._layers():
+            h, looked = layer.attend(layer.gated(h), h, embedded, memory)
+            weights.append(looked)
+        logits = self._logits(h)
+        return (logits, self._kinds(weights)) if attention else logits
+
+    def _layers(self) -> list[DecoderLayer]:
+        return [cast(DecoderLayer, layer) for layer in self.decoder.layers]
+
+    def _logits(self, h: Tensor) -> Tensor:
+        return cast(Tensor, self.output(self.dropout(self.decoder.leave(h))))
+
+    @staticmethod
+    def _kinds(weights: list[Tensor]) -> dict[str, Tensor]:
+        """Return each layer's (rows, n, m) as the one kind there is, of one head a layer."""
+        return {"cross": torch.stack(weights, 1)[:, :, None]}

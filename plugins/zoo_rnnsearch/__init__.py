@@ -1,0 +1,18 @@
+"""RNNSearch: a recurrent decoder that looks back at every word of the source."""
+
+from collections.abc import Iterable
+
+from zoo import Architecture, hookimpl
+
+
+@hookimpl
+def zoo_architectures() -> Iterable[Architecture]:
+    """Return the architecture `rnnsearch`."""
+    yield Architecture(
+        name="rnnsearch",
+        summary="recurrent encoder and decoder, joined by additive attention",
+        paper="Bahdanau, Cho and Bengio 2015, Neural Machine Translation by Jointly Learning to "
+        "Align and Translate",
+        config="zoo_rnnsearch.config:RNNSearchConfig",
+        network="zoo_rnnsearch.network:RNNSearch",
+    )

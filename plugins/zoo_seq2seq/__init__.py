@@ -1,0 +1,17 @@
+"""The basic sequence-to-sequence network: one recurrent net reads, another writes."""
+
+from collections.abc import Iterable
+
+from zoo import Architecture, hookimpl
+
+
+@hookimpl
+def zoo_architectures() -> Iterable[Architecture]:
+    """Return the architecture `seq2seq`."""
+    yield Architecture(
+        name="seq2seq",
+        summary="recurrent encoder to recurrent decoder through one fixed vector",
+        paper="Sutskever, Vinyals and Le 2014, Sequence to Sequence Learning with Neural Networks",
+        config="zoo_seq2seq.config:Seq2SeqConfig",
+        network="zoo_seq2seq.network:RecurrentSeq2Seq",
+    )

@@ -1,0 +1,73 @@
+"""What sets one basic sequence-to-sequence network apart from another."""
+
+from typing import Literal, Self
+
+from pydantic import Field, PositiveInt, model_validator
+
+from zoo import Config, Dim, Table
+
+GATES = {"lstm": ("i", "f", "g", "o"), "gru": ("r", "z", "n")}
+
+
+class Seq2SeqConfig(Config):
+    """An encoder and a decoder of like layers; what passes between them is a choice of two."""
+
+    cell: Literal["lstm", "gru"] = Field("lstm", description="the recurrent cell")
+    layers: PositiveInt = Field(description="recurrent layers, in each of encoder and decoder")
+    embedding_dim: PositiveInt = Field(description="width of both embeddings")
+    hidden_dim: PositiveInt = Field(description="width of the recurrent state")
+    start: bool = Field(
+        True, description="the decoder's first state is the encoder's final one, layer by layer"
+    )
+    context: bool = Field(
+        False, description="the encoder's top-layer final state joins every decoder input"
+    )
+    dropout: float = Field(0.0, ge=0, lt=1, description="on embeddings and between layers")
+
+    @model_validator(mode="after")
+    def _connected(self) -> Self:
+        if not (self.start or self.context):
+            raise ValueError("start and context are both false: the decoder would see no source")
+        return self
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return a tiny config, for the laws."""
+        return cls(layers=2, embedding_dim=10, hidden_dim=24, context=True)
+
+    @property
+    def width(self) -> int:
+        """The width of the recurrent state."""
+        return self.hidden_dim
+
+    def parameters(self, source_vocab: int, target_vocab: int) -> Table:
+        """Return the parameter table; gates in the order of torch's fused weights."""
+        s, t = Dim("V_s", source_vocab), Dim("V_t", target_vocab)
+        e, h = Dim("e", self.embedding_dim), Dim("h", self.hidden_dim)
+        table = Table()
+        table.block("source embedding")
+        table.add("source_embedding.weight", "W_i", (s, e))
+        self._recurrent(table, "encoder", "E", e)
+        table.block("target embedding")
+        table.add("target_embedding.weight", "W_o", (t, e))
+        self._recurrent(table, "decoder", "D", e + h if self.context else e)
+        table.block("output")
+        table.add("output.weight", "W_Ỹ", (t, h))
+        table.add("output.bias", "b_Ỹ", (t,))
+        return table
+
+    def _recurrent(self, table: Table, name: str, letter: str, inputs: Dim) -> None:
+        h = Dim("h", self.hidden_dim)
+        for layer in range(self.layers):
+            table.block(f"{name} layer {layer + 1}")
+            below = inputs if layer == 0 else h
+            for path, symbol, shape in (
+                ("weight_ih", "W", (h, below)),
+                ("weight_hh", "U", (h, h)),
+                ("bias_ih", "b", (h,)),
+                ("bias_hh", "b′", (h,)),
+            ):
+                symbols = tuple(
+                    f"{symbol}^({layer + 1})_{{{letter},{g}}}" for g in GATES[self.cell]
+                )
+                table.split(f"{name}.{path}_l{layer}", symbols, shape)

@@ -1,0 +1,93 @@
+"""The basic sequence-to-sequence network.
+
+Sutskever et al. 2014, section 2: the encoder's recurrent net reads x_1 … x_m and its final state
+h_m stands for the whole source; the decoder's net writes y_1 … y_n from it. h_m reaches the
+decoder as its first state (s_0 = h_m), or joined to each of its inputs ([y_{i−1}; h_m]), or both.
+"""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence
+
+from zoo import Seq2Seq
+from zoo_seq2seq.config import Seq2SeqConfig
+
+States = tuple[Tensor, ...]
+"""Hidden state, and for an LSTM the cell, each (rows, layers, hidden)."""
+
+
+class Memory(NamedTuple):
+    """The encoder's final states."""
+
+    final: States
+
+
+class RecurrentSeq2Seq(Seq2Seq):
+    """Two recurrent nets and the vector between them."""
+
+    def __init__(self, config: Seq2SeqConfig, source_vocab: int, target_vocab: int) -> None:
+        super().__init__(config, source_vocab, target_vocab)
+        self.config = config
+        net = nn.LSTM if config.cell == "lstm" else nn.GRU
+        between = config.dropout if config.layers > 1 else 0.0
+        e, h = config.embedding_dim, config.hidden_dim
+        self.source_embedding = nn.Embedding(source_vocab, e)
+        self.encoder = net(e, h, config.layers, batch_first=True, dropout=between)
+        self.target_embedding = nn.Embedding(target_vocab, e)
+        inputs = e + h if config.context else e
+        self.decoder = net(inputs, h, config.layers, batch_first=True, dropout=between)
+        self.output = nn.Linear(h, target_vocab)
+        self.dropout = nn.Dropout(config.dropout)
+        for embedding in (self.source_embedding, self.target_embedding):
+            nn.init.normal_(embedding.weight, std=e**-0.5)
+
+    def encode(self, source: Tensor, source_mask: Tensor, attention: bool = False) -> Any:
+        """Read the sources, (sentences, m); the padding never reaches a state."""
+        embedded = self.dropout(self.source_embedding(source))
+        lengths = source_mask.sum(1).cpu()
+        packed = pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
+        final = self.encoder(packed)[1]
+        memory = Memory(self._rows_first(final))
+        return (memory, {}) if attention else memory
+
+    def init_state(self, memory: Memory) -> States:
+        """Return s_0 = h_m, or zeros where only the context carries h_m."""
+        if self.config.start:
+            return memory.final
+        return tuple(torch.zeros_like(state) for state in memory.final)
+
+    def step(self, token: Tensor, state: States, memory: Memory, attention: bool = False) -> Any:
+        """Read one token a row; a step costs the same at every position."""
+        hidden, state = self._decode(token[:, None], state, memory)
+        logits = self.output(hidden[:, 0])
+        return (logits, state, {}) if attention else (logits, state)
+
+    def forward(
+        self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
+    ) -> Any:
+        """Return logits of all positions: the decoder has no feedback, so one call runs it."""
+        memory = self.encode(source, source_mask)
+        hidden, _ = self._decode(target, self.init_state(memory), memory)
+        logits = self.output(hidden)
+        return (logits, {}) if attention else logits
+
+    def _decode(self, tokens: Tensor, state: States, memory: Memory) -> tuple[Tensor, States]:
+        """Run the decoder over (rows, n) tokens; return its outputs (rows, n, hidden) and state."""
+        inputs = self.dropout(self.target_embedding(tokens))
+        if self.config.context:
+            rows, n = tokens.shape
+            context = memory.final[0][:, -1]  # h_m of the top layer, (sentences, hidden)
+            beam = rows // len(context)
+            context = context[:, None].expand(-1, beam, -1).reshape(rows, 1, -1)
+            inputs = torch.cat([inputs, context.expand(-1, n, -1)], -1)
+        layers_first = [part.transpose(0, 1).contiguous() for part in state]
+        given = tuple(layers_first) if self.config.cell == "lstm" else layers_first[0]
+        hidden, final = self.decoder(inputs, given)
+        return self.dropout(hidden), self._rows_first(final)
+
+    def _rows_first(self, final: Tensor | tuple[Tensor, Tensor]) -> States:
+        """Turn torch's (layers, rows, hidden) into (rows, layers, hidden)."""
+        parts = final if isinstance(final, tuple) else (final,)
+        return tuple(part.transpose(0, 1) for part in parts)

@@ -1,0 +1,17 @@
+"""The Transformer: attention alone."""
+
+from collections.abc import Iterable
+
+from zoo import Architecture, hookimpl
+
+
+@hookimpl
+def zoo_architectures() -> Iterable[Architecture]:
+    """Return the architecture `transformer`."""
+    yield Architecture(
+        name="transformer",
+        summary="multi-head attention in encoder, decoder and between them",
+        paper="Vaswani et al. 2017, Attention Is All You Need",
+        config="zoo_transformer.config:TransformerConfig",
+        network="zoo_transformer.network:Transformer",
+    )

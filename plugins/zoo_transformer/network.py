@@ -1,0 +1,303 @@
+"""The Transformer of Vaswani et al. 2017; section numbers are that paper's.
+
+Attention (section 3.2): softmax(q kᵀ / √d_h) v in each head, q, k and v being linear maps of the
+layer's input, the heads' outputs joined and mapped by W_h. Encoder layer: self-attention, then
+max(0, x W_1 + b_1) W_2 + b_2 (section 3.3), each as norm(x + dropout(f(x))) (section 3.1).
+Decoder layer: masked self-attention, attention over the encoder's output, feed-forward.
+"""
+
+import math
+from collections.abc import Iterable
+from typing import Any, NamedTuple, cast
+
+import torch
+import torch.nn.functional as F  # noqa: N812  # the field's name for it
+from torch import Tensor, nn
+
+from zoo import Cache, Seq2Seq
+from zoo_transformer.config import TransformerConfig
+
+Weights = list[Tensor] | None
+"""Where a caller asked for attention: each layer's (rows, heads, queries, keys) in turn."""
+
+
+class Memory(NamedTuple):
+    """The source, as each decoder layer's keys and values: (sentences, heads, m, d / heads)."""
+
+    keys: tuple[Tensor, ...]
+    values: tuple[Tensor, ...]
+    mask: Tensor
+
+
+class State(NamedTuple):
+    """Each decoder layer's keys and values so far: caches of (rows, heads, n, d / heads)."""
+
+    keys: tuple[Cache, ...]
+    values: tuple[Cache, ...]
+
+
+def attend(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, weights: Weights
+) -> Tensor:
+    """Return softmax(q kᵀ / √d_h) v, section 3.2.1.
+
+    query (rows, heads, n, d_h), key and value (rows, heads, m, d_h); mask is bool and broadcasts
+    to (rows, heads, n, m), True where a query may look. The weights are appended to `weights`.
+    """
+    if weights is None:
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+    scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf)
+    weights.append(scores.softmax(-1))
+    return weights[-1] @ value
+
+
+class Attention(nn.Module):
+    """Multi-head self-attention (section 3.2.2); q, k and v are one product."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.heads = config.heads
+        self.project = nn.Linear(config.dim, 3 * config.dim, bias=config.attention_bias)
+        self.out = nn.Linear(config.dim, config.dim, bias=config.attention_bias)
+
+    def split(self, x: Tensor, parts: int) -> tuple[Tensor, ...]:
+        """Cut (rows, n, parts × d) into parts of (rows, heads, n, d / heads)."""
+        rows, n, _ = x.shape
+        return x.view(rows, n, parts, self.heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
+
+    def join(self, x: Tensor) -> Tensor:
+        """Join the heads of (rows, heads, n, d / heads) and map them by W_h: (rows, n, d)."""
+        return self.out(x.transpose(1, 2).flatten(2))
+
+    def forward(self, x: Tensor, mask: Tensor | None, weights: Weights) -> Tensor:
+        """Let every position of x, (rows, n, d), look where the mask lets it."""
+        query, key, value = self.split(self.project(x), 3)
+        return self.join(attend(query, key, value, mask, weights))
+
+
+class CrossAttention(Attention):
+    """Attention from the target to the source; `project` gives k and v of the source alone."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__(config)
+        self.query = nn.Linear(config.dim, config.dim, bias=config.attention_bias)
+        self.project = nn.Linear(config.dim, 2 * config.dim, bias=config.attention_bias)
+
+    def look(self, x: Tensor, key: Tensor, value: Tensor, mask: Tensor, weights: Weights) -> Tensor:
+        """Let x, (rows, n, d), look at the source: key and value (sentences, heads, m, d_h).
+
+        With a beam, rows are sentences × beam: a sentence's rows stand beside each other as
+        further queries, so that its keys and values serve all of them uncopied.
+        """
+        (rows, n, d), sentences = x.shape, len(key)
+        beside = self.query(x).view(sentences, -1, d)  # (sentences, beam × n, d)
+        found = attend(self.split(beside, 1)[0], key, value, mask[:, None, None], weights)
+        if weights is not None:  # (sentences, heads, beam × n, m) to (rows, heads, n, m)
+            parts = weights.pop().unflatten(2, (rows // sentences, n))
+            weights.append(parts.transpose(1, 2).flatten(0, 1))
+        return self.join(found).view(rows, n, d)
+
+
+class Layer(nn.Module):
+    """What layers of both stacks have: self-attention, feed-forward, residuals and norms."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.pre = config.norm == "pre"
+        self.attention = Attention(config)
+        self.attention_norm = nn.LayerNorm(config.dim)
+        self.inner = nn.Linear(config.dim, config.feedforward_dim)
+        self.outer = nn.Linear(config.feedforward_dim, config.dim)
+        self.feedforward_norm = nn.LayerNorm(config.dim)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def before(self, x: Tensor, norm: nn.LayerNorm) -> Tensor:
+        """Return a sublayer's input."""
+        return norm(x) if self.pre else x
+
+    def after(self, x: Tensor, y: Tensor, norm: nn.LayerNorm) -> Tensor:
+        """Join a sublayer's input x and output y."""
+        x = x + self.dropout(y)
+        return x if self.pre else norm(x)
+
+    def feedforward(self, x: Tensor) -> Tensor:
+        """Return the feed-forward sublayer with its residual connection, section 3.3."""
+        inner = self.inner(self.before(x, self.feedforward_norm)).relu()
+        return self.after(x, self.outer(inner), self.feedforward_norm)
+
+
+class EncoderLayer(Layer):
+    """Self-attention, then feed-forward."""
+
+    def forward(self, x: Tensor, mask: Tensor, weights: Weights) -> Tensor:
+        """Run the layer over the source, (sentences, m, d)."""
+        seen = self.attention(self.before(x, self.attention_norm), mask, weights)
+        return self.feedforward(self.after(x, seen, self.attention_norm))
+
+
+class DecoderLayer(Layer):
+    """Self-attention to the past, attention to the source, then feed-forward."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__(config)
+        self.cross = CrossAttention(config)
+        self.cross_norm = nn.LayerNorm(config.dim)
+
+    def read(self, source: Tensor) -> tuple[Tensor, ...]:
+        """Return the keys and values of the encoder's output, (sentences, m, d)."""
+        return self.cross.split(self.cross.project(source), 2)
+
+    def forward(
+        self,
+        x: Tensor,
+        past: tuple[Cache, Cache],
+        memory: tuple[Tensor, Tensor, Tensor],
+        seen: tuple[Weights, Weights],
+    ) -> tuple[Tensor, Cache, Cache]:
+        """Run the layer over x, (rows, n, d), which follows on the past.
+
+        `memory` is the source's keys, values and mask. Returns the output and the longer past.
+        """
+        own, cross = seen
+        query, key, value = self.attention.split(
+            self.attention.project(self.before(x, self.attention_norm)), 3
+        )
+        keys, values = past[0].append(key), past[1].append(value)
+        mask = causal_mask(x.shape[1], keys.length, x.device)
+        found = attend(query, keys.values, values.values, mask, own)
+        x = self.after(x, self.attention.join(found), self.attention_norm)
+        looked = self.cross.look(self.before(x, self.cross_norm), *memory, cross)
+        return self.feedforward(self.after(x, looked, self.cross_norm)), keys, values
+
+
+def causal_mask(queries: int, keys: int, device: torch.device) -> Tensor | None:
+    """Return (queries, keys), True up to each query's own place; None where all may look at all."""
+    if queries == 1:
+        return None
+    return torch.ones(queries, keys, dtype=torch.bool, device=device).tril(keys - queries)
+
+
+def positions(start: int, end: int, like: Tensor) -> Tensor:
+    """Return the sinusoids of positions start … end − 1, (end − start, d), section 3.5.
+
+    PE(p, 2i) = sin(p / 10000^(2i/d)) and PE(p, 2i + 1) = cos of the same.
+    """
+    d = like.shape[-1]
+    place = torch.arange(start, end, device=like.device, dtype=torch.float64)
+    rate = torch.arange(0, d, 2, device=like.device, dtype=torch.float64) / d
+    angle = place[:, None] * torch.exp(rate * -math.log(10000.0))
+    return torch.stack([angle.sin(), angle.cos()], -1).flatten(1).to(like.dtype)
+
+
+class Transformer(Seq2Seq):
+    """The whole network."""
+
+    def __init__(self, config: TransformerConfig, source_vocab: int, target_vocab: int) -> None:
+        super().__init__(config, source_vocab, target_vocab)
+        if config.share == "all" and source_vocab != target_vocab:
+            raise ValueError(
+                "share = 'all' needs one vocabulary: train with --set shared_vocab=true"
+            )
+        self.config = config
+        d = config.dim
+        if config.share != "all":
+            self.source_embedding = nn.Embedding(source_vocab, d)
+        self.target_embedding = nn.Embedding(target_vocab, d)
+        self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
+        self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
+        if config.norm == "pre":
+            self.encoder_norm, self.decoder_norm = nn.LayerNorm(d), nn.LayerNorm(d)
+        self.output = Output(config, target_vocab)
+        self.dropout = nn.Dropout(config.dropout)
+        self.initialise()
+
+    def initialise(self) -> None:
+        """Draw weights as Xavier does, each of a fused projection's parts by itself."""
+        d = self.config.dim
+        for name, weight in self.named_parameters():
+            if "embedding" in name or name == "output.weight":
+                nn.init.normal_(weight, std=d**-0.5)
+            elif name.endswith("project.weight"):
+                for part in weight.data.split(d):
+                    nn.init.xavier_uniform_(part)
+            elif weight.dim() > 1:
+                nn.init.xavier_uniform_(weight)
+            elif name.endswith("bias"):
+                nn.init.zeros_(weight)
+
+    def embed(self, tokens: Tensor, embedding: nn.Embedding, start: int = 0) -> Tensor:
+        """Return √d · embedding + position, (rows, n, d), section 3.4."""
+        x = embedding(tokens) * math.sqrt(self.config.dim)
+        return self.dropout(x + positions(start, start + tokens.shape[1], x))
+
+    def encode(self, source: Tensor, source_mask: Tensor, attention: bool = False) -> Any:
+        """Read the sources; what depends on them alone is computed here once."""
+        seen: Weights = [] if attention else None
+        shared = self.config.share == "all"
+        x = self.embed(source, self.target_embedding if shared else self.source_embedding)
+        for layer in self.encoder:
+            x = layer(x, source_mask[:, None, None], seen)
+        if self.config.norm == "pre":
+            x = self.encoder_norm(x)
+        pairs = [layer.read(x) for layer in cast("Iterable[DecoderLayer]", self.decoder)]
+        memory = Memory(tuple(k for k, _ in pairs), tuple(v for _, v in pairs), source_mask)
+        return (memory, {"encoder": torch.stack(seen, 1)}) if seen is not None else memory
+
+    def init_state(self, memory: Memory) -> State:
+        """Return a past with nothing in it."""
+        empty = [key[:, :, :0] for key in memory.keys]
+        return State(tuple(Cache(e, 2) for e in empty), tuple(Cache(e, 2) for e in empty))
+
+    def step(self, token: Tensor, state: State, memory: Memory, attention: bool = False) -> Any:
+        """Read one token a row; only attention's reach grows with the position."""
+        logits, state, weights = self._decode(token[:, None], state, memory, attention)
+        return (logits[:, 0], state, weights) if attention else (logits[:, 0], state)
+
+    def forward(
+        self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
+    ) -> Any:
+        """Return logits of all positions at once."""
+        encoded = self.encode(source, source_mask, attention)
+        memory, kinds = encoded if attention else (encoded, {})
+        logits, _, weights = self._decode(target, self.init_state(memory), memory, attention)
+        return (logits, {**kinds, **weights}) if attention else logits
+
+    def _decode(
+        self, tokens: Tensor, state: State, memory: Memory, attention: bool
+    ) -> tuple[Tensor, State, dict[str, Tensor]]:
+        """Run the decoder over (rows, n) tokens that follow on the state."""
+        own: Weights = [] if attention else None
+        cross: Weights = [] if attention else None
+        x = self.embed(tokens, self.target_embedding, state.keys[0].length)
+        keys, values = [], []
+        past = zip(state.keys, state.values, strict=True)
+        source = zip(memory.keys, memory.values, strict=True)
+        for layer, before, (k, v) in zip(self.decoder, past, source, strict=True):
+            x, key, value = layer(x, before, (k, v, memory.mask), (own, cross))
+            keys.append(key)
+            values.append(value)
+        if self.config.norm == "pre":
+            x = self.decoder_norm(x)
+        logits = self.output(x, self.target_embedding.weight)
+        weights = {}
+        if own is not None and cross is not None:
+            weights = {"decoder": torch.stack(own, 1), "cross": torch.stack(cross, 1)}
+        return logits, State(tuple(keys), tuple(values)), weights
+
+
+class Output(nn.Module):
+    """Logits x W_Ỹᵀ + b_Ỹ, W_Ỹ being its own or the target embedding's (section 3.4)."""
+
+    def __init__(self, config: TransformerConfig, vocab: int) -> None:
+        super().__init__()
+        if config.share == "none":
+            self.weight = nn.Parameter(torch.empty(vocab, config.dim))
+        else:
+            self.register_parameter("weight", None)
+        self.bias = nn.Parameter(torch.zeros(vocab)) if config.output_bias else None
+
+    def forward(self, x: Tensor, embedding: Tensor) -> Tensor:
+        """Map (…, d) to logits (…, vocab)."""
+        return F.linear(x, embedding if self.weight is None else self.weight, self.bias)

@@ -1,0 +1,65 @@
+"""What tests share."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from zoo.cli import with_plugins
+from zoo.registry import Registry, registry
+
+
+@pytest.fixture(scope="session")
+def names() -> Registry:
+    return registry()
+
+
+@pytest.fixture(scope="session")
+def corpora() -> Path:
+    """The folder of real corpora; a test that needs them is skipped where there are none."""
+    folder = os.environ.get("ZOO_DATA")
+    if not folder:
+        pytest.skip("ZOO_DATA is not set: no real corpora here")
+    return Path(folder)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def generated_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Generated datasets go to a folder of the test run, unless one is given."""
+    with pytest.MonkeyPatch.context() as patch:
+        given = os.environ.get("ZOO_CACHE")
+        folder = Path(given) if given else tmp_path_factory.mktemp("cache")
+        patch.setenv("ZOO_CACHE", str(folder))
+        yield folder
+
+
+@pytest.fixture
+def run() -> Callable[..., Result]:
+    """Run `zoo` with these arguments in this process."""
+
+    def call(*arguments: object, input: str | bytes | None = None) -> Result:
+        command = [str(argument) for argument in arguments]
+        return CliRunner().invoke(with_plugins(), command, input=input)
+
+    return call
+
+
+@pytest.fixture
+def parallel(tmp_path: Path) -> Path:
+    """A small parallel corpus, `corpus.en` and `corpus.de`, of 60 distinct pairs."""
+    nouns, verbs = ("dog", "cat", "man", "girl", "bird"), ("runs", "sleeps", "sings")
+    german = ("Hund", "Katze", "Mann", "Mädchen", "Vogel", "rennt", "schläft", "singt")
+    of = dict(zip((*nouns, *verbs), german, strict=True))
+    pairs = [
+        (f"{a} {noun} {verb}{end}", f"{b} {of[noun]} {of[verb]}{end}")
+        for a, b in (("the", "das"), ("a", "ein"))
+        for noun in nouns
+        for verb in verbs
+        for end in (".", " !")
+    ]
+    for suffix, side in (("en", 0), ("de", 1)):
+        lines = "".join(f"{pair[side]}\n" for pair in pairs)
+        (tmp_path / f"corpus.{suffix}").write_text(lines, encoding="utf-8")
+    return tmp_path / "corpus"

@@ -1,0 +1,57 @@
+"""The catalogue tells the truth about every model."""
+
+import pytest
+
+from zoo.model import build
+from zoo.registry import Registry, registry
+
+models = pytest.mark.parametrize("model", sorted(registry().models))
+
+
+def test_nothing_was_left_out(names: Registry) -> None:
+    assert names.problems == []
+    assert names.plugins.broken == []
+
+
+def test_every_family_has_a_model_and_a_tiny_one(names: Registry) -> None:
+    wanted = {"seq2seq-lstm4", "rnnsearch", "convs2s", "transformer-6x6"}
+    tiny = {"seq2seq-tiny", "rnnsearch-tiny", "convs2s-tiny", "transformer-tiny"}
+    assert wanted | tiny <= set(names.models)
+    assert {names.models[m].architecture for m in tiny} == set(names.architectures)
+
+
+@models
+def test_count_is_the_table_s_and_the_network_s(names: Registry, model: str) -> None:
+    entry = names.model(model)
+    config = names.config(model)
+    table = config.parameters(entry.source_vocab, entry.target_vocab)
+    network = names.architecture(entry.architecture).network_type()
+    built = build(network, config, entry.source_vocab, entry.target_vocab, "meta")
+    counted = sum(weight.numel() for weight in built.parameters())
+    assert entry.parameters == table.total == counted
+    shapes: dict[str, int] = {}
+    for row in table:
+        shapes[row.path] = shapes.get(row.path, 0) + row.count
+    assert shapes == {name: weight.numel() for name, weight in built.named_parameters()}
+
+
+def test_the_6x6_transformer_has_59_508_496_parameters(names: Registry) -> None:
+    assert names.config("transformer-6x6").parameters(10_000, 10_000).total == 59_508_496
+
+
+def test_a_wrong_count_would_be_seen(names: Registry) -> None:
+    entry = names.model("transformer-6x6")
+    table = names.config("transformer-6x6").parameters(entry.source_vocab, 9_999)
+    assert table.total != entry.parameters
+
+
+@pytest.mark.parametrize("name", sorted(registry().recipes))
+def test_named_recipes_fit_every_model_they_are_for(names: Registry, name: str) -> None:
+    from zoo.training.plan import make_plan
+
+    model, _, data = name.partition(".")
+    if data:
+        make_plan(names, model, data)
+    elif name in names.datasets:
+        for known in names.models:
+            make_plan(names, known, name)

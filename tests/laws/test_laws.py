@@ -1,0 +1,52 @@
+"""Every law of the contract, for every registered architecture and for their variants."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from zoo.registry import registry
+from zoo.testing import LAWS, BrokenLawError, Case, case
+from zoo.testing.laws import case_of
+
+laws = pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
+
+
+@laws
+@pytest.mark.parametrize("architecture", sorted(registry().architectures))
+def test_law(architecture: str, law: Callable[[Case], Any]) -> None:
+    law(case(architecture))
+
+
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "seq2seq, one layer, GRU": ("seq2seq", {"layers": 1, "cell": "gru", "context": False}),
+    "seq2seq, context alone": ("seq2seq", {"start": False}),
+    "rnnsearch, GRU": ("rnnsearch", {"cell": "gru", "readout_dim": None}),
+    "convs2s, wide kernels": ("convs2s", {"encoder": ((8, 7),), "decoder": ((8, 4), (10, 4))}),
+    "transformer, pre-norm": ("transformer", {"norm": "pre", "decoder_layers": 4}),
+    "transformer, no biases": ("transformer", {"attention_bias": False, "output_bias": False}),
+    "transformer, shared target": ("transformer", {"share": "target"}),
+}
+
+
+@laws
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_law_of_variant(variant: str, law: Callable[[Case], Any]) -> None:
+    architecture, values = VARIANTS[variant]
+    declared = registry().architecture(architecture)
+    example = declared.config_type().example()
+    config = type(example).model_validate({**example.model_dump(), **values})
+    law(case_of(declared.network_type(), config))
+
+
+def test_laws_can_be_broken() -> None:
+    from zoo.testing.laws import step_equals_forward
+
+    wrong = case("transformer")
+    step = wrong.model.step
+    wrong.model.step = lambda token, state, memory: (  # type: ignore[method-assign]
+        step(token, state, memory)[0] * 1.001,
+        step(token, state, memory)[1],
+    )
+    with pytest.raises(BrokenLawError, match="step 0 differs from forward"):
+        step_equals_forward(wrong)

@@ -1,0 +1,108 @@
+"""ConvS2S against NumPy, written from the equations alone."""
+
+import math
+
+import numpy as np
+import torch
+
+from tests.plugins.oracles import Array, random_batch, sigmoid, softmax, weights_of
+from zoo.model import create_model
+
+ROOT = math.sqrt(0.5)
+
+
+def matrix(w: dict[str, Array], path: str) -> Array:
+    """W = g V / ‖V‖, the norm taken for each output."""
+    v = w[f"{path}.direction"]
+    norms = np.sqrt((v**2).reshape(len(v), -1).sum(1))
+    return np.asarray(v * (w[f"{path}.length"] / norms).reshape(-1, *[1] * (v.ndim - 1)))
+
+
+def linear(w: dict[str, Array], path: str, x: Array) -> Array:
+    return np.asarray(matrix(w, path) @ x + w[f"{path}.bias"])
+
+
+def convolve(w: dict[str, Array], path: str, x: list[Array], before: int) -> list[Array]:
+    """GLU of the convolution whose kernel begins `before` places back; zeros outside."""
+    kernel, zero = matrix(w, path), np.zeros_like(x[0])
+    found = []
+    for place in range(len(x)):
+        total = w[f"{path}.bias"].copy()
+        for tap in range(kernel.shape[2]):
+            at = place - before + tap
+            total += kernel[:, :, tap] @ (x[at] if 0 <= at < len(x) else zero)
+        a, b = np.split(total, 2)
+        found.append(a * sigmoid(b))
+    return found
+
+
+def test_equations() -> None:
+    encoder, decoder = [[6, 3], [9, 5]], [[7, 3], [8, 2], [8, 1]]
+    torch.manual_seed(1)
+    model = create_model("convs2s-tiny", source_vocab=15, target_vocab=13, embedding_dim=5,
+                         encoder=encoder, decoder=decoder, output_dim=4, max_positions=9,
+                         dropout=0.0).double().eval()  # fmt: skip
+    with torch.no_grad():
+        for weight in model.parameters():  # away from the initial g = ‖V‖, and biases of zero
+            weight += 0.1 * torch.randn_like(weight)
+    source, target = random_batch(15, (4, 7, 3), 2), random_batch(13, (5, 5, 5), 3)
+    with torch.no_grad():
+        logits, kinds = model(source, source != 0, target, attention=True)
+    w = weights_of(model)
+    for row in range(3):
+        tokens = source[row][source[row] != 0].tolist()
+        e = [w["source_embedding.weight"][t] + w["source_positions.weight"][p]
+             for p, t in enumerate(tokens)]  # fmt: skip
+        h = [linear(w, "encoder.enter", x) for x in e]
+        for layer, (width, kernel) in enumerate(encoder):
+            path = f"encoder.layers.{layer}"
+            across = h if len(h[0]) == width else [linear(w, f"{path}.residual", x) for x in h]
+            new = convolve(w, f"{path}.convolution", h, kernel // 2)
+            h = [(x + y) * ROOT for x, y in zip(new, across, strict=True)]
+        z = [linear(w, "encoder.leave", x) for x in h]
+        values = [(x + y) * ROOT for x, y in zip(z, e, strict=True)]
+        g = [w["target_embedding.weight"][t] + w["target_positions.weight"][p]
+             for p, t in enumerate(target[row].tolist())]  # fmt: skip
+        h = [linear(w, "decoder.enter", x) for x in g]
+        for layer, (width, kernel) in enumerate(decoder):
+            path = f"decoder.layers.{layer}"
+            across = h if len(h[0]) == width else [linear(w, f"{path}.residual", x) for x in h]
+            new = convolve(w, f"{path}.convolution", h, kernel - 1)
+            for place, x in enumerate(new):
+                d = (linear(w, f"{path}.query", x) + g[place]) * ROOT
+                weights = softmax(np.array([d @ key for key in z]))
+                c = np.sum([a * v for a, v in zip(weights, values, strict=True)], axis=0)
+                c = len(tokens) * math.sqrt(1 / len(tokens)) * c
+                y = (linear(w, f"{path}.context", c) + x) * ROOT
+                new[place] = (y + across[place]) * ROOT
+                looked = kinds["cross"][row, layer, 0, place, : len(tokens)]
+                np.testing.assert_allclose(looked, weights, rtol=0, atol=1e-10)
+            h = new
+        for place, x in enumerate(h):
+            wanted = linear(w, "output", linear(w, "decoder.leave", x))
+            np.testing.assert_allclose(logits[row, place], wanted, rtol=0, atol=1e-10)
+
+
+def test_the_encoder_s_gradient_is_scaled_by_the_number_of_attentions() -> None:
+    torch.manual_seed(1)
+    model = create_model("convs2s-tiny", source_vocab=15, target_vocab=13, dropout=0.0).double()
+    source, target = random_batch(15, (4, 7, 3), 2), random_batch(13, (5, 5, 5), 3)
+    memory = model.encode(source, source != 0)
+    gradient = torch.autograd.grad(memory.keys.sum(), model.encoder.leave.bias)[0]  # type: ignore[union-attr, arg-type]
+    tokens = source.numel()
+    torch.testing.assert_close(gradient, torch.full_like(gradient, tokens / (2 * 3)))
+    assert model(source, source != 0, target).requires_grad
+
+
+def test_a_fresh_layer_keeps_the_variance() -> None:
+    """Section 3.5: weights are drawn so that activations keep their variance through the layers."""
+    torch.manual_seed(1)
+    model = create_model("convs2s", source_vocab=50, target_vocab=50, max_positions=64,
+                         encoder=[[256, 3]] * 8, embedding_dim=256).eval()  # fmt: skip
+    source = torch.randint(4, 50, (8, 60))
+    with torch.no_grad():
+        h = model.encoder.enter(torch.randn(8, 60, 256))  # type: ignore[operator, union-attr]
+        first = float(h.std())
+        for layer in model.encoder.layers:  # type: ignore[union-attr]
+            h = layer(h, source != 0)
+    assert 0.5 < float(h.std()) / first < 2

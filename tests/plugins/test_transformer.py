@@ -1,0 +1,105 @@
+"""The Transformer against torch's own encoder and decoder layers with the same weights."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tests.plugins.oracles import random_batch
+from zoo.model import Seq2Seq, create_model
+
+
+def torch_s_own(model: Seq2Seq, source: Tensor, target: Tensor, *, pre: bool) -> Tensor:
+    """Compute the logits by nn.TransformerEncoderLayer and nn.TransformerDecoderLayer."""
+    w = dict(model.named_parameters())
+    d, heads, ff = 24, 4, 40
+    options = {"dropout": 0.0, "batch_first": True, "norm_first": pre, "dtype": torch.float64}
+
+    def embed(tokens: Tensor, table: Tensor) -> Tensor:
+        x = table[tokens] * math.sqrt(d)
+        for p in range(tokens.shape[1]):
+            for i in range(0, d, 2):
+                x[:, p, i] += math.sin(p / 10000 ** (i / d))
+                x[:, p, i + 1] += math.cos(p / 10000 ** (i / d))
+        return x
+
+    def copy(module: nn.Module, weights: dict[str, Tensor]) -> nn.Module:
+        module.load_state_dict(weights)
+        return module.eval()
+
+    def attention(path: str) -> tuple[Tensor, Tensor]:
+        if f"{path}.query.weight" not in w:
+            return w[f"{path}.project.weight"], w[f"{path}.project.bias"]
+        return (
+            torch.cat([w[f"{path}.query.weight"], w[f"{path}.project.weight"]]),
+            torch.cat([w[f"{path}.query.bias"], w[f"{path}.project.bias"]]),
+        )
+
+    def weights(path: str, kinds: dict[str, str], norms: list[str]) -> dict[str, Tensor]:
+        found = {}
+        for theirs, ours in kinds.items():
+            weight, bias = attention(f"{path}.{ours}")
+            found |= {f"{theirs}.in_proj_weight": weight, f"{theirs}.in_proj_bias": bias}
+            for part in ("weight", "bias"):
+                found[f"{theirs}.out_proj.{part}"] = w[f"{path}.{ours}.out.{part}"]
+        pairs = [("linear1", "inner"), ("linear2", "outer")]
+        pairs += [(f"norm{i}", name) for i, name in enumerate(norms, 1)]
+        for theirs, ours in pairs:
+            for part in ("weight", "bias"):
+                found[f"{theirs}.{part}"] = w[f"{path}.{ours}.{part}"]
+        return {name: weight.detach() for name, weight in found.items()}
+
+    def norm(x: Tensor, name: str) -> Tensor:
+        if not pre:
+            return x
+        return nn.functional.layer_norm(x, (d,), w[f"{name}.weight"], w[f"{name}.bias"])
+
+    mask = source == 0
+    x = embed(source, w["source_embedding.weight"])
+    for layer in range(3):
+        own = copy(
+            nn.TransformerEncoderLayer(d, heads, ff, **options),  # type: ignore[arg-type]
+            weights(f"encoder.{layer}", {"self_attn": "attention"},
+                    ["attention_norm", "feedforward_norm"]),
+        )  # fmt: skip
+        x = own(x, src_key_padding_mask=mask)
+    memory = norm(x, "encoder_norm")
+    y = embed(target, w["target_embedding.weight"])
+    causal = torch.ones(target.shape[1], target.shape[1]).triu(1).bool()
+    for layer in range(2):
+        own = copy(
+            nn.TransformerDecoderLayer(d, heads, ff, **options),  # type: ignore[arg-type]
+            weights(f"decoder.{layer}", {"self_attn": "attention", "multihead_attn": "cross"},
+                    ["attention_norm", "cross_norm", "feedforward_norm"]),
+        )  # fmt: skip
+        y = own(y, memory, tgt_mask=causal, memory_key_padding_mask=mask)
+    return norm(y, "decoder_norm") @ w["output.weight"].T + w["output.bias"]
+
+
+@pytest.mark.parametrize("place", ["post", "pre"])
+@pytest.mark.parametrize("attention", [False, True])
+@pytest.mark.filterwarnings("ignore:.*(nested tensor|norm_first).*:UserWarning")
+def test_torch_s_own_layers_agree(place: str, attention: bool) -> None:
+    torch.manual_seed(1)
+    model = create_model("transformer-tiny", source_vocab=15, target_vocab=13, encoder_layers=3,
+                         decoder_layers=2, dim=24, heads=4, feedforward_dim=40,
+                         norm=place).double().eval()  # fmt: skip
+    with torch.no_grad():
+        for weight in model.parameters():  # away from norms of one and biases of zero
+            weight += 0.1 * torch.randn_like(weight)
+        source, target = random_batch(15, (4, 7, 3, 5), 2), random_batch(13, (6, 6, 6, 6), 3)
+        seen = model(source, source != 0, target, attention=attention)
+        wanted = torch_s_own(model, source, target, pre=place == "pre")
+    torch.testing.assert_close(seen[0] if attention else seen, wanted, rtol=0, atol=1e-10)
+
+
+def test_shared_embeddings_are_one_weight() -> None:
+    model = create_model("transformer-tiny", source_vocab=50, target_vocab=50, share="all")
+    names = [name for name, _ in model.named_parameters()]
+    assert "target_embedding.weight" in names
+    assert not {"source_embedding.weight", "output.weight"} & set(names)
+    source = torch.tensor([[7, 8, 2]])
+    logits = model(source, source != 0, torch.tensor([[1, 9]]))
+    gradient = torch.autograd.grad(logits.sum(), model.target_embedding.weight)[0]  # type: ignore[union-attr, arg-type]
+    assert gradient.abs().sum(1).gt(0).all(), "as output every row gets a gradient"

@@ -1,0 +1,55 @@
+"""What an architecture declares of itself. Neither pydantic nor torch is imported here."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from zoo.errors import PluginError
+
+if TYPE_CHECKING:
+    from zoo.config import Config
+    from zoo.model import Seq2Seq
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A family of networks.
+
+    `config` and `network` say where the two classes are found, as `"package.module:Class"`; each
+    is imported on first use, so that a list of architectures costs nothing.
+    """
+
+    name: str
+    summary: str
+    paper: str
+    config: str
+    network: str
+
+    def config_type(self) -> type[Config]:
+        """Import and return the config class.
+
+        Raises:
+            PluginError: it cannot be imported.
+        """
+        return cast("type[Config]", self._find(self.config))
+
+    def network_type(self) -> type[Seq2Seq]:
+        """Import and return the network class; this brings torch.
+
+        Raises:
+            PluginError: it cannot be imported.
+        """
+        return cast("type[Seq2Seq]", self._find(self.network))
+
+    def _find(self, where: str) -> Any:
+        module, _, name = where.partition(":")
+        try:
+            return getattr(importlib.import_module(module), name)
+        except Exception as error:
+            raise PluginError(
+                f"architecture {self.name!r} is broken",
+                f"{where} gave {type(error).__name__}: {error}",
+                "Install its package again, or report this to its author",
+            ) from error

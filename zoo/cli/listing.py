@@ -1,0 +1,275 @@
+"""`zoo list`, `zoo info` and `zoo card`: nothing here imports torch."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from zoo.cli.output import console, json_option, names, print_json
+from zoo.errors import CheckpointError, UnknownNameError
+from zoo.registry import Model, Registry
+
+if TYPE_CHECKING:
+    from zoo.config import Config, Table
+
+KINDS = ("architectures", "models", "checkpoints", "datasets")
+
+
+def inventory(found: Registry) -> dict[str, list[dict[str, Any]]]:
+    """Return everything that has a name, as plain values sorted by name."""
+    rows: dict[str, list[dict[str, Any]]] = {
+        "architectures": [
+            {"name": a.name, "summary": a.summary, "paper": a.paper}
+            for a in found.architectures.values()
+        ],
+        "models": [
+            {
+                "name": m.name,
+                "architecture": m.architecture,
+                "parameters": m.parameters,
+                "source_vocab": m.source_vocab,
+                "target_vocab": m.target_vocab,
+                "installed": m.architecture in found.architectures,
+                "summary": m.summary,
+            }
+            for m in found.models.values()
+        ],
+        "checkpoints": [
+            {"name": c.name, "model": c.model, "dataset": c.dataset, "summary": c.summary}
+            for c in found.checkpoints.values()
+        ],
+        "datasets": [
+            {
+                "name": d.name,
+                "languages": [language for language in d.languages if language],
+                "splits": list(d.splits),
+                "terms": d.terms,
+                "summary": d.summary,
+            }
+            for d in found.datasets.values()
+        ],
+    }
+    return {kind: sorted(rows[kind], key=lambda row: str(row["name"])) for kind in KINDS}
+
+
+@click.command("list")
+@click.argument("kind", type=click.Choice(KINDS), required=False)
+@json_option
+def list_(kind: str | None, as_json: bool) -> None:
+    """List architectures, models, checkpoints and datasets."""
+    everything = inventory(names())
+    if kind is not None:
+        everything = {kind: everything[kind]}
+    if as_json:
+        print_json(everything)
+        return
+    from rich.table import Table as Grid
+
+    columns = {
+        "architectures": ("name", "summary"),
+        "models": ("name", "architecture", "parameters", "summary"),
+        "checkpoints": ("name", "model", "dataset", "summary"),
+        "datasets": ("name", "summary"),
+    }
+    for title, rows in everything.items():
+        grid = Grid(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+        for column in columns[title]:
+            number = column == "parameters"
+            grid.add_column(column, justify="right" if number else "left", no_wrap=column == "name")
+        for row in rows:
+            cells = [row[column] for column in columns[title]]
+            grid.add_row(*(f"{c:,}" if isinstance(c, int) else str(c) for c in cells))
+        console().print(grid if rows else f"[bold]{title}[/bold]: none", "", sep="\n")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A configured model that `zoo info` tells about."""
+
+    name: str
+    architecture: str
+    summary: str
+    config: Config
+    source_vocab: int
+    target_vocab: int
+    recipe: dict[str, Any]
+
+    def table(self) -> Table:
+        """Return the parameter table."""
+        return self.config.parameters(self.source_vocab, self.target_vocab)
+
+
+def subject_of(found: Registry, name: str, source: int | None, target: int | None) -> Subject:
+    """Find a model, or a checkpoint by name or folder, and configure it.
+
+    Raises:
+        UnknownNameError: `name` is none of them.
+    """
+    if name in found.models:
+        model = found.models[name]
+        sizes = (source or model.source_vocab, target or model.target_vocab)
+        config = found.config(name)
+        return Subject(name, model.architecture, model.summary, config, *sizes, model.recipe)
+    folder = found.checkpoints[name].folder if name in found.checkpoints else Path(name)
+    if (folder / "config.json").is_file():
+        return _subject_in(found, name, folder)
+    raise UnknownNameError(
+        "name", name, [*found.models, *found.architectures, *found.checkpoints], "See `zoo list`"
+    )
+
+
+def _subject_in(found: Registry, name: str, folder: Path) -> Subject:
+    file = folder / "config.json"
+    try:
+        written = json.loads(file.read_text(encoding="utf-8"))
+        architecture, values = written["architecture"], written["config"]
+        sizes = int(written["source_vocab"]), int(written["target_vocab"])
+        summary = f"checkpoint of {written['model']}"
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise CheckpointError(f"{file} cannot be read", f"{type(error).__name__} {error}") from None
+    config = found.architecture(architecture).config_type().parse(values, str(file))
+    return Subject(name, architecture, summary, config, *sizes, {})
+
+
+@click.command()
+@click.argument("name")
+@click.option("--parameters", is_flag=True, help="Every parameter: symbol, shape, count.")
+@click.option("--source-vocab", type=click.IntRange(4), help="Source entries to count for.")
+@click.option("--target-vocab", type=click.IntRange(4), help="Target entries to count for.")
+@json_option
+def info(
+    name: str,
+    parameters: bool,
+    source_vocab: int | None,
+    target_vocab: int | None,
+    as_json: bool,
+) -> None:
+    """Tell about a model, an architecture, or a checkpoint."""
+    found = names()
+    if name in found.architectures and name not in found.models:
+        _architecture(found, name, as_json)
+        return
+    subject = subject_of(found, name, source_vocab, target_vocab)
+    table = subject.table()
+    if as_json:
+        print_json(
+            {
+                "name": subject.name,
+                "architecture": subject.architecture,
+                "summary": subject.summary,
+                "paper": found.architecture(subject.architecture).paper,
+                "source_vocab": subject.source_vocab,
+                "target_vocab": subject.target_vocab,
+                "parameters": table.total,
+                "blocks": table.blocks(),
+                "table": [row.as_json() for row in table],
+                "config": subject.config.model_dump(mode="json"),
+                "length_limits": subject.config.length_limits._asdict(),
+                "recipe": subject.recipe,
+            }
+        )
+        return
+    _print_subject(found, subject, table, parameters)
+
+
+def _print_subject(found: Registry, subject: Subject, table: Table, parameters: bool) -> None:
+    from rich.table import Table as Grid
+
+    out = console()
+    out.print(f"[bold]{subject.name}[/bold]  {subject.summary}")
+    out.print(
+        f"architecture {subject.architecture}: {found.architecture(subject.architecture).paper}"
+    )
+    sizes = f"{subject.source_vocab:,} source and {subject.target_vocab:,} target entries"
+    out.print(f"{table.total:,} parameters at {sizes}\n")
+    fields = type(subject.config).model_fields
+    grid = Grid("config", "value", "meaning", box=None, pad_edge=False)
+    for key, value in subject.config.model_dump(mode="json").items():
+        grid.add_row(key, json.dumps(value), fields[key].description)
+    out.print(grid, "", sep="\n")
+    if parameters:
+        grid = Grid("symbol", "shape", "numbers", "parameters", "weight", box=None, pad_edge=False)
+        grid.columns[3].justify = "right"
+        block = ""
+        for row in table:
+            if row.block != block:
+                block = row.block
+                grid.add_row(f"[bold]{block}[/bold]", "", "", f"{table.blocks()[block]:,}", "")
+            numbers = " × ".join(f"{size:,}" for size in row.shape)
+            part = f"\\[{row.slice[0]}:{row.slice[1]}]" if row.slice else ""
+            cells = (f"  {row.symbol}", row.formula, numbers, f"{row.count:,}")
+            grid.add_row(*cells, f"{row.path}{part}")
+        grid.add_row("[bold]total[/bold]", "", "", f"[bold]{table.total:,}[/bold]", "")
+    else:
+        grid = Grid("block", "parameters", box=None, pad_edge=False)
+        grid.columns[1].justify = "right"
+        for block, count in table.blocks().items():
+            grid.add_row(block, f"{count:,}")
+        grid.add_row("[bold]total[/bold]", f"[bold]{table.total:,}[/bold]")
+    # A table of weights is read whole: never folded to the terminal's width.
+    out.print(grid, no_wrap=True, crop=False, soft_wrap=True)
+
+
+def _architecture(found: Registry, name: str, as_json: bool) -> None:
+    from rich.table import Table as Grid
+
+    declared = found.architecture(name)
+    fields = declared.config_type().model_fields
+    models = sorted(m.name for m in found.models.values() if m.architecture == name)
+    if as_json:
+        described = {key: field.description for key, field in fields.items()}
+        print_json({**asdict(declared), "models": models, "fields": described})
+        return
+    out = console()
+    out.print(f"[bold]{name}[/bold]  {declared.summary}\n{declared.paper}")
+    out.print(f"models: {', '.join(models)}\n")
+    grid = Grid("config", "meaning", box=None, pad_edge=False)
+    for key, field in fields.items():
+        grid.add_row(key, field.description)
+    out.print(grid)
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--all", "every", is_flag=True, help="The cards of all models, into --out.")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder to write to.")
+def card(name: str | None, every: bool, out: Path | None) -> None:
+    """Show the card of a model or checkpoint, or write those of all models."""
+    from zoo.cards import model_card
+
+    found = names()
+
+    def text(model: Model) -> str:
+        return model_card(model, found.architecture(model.architecture), found.config(model.name))
+
+    if every:
+        if out is None:
+            raise click.UsageError("--all needs --out")
+        out.mkdir(parents=True, exist_ok=True)
+        for model in found.models.values():
+            (out / f"{model.name}.md").write_text(text(model), encoding="utf-8")
+        return
+    if name is None:
+        raise click.UsageError("name a model or checkpoint, or say --all")
+    if name in found.models:
+        shown = text(found.models[name])
+    else:
+        folder = found.checkpoints[name].folder if name in found.checkpoints else Path(name)
+        if not (folder / "README.md").is_file():
+            raise UnknownNameError(
+                "name", name, [*found.models, *found.checkpoints], "See `zoo list`"
+            )
+        shown = (folder / "README.md").read_text(encoding="utf-8")
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        (out / f"{Path(name).name}.md").write_text(shown, encoding="utf-8")
+    elif console().is_terminal:
+        from rich.markdown import Markdown
+
+        console().print(Markdown(shown))
+    else:
+        click.echo(shown, nl=False)

@@ -1,0 +1,53 @@
+"""What the commands share: consoles, JSON, and warnings about plugins."""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from zoo.registry import Registry, registry
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+
+
+@functools.cache
+def console() -> Console:
+    """Return the console of standard output."""
+    from rich.console import Console
+
+    return Console(highlight=False)
+
+
+@functools.cache
+def messages() -> Console:
+    """Return the console of standard error."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False)
+
+
+def print_json(value: Any, *, lines: bool = False) -> None:
+    """Print a value as JSON, on one line if `lines`."""
+    click.echo(json.dumps(value, ensure_ascii=False, indent=None if lines else 2))
+
+
+def names() -> Registry:
+    """Return the registry; what of it could not be taken in is told on standard error."""
+    found = registry()
+    for problem in found.problems:
+        click.echo(f"Warning: {problem}", err=True)
+    for plugin in found.plugins.broken:
+        click.echo(f"Warning: plugin {plugin} is left out: {plugin.problem}", err=True)
+    return found
+
+
+def person_watches() -> bool:
+    """Tell whether standard error is a terminal."""
+    return sys.stderr.isatty()

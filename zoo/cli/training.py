@@ -1,0 +1,208 @@
+"""`zoo train`."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from zoo.cli.output import json_option, messages, names, person_watches, print_json
+
+if TYPE_CHECKING:
+    from zoo.training import Event, Prepared, Trainer
+
+
+@click.command()
+@click.argument("model", required=False)
+@click.option("--data", help="A dataset's name, or files: PREFIX:en-de, FILE.tsv, FILE.jsonl.")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Checkpoint folder.")
+@click.option("--limit", type=click.IntRange(1), help="Read only the first N pairs of each file.")
+@click.option("--validation", help="Other data to validate on.")
+@click.option("--recipe", help="A recipe of the catalogue, over the model's and the data's own.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
+              help="A value of the model's config or of the recipe; may be repeated.")  # fmt: skip
+@click.option("--steps", type=click.IntRange(1), help="Stop after N updates.")
+@click.option("--epochs", type=click.IntRange(1), help="Stop after N passes over the data.")
+@click.option("--minutes", type=click.FloatRange(0, min_open=True), help="Stop after M minutes.")
+@click.option("--seed", type=click.IntRange(0), help="Seed of weights, order and dropout.")
+@click.option("--resume", is_flag=True, help="Go on with the run of --out.")
+@click.option("--device", default="auto", show_default=True, help="cpu, cuda, or auto.")
+@json_option
+def train(
+    model: str | None,
+    data: str | None,
+    out: Path,
+    settings: tuple[str, ...],
+    as_json: bool,
+    resume: bool,
+    **options: Any,
+) -> None:
+    """Train MODEL on parallel text, into a checkpoint folder.
+
+    The run lives in OUT.run; OUT appears at its end. --steps, --epochs and --minutes are totals,
+    and replace what the recipe says of stopping.
+    """
+    own = {key: options[key] for key in ("limit", "validation", "recipe", "seed")}
+    if resume:
+        given = [f"--{key}" for key, value in own.items() if value is not None]
+        given += ["MODEL"] * bool(model) + ["--data"] * bool(data) + ["--set"] * bool(settings)
+        if given:
+            raise click.UsageError(f"--resume goes on as before: leave out {', '.join(given)}")
+    elif model is None or data is None:
+        raise click.UsageError("name a MODEL and its --data, or say --resume")
+    found = names()
+    from zoo.training import parse_settings, prepare
+
+    with _status("Reading data"):
+        ready = prepare(
+            model,
+            data,
+            out,
+            settings=parse_settings(settings),
+            resume=resume,
+            names=found,
+            **options,
+        )
+    if not as_json:
+        _introduce(ready)
+    stopped_by = _run(ready, as_json)
+    if stopped_by is not None:
+        messages().print(f"Stopped; go on with: zoo train --resume --out {out}")
+        sys.exit(128 + stopped_by)
+    folder = ready.finish()
+    trainer = ready.trainer
+    if as_json:
+        print_json({"checkpoint": str(folder), "step": trainer.step}, lines=True)
+    else:
+        minutes = trainer.seconds / 60
+        messages().print(f"{folder}: {trainer.step:,} updates in {minutes:.1f} minutes")
+
+
+@contextlib.contextmanager
+def _status(text: str) -> Iterator[None]:
+    if person_watches():
+        with messages().status(text):
+            yield
+    else:
+        yield
+
+
+def _introduce(ready: Prepared) -> None:
+    trainer, say = ready.trainer, messages().print
+    parameters = sum(weight.numel() for weight in trainer.model.parameters())
+    sizes = f"{ready.source_tokenizer.size:,} and {ready.target_tokenizer.size:,} tokens"
+    say(f"{ready.plan.model}: {parameters:,} parameters, vocabularies of {sizes}")
+    left = trainer.corpus.left_out
+    out = [f"{left.long:,} too long"] * bool(left.long) + [f"{left.empty:,} empty"] * bool(
+        left.empty
+    )
+    without = f", left out {' and '.join(out)}" if out else ""
+    padding = f"{100 * ready.padding:.1f}% of the batches is padding"
+    say(f"{ready.dataset.name}: {len(trainer.corpus):,} pairs{without}; {padding}")
+    if not len(trainer.validation):
+        say("No validation split: nothing is held out to validate on")
+    if trainer.step:
+        say(f"Resuming after update {trainer.step:,}")
+
+
+def _run(ready: Prepared, as_json: bool) -> int | None:
+    """Train and show it; return the signal that stopped it, if one did."""
+    from zoo.training import Stopped
+
+    with _graceful(ready.trainer) as caught, _display(as_json) as show:
+        for event in ready.trainer.events():
+            show(event)
+            if isinstance(event, Stopped):
+                return caught[0]
+    return None
+
+
+@contextlib.contextmanager
+def _graceful(trainer: Trainer) -> Iterator[list[int]]:
+    """Let Ctrl-C and SIGTERM save the state first; a second one interrupts at once."""
+    caught: list[int] = []
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if caught:
+            raise KeyboardInterrupt
+        caught.append(number)
+        trainer.stop = True
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield caught
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _display(as_json: bool) -> Iterator[Any]:
+    """Give a function that shows an event: a progress bar to a person, lines to anything else."""
+    if as_json:
+        yield lambda event: print_json(asdict(event), lines=True)
+    elif person_watches():
+        with _bar() as show:
+            yield show
+    else:
+        yield _lines()
+
+
+def _lines() -> Any:
+    from zoo.training import Report, Validation
+
+    last_shown = time.monotonic()
+    report: Report | None = None
+
+    def show(event: Event) -> None:
+        nonlocal last_shown, report
+        if isinstance(event, Report):
+            report = event
+            if time.monotonic() - last_shown < 20 and event.done < 1:
+                return
+        if report is None:
+            return
+        last_shown = time.monotonic()
+        line = f"{100 * report.done:3.0f}%  update {report.step:,}  epoch {report.epoch}"
+        line += f"  loss {report.loss:.3f}  {report.tokens_per_second:,.0f} tokens/s"
+        if isinstance(event, Validation):
+            line += f"  validation {event.validation_loss:.3f}"
+        click.echo(line, err=True)
+
+    return show
+
+
+@contextlib.contextmanager
+def _bar() -> Iterator[Any]:
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from zoo.training import Report, Validation
+
+    columns = (
+        BarColumn(),
+        TextColumn("{task.percentage:3.0f}%"),
+        TextColumn("{task.description}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=messages()) as bar:
+        task = bar.add_task("starting", total=1.0)
+        validation = ""
+
+        def show(event: Event) -> None:
+            nonlocal validation
+            if isinstance(event, Validation):
+                validation = f"  validation {event.validation_loss:.3f}"
+            elif isinstance(event, Report):
+                text = f"epoch {event.epoch}  loss {event.loss:.3f}{validation}"
+                speed = f"  {event.tokens_per_second:,.0f} tokens/s"
+                bar.update(task, completed=event.done, description=text + speed)
+
+        yield show

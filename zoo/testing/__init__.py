@@ -1,0 +1,12 @@
+"""The conformance kit: every law of the contract, for any architecture.
+
+from zoo.testing import LAWS, case
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
+def test_law(law):
+    law(case("my-architecture"))
+"""
+
+from zoo.testing.laws import LAWS, BrokenLawError, Case, case
+
+__all__ = ["LAWS", "BrokenLawError", "Case", "case"]

@@ -1,0 +1,122 @@
+"""From a model's name and some wishes to a complete configuration and recipe."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from zoo.config import Config
+from zoo.errors import ConfigError, near
+from zoo.recipe import Recipe
+from zoo.registry import Registry
+
+STOPS = ("steps", "epochs", "minutes")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a training run is made of."""
+
+    model: str
+    architecture: str
+    config: Config
+    recipe: Recipe
+
+
+def make_plan(
+    names: Registry,
+    model: str,
+    data: str,
+    *,
+    recipe: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    stops: Mapping[str, float | None] | None = None,
+) -> Plan:
+    """Resolve a model's configuration and recipe.
+
+    Later ones override earlier ones: the recipe named like the data, the model's own, the one
+    named `MODEL.DATA`, the one called `recipe`, `settings`, and `stops` (`steps`, `epochs`,
+    `minutes`, which replace each other). A recipe's table `config` overrides the model's.
+    A key of `settings` is the config's or the recipe's; `config.` or `recipe.` before it decides.
+
+    Raises:
+        UnknownNameError: there is no such model or recipe.
+        ConfigError: names all keys and values that do not fit.
+    """
+    entry = names.model(model)
+    config_type = names.architecture(entry.architecture).config_type()
+    layers = [names.recipes.get(data, {}), entry.recipe, names.recipes.get(f"{model}.{data}", {})]
+    if recipe is not None:
+        layers.append(names.recipe(recipe))
+    of_config, of_recipe = dict(entry.config), dict[str, Any]()
+    for layer in layers:
+        of_config.update(layer.get("config", {}))
+        _update(of_recipe, {key: value for key, value in layer.items() if key != "config"})
+    faults = []
+    for key, value in (settings or {}).items():
+        side, name = _side(key, config_type)
+        if side == "config":
+            of_config[name] = value
+        elif side == "recipe":
+            _update(of_recipe, {name: value})
+        else:
+            faults.append(name)
+    _update(of_recipe, {key: value for key, value in (stops or {}).items() if value is not None})
+    where = f"settings for {model}"
+    parsed: list[Any] = []
+    for kind, values in ((config_type, of_config), (Recipe, of_recipe)):
+        try:
+            parsed.append(kind.parse(values, where))
+        except ConfigError as error:
+            faults.append(error.why)
+    if faults:
+        raise ConfigError(where, "; ".join(faults), f"See `zoo info {model}`")
+    config, complete = parsed
+    if not any(getattr(complete, stop) for stop in STOPS):
+        raise ConfigError(where, "nothing says when to stop", "Give --steps, --epochs or --minutes")
+    return Plan(model, entry.architecture, config, complete)
+
+
+def _update(recipe: dict[str, Any], values: Mapping[str, Any]) -> None:
+    """Override values; whoever says when to stop replaces every earlier word on it."""
+    if any(stop in values for stop in STOPS):
+        for stop in STOPS:
+            recipe.pop(stop, None)
+    recipe.update(values)
+
+
+def _side(key: str, config: type[Config]) -> tuple[str, str]:
+    """Return whose key it is and its bare name, or "" and what is wrong."""
+    prefix, dot, bare = key.partition(".")
+    sides = {"config": config.model_fields, "recipe": Recipe.model_fields}
+    if dot and prefix in sides:
+        return prefix, bare
+    owners = [side for side, fields in sides.items() if key in fields]
+    if len(owners) == 1:
+        return owners[0], key
+    if owners:
+        return "", f"{key!r} is a key of both: say config.{key} or recipe.{key}"
+    guess = near(key, [*sides["config"], *sides["recipe"]])
+    suggestion = f" (did you mean {' or '.join(guess)}?)" if guess else ""
+    return "", f"unknown key {key!r}{suggestion}"
+
+
+def parse_settings(given: Sequence[str]) -> dict[str, Any]:
+    """Read `key=value` texts; a value that is not JSON is a string.
+
+    Raises:
+        ConfigError: names every text without an equals sign.
+    """
+    wrong = [text for text in given if "=" not in text]
+    if wrong:
+        raise ConfigError("settings are key=value", f"not so {', '.join(map(repr, wrong))}")
+    settings = {}
+    for text in given:
+        key, _, value = text.partition("=")
+        try:
+            settings[key.strip()] = json.loads(value)
+        except (ValueError, RecursionError):
+            settings[key.strip()] = value
+    return settings

@@ -1,0 +1,196 @@
+"""The one loop that trains everything. It yields what happens and prints nothing."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+from zoo.data import Batch, Corpus, evaluation_batches, shuffled_batches
+from zoo.errors import TrainingError
+from zoo.model import Seq2Seq
+from zoo.recipe import Recipe
+from zoo.training.loss import teacher_forcing
+from zoo.training.run import Run
+from zoo.training.schedule import learning_rate
+
+REPORT_EVERY = 10
+"""Updates between reports, and so between looks at the loss."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """How training goes; `done` is the share of the run that is over."""
+
+    step: int
+    epoch: int
+    loss: float
+    learning_rate: float
+    tokens_per_second: float
+    done: float
+    minutes: float
+
+
+@dataclass(frozen=True)
+class Validation:
+    """The loss per target token of the validation split, in nats, without label smoothing."""
+
+    step: int
+    epoch: int
+    validation_loss: float
+    minutes: float
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """The run was asked to stop; it can be resumed."""
+
+    step: int
+
+
+Event = Report | Validation | Stopped
+
+
+class Trainer:
+    """Trains a model on a corpus by a recipe, and keeps a run folder.
+
+    Args:
+        model: on the device to train on.
+        corpus: what to train on.
+        validation: what to validate on; may be empty.
+        width: the model's, for schedules that scale by it.
+        run: where states and metrics go. If it holds a state, training goes on from there.
+    """
+
+    def __init__(
+        self,
+        model: Seq2Seq,
+        corpus: Corpus,
+        validation: Corpus,
+        recipe: Recipe,
+        width: int,
+        run: Run,
+    ) -> None:
+        self.model, self.corpus, self.validation = model, corpus, validation
+        self.recipe, self.width, self.run = recipe, width, run
+        self.device = next(model.parameters()).device
+        self.optimiser = torch.optim.Adam(
+            model.parameters(),
+            lr=recipe.learning_rate,
+            betas=(recipe.beta1, recipe.beta2),
+            eps=recipe.epsilon,
+            fused=True,
+        )
+        self.step = self.epoch = self.position = 0
+        self.seconds = 0.0
+        self.stop = False
+        """Set it to stop after the current update, with the state saved."""
+        for name, value in run.load_state(model, self.optimiser).items():
+            setattr(self, name, value)
+        self._batches = self._order()
+
+    def events(self) -> Iterator[Event]:
+        """Train until the recipe says stop, yielding what happens."""
+        self.model.train()
+        self._clock = time.monotonic() - self.seconds
+        total, tokens, last = torch.zeros((), device=self.device), 0, (self._time(), self.step)
+        while self._done() < 1:
+            batch = self.corpus.batch(self._batches[self.position]).to(self.device)
+            rate = learning_rate(self.recipe, self.step + 1, self.width, self._done())
+            loss, count = self._update(batch, rate)
+            self.step += 1
+            self.position += 1
+            total, tokens = total + loss, tokens + count
+            ended = self.position == len(self._batches)
+            if ended:
+                self.epoch, self.position = self.epoch + 1, 0
+                self._batches = self._order()
+            if ended or self.step % REPORT_EVERY == 0 or self._done() >= 1:
+                now = self._time()
+                speed = tokens / max(now - last[0], 1e-9)
+                yield self._report(float(total) / (self.step - last[1]), rate, speed)
+                total, tokens, last = torch.zeros_like(total), 0, (self._time(), self.step)
+            every = self.recipe.validate_every
+            if self.step % every == 0 if every else ended:
+                yield from self._validate()
+                last = (self._time(), last[1])
+            if self.stop or self.step % self.recipe.save_every == 0:
+                self._save()
+            if self.stop:
+                yield Stopped(self.step)
+                return
+        self._save()
+        self.model.eval()
+
+    def _update(self, batch: Batch, rate: float) -> tuple[torch.Tensor, int]:
+        """Make one update; return the loss per token and the number of target tokens."""
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate
+        self.optimiser.zero_grad(set_to_none=True)
+        loss = teacher_forcing(self.model, batch, self.recipe.label_smoothing)
+        mean = loss.total / loss.tokens
+        mean.backward()
+        if self.recipe.clip is not None:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip)
+        self.optimiser.step()
+        return mean.detach(), int(self.corpus.target.lengths[batch.indices.cpu()].sum())
+
+    def _report(self, loss: float, rate: float, speed: float) -> Report:
+        if not math.isfinite(loss):
+            raise TrainingError(
+                f"the loss is {loss} at update {self.step}",
+                "the weights have run away; the last saved state is untouched",
+                "Try a lower --set learning_rate, a longer --set warmup, or a smaller --set clip",
+            )
+        minutes = self._time() / 60
+        report = Report(self.step, self.epoch, loss, rate, speed, min(self._done(), 1.0), minutes)
+        self.run.note(asdict(report))
+        return report
+
+    def _validate(self) -> Iterator[Validation]:
+        if not len(self.validation):
+            return
+        self.model.eval()
+        total = tokens = 0.0
+        with torch.inference_mode():
+            for batch in evaluation_batches(self.validation, self.recipe.batch_tokens):
+                loss = teacher_forcing(self.model, batch.to(self.device))
+                total += float(loss.total)
+                tokens += float(loss.tokens)
+        self.model.train()
+        validation = Validation(self.step, self.epoch, total / tokens, self._time() / 60)
+        self.run.note(asdict(validation))
+        yield validation
+
+    def _order(self) -> list[torch.Tensor]:
+        recipe = self.recipe
+        return shuffled_batches(
+            self.corpus, recipe.batch_tokens, recipe.batch_sentences, recipe.seed, self.epoch
+        )
+
+    def _time(self) -> float:
+        """Return the seconds that this run has trained, resumed parts together."""
+        self.seconds = time.monotonic() - self._clock
+        return self.seconds
+
+    def _done(self) -> float:
+        """Return the share of the run that is over, by whichever of its stops is nearest."""
+        recipe = self.recipe
+        shares = [0.0]
+        if recipe.steps:
+            shares.append(self.step / recipe.steps)
+        if recipe.epochs:
+            shares.append((self.epoch + self.position / len(self._batches)) / recipe.epochs)
+        if recipe.minutes:
+            shares.append(self._time() / 60 / recipe.minutes)
+        return max(shares)
+
+    def _save(self) -> None:
+        self._time()
+        names = ("step", "epoch", "position", "seconds")
+        counters: dict[str, Any] = {name: getattr(self, name) for name in names}
+        self.run.save_state(self.model, self.optimiser, counters)
