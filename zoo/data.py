@@ -92,8 +92,8 @@ class Corpus:
             target_tokenizer.encode([pair.target for pair in pairs]),
             strict=True,
         )
-        for source, target in encoded:
-            if not source or not target:
+        for pair, (source, target) in zip(pairs, encoded, strict=True):
+            if not pair.source.strip() or not pair.target.strip():
                 empty += 1
             elif too_long(len(source) + 1, limits.source) or too_long(
                 len(target) + 2, limits.target

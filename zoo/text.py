@@ -6,6 +6,7 @@ decoding gives the text back as it was, spaces before signs and all.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,8 @@ class Tokenizer:
     def train(cls, texts: Iterable[str], kind: str, vocab_size: int) -> Tokenizer:
         """Learn a vocabulary of at most `vocab_size` entries, special ones included.
 
-        `kind` is `word`, `char`, `bpe` or `unigram`.
+        `kind` is `word`, `char`, `bpe` or `unigram`. The same texts give the same vocabulary, but
+        for `unigram`, whose training in the library prunes equally likely pieces in any order.
         """
         options: dict[str, Any] = {
             "vocab_size": vocab_size,
@@ -48,7 +50,7 @@ class Tokenizer:
         cut: pre_tokenizers.PreTokenizer = space
         if kind in ("word", "char"):
             tokenizer = _Tokenizer(models.WordLevel(unk_token=SPECIALS[UNKNOWN]))
-            pattern = Regex(WORD if kind == "word" else "(?s).")
+            pattern = Regex(WORD if kind == "word" else r"[\s\S]")
             split = pre_tokenizers.Split(pattern, "isolated")
             cut = pre_tokenizers.Sequence([space, split])
             trainer: trainers.Trainer = trainers.WordLevelTrainer(**options)
@@ -64,7 +66,7 @@ class Tokenizer:
         tokenizer.pre_tokenizer = cut
         tokenizer.decoder = decoders.Metaspace()
         tokenizer.train_from_iterator(texts, trainer)
-        return cls(tokenizer)
+        return cls(_without_special_pieces(tokenizer) if kind == "unigram" else tokenizer)
 
     @property
     def size(self) -> int:
@@ -110,6 +112,14 @@ class Tokenizer:
                 f"{file} has other special tokens", f"ids 0 to 3 are {found}, not {SPECIALS}"
             )
         return cls(tokenizer)
+
+
+def _without_special_pieces(tokenizer: _Tokenizer) -> _Tokenizer:
+    """Make the special tokens of a unigram model too unlikely for any text to be cut into them."""
+    description = json.loads(tokenizer.to_str())
+    for entry in description["model"]["vocab"][: len(SPECIALS)]:
+        entry[1] = -1e9
+    return _Tokenizer.from_str(json.dumps(description))
 
 
 def chunks(texts: Iterable[str], size: int) -> Iterator[list[str]]:

@@ -22,6 +22,9 @@ class Seq2SeqConfig(Config):
     context: bool = Field(
         False, description="the encoder's top-layer final state joins every decoder input"
     )
+    reverse: bool = Field(
+        False, description="the encoder reads the source from its end (Sutskever, section 3.3)"
+    )
     dropout: float = Field(0.0, ge=0, lt=1, description="on embeddings and between layers")
 
     @model_validator(mode="after")

@@ -45,9 +45,14 @@ class RecurrentSeq2Seq(Seq2Seq):
 
     def encode(self, source: Tensor, source_mask: Tensor, attention: bool = False) -> Any:
         """Read the sources, (sentences, m); the padding never reaches a state."""
+        lengths = source_mask.sum(1)
+        if self.config.reverse:
+            places = torch.arange(source.shape[1], device=source.device)
+            source = source.gather(1, (lengths[:, None] - 1 - places).clamp(min=0))
         embedded = self.dropout(self.source_embedding(source))
-        lengths = source_mask.sum(1).cpu()
-        packed = pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
+        packed = pack_padded_sequence(
+            embedded, lengths.cpu(), batch_first=True, enforce_sorted=False
+        )
         final = self.encoder(packed)[1]
         memory = Memory(self._rows_first(final))
         return (memory, {}) if attention else memory

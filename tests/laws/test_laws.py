@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from torch import Tensor
 
 from zoo.registry import registry
-from zoo.testing import LAWS, BrokenLawError, Case, case
-from zoo.testing.laws import case_of
+from zoo.testing import LAWS, BrokenLawError, Case, case, case_of
 
 laws = pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
 
@@ -20,6 +20,7 @@ def test_law(architecture: str, law: Callable[[Case], Any]) -> None:
 
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "seq2seq, one layer, GRU": ("seq2seq", {"layers": 1, "cell": "gru", "context": False}),
+    "seq2seq, reversed source": ("seq2seq", {"reverse": True}),
     "seq2seq, context alone": ("seq2seq", {"start": False}),
     "rnnsearch, GRU": ("rnnsearch", {"cell": "gru", "readout_dim": None}),
     "convs2s, wide kernels": ("convs2s", {"encoder": ((8, 7),), "decoder": ((8, 4), (10, 4))}),
@@ -39,14 +40,16 @@ def test_law_of_variant(variant: str, law: Callable[[Case], Any]) -> None:
     law(case_of(declared.network_type(), config))
 
 
-def test_laws_can_be_broken() -> None:
+def test_laws_can_be_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     from zoo.testing.laws import step_equals_forward
 
     wrong = case("transformer")
     step = wrong.model.step
-    wrong.model.step = lambda token, state, memory: (  # type: ignore[method-assign]
-        step(token, state, memory)[0] * 1.001,
-        step(token, state, memory)[1],
-    )
+
+    def louder(token: Tensor, state: Any, memory: Any) -> Any:
+        logits, state = step(token, state, memory)
+        return logits * 1.001, state
+
+    monkeypatch.setattr(wrong.model, "step", louder)
     with pytest.raises(BrokenLawError, match="step 0 differs from forward"):
         step_equals_forward(wrong)

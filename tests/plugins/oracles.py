@@ -24,7 +24,7 @@ def softmax(x: Array) -> Array:
 
 
 def lstm(x: Array, h: Array, c: Array, w: dict[str, Array], end: str = "") -> tuple[Array, Array]:
-    """One step: i, f, g, o of W x + b + U h + b′; c′ = σ(f) c + σ(i) tanh(g); h′ = σ(o) tanh(c′)."""
+    """One step: i, f, g, o of W x + b + U h + b′; c = σ(f) c + σ(i) tanh(g); h = σ(o) tanh(c)."""
     gates = w[f"weight_ih{end}"] @ x + w[f"bias_ih{end}"]
     gates = gates + w[f"weight_hh{end}"] @ h + w[f"bias_hh{end}"]
     i, f, g, o = np.split(gates, 4)

@@ -44,7 +44,7 @@ def test_equations() -> None:
                          dropout=0.0).double().eval()  # fmt: skip
     with torch.no_grad():
         for weight in model.parameters():  # away from the initial g = ‖V‖, and biases of zero
-            weight += 0.1 * torch.randn_like(weight)
+            weight.add_(torch.randn_like(weight), alpha=0.1)
     source, target = random_batch(15, (4, 7, 3), 2), random_batch(13, (5, 5, 5), 3)
     with torch.no_grad():
         logits, kinds = model(source, source != 0, target, attention=True)

@@ -1,5 +1,7 @@
 """The basic sequence-to-sequence network against NumPy, written from the equations alone."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -9,9 +11,19 @@ from zoo.model import create_model
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
-@pytest.mark.parametrize(("start", "context"), [(True, False), (False, True), (True, True)])
-def test_equations(cell: str, start: bool, context: bool) -> None:
-    values = {"cell": cell, "start": start, "context": context, "dropout": 0.0, "layers": 3}
+@pytest.mark.parametrize(
+    ("start", "context", "reverse"),
+    [(True, False, False), (False, True, False), (True, True, False), (True, True, True)],
+)
+def test_equations(cell: str, start: bool, context: bool, reverse: bool) -> None:
+    values: dict[str, Any] = {
+        "cell": cell,
+        "start": start,
+        "context": context,
+        "reverse": reverse,
+        "dropout": 0.0,
+        "layers": 3,
+    }
     torch.manual_seed(1)
     model = create_model("seq2seq-tiny", source_vocab=15, target_vocab=13, hidden_dim=7,
                          embedding_dim=5, **values).double().eval()  # fmt: skip
@@ -31,7 +43,8 @@ def test_equations(cell: str, start: bool, context: bool) -> None:
                 x = h[layer]
             return x
 
-        for token in source[row][source[row] != 0].tolist():
+        tokens = source[row][source[row] != 0].tolist()
+        for token in tokens[::-1] if reverse else tokens:
             read(w["source_embedding.weight"][token], "encoder", h, c)
         top = h[-1]
         if not start:

@@ -12,7 +12,7 @@ from zoo.model import Seq2Seq, create_model
 
 def torch_s_own(model: Seq2Seq, source: Tensor, target: Tensor, *, pre: bool) -> Tensor:
     """Compute the logits by nn.TransformerEncoderLayer and nn.TransformerDecoderLayer."""
-    w = dict(model.named_parameters())
+    w: dict[str, Tensor] = dict(model.named_parameters())
     d, heads, ff = 24, 4, 40
     options = {"dropout": 0.0, "batch_first": True, "norm_first": pre, "dtype": torch.float64}
 
@@ -37,7 +37,7 @@ def torch_s_own(model: Seq2Seq, source: Tensor, target: Tensor, *, pre: bool) ->
         )
 
     def weights(path: str, kinds: dict[str, str], norms: list[str]) -> dict[str, Tensor]:
-        found = {}
+        found: dict[str, Tensor] = {}
         for theirs, ours in kinds.items():
             weight, bias = attention(f"{path}.{ours}")
             found |= {f"{theirs}.in_proj_weight": weight, f"{theirs}.in_proj_bias": bias}
@@ -87,7 +87,7 @@ def test_torch_s_own_layers_agree(place: str, attention: bool) -> None:
                          norm=place).double().eval()  # fmt: skip
     with torch.no_grad():
         for weight in model.parameters():  # away from norms of one and biases of zero
-            weight += 0.1 * torch.randn_like(weight)
+            weight.add_(torch.randn_like(weight), alpha=0.1)
         source, target = random_batch(15, (4, 7, 3, 5), 2), random_batch(13, (6, 6, 6, 6), 3)
         seen = model(source, source != 0, target, attention=attention)
         wanted = torch_s_own(model, source, target, pre=place == "pre")

@@ -7,6 +7,7 @@ def test_law(law):
     law(case("my-architecture"))
 """
 
-from zoo.testing.laws import LAWS, BrokenLawError, Case, case
+from zoo.testing.case import BrokenLawError, Case, case, case_of
+from zoo.testing.laws import LAWS
 
-__all__ = ["LAWS", "BrokenLawError", "Case", "case"]
+__all__ = ["LAWS", "BrokenLawError", "Case", "case", "case_of"]

@@ -7,7 +7,6 @@ layer count), sources of three tokens and more, and a beam of three.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,64 +14,18 @@ import torch.nn.functional as F  # noqa: N812  # the field's name for it
 from safetensors.torch import load, save
 from torch import Tensor
 
-from zoo.config import Config
-from zoo.model import BEGIN, END, PADDING, Seq2Seq, build
-from zoo.registry import Registry, registry
+from zoo.model import BEGIN, END, PADDING, build
+from zoo.testing.case import (
+    BEAM,
+    ROWS,
+    SOURCE_LENGTHS,
+    SOURCE_VOCAB,
+    TARGET_VOCAB,
+    BrokenLawError,
+    Case,
+    same,
+)
 from zoo.tree import gather, tensors
-
-SOURCE_VOCAB, TARGET_VOCAB = 19, 17
-SOURCE_LENGTHS, TARGET_LENGTHS = (3, 9, 5, 7, 4), (8, 4, 6, 5, 8)
-ROWS, BEAM = len(SOURCE_LENGTHS), 3
-CLOSE = 1e-9
-
-
-class BrokenLawError(AssertionError):
-    """A law of the contract does not hold."""
-
-
-@dataclass
-class Case:
-    """An architecture's network on its example config, and a batch to try it on."""
-
-    network: type[Seq2Seq]
-    config: Config
-    model: Seq2Seq
-    source: Tensor
-    mask: Tensor
-    target: Tensor
-
-
-def case(architecture: str, names: Registry | None = None) -> Case:
-    """Build the case of an architecture of the registry."""
-    declared = (names or registry()).architecture(architecture)
-    config, network = declared.config_type().example(), declared.network_type()
-    return case_of(network, config)
-
-
-def case_of(network: type[Seq2Seq], config: Config) -> Case:
-    """Build the case of a network and a config."""
-    torch.manual_seed(5)
-    model = build(network, config, SOURCE_VOCAB, TARGET_VOCAB).double().eval()
-    source, target = _tokens(SOURCE_LENGTHS, SOURCE_VOCAB), _tokens(TARGET_LENGTHS, TARGET_VOCAB)
-    for row, length in enumerate(SOURCE_LENGTHS):
-        source[row, length - 1] = END
-    target[:, 0] = BEGIN
-    return Case(network, config, model, source, source != PADDING, target)
-
-
-def _tokens(lengths: tuple[int, ...], vocab: int) -> Tensor:
-    tokens = torch.randint(END + 1, vocab, (len(lengths), max(lengths)))
-    return tokens.masked_fill(torch.arange(max(lengths)) >= torch.tensor(lengths)[:, None], PADDING)
-
-
-def _same(seen: Tensor, wanted: Tensor, what: str, cause: str) -> None:
-    if seen.shape != wanted.shape:
-        raise BrokenLawError(
-            f"{what}: shape {tuple(seen.shape)}, not {tuple(wanted.shape)}. {cause}"
-        )
-    off = float((seen - wanted).abs().max()) if seen.numel() else 0.0
-    if not off < CLOSE:
-        raise BrokenLawError(f"{what}: off by {off:.2g}. {cause}")
 
 
 @torch.no_grad()
@@ -102,7 +55,7 @@ def step_equals_forward(case: Case) -> None:
     for place in range(case.target.shape[1]):
         logits, state = model.step(case.target[:, place], state, memory)
         cause = "Usual causes: a position off by one, a window too short, an unmasked source"
-        _same(logits, wanted[:, place], f"step {place} differs from forward", cause)
+        same(logits, wanted[:, place], f"step {place} differs from forward", cause)
 
 
 @torch.no_grad()
@@ -119,16 +72,14 @@ def step_of_gathered_is_gathered_step(case: Case) -> None:
     cause = "Usual causes: state outside what gather reaches, rows not on dimension 0"
     for beam in range(BEAM):
         narrow, _ = model.step(token[beam::BEAM], state, memory)
-        _same(
-            logits[beam::BEAM], narrow, f"row {beam} of each beam differs from a beam of 1", cause
-        )
+        same(logits[beam::BEAM], narrow, f"row {beam} of each beam differs from a beam of 1", cause)
     # Drop sentences 1 and 3, and let the beams of the others change places.
     kept = torch.tensor([4, 0, 2])
     rows = (kept[:, None] * BEAM + torch.tensor([2, 0, 0])).flatten()
     following = torch.randint(END + 1, TARGET_VOCAB, (ROWS * BEAM,))
     wanted, _ = model.step(following, after, memory)
     seen, _ = model.step(following[rows], gather(after, rows), gather(memory, kept))
-    _same(seen, wanted[rows], "the step of gathered rows is not the gathered step", cause)
+    same(seen, wanted[rows], "the step of gathered rows is not the gathered step", cause)
 
 
 @torch.no_grad()
@@ -139,12 +90,12 @@ def padding_changes_nothing(case: Case) -> None:
         "Usual causes: attention to padding, a recurrent net that reads it, a convolution over it"
     )
     source, mask = F.pad(case.source, (0, 3)), F.pad(case.mask, (0, 3))
-    _same(case.model(source, mask, case.target), wanted, "three more columns change it", cause)
+    same(case.model(source, mask, case.target), wanted, "three more columns change it", cause)
     for row, length in enumerate(SOURCE_LENGTHS):
         one = slice(row, row + 1)
         source, mask = case.source[one, :length], case.mask[one, :length]
         alone = case.model(source, mask, case.target[one])
-        _same(alone, wanted[one], f"sentence {row} alone differs from it in the batch", cause)
+        same(alone, wanted[one], f"sentence {row} alone differs from it in the batch", cause)
 
 
 @torch.no_grad()
@@ -156,7 +107,7 @@ def future_changes_nothing(case: Case) -> None:
         other[:, place:] = (other[:, place:] + 3) % (TARGET_VOCAB - END - 1) + END + 1
         seen = case.model(case.source, case.mask, other)
         cause = "Usual causes: no causal mask, a convolution padded on both sides"
-        _same(seen[:, :place], wanted[:, :place], f"places before {place} see what follows", cause)
+        same(seen[:, :place], wanted[:, :place], f"places before {place} see what follows", cause)
         if torch.equal(seen[:, place], wanted[:, place]):
             raise BrokenLawError(f"the logits at {place} do not depend on the token there")
 
@@ -192,7 +143,7 @@ def an_old_state_gives_its_old_answer(case: Case) -> None:
     model.step(torch.full((ROWS,), TARGET_VOCAB - 1), states[2], memory)
     for place, wanted in enumerate(answers):
         seen, _ = model.step(case.target[:, place], states[place], memory)
-        _same(seen, wanted, f"the state before step {place} gives another answer later", cause)
+        same(seen, wanted, f"the state before step {place} gives another answer later", cause)
     for before, now in zip(remembered, tensors(memory), strict=True):
         if not torch.equal(before, now):
             raise BrokenLawError("a step changed the memory")
@@ -260,7 +211,7 @@ def attention_sums_to_one(case: Case) -> None:
     model, mask = case.model, case.mask
     plain = model(case.source, mask, case.target)
     logits, kinds = model(case.source, mask, case.target, attention=True)
-    _same(logits, plain, "asking for attention changes the logits", "")
+    same(logits, plain, "asking for attention changes the logits", "")
     memory, of_encoder = model.encode(case.source, mask, attention=True)
     state = model.init_state(memory)
     m, n = case.source.shape[1], case.target.shape[1]
@@ -275,13 +226,13 @@ def attention_sums_to_one(case: Case) -> None:
             raise BrokenLawError(f"{kind} attention is {tuple(weights.shape)}")
         if weights.masked_select(~allowed[kind].expand_as(weights)).any():
             raise BrokenLawError(f"{kind} attention looks at padding or at the future")
-        _same(weights.sum(-1), torch.ones_like(weights[..., 0]), f"{kind} attention's sum", "")
+        same(weights.sum(-1), torch.ones_like(weights[..., 0]), f"{kind} attention's sum", "")
     for place in range(n):
         _, state, of_step = model.step(case.target[:, place], state, memory, attention=True)
         for kind, weights in of_step.items():
             seen = weights[:, :, :, 0]
             wanted = kinds[kind][:, :, :, place, : seen.shape[-1]]
-            _same(seen, wanted, f"{kind} attention of step {place} differs from forward's", "")
+            same(seen, wanted, f"{kind} attention of step {place} differs from forward's", "")
 
 
 def config_round_trips(case: Case) -> None:

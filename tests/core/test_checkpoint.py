@@ -1,0 +1,255 @@
+"""The checkpoint folder: whole or not at all, strict, and plain text in and out."""
+
+import contextlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+
+import zoo
+from tests.core.test_training import SMALL
+from zoo.checkpoint import read_tensors, whole_folder, write_tensors
+from zoo.errors import CheckpointError, DecodingError, PluginError, ZooError
+from zoo.registry import Registry, registry
+
+TINY: dict[str, dict[str, Any]] = {
+    "rnnsearch-tiny": SMALL,
+    "seq2seq-tiny": {"embedding_dim": 16, "hidden_dim": 32, "tokenizer": "char"},
+    "transformer-tiny": {"dim": 16, "heads": 2, "feedforward_dim": 16, "vocab_size": 60},
+    "convs2s-tiny": {
+        "embedding_dim": 16, "output_dim": 16, "encoder": [[16, 3]], "decoder": [[16, 3]],
+        "max_positions": 40, "tokenizer": "unigram", "vocab_size": 60,
+    },
+}  # fmt: skip
+
+
+@pytest.fixture(scope="session", params=sorted(TINY))
+def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint of each family, trained for a moment."""
+    folder = tmp_path_factory.mktemp("trained")
+    (folder / "a.tsv").write_text("".join(f"the dog {n} runs\tder Hund {n} rennt\n" for n in "abcd"
+                                          "efghijklmnopqrstuvwxyz"))  # fmt: skip
+    settings = TINY[request.param]
+    return zoo.train(request.param, str(folder / "a.tsv"), folder / "out", settings=settings,
+                     steps=12)  # fmt: skip
+
+
+@pytest.fixture
+def copied(trained: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(trained, tmp_path / "copy"))
+
+
+def test_it_holds_what_the_format_says(trained: Path) -> None:
+    files = {f.name for f in trained.iterdir()}
+    assert files == {
+        "config.json", "model.safetensors", "source.tokenizer.json", "target.tokenizer.json",
+        "README.md", "training.json",
+    }  # fmt: skip
+    config = json.loads((trained / "config.json").read_text())
+    assert config["format"] == 1
+    assert config["plugin"] == {"package": "seq2seq-zoo", "version": zoo.__version__}
+    assert not [f for f in trained.parent.iterdir() if f.name.startswith(".")]
+
+
+def test_it_travels(trained: Path, tmp_path: Path) -> None:
+    texts = ["the dog a runs", "", "  ", "dog q", "the dog the dog"]
+    before = list(zoo.load(trained).stream(texts))
+    moved = shutil.copytree(trained, tmp_path / "elsewhere")
+    after = list(zoo.load(str(moved)).stream(texts))
+    assert after == before
+    assert [t.text for t in after][1:3] == ["", ""]
+    assert zoo.load(moved).translate(texts) == [t.text for t in before]
+    assert zoo.load(moved).translate(texts[0]) == before[0].text
+
+
+def test_half_precision_weights_are_read(copied: Path) -> None:
+    half = {n: w.half() for n, w in read_tensors(copied / "model.safetensors").items()}
+    write_tensors(copied / "model.safetensors", half)
+    model = zoo.load(copied).checkpoint.model
+    assert {weight.dtype for weight in model.parameters()} == {torch.float32}
+
+
+@pytest.mark.parametrize("file", ["config.json", "model.safetensors", "source.tokenizer.json",
+                                  "target.tokenizer.json"])  # fmt: skip
+@pytest.mark.parametrize("damage", ["missing", "truncated", "empty", "other"])
+def test_a_damaged_file_is_told_in_one_line(copied: Path, file: str, damage: str) -> None:
+    path = copied / file
+    content = path.read_bytes()
+    path.unlink()
+    if damage != "missing":
+        kept = {"truncated": content[: len(content) // 2], "empty": b"", "other": b"<html></html>"}
+        path.write_bytes(kept[damage])
+    with pytest.raises(CheckpointError, match=file.replace(".", r"\.")) as error:
+        zoo.load(copied)
+    assert "\n" not in str(error.value)
+
+
+def test_all_missing_files_are_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"no config.json, no model.safetensors, no source"):
+        zoo.load(tmp_path)
+    with pytest.raises(CheckpointError, match="no checkpoint 'nowhere'"):
+        zoo.load("nowhere")
+
+
+def test_weights_that_do_not_fit_are_all_told(copied: Path) -> None:
+    weights = read_tensors(copied / "model.safetensors")
+    first, second = list(weights)[:2]
+    weights["surprise"] = weights.pop(first)
+    weights[second] = torch.zeros(3)
+    write_tensors(copied / "model.safetensors", weights)
+    with pytest.raises(CheckpointError) as error:
+        zoo.load(copied)
+    told = str(error.value)
+    assert f"{first} is missing" in told
+    assert "surprise is not of this network" in told
+    assert f"{second} is (3,), not" in told
+
+
+def edit(folder: Path, **values: object) -> None:
+    file = folder / "config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **values}))
+
+
+@pytest.mark.parametrize(
+    ("values", "told", "kind"),
+    [
+        ({"format": 2}, "has format 2: this version of the zoo reads 1", CheckpointError),
+        ({"architecture": 5, "tied": 3}, "'architecture' must be of type str; 'tied'", ZooError),
+        ({"architecture": "gone"}, "written with seq2seq-zoo 0.1.0", PluginError),
+        ({"config": {"surprise": 1}}, "unknown key 'surprise'", ZooError),
+        ({"source_vocab": 9}, "its source tokenizer has .* entries, its weights 9", ZooError),
+    ],
+)
+def test_a_config_that_does_not_fit(
+    copied: Path, values: dict[str, object], told: str, kind: type[ZooError]
+) -> None:
+    edit(copied, **values)
+    with pytest.raises(kind, match=told):
+        zoo.load(copied)
+
+
+def test_a_text_too_long_for_the_model_is_refused(trained: Path) -> None:
+    translator = zoo.load(trained)
+    limit = translator.checkpoint.config.length_limits.source
+    long = "a b " * 300
+    if limit is None:
+        assert isinstance(translator.translate(long), str)
+    else:
+        with pytest.raises(DecodingError, match=f"text 2 is too long: .* reads {limit} at most"):
+            translator.translate(["a", long])
+
+
+def test_a_stream_is_read_as_it_goes(trained: Path) -> None:
+    asked = []
+
+    def lines() -> Any:
+        for i in range(10):
+            asked.append(i)
+            yield "the dog a runs"
+
+    stream = zoo.load(trained).stream(lines(), window=2)
+    next(stream)
+    assert asked == [0, 1]
+
+
+def test_order_is_kept_whatever_the_batches(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [f"the dog {'a ' * (i % 7)} runs {i}" for i in range(40)]
+    wanted = [zoo.load(trained).translate(text) for text in texts]
+    assert zoo.load(trained).translate(texts) == wanted
+    monkeypatch.setattr("zoo.translator.BATCH_TOKENS", 30)
+    assert zoo.load(trained).translate(texts) == wanted
+    assert [t.source for t in zoo.load(trained).stream(texts)] == texts
+
+
+def test_tied_weights_are_stored_once(tmp_path: Path, names: Registry) -> None:
+    """A plugin that ties by using one parameter twice gets it back as one."""
+    from zoo import checkpoint
+    from zoo.checkpoint import Checkpoint
+    from zoo.model import build
+    from zoo.text import Tokenizer
+
+    network = names.architecture("seq2seq").network_type()
+
+    class Tied(network):  # type: ignore[misc, valid-type]
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            self.output.weight = self.target_embedding.weight
+
+    config = names.config("seq2seq-tiny", {"embedding_dim": 32, "hidden_dim": 32})
+    tokenizer = Tokenizer.train(["a b c d"], "word", 20)
+    model = build(Tied, config, tokenizer.size, tokenizer.size)
+    made = Checkpoint("x", "seq2seq-tiny", "seq2seq", config, model, tokenizer, tokenizer)
+    checkpoint.write(tmp_path / "x", made, names, "card", {})
+    written = json.loads((tmp_path / "x" / "config.json").read_text())
+    assert written["tied"] == {"output.weight": "target_embedding.weight"}
+    assert "output.weight" not in read_tensors(tmp_path / "x" / "model.safetensors")
+    other = build(Tied, config, tokenizer.size, tokenizer.size, "meta")
+    checkpoint._load_weights(other, tmp_path / "x" / "model.safetensors", "cpu")
+    assert len(list(other.parameters())) == len(list(model.parameters()))
+    assert other.output.weight is other.target_embedding.weight  # type: ignore[union-attr]
+    for a, b in zip(model.parameters(), other.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_nothing_is_left_of_a_folder_that_failed(tmp_path: Path) -> None:
+    def fail(replace: bool) -> None:
+        with (
+            contextlib.suppress(ZeroDivisionError),
+            whole_folder(tmp_path / "out", replace=replace) as part,
+        ):
+            (part / "file").write_text("new")
+            assert 1 / 0
+
+    fail(replace=False)
+    assert not list(tmp_path.iterdir())
+    with whole_folder(tmp_path / "out") as part:
+        (part / "file").write_text("old")
+    fail(replace=True)
+    assert (tmp_path / "out" / "file").read_text() == "old"
+    with whole_folder(tmp_path / "out", replace=True) as part:
+        (part / "file").write_text("new")
+    assert (tmp_path / "out" / "file").read_text() == "new"
+    assert [f.name for f in tmp_path.iterdir()] == ["out"]
+    with pytest.raises(CheckpointError, match="in the way"), whole_folder(tmp_path / "out") as part:
+        (part / "file").write_text("newer")
+    assert (tmp_path / "out" / "file").read_text() == "new"
+
+
+def test_a_released_checkpoint_is_found_by_name(trained: Path, tmp_path: Path) -> None:
+    names = Registry(registry().plugins)
+    catalogue = tmp_path / "registry.toml"
+    catalogue.write_text(
+        'format = 1\n[checkpoints."x.y"]\nmodel = "m"\ndataset = "d"\nsummary = "s"\n'
+    )
+    names.read_catalogue(catalogue)
+    shutil.copytree(trained, tmp_path / "cards" / "checkpoints" / "x.y")
+    assert zoo.load("x.y", names=names).translate("the dog a runs") == zoo.load(trained).translate(
+        "the dog a runs"
+    )
+
+
+def test_nothing_is_pickled(trained: Path, forbid_pickle: Callable[[], None]) -> None:
+    forbid_pickle()
+    with pytest.raises(AssertionError, match="pickle"):
+        torch.load(trained / "model.safetensors")
+    assert zoo.load(trained).translate("the dog a runs") is not None
+    assert safetensors.torch.load_file(trained / "model.safetensors")
+
+
+@pytest.fixture
+def forbid_pickle(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    def forbid() -> None:
+        def refuse(*_: object, **__: object) -> None:
+            raise AssertionError("pickle was used")
+
+        monkeypatch.setattr("torch.load", refuse)
+        monkeypatch.setattr("pickle.load", refuse)
+        monkeypatch.setattr("pickle.loads", refuse)
+        monkeypatch.setattr("pickle.Unpickler", refuse)
+
+    return forbid

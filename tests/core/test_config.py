@@ -1,0 +1,114 @@
+"""Configurations, recipes, and how a run's plan is made of them."""
+
+from typing import Any
+
+import pytest
+
+from zoo.config import Dim, Table
+from zoo.errors import ConfigError
+from zoo.recipe import Recipe
+from zoo.registry import Registry
+from zoo.training.plan import make_plan, parse_settings
+
+
+def test_a_dimension_s_formula_and_size_go_together() -> None:
+    d, h = Dim("d", 5), Dim("h", 3)
+    assert d + 2 * h == Dim("d + 2h", 11)
+    assert 3 * (d + h) == Dim("3(d + h)", 24)
+
+
+def test_table_rows() -> None:
+    table = Table()
+    table.block("one")
+    table.split("w", ("W_q", "W_k"), (Dim("d", 2), Dim("d", 2) + Dim("e", 1)))
+    table.block("two")
+    table.add("b", "b", (Dim("d", 2),), zero_gradient="a reason")
+    assert [row.slice for row in table] == [(0, 2), (2, 4), None]
+    assert table.rows[0].formula == "d × (d + e)"
+    assert table.blocks() == {"one": 12, "two": 2}
+    assert table.total == 14
+    assert table.rows[2].as_json() == {
+        "block": "two", "path": "b", "symbol": "b", "formula": "d", "shape": [2], "count": 2,
+        "zero_gradient": "a reason",
+    }  # fmt: skip
+
+
+def test_all_wrong_keys_and_values_are_told_at_once(names: Registry) -> None:
+    wrong = {"dmi": 3, "heads": "four", "dropout": 2.0, "norm": "sideways"}
+    with pytest.raises(ConfigError) as error:
+        names.config("transformer-tiny", wrong)
+    told = str(error.value)
+    assert "unknown key 'dmi' (did you mean dim?)" in told
+    assert "heads = 'four'" in told
+    assert "dropout = 2.0" in told
+    assert "norm = 'sideways'" in told
+    assert "\n" not in told
+
+
+def test_a_config_that_contradicts_itself(names: Registry) -> None:
+    with pytest.raises(ConfigError, match="dim 128 must be even and a multiple of heads 5"):
+        names.config("transformer-tiny", {"heads": 5})
+    with pytest.raises(ConfigError, match="the decoder would see no source"):
+        names.config("seq2seq-tiny", {"start": False, "context": False})
+    with pytest.raises(ConfigError, match="kernels must be odd"):
+        names.config("convs2s-tiny", {"encoder": [[8, 4]]})
+
+
+@pytest.mark.parametrize("value", ["3", 3.5, True, None, [3]])
+def test_a_number_is_a_number_whatever_the_source(names: Registry, value: Any) -> None:
+    with pytest.raises(ConfigError, match="heads"):
+        names.config("transformer-tiny", {"heads": value})
+
+
+def test_configs_are_frozen(names: Registry) -> None:
+    config = names.config("rnnsearch-tiny")
+    with pytest.raises(ValueError, match="frozen"):
+        config.dropout = 0.5  # type: ignore[attr-defined]
+
+
+def test_settings_are_key_value() -> None:
+    given = ["a=1", "b=0.5", "c=word", "d=[[8, 3]]", "e=true", "f=x=y", 'g="7"']
+    assert parse_settings(given) == {
+        "a": 1, "b": 0.5, "c": "word", "d": [[8, 3]], "e": True, "f": "x=y", "g": "7"
+    }  # fmt: skip
+    with pytest.raises(ConfigError, match="not so 'dim', '7'"):
+        parse_settings(["dim", "7", "a=1"])
+
+
+def test_a_plan_layers_recipes(names: Registry) -> None:
+    plan = make_plan(names, "transformer-tiny", "numbers-en-fr")
+    assert plan.recipe.tokenizer == "word", "the data's recipe"
+    assert plan.config.model_dump()["encoder_layers"] == 2, "the recipe of this model and data"
+    other = make_plan(names, "transformer-tiny", "multi30k-en-de", stops={"steps": 5})
+    assert other.config.model_dump()["encoder_layers"] == 4, "the model's own"
+    settings = {"dim": 64, "learning_rate": 0.5, "recipe.seed": 7, "config.dropout": 0.3}
+    plan = make_plan(names, "transformer-tiny", "numbers-en-fr", settings=settings)
+    assert plan.config.width == 64
+    assert plan.recipe.learning_rate == 0.5
+    assert plan.recipe.seed == 7
+    assert plan.config.model_dump()["dropout"] == 0.3
+
+
+def test_a_new_stop_replaces_the_recipe_s(names: Registry) -> None:
+    plan = make_plan(names, "rnnsearch-tiny", "numbers-en-fr", stops={"minutes": 2.0})
+    assert (plan.recipe.steps, plan.recipe.epochs, plan.recipe.minutes) == (None, None, 2.0)
+    plan = make_plan(names, "rnnsearch-tiny", "numbers-en-fr", settings={"epochs": 3})
+    assert (plan.recipe.steps, plan.recipe.epochs, plan.recipe.minutes) == (None, 3, None)
+
+
+def test_faults_of_config_and_recipe_are_told_together(names: Registry) -> None:
+    settings = {"dimm": 3, "heads": "x", "learning_rate": -1, "schedule": "steep", "steps": 1}
+    with pytest.raises(ConfigError) as error:
+        make_plan(names, "transformer-tiny", "numbers-en-fr", settings=settings)
+    told = str(error.value)
+    for part in ("'dimm' (did you mean dim?)", "heads = 'x'", "learning_rate = -1", "'steep'"):
+        assert part in told
+
+
+def test_a_run_must_end(names: Registry) -> None:
+    with pytest.raises(ConfigError, match="nothing says when to stop"):
+        make_plan(names, "rnnsearch-tiny", "corpus:en-de", settings={"steps": None})
+
+
+def test_every_recipe_value_is_described() -> None:
+    assert all(field.description for field in Recipe.model_fields.values())

@@ -1,0 +1,150 @@
+"""Data by name, and parallel text of the user's own."""
+
+import json
+from pathlib import Path
+
+import pytest
+from num2words import num2words
+
+from zoo.builtin import SPLIT_SIZES, draw, permute
+from zoo.datasets import Pair, file_dataset, hash_split
+from zoo.errors import DataError, UnknownNameError
+from zoo.registry import Registry
+
+
+def test_the_permutation_is_one() -> None:
+    for below in (1, 2, 7, 100, 1000, 4097):
+        assert sorted(permute(place, below) for place in range(below)) == list(range(below))
+
+
+def test_numbers_are_disjoint_and_the_same_everywhere(names: Registry) -> None:
+    drawn = {split: list(draw(split, 1_000_000)) for split in SPLIT_SIZES}
+    assert {split: len(set(n)) for split, n in drawn.items()} == SPLIT_SIZES
+    assert len(set().union(*drawn.values())) == sum(SPLIT_SIZES.values())
+    assert drawn["train"][:3] == [32717, 504048, drawn["train"][2]]
+    pairs = names.dataset("numbers-en-fr").load("test")
+    wanted = [Pair(num2words(n), num2words(n, lang="fr")) for n in drawn["test"][:20]]
+    assert pairs[:20] == wanted
+    assert len(pairs) == 1000
+
+
+def test_numbers_are_generated_once(generated_data: Path, names: Registry) -> None:
+    dataset = names.dataset("numbers-en-fr")
+    dataset.load("validation", 5)
+    (file,) = generated_data.glob("datasets/numbers-en-fr-*/validation.tsv")
+    before = file.stat().st_mtime_ns
+    assert len(dataset.load("validation", 5)) == 5
+    assert file.stat().st_mtime_ns == before
+    assert not list(file.parent.glob("*.part"))
+
+
+def test_shift(names: Registry) -> None:
+    dataset = names.dataset("shift")
+    train = dataset.load("train", 2000)
+    for source, target in train:
+        items = source.split()
+        assert len(items) == 10
+        assert set(items) <= {str(n) for n in range(1, 11)}
+        assert target == " ".join(items[1:])
+    assert not {p.source for p in train} & {p.source for p in dataset.load("test")}
+    assert {i for p in train for i in p.source.split()} == {str(n) for n in range(1, 11)}
+
+
+def test_parallel_files(parallel: Path) -> None:
+    dataset = file_dataset(f"{parallel}:en-de")
+    everything = dataset.load("all")
+    assert everything[0] == Pair("the dog runs.", "das Hund rennt.")
+    assert len(everything) == 60
+    parts = [dataset.load("train"), dataset.load("validation")]
+    assert [len(part) for part in parts] == [57, 3]
+    assert sorted(parts[0] + parts[1]) == sorted(everything)
+    assert dataset.load("all", 7) == everything[:7]
+    assert dataset.scored_split == "all"
+    with pytest.raises(DataError, match="no split 'test': it has all, train and validation"):
+        dataset.load("test")
+
+
+def test_a_source_is_never_on_two_sides() -> None:
+    pairs = [Pair(f"s{i % 40}", str(i)) for i in range(200)]
+    parts = hash_split(pairs, {"validation": 10, "test": 20}, kept={"s3"})
+    sources = {split: {p.source for p in part} for split, part in parts.items()}
+    assert len(sources["validation"]) == 3
+    assert len(sources["test"]) == 1
+    assert "s3" in sources["train"]
+    assert sum(len(s) for s in sources.values()) == 40
+
+
+def test_tsv_and_json_lines(tmp_path: Path) -> None:
+    tsv = tmp_path / "a.tsv"
+    tsv.write_bytes("\ufeffGo.\tVa !\tCC\r\nHi\u2028there\tSalut\r\n".encode())
+    assert file_dataset(str(tsv)).load("all") == [
+        Pair("Go.", "Va !"),
+        Pair("Hi\u2028there", "Salut"),
+    ]
+    lines = tmp_path / "a.jsonl"
+    lines.write_text(json.dumps({"source": "a", "target": "b", "en": "c", "fr": "d"}) + "\n")
+    assert file_dataset(str(lines)).load("all") == [Pair("a", "b")]
+    assert file_dataset(f"{lines}:en-fr").load("all") == [Pair("c", "d")]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("a.tsv", b"", "a.tsv is empty"),
+        ("a.tsv", b"x\ty\nno tab\n", "line 2, has no tab"),
+        ("a.tsv", b"x\ty\n\xff\tz\n", "line 2, is not UTF-8: byte 1 is 0xff"),
+        ("a.jsonl", b'{"source": "x"}\n', "line 1, has no text under source and target"),
+        ("a.jsonl", b'["x", "y"]\n', "line 1, has no text under"),
+        ("a.jsonl", b"{\n", "line 1, is not JSON"),
+    ],
+)
+def test_files_that_are_not_well_formed(
+    tmp_path: Path, name: str, content: bytes, told: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=told):
+        file_dataset(str(tmp_path / name)).load("all")
+
+
+def test_files_of_unequal_length_tell_both_counts(parallel: Path) -> None:
+    with parallel.with_suffix(".de").open("a") as file:
+        file.write("eins\nzwei\n")
+    with pytest.raises(DataError, match="60 and 62 lines"):
+        file_dataset(f"{parallel}:en-de").load("all")
+    with pytest.raises(DataError, match="62 and 60 lines"):
+        file_dataset(f"{parallel}:de-en").load("all")
+
+
+def test_unknown_data(names: Registry, tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match=r"did you mean .*numbers-en-fr"):
+        names.dataset("number-en-fr")
+    with pytest.raises(DataError, match=r"no file .*corpus.en"):
+        names.dataset(f"{tmp_path}/corpus:en-de")
+
+
+def test_corpora_need_a_folder(names: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ZOO_DATA", raising=False)
+    with pytest.raises(DataError, match="ZOO_DATA is not set"):
+        names.dataset("multi30k-en-de").load("train")
+
+
+def test_multi30k(names: Registry, corpora: Path) -> None:
+    sizes = {"train": 29_000, "validation": 1_014, "test": 1_000}
+    for pair in ("en-de", "de-en", "en-fr", "fr-en"):
+        dataset = names.dataset(f"multi30k-{pair}")
+        assert {split: len(dataset.load(split)) for split in dataset.splits} == sizes
+    there, back = (names.dataset(f"multi30k-{p}").load("test", 3) for p in ("en-de", "de-en"))
+    assert [Pair(b, a) for a, b in there] == back
+
+
+def test_tatoeba(names: Registry, corpora: Path) -> None:
+    dataset = names.dataset("tatoeba-en-fr")
+    parts = {split: dataset.load(split, 650) for split in dataset.splits}
+    assert sum(len(part) for part in parts.values()) == 650
+    assert min(len(part) for part in parts.values()) > 10
+    learnt = {pair.source for pair in parts["train"]}
+    assert {"Go.", "I lost.", "I'm calm.", "I'm home."} <= learnt
+    held_out = {pair.source for split in ("validation", "test") for pair in parts[split]}
+    assert not learnt & held_out
+    back = names.dataset("tatoeba-fr-en").load("test", 650)
+    assert [Pair(b, a) for a, b in back] == parts["test"]

@@ -1,0 +1,119 @@
+"""Greedy search, on scripted probabilities and on every architecture."""
+
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812  # the field's name for it
+from torch import Tensor
+
+from zoo.decoding import greedy, target_limits
+from zoo.model import BEGIN, END, PADDING, UNKNOWN, Seq2Seq
+from zoo.registry import registry
+from zoo.testing import case
+
+
+class Script(NamedTuple):
+    """What has been written so far, and the sentence's own script."""
+
+    place: Tensor
+    probabilities: Tensor
+
+
+class Scripted(Seq2Seq):
+    """Gives scripted probabilities: `script[sentence][place]`, the sentence being source[:, 0]."""
+
+    def __init__(self, script: Tensor) -> None:
+        super().__init__(registry().config("seq2seq-tiny"), 9, script.shape[-1])
+        self.script = script
+
+    def encode(self, source: Tensor, source_mask: Tensor, attention: bool = False) -> Any:
+        return self.script[source[:, 0] - 4]
+
+    def init_state(self, memory: Tensor) -> Script:
+        return Script(torch.zeros(len(memory), dtype=torch.long), memory)
+
+    def step(self, token: Tensor, state: Script, memory: Tensor, attention: bool = False) -> Any:
+        place = state.place.clamp(max=memory.shape[1] - 1)
+        logits = state.probabilities[torch.arange(len(place)), place].log()
+        return logits, Script(state.place + 1, state.probabilities)
+
+    def forward(
+        self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
+    ) -> Any:
+        raise NotImplementedError
+
+
+def scripted(*sentences: list[list[float]]) -> tuple[Scripted, Tensor]:
+    return Scripted(torch.tensor(sentences)), torch.arange(4, 4 + len(sentences))[:, None]
+
+
+def test_scores_count_the_end_token() -> None:
+    #          pad  beg  end  unk   a    b
+    model, source = scripted(
+        [[0.0, 0.0, 0.1, 0.0, 0.6, 0.3], [0.0, 0.0, 0.5, 0.0, 0.2, 0.3]],
+        [[0.0, 0.0, 0.7, 0.0, 0.2, 0.1], [0.0, 0.0, 0.5, 0.0, 0.2, 0.3]],
+    )
+    first, second = greedy(model, source, source != 0)
+    assert (first.tokens, first.finished) == ((4,), True)
+    assert first.score == pytest.approx(torch.tensor(0.6 * 0.5).log().item())
+    assert (second.tokens, second.finished) == ((), True)
+    assert second.score == pytest.approx(torch.tensor(0.7).log().item())
+
+
+def test_padding_begin_and_unknown_are_never_written() -> None:
+    model, source = scripted([[0.3, 0.2, 0.05, 0.25, 0.1, 0.1], [0.3, 0.2, 0.2, 0.2, 0.1, 0.0]])
+    (found,) = greedy(model, source, source != 0)
+    assert found.tokens == (4,)
+    assert not {PADDING, BEGIN, UNKNOWN} & set(found.tokens)
+    # Their share of the probability is not given to others.
+    assert found.score == pytest.approx(torch.tensor(0.1 * 0.2).log().item())
+
+
+def test_what_never_ends_is_cut_at_the_limit_and_says_so() -> None:
+    model, source = scripted([[0.0, 0.0, 0.1, 0.0, 0.9, 0.0]])
+    (found,) = greedy(model, source, source != 0)
+    assert len(found.tokens) == 3 * 1 + 20
+    assert not found.finished
+    (found,) = greedy(model, source, source != 0, limit=6)
+    assert len(found.tokens) == 5, "the limit counts the begin token too"
+
+
+def test_limits_depend_on_the_sentence_alone() -> None:
+    assert target_limits(torch.tensor([3, 9]), None).tolist() == [29, 47]
+    assert target_limits(torch.tensor([3, 9]), 40).tolist() == [29, 39]
+
+
+@pytest.mark.parametrize("architecture", sorted(registry().architectures))
+def test_greedy_is_the_likeliest_token_by_forward(architecture: str) -> None:
+    """Against a search that knows no step: it runs the whole prefix again for every token."""
+    tried = case(architecture)
+    limit = 12
+    found = greedy(tried.model, tried.source, tried.mask, limit)
+    for row, hypothesis in enumerate(found):
+        length = int(tried.mask[row].sum())
+        source, mask = tried.source[row : row + 1, :length], tried.mask[row : row + 1, :length]
+        tokens, score = [BEGIN], 0.0
+        with torch.no_grad():
+            while tokens[-1] != END and len(tokens) < limit:
+                chances = tried.model(source, mask, torch.tensor([tokens]))[0, -1].log_softmax(-1)
+                chances[[PADDING, BEGIN, UNKNOWN]] = -torch.inf
+                tokens.append(int(chances.argmax()))
+                score += float(chances.max())
+        finished = tokens[-1] == END
+        assert list(hypothesis.tokens) == tokens[1 : -1 if finished else None]
+        assert hypothesis.finished == finished
+        assert hypothesis.score == pytest.approx(score, abs=1e-4)
+
+
+@pytest.mark.parametrize("architecture", sorted(registry().architectures))
+def test_batch_mates_change_nothing(architecture: str) -> None:
+    tried = case(architecture)
+    together = greedy(tried.model, tried.source, tried.mask, 20)
+    padded = greedy(tried.model, F.pad(tried.source, (0, 2)), F.pad(tried.mask, (0, 2)), 20)
+    assert [h.tokens for h in padded] == [h.tokens for h in together]
+    for row in range(len(together)):
+        source, mask = tried.source[row : row + 1], tried.mask[row : row + 1]
+        (alone,) = greedy(tried.model, source, mask, 20)
+        assert alone.tokens == together[row].tokens
+        assert alone.score == pytest.approx(together[row].score, abs=1e-4)

@@ -1,0 +1,157 @@
+"""Plugins are found, kept apart, and told about."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from zoo import Architecture, hookimpl
+from zoo.errors import PluginError, UnknownNameError
+from zoo.plugins import Plugin, Plugins
+from zoo.registry import Registry
+
+
+def plugin(name: str) -> Plugin:
+    return Plugin(name, f"zoo-{name}", "1.0")
+
+
+def architecture(name: str) -> Architecture:
+    return Architecture(name, "a test", "none", "nowhere:Config", "nowhere:Network")
+
+
+def bringing(*names: str) -> SimpleNamespace:
+    @hookimpl
+    def zoo_architectures() -> Iterable[Architecture]:
+        for name in names:
+            yield architecture(name)
+
+    return SimpleNamespace(zoo_architectures=zoo_architectures)
+
+
+def test_a_plugin_s_architectures_are_registered() -> None:
+    plugins = Plugins()
+    plugins.add(bringing("one", "two"), plugin("a"))
+    names = Registry(plugins)
+    assert set(names.architectures) == {"one", "two"}
+    assert names.plugin_of["two"].distribution == "zoo-a"
+
+
+def test_a_raising_hook_keeps_no_other_from_working() -> None:
+    @hookimpl
+    def zoo_architectures() -> Iterable[Architecture]:
+        yield architecture("half")
+        raise RuntimeError("no luck\ntoday")
+
+    plugins = Plugins()
+    plugins.add(bringing("good"), plugin("a"))
+    plugins.add(SimpleNamespace(zoo_architectures=zoo_architectures), plugin("b"))
+    names = Registry(plugins)
+    assert set(names.architectures) == {"good"}
+    assert [p.problem for p in plugins.broken] == ["RuntimeError: no luck today"]
+
+
+def test_a_hook_with_other_arguments_is_broken_not_fatal() -> None:
+    @hookimpl
+    def zoo_architectures(surprise: int) -> Iterable[Architecture]:
+        return []
+
+    plugins = Plugins()
+    plugins.add(SimpleNamespace(zoo_architectures=zoo_architectures), plugin("a"))
+    plugins.add(bringing("good"), plugin("b"))
+    assert set(Registry(plugins).architectures) == {"good"}
+    assert "surprise" in plugins.broken[0].problem
+
+
+def test_a_duplicate_names_both_packages_and_the_first_keeps_the_name() -> None:
+    plugins = Plugins()
+    for name in ("a", "b"):
+        plugins.add(bringing("same"), plugin(name))
+    names = Registry(plugins)
+    kept = names.plugin_of["same"]
+    assert len(names.architectures) == 1
+    (problem,) = names.problems
+    assert "zoo-a" in problem
+    assert "zoo-b" in problem
+    assert f"{kept} has that name" in problem
+
+
+def test_an_architecture_that_cannot_be_imported_says_so() -> None:
+    with pytest.raises(PluginError, match="nowhere:Config gave ModuleNotFoundError"):
+        architecture("one").config_type()
+
+
+def test_an_architecture_that_is_not_installed_says_so() -> None:
+    plugins = Plugins()
+    plugins.reject(plugin("a"), ImportError("no module named numba"))
+    with pytest.raises(PluginError, match=r"a \(zoo-a 1.0\) did not load: ImportError"):
+        Registry(plugins).architecture("gone")
+
+
+def test_a_broken_installed_plugin_leaves_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from zoo.plugins import discover
+
+    info = tmp_path / "zoo_broken-2.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: zoo-broken\nVersion: 2.0\n")
+    (info / "entry_points.txt").write_text("[zoo]\nbroken = zoo_broken\n")
+    (tmp_path / "zoo_broken.py").write_text("import this_is_not_installed\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    plugins = discover()
+    assert [p.distribution for p in plugins.broken] == ["zoo-broken"]
+    assert "this_is_not_installed" in plugins.broken[0].problem
+    assert set(Registry(plugins).architectures) >= {"rnnsearch", "transformer"}
+
+
+CATALOGUE = """
+format = 1
+[models.good]
+architecture = "one"
+summary = "fine"
+parameters = 1
+source_vocab = 5
+target_vocab = 5
+[models.bad]
+architecture = 3
+sumary = "misspelt"
+[models.odd]
+architecture = "one"
+summary = "a bool is no number"
+parameters = true
+source_vocab = 5
+target_vocab = 5
+[surprise]
+"""
+
+
+def test_a_catalogue_s_faults_are_all_told_and_the_rest_is_usable(tmp_path: Path) -> None:
+    file = tmp_path / "models.toml"
+    file.write_text(CATALOGUE)
+    names = Registry(Plugins())
+    names.read_catalogue(file)
+    assert list(names.models) == ["good"]
+    told = "\n".join(names.problems)
+    assert "unknown section [surprise]" in told
+    assert "unknown key 'sumary' (did you mean summary?)" in told
+    assert "'architecture' must be a string" in told
+    assert "'source_vocab' is missing" in told
+    assert "'parameters' must be a whole number" in told
+
+
+@pytest.mark.parametrize("content", ["not = [toml", "format = 2", "x = 1"])
+def test_a_file_that_is_no_catalogue_is_left_out(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "models.toml"
+    file.write_text(content)
+    names = Registry(Plugins())
+    names.read_catalogue(file)
+    assert len(names.problems) == 1
+    assert str(file) in names.problems[0]
+
+
+def test_near_names_are_suggested(names: Registry) -> None:
+    with pytest.raises(UnknownNameError, match="did you mean transformer-tiny"):
+        names.model("transformer-tinny")
+    with pytest.raises(UnknownNameError, match=r"known are convs2s"):
+        names.model("zzz")

@@ -1,0 +1,175 @@
+"""Trees, caches, tokenizers and batches."""
+
+from typing import NamedTuple
+
+import pytest
+import torch
+from torch import Tensor
+
+from zoo.config import LengthLimits
+from zoo.data import Corpus, Sequences, batch_sources, shuffled_batches
+from zoo.datasets import Pair
+from zoo.errors import CheckpointError
+from zoo.model import END
+from zoo.text import SPECIALS, Tokenizer
+from zoo.tree import Cache, gather, tensors
+
+
+class State(NamedTuple):
+    hidden: Tensor
+    layers: list[tuple[Cache, Tensor]]
+
+
+def test_gather_reaches_everything() -> None:
+    cache = Cache(torch.arange(24.0).view(4, 3, 2))
+    state = State(torch.arange(4), [(cache, torch.arange(8).view(4, 2)), (cache, torch.ones(4))])
+    rows = torch.tensor([3, 0, 0])
+    found = gather(state, rows)
+    assert isinstance(found, State)
+    assert isinstance(found.layers, list)
+    for before, after in zip(tensors(state), tensors(found), strict=True):
+        assert torch.equal(before[rows], after)
+
+
+@pytest.mark.parametrize("odd", [{"a": torch.ones(2)}, None, 3, "state"])
+def test_gather_refuses_what_it_does_not_know(odd: object) -> None:
+    with pytest.raises(TypeError, match=f"cannot gather rows of a {type(odd).__name__}"):
+        gather((torch.ones(2), odd), torch.tensor([0]))
+    with pytest.raises(TypeError):
+        tensors([odd])
+
+
+@pytest.mark.parametrize("dim", [1, 2])
+@pytest.mark.parametrize("grad", [False, True])
+def test_a_cache_never_changes_to_its_holder(dim: int, grad: bool) -> None:
+    torch.manual_seed(0)
+    shape = [3, 2, 2]
+    shape[dim] = 0
+    caches, wanted = [Cache(torch.empty(shape), dim)], [torch.empty(shape)]
+    shape[dim] = 1
+    with torch.set_grad_enabled(grad):
+        for step in range(60):
+            # Mostly from the newest end; now and then from an old one, and after a reordering.
+            at = len(caches) - 1 if step % 5 else int(torch.randint(len(caches), ()))
+            new = torch.randn(shape, requires_grad=grad)
+            caches.append(caches[at].append(new))
+            wanted.append(torch.cat([wanted[at], new], dim))
+            if step % 7 == 0:
+                rows = torch.tensor([2, 0, 0])
+                caches.append(caches[-1].gather(rows))
+                wanted.append(wanted[-1][rows])
+    for cache, values in zip(caches, wanted, strict=True):
+        assert torch.equal(cache.values, values)
+
+
+def test_a_cache_appends_in_place_from_its_newest_end() -> None:
+    cache = Cache(torch.zeros(1, 1, 1)).append(torch.ones(1, 1, 1))
+    longer = cache.append(torch.ones(1, 1, 1))
+    assert longer.values.data_ptr() == cache.values.data_ptr()
+    other = cache.append(torch.zeros(1, 1, 1))
+    assert other.values.data_ptr() != cache.values.data_ptr()
+
+
+TEXTS = [
+    "A man walks.", "I'm calm!", "Je t'aime, Marie-Claude  .", "Va\u202f!", "trente-deux mille",
+    "Ünïcödé: naïve", "1 2 3", "«Où ?»", "</s> is text", "a_b",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["word", "char", "bpe", "unigram"])
+def test_tokenizers_give_the_text_back(kind: str, tmp_path: object) -> None:
+    tokenizer = Tokenizer.train(TEXTS * 3, kind, 300)
+    encoded = tokenizer.encode(TEXTS)
+    assert [tokenizer.decode(ids) for ids in encoded] == TEXTS
+    assert min(id for ids in encoded for id in ids) > len(SPECIALS) - 1
+    assert [tokenizer.token(i) for i in range(4)] == SPECIALS
+    assert tokenizer.size <= 300
+
+
+@pytest.mark.parametrize("kind", ["word", "char", "bpe", "unigram"])
+def test_the_vocabulary_is_bounded_and_reproducible(kind: str) -> None:
+    one, other = (Tokenizer.train(TEXTS * 3, kind, 60) for _ in range(2))
+    assert one.size <= 60
+    if kind != "unigram":  # the library's unigram trainer prunes ties in any order
+        assert one.to_json() == other.to_json()
+
+
+@pytest.mark.parametrize("kind", ["word", "char", "bpe", "unigram"])
+def test_unknown_signs_are_told(kind: str) -> None:
+    tokenizer = Tokenizer.train(["a man walks"], kind, 100)
+    (ids,) = tokenizer.encode(["a 漢 man"])
+    assert 3 in ids
+    assert "⁇" in tokenizer.decode(ids)
+    assert tokenizer.decode([1, *ids, 2, 0]) == tokenizer.decode(ids)
+    with pytest.raises(ValueError, match="no token has id 999"):
+        tokenizer.token(999)
+
+
+def test_a_tokenizer_survives_its_file(tmp_path: object) -> None:
+    from pathlib import Path
+
+    file = Path(str(tmp_path)) / "tokenizer.json"
+    tokenizer = Tokenizer.train(TEXTS, "bpe", 200)
+    file.write_text(tokenizer.to_json(), encoding="utf-8")
+    again = Tokenizer.load(file)
+    assert again.encode(TEXTS) == tokenizer.encode(TEXTS), "special strings are text here too"
+    file.write_text(tokenizer.to_json().replace("<pad>", "<bad>"), encoding="utf-8")
+    with pytest.raises(CheckpointError, match="other special tokens"):
+        Tokenizer.load(file)
+    file.write_text(tokenizer.to_json()[:100], encoding="utf-8")
+    with pytest.raises(CheckpointError, match="is not a tokenizer"):
+        Tokenizer.load(file)
+
+
+def test_sequences_pad_on_the_right() -> None:
+    sequences = Sequences.of([[5, 6, 2], [7, 2], [8, 9, 9, 2]])
+    padded = sequences.pad(torch.tensor([1, 0]))
+    assert padded.tolist() == [[7, 2, 0], [5, 6, 2]]
+    source, mask = batch_sources([[5], [], [6, 7]])
+    assert source.tolist() == [[5, 2, 0], [2, 0, 0], [6, 7, 2]]
+    assert mask.sum(1).tolist() == [2, 1, 3]
+
+
+def corpus(count: int = 500) -> Corpus:
+    torch.manual_seed(0)
+    lengths = torch.randint(1, 30, (count, 2)).tolist()
+    sides = [Sequences.of([[4] * pair[side] + [END] for pair in lengths]) for side in (0, 1)]
+    return Corpus(sides[0], sides[1], left_out=None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("tokens", "sentences"), [(200, None), (31, None), (1, None), (9, 7)])
+def test_batches_are_bounded_and_complete(tokens: int, sentences: int | None) -> None:
+    data = corpus()
+    batches = shuffled_batches(data, tokens, sentences, seed=3, epoch=1)
+    assert sorted(i for batch in batches for i in batch.tolist()) == list(range(500))
+    for indices in batches:
+        batch = data.batch(indices)
+        if sentences:
+            assert len(indices) <= sentences
+        elif len(indices) > 1:
+            assert len(indices) * max(batch.source.shape[1], batch.target.shape[1]) <= tokens
+    assert data.padding(data.batches(200)) < 0.35
+
+
+def test_order_depends_on_seed_and_epoch_alone() -> None:
+    data = corpus()
+
+    def order(seed: int, epoch: int) -> list[list[int]]:
+        torch.rand(3)  # the default generator has no say
+        return [b.tolist() for b in shuffled_batches(data, 200, None, seed, epoch)]
+
+    assert order(1, 0) == order(1, 0)
+    assert len({str(order(s, e)) for s, e in ((1, 0), (1, 1), (2, 0))}) == 3
+
+
+def test_pairs_left_out_are_counted() -> None:
+    tokenizer = Tokenizer.train(["a b c d e"], "word", 50)
+    pairs = [Pair("a b", "a"), Pair("", "a"), Pair("a", "a b c d e"), Pair("a b c", " ")]
+    data = Corpus.encode(pairs, tokenizer, tokenizer, LengthLimits(4, 6))
+    assert len(data) == 1
+    assert (data.left_out.empty, data.left_out.long) == (2, 1)
+    assert data.batch(torch.tensor([0])).target[0, 0] == 1
+    other = Corpus.encode(pairs[:1], tokenizer, tokenizer, LengthLimits())
+    assert other.fingerprint() == data.fingerprint()
+    longer = Corpus.encode(pairs, tokenizer, tokenizer, LengthLimits())
+    assert longer.fingerprint() != data.fingerprint()

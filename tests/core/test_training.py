@@ -1,0 +1,233 @@
+"""Loss, schedules, and runs that can be stopped and resumed."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import zoo
+from zoo.checkpoint import read_tensors
+from zoo.data import Batch
+from zoo.errors import CheckpointError, TrainingError, ZooError
+from zoo.model import create_model
+from zoo.recipe import Recipe
+from zoo.training import Report, Stopped, Validation, prepare
+from zoo.training.loss import teacher_forcing
+from zoo.training.schedule import learning_rate
+
+SMALL: dict[str, Any] = {
+    "embedding_dim": 16, "encoder_dim": 16, "hidden_dim": 32, "attention_dim": 16,
+    "readout_dim": 16, "tokenizer": "word", "batch_tokens": 100, "save_every": 7, "dropout": 0.2,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_loss_is_its_definition(smoothing: float) -> None:
+    torch.manual_seed(0)
+    model = create_model("rnnsearch-tiny", source_vocab=12, target_vocab=9).double().eval()
+    source = torch.tensor([[5, 6, 7, 2], [8, 2, 0, 0]])
+    target = torch.tensor([[1, 4, 5, 6, 2], [1, 7, 2, 0, 0]])
+    batch = Batch(source, source != 0, target, torch.arange(2))
+    with torch.no_grad():
+        loss = teacher_forcing(model, batch, smoothing)
+        chances = model(source, source != 0, target[:, :-1]).log_softmax(-1)
+    total = 0.0
+    for row, place in ((0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1)):
+        for y in range(9):
+            q = smoothing / 9 + (1 - smoothing) * int(y == target[row, place + 1])
+            total -= float(q * chances[row, place, y])
+    assert float(loss.tokens) == 6
+    assert float(loss.total) == pytest.approx(total, abs=1e-10)
+
+
+def test_schedules_are_their_formulas() -> None:
+    noam = Recipe(schedule="noam", factor=2.0, warmup=400)
+    for step in (1, 399, 400, 401, 9000):
+        wanted = 2 * 512**-0.5 * min(step**-0.5, step * 400**-1.5)
+        assert learning_rate(noam, step, 512, 0.3) == pytest.approx(wanted)
+    root = Recipe(schedule="inverse_sqrt", learning_rate=3e-4, warmup=100)
+    assert learning_rate(root, 50, 1, 0) == pytest.approx(1.5e-4)
+    assert learning_rate(root, 100, 1, 0) == pytest.approx(3e-4)
+    assert learning_rate(root, 400, 1, 0) == pytest.approx(1.5e-4)
+    cosine = Recipe(schedule="cosine", learning_rate=1.0, warmup=0)
+    shares = [learning_rate(cosine, 5, 1, done) for done in (0.0, 0.5, 1.0)]
+    assert shares == pytest.approx([1.0, 0.5, 0.0])
+    constant = Recipe(schedule="constant", learning_rate=1.0, warmup=10)
+    assert [learning_rate(constant, s, 1, 0) for s in (1, 10, 99)] == pytest.approx([0.1, 1, 1])
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return read_tensors(folder / "model.safetensors")
+
+
+def same(one: Path, other: Path) -> bool:
+    a, b = weights(one), weights(other)
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def test_a_stopped_run_goes_on_as_if_it_never_was(parallel: Path, tmp_path: Path) -> None:
+    data, plain, cut = f"{parallel}:en-de", tmp_path / "plain", tmp_path / "cut"
+    zoo.train("rnnsearch-tiny", data, plain, settings=SMALL, steps=23)
+    ready = prepare("rnnsearch-tiny", data, cut, settings=SMALL, steps=23)
+    for event in ready.trainer.events():
+        if isinstance(event, Report) and event.step >= 10:
+            ready.trainer.stop = True
+        if isinstance(event, Stopped):
+            assert event.step < 23
+    assert not cut.exists()
+    torch.manual_seed(99)
+    again = prepare(None, None, cut, resume=True)
+    assert 0 < again.trainer.step < 23
+    for _ in again.trainer.events():
+        pass
+    assert again.finish() == cut
+    assert same(plain, cut)
+
+
+def test_a_run_cut_off_anywhere_resumes_from_its_newest_state(
+    parallel: Path, tmp_path: Path
+) -> None:
+    data, plain, cut = f"{parallel}:en-de", tmp_path / "plain", tmp_path / "cut"
+    zoo.train("rnnsearch-tiny", data, plain, settings=SMALL, steps=23)
+    ready = prepare("rnnsearch-tiny", data, cut, settings=SMALL, steps=23)
+    for event in ready.trainer.events():
+        if event.step >= 16:
+            break  # as a kill would: nothing is saved on the way out
+    (tmp_path / "cut.run" / "states" / ".000000021.1.part").mkdir()  # a state half written
+    again = prepare(None, None, cut, resume=True)
+    assert again.trainer.step == 14
+    for _ in again.trainer.events():
+        pass
+    again.finish()
+    assert same(plain, cut)
+    assert len(list((tmp_path / "cut.run" / "states").glob("[0-9]*"))) == 2
+
+
+def test_totals_are_totals(parallel: Path, tmp_path: Path) -> None:
+    data, out = f"{parallel}:en-de", tmp_path / "out"
+    constant = {**SMALL, "schedule": "constant"}
+    zoo.train("rnnsearch-tiny", data, out, settings=constant, steps=9)
+    zoo.train("rnnsearch-tiny", data, tmp_path / "long", settings=constant, steps=15)
+    ready = prepare(None, None, out, resume=True, steps=15)
+    assert ready.trainer.step == 9
+    steps = {event.step for event in ready.trainer.events()}
+    ready.finish()
+    assert max(steps) == 15
+    assert same(out, tmp_path / "long")
+    done = prepare(None, None, out, resume=True)
+    assert list(done.trainer.events()) == []
+
+
+def test_epochs_and_minutes(parallel: Path, tmp_path: Path) -> None:
+    data = f"{parallel}:en-de"
+    ready = prepare("rnnsearch-tiny", data, tmp_path / "a", settings=SMALL, epochs=2)
+    events = list(ready.trainer.events())
+    assert ready.trainer.step == 2 * len(ready.trainer._batches)
+    validations = [event for event in events if isinstance(event, Validation)]
+    assert [v.epoch for v in validations] == [1, 2]
+    assert validations[1].validation_loss < validations[0].validation_loss
+    ready = prepare("rnnsearch-tiny", data, tmp_path / "b", settings=SMALL, minutes=0.01)
+    list(ready.trainer.events())
+    assert 0.01 <= ready.trainer.seconds / 60 < 0.1
+
+
+def test_validation_loss_is_of_the_held_out_pairs(parallel: Path, tmp_path: Path) -> None:
+    ready = prepare("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=SMALL, epochs=1)
+    (told,) = [e.validation_loss for e in ready.trainer.events() if isinstance(e, Validation)]
+    trainer = ready.trainer
+    total = tokens = 0.0
+    with torch.no_grad():
+        for i in range(len(trainer.validation)):
+            loss = teacher_forcing(
+                trainer.model.eval(), trainer.validation.batch(torch.tensor([i]))
+            )
+            total, tokens = total + float(loss.total), tokens + float(loss.tokens)
+    assert len(trainer.validation) == 3
+    assert told == pytest.approx(total / tokens, rel=1e-4)
+
+
+def test_what_is_there_is_not_overwritten(parallel: Path, tmp_path: Path) -> None:
+    data, out = f"{parallel}:en-de", tmp_path / "out"
+    zoo.train("rnnsearch-tiny", data, out, settings=SMALL, steps=3)
+    before = {f: f.read_bytes() for f in out.iterdir()}
+    with pytest.raises(CheckpointError, match=r"out is there already.*--resume"):
+        zoo.train("rnnsearch-tiny", data, out, settings=SMALL, steps=3)
+    for file in before:
+        file.unlink()
+    out.rmdir()
+    with pytest.raises(CheckpointError, match=r"out.run is there already: it holds a run"):
+        zoo.train("rnnsearch-tiny", data, out, settings=SMALL, steps=3)
+    with pytest.raises(CheckpointError, match="no run to resume"):
+        prepare(None, None, tmp_path / "nothing", resume=True)
+
+
+def test_changed_data_cannot_be_resumed(parallel: Path, tmp_path: Path) -> None:
+    data, out = f"{parallel}:en-de", tmp_path / "out"
+    zoo.train("rnnsearch-tiny", data, out, settings=SMALL, steps=3)
+    file = parallel.with_suffix(".de")
+    file.write_text(file.read_text().replace("Hund", "Katze"))
+    with pytest.raises(CheckpointError, match="is not what it was trained on"):
+        prepare(None, None, out, resume=True)
+
+
+def test_a_loss_that_runs_away_ends_the_run_and_spares_the_state(
+    parallel: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    ready = prepare("rnnsearch-tiny", f"{parallel}:en-de", out, settings=SMALL, steps=40)
+    events = ready.trainer.events()
+    while next(events).step < 10:
+        pass
+    with torch.no_grad():
+        next(ready.trainer.model.parameters()).fill_(math.nan)
+    with pytest.raises(TrainingError, match=r"the loss is nan at update 1\d"):
+        list(events)
+    kept = read_tensors(
+        sorted((tmp_path / "out.run" / "states").iterdir())[0] / "model.safetensors"
+    )
+    assert all(weight.isfinite().all() for weight in kept.values())
+    assert not out.exists()
+
+
+def test_seeds(parallel: Path, tmp_path: Path) -> None:
+    data = f"{parallel}:en-de"
+    for name, seed in (("a", 5), ("b", 5), ("c", 6)):
+        zoo.train("rnnsearch-tiny", data, tmp_path / name, settings=SMALL, steps=4, seed=seed)
+    assert same(tmp_path / "a", tmp_path / "b")
+    assert not same(tmp_path / "a", tmp_path / "c")
+
+
+def test_a_run_keeps_its_recipe_and_metrics(parallel: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    zoo.train("rnnsearch-tiny", f"{parallel}:en-de", out, settings=SMALL, epochs=3)
+    run = json.loads((tmp_path / "out.run" / "run.json").read_text())
+    assert run["recipe"]["batch_tokens"] == 100
+    assert run["config"]["hidden_dim"] == 32
+    lines = (tmp_path / "out.run" / "metrics.jsonl").read_text().splitlines()
+    assert sum("validation_loss" in line for line in lines) == 3
+    training = json.loads((out / "training.json").read_text())
+    assert training["curve"] == [json.loads(line) for line in lines]
+    assert training["pairs"] == 57
+
+
+def test_shared_vocabulary_and_weights(parallel: Path, tmp_path: Path) -> None:
+    values = {"dim": 16, "heads": 2, "feedforward_dim": 16, "tokenizer": "bpe", "vocab_size": 80}
+    data, out = f"{parallel}:en-de", tmp_path / "out"
+    with pytest.raises(ZooError, match="shared_vocab=true"):
+        zoo.train("transformer-tiny", data, out, settings={**values, "share": "all"}, steps=2)
+    assert not out.with_name("out.run").exists()
+    values |= {"share": "all", "shared_vocab": True}
+    zoo.train("transformer-tiny", data, out, settings=values, steps=2)
+    assert (out / "tokenizer.json").is_file()
+    assert "source_embedding.weight" not in weights(out)
+    assert isinstance(zoo.load(out).translate("the dog runs."), str)
+
+
+def test_everything_too_long_is_an_error(parallel: Path, tmp_path: Path) -> None:
+    values = {**SMALL, "max_length": 3}
+    with pytest.raises(ZooError, match="57 are over the length limit"):
+        zoo.train("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "x", settings=values, steps=2)
+    assert not list(tmp_path.glob("x*"))
