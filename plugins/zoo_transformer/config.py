@@ -18,9 +18,15 @@ class TransformerConfig(Config):
     heads: PositiveInt = Field(description="attention heads; they share d evenly")
     feedforward_dim: PositiveInt = Field(description="width f between the two feed-forward maps")
     dropout: float = Field(0.1, ge=0, lt=1, description="on embeddings and sublayers' outputs")
-    norm: Literal["post", "pre"] = Field(
-        "post", description="norm(x + f(x)), or x + f(norm(x)) with a norm after each stack"
+    norm: Literal["post", "pre", "branch"] = Field(
+        "post",
+        description="norm(x + f(x)); or x + f(norm(x)), or x + norm(f(x)), with a norm after "
+        "each stack",
     )
+    unbiased_norm: bool = Field(
+        False, description="the norm divides by the unbiased standard deviation plus 1e-6"
+    )
+    scale_embeddings: bool = Field(True, description="embeddings times √d")
     attention_bias: bool = Field(True, description="biases on q, k, v and h")
     output_bias: bool = Field(True, description="bias on the logits")
     share: Literal["none", "target", "all"] = Field(
@@ -63,7 +69,7 @@ class TransformerConfig(Config):
             path, index = f"encoder.{layer}", f"^({layer + 1})_{{E,"
             self._attention(table, f"{path}.attention", index)
             self._feedforward(table, path, index)
-        if self.norm == "pre":
+        if self.norm != "post":
             table.block("encoder")
             self._norm(table, "encoder_norm", "_E")
         for layer in range(self.decoder_layers):
@@ -72,7 +78,7 @@ class TransformerConfig(Config):
             self._attention(table, f"{path}.attention", index)
             self._cross(table, f"{path}.cross", f"^({layer + 1})_{{C,")
             self._feedforward(table, path, index)
-        if self.norm == "pre":
+        if self.norm != "post":
             table.block("decoder")
             self._norm(table, "decoder_norm", "_D")
         table.block("output")

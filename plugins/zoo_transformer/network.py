@@ -100,27 +100,48 @@ class CrossAttention(Attention):
         return self.join(found).view(rows, n, d)
 
 
+class UnbiasedNorm(nn.Module):
+    """γ (x − mean) / (deviation + 1e-6) + β, the deviation's square being divided by d − 1."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.ones(dim)), nn.Parameter(torch.zeros(dim))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalise (…, d)."""
+        return self.weight * (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + 1e-6) + (
+            self.bias
+        )
+
+
+def make_norm(config: TransformerConfig) -> nn.Module:
+    """Return the config's layer norm (Ba et al. 2016, or the unbiased one)."""
+    return UnbiasedNorm(config.dim) if config.unbiased_norm else nn.LayerNorm(config.dim)
+
+
 class Layer(nn.Module):
     """What layers of both stacks have: self-attention, feed-forward, residuals and norms."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.pre = config.norm == "pre"
+        self.norm = config.norm
         self.attention = Attention(config)
-        self.attention_norm = nn.LayerNorm(config.dim)
+        self.attention_norm = make_norm(config)
         self.inner = nn.Linear(config.dim, config.feedforward_dim)
         self.outer = nn.Linear(config.feedforward_dim, config.dim)
-        self.feedforward_norm = nn.LayerNorm(config.dim)
+        self.feedforward_norm = make_norm(config)
         self.dropout = nn.Dropout(config.dropout)
 
-    def before(self, x: Tensor, norm: nn.LayerNorm) -> Tensor:
+    def before(self, x: Tensor, norm: nn.Module) -> Tensor:
         """Return a sublayer's input."""
-        return norm(x) if self.pre else x
+        return norm(x) if self.norm == "pre" else x
 
-    def after(self, x: Tensor, y: Tensor, norm: nn.LayerNorm) -> Tensor:
+    def after(self, x: Tensor, y: Tensor, norm: nn.Module) -> Tensor:
         """Join a sublayer's input x and output y."""
-        x = x + self.dropout(y)
-        return x if self.pre else norm(x)
+        y = self.dropout(y)
+        if self.norm == "branch":
+            return x + norm(y)
+        return x + y if self.norm == "pre" else norm(x + y)
 
     def feedforward(self, x: Tensor) -> Tensor:
         """Return the feed-forward sublayer with its residual connection, section 3.3."""
@@ -143,7 +164,7 @@ class DecoderLayer(Layer):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__(config)
         self.cross = CrossAttention(config)
-        self.cross_norm = nn.LayerNorm(config.dim)
+        self.cross_norm = make_norm(config)
 
     def read(self, source: Tensor) -> tuple[Tensor, ...]:
         """Return the keys and values of the encoder's output, (sentences, m, d)."""
@@ -207,8 +228,8 @@ class Transformer(Seq2Seq):
         self.target_embedding = nn.Embedding(target_vocab, d)
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
-        if config.norm == "pre":
-            self.encoder_norm, self.decoder_norm = nn.LayerNorm(d), nn.LayerNorm(d)
+        if config.norm != "post":
+            self.encoder_norm, self.decoder_norm = make_norm(config), make_norm(config)
         self.output = Output(config, target_vocab)
         self.dropout = nn.Dropout(config.dropout)
         self.initialise()
@@ -229,7 +250,9 @@ class Transformer(Seq2Seq):
 
     def embed(self, tokens: Tensor, embedding: nn.Embedding, start: int = 0) -> Tensor:
         """Return √d · embedding + position, (rows, n, d), section 3.4."""
-        x = embedding(tokens) * math.sqrt(self.config.dim)
+        x = embedding(tokens)
+        if self.config.scale_embeddings:
+            x = x * math.sqrt(self.config.dim)
         return self.dropout(x + positions(start, start + tokens.shape[1], x))
 
     def encode(self, source: Tensor, source_mask: Tensor, attention: bool = False) -> Any:
@@ -239,7 +262,7 @@ class Transformer(Seq2Seq):
         x = self.embed(source, self.target_embedding if shared else self.source_embedding)
         for layer in self.encoder:
             x = layer(x, source_mask[:, None, None], seen)
-        if self.config.norm == "pre":
+        if self.config.norm != "post":
             x = self.encoder_norm(x)
         pairs = [layer.read(x) for layer in cast("Iterable[DecoderLayer]", self.decoder)]
         memory = Memory(tuple(k for k, _ in pairs), tuple(v for _, v in pairs), source_mask)
@@ -278,7 +301,7 @@ class Transformer(Seq2Seq):
             x, key, value = layer(x, before, (k, v, memory.mask), (own, cross))
             keys.append(key)
             values.append(value)
-        if self.config.norm == "pre":
+        if self.config.norm != "post":
             x = self.decoder_norm(x)
         logits = self.output(x, self.target_embedding.weight)
         weights = {}

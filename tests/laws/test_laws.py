@@ -25,6 +25,10 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "rnnsearch, GRU": ("rnnsearch", {"cell": "gru", "readout_dim": None}),
     "convs2s, wide kernels": ("convs2s", {"encoder": ((8, 7),), "decoder": ((8, 4), (10, 4))}),
     "transformer, pre-norm": ("transformer", {"norm": "pre", "decoder_layers": 4}),
+    "transformer, the annotated one": (
+        "transformer",
+        {"norm": "branch", "unbiased_norm": True, "scale_embeddings": False},
+    ),
     "transformer, no biases": ("transformer", {"attention_bias": False, "output_bias": False}),
     "transformer, shared target": ("transformer", {"share": "target"}),
 }

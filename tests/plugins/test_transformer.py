@@ -103,3 +103,30 @@ def test_shared_embeddings_are_one_weight() -> None:
     logits = model(source, source != 0, torch.tensor([[1, 9]]))
     gradient = torch.autograd.grad(logits.sum(), model.target_embedding.weight)[0]  # type: ignore[union-attr, arg-type]
     assert gradient.abs().sum(1).gt(0).all(), "as output every row gets a gradient"
+
+
+def test_the_annotated_layers_are_their_definition() -> None:
+    """Each sublayer is x + norm(f(x)), the norm γ (x − mean) / (std + 1e-6) + β, std unbiased."""
+    torch.manual_seed(1)
+    model = create_model("transformer-annotated", source_vocab=15, target_vocab=13, dim=24, heads=4,
+                         encoder_layers=2, decoder_layers=1, feedforward_dim=40, dropout=0.3)  # fmt: skip
+    model = model.double().eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(torch.randn_like(weight), alpha=0.1)
+        layer = model.encoder[0]  # type: ignore[index]
+        x = torch.randn(2, 5, 24, dtype=torch.float64)
+        mask = torch.ones(2, 1, 1, 5, dtype=torch.bool)
+
+        def norm(y: Tensor, which: nn.Module) -> Tensor:
+            deviation = ((y - y.mean(-1, keepdim=True)) ** 2).sum(-1, keepdim=True) / 23
+            scaled = (y - y.mean(-1, keepdim=True)) / (deviation.sqrt() + 1e-6)
+            weight, bias = which.parameters()
+            return weight * scaled + bias
+
+        h = x + norm(layer.attention(x, mask, None), layer.attention_norm)
+        wanted = h + norm(layer.outer(layer.inner(h).clamp(min=0)), layer.feedforward_norm)
+        torch.testing.assert_close(layer(x, mask, None), wanted, rtol=0, atol=1e-10)
+        names = [name for name, _ in model.named_parameters()]
+        assert "encoder_norm.weight" in names
+        assert "decoder_norm.bias" in names

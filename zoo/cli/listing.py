@@ -200,7 +200,7 @@ def _print_subject(found: Registry, subject: Subject, table: Table, parameters: 
                 block = row.block
                 grid.add_row(f"[bold]{block}[/bold]", "", "", f"{table.blocks()[block]:,}", "")
             numbers = " × ".join(f"{size:,}" for size in row.shape)
-            part = f"\\[{row.slice[0]}:{row.slice[1]}]" if row.slice else ""
+            part = f"[{row.slice[0]}:{row.slice[1]}]" if row.slice else ""
             cells = (f"  {row.symbol}", row.formula, numbers, f"{row.count:,}")
             grid.add_row(*cells, f"{row.path}{part}")
         grid.add_row("[bold]total[/bold]", "", "", f"[bold]{table.total:,}[/bold]", "")
@@ -210,8 +210,7 @@ def _print_subject(found: Registry, subject: Subject, table: Table, parameters: 
         for block, count in table.blocks().items():
             grid.add_row(block, f"{count:,}")
         grid.add_row("[bold]total[/bold]", f"[bold]{table.total:,}[/bold]")
-    # A table of weights is read whole: never folded to the terminal's width.
-    out.print(grid, no_wrap=True, crop=False, soft_wrap=True)
+    out.print(grid)
 
 
 def _architecture(found: Registry, name: str, as_json: bool) -> None:

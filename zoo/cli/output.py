@@ -19,10 +19,10 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON f
 
 @functools.cache
 def console() -> Console:
-    """Return the console of standard output."""
+    """Return the console of standard output; what is not a terminal is wide enough for tables."""
     from rich.console import Console
 
-    return Console(highlight=False)
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 160)
 
 
 @functools.cache
@@ -31,6 +31,11 @@ def messages() -> Console:
     from rich.console import Console
 
     return Console(stderr=True, highlight=False)
+
+
+def say(text: str) -> None:
+    """Tell a person something on standard error, on one line whatever the terminal's width."""
+    messages().print(text, soft_wrap=True, markup=False)
 
 
 def print_json(value: Any, *, lines: bool = False) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zoo.cli.output import json_option, messages, names, person_watches, print_json
+from zoo.cli.output import json_option, messages, names, person_watches, print_json, say
 
 if TYPE_CHECKING:
     from zoo.training import Event, Prepared, Trainer
@@ -75,7 +75,7 @@ def train(
         _introduce(ready)
     stopped_by = _run(ready, as_json)
     if stopped_by is not None:
-        messages().print(f"Stopped; go on with: zoo train --resume --out {out}")
+        say(f"Stopped; go on with: zoo train --resume --out {out}")
         sys.exit(128 + stopped_by)
     folder = ready.finish()
     trainer = ready.trainer
@@ -83,7 +83,7 @@ def train(
         print_json({"checkpoint": str(folder), "step": trainer.step}, lines=True)
     else:
         minutes = trainer.seconds / 60
-        messages().print(f"{folder}: {trainer.step:,} updates in {minutes:.1f} minutes")
+        say(f"{folder}: {trainer.step:,} updates in {minutes:.1f} minutes")
 
 
 @contextlib.contextmanager
@@ -96,7 +96,7 @@ def _status(text: str) -> Iterator[None]:
 
 
 def _introduce(ready: Prepared) -> None:
-    trainer, say = ready.trainer, messages().print
+    trainer = ready.trainer
     parameters = sum(weight.numel() for weight in trainer.model.parameters())
     sizes = f"{ready.source_tokenizer.size:,} and {ready.target_tokenizer.size:,} tokens"
     say(f"{ready.plan.model}: {parameters:,} parameters, vocabularies of {sizes}")

@@ -118,6 +118,7 @@ def prepare(
     else:
         if model is None or data is None:
             raise DataError("no model or no data named", "only --resume needs neither")
+        names.dataset(data)  # a wrong name is told before anything else
         run.check_free()
         own = {**(settings or {}), **({} if seed is None else {"recipe.seed": seed})}
         plan = make_plan(names, model, data, recipe=recipe, settings=own, stops=stops)

@@ -1,0 +1,278 @@
+"""The command line: what programs read, and one clear line for bad input."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+import zoo
+from tests.core.test_training import SMALL
+from zoo.registry import registry
+
+Run = Callable[..., Result]
+SETTINGS = [word for key, value in SMALL.items() for word in ("--set", f"{key}={value}")]
+
+
+@pytest.fixture(scope="session")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cli")
+    (folder / "a.tsv").write_text("".join(f"the dog {n} runs\tder Hund {n} rennt\n" for n in "abcd"
+                                          "efghijklmnopqrstuvwxyz"))  # fmt: skip
+    learning = {"dropout": 0.0, "learning_rate": 5e-3, "warmup": 50, "save_every": 1000}
+    settings = {**SMALL, **learning}
+    return zoo.train("rnnsearch-tiny", str(folder / "a.tsv"), folder / "out", settings=settings,
+                     steps=500)  # fmt: skip
+
+
+@pytest.fixture
+def data(checkpoint: Path) -> str:
+    return str(checkpoint.parent / "a.tsv")
+
+
+def failed(result: Result, *told: str) -> None:
+    """The command failed with one line that tells these things, and no traceback."""
+    assert result.exit_code == 1, result.output
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    lines = result.stderr.strip().splitlines()
+    assert len(lines) == 1, result.stderr
+    assert lines[0].startswith("Error: ")
+    for part in told:
+        assert part in lines[0]
+
+
+def test_list_for_programs(run: Run) -> None:
+    listed = json.loads(run("list", "--json").stdout)
+    assert list(listed) == ["architectures", "models", "checkpoints", "datasets"]
+    for model in listed["models"]:
+        assert {"name", "architecture", "parameters", "summary"} <= set(model)
+    by_name = {model["name"]: model for model in listed["models"]}
+    assert by_name["transformer-6x6"]["parameters"] == 59_508_496
+    assert list(by_name) == zoo.list_models()
+    datasets = {dataset["name"] for dataset in listed["datasets"]}
+    assert {"numbers-en-fr", "shift", "tatoeba-en-fr", "multi30k-de-en"} <= datasets
+    assert json.loads(run("list", "models", "--json").stdout) == {"models": listed["models"]}
+
+
+def test_list_for_people(run: Run) -> None:
+    shown = run("list").stdout
+    for name in (*zoo.list_models(), "numbers-en-fr", "59,508,496"):
+        assert name in shown
+
+
+def test_info_for_programs(run: Run) -> None:
+    sizes = ("--source-vocab", 10_000, "--target-vocab", 10_000)
+    told = json.loads(run("info", "transformer-6x6", "--json", *sizes).stdout)
+    assert told["parameters"] == 59_508_496 == sum(row["count"] for row in told["table"])
+    row = next(r for r in told["table"] if r["symbol"] == "W^(1)_{E,k}")
+    assert row == {
+        "block": "encoder layer 1", "path": "encoder.0.attention.project.weight",
+        "slice": [512, 1024], "symbol": "W^(1)_{E,k}", "formula": "d × d", "shape": [512, 512],
+        "count": 262_144,
+    }  # fmt: skip
+    assert told["config"]["dim"] == 512
+    smaller = json.loads(run("info", "transformer-6x6", "--json", "--source-vocab", 9_000).stdout)
+    assert smaller["parameters"] == 59_508_496 - 1_000 * 512
+
+
+def test_info_for_people(run: Run, checkpoint: Path) -> None:
+    shown = run("info", "transformer-6x6", "--parameters").stdout
+    for part in ("W^(6)_{D,v}", "b^(1)_{E,h}", "59,508,496", "[512:1024]", "V_t × d"):
+        assert part in shown
+    assert "total" in run("info", "rnnsearch").stdout
+    assert "feedforward_dim" in run("info", "transformer").stdout
+    fields = json.loads(run("info", "transformer", "--json").stdout)["fields"]
+    assert fields["heads"] == "attention heads; they share d evenly"
+    parameters = sum(w.numel() for w in zoo.load(checkpoint).checkpoint.model.parameters())
+    told = json.loads(run("info", checkpoint, "--json").stdout)
+    assert told["parameters"] == parameters
+
+
+def test_train_eval_translate(run: Run, tmp_path: Path, data: str) -> None:
+    out = tmp_path / "out"
+    trained = run("train", "rnnsearch-tiny", "--data", data, "--out", out, "--steps", 20, *SETTINGS)
+    assert trained.exit_code == 0, trained.output
+    assert trained.stdout == ""
+    assert "25 pairs" in trained.stderr
+    assert "of the batches is padding" in trained.stderr
+    scores = json.loads(run("eval", out, "--data", data, "--json").stdout)
+    assert {"bleu", "bleu_signature", "chrf", "exact_match", "sentences"} <= set(scores)
+    assert scores["sentences"] == 26
+    assert scores["split"] == "all"
+    assert scores["bleu_signature"].startswith("nrefs:1|case:mixed|eff:no|tok:13a")
+    shown = run("eval", out, "--data", data, "--split", "train")
+    assert f"BLEU         {scores['bleu']:6.2f}"[:12] in shown.stdout
+    assert "exact match" in shown.stdout
+    more = run("train", "--resume", "--out", out, "--steps", 25, "--json")
+    events = [json.loads(line) for line in more.stdout.splitlines()]
+    assert events[-1] == {"checkpoint": str(out), "step": 25}
+    assert {"step", "loss", "tokens_per_second", "done"} <= set(events[0])
+
+
+def test_a_trained_model_s_score_is_what_its_texts_score(run: Run, checkpoint: Path) -> None:
+    from sacrebleu import corpus_bleu, corpus_chrf
+
+    data = checkpoint.parent / "a.tsv"
+    pairs = [line.split("\t") for line in data.read_text().splitlines()]
+    out = run("translate", checkpoint, input="".join(f"{source}\n" for source, _ in pairs)).stdout
+    texts, references = out.splitlines(), [target for _, target in pairs]
+    scores = json.loads(run("eval", checkpoint, "--data", data, "--json").stdout)
+    assert scores["bleu"] == pytest.approx(corpus_bleu(texts, [references]).score)
+    assert scores["chrf"] == pytest.approx(corpus_chrf(texts, [references]).score)
+    same = sum(a == b for a, b in zip(texts, references, strict=True))
+    assert scores["exact_match"] == pytest.approx(100 * same / 26)
+    assert scores["exact_match"] > 20, "the test would be empty otherwise"
+
+
+def test_translate_gives_a_line_for_a_line(run: Run, checkpoint: Path) -> None:
+    given = "the dog a runs\n\n  \nthe dog b runs\r\nthe dog"
+    lines = run("translate", checkpoint, input=given).stdout.split("\n")
+    assert len(lines) == 6
+    assert lines[1] == lines[2] == lines[5] == ""
+    assert lines[0] == run("translate", checkpoint, "the dog a runs").stdout.rstrip("\n")
+    records = run("translate", checkpoint, "--json", "the dog a runs", "").stdout.splitlines()
+    first, second = (json.loads(record) for record in records)
+    assert first["source"] == "the dog a runs"
+    assert first["text"] == lines[0]
+    assert first["score"] < 0
+    assert second == {"source": "", "text": "", "score": 0.0}
+    assert run("translate", checkpoint, input="").stdout == ""
+
+
+def test_strange_text_is_translated_or_refused_but_never_fatal(run: Run, checkpoint: Path) -> None:
+    strange = ["漢字", "\x00", "</s>", "🙂" * 50, "a\u2028b", "\u202b"]
+    result = run("translate", checkpoint, input="\n".join(strange) + "\n")
+    assert result.exit_code == 0
+    assert result.stdout.count("\n") == len(strange)
+
+
+def test_unknown_names(run: Run, tmp_path: Path, checkpoint: Path) -> None:
+    out = ("--out", tmp_path / "x")
+    failed(run("train", "rnnsearch-tinny", "--data", "shift", *out), "rnnsearch-tiny")
+    failed(run("train", "rnnsearch-tiny", "--data", "shifty", *out), "did you mean shift?")
+    failed(run("train", "rnnsearch-tiny", "--data", "shift", "--recipe", "shfit", *out), "shift?")
+    failed(run("info", "transformer-6x7"), "did you mean transformer-6x6")
+    failed(run("card", "transformer-6x7"), "did you mean transformer-6x6")
+    failed(run("translate", "nowhere", "hello"), "no checkpoint 'nowhere'")
+    failed(run("eval", checkpoint, "--data", "shift", "--split", "tets"), "no split 'tets'")
+
+
+def test_settings_that_do_not_fit_are_all_told(run: Run, tmp_path: Path, data: str) -> None:
+    wrong = ["hiden_dim=3", "dropout=often", "learning_rate=fast", "batch_token=5"]
+    settings = [word for setting in wrong for word in ("--set", setting)]
+    result = run("train", "rnnsearch-tiny", "--data", data, "--out", tmp_path / "x", *settings)
+    failed(result, "hidden_dim", "dropout = 'often'", "learning_rate = 'fast'", "batch_tokens")
+    assert not list(tmp_path.iterdir())
+
+
+def test_data_that_is_not_as_it_must_be(run: Run, tmp_path: Path, checkpoint: Path) -> None:
+    def tried(english: bytes, german: bytes) -> Result:
+        (tmp_path / "c.en").write_bytes(english)
+        (tmp_path / "c.de").write_bytes(german)
+        arguments = ("--data", f"{tmp_path}/c:en-de", "--out", tmp_path / "x", "--steps", 1)
+        return run("train", "rnnsearch-tiny", *arguments)
+
+    failed(tried(b"a\nb\n", b"a\n"), "2 and 1 lines")
+    failed(tried(b"", b""), "c.en is empty")
+    failed(tried(b"a\nb\n", b"a\n\xff\n"), "c.de, line 2, is not UTF-8")
+    failed(tried(b"\n \n", b"a\nb\n"), "2 pairs have an empty side")
+    failed(run("translate", checkpoint, input=b"a\n\xff\n"), "standard input, line 2")
+    assert not list(tmp_path.glob("x*"))
+
+
+def test_folders_in_the_way_and_folders_that_are_not_whole(
+    run: Run, tmp_path: Path, checkpoint: Path, data: str
+) -> None:
+    arguments = ("train", "rnnsearch-tiny", "--data", data, "--steps", 1, "--out")
+    failed(run(*arguments, checkpoint), "is there already")
+    copied = Path(shutil.copytree(checkpoint, tmp_path / "c"))
+    weights = copied / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-40])
+    failed(run("translate", copied, "hello"), "model.safetensors cannot be read")
+    (copied / "source.tokenizer.json").unlink()
+    failed(run("eval", copied, "--data", data), "it has no source.tokenizer.json")
+    failed(run("train", "--resume", "--out", tmp_path / "none"), "no run to resume")
+
+
+def test_usage(run: Run, tmp_path: Path) -> None:
+    out = ("--out", tmp_path / "x")
+    for arguments, told in (
+        (("train", *out), "name a MODEL and its --data"),
+        (("train", "rnnsearch-tiny", "--resume", "--data", "shift", *out), "MODEL, --data"),
+        (("train", "rnnsearch-tiny", "--data", "shift", "--steps", 0, *out), "0 is not in"),
+        (("card",), "name a model or checkpoint"),
+        (("list", "model"), "'model' is not one of"),
+    ):
+        result = run(*arguments)
+        assert result.exit_code == 2
+        assert told in result.output
+
+
+def test_cards_are_current(run: Run, tmp_path: Path) -> None:
+    assert run("card", "--all", "--out", tmp_path).exit_code == 0
+    kept = Path(__file__).parents[2] / "cards" / "models"
+    fresh = {file.name: file.read_text() for file in tmp_path.iterdir()}
+    assert fresh == {file.name: file.read_text() for file in kept.iterdir()}, "run `make cards`"
+    assert set(fresh) == {f"{name}.md" for name in zoo.list_models()}
+    assert run("card", "convs2s").stdout == fresh["convs2s.md"]
+
+
+def test_a_checkpoint_s_card_is_shown(run: Run, checkpoint: Path) -> None:
+    shown = run("card", checkpoint).stdout
+    assert shown == (checkpoint / "README.md").read_text()
+    assert shown.startswith("---\n")
+    assert "library_name: seq2seq-zoo" in shown
+
+
+def test_problems_are_warnings_on_stderr(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = registry()
+    monkeypatch.setattr(found, "problems", ["something odd"])
+    result = run("list", "--json")
+    assert result.exit_code == 0
+    assert result.stderr == "Warning: something odd\n"
+    assert json.loads(result.stdout)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_saves_and_leaves(
+    number: signal.Signals, code: int, tmp_path: Path, data: str
+) -> None:
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "zoo", "train", "rnnsearch-tiny", "--data", data, "--out",
+               str(out), "--steps", "100000", "--json", *SETTINGS]  # fmt: skip
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()  # it has begun
+        process.send_signal(number)
+        _, told = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert f"zoo train --resume --out {out}" in " ".join(told.decode().split())
+    assert not out.exists()
+    states = list((tmp_path / "out.run" / "states").glob("[0-9]*"))
+    assert states
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_a_reader_that_leaves_early_is_no_error(checkpoint: Path) -> None:
+    command = f"yes 'the dog a runs' | head -5000 | {sys.executable} -m zoo translate {checkpoint}"
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {command} | head -1"], capture_output=True, text=True
+    )
+    assert "Traceback" not in done.stderr
+    assert len(done.stdout.splitlines()) == 1
+
+
+def test_the_command_is_installed() -> None:
+    command = Path(sys.executable).with_name("zoo")
+    began = time.monotonic()
+    done = subprocess.run([command, "--version"], capture_output=True, text=True, env=os.environ)
+    assert zoo.__version__ in done.stdout
+    assert time.monotonic() - began < 30
