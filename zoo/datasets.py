@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -132,6 +131,8 @@ def hash_split(
 
 
 def _text_hash(text: str) -> bytes:
+    import hashlib  # here, since most commands read no data
+
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 

@@ -80,13 +80,16 @@ def _manager() -> pluggy.PluginManager:
 def discover() -> Plugins:
     """Load every installed entry point of the group `zoo`, the built-in ones first."""
     plugins = Plugins()
-    found = {
-        (entry.dist.name if entry.dist else "?", entry.name): entry
-        for entry in importlib.metadata.entry_points(group=GROUP)
+    entries = importlib.metadata.entry_points(group=GROUP)
+    # Reading a distribution's metadata is slow: once for each.
+    described = {
+        entry.dist: (entry.dist.name, entry.dist.version) if entry.dist else ("?", "?")
+        for entry in {entry.dist: entry for entry in entries}.values()
     }
-    for distribution, name in sorted(found, key=lambda key: (key[0] != BUILTIN, key)):
-        entry = found[distribution, name]
-        version = entry.dist.version if entry.dist else "?"
+    found = {(*described[entry.dist], entry.name): entry for entry in entries}
+    for key in sorted(found, key=lambda key: (key[0] != BUILTIN, key)):
+        entry = found[key]
+        distribution, version, name = key
         plugin = Plugin(name, distribution, version)
         try:
             module = entry.load()

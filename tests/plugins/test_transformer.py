@@ -1,6 +1,7 @@
 """The Transformer against torch's own encoder and decoder layers with the same weights."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -108,13 +109,13 @@ def test_shared_embeddings_are_one_weight() -> None:
 def test_the_annotated_layers_are_their_definition() -> None:
     """Each sublayer is x + norm(f(x)), the norm γ (x − mean) / (std + 1e-6) + β, std unbiased."""
     torch.manual_seed(1)
-    model = create_model("transformer-annotated", source_vocab=15, target_vocab=13, dim=24, heads=4,
-                         encoder_layers=2, decoder_layers=1, feedforward_dim=40, dropout=0.3)  # fmt: skip
-    model = model.double().eval()
+    sizes = {"dim": 24, "heads": 4, "feedforward_dim": 40}
+    made = create_model("transformer-annotated", source_vocab=15, target_vocab=13, **sizes)  # type: ignore[arg-type]
+    model: Any = made.double().eval()
     with torch.no_grad():
         for weight in model.parameters():
             weight.add_(torch.randn_like(weight), alpha=0.1)
-        layer = model.encoder[0]  # type: ignore[index]
+        layer = model.encoder[0]
         x = torch.randn(2, 5, 24, dtype=torch.float64)
         mask = torch.ones(2, 1, 1, 5, dtype=torch.bool)
 

@@ -1,0 +1,56 @@
+"""What the README says is so."""
+
+import re
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+import zoo
+from zoo.cli import cli
+
+TOP = Path(__file__).parents[1]
+README = (TOP / "README.md").read_text(encoding="utf-8")
+blocks = re.findall(r"```(\w+)\n(.*?)```", README, re.DOTALL)
+
+
+def test_every_command_and_option_named_exists() -> None:
+    shell = "\n".join(text for kind, text in blocks if kind in ("sh", "console"))
+    commands = re.findall(r"^(?:\$ )?zoo (\w+)(.*)$", shell, re.MULTILINE)
+    assert len(commands) > 5
+    for name, rest in commands:
+        options = {o for p in cli.commands[name].params for o in p.opts}
+        assert set(re.findall(r"--[a-z-]+", rest)) <= options, name
+    makefile = (TOP / "Makefile").read_text()
+    for target in re.findall(r"make (\w+)", README):
+        assert f"\n{target}:" in makefile
+
+
+@pytest.mark.parametrize("command", ["list models", "info transformer-6x6 --parameters"])
+def test_what_a_command_is_shown_to_print_it_prints(
+    command: str, run: Callable[..., Result]
+) -> None:
+    shown = next(t for kind, t in blocks if kind == "console" and t.startswith(f"$ zoo {command}"))
+    printed = [line.rstrip() for line in run(*command.split()).stdout.splitlines()]
+    for line in shown.splitlines()[1:]:
+        if line.strip() != "…":
+            assert line.rstrip() in printed
+
+
+def test_python_names_exist() -> None:
+    python = "\n".join(text for kind, text in blocks if kind == "python")
+    for name in re.findall(r"zoo\.(\w+)\(", python):
+        assert name in zoo.__all__
+    for text in (text for kind, text in blocks if kind == "python"):
+        compile(text, "README.md", "exec")
+
+
+def test_the_constraints_pin_what_the_ranges_name() -> None:
+    project = tomllib.loads((TOP / "pyproject.toml").read_text())["project"]
+    ranges = {re.split(r"[><=]", r)[0] for r in project["dependencies"]}
+    lines = (TOP / "constraints.txt").read_text().splitlines()
+    pinned = {line.split("==")[0] for line in lines if line and not line.startswith("#")}
+    assert ranges <= pinned
+    assert project["version"] == zoo.__version__
