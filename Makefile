@@ -24,7 +24,7 @@ demo: setup
 	rm -rf $(DEMO) $(DEMO).run
 	$(BIN)/zoo train $(MODEL) --data numbers-en-fr --out $(DEMO)
 	$(BIN)/zoo eval $(DEMO) --data numbers-en-fr --split test
-	$(BIN)/zoo translate $(DEMO) "twenty-one" "four hundred and five" "seven hundred and eighty thousand, ninety-nine"
+	$(BIN)/zoo translate $(DEMO) "twenty-one" "four hundred and five" "seven hundred and eighty thousand and ninety-nine"
 
 test: setup
 	$(BIN)/ruff check .

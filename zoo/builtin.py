@@ -53,6 +53,7 @@ def zoo_datasets() -> Iterable[Dataset]:
             functools.partial(_multi30k, one, other),
             (one, other),
             terms="research and education, non-commercial (Elliott et al. 2016, 2017)",
+            recipe="multi30k",
         )
     for one, other in (("en", "fr"), ("fr", "en")):
         yield Dataset(
@@ -61,6 +62,7 @@ def zoo_datasets() -> Iterable[Dataset]:
             functools.partial(_tatoeba, one == "fr"),
             (one, other),
             terms="CC-BY 2.0 FR, Tatoeba by way of manythings.org",
+            recipe="tatoeba",
         )
 
 

@@ -25,7 +25,8 @@ class Dataset:
     """Parallel text with named splits.
 
     `read(split, limit)` yields that split's pairs in order; `limit` bounds how many pairs of each
-    file count, before any split is made.
+    file count, before any split is made. `recipe` names the recipe to train on it by, where that
+    has another name than the dataset.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Dataset:
     languages: tuple[str, str] = ("", "")
     splits: tuple[str, ...] = ("train", "validation", "test")
     terms: str = ""
+    recipe: str = ""
 
     def load(self, split: str, limit: int | None = None) -> list[Pair]:
         """Return a split's pairs.

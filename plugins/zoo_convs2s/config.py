@@ -25,8 +25,15 @@ class ConvS2SConfig(Config):
     )
     decoder: Layers = Field(description="the decoder's layers, each [width, kernel]")
     output_dim: PositiveInt = Field(description="width o between the decoder and the logits")
+    positions: bool = Field(True, description="learned position embeddings join the words'")
     max_positions: PositiveInt = Field(
-        1024, ge=3, description="learned positions, and so the longest source and target"
+        1024, ge=3, description="how many, and so the longest source and target"
+    )
+    weight_norm: bool = Field(True, description="every map as g V / ‖V‖")
+    scale: bool = Field(
+        True,
+        description="section 3.4: sums times √0.5, contexts times √m, the encoder's gradient "
+        "over the number of attentions",
     )
     dropout: float = Field(0.1, ge=0, lt=1, description="on embeddings and layers' inputs")
 
@@ -49,19 +56,22 @@ class ConvS2SConfig(Config):
 
     @property
     def length_limits(self) -> LengthLimits:
-        """As many tokens as there are learned positions."""
-        return LengthLimits(self.max_positions, self.max_positions)
+        """As many tokens as there are learned positions, if there are."""
+        most = self.max_positions if self.positions else None
+        return LengthLimits(most, most)
 
     def parameters(self, source_vocab: int, target_vocab: int) -> Table:
-        """Return the parameter table; weight normalisation keeps directions V and lengths g."""
+        """Return the parameter table; weight normalisation has directions V and lengths g."""
         vs, vt = Dim("V_s", source_vocab), Dim("V_t", target_vocab)
         e, p, o = Dim("e", self.embedding_dim), Dim("p", self.max_positions), self.output_dim
         table = Table()
         table.block("embeddings")
         table.add("source_embedding.weight", "W_i", (vs, e))
-        table.add("source_positions.weight", "P_i", (p, e))
+        if self.positions:
+            table.add("source_positions.weight", "P_i", (p, e))
         table.add("target_embedding.weight", "W_o", (vt, e))
-        table.add("target_positions.weight", "P_o", (p, e))
+        if self.positions:
+            table.add("target_positions.weight", "P_o", (p, e))
         self._stack(table, "encoder", "E", self.encoder)
         table.block("encoder, to memory")
         top = self._width("E", self.encoder, len(self.encoder))
@@ -89,16 +99,21 @@ class ConvS2SConfig(Config):
                 self._linear(table, f"{layer}.residual", f"{index}r}}", width, below)
             halves = (f"{index}a}}", f"{index}b}}")  # the values, and the gates
             weight = f"{layer}.convolution"
-            shape = (width, below, kernel)
-            table.split(f"{weight}.direction", tuple(f"V{half}" for half in halves), shape)
-            table.split(f"{weight}.length", tuple(f"g{half}" for half in halves), (width,))
-            table.split(f"{weight}.bias", tuple(f"b{half}" for half in halves), (width,))
+            for kind, symbol in self._kinds():
+                shape = (width, below, kernel) if symbol in "VW" else (width,)
+                table.split(f"{weight}.{kind}", tuple(f"{symbol}{half}" for half in halves), shape)
             if letter == "D":
                 self._linear(table, f"{layer}.query", f"{index}d}}", e, width)
                 self._linear(table, f"{layer}.context", f"{index}c}}", width, e)
             below = width
 
     def _linear(self, table: Table, path: str, index: str, outputs: Dim, inputs: Dim) -> None:
-        table.add(f"{path}.direction", f"V{index}", (outputs, inputs))
-        table.add(f"{path}.length", f"g{index}", (outputs,))
-        table.add(f"{path}.bias", f"b{index}", (outputs,))
+        for kind, symbol in self._kinds():
+            shape = (outputs, inputs) if symbol in "VW" else (outputs,)
+            table.add(f"{path}.{kind}", f"{symbol}{index}", shape)
+
+    def _kinds(self) -> tuple[tuple[str, str], ...]:
+        """Return each weight of a map, and its symbol."""
+        if self.weight_norm:
+            return ("direction", "V"), ("length", "g"), ("bias", "b")
+        return ("weight", "W"), ("bias", "b")

@@ -23,8 +23,10 @@ from torch import Tensor, nn
 from zoo import Seq2Seq
 from zoo_convs2s.config import ConvS2SConfig, Layers
 
-HALF = math.sqrt(0.5)
-"""Halves the variance of a sum of two like terms (section 3.4)."""
+
+def root(config: ConvS2SConfig) -> float:
+    """Return √0.5, which halves the variance of a sum of two like terms (section 3.4), or 1."""
+    return math.sqrt(0.5) if config.scale else 1.0
 
 
 class Memory(NamedTuple):
@@ -42,31 +44,39 @@ class State(NamedTuple):
     windows: tuple[Tensor, ...]
 
 
-class Normed(nn.Module):
-    """A linear map or convolution with weight normalisation: W = g V / ‖V‖, each output by itself.
+class Map(nn.Module):
+    """A linear map or convolution; with weight normalisation W = g V / ‖V‖, output by output.
 
     Initialised as section 3.5 says: normal with deviation √(gain / inputs), biases zero.
     """
 
-    def __init__(self, outputs: int, *inputs: int, gain: float = 1.0) -> None:
+    def __init__(
+        self, config: ConvS2SConfig, outputs: int, *inputs: int, gain: float = 1.0
+    ) -> None:
         super().__init__()
-        self.direction = nn.Parameter(torch.empty(outputs, *inputs))
-        nn.init.normal_(self.direction, std=math.sqrt(gain / math.prod(inputs)))
-        self.length = nn.Parameter(self.direction.detach().flatten(1).norm(dim=1))
+        first = torch.empty(outputs, *inputs).normal_(std=math.sqrt(gain / math.prod(inputs)))
+        self.normed = config.weight_norm
+        if self.normed:
+            self.direction = nn.Parameter(first)
+            self.length = nn.Parameter(first.flatten(1).norm(dim=1))
+        else:
+            self.weight = nn.Parameter(first)
         self.bias = nn.Parameter(torch.zeros(outputs))
 
-    def weight(self) -> Tensor:
-        """Return W, in the shape of V."""
+    def matrix(self) -> Tensor:
+        """Return W."""
+        if not self.normed:
+            return self.weight
         scale = self.length / self.direction.flatten(1).norm(dim=1)
         return self.direction * scale.view(-1, *[1] * (self.direction.dim() - 1))
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (…, inputs) to (…, outputs); a kernel's inputs lie flat, width by width."""
-        return F.linear(x, self.weight().flatten(1), self.bias)
+        return F.linear(x, self.matrix().flatten(1), self.bias)
 
     def convolve(self, x: Tensor, padding: int) -> Tensor:
         """Convolve (rows, width, n), zeros on both sides."""
-        return F.conv1d(x, self.weight(), self.bias, padding=padding)
+        return F.conv1d(x, self.matrix(), self.bias, padding=padding)
 
 
 class Layer(nn.Module):
@@ -75,10 +85,11 @@ class Layer(nn.Module):
     def __init__(self, config: ConvS2SConfig, below: int, width: int, kernel: int) -> None:
         super().__init__()
         self.kernel = kernel
+        self.scaled, self.root = config.scale, root(config)
         self.dropout = nn.Dropout(config.dropout)
         gain = 4 * (1 - config.dropout)
-        self.residual = Normed(width, below) if below != width else None
-        self.convolution = Normed(2 * width, below, kernel, gain=gain)
+        self.residual = Map(config, width, below) if below != width else None
+        self.convolution = Map(config, 2 * width, below, kernel, gain=gain)
 
     def across(self, h: Tensor) -> Tensor:
         """Return the residual branch of h, (rows, n, below)."""
@@ -88,7 +99,7 @@ class Layer(nn.Module):
         """Run an encoder layer over h, (rows, m, below); padding counts as zero."""
         x = self.dropout(h.masked_fill(~mask[..., None], 0.0)).transpose(1, 2)
         gated = F.glu(self.convolution.convolve(x, self.kernel // 2), dim=1).transpose(1, 2)
-        return (gated + self.across(h)) * HALF
+        return (gated + self.across(h)) * self.root
 
 
 class DecoderLayer(Layer):
@@ -96,8 +107,8 @@ class DecoderLayer(Layer):
 
     def __init__(self, config: ConvS2SConfig, below: int, width: int, kernel: int) -> None:
         super().__init__(config, below, width, kernel)
-        self.query = Normed(config.embedding_dim, width)
-        self.context = Normed(width, config.embedding_dim)
+        self.query = Map(config, config.embedding_dim, width)
+        self.context = Map(config, width, config.embedding_dim)
 
     def gated(self, h: Tensor) -> Tensor:
         """Return GLU(conv(h)) of all positions at once, (rows, n, width)."""
@@ -117,14 +128,15 @@ class DecoderLayer(Layer):
         With a beam, a sentence's rows stand beside each other as further queries.
         """
         rows, n, _ = gated.shape
-        query = (self.query(gated) + target) * HALF
+        query = (self.query(gated) + target) * self.root
         sentences, m, e = memory.keys.shape
         scores = query.view(sentences, -1, e) @ memory.keys.transpose(1, 2)
         weights = scores.masked_fill(~memory.mask[:, None], -math.inf).softmax(-1)
-        length = memory.mask.sum(1).to(weights.dtype)
-        found = (weights @ memory.values) * length.sqrt()[:, None, None]  # m √(1/m) = √m
-        x = (self.context(found.view(rows, n, e)) + gated) * HALF
-        return (x + self.across(h)) * HALF, weights.view(rows, n, m)
+        found = weights @ memory.values
+        if self.scaled:  # m √(1/m) = √m
+            found = found * memory.mask.sum(1).to(weights.dtype).sqrt()[:, None, None]
+        x = (self.context(found.view(rows, n, e)) + gated) * self.root
+        return (x + self.across(h)) * self.root, weights.view(rows, n, m)
 
 
 class Stack(nn.Module):
@@ -135,13 +147,13 @@ class Stack(nn.Module):
     ) -> None:
         super().__init__()
         below = layers[0][0]
-        self.enter = Normed(below, config.embedding_dim, gain=1 - config.dropout)
+        self.enter = Map(config, below, config.embedding_dim, gain=1 - config.dropout)
         made = []
         for width, kernel in layers:
             made.append(kind(config, below, width, kernel))
             below = width
         self.layers = nn.ModuleList(made)
-        self.leave = Normed(outputs, below)
+        self.leave = Map(config, outputs, below)
 
 
 class ConvS2S(Seq2Seq):
@@ -152,12 +164,13 @@ class ConvS2S(Seq2Seq):
         self.config = config
         e = config.embedding_dim
         self.source_embedding = nn.Embedding(source_vocab, e)
-        self.source_positions = nn.Embedding(config.max_positions, e)
         self.target_embedding = nn.Embedding(target_vocab, e)
-        self.target_positions = nn.Embedding(config.max_positions, e)
+        if config.positions:
+            self.source_positions = nn.Embedding(config.max_positions, e)
+            self.target_positions = nn.Embedding(config.max_positions, e)
         self.encoder = Stack(config, Layer, config.encoder, e)
         self.decoder = Stack(config, DecoderLayer, config.decoder, config.output_dim)
-        self.output = Normed(target_vocab, config.output_dim, gain=1 - config.dropout)
+        self.output = Map(config, target_vocab, config.output_dim, gain=1 - config.dropout)
         self.dropout = nn.Dropout(config.dropout)
         for module in self.modules():
             if isinstance(module, nn.Embedding):
@@ -165,19 +178,21 @@ class ConvS2S(Seq2Seq):
 
     def encode(self, source: Tensor, source_mask: Tensor, attention: bool = False) -> Any:
         """Read the sources, (sentences, m)."""
-        places = torch.arange(source.shape[1], device=source.device)
-        embedded = self.source_embedding(source) + self.source_positions(places)
+        embedded = self.source_embedding(source)
+        if self.config.positions:
+            places = torch.arange(source.shape[1], device=source.device)
+            embedded = embedded + self.source_positions(places)
         embedded = self.dropout(embedded)
         h = self.encoder.enter(embedded)
         for layer in self.encoder.layers:
             h = layer(h, source_mask)
         keys = self.encoder.leave(h)
-        if keys.requires_grad:
+        if self.config.scale and keys.requires_grad:
             # Section 3.5 scales the encoder's gradient down by the number of attentions; twice
             # that number, since keys and values both bring it one (as the authors' code has it).
             share = 1 / (2 * len(self.config.decoder))
             keys.register_hook(lambda gradient: gradient * share)
-        memory = Memory(keys, (keys + embedded) * HALF, source_mask)
+        memory = Memory(keys, (keys + embedded) * root(self.config), source_mask)
         return (memory, {}) if attention else memory
 
     def init_state(self, memory: Memory) -> State:
@@ -192,8 +207,7 @@ class ConvS2S(Seq2Seq):
 
     def step(self, token: Tensor, state: State, memory: Memory, attention: bool = False) -> Any:
         """Read one token a row: each layer sees its window, nothing is run again."""
-        embedded = self.target_embedding(token) + self.target_positions(state.position)
-        embedded = self.dropout(embedded)[:, None]
+        embedded = self._embed(token, state.position)[:, None]
         h = self.decoder.enter(embedded)
         windows, weights = [], []
         for layer, window in zip(self._layers(), state.windows, strict=True):
@@ -211,7 +225,7 @@ class ConvS2S(Seq2Seq):
         """Return logits of all positions at once."""
         memory = self.encode(source, source_mask)
         places = torch.arange(target.shape[1], device=target.device)
-        embedded = self.dropout(self.target_embedding(target) + self.target_positions(places))
+        embedded = self._embed(target, places)
         h = self.decoder.enter(embedded)
         weights = []
         for layer in self._layers():
@@ -219,6 +233,12 @@ class ConvS2S(Seq2Seq):
             weights.append(looked)
         logits = self._logits(h)
         return (logits, self._kinds(weights)) if attention else logits
+
+    def _embed(self, target: Tensor, places: Tensor) -> Tensor:
+        embedded = self.target_embedding(target)
+        if self.config.positions:
+            embedded = embedded + self.target_positions(places)
+        return self.dropout(embedded)
 
     def _layers(self) -> list[DecoderLayer]:
         return [cast(DecoderLayer, layer) for layer in self.decoder.layers]

@@ -2,32 +2,71 @@
 
 from typing import Literal, Self
 
-from pydantic import Field, PositiveInt
+from pydantic import Field, PositiveInt, model_validator
 
 from zoo import Config, Dim, Table
 
-GATES = {"lstm": ("i", "f", "g", "o"), "gru": ("r", "z", "n")}
+GATES = {"lstm": ("i", "f", "g", "o"), "gru": ("r", "z", "n"), "gru-before": ("r", "z", "n")}
 
 
 class RNNSearchConfig(Config):
-    """A bidirectional encoder, and a decoder whose query is its own previous state."""
+    """An encoder whose every state is kept, and a decoder that attends to them."""
 
-    cell: Literal["lstm", "gru"] = Field("lstm", description="the recurrent cell")
+    cell: Literal["lstm", "gru", "gru-before"] = Field(
+        "lstm",
+        description="the recurrent cell; gru-before resets the state before its matrix, as the "
+        "paper does, gru after it, as torch does",
+    )
+    layers: PositiveInt = Field(1, description="layers of encoder and decoder")
+    bidirectional: bool = Field(True, description="the encoder reads the source both ways")
+    start: Literal["backward", "final"] = Field(
+        "backward",
+        description="the decoder's first state: tanh(W_s h_1^(2) + b_s), or the encoder's final "
+        "states layer by layer",
+    )
     embedding_dim: PositiveInt = Field(description="width e of both embeddings")
     encoder_dim: PositiveInt = Field(description="width h of the encoder, in each direction")
     hidden_dim: PositiveInt = Field(description="width s of the decoder's state")
-    attention_dim: PositiveInt = Field(description="width a of the additive score")
-    readout_dim: PositiveInt | None = Field(
-        None,
-        description="width r of a tanh layer over state, context and last word before the logits; "
-        "without it the logits come from the state alone",
+    score: Literal["additive", "dot", "sigmoid"] = Field(
+        "additive",
+        description="vᵀ tanh(W_k h + W_q s), (W_k h) · (W_q s) / √a, or σ(wᵀ [s; h] + b)",
     )
+    attention_dim: PositiveInt | None = Field(
+        None, description="width a of the score, but for sigmoid's, which has none"
+    )
+    readout: Literal["state", "tanh", "maxout"] = Field(
+        "state",
+        description="what the logits come from: s_i; tanh(W_r [s_i; y; c_i] + b_r); or the larger "
+        "of each two of U_o s_{i−1} + V_o y + C_o c_i + b_r",
+    )
+    readout_dim: PositiveInt | None = Field(None, description="width r of that, unless it is s_i")
     dropout: float = Field(0.0, ge=0, lt=1, description="on embeddings, source and readout")
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if (self.attention_dim is None) != (self.score == "sigmoid"):
+            raise ValueError("attention_dim is for score additive or dot, and needed there")
+        if (self.readout_dim is None) != (self.readout == "state"):
+            raise ValueError("readout_dim is for readout tanh or maxout, and needed there")
+        if self.start == "backward" and (self.layers > 1 or not self.bidirectional):
+            raise ValueError("start = 'backward' needs one bidirectional layer")
+        if self.start == "final" and (self.bidirectional or self.encoder_dim != self.hidden_dim):
+            raise ValueError("start = 'final' needs a one-way encoder as wide as the decoder")
+        if self.cell == "gru-before" and (self.layers > 1 or not self.bidirectional):
+            raise ValueError("cell = 'gru-before' comes in one bidirectional layer")
+        return self
 
     @classmethod
     def example(cls) -> Self:
         """Return a tiny config, for the laws."""
-        return cls(embedding_dim=12, encoder_dim=11, hidden_dim=16, attention_dim=9, readout_dim=14)
+        return cls(
+            embedding_dim=12,
+            encoder_dim=11,
+            hidden_dim=16,
+            attention_dim=9,
+            readout="tanh",
+            readout_dim=14,
+        )
 
     @property
     def width(self) -> int:
@@ -37,34 +76,64 @@ class RNNSearchConfig(Config):
     def parameters(self, source_vocab: int, target_vocab: int) -> Table:
         """Return the parameter table; gates in the order of torch's fused weights."""
         vs, vt = Dim("V_s", source_vocab), Dim("V_t", target_vocab)
-        e, h = Dim("e", self.embedding_dim), Dim("h", self.encoder_dim)
-        s, a = Dim("s", self.hidden_dim), Dim("a", self.attention_dim)
+        e, h, s = self._dims()
+        values = 2 * h if self.bidirectional else h
         table = Table()
         table.block("source embedding")
         table.add("source_embedding.weight", "W_i", (vs, e))
-        for direction, end in (("1", ""), ("2", "_reverse")):
-            table.block("encoder, forward" if direction == "1" else "encoder, backward")
-            self._cell(table, "encoder", f"_l0{end}", f"^({direction})_{{E,", e, h)
-        table.block("first state")
-        table.add("start.weight", "W_s", (s, h))
-        table.add("start.bias", "b_s", (s,))
+        self._encoder(table)
+        if self.start == "backward":
+            table.block("first state")
+            table.add("start.weight", "W_s", (s, h))
+            table.add("start.bias", "b_s", (s,))
         table.block("attention")
-        table.add("keys.weight", "W_k", (a, 2 * h))
-        table.add("query.weight", "W_q", (a, s))
-        table.add("score", "v", (a,))
+        if self.score == "sigmoid":
+            table.add("keys.weight", "w_hᵀ", (Dim("1", 1), values))
+            table.add("keys.bias", "b", (Dim("1", 1),))
+            table.add("query.weight", "w_sᵀ", (Dim("1", 1), s))
+        else:
+            a = Dim("a", self.attention_dim or 0)
+            table.add("keys.weight", "W_k", (a, values))
+            table.add("query.weight", "W_q", (a, s))
+            if self.score == "additive":
+                table.add("score", "v", (a,))
         table.block("target embedding")
         table.add("target_embedding.weight", "W_o", (vt, e))
-        table.block("decoder")
-        self._cell(table, "decoder", "", "_{D,", e + 2 * h, s)
+        for layer in range(self.layers):
+            table.block(f"decoder layer {layer + 1}")
+            below = s if layer else e + values
+            self._cell(table, f"decoder.{layer}", "", f"^({layer + 1})_{{D,", below, s)
         table.block("output")
+        self._output(table, s, e, values, vt)
+        return table
+
+    def _dims(self) -> tuple[Dim, Dim, Dim]:
+        """Return e, h and s; a one-way encoder's h is the decoder's s where they must agree."""
+        s = Dim("s", self.hidden_dim)
+        h = s if self.start == "final" else Dim("h", self.encoder_dim)
+        return Dim("e", self.embedding_dim), h, s
+
+    def _encoder(self, table: Table) -> None:
+        e, h, _ = self._dims()
+        for layer in range(self.layers):
+            below = e if layer == 0 else 2 * h if self.bidirectional else h
+            for direction in ("1", "2") if self.bidirectional else ("1",):
+                way = ", backward" if direction == "2" else ", forward" * self.bidirectional
+                table.block(f"encoder layer {layer + 1}{way}")
+                end = f"_l{layer}{'_reverse' if direction == '2' else ''}"
+                number = direction if self.bidirectional else str(layer + 1)
+                self._cell(table, "encoder", end, f"^({number})_{{E,", below, h)
+
+    def _output(self, table: Table, s: Dim, e: Dim, values: Dim, vt: Dim) -> None:
         top = s
         if self.readout_dim is not None:
             top = Dim("r", self.readout_dim)
-            table.add("readout.weight", "W_r", (top, s + e + 2 * h))
-            table.add("readout.bias", "b_r", (top,))
+            wide = 2 * top if self.readout == "maxout" else top
+            symbol = "[U_o V_o C_o]" if self.readout == "maxout" else "W_r"
+            table.add("readout.weight", symbol, (wide, s + e + values))
+            table.add("readout.bias", "b_r", (wide,))
         table.add("output.weight", "W_Ỹ", (vt, top))
         table.add("output.bias", "b_Ỹ", (vt,))
-        return table
 
     def _cell(
         self, table: Table, name: str, end: str, index: str, inputs: Dim, hidden: Dim
@@ -75,5 +144,7 @@ class RNNSearchConfig(Config):
             ("bias_ih", "b", (hidden,)),
             ("bias_hh", "b′", (hidden,)),
         ):
+            if path == "bias_hh" and self.cell == "gru-before":
+                continue  # before the matrix one bias a gate is all there is
             symbols = tuple(f"{symbol}{index}{gate}}}" for gate in GATES[self.cell])
             table.split(f"{name}.{path}{end}", symbols, shape)

@@ -3,17 +3,18 @@
 Encoder (section 3.2): h_j = [h_j^(1); h_j^(2)], one recurrent net reading forward, one backward.
 Decoder (section 3.1), at each target place i, with y_{i−1} the last word's embedding:
 
-    e_ij = vᵀ tanh(W_k h_j + W_q s_{i−1})        the query is the previous state
+    e_ij = vᵀ tanh(W_k h_j + W_q s_{i−1})        the query is the previous state, of the top layer
     α_i  = softmax(e_i) over the source's real tokens
     c_i  = Σ_j α_ij h_j
     s_i  = cell([y_{i−1}; c_i], s_{i−1})
-    logits_i = W_Ỹ s_i + b_Ỹ,   or W_Ỹ tanh(W_r [s_i; y_{i−1}; c_i] + b_r) + b_Ỹ
+    logits_i = W_Ỹ s_i + b_Ỹ
 
-s_0 = tanh(W_s h_1^(2) + b_s), and an LSTM's first cell is zero (appendix A.2.2).
+s_0 = tanh(W_s h_1^(2) + b_s), and an LSTM's first cell is zero (appendix A.2.2). The other scores,
+first states and readouts are in the config.
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F  # noqa: N812  # the field's name for it
@@ -21,58 +22,20 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from zoo import Seq2Seq
+from zoo_rnnsearch.cells import BothWays, Recurrent, State
 from zoo_rnnsearch.config import RNNSearchConfig
 
 
 class Memory(NamedTuple):
-    """The source: its states, its keys W_k h_j, computed once, and s_0.
+    """The source: its states, its keys, computed once, and the decoder's first state.
 
-    values (sentences, m, 2h), keys (sentences, m, a), mask (sentences, m), start (sentences, s).
+    values (sentences, m, h or 2h), keys (sentences, m, a), mask (sentences, m).
     """
 
     values: Tensor
     keys: Tensor
     mask: Tensor
-    start: Tensor
-
-
-class State(NamedTuple):
-    """The decoder's hidden state and, for an LSTM, its cell: (rows, s) each."""
-
-    hidden: Tensor
-    cell: tuple[Tensor, ...]
-
-
-class Recurrent(nn.Module):
-    """One recurrent cell in torch's layout and order of gates, for a net with feedback."""
-
-    def __init__(self, gates: int, inputs: int, hidden: int) -> None:
-        super().__init__()
-        self.gates = gates
-        self.weight_ih = nn.Parameter(torch.empty(gates * hidden, inputs))
-        self.weight_hh = nn.Parameter(torch.empty(gates * hidden, hidden))
-        self.bias_ih = nn.Parameter(torch.empty(gates * hidden))
-        self.bias_hh = nn.Parameter(torch.empty(gates * hidden))
-        for weight in self.parameters():
-            nn.init.uniform_(weight, -(hidden**-0.5), hidden**-0.5)
-
-    def forward(self, inputs: Tensor, state: State) -> State:
-        """Return s_i from W [y_{i−1}; c_i] + b of all gates, (rows, gates · s), and s_{i−1}."""
-        recurrent = F.linear(state.hidden, self.weight_hh, self.bias_hh)
-        if self.gates == 4:
-            i, f, g, o = (inputs + recurrent).chunk(4, -1)
-            cell = f.sigmoid() * state.cell[0] + i.sigmoid() * g.tanh()
-            return State(o.sigmoid() * cell.tanh(), (cell,))
-        r, z, n = inputs.chunk(3, -1)
-        from_r, from_z, from_n = recurrent.chunk(3, -1)
-        update = (z + from_z).sigmoid()
-        new = (n + (r + from_r).sigmoid() * from_n).tanh()
-        return State(new + update * (state.hidden - new), ())
-
-    def split(self, embedded: Tensor) -> tuple[Tensor, Tensor]:
-        """Return W_y y + b of any positions at once, and W_c, which maps a context."""
-        of_word, of_context = self.weight_ih.tensor_split((embedded.shape[-1],), dim=1)
-        return F.linear(embedded, of_word, self.bias_ih), of_context
+    start: State
 
 
 class RNNSearch(Seq2Seq):
@@ -82,67 +45,129 @@ class RNNSearch(Seq2Seq):
         super().__init__(config, source_vocab, target_vocab)
         self.config = config
         e, h, s = config.embedding_dim, config.encoder_dim, config.hidden_dim
-        lstm = config.cell == "lstm"
+        values = 2 * h if config.bidirectional else h
         self.source_embedding = nn.Embedding(source_vocab, e)
-        self.encoder = (nn.LSTM if lstm else nn.GRU)(e, h, batch_first=True, bidirectional=True)
-        self.start = nn.Linear(h, s)
-        self.keys = nn.Linear(2 * h, config.attention_dim, bias=False)
-        self.query = nn.Linear(s, config.attention_dim, bias=False)
-        self.score = nn.Parameter(torch.empty(config.attention_dim))
+        self.encoder = self._make_encoder()
+        if config.start == "backward":
+            self.start = nn.Linear(h, s)
+        sigmoid = config.score == "sigmoid"
+        self.keys = nn.Linear(values, config.attention_dim or 1, bias=sigmoid)
+        self.query = nn.Linear(s, config.attention_dim or 1, bias=False)
+        if config.score == "additive":
+            self.score = nn.Parameter(torch.empty(self.keys.out_features))
+            nn.init.normal_(self.score, std=self.keys.out_features**-0.5)
         self.target_embedding = nn.Embedding(target_vocab, e)
-        self.decoder = Recurrent(4 if lstm else 3, e + 2 * h, s)
+        self.decoder = nn.ModuleList(
+            Recurrent(config.cell, s if layer else e + values, s) for layer in range(config.layers)
+        )
         if config.readout_dim is not None:
-            self.readout = nn.Linear(s + e + 2 * h, config.readout_dim)
+            wide = config.readout_dim * (2 if config.readout == "maxout" else 1)
+            self.readout = nn.Linear(s + e + values, wide)
         self.output = nn.Linear(config.readout_dim or s, target_vocab)
         self.dropout = nn.Dropout(config.dropout)
-        nn.init.normal_(self.score, std=config.attention_dim**-0.5)
         for embedding in (self.source_embedding, self.target_embedding):
             nn.init.normal_(embedding.weight, std=e**-0.5)
 
+    def _make_encoder(self) -> nn.Module:
+        config = self.config
+        if config.cell == "gru-before":
+            return BothWays(config.embedding_dim, config.encoder_dim)
+        net = nn.LSTM if config.cell == "lstm" else nn.GRU
+        return net(
+            config.embedding_dim,
+            config.encoder_dim,
+            config.layers,
+            batch_first=True,
+            bidirectional=config.bidirectional,
+            dropout=config.dropout if config.layers > 1 else 0.0,
+        )
+
+    # --- the source -----------------------------------------------------------------------------
+
     def encode(self, source: Tensor, source_mask: Tensor, attention: bool = False) -> Any:
-        """Read the sources, (sentences, m), both ways; the padding never reaches a state."""
+        """Read the sources, (sentences, m); the padding never reaches a state."""
         embedded = self.dropout(self.source_embedding(source))
-        lengths = source_mask.sum(1).cpu()
-        packed = pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
-        read = self.encoder(packed)[0]
-        values = pad_packed_sequence(read, batch_first=True, total_length=source.shape[1])[0]
-        backward = values[:, 0, self.config.encoder_dim :]  # h_1^(2): it has read all the source
-        start = self.start(backward).tanh()
+        final: tuple[Tensor, ...] = ()
+        if isinstance(self.encoder, BothWays):
+            values = self.encoder(embedded, source_mask)
+        else:
+            lengths = source_mask.sum(1).cpu()
+            packed = pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
+            read, ended = self.encoder(packed)
+            final = ended if isinstance(ended, tuple) else (ended,)
+            values = pad_packed_sequence(read, batch_first=True, total_length=source.shape[1])[0]
+        start = self._first_state(values, final)
         values = self.dropout(values)
         memory = Memory(values, self.keys(values), source_mask, start)
         return (memory, {}) if attention else memory
 
+    def _first_state(self, values: Tensor, final: tuple[Tensor, ...]) -> State:
+        """Return s_0; `final` is torch's final hidden states and cells, (layers, sentences, h)."""
+        if self.config.start == "final":
+            return State(final[0].unbind(0), final[1].unbind(0) if len(final) == 2 else ())
+        backward = values[:, 0, self.config.encoder_dim :]  # h_1^(2): it has read all the source
+        hidden = self.start(backward).tanh()
+        cell = (torch.zeros_like(hidden),) if self.config.cell == "lstm" else ()
+        return State((hidden,), cell)
+
     def init_state(self, memory: Memory) -> State:
-        """Return s_0, the cell zero."""
-        cell = (torch.zeros_like(memory.start),) if self.config.cell == "lstm" else ()
-        return State(memory.start, cell)
+        """Return s_0."""
+        return memory.start
+
+    # --- the target -----------------------------------------------------------------------------
 
     def attend(self, hidden: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        """Return c_i, (rows, 2h), and α_i, (rows, m), for previous states (rows, s).
+        """Return c_i, (rows, values), and α_i, (rows, m), for previous states (rows, s).
 
         A sentence's rows stand beside each other, so its keys and values serve all of them.
         """
-        sentences, m, _ = memory.keys.shape
-        query = self.query(hidden).view(sentences, -1, 1, self.config.attention_dim)
-        energy = (memory.keys[:, None] + query).tanh() @ self.score  # (sentences, beam, m)
+        sentences, m, a = memory.keys.shape
+        query = self.query(hidden).view(sentences, -1, a)  # (sentences, beam, a)
+        if self.config.score == "dot":
+            energy = query @ memory.keys.transpose(1, 2) / math.sqrt(a)
+        else:
+            joined = memory.keys[:, None] + query[:, :, None]  # (sentences, beam, m, a)
+            additive = self.config.score == "additive"
+            energy = joined.tanh() @ self.score if additive else joined.squeeze(-1).sigmoid()
         energy = energy.masked_fill(~memory.mask[:, None], -math.inf)
         weights = energy.softmax(-1)
-        context = weights @ memory.values
-        return context.flatten(0, 1), weights.view(-1, m)
+        return (weights @ memory.values).flatten(0, 1), weights.view(-1, m)
 
-    def logits(self, hidden: Tensor, embedded: Tensor, context: Tensor) -> Tensor:
-        """Return logits from s_i, y_{i−1} and c_i, (…, width) each."""
-        if self.config.readout_dim is not None:
+    def advance(self, words: Tensor, of_context: Tensor, state: State, context: Tensor) -> State:
+        """Return s_i of every layer; `words` is W_y y_{i−1} + b of the first layer's gates."""
+        inputs = words + F.linear(context, of_context)
+        hidden: list[Tensor] = []
+        cells: list[Tensor] = []
+        for layer, cell in enumerate(self._decoder()):
+            if layer:
+                inputs = F.linear(self.dropout(hidden[-1]), cell.weight_ih, cell.bias_ih)
+            new = cell(inputs, state.hidden[layer], state.cell[layer] if state.cell else None)
+            hidden.append(new[0])
+            cells += new[1:]
+        return State(tuple(hidden), tuple(cells))
+
+    def words(self, embedded: Tensor) -> tuple[Tensor, Tensor]:
+        """Return W_y y + b of the first layer, for any positions at once, and W_c."""
+        first = self._decoder()[0]
+        of_word, of_context = first.weight_ih.tensor_split((embedded.shape[-1],), dim=1)
+        return F.linear(embedded, of_word, first.bias_ih), of_context
+
+    def logits(self, hidden: Tensor, before: Tensor, embedded: Tensor, context: Tensor) -> Tensor:
+        """Return logits from the top layer's s_i and s_{i−1}, y_{i−1} and c_i, (…, width) each."""
+        if self.config.readout == "tanh":
             hidden = self.readout(torch.cat([hidden, embedded, context], -1)).tanh()
+        elif self.config.readout == "maxout":  # appendix A.2.2 has s_{i−1} here
+            both = self.readout(torch.cat([before, embedded, context], -1))
+            hidden = both.unflatten(-1, (-1, 2)).amax(-1)
         return self.output(self.dropout(hidden))
 
     def step(self, token: Tensor, state: State, memory: Memory, attention: bool = False) -> Any:
         """Read one token a row; a step costs the same at every position."""
         embedded = self.dropout(self.target_embedding(token))
-        context, weights = self.attend(state.hidden, memory)
-        words, of_context = self.decoder.split(embedded)
-        state = self.decoder(words + F.linear(context, of_context), state)
-        logits = self.logits(state.hidden, embedded, context)
+        before = state.hidden[-1]
+        context, weights = self.attend(before, memory)
+        state = self.advance(*self.words(embedded), state, context)
+        logits = self.logits(state.hidden[-1], before, embedded, context)
         return (logits, state, self._kinds([weights])) if attention else (logits, state)
 
     def forward(
@@ -152,16 +177,20 @@ class RNNSearch(Seq2Seq):
         memory = self.encode(source, source_mask)
         state = self.init_state(memory)
         embedded = self.dropout(self.target_embedding(target))
-        hidden, contexts, weights = [], [], []
-        words, of_context = self.decoder.split(embedded)
+        words, of_context = self.words(embedded)
+        hidden, contexts, weights = [state.hidden[-1]], [], []
         for word in words.unbind(1):
-            context, looked = self.attend(state.hidden, memory)
-            state = self.decoder(word + F.linear(context, of_context), state)
-            hidden.append(state.hidden)
+            context, looked = self.attend(state.hidden[-1], memory)
+            state = self.advance(word, of_context, state, context)
+            hidden.append(state.hidden[-1])
             contexts.append(context)
             weights.append(looked)
-        logits = self.logits(torch.stack(hidden, 1), embedded, torch.stack(contexts, 1))
+        states = torch.stack(hidden, 1)
+        logits = self.logits(states[:, 1:], states[:, :-1], embedded, torch.stack(contexts, 1))
         return (logits, self._kinds(weights)) if attention else logits
+
+    def _decoder(self) -> list[Recurrent]:
+        return [cast(Recurrent, cell) for cell in self.decoder]
 
     @staticmethod
     def _kinds(weights: list[Tensor]) -> dict[str, Tensor]:

@@ -49,9 +49,8 @@ def test_a_wrong_count_would_be_seen(names: Registry) -> None:
 def test_named_recipes_fit_every_model_they_are_for(names: Registry, name: str) -> None:
     from zoo.training.plan import make_plan
 
-    model, _, data = name.partition(".")
-    if data:
-        make_plan(names, model, data)
-    elif name in names.datasets:
-        for known in names.models:
-            make_plan(names, known, name)
+    task = name.rpartition(".")[2]
+    (data, *_) = (d.name for d in names.datasets.values() if (d.recipe or d.name) == task)
+    models = [name.partition(".")[0]] if "." in name else names.models
+    for model in models:
+        assert make_plan(names, model, data).recipe

@@ -22,8 +22,29 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "seq2seq, one layer, GRU": ("seq2seq", {"layers": 1, "cell": "gru", "context": False}),
     "seq2seq, reversed source": ("seq2seq", {"reverse": True}),
     "seq2seq, context alone": ("seq2seq", {"start": False}),
-    "rnnsearch, GRU": ("rnnsearch", {"cell": "gru", "readout_dim": None}),
+    "rnnsearch, GRU": ("rnnsearch", {"cell": "gru", "readout": "state", "readout_dim": None}),
+    "rnnsearch, the paper's": ("rnnsearch", {"cell": "gru-before", "readout": "maxout"}),
+    "rnnsearch, sigmoid": ("rnnsearch", {"score": "sigmoid", "attention_dim": None}),
+    "rnnsearch, dot product": ("rnnsearch", {"score": "dot"}),
+    "rnnsearch, three layers": (
+        "rnnsearch",
+        {"layers": 3, "bidirectional": False, "start": "final", "encoder_dim": 16},
+    ),
+    "rnnsearch, two layers of GRU": (
+        "rnnsearch",
+        {
+            "cell": "gru",
+            "layers": 2,
+            "bidirectional": False,
+            "start": "final",
+            "encoder_dim": 16,
+        },
+    ),
     "convs2s, wide kernels": ("convs2s", {"encoder": ((8, 7),), "decoder": ((8, 4), (10, 4))}),
+    "convs2s, the lesson's": (
+        "convs2s",
+        {"positions": False, "scale": False, "weight_norm": False},
+    ),
     "transformer, pre-norm": ("transformer", {"norm": "pre", "decoder_layers": 4}),
     "transformer, the annotated one": (
         "transformer",

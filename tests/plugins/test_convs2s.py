@@ -3,16 +3,17 @@
 import math
 
 import numpy as np
+import pytest
 import torch
 
 from tests.plugins.oracles import Array, random_batch, sigmoid, softmax, weights_of
 from zoo.model import create_model
 
-ROOT = math.sqrt(0.5)
-
 
 def matrix(w: dict[str, Array], path: str) -> Array:
-    """W = g V / ‖V‖, the norm taken for each output."""
+    """W = g V / ‖V‖, the norm taken for each output; or W itself."""
+    if f"{path}.weight" in w:
+        return w[f"{path}.weight"]
     v = w[f"{path}.direction"]
     norms = np.sqrt((v**2).reshape(len(v), -1).sum(1))
     return np.asarray(v * (w[f"{path}.length"] / norms).reshape(-1, *[1] * (v.ndim - 1)))
@@ -36,12 +37,15 @@ def convolve(w: dict[str, Array], path: str, x: list[Array], before: int) -> lis
     return found
 
 
-def test_equations() -> None:
+@pytest.mark.parametrize("lesson", [False, True])
+def test_equations(lesson: bool) -> None:
+    half = 1.0 if lesson else math.sqrt(0.5)
     encoder, decoder = [[6, 3], [9, 5]], [[7, 3], [8, 2], [8, 1]]
     torch.manual_seed(1)
     model = create_model("convs2s-tiny", source_vocab=15, target_vocab=13, embedding_dim=5,
                          encoder=encoder, decoder=decoder, output_dim=4, max_positions=9,
-                         dropout=0.0).double().eval()  # fmt: skip
+                         dropout=0.0, positions=not lesson, scale=not lesson,
+                         weight_norm=not lesson).double().eval()  # fmt: skip
     with torch.no_grad():
         for weight in model.parameters():  # away from the initial g = ‖V‖, and biases of zero
             weight.add_(torch.randn_like(weight), alpha=0.1)
@@ -51,17 +55,17 @@ def test_equations() -> None:
     w = weights_of(model)
     for row in range(3):
         tokens = source[row][source[row] != 0].tolist()
-        e = [w["source_embedding.weight"][t] + w["source_positions.weight"][p]
+        e = [w["source_embedding.weight"][t] + (0 if lesson else w["source_positions.weight"][p])
              for p, t in enumerate(tokens)]  # fmt: skip
         h = [linear(w, "encoder.enter", x) for x in e]
         for layer, (width, kernel) in enumerate(encoder):
             path = f"encoder.layers.{layer}"
             across = h if len(h[0]) == width else [linear(w, f"{path}.residual", x) for x in h]
             new = convolve(w, f"{path}.convolution", h, kernel // 2)
-            h = [(x + y) * ROOT for x, y in zip(new, across, strict=True)]
+            h = [(x + y) * half for x, y in zip(new, across, strict=True)]
         z = [linear(w, "encoder.leave", x) for x in h]
-        values = [(x + y) * ROOT for x, y in zip(z, e, strict=True)]
-        g = [w["target_embedding.weight"][t] + w["target_positions.weight"][p]
+        values = [(x + y) * half for x, y in zip(z, e, strict=True)]
+        g = [w["target_embedding.weight"][t] + (0 if lesson else w["target_positions.weight"][p])
              for p, t in enumerate(target[row].tolist())]  # fmt: skip
         h = [linear(w, "decoder.enter", x) for x in g]
         for layer, (width, kernel) in enumerate(decoder):
@@ -69,12 +73,13 @@ def test_equations() -> None:
             across = h if len(h[0]) == width else [linear(w, f"{path}.residual", x) for x in h]
             new = convolve(w, f"{path}.convolution", h, kernel - 1)
             for place, x in enumerate(new):
-                d = (linear(w, f"{path}.query", x) + g[place]) * ROOT
+                d = (linear(w, f"{path}.query", x) + g[place]) * half
                 weights = softmax(np.array([d @ key for key in z]))
                 c = np.sum([a * v for a, v in zip(weights, values, strict=True)], axis=0)
-                c = len(tokens) * math.sqrt(1 / len(tokens)) * c
-                y = (linear(w, f"{path}.context", c) + x) * ROOT
-                new[place] = (y + across[place]) * ROOT
+                if not lesson:
+                    c = len(tokens) * math.sqrt(1 / len(tokens)) * c
+                y = (linear(w, f"{path}.context", c) + x) * half
+                new[place] = (y + across[place]) * half
                 looked = kinds["cross"][row, layer, 0, place, : len(tokens)]
                 np.testing.assert_allclose(looked, weights, rtol=0, atol=1e-10)
             h = new

@@ -1,60 +1,160 @@
 """RNNSearch against NumPy, written from the equations alone."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
-from tests.plugins.oracles import Array, gru, lstm, part, random_batch, softmax, weights_of
+from tests.plugins.oracles import (
+    Array,
+    gru,
+    lstm,
+    part,
+    random_batch,
+    sigmoid,
+    softmax,
+    weights_of,
+)
 from zoo.model import create_model
 
-E, H, S, A = 5, 4, 6, 7
-"""Embedding, encoder, decoder, attention."""
+E, H, S, A, R = 5, 4, 6, 7, 8
+"""Embedding, encoder, decoder, attention, readout."""
 
 
-@pytest.mark.parametrize("cell", ["lstm", "gru"])
-@pytest.mark.parametrize("readout", [None, 8])
-def test_equations(cell: str, readout: int | None) -> None:
+def gru_before(x: Array, h: Array, w: dict[str, Array], end: str = "") -> Array:
+    """Appendix A.1.1: s̃ = tanh(W x + U [r ∘ s]), s′ = (1 − z) ∘ s + z ∘ s̃."""
+    wr, wz, wn = np.split(w[f"weight_ih{end}"], 3)
+    ur, uz, un = np.split(w[f"weight_hh{end}"], 3)
+    br, bz, bn = np.split(w[f"bias_ih{end}"], 3)
+    r = sigmoid(wr @ x + br + ur @ h)
+    z = sigmoid(wz @ x + bz + uz @ h)
+    new = np.tanh(wn @ x + bn + un @ (r * h))
+    return np.asarray((1 - z) * h + z * new)
+
+
+def advance(
+    kind: str, x: Array, h: Array, c: Array, w: dict[str, Array], end: str = ""
+) -> tuple[Array, Array]:
+    if kind == "lstm":
+        return lstm(x, h, c, w, end)
+    return (gru if kind == "gru" else gru_before)(x, h, w, end), c
+
+
+def score(kind: str, w: dict[str, Array], h: Array, s: Array) -> float:
+    """The three scores of a source state h for a target state s."""
+    if kind == "sigmoid":  # σ(wᵀ [s; h] + b), w in its two parts
+        both = np.concatenate([w["query.weight"][0], w["keys.weight"][0]])
+        return float(sigmoid(both @ np.concatenate([s, h]) + w["keys.bias"][0]))
+    key, query = w["keys.weight"] @ h, w["query.weight"] @ s
+    if kind == "dot":
+        return float(key @ query / np.sqrt(A))
+    return float(w["score"] @ np.tanh(key + query))
+
+
+def readout(kind: str, w: dict[str, Array], s: Array, before: Array, y: Array, c: Array) -> Array:
+    if kind == "tanh":
+        return np.tanh(w["readout.weight"] @ np.concatenate([s, y, c]) + w["readout.bias"])
+    if kind == "maxout":
+        t = w["readout.weight"] @ np.concatenate([before, y, c]) + w["readout.bias"]
+        return np.array([max(t[2 * j], t[2 * j + 1]) for j in range(R)])
+    return s
+
+
+def check(values: dict[str, Any], source: torch.Tensor, target: torch.Tensor) -> None:
+    """Compare logits and attention with loops over NumPy vectors."""
     torch.manual_seed(1)
-    model = create_model("rnnsearch-tiny", source_vocab=15, target_vocab=13, cell=cell, dropout=0.0,
-                         embedding_dim=E, encoder_dim=H, hidden_dim=S, attention_dim=A,
-                         readout_dim=readout).double().eval()  # fmt: skip
-    source, target = random_batch(15, (4, 6, 3), 2), random_batch(13, (5, 5, 5), 3)
+    defaults = {"embedding_dim": E, "encoder_dim": H, "hidden_dim": S, "attention_dim": A,
+                "readout": "state", "readout_dim": None, "dropout": 0.0}  # fmt: skip
+    given = {**defaults, **values}
+    model = create_model("rnnsearch-tiny", source_vocab=15, target_vocab=13, **given)
+    model = model.double().eval()
     with torch.no_grad():
         logits, kinds = model(source, source != 0, target, attention=True)
-    w = weights_of(model)
+    w, kind, layers = weights_of(model), given["cell"], given.get("layers", 1)
 
-    def read(words: list[Array], end: str) -> list[Array]:
-        h, c, states = np.zeros(H), np.zeros(H), []
+    def read(words: list[Array], end: str) -> tuple[list[Array], Array, Array]:
+        h, c, states = np.zeros(given["encoder_dim"]), np.zeros(given["encoder_dim"]), []
         for x in words:
-            if cell == "lstm":
-                h, c = lstm(x, h, c, part(w, "encoder"), end)
-            else:
-                h = gru(x, h, part(w, "encoder"), end)
+            h, c = advance(kind, x, h, c, part(w, "encoder"), end)
             states.append(h)
-        return states
+        return states, h, c
 
-    for row in range(3):
+    for row in range(len(source)):
         tokens = source[row][source[row] != 0].tolist()
         words = [w["source_embedding.weight"][token] for token in tokens]
-        forward, backward = read(words, "_l0"), read(words[::-1], "_l0_reverse")[::-1]
-        states = [np.concatenate(both) for both in zip(forward, backward, strict=True)]
-        s, c = np.tanh(w["start.weight"] @ backward[0] + w["start.bias"]), np.zeros(S)
+        if given.get("bidirectional", True):
+            forward, backward = read(words, "_l0")[0], read(words[::-1], "_l0_reverse")[0][::-1]
+            states = [np.concatenate(both) for both in zip(forward, backward, strict=True)]
+            s = [np.tanh(w["start.weight"] @ backward[0] + w["start.bias"])]
+            c = [np.zeros(S)]
+        else:
+            s, c, states = [], [], words
+            for layer in range(layers):
+                states, hidden, cell = read(states, f"_l{layer}")
+                s.append(hidden)
+                c.append(cell)
         for place, token in enumerate(target[row].tolist()):
-            y = w["target_embedding.weight"][token]
-            query = w["query.weight"] @ s
-            scores = [w["score"] @ np.tanh(w["keys.weight"] @ h + query) for h in states]
-            weights = softmax(np.array(scores))
+            y, before = w["target_embedding.weight"][token], s[-1]
+            weights = softmax(np.array([score(given["score"], w, h, before) for h in states]))
             context = np.sum([a * h for a, h in zip(weights, states, strict=True)], axis=0)
             x = np.concatenate([y, context])
-            if cell == "lstm":
-                s, c = lstm(x, s, c, part(w, "decoder"))
-            else:
-                s = gru(x, s, part(w, "decoder"))
-            top = s
-            if readout:
-                joined = np.concatenate([s, y, context])
-                top = np.tanh(w["readout.weight"] @ joined + w["readout.bias"])
+            for layer in range(layers):
+                s[layer], c[layer] = advance(
+                    kind, x, s[layer], c[layer], part(w, f"decoder.{layer}")
+                )
+                x = s[layer]
+            top = readout(given["readout"], w, s[-1], before, y, context)
             wanted = w["output.weight"] @ top + w["output.bias"]
             np.testing.assert_allclose(logits[row, place], wanted, rtol=0, atol=1e-10)
             looked = kinds["cross"][row, 0, 0, place, : len(tokens)]
             np.testing.assert_allclose(looked, weights, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru", "gru-before"])
+@pytest.mark.parametrize("kind", ["additive", "dot", "sigmoid"])
+@pytest.mark.parametrize("out", ["state", "tanh", "maxout"])
+def test_equations(cell: str, kind: str, out: str) -> None:
+    values: dict[str, Any] = {"cell": cell, "score": kind, "readout": out}
+    values["attention_dim"] = None if kind == "sigmoid" else A
+    values["readout_dim"] = None if out == "state" else R
+    check(values, random_batch(15, (4, 6, 3), 2), random_batch(13, (5, 5, 5), 3))
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_a_decoder_of_layers_that_starts_from_the_encoder_s(cell: str) -> None:
+    values = {"cell": cell, "score": "additive", "layers": 2, "bidirectional": False,
+              "start": "final", "encoder_dim": S}  # fmt: skip
+    check(values, random_batch(15, (4, 6, 3), 2), random_batch(13, (5, 5, 5), 3))
+
+
+@pytest.mark.parametrize("kind", ["lstm", "gru"])
+def test_cells_are_torch_s(kind: str) -> None:
+    from zoo_rnnsearch.cells import Recurrent
+
+    torch.manual_seed(0)
+    ours = Recurrent(kind, 5, 7).double()
+    theirs = (torch.nn.LSTMCell if kind == "lstm" else torch.nn.GRUCell)(5, 7).double()
+    theirs.load_state_dict(ours.state_dict())
+    x, h, c = torch.randn(3, 5).double(), torch.randn(3, 7).double(), torch.randn(3, 7).double()
+    inputs = torch.nn.functional.linear(x, ours.weight_ih, ours.bias_ih)
+    seen = ours(inputs, h, c)
+    wanted = theirs(x, (h, c)) if kind == "lstm" else (theirs(x, h),)
+    for a, b in zip(seen, wanted, strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=1e-12)
+
+
+def test_a_score_within_0_and_1_cannot_choose() -> None:
+    """Softmax of values in (0, 1): no weight is over e times another (the lesson's card)."""
+    torch.manual_seed(1)
+    model = create_model("rnnsearch-lesson", source_vocab=50, target_vocab=50, embedding_dim=8,
+                         encoder_dim=8, hidden_dim=8)  # fmt: skip
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.mul_(30)
+        source = torch.randint(4, 50, (16, 20))
+        _, kinds = model(source, source != 0, source[:, :6], attention=True)
+    weights = kinds["cross"]
+    ratio = float((weights.amax(-1) / weights.amin(-1)).max())
+    assert 2 < ratio <= np.e + 1e-5
+    assert float(weights.max()) <= np.e / (np.e + 19) + 1e-6

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zoo.cli.output import console, json_option, names, print_json
+from zoo.cli.output import console, json_option, names, plain, print_json
 from zoo.errors import CheckpointError, UnknownNameError
 from zoo.registry import Model, Registry
 
@@ -82,7 +82,7 @@ def list_(kind: str | None, as_json: bool) -> None:
             grid.add_column(column, justify="right" if number else "left", no_wrap=column == "name")
         for row in rows:
             cells = [row[column] for column in columns[title]]
-            grid.add_row(*(f"{c:,}" if isinstance(c, int) else str(c) for c in cells))
+            grid.add_row(*(plain(f"{c:,}" if isinstance(c, int) else c) for c in cells))
         console().print(grid if rows else f"[bold]{title}[/bold]: none", "", sep="\n")
 
 
@@ -180,7 +180,7 @@ def _print_subject(found: Registry, subject: Subject, table: Table, parameters: 
     from rich.table import Table as Grid
 
     out = console()
-    out.print(f"[bold]{subject.name}[/bold]  {subject.summary}")
+    out.print(f"[bold]{subject.name}[/bold] ", plain(subject.summary))
     out.print(
         f"architecture {subject.architecture}: {found.architecture(subject.architecture).paper}"
     )
@@ -189,7 +189,7 @@ def _print_subject(found: Registry, subject: Subject, table: Table, parameters: 
     fields = type(subject.config).model_fields
     grid = Grid("config", "value", "meaning", box=None, pad_edge=False)
     for key, value in subject.config.model_dump(mode="json").items():
-        grid.add_row(key, json.dumps(value), fields[key].description)
+        grid.add_row(key, plain(json.dumps(value)), plain(fields[key].description))
     out.print(grid, "", sep="\n")
     if parameters:
         grid = Grid("symbol", "shape", "numbers", "parameters", "weight", box=None, pad_edge=False)
@@ -201,8 +201,8 @@ def _print_subject(found: Registry, subject: Subject, table: Table, parameters: 
                 grid.add_row(f"[bold]{block}[/bold]", "", "", f"{table.blocks()[block]:,}", "")
             numbers = " × ".join(f"{size:,}" for size in row.shape)
             part = f"[{row.slice[0]}:{row.slice[1]}]" if row.slice else ""
-            cells = (f"  {row.symbol}", row.formula, numbers, f"{row.count:,}")
-            grid.add_row(*cells, f"{row.path}{part}")
+            cells = (f"  {row.symbol}", row.formula, numbers, f"{row.count:,}", row.path + part)
+            grid.add_row(*map(plain, cells))
         grid.add_row("[bold]total[/bold]", "", "", f"[bold]{table.total:,}[/bold]", "")
     else:
         grid = Grid("block", "parameters", box=None, pad_edge=False)
@@ -228,7 +228,7 @@ def _architecture(found: Registry, name: str, as_json: bool) -> None:
     out.print(f"models: {', '.join(models)}\n")
     grid = Grid("config", "meaning", box=None, pad_edge=False)
     for key, field in fields.items():
-        grid.add_row(key, field.description)
+        grid.add_row(key, plain(field.description))
     out.print(grid)
 
 

@@ -13,6 +13,7 @@ from zoo.registry import Registry, registry
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 
@@ -31,6 +32,13 @@ def messages() -> Console:
     from rich.console import Console
 
     return Console(stderr=True, highlight=False)
+
+
+def plain(text: object) -> Text:
+    """Return text for a table's cell, in which brackets are brackets."""
+    from rich.text import Text
+
+    return Text(str(text))
 
 
 def say(text: str) -> None:

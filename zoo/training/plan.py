@@ -36,8 +36,8 @@ def make_plan(
 ) -> Plan:
     """Resolve a model's configuration and recipe.
 
-    Later ones override earlier ones: the recipe named like the data, the model's own, the one
-    named `MODEL.DATA`, the one called `recipe`, `settings`, and `stops` (`steps`, `epochs`,
+    Later ones override earlier ones: the data's recipe, the model's own, the one named
+    `MODEL.DATA`, the one called `recipe`, `settings`, and `stops` (`steps`, `epochs`,
     `minutes`, which replace each other). A recipe's table `config` overrides the model's.
     A key of `settings` is the config's or the recipe's; `config.` or `recipe.` before it decides.
 
@@ -47,7 +47,9 @@ def make_plan(
     """
     entry = names.model(model)
     config_type = names.architecture(entry.architecture).config_type()
-    layers = [names.recipes.get(data, {}), entry.recipe, names.recipes.get(f"{model}.{data}", {})]
+    known = names.datasets.get(data)
+    task = known.recipe if known and known.recipe else data
+    layers = [names.recipes.get(task, {}), entry.recipe, names.recipes.get(f"{model}.{task}", {})]
     if recipe is not None:
         layers.append(names.recipe(recipe))
     of_config, of_recipe = dict(entry.config), dict[str, Any]()

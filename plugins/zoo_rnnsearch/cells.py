@@ -1,0 +1,101 @@
+"""Recurrent cells in torch's layout and order of gates, for nets that torch's own cannot run."""
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F  # noqa: N812  # the field's name for it
+from torch import Tensor, nn
+
+
+class State(NamedTuple):
+    """Each layer's hidden state and, for an LSTM, its cell: (rows, width) each."""
+
+    hidden: tuple[Tensor, ...]
+    cell: tuple[Tensor, ...]
+
+
+class Recurrent(nn.Module):
+    """One cell: `lstm`, `gru`, or `gru-before`, which resets the state before its matrix."""
+
+    def __init__(self, kind: str, inputs: int, hidden: int) -> None:
+        super().__init__()
+        self.kind = kind
+        gates = 4 if kind == "lstm" else 3
+        self.weight_ih = nn.Parameter(torch.empty(gates * hidden, inputs))
+        self.weight_hh = nn.Parameter(torch.empty(gates * hidden, hidden))
+        self.bias_ih = nn.Parameter(torch.empty(gates * hidden))
+        if kind == "gru-before":
+            self.bias_hh = None
+        else:
+            self.bias_hh = nn.Parameter(torch.empty(gates * hidden))
+        for weight in self.parameters():
+            nn.init.uniform_(weight, -(hidden**-0.5), hidden**-0.5)
+
+    def forward(self, inputs: Tensor, hidden: Tensor, cell: Tensor | None) -> tuple[Tensor, ...]:
+        """Return the new hidden state and, for an LSTM, cell.
+
+        `inputs` is W x + b of all gates, (rows, gates · width), made beforehand.
+        """
+        if self.kind == "gru-before":
+            return (_gru_before(inputs, hidden, self.weight_hh),)
+        recurrent = F.linear(hidden, self.weight_hh, self.bias_hh)
+        if self.kind == "lstm":
+            assert cell is not None
+            return _lstm(inputs + recurrent, cell)
+        return (_gru(inputs, recurrent, hidden),)
+
+
+def _lstm(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
+    """c′ = σ(f) c + σ(i) tanh(g), h′ = σ(o) tanh(c′) (Hochreiter and Schmidhuber; Gers et al.)."""
+    i, f, g, o = gates.chunk(4, -1)
+    cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
+    return o.sigmoid() * cell.tanh(), cell
+
+
+def _gru(inputs: Tensor, recurrent: Tensor, hidden: Tensor) -> Tensor:
+    """h′ = (1 − z) tanh(W_n x + b + r ∘ (U_n h + b′)) + z h: torch's, cuDNN's."""
+    r, z, n = inputs.chunk(3, -1)
+    from_r, from_z, from_n = recurrent.chunk(3, -1)
+    update = (z + from_z).sigmoid()
+    new = (n + (r + from_r).sigmoid() * from_n).tanh()
+    return new + update * (hidden - new)
+
+
+def _gru_before(inputs: Tensor, hidden: Tensor, weight: Tensor) -> Tensor:
+    """h′ = (1 − z) h + z tanh(W x + U (r ∘ h)): Bahdanau et al. 2015, appendix A.1.1.
+
+    Note that z weighs the new state here, and the old one in torch's.
+    """
+    width = hidden.shape[-1]
+    r, z = (inputs[..., : 2 * width] + F.linear(hidden, weight[: 2 * width])).sigmoid().chunk(2, -1)
+    new = (inputs[..., 2 * width :] + F.linear(r * hidden, weight[2 * width :])).tanh()
+    return hidden + z * (new - hidden)
+
+
+class BothWays(nn.Module):
+    """A bidirectional layer of `gru-before`, with the weights' names that torch's nets have."""
+
+    def __init__(self, inputs: int, hidden: int) -> None:
+        super().__init__()
+        self.hidden = hidden
+        for end in ("_l0", "_l0_reverse"):
+            for name, weight in Recurrent("gru-before", inputs, hidden).named_parameters():
+                self.register_parameter(f"{name}{end}", weight)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """Read x, (rows, m, inputs), both ways; return (rows, m, 2 · hidden), zero on padding."""
+        return torch.cat([self._read(x, mask, "_l0"), self._read(x, mask, "_l0_reverse")], -1)
+
+    def _read(self, x: Tensor, mask: Tensor, end: str) -> Tensor:
+        weights = [self.get_parameter(f"{name}{end}") for name in ("weight_ih", "bias_ih")]
+        recurrent = self.get_parameter(f"weight_hh{end}")
+        inputs, real = F.linear(x, *weights).unbind(1), mask[..., None].unbind(1)
+        hidden, states = x.new_zeros(len(x), self.hidden), []
+        places = range(len(inputs)) if end == "_l0" else range(len(inputs) - 1, -1, -1)
+        for place in places:
+            new = _gru_before(inputs[place], hidden, recurrent)
+            hidden = torch.where(real[place], new, hidden)  # padding leaves the state alone
+            states.append(hidden)
+        if end != "_l0":
+            states.reverse()
+        return torch.stack(states, 1) * mask[..., None]
