@@ -1,7 +1,7 @@
 # make setup   a virtual environment in .venv with everything in it
 # make demo    train a tiny model on numbers, score it, translate three (MODEL=transformer-tiny, …)
 # make test    ruff, mypy and every test
-# make cards   write the models' cards again
+# make cards   write the models' cards, and the tables in docs, again
 #
 # PIP_ARGS goes to every pip install, for another build of torch or another index.
 
@@ -34,6 +34,7 @@ test: setup
 
 cards: setup
 	$(BIN)/zoo card --all --out cards/models
+	$(BIN)/python docs/build.py
 
 clean:
 	rm -rf $(VENV) runs build dist

@@ -24,7 +24,7 @@ def test_every_command_and_option_named_exists() -> None:
         options = {o for p in cli.commands[name].params for o in p.opts}
         assert set(re.findall(r"--[a-z-]+", rest)) <= options, name
     makefile = (TOP / "Makefile").read_text()
-    for target in re.findall(r"make (\w+)", README):
+    for target in re.findall(r"(?:`|^)make (\w+)", README, re.MULTILINE):
         assert f"\n{target}:" in makefile
 
 

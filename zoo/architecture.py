@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.resources
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,7 +19,8 @@ class Architecture:
     """A family of networks.
 
     `config` and `network` say where the two classes are found, as `"package.module:Class"`; each
-    is imported on first use, so that a list of architectures costs nothing.
+    is imported on first use, so that a list of architectures costs nothing. `equations` is a
+    Markdown file for the models' cards, as `"package:file"`.
     """
 
     name: str
@@ -26,6 +28,7 @@ class Architecture:
     paper: str
     config: str
     network: str
+    equations: str = ""
 
     def config_type(self) -> type[Config]:
         """Import and return the config class.
@@ -42,6 +45,13 @@ class Architecture:
             PluginError: it cannot be imported.
         """
         return cast("type[Seq2Seq]", self._find(self.network))
+
+    def equations_text(self) -> str:
+        """Return the Markdown of the equations, empty if there is none."""
+        package, _, file = self.equations.partition(":")
+        if not file:
+            return ""
+        return (importlib.resources.files(package) / file).read_text(encoding="utf-8").strip()
 
     def _find(self, where: str) -> Any:
         module, _, name = where.partition(":")

@@ -52,27 +52,27 @@ def settings_table(config: Config) -> str:
 def model_card(model: Model, architecture: Architecture, config: Config) -> str:
     """Return the card of a model that a catalogue lists."""
     table = config.parameters(model.source_vocab, model.target_vocab)
-    return f"""# {model.name}
-
-{model.summary[:1].upper()}{model.summary[1:]}.
-
-Architecture `{architecture.name}`: {architecture.summary}. Paper: {architecture.paper}.
-
-{table.total:,} parameters at {model.source_vocab:,} source and {model.target_vocab:,} target
-entries.
-
-```sh
-zoo train {model.name} --data numbers-en-fr --out my-{model.name}
-```
-
-## Configuration
-
-{settings_table(config)}
-
-## Parameters
-
-{parameter_table(table)}
-"""
+    count = (
+        f"{table.total:,} parameters at {model.source_vocab:,} source and "
+        f"{model.target_vocab:,} target entries."
+    )
+    if model.paper_parameters is not None:
+        off = 100 * (table.total / model.paper_parameters - 1)
+        more = f"{abs(off):.1f}% {'more' if off > 0 else 'less'}"
+        count += f" The paper says {model.paper_parameters:,}: this is {more}."
+    sections = [
+        f"# {model.name}",
+        f"{model.summary[:1].upper()}{model.summary[1:]}.",
+        f"Architecture `{architecture.name}`: {architecture.summary}. Paper: {architecture.paper}.",
+        count,
+        model.notes.strip(),
+        f"```sh\nzoo train {model.name} --data numbers-en-fr --out my-{model.name}\n```",
+        "## Equations" if architecture.equations else "",
+        architecture.equations_text(),
+        f"## Configuration\n\n{settings_table(config)}",
+        f"## Parameters\n\n{parameter_table(table)}",
+    ]
+    return "\n\n".join(section for section in sections if section) + "\n"
 
 
 def checkpoint_card(

@@ -28,7 +28,8 @@ FORMAT = 1
 class Model:
     """An architecture with a named configuration, as a catalogue lists it.
 
-    `parameters` is the exact count at the reference vocabularies.
+    `parameters` is the exact count at the reference vocabularies, `paper_parameters` what the
+    paper says; `notes` is Markdown for the card.
     """
 
     name: str
@@ -39,6 +40,8 @@ class Model:
     target_vocab: int
     config: dict[str, Any] = field(default_factory=dict)
     recipe: dict[str, Any] = field(default_factory=dict)
+    notes: str = ""
+    paper_parameters: int | None = None
 
 
 @dataclass(frozen=True)
@@ -207,6 +210,8 @@ MODEL_KEYS: dict[str, tuple[type, bool]] = {
     "target_vocab": (int, True),
     "config": (dict, False),
     "recipe": (dict, False),
+    "notes": (str, False),
+    "paper_parameters": (int, False),
 }
 CHECKPOINT_KEYS: dict[str, tuple[type, bool]] = {
     "model": (str, True),

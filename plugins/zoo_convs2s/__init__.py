@@ -14,4 +14,5 @@ def zoo_architectures() -> Iterable[Architecture]:
         paper="Gehring et al. 2017, Convolutional Sequence to Sequence Learning",
         config="zoo_convs2s.config:ConvS2SConfig",
         network="zoo_convs2s.network:ConvS2S",
+        equations="zoo_convs2s:equations.md",
     )

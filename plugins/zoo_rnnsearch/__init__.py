@@ -15,4 +15,5 @@ def zoo_architectures() -> Iterable[Architecture]:
         "Align and Translate",
         config="zoo_rnnsearch.config:RNNSearchConfig",
         network="zoo_rnnsearch.network:RNNSearch",
+        equations="zoo_rnnsearch:equations.md",
     )

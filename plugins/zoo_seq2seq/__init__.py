@@ -14,4 +14,5 @@ def zoo_architectures() -> Iterable[Architecture]:
         paper="Sutskever, Vinyals and Le 2014, Sequence to Sequence Learning with Neural Networks",
         config="zoo_seq2seq.config:Seq2SeqConfig",
         network="zoo_seq2seq.network:RecurrentSeq2Seq",
+        equations="zoo_seq2seq:equations.md",
     )

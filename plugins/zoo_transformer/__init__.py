@@ -14,4 +14,5 @@ def zoo_architectures() -> Iterable[Architecture]:
         paper="Vaswani et al. 2017, Attention Is All You Need",
         config="zoo_transformer.config:TransformerConfig",
         network="zoo_transformer.network:Transformer",
+        equations="zoo_transformer:equations.md",
     )

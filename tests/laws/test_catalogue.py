@@ -39,6 +39,17 @@ def test_the_6x6_transformer_has_59_508_496_parameters(names: Registry) -> None:
     assert names.config("transformer-6x6").parameters(10_000, 10_000).total == 59_508_496
 
 
+def test_counts_are_the_papers_where_a_paper_gives_one(names: Registry) -> None:
+    # Sutskever et al. 2014, section 3.4: 384M, at 160,000 source and 80,000 target words.
+    config = names.config("seq2seq-lstm4", {"context": False})
+    assert round(config.parameters(160_000, 80_000).total, -6) == 384_000_000
+    # Vaswani et al. 2017, table 3, rounded, at «about 37,000» tokens.
+    for name, within in (("transformer-base", 0.04), ("transformer-big", 0.01)):
+        entry = names.model(name)
+        assert entry.paper_parameters is not None
+        assert abs(entry.parameters / entry.paper_parameters - 1) < within
+
+
 def test_a_wrong_count_would_be_seen(names: Registry) -> None:
     entry = names.model("transformer-6x6")
     table = names.config("transformer-6x6").parameters(entry.source_vocab, 9_999)

@@ -1,0 +1,69 @@
+"""Write the generated parts of the documentation again: `make docs`.
+
+A part stands between `<!-- generated: NAME -->` and `<!-- end -->`; whatever is around it is
+written by hand.
+"""
+
+from collections.abc import Callable
+from itertools import zip_longest
+from pathlib import Path
+
+from zoo.cards import markdown_table
+from zoo.config import Row, Table
+from zoo.registry import registry
+
+FOLDER = Path(__file__).parent
+VOCABULARY = 10_000
+PAIR = ("seq2seq-lstm4", "rnnsearch")
+
+
+def tables() -> list[Table]:
+    """Return both parameter tables at one vocabulary."""
+    return [registry().config(name).parameters(VOCABULARY, VOCABULARY) for name in PAIR]
+
+
+def role(row: Row) -> str:
+    """Return what a row is for, in words that both families share."""
+    for word in ("source embedding", "encoder", "target embedding", "decoder", "output"):
+        if row.block.startswith(word):
+            return word
+    return row.block
+
+
+def side_by_side() -> str:
+    """Return both parameter tables, a role at a time."""
+    both = tables()
+    roles = ["source embedding", "encoder", "first state", "attention", "target embedding"]
+    lines = []
+    for name in [*roles, "decoder", "output"]:
+        columns = [[row for row in table if role(row) == name] for table in both]
+        sums = [sum(row.count for row in rows) for rows in columns]
+        lines.append([f"**{name}**", "", f"**{sums[0]:,}**", "", "", f"**{sums[1]:,}**"])
+        for rows in zip_longest(*columns):
+            lines.append([cell for row in rows for cell in _cells(row)])
+    totals = [f"**{table.total:,}**" for table in both]
+    lines.append(["**total**", "", totals[0], "", "", totals[1]])
+    head = [f"{PAIR[0]}", "shape", "parameters", f"{PAIR[1]}", "shape", "parameters"]
+    return markdown_table(head, lines)
+
+
+def _cells(row: Row | None) -> tuple[str, str, str]:
+    return (f"`{row.symbol}`", row.formula, f"{row.count:,}") if row else ("", "", "")
+
+
+PARTS: dict[str, Callable[[], str]] = {"side by side": side_by_side}
+
+
+def built(text: str) -> str:
+    """Return a page with its generated parts written again."""
+    for name, make in PARTS.items():
+        before, marker, rest = text.partition(f"<!-- generated: {name} -->\n")
+        if marker:
+            _, end, after = rest.partition("<!-- end -->")
+            text = f"{before}{marker}{make()}\n{end}{after}"
+    return text
+
+
+if __name__ == "__main__":
+    for page in FOLDER.rglob("*.md"):
+        page.write_text(built(page.read_text(encoding="utf-8")), encoding="utf-8")
