@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
@@ -198,3 +198,22 @@ class Config(Settings):
     def length_limits(self) -> LengthLimits:
         """The longest source and target, in tokens, special ones included."""
         return LengthLimits()
+
+
+def parse_settings(given: Sequence[str]) -> dict[str, Any]:
+    """Read `key=value` texts; a value that is not JSON is a string.
+
+    Raises:
+        ConfigError: names every text without an equals sign.
+    """
+    wrong = [text for text in given if "=" not in text]
+    if wrong:
+        raise ConfigError("settings are key=value", f"not so {', '.join(map(repr, wrong))}")
+    settings = {}
+    for text in given:
+        key, _, value = text.partition("=")
+        try:
+            settings[key.strip()] = json.loads(value)
+        except (ValueError, RecursionError):
+            settings[key.strip()] = value
+    return settings

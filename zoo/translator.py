@@ -13,7 +13,7 @@ from zoo import checkpoint as folder_format
 from zoo.checkpoint import Checkpoint
 from zoo.data import batch_sources, too_long
 from zoo.decoding import Hypothesis, greedy
-from zoo.errors import DecodingError
+from zoo.errors import ConfigError, DecodingError
 from zoo.registry import Registry, registry
 from zoo.text import chunks
 
@@ -109,10 +109,18 @@ class Translator:
 
 
 def pick_device(device: str = "auto") -> torch.device:
-    """Return the device of that name; `auto` is a GPU where there is one."""
+    """Return the device of that name; `auto` is a GPU where there is one.
+
+    Raises:
+        ConfigError: there is no such device here.
+    """
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    return torch.device(device)
+    try:
+        return torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ConfigError(f"no device {device!r} here", reason, "Say cpu, cuda or auto") from None
 
 
 def load(

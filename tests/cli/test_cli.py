@@ -78,6 +78,9 @@ def test_info_for_programs(run: Run) -> None:
         "count": 262_144,
     }  # fmt: skip
     assert told["config"]["dim"] == 512
+    shared = json.loads(run("info", "transformer-6x6", "--json", "--set", "share=all").stdout)
+    assert shared["parameters"] == 59_508_496 - 2 * 10_000 * 512
+    failed(run("info", "transformer-6x6", "--set", "dimm=3"), "did you mean dim?")
     smaller = json.loads(run("info", "transformer-6x6", "--json", "--source-vocab", 9_000).stdout)
     assert smaller["parameters"] == 59_508_496 - 1_000 * 512
 
@@ -142,7 +145,7 @@ def test_translate_gives_a_line_for_a_line(run: Run, checkpoint: Path) -> None:
     assert first["source"] == "the dog a runs"
     assert first["text"] == lines[0]
     assert first["score"] < 0
-    assert second == {"source": "", "text": "", "score": 0.0}
+    assert second == {"source": "", "text": "", "score": 0.0, "finished": True}
     assert run("translate", checkpoint, input="").stdout == ""
 
 
@@ -199,6 +202,9 @@ def test_folders_in_the_way_and_folders_that_are_not_whole(
     (copied / "source.tokenizer.json").unlink()
     failed(run("eval", copied, "--data", data), "it has no source.tokenizer.json")
     failed(run("train", "--resume", "--out", tmp_path / "none"), "no run to resume")
+    (tmp_path / "file").write_text("")
+    failed(run(*arguments, tmp_path / "file" / "x"), "file")
+    failed(run("translate", checkpoint, "hello", "--device", "gpu9"), "no device 'gpu9' here")
 
 
 def test_usage(run: Run, tmp_path: Path) -> None:

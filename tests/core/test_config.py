@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from zoo.config import Dim, Table
+from zoo.config import Dim, Table, parse_settings
 from zoo.errors import ConfigError
 from zoo.recipe import Recipe
 from zoo.registry import Registry
-from zoo.training.plan import make_plan, parse_settings
+from zoo.training.plan import make_plan
 
 
 def test_a_dimension_s_formula_and_size_go_together() -> None:

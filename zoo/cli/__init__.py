@@ -22,6 +22,11 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except ZooError as error:
             raise click.ClickException(" ".join(str(error).split())) from error
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            where = f"{error.filename}: " if error.filename else ""
+            raise click.ClickException(f"{where}{error.strerror or error}") from error
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

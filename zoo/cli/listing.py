@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -103,7 +104,13 @@ class Subject:
         return self.config.parameters(self.source_vocab, self.target_vocab)
 
 
-def subject_of(found: Registry, name: str, source: int | None, target: int | None) -> Subject:
+def subject_of(
+    found: Registry,
+    name: str,
+    source: int | None,
+    target: int | None,
+    settings: Mapping[str, Any],
+) -> Subject:
     """Find a model, or a checkpoint by name or folder, and configure it.
 
     Raises:
@@ -112,10 +119,12 @@ def subject_of(found: Registry, name: str, source: int | None, target: int | Non
     if name in found.models:
         model = found.models[name]
         sizes = (source or model.source_vocab, target or model.target_vocab)
-        config = found.config(name)
+        config = found.config(name, settings)
         return Subject(name, model.architecture, model.summary, config, *sizes, model.recipe)
     folder = found.checkpoints[name].folder if name in found.checkpoints else Path(name)
     if (folder / "config.json").is_file():
+        if settings or source or target:
+            raise CheckpointError(f"{name} is a checkpoint", "its configuration is what it is")
         return _subject_in(found, name, folder)
     raise UnknownNameError(
         "name", name, [*found.models, *found.architectures, *found.checkpoints], "See `zoo list`"
@@ -138,22 +147,30 @@ def _subject_in(found: Registry, name: str, folder: Path) -> Subject:
 @click.command()
 @click.argument("name")
 @click.option("--parameters", is_flag=True, help="Every parameter: symbol, shape, count.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
+              help="A value of the configuration; may be repeated.")  # fmt: skip
 @click.option("--source-vocab", type=click.IntRange(4), help="Source entries to count for.")
 @click.option("--target-vocab", type=click.IntRange(4), help="Target entries to count for.")
 @json_option
 def info(
     name: str,
     parameters: bool,
+    settings: tuple[str, ...],
     source_vocab: int | None,
     target_vocab: int | None,
     as_json: bool,
 ) -> None:
-    """Tell about a model, an architecture, or a checkpoint."""
+    """Tell about a model, an architecture, or a checkpoint.
+
+    --set shows a model as it would be with other values; a checkpoint is what it is.
+    """
+    from zoo.config import parse_settings
+
     found = names()
     if name in found.architectures and name not in found.models:
         _architecture(found, name, as_json)
         return
-    subject = subject_of(found, name, source_vocab, target_vocab)
+    subject = subject_of(found, name, source_vocab, target_vocab, parse_settings(settings))
     table = subject.table()
     if as_json:
         print_json(

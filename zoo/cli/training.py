@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
+from datetime import timedelta
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -59,7 +60,8 @@ def train(
     elif model is None or data is None:
         raise click.UsageError("name a MODEL and its --data, or say --resume")
     found = names()
-    from zoo.training import parse_settings, prepare
+    from zoo.config import parse_settings
+    from zoo.training import prepare
 
     with _status("Reading data"):
         ready = prepare(
@@ -182,7 +184,7 @@ def _lines() -> Any:
 
 @contextlib.contextmanager
 def _bar() -> Iterator[Any]:
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TextColumn
 
     from zoo.training import Report, Validation
 
@@ -190,7 +192,6 @@ def _bar() -> Iterator[Any]:
         BarColumn(),
         TextColumn("{task.percentage:3.0f}%"),
         TextColumn("{task.description}"),
-        TimeRemainingColumn(),
     )
     with Progress(*columns, console=messages()) as bar:
         task = bar.add_task("starting", total=1.0)
@@ -201,8 +202,10 @@ def _bar() -> Iterator[Any]:
             if isinstance(event, Validation):
                 validation = f"  validation {event.validation_loss:.3f}"
             elif isinstance(event, Report):
+                left = timedelta(minutes=event.minutes * (1 / max(event.done, 1e-6) - 1))
                 text = f"epoch {event.epoch}  loss {event.loss:.3f}{validation}"
                 speed = f"  {event.tokens_per_second:,.0f} tokens/s"
-                bar.update(task, completed=event.done, description=text + speed)
+                left_text = f"  {str(left).partition('.')[0]} left"
+                bar.update(task, completed=event.done, description=text + speed + left_text)
 
         yield show

@@ -35,7 +35,13 @@ def translate(checkpoint: str, text: tuple[str, ...], device: str, as_json: bool
     for translation in translator.stream(texts, window=window):
         line = " ".join(translation.text.splitlines())
         if as_json:
-            record = {"source": translation.source, "text": line, "score": translation.score}
+            hypothesis = translation.hypothesis
+            record = {
+                "source": translation.source,
+                "text": line,
+                "score": translation.score,
+                "finished": hypothesis is None or hypothesis.finished,
+            }
             print_json(record, lines=True)
         else:
             click.echo(line)

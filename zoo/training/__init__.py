@@ -20,7 +20,7 @@ from zoo.model import build
 from zoo.recipe import Recipe
 from zoo.registry import Registry, registry
 from zoo.text import Tokenizer
-from zoo.training.plan import Plan, make_plan, parse_settings
+from zoo.training.plan import Plan, make_plan
 from zoo.training.run import Run
 from zoo.training.trainer import Event, Report, Stopped, Trainer, Validation
 from zoo.translator import pick_device
@@ -35,7 +35,6 @@ __all__ = [
     "Trainer",
     "Validation",
     "make_plan",
-    "parse_settings",
     "prepare",
     "train",
 ]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,22 +102,3 @@ def _side(key: str, config: type[Config]) -> tuple[str, str]:
     guess = near(key, [*sides["config"], *sides["recipe"]])
     suggestion = f" (did you mean {' or '.join(guess)}?)" if guess else ""
     return "", f"unknown key {key!r}{suggestion}"
-
-
-def parse_settings(given: Sequence[str]) -> dict[str, Any]:
-    """Read `key=value` texts; a value that is not JSON is a string.
-
-    Raises:
-        ConfigError: names every text without an equals sign.
-    """
-    wrong = [text for text in given if "=" not in text]
-    if wrong:
-        raise ConfigError("settings are key=value", f"not so {', '.join(map(repr, wrong))}")
-    settings = {}
-    for text in given:
-        key, _, value = text.partition("=")
-        try:
-            settings[key.strip()] = json.loads(value)
-        except (ValueError, RecursionError):
-            settings[key.strip()] = value
-    return settings

@@ -95,12 +95,13 @@ class Trainer:
 
     def events(self) -> Iterator[Event]:
         """Train until the recipe says stop, yielding what happens."""
+        recipe = self.recipe
         self.model.train()
         self._clock = time.monotonic() - self.seconds
         total, tokens, last = torch.zeros((), device=self.device), 0, (self._time(), self.step)
         while self._done() < 1:
             batch = self.corpus.batch(self._batches[self.position]).to(self.device)
-            rate = learning_rate(self.recipe, self.step + 1, self.width, self._done())
+            rate = learning_rate(recipe, self.step + 1, self.width, self._done())
             loss, count = self._update(batch, rate)
             self.step += 1
             self.position += 1
@@ -109,16 +110,19 @@ class Trainer:
             if ended:
                 self.epoch, self.position = self.epoch + 1, 0
                 self._batches = self._order()
-            if ended or self.step % REPORT_EVERY == 0 or self._done() >= 1:
+            every = recipe.validate_every
+            validating = self.step % every == 0 if every else ended
+            saving = self.stop or self.step % recipe.save_every == 0
+            # A state is saved, and a validation made, only after a look at the loss.
+            if validating or saving or self.step % REPORT_EVERY == 0 or self._done() >= 1:
                 now = self._time()
                 speed = tokens / max(now - last[0], 1e-9)
                 yield self._report(float(total) / (self.step - last[1]), rate, speed)
                 total, tokens, last = torch.zeros_like(total), 0, (self._time(), self.step)
-            every = self.recipe.validate_every
-            if self.step % every == 0 if every else ended:
+            if validating:
                 yield from self._validate()
                 last = (self._time(), last[1])
-            if self.stop or self.step % self.recipe.save_every == 0:
+            if saving:
                 self._save()
             if self.stop:
                 yield Stopped(self.step)
