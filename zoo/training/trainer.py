@@ -112,7 +112,8 @@ class Trainer:
                 self._batches = self._order()
             every = recipe.validate_every
             validating = self.step % every == 0 if every else ended
-            saving = self.stop or self.step % recipe.save_every == 0
+            stopping = self.stop  # read once: a signal may set it at any time
+            saving = stopping or self.step % recipe.save_every == 0
             # A state is saved, and a validation made, only after a look at the loss.
             if validating or saving or self.step % REPORT_EVERY == 0 or self._done() >= 1:
                 now = self._time()
@@ -124,7 +125,7 @@ class Trainer:
                 last = (self._time(), last[1])
             if saving:
                 self._save()
-            if self.stop:
+            if stopping:
                 yield Stopped(self.step)
                 return
         self._save()
