@@ -97,12 +97,18 @@ def test_a_run_cut_off_anywhere_resumes_from_its_newest_state(
         if event.step >= 16:
             break  # as a kill would: nothing is saved on the way out
     (tmp_path / "cut.run" / "states" / ".000000021.1.part").mkdir()  # a state half written
+    with (tmp_path / "cut.run" / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 1')  # a line half written
     again = prepare(None, None, cut, resume=True)
     assert again.trainer.step == 14
     for _ in again.trainer.events():
         pass
     again.finish()
     assert same(plain, cut)
+    curves = [json.loads((f / "training.json").read_text())["curve"] for f in (plain, cut)]
+    assert [(r["step"], r.get("loss")) for r in curves[0]] == [
+        (r["step"], r.get("loss")) for r in curves[1]
+    ]
     assert len(list((tmp_path / "cut.run" / "states").glob("[0-9]*"))) == 2
 
 

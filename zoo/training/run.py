@@ -108,6 +108,13 @@ class Run:
         lines = file.read_text(encoding="utf-8").split("\n") if file.is_file() else []
         return [json.loads(line) for line in lines[:-1]]
 
+    def _forget_after(self, step: int) -> None:
+        """Drop the metrics of updates after `step`."""
+        kept = [json.dumps(record) + "\n" for record in self.metrics() if record["step"] <= step]
+        part = self.folder / "metrics.jsonl.part"
+        part.write_text("".join(kept), encoding="utf-8")
+        part.replace(self.folder / "metrics.jsonl")
+
     # --- states ---------------------------------------------------------------------------------
 
     def save_state(
@@ -135,9 +142,11 @@ class Run:
     def load_state(self, model: Seq2Seq, optimiser: torch.optim.Optimizer) -> dict[str, Any]:
         """Put the newest state into model, optimiser and generators; return its counters.
 
-        Without a saved state nothing changes, and the counters are empty.
+        Without a saved state nothing changes, and the counters are empty. What the metrics tell of
+        later updates is forgotten: they will be made again.
         """
         states = self.states()
+        self._forget_after(int(states[-1].name) if states else 0)
         if not states:
             return {}
         newest = states[-1]

@@ -24,7 +24,10 @@ REPORT_EVERY = 10
 
 @dataclass(frozen=True)
 class Report:
-    """How training goes; `done` is the share of the run that is over."""
+    """How training goes: loss per target token, and target tokens a second.
+
+    `done` is the share of the run that is over.
+    """
 
     step: int
     epoch: int
@@ -100,12 +103,14 @@ class Trainer:
         self._clock = time.monotonic() - self.seconds
         total, tokens, last = torch.zeros((), device=self.device), 0, (self._time(), self.step)
         while self._done() < 1:
-            batch = self.corpus.batch(self._batches[self.position]).to(self.device)
+            indices = self._batches[self.position]
             rate = learning_rate(recipe, self.step + 1, self.width, self._done())
-            loss, count = self._update(batch, rate)
+            loss = self._update(self.corpus.batch(indices).to(self.device), rate)
             self.step += 1
             self.position += 1
-            total, tokens = total + loss, tokens + count
+            # The begin token is given, not predicted.
+            tokens += int(self.corpus.target.lengths[indices].sum()) - len(indices)
+            total = total + loss
             ended = self.position == len(self._batches)
             if ended:
                 self.epoch, self.position = self.epoch + 1, 0
@@ -131,8 +136,8 @@ class Trainer:
         self._save()
         self.model.eval()
 
-    def _update(self, batch: Batch, rate: float) -> tuple[torch.Tensor, int]:
-        """Make one update; return the loss per token and the number of target tokens."""
+    def _update(self, batch: Batch, rate: float) -> torch.Tensor:
+        """Make one update; return the loss per target token."""
         for group in self.optimiser.param_groups:
             group["lr"] = rate
         self.optimiser.zero_grad(set_to_none=True)
@@ -142,7 +147,7 @@ class Trainer:
         if self.recipe.clip is not None:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip)
         self.optimiser.step()
-        return mean.detach(), int(self.corpus.target.lengths[batch.indices.cpu()].sum())
+        return mean.detach()
 
     def _report(self, loss: float, rate: float, speed: float) -> Report:
         if not math.isfinite(loss):
