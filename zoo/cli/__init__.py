@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from typing import Any
 
@@ -56,6 +57,9 @@ def with_plugins() -> click.Group:
 
 def main() -> None:
     """Run `zoo`."""
+    # Threads that wait by spinning slow each other down many times over where two programs share a
+    # processor. It counts only if it is set before torch is imported.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         with_plugins()()
     except BrokenPipeError:
