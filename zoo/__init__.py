@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from zoo.architecture import Architecture as Architecture
     from zoo.config import Config as Config
+    from zoo.config import Depth as Depth
     from zoo.config import Dim as Dim
     from zoo.config import LengthLimits as LengthLimits
     from zoo.config import Row as Row
     from zoo.config import Table as Table
+    from zoo.config import Width as Width
     from zoo.datasets import Dataset as Dataset
     from zoo.datasets import Pair as Pair
     from zoo.decoding import Hypothesis as Hypothesis
@@ -39,6 +41,7 @@ _HOMES = {
     "Cache": "tree",
     "Config": "config",
     "Dataset": "datasets",
+    "Depth": "config",
     "Dim": "config",
     "Hypothesis": "decoding",
     "LengthLimits": "config",
@@ -49,6 +52,7 @@ _HOMES = {
     "Seq2Seq": "model",
     "Table": "config",
     "Translator": "translator",
+    "Width": "config",
     "ZooError": "errors",
     "create_model": "model",
     "gather": "tree",

@@ -13,11 +13,17 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from zoo.errors import ConfigError, near
+
+Width = Annotated[int, Field(ge=1, le=65_536)]
+"""A dimension in a config, bounded so that no file can ask for the impossible."""
+
+Depth = Annotated[int, Field(ge=1, le=512)]
+"""A number of layers in a config, bounded likewise."""
 
 
 @dataclass(frozen=True)

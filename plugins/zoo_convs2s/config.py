@@ -2,11 +2,11 @@
 
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field, PositiveInt
+from pydantic import AfterValidator, Field
 
-from zoo import Config, Dim, LengthLimits, Table
+from zoo import Config, Dim, LengthLimits, Table, Width
 
-Layers = Annotated[tuple[tuple[PositiveInt, PositiveInt], ...], Field(min_length=1)]
+Layers = Annotated[tuple[tuple[Width, Width], ...], Field(min_length=1, max_length=512)]
 """Each layer's width and kernel size."""
 
 
@@ -19,14 +19,14 @@ def _odd(layers: Layers) -> Layers:
 class ConvS2SConfig(Config):
     """Widths and kernels of both stacks."""
 
-    embedding_dim: PositiveInt = Field(description="width e of embeddings and of attention")
+    embedding_dim: Width = Field(description="width e of embeddings and of attention")
     encoder: Annotated[Layers, AfterValidator(_odd)] = Field(
         description="the encoder's layers, each [width, kernel]"
     )
     decoder: Layers = Field(description="the decoder's layers, each [width, kernel]")
-    output_dim: PositiveInt = Field(description="width o between the decoder and the logits")
+    output_dim: Width = Field(description="width o between the decoder and the logits")
     positions: bool = Field(True, description="learned position embeddings join the words'")
-    max_positions: PositiveInt = Field(
+    max_positions: Width = Field(
         1024, ge=3, description="how many, and so the longest source and target"
     )
     weight_norm: bool = Field(True, description="every map as g V / ‖V‖")

@@ -2,9 +2,9 @@
 
 from typing import Literal, Self
 
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, model_validator
 
-from zoo import Config, Dim, Table
+from zoo import Config, Depth, Dim, Table, Width
 
 GATES = {"lstm": ("i", "f", "g", "o"), "gru": ("r", "z", "n"), "gru-before": ("r", "z", "n")}
 
@@ -17,21 +17,21 @@ class RNNSearchConfig(Config):
         description="the recurrent cell; gru-before resets the state before its matrix, as the "
         "paper does, gru after it, as torch does",
     )
-    layers: PositiveInt = Field(1, description="layers of encoder and decoder")
+    layers: Depth = Field(1, description="layers of encoder and decoder")
     bidirectional: bool = Field(True, description="the encoder reads the source both ways")
     start: Literal["backward", "final"] = Field(
         "backward",
         description="the decoder's first state: tanh(W_s h_1^(2) + b_s), or the encoder's final "
         "states layer by layer",
     )
-    embedding_dim: PositiveInt = Field(description="width e of both embeddings")
-    encoder_dim: PositiveInt = Field(description="width h of the encoder, in each direction")
-    hidden_dim: PositiveInt = Field(description="width s of the decoder's state")
+    embedding_dim: Width = Field(description="width e of both embeddings")
+    encoder_dim: Width = Field(description="width h of the encoder, in each direction")
+    hidden_dim: Width = Field(description="width s of the decoder's state")
     score: Literal["additive", "dot", "sigmoid"] = Field(
         "additive",
         description="vᵀ tanh(W_k h + W_q s), (W_k h) · (W_q s) / √a, or σ(wᵀ [s; h] + b)",
     )
-    attention_dim: PositiveInt | None = Field(
+    attention_dim: Width | None = Field(
         None, description="width a of the score, but for sigmoid's, which has none"
     )
     readout: Literal["state", "tanh", "maxout"] = Field(
@@ -39,7 +39,7 @@ class RNNSearchConfig(Config):
         description="what the logits come from: s_i; tanh(W_r [s_i; y; c_i] + b_r); or the larger "
         "of each two of U_o s_{i−1} + V_o y + C_o c_i + b_r",
     )
-    readout_dim: PositiveInt | None = Field(None, description="width r of that, unless it is s_i")
+    readout_dim: Width | None = Field(None, description="width r of that, unless it is s_i")
     dropout: float = Field(0.0, ge=0, lt=1, description="on embeddings, source and readout")
 
     @model_validator(mode="after")

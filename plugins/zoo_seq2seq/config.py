@@ -2,9 +2,9 @@
 
 from typing import Literal, Self
 
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, model_validator
 
-from zoo import Config, Dim, Table
+from zoo import Config, Depth, Dim, Table, Width
 
 GATES = {"lstm": ("i", "f", "g", "o"), "gru": ("r", "z", "n")}
 
@@ -13,9 +13,9 @@ class Seq2SeqConfig(Config):
     """An encoder and a decoder of like layers; what passes between them is a choice of two."""
 
     cell: Literal["lstm", "gru"] = Field("lstm", description="the recurrent cell")
-    layers: PositiveInt = Field(description="recurrent layers, in each of encoder and decoder")
-    embedding_dim: PositiveInt = Field(description="width of both embeddings")
-    hidden_dim: PositiveInt = Field(description="width of the recurrent state")
+    layers: Depth = Field(description="recurrent layers, in each of encoder and decoder")
+    embedding_dim: Width = Field(description="width of both embeddings")
+    hidden_dim: Width = Field(description="width of the recurrent state")
     start: bool = Field(
         True, description="the decoder's first state is the encoder's final one, layer by layer"
     )

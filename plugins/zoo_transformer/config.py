@@ -2,9 +2,9 @@
 
 from typing import Literal, Self
 
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, model_validator
 
-from zoo import Config, Dim, Table
+from zoo import Config, Depth, Dim, Table, Width
 
 CANCELS = "adds the same to a query's every score, which the softmax cancels"
 
@@ -12,11 +12,11 @@ CANCELS = "adds the same to a query's every score, which the softmax cancels"
 class TransformerConfig(Config):
     """Widths, depths, biases, and where the norm stands."""
 
-    encoder_layers: PositiveInt = Field(description="layers of the encoder")
-    decoder_layers: PositiveInt = Field(description="layers of the decoder")
-    dim: PositiveInt = Field(description="width d of every layer's input and output")
-    heads: PositiveInt = Field(description="attention heads; they share d evenly")
-    feedforward_dim: PositiveInt = Field(description="width f between the two feed-forward maps")
+    encoder_layers: Depth = Field(description="layers of the encoder")
+    decoder_layers: Depth = Field(description="layers of the decoder")
+    dim: Width = Field(description="width d of every layer's input and output")
+    heads: Width = Field(description="attention heads; they share d evenly")
+    feedforward_dim: Width = Field(description="width f between the two feed-forward maps")
     dropout: float = Field(0.1, ge=0, lt=1, description="on embeddings and sublayers' outputs")
     norm: Literal["post", "pre", "branch"] = Field(
         "post",

@@ -60,6 +60,12 @@ def test_a_number_is_a_number_whatever_the_source(names: Registry, value: Any) -
         names.config("transformer-tiny", {"heads": value})
 
 
+@pytest.mark.parametrize("values", [{"dim": 10**9}, {"encoder_layers": 10**9}, {"heads": 0}])
+def test_no_file_can_ask_for_the_impossible(names: Registry, values: dict[str, int]) -> None:
+    with pytest.raises(ConfigError, match=r"should be (less|greater) than or equal to"):
+        names.config("transformer-tiny", values)
+
+
 def test_configs_are_frozen(names: Registry) -> None:
     config = names.config("rnnsearch-tiny")
     with pytest.raises(ValueError, match="frozen"):
