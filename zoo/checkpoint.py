@@ -82,7 +82,9 @@ def flush(path: Path) -> None:
 
 def write_json(file: Path, value: object) -> None:
     """Write a value as readable JSON."""
-    file.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    file.write_text(
+        json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8"
+    )
 
 
 def write_tensors(file: Path, tensors: Mapping[str, Tensor]) -> None:
@@ -182,6 +184,8 @@ def read(folder: Path, names: Registry, device: str | torch.device = "cpu") -> C
     declared = _architecture(folder, description, names)
     config = declared.config_type().parse(description["config"], f"{folder / CONFIG}, config")
     shared = (folder / SHARED).is_file()
+    if config.one_vocabulary and not shared:
+        raise CheckpointError(f"{folder} does not fit together", f"its config needs {SHARED}")
     source = Tokenizer.load(folder / (SHARED if shared else SOURCE))
     target = source if shared else Tokenizer.load(folder / TARGET)
     for side, tokenizer in (("source", source), ("target", target)):

@@ -150,7 +150,7 @@ class LengthLimits(NamedTuple):
 class Settings(BaseModel):
     """Frozen values that know all of their keys: the base of configs and recipes."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     @classmethod
     def parse(cls, values: Mapping[str, Any], where: str) -> Self:
@@ -199,6 +199,11 @@ class Config(Settings):
     @abstractmethod
     def width(self) -> int:
         """The model's width, by which schedules such as Noam's scale the rate."""
+
+    @property
+    def one_vocabulary(self) -> bool:
+        """Whether source and target must share one vocabulary."""
+        return False
 
     @property
     def length_limits(self) -> LengthLimits:

@@ -97,7 +97,7 @@ def file_dataset(spec: str) -> Dataset:
         return some if split == "all" else hash_split(some, {"validation": 20})[split]
 
     return Dataset(
-        name=spec,
+        name=Path(spec).name,
         summary="parallel text of your own",
         read=read,
         languages=(languages[0], languages[1]) if languages else ("", ""),
@@ -211,6 +211,10 @@ def _read_jsonl(file: Path, keys: tuple[str, ...]) -> Iterator[Pair]:
                 f"{file}, line {number}, has no text under {_and(keys)}",
                 "a line is an object with both keys",
                 f"Name other keys after the file: {file}:en-de",
+            )
+        if any("\ud800" <= sign <= "\udfff" for text in strings for sign in text):
+            raise DataError(
+                f"{file}, line {number}, is not text", "it has half of a surrogate pair"
             )
         yield Pair(*strings)
 

@@ -23,7 +23,7 @@ class UnknownNameError(ZooError):
     """A name that nothing answers to; near names are suggested."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str], next: str = "") -> None:
-        known = sorted(known)
+        known = sorted(set(known))
         self.suggestions = near(name, known)
         if self.suggestions:
             why = f"did you mean {' or '.join(self.suggestions)}?"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -35,11 +36,17 @@ def score(texts: Sequence[str], references: Sequence[str]) -> Scores:
         DataError: there is nothing to score.
     """
     if not texts or len(texts) != len(references):
-        raise DataError("nothing to score", f"{len(texts)} texts, {len(references)} references")
+        raise DataError(
+            "nothing to score",
+            f"there are {len(texts)} texts and {len(references)} references",
+            "Name another --split",
+        )
     bleu, chrf = BLEU(), CHRF()
     bleu_score = bleu.corpus_score(list(texts), [list(references)])
     chrf_score = chrf.corpus_score(list(texts), [list(references)])
-    same = sum(text == reference for text, reference in zip(texts, references, strict=True))
+    # Texts are written in Unicode's form NFC; a reference in another form is the same text.
+    plain = [unicodedata.normalize("NFC", reference) for reference in references]
+    same = sum(text == reference for text, reference in zip(texts, plain, strict=True))
     return Scores(
         bleu=bleu_score.score,
         bleu_signature=str(bleu.get_signature()),

@@ -75,7 +75,7 @@ def build(
     try:
         with torch.device(device):
             return network(config, source_vocab, target_vocab)
-    except ValueError as error:
+    except (ValueError, RuntimeError) as error:
         raise ConfigError(f"{network.__name__} cannot be built", str(error)) from error
 
 
@@ -108,7 +108,7 @@ def create_model(
     return build(
         network,
         config,
-        source_vocab or entry.source_vocab,
-        target_vocab or entry.target_vocab,
+        entry.source_vocab if source_vocab is None else source_vocab,
+        entry.target_vocab if target_vocab is None else target_vocab,
         device,
     )

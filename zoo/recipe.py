@@ -16,7 +16,7 @@ class Recipe(Settings):
         "bpe", description="how text is cut into tokens"
     )
     vocab_size: PositiveInt = Field(
-        8000, ge=5, description="most entries of a vocabulary, special ones included"
+        8000, ge=5, le=10_000_000, description="most entries of a vocabulary, special ones included"
     )
     shared_vocab: bool = Field(False, description="one tokenizer for both sides")
     max_length: PositiveInt = Field(
@@ -48,4 +48,4 @@ class Recipe(Settings):
         None, description="updates between validations; by default one an epoch"
     )
     save_every: PositiveInt = Field(500, description="updates between saved states")
-    seed: int = Field(1, ge=0, description="seed of weights, order and dropout")
+    seed: int = Field(1, ge=0, lt=2**32, description="seed of weights, order and dropout")

@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from zoo.architecture import Architecture
 from zoo.datasets import Dataset, file_dataset, is_file_spec
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from zoo.config import Config
 
 FORMAT = 1
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -69,15 +70,15 @@ class Registry:
         self.plugin_of: dict[str, Plugin] = {}
         self._origin: dict[tuple[str, str], str] = {}
         for plugin, architectures in plugins.call("zoo_architectures"):
-            for architecture in architectures:
+            for architecture in self._of_type(Architecture, architectures, plugin):
                 self._add(self.architectures, architecture.name, architecture, str(plugin))
                 self.plugin_of.setdefault(architecture.name, plugin)
         for plugin, datasets in plugins.call("zoo_datasets"):
-            for dataset in datasets:
+            for dataset in self._of_type(Dataset, datasets, plugin):
                 self._add(self.datasets, dataset.name, dataset, str(plugin))
         for plugin, files in plugins.call("zoo_catalogues"):
-            for file in files:
-                self.read_catalogue(Path(file), plugin)
+            for file in self._of_type(Path, files, plugin):
+                self.read_catalogue(file, plugin)
 
     # --- asking ---------------------------------------------------------------------------------
 
@@ -157,6 +158,13 @@ class Registry:
         else:
             names[name] = value
 
+    def _of_type(self, kind: type[T], values: list[Any], plugin: Plugin) -> list[T]:
+        """Return the values that are what a hook is to return; the others are told."""
+        for value in values:
+            if not isinstance(value, kind):
+                self.problems.append(f"{plugin} brings {value!r}, which is no {kind.__name__}")
+        return [value for value in values if isinstance(value, kind)]
+
     def read_catalogue(self, file: Path, plugin: Plugin | None = None) -> None:
         """Take in a catalogue; entries that are not well-formed are left out and told."""
         origin = f"{plugin}, {file.name}" if plugin else str(file)
@@ -168,8 +176,12 @@ class Registry:
         if content.pop("format", None) != FORMAT:
             self.problems.append(f"{origin}: `format` must be {FORMAT}; catalogue left out")
             return
-        for section in content.keys() - {"models", "checkpoints", "recipes"}:
-            self.problems.append(f"{origin}: unknown section [{section}]")
+        for section in list(content):
+            if section not in ("models", "checkpoints", "recipes"):
+                self.problems.append(f"{origin}: unknown section [{section}]")
+            elif not isinstance(content[section], dict):
+                self.problems.append(f"{origin}: [{section}] must be a table of tables")
+                del content[section]
         for name, entry in content.get("models", {}).items():
             if self._fits(f"{origin}, models.{name}", entry, MODEL_KEYS):
                 self._add(self.models, name, Model(name=name, **entry), origin)
@@ -178,7 +190,8 @@ class Registry:
                 folder = file.parent / "cards" / "checkpoints" / name
                 self._add(self.checkpoints, name, Released(name, folder=folder, **entry), origin)
         for name, entry in content.get("recipes", {}).items():
-            if self._fits(f"{origin}, recipes.{name}", entry, {}):
+            where = f"{origin}, recipes.{name}"
+            if self._fits(where, entry, {}) and self._fits(where, entry.get("config", {}), {}):
                 self._add(self.recipes, name, entry, origin)
 
     def _fits(self, where: str, entry: object, keys: dict[str, tuple[type, bool]]) -> bool:

@@ -1,7 +1,8 @@
 """Text to token ids and back, through the `tokenizers` library.
 
 Every kind keeps spaces as part of the tokens (a word that follows a space begins with ▁), so that
-decoding gives the text back as it was, spaces before signs and all.
+decoding gives the text back, spaces before signs and all; but in Unicode's form NFC, without a space
+at its beginning, and with a space for the sign ▁ itself.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as _Tokenizer
 
-from zoo.errors import CheckpointError
+from zoo.errors import CheckpointError, ConfigError
 from zoo.model import UNKNOWN
 
 SPECIALS = ["<pad>", "<s>", "</s>", "<unk>"]
@@ -56,7 +57,7 @@ class Tokenizer:
             trainer: trainers.Trainer = trainers.WordLevelTrainer(**options)
         elif kind == "bpe":
             tokenizer = _Tokenizer(models.BPE(unk_token=SPECIALS[UNKNOWN], fuse_unk=True))
-            trainer = trainers.BpeTrainer(**options)
+            trainer = trainers.BpeTrainer(limit_alphabet=vocab_size - len(SPECIALS), **options)
         elif kind == "unigram":
             tokenizer = _Tokenizer(models.Unigram())
             trainer = trainers.UnigramTrainer(unk_token=SPECIALS[UNKNOWN], **options)
@@ -65,7 +66,12 @@ class Tokenizer:
         tokenizer.normalizer = normalizers.NFC()
         tokenizer.pre_tokenizer = cut
         tokenizer.decoder = decoders.Metaspace()
-        tokenizer.train_from_iterator(texts, trainer)
+        try:
+            tokenizer.train_from_iterator(texts, trainer)
+        except Exception as error:  # the library raises bare Exceptions
+            raise ConfigError(
+                f"no {kind} vocabulary of {vocab_size:,} entries", f"{error}", "Raise vocab_size"
+            ) from None
         return cls(_without_special_pieces(tokenizer) if kind == "unigram" else tokenizer)
 
     @property

@@ -75,7 +75,7 @@ class Translator:
         limits = self.checkpoint.config.length_limits
         sources = tokenizer.encode(texts)
         for place, source in enumerate(sources):
-            if too_long(len(source) + 1, limits.source):
+            if texts[place].strip() and too_long(len(source) + 1, limits.source):
                 raise DecodingError(
                     f"text {before + place + 1} is too long",
                     f"{len(source) + 1:,} tokens with the end token, and "

@@ -18,11 +18,10 @@ class RNNSearchConfig(Config):
         "paper does, gru after it, as torch does",
     )
     layers: Depth = Field(1, description="layers of encoder and decoder")
-    bidirectional: bool = Field(True, description="the encoder reads the source both ways")
     start: Literal["backward", "final"] = Field(
         "backward",
-        description="the decoder's first state: tanh(W_s h_1^(2) + b_s), or the encoder's final "
-        "states layer by layer",
+        description="the decoder's first state: tanh(W_s h_1^(2) + b_s) of one bidirectional "
+        "layer, or the final states of a one-way encoder, layer by layer",
     )
     embedding_dim: Width = Field(description="width e of both embeddings")
     encoder_dim: Width = Field(description="width h of the encoder, in each direction")
@@ -48,12 +47,12 @@ class RNNSearchConfig(Config):
             raise ValueError("attention_dim is for score additive or dot, and needed there")
         if (self.readout_dim is None) != (self.readout == "state"):
             raise ValueError("readout_dim is for readout tanh or maxout, and needed there")
-        if self.start == "backward" and (self.layers > 1 or not self.bidirectional):
-            raise ValueError("start = 'backward' needs one bidirectional layer")
-        if self.start == "final" and (self.bidirectional or self.encoder_dim != self.hidden_dim):
-            raise ValueError("start = 'final' needs a one-way encoder as wide as the decoder")
-        if self.cell == "gru-before" and (self.layers > 1 or not self.bidirectional):
-            raise ValueError("cell = 'gru-before' comes in one bidirectional layer")
+        if self.start == "backward" and self.layers > 1:
+            raise ValueError("start = 'backward' is of one layer")
+        if self.start == "final" and self.encoder_dim != self.hidden_dim:
+            raise ValueError("start = 'final' needs an encoder as wide as the decoder")
+        if self.start == "final" and self.cell == "gru-before":
+            raise ValueError("cell = 'gru-before' comes with start = 'backward'")
         return self
 
     @classmethod
@@ -67,6 +66,11 @@ class RNNSearchConfig(Config):
             readout="tanh",
             readout_dim=14,
         )
+
+    @property
+    def bidirectional(self) -> bool:
+        """Whether the encoder reads the source both ways."""
+        return self.start == "backward"
 
     @property
     def width(self) -> int:
@@ -116,7 +120,7 @@ class RNNSearchConfig(Config):
     def _encoder(self, table: Table) -> None:
         e, h, _ = self._dims()
         for layer in range(self.layers):
-            below = e if layer == 0 else 2 * h if self.bidirectional else h
+            below = e if layer == 0 else h
             for direction in ("1", "2") if self.bidirectional else ("1",):
                 way = ", backward" if direction == "2" else ", forward" * self.bidirectional
                 table.block(f"encoder layer {layer + 1}{way}")

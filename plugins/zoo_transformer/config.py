@@ -52,6 +52,11 @@ class TransformerConfig(Config):
         """The width d."""
         return self.dim
 
+    @property
+    def one_vocabulary(self) -> bool:
+        """One matrix embeds both sides' tokens only if they are the same tokens."""
+        return self.share == "all"
+
     def parameters(self, source_vocab: int, target_vocab: int) -> Table:
         """Return the parameter table, fused projections by their symbols."""
         s, t = Dim("V_s", source_vocab), Dim("V_t", target_vocab)

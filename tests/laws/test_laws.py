@@ -28,14 +28,13 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "rnnsearch, dot product": ("rnnsearch", {"score": "dot"}),
     "rnnsearch, three layers": (
         "rnnsearch",
-        {"layers": 3, "bidirectional": False, "start": "final", "encoder_dim": 16},
+        {"layers": 3, "start": "final", "encoder_dim": 16},
     ),
     "rnnsearch, two layers of GRU": (
         "rnnsearch",
         {
             "cell": "gru",
             "layers": 2,
-            "bidirectional": False,
             "start": "final",
             "encoder_dim": 16,
         },

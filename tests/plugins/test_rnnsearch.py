@@ -83,7 +83,7 @@ def check(values: dict[str, Any], source: torch.Tensor, target: torch.Tensor) ->
     for row in range(len(source)):
         tokens = source[row][source[row] != 0].tolist()
         words = [w["source_embedding.weight"][token] for token in tokens]
-        if given.get("bidirectional", True):
+        if given.get("start") != "final":
             forward, backward = read(words, "_l0")[0], read(words[::-1], "_l0_reverse")[0][::-1]
             states = [np.concatenate(both) for both in zip(forward, backward, strict=True)]
             s = [np.tanh(w["start.weight"] @ backward[0] + w["start.bias"])]
@@ -123,7 +123,7 @@ def test_equations(cell: str, kind: str, out: str) -> None:
 
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 def test_a_decoder_of_layers_that_starts_from_the_encoder_s(cell: str) -> None:
-    values = {"cell": cell, "score": "additive", "layers": 2, "bidirectional": False,
+    values = {"cell": cell, "score": "additive", "layers": 2,
               "start": "final", "encoder_dim": S}  # fmt: skip
     check(values, random_batch(15, (4, 6, 3), 2), random_batch(13, (5, 5, 5), 3))
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zoo.cli.output import console, json_option, names, plain, print_json
-from zoo.errors import CheckpointError, UnknownNameError
+from zoo.errors import CheckpointError, ConfigError, UnknownNameError
 from zoo.registry import Model, Registry
 
 if TYPE_CHECKING:
@@ -120,6 +120,8 @@ def subject_of(
         model = found.models[name]
         sizes = (source or model.source_vocab, target or model.target_vocab)
         config = found.config(name, settings)
+        if config.one_vocabulary and sizes[0] != sizes[1]:
+            raise ConfigError(f"{name} has one vocabulary", f"{sizes[0]:,} is not {sizes[1]:,}")
         return Subject(name, model.architecture, model.summary, config, *sizes, model.recipe)
     folder = found.checkpoints[name].folder if name in found.checkpoints else Path(name)
     if (folder / "config.json").is_file():
@@ -135,10 +137,12 @@ def _subject_in(found: Registry, name: str, folder: Path) -> Subject:
     file = folder / "config.json"
     try:
         written = json.loads(file.read_text(encoding="utf-8"))
-        architecture, values = written["architecture"], written["config"]
+        architecture, values = str(written["architecture"]), dict(written["config"])
         sizes = int(written["source_vocab"]), int(written["target_vocab"])
+        if min(sizes) < 4:
+            raise ValueError(f"vocabularies of {sizes}")
         summary = f"checkpoint of {written['model']}"
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise CheckpointError(f"{file} cannot be read", f"{type(error).__name__} {error}") from None
     config = found.architecture(architecture).config_type().parse(values, str(file))
     return Subject(name, architecture, summary, config, *sizes, {})
@@ -197,7 +201,7 @@ def _print_subject(found: Registry, subject: Subject, table: Table, parameters: 
     from rich.table import Table as Grid
 
     out = console()
-    out.print(f"[bold]{subject.name}[/bold] ", plain(subject.summary))
+    out.print(plain(f"{subject.name}  {subject.summary}"), style="bold")
     out.print(
         f"architecture {subject.architecture}: {found.architecture(subject.architecture).paper}"
     )
@@ -279,7 +283,7 @@ def card(name: str | None, every: bool, out: Path | None) -> None:
             raise UnknownNameError(
                 "name", name, [*found.models, *found.checkpoints], "See `zoo list`"
             )
-        shown = (folder / "README.md").read_text(encoding="utf-8")
+        shown = (folder / "README.md").read_text(encoding="utf-8", errors="replace")
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         (out / f"{Path(name).name}.md").write_text(shown, encoding="utf-8")

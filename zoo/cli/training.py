@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 @click.option("--steps", type=click.IntRange(1), help="Stop after N updates.")
 @click.option("--epochs", type=click.IntRange(1), help="Stop after N passes over the data.")
 @click.option("--minutes", type=click.FloatRange(0, min_open=True), help="Stop after M minutes.")
-@click.option("--seed", type=click.IntRange(0), help="Seed of weights, order and dropout.")
+@click.option(
+    "--seed", type=click.IntRange(0, 2**32 - 1), help="Seed of weights, order and dropout."
+)
 @click.option("--resume", is_flag=True, help="Go on with the run of --out.")
 @click.option("--device", default="auto", show_default=True, help="cpu, cuda, or auto.")
 @json_option
@@ -111,6 +113,8 @@ def _introduce(ready: Prepared) -> None:
     say(f"{ready.dataset.name}: {len(trainer.corpus):,} pairs{without}; {padding}")
     if not len(trainer.validation):
         say("No validation split: nothing is held out to validate on")
+    if trainer.damaged:
+        say(f"A newer state is damaged and left out: {trainer.damaged}")
     if trainer.step:
         say(f"Resuming after update {trainer.step:,}")
 

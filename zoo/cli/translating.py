@@ -29,6 +29,9 @@ def translate(checkpoint: str, text: tuple[str, ...], device: str, as_json: bool
     from zoo.translator import load
 
     translator = load(checkpoint, device=device, names=found)
+    for place, given in enumerate(text, 1):
+        if any("\ud800" <= sign <= "\udfff" for sign in given):
+            raise DataError(f"text {place} is not UTF-8", "give it in the terminal's encoding")
     texts = iter(text) if text else _standard_input()
     # A person at the keyboard wants each answer before the next line.
     window = 1 if not text and sys.stdin.isatty() else None

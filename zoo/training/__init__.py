@@ -14,8 +14,8 @@ from zoo import cards, checkpoint
 from zoo.checkpoint import Checkpoint
 from zoo.config import LengthLimits
 from zoo.data import Corpus, shuffled_batches
-from zoo.datasets import Dataset, Pair
-from zoo.errors import DataError
+from zoo.datasets import Dataset, Pair, is_file_spec
+from zoo.errors import ConfigError, DataError
 from zoo.model import build
 from zoo.recipe import Recipe
 from zoo.registry import Registry, registry
@@ -55,7 +55,11 @@ class Prepared:
     padding: float
 
     def finish(self) -> Path:
-        """Write the checkpoint folder, whole, in place of one that this run wrote before."""
+        """Write the checkpoint folder, whole, in place of one that this run wrote before.
+
+        Raises:
+            CheckpointError: something else stands there.
+        """
         plan = self.plan
         made = Checkpoint(
             self.run.out.name,
@@ -80,7 +84,10 @@ class Prepared:
         }
         architecture = self.names.architecture(plan.architecture)
         card = cards.checkpoint_card(made, architecture, self.dataset, training)
-        checkpoint.write(self.run.out, made, self.names, card, training, replace=True)
+        checkpoint.write(
+            self.run.out, made, self.names, card, training, replace=self.run.may_replace()
+        )
+        self.run.finished()
         return self.run.out
 
 
@@ -110,6 +117,7 @@ def prepare(
         ZooError: a name, a setting, the data or the output folder is not as it must be.
     """
     names = names or registry()
+    where = pick_device(device)
     run = Run(Path(out))
     stops = {"steps": steps, "epochs": epochs, "minutes": minutes}
     if resume:
@@ -119,8 +127,9 @@ def prepare(
             raise DataError("no model or no data named", "only --resume needs neither")
         names.dataset(data)  # a wrong name is told before anything else
         run.check_free()
+        data, validation = _absolute(names, data), _absolute(names, validation)
         own = {**(settings or {}), **({} if seed is None else {"recipe.seed": seed})}
-        plan = make_plan(names, model, data, recipe=recipe, settings=own, stops=stops)
+        plan = make_plan(names, model, data or "", recipe=recipe, settings=own, stops=stops)
         source = {"data": data, "limit": limit, "validation": validation}
     dataset = names.dataset(source["data"])
     pairs = dataset.load("train", source["limit"])
@@ -131,7 +140,7 @@ def prepare(
     torch.manual_seed(plan.recipe.seed)
     network = names.architecture(plan.architecture).network_type()
     built = build(network, plan.config, tokenizers[0].size, tokenizers[1].size)
-    built = built.to(pick_device(device))
+    built = built.to(where)
     description = {
         "model": plan.model,
         "architecture": plan.architecture,
@@ -141,14 +150,30 @@ def prepare(
         "fingerprint": corpus.fingerprint(),
     }
     if resume:
-        run.go_on(description)
+        run.check_same(description)
     else:
         run.create(description, *tokenizers)
     held_out_corpus = Corpus.encode(held_out, *tokenizers, _limits(plan))
     trainer = Trainer(built, corpus, held_out_corpus, plan.recipe, plan.config.width, run)
+    if resume:
+        if any(stops.values()) and trainer.done() > 1:
+            raise ConfigError(
+                "the run is past that already",
+                f"it has made {trainer.step:,} updates in {trainer.epoch} epochs and "
+                f"{trainer.seconds / 60:.1f} minutes",
+                "--steps, --epochs and --minutes are totals",
+            )
+        run.describe_as(description)
     first = shuffled_batches(corpus, plan.recipe.batch_tokens, plan.recipe.batch_sentences, 0, 0)
     padding = corpus.padding(first)
     return Prepared(names, plan, dataset, source["limit"], run, trainer, *tokenizers, padding)
+
+
+def _absolute(names: Registry, spec: str | None) -> str | None:
+    """Return where the user's own files are, wherever a later --resume is called from."""
+    if spec is None or spec in names.datasets or not is_file_spec(spec):
+        return spec
+    return str(Path(spec).absolute())
 
 
 def _resumed(
@@ -156,6 +181,7 @@ def _resumed(
 ) -> tuple[Plan, dict[str, Any]]:
     """Return the plan of a run, with new totals if any are given, and where its data is."""
     wanted = run.describe()
+    run.check_replaceable()
     architecture = names.architecture(wanted["architecture"])
     recipe = {**wanted["recipe"], **(stops if any(stops.values()) else {})}
     plan = Plan(
@@ -249,7 +275,7 @@ def _validation_pairs(
     names: Registry, dataset: Dataset, validation: str | None, limit: int | None
 ) -> list[Pair]:
     if validation is None:
-        return dataset.load("validation", limit)
+        return dataset.load("validation", limit) if "validation" in dataset.splits else []
     other = names.dataset(validation)
     return other.load("all" if "all" in other.splits else "validation")
 

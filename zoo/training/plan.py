@@ -77,6 +77,10 @@ def make_plan(
     config, complete = parsed
     if not any(getattr(complete, stop) for stop in STOPS):
         raise ConfigError(where, "nothing says when to stop", "Give --steps, --epochs or --minutes")
+    if config.one_vocabulary and not complete.shared_vocab:
+        raise ConfigError(
+            where, "this configuration needs one vocabulary", "Add --set shared_vocab=true"
+        )
     return Plan(model, entry.architecture, config, complete)
 
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from zoo.checkpoint import (
     flush,
@@ -31,14 +31,18 @@ from zoo.model import Seq2Seq
 from zoo.text import Tokenizer
 
 KEPT_STATES = 2
+KEYS = ("model", "architecture", "config", "recipe", "data", "limit", "validation", "fingerprint")
+COUNTERS = ("step", "epoch", "position", "seconds")
 
 
 class Run:
     """A run folder on disk."""
 
     def __init__(self, out: Path) -> None:
-        self.out = out
-        self.folder = out.with_name(f"{out.name}.run")
+        self.out = Path(os.path.abspath(out))
+        if not self.out.name or str(out) in ("", "."):
+            raise CheckpointError(f"no checkpoint can be at {str(out)!r}", "name a new folder")
+        self.folder = self.out.with_name(f"{self.out.name}.run")
 
     def check_free(self) -> None:
         """Make sure that neither the checkpoint nor the run is there.
@@ -72,20 +76,46 @@ class Run:
             raise CheckpointError(
                 f"no run to resume at {self.folder}", "it has no run.json", "Leave out --resume"
             )
-        return read_json(self.folder / "run.json")
+        description = read_json(self.folder / "run.json")
+        missing = [key for key in KEYS if key not in description]
+        if missing:
+            raise CheckpointError(f"{self.folder / 'run.json'} lacks {', '.join(missing)}")
+        return description
 
-    def go_on(self, description: dict[str, Any]) -> None:
-        """Replace the description, whole.
+    def check_replaceable(self) -> None:
+        """Make sure that what stands in the checkpoint's place, if anything, is this run's own.
 
         Raises:
-            CheckpointError: the data has changed since the run began.
+            CheckpointError: it is not.
         """
-        if self.describe().get("fingerprint") != description["fingerprint"]:
+        if os.path.lexists(self.out) and not self.may_replace():
+            raise CheckpointError(
+                f"{self.out} is in the way", "this run did not write it", "Move it elsewhere"
+            )
+
+    def may_replace(self) -> bool:
+        """Tell whether the checkpoint's place holds what this run wrote there."""
+        return (self.folder / "finished").is_file() and (self.out / "config.json").is_file()
+
+    def finished(self) -> None:
+        """Note that this run has written its checkpoint."""
+        (self.folder / "finished").touch()
+
+    def check_same(self, description: dict[str, Any]) -> None:
+        """Make sure that the data is as it was.
+
+        Raises:
+            CheckpointError: it has changed since the run began.
+        """
+        if self.describe()["fingerprint"] != description["fingerprint"]:
             raise CheckpointError(
                 f"{self.folder} cannot go on",
                 f"{description['data']} is not what it was trained on so far",
                 "Bring the data back as it was, or begin a new run",
             )
+
+    def describe_as(self, description: dict[str, Any]) -> None:
+        """Replace the description, whole."""
         part = self.folder / "run.json.part"
         write_json(part, description)
         flush(part)
@@ -139,37 +169,58 @@ class Run:
         """Return the folders of whole states, oldest first."""
         return sorted(folder for folder in self.folder.glob("states/*") if folder.name.isdigit())
 
-    def load_state(self, model: Seq2Seq, optimiser: torch.optim.Optimizer) -> dict[str, Any]:
-        """Put the newest state into model, optimiser and generators; return its counters.
+    def load_state(
+        self, model: Seq2Seq, optimiser: torch.optim.Optimizer
+    ) -> tuple[dict[str, Any], str]:
+        """Put the newest whole state into model, optimiser and generators.
 
-        Without a saved state nothing changes, and the counters are empty. What the metrics tell of
-        later updates is forgotten: they will be made again.
+        Returns its counters, and what to tell of newer states that are damaged. Without a saved
+        state nothing changes, and the counters are empty. What the metrics tell of later updates is
+        forgotten: they will be made again.
+
+        Raises:
+            CheckpointError: there are states, but none is whole.
         """
-        states = self.states()
-        self._forget_after(int(states[-1].name) if states else 0)
-        if not states:
-            return {}
-        newest = states[-1]
-        weights = read_tensors(newest / "model.safetensors")
-        moments = read_tensors(newest / "optimiser.safetensors")
-        counters = read_json(newest / "state.json")
-        of_weight: dict[str, dict[str, Tensor]] = {}
+        damaged: list[str] = []
+        for folder in reversed(self.states()):
+            try:
+                counters = self._load(folder, model, optimiser)
+            except CheckpointError as error:
+                damaged.append(str(error))
+                continue
+            self._forget_after(counters["step"])
+            return counters, "; ".join(damaged)
+        if damaged:
+            raise CheckpointError(f"{self.folder} has no whole state", "; ".join(damaged))
+        self._forget_after(0)
+        return {}, ""
+
+    @staticmethod
+    def _load(folder: Path, model: Seq2Seq, optimiser: torch.optim.Optimizer) -> dict[str, Any]:
+        weights = read_tensors(folder / "model.safetensors")
+        moments = read_tensors(folder / "optimiser.safetensors")
+        state = read_json(folder / "state.json")
+        parameters = dict(model.named_parameters())
+        shapes = {name: weight.shape for name, weight in parameters.items()}
+        owners = {name.rpartition("/")[0] for name in moments}
+        if {n: w.shape for n, w in weights.items()} != shapes or not owners <= shapes.keys():
+            raise CheckpointError(f"{folder} is of another network")
+        if not all(type(state.get(key)) in (int, float) for key in COUNTERS):
+            raise CheckpointError(f"{folder / 'state.json'} lacks a counter")
+        with torch.no_grad():
+            for name, weight in parameters.items():
+                weight.copy_(weights[name])
         for name, value in moments.items():
             owner, _, key = name.rpartition("/")
-            of_weight.setdefault(owner, {})[key] = value
-        with torch.no_grad():
-            for name, weight in model.named_parameters():
-                weight.copy_(weights[name])
-                optimiser.state[weight] = {
-                    key: value.to(weight.device) for key, value in of_weight[name].items()
-                }
-        for device, state in counters.pop("generators").items():
-            tensor = torch.frombuffer(bytearray(base64.b64decode(state)), dtype=torch.uint8)
+            weight = parameters[owner]
+            optimiser.state.setdefault(weight, {})[key] = value.to(weight.device)
+        for device, encoded in dict(state.get("generators", {})).items():
+            tensor = torch.frombuffer(bytearray(base64.b64decode(encoded)), dtype=torch.uint8)
             if device == "cpu":
                 torch.set_rng_state(tensor)
             elif torch.cuda.is_available():
                 torch.cuda.set_rng_state(tensor)
-        return counters
+        return {key: state[key] for key in COUNTERS}
 
 
 def _generators() -> dict[str, str]:

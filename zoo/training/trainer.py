@@ -15,7 +15,7 @@ from zoo.errors import TrainingError
 from zoo.model import Seq2Seq
 from zoo.recipe import Recipe
 from zoo.training.loss import teacher_forcing
-from zoo.training.run import Run
+from zoo.training.run import COUNTERS, Run
 from zoo.training.schedule import learning_rate
 
 REPORT_EVERY = 10
@@ -88,12 +88,11 @@ class Trainer:
             eps=recipe.epsilon,
             fused=True,
         )
-        self.step = self.epoch = self.position = 0
-        self.seconds = 0.0
         self.stop = False
         """Set it to stop after the current update, with the state saved."""
-        for name, value in run.load_state(model, self.optimiser).items():
-            setattr(self, name, value)
+        counters, self.damaged = run.load_state(model, self.optimiser)
+        self.step, self.epoch = counters.get("step", 0), counters.get("epoch", 0)
+        self.position, self.seconds = counters.get("position", 0), counters.get("seconds", 0.0)
         self._batches = self._order()
 
     def events(self) -> Iterator[Event]:
@@ -102,12 +101,14 @@ class Trainer:
         self.model.train()
         self._clock = time.monotonic() - self.seconds
         total, tokens, last = torch.zeros((), device=self.device), 0, (self._time(), self.step)
-        while self._done() < 1:
+        validated = saved = self.step  # nothing to do at the end of a run that was over before
+        while self.done() < 1:
             indices = self._batches[self.position]
-            rate = learning_rate(recipe, self.step + 1, self.width, self._done())
+            rate = learning_rate(recipe, self.step + 1, self.width, self.done())
             loss = self._update(self.corpus.batch(indices).to(self.device), rate)
             self.step += 1
             self.position += 1
+            self._time()
             # The begin token is given, not predicted.
             tokens += int(self.corpus.target.lengths[indices].sum()) - len(indices)
             total = total + loss
@@ -120,20 +121,25 @@ class Trainer:
             stopping = self.stop  # read once: a signal may set it at any time
             saving = stopping or self.step % recipe.save_every == 0
             # A state is saved, and a validation made, only after a look at the loss.
-            if validating or saving or self.step % REPORT_EVERY == 0 or self._done() >= 1:
+            if validating or saving or self.step % REPORT_EVERY == 0 or self.done() >= 1:
                 now = self._time()
                 speed = tokens / max(now - last[0], 1e-9)
                 yield self._report(float(total) / (self.step - last[1]), rate, speed)
                 total, tokens, last = torch.zeros_like(total), 0, (self._time(), self.step)
             if validating:
                 yield from self._validate()
+                validated = self.step
                 last = (self._time(), last[1])
             if saving:
                 self._save()
+                saved = self.step
             if stopping:
                 yield Stopped(self.step)
                 return
-        self._save()
+        if self.step and self.step != validated:
+            yield from self._validate()
+        if self.step != saved:
+            self._save()
         self.model.eval()
 
     def _update(self, batch: Batch, rate: float) -> torch.Tensor:
@@ -151,15 +157,18 @@ class Trainer:
 
     def _report(self, loss: float, rate: float, speed: float) -> Report:
         if not math.isfinite(loss):
-            raise TrainingError(
-                f"the loss is {loss} at update {self.step}",
-                "the weights have run away; the last saved state is untouched",
-                "Try a lower --set learning_rate, a longer --set warmup, or a smaller --set clip",
-            )
+            raise self._run_away(f"the loss is {loss}")
         minutes = self._time() / 60
-        report = Report(self.step, self.epoch, loss, rate, speed, min(self._done(), 1.0), minutes)
+        report = Report(self.step, self.epoch, loss, rate, speed, min(self.done(), 1.0), minutes)
         self.run.note(asdict(report))
         return report
+
+    def _run_away(self, what: str) -> TrainingError:
+        return TrainingError(
+            f"{what} at update {self.step}",
+            "the weights have run away; the last saved state is untouched",
+            "Try a lower --set learning_rate, a longer --set warmup, or a smaller --set clip",
+        )
 
     def _validate(self) -> Iterator[Validation]:
         if not len(self.validation):
@@ -183,11 +192,11 @@ class Trainer:
         )
 
     def _time(self) -> float:
-        """Return the seconds that this run has trained, resumed parts together."""
+        """Look at the clock; return the seconds of training, resumed parts together."""
         self.seconds = time.monotonic() - self._clock
         return self.seconds
 
-    def _done(self) -> float:
+    def done(self) -> float:
         """Return the share of the run that is over, by whichever of its stops is nearest."""
         recipe = self.recipe
         shares = [0.0]
@@ -196,11 +205,12 @@ class Trainer:
         if recipe.epochs:
             shares.append((self.epoch + self.position / len(self._batches)) / recipe.epochs)
         if recipe.minutes:
-            shares.append(self._time() / 60 / recipe.minutes)
+            shares.append(self.seconds / 60 / recipe.minutes)
         return max(shares)
 
     def _save(self) -> None:
         self._time()
-        names = ("step", "epoch", "position", "seconds")
-        counters: dict[str, Any] = {name: getattr(self, name) for name in names}
+        if not all(bool(weight.isfinite().all()) for weight in self.model.parameters()):
+            raise self._run_away("the weights are not finite")
+        counters: dict[str, Any] = {name: getattr(self, name) for name in COUNTERS}
         self.run.save_state(self.model, self.optimiser, counters)
