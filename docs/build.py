@@ -1,4 +1,4 @@
-"""Write the generated parts of the documentation again: `make docs`.
+"""Write the generated parts of the documentation again: `make cards`.
 
 A part stands between `<!-- generated: NAME -->` and `<!-- end -->`; whatever is around it is
 written by hand.

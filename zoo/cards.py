@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from zoo.checkpoint import Checkpoint
 
 
+EQUATIONS = """## Equations
+
+The family's, with all of its choices; which of them this model makes stands under Configuration."""
+
+
 def markdown_table(head: list[str], rows: list[list[str]]) -> str:
     """Return a Markdown table."""
     lines = [head, ["---"] * len(head), *rows]
@@ -66,8 +71,8 @@ def model_card(model: Model, architecture: Architecture, config: Config) -> str:
         f"Architecture `{architecture.name}`: {architecture.summary}. Paper: {architecture.paper}.",
         count,
         model.notes.strip(),
-        f"```sh\nzoo train {model.name} --data numbers-en-fr --out my-{model.name}\n```",
-        "## Equations" if architecture.equations else "",
+        f"```sh\nzoo train {model.name} --data corpus:en-de --out my-{model.name} --epochs 10\n```",
+        EQUATIONS if architecture.equations else "",
         architecture.equations_text(),
         f"## Configuration\n\n{settings_table(config)}",
         f"## Parameters\n\n{parameter_table(table)}",

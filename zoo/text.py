@@ -1,8 +1,8 @@
 """Text to token ids and back, through the `tokenizers` library.
 
 Every kind keeps spaces as part of the tokens (a word that follows a space begins with ▁), so that
-decoding gives the text back, spaces before signs and all; but in Unicode's form NFC, without a space
-at its beginning, and with a space for the sign ▁ itself.
+decoding gives the text back, spaces before signs and all; but in Unicode's form NFC, without a
+space at its beginning, and with a space for the sign ▁ itself.
 """
 
 from __future__ import annotations

@@ -10,7 +10,9 @@ decoder layer, with g the target's embedding, z the encoder's output and e the s
     d_i = (W_d h_i + b_d + g_i) √0.5,  α_ij = softmax_j(d_i · z_j),
     c_i = m √(1/m) Σ_j α_ij (z_j + e_j) √0.5,        m being the source's length (section 3.4)
 
-and W_c c_i + b_c is added to h_i, scaled by √0.5 again.
+and W_c c_i + b_c is added to h_i, scaled by √0.5 again. As the authors' code has it and the paper
+does not say: h_i is the gated output before its residual is added, and the √0.5 of section 3.4
+stands in d_i, in z_j + e_j and in h_i + c_i too.
 """
 
 import math
@@ -188,7 +190,7 @@ class ConvS2S(Seq2Seq):
             h = layer(h, source_mask)
         keys = self.encoder.leave(h)
         if self.config.scale and keys.requires_grad:
-            # Section 3.5 scales the encoder's gradient down by the number of attentions; twice
+            # Section 3.4 scales the encoder's gradient down by the number of attentions; twice
             # that number, since keys and values both bring it one (as the authors' code has it).
             share = 1 / (2 * len(self.config.decoder))
             keys.register_hook(lambda gradient: gradient * share)

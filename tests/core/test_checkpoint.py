@@ -140,6 +140,7 @@ def test_a_text_too_long_for_the_model_is_refused(trained: Path) -> None:
     if limit is None:
         assert isinstance(translator.translate(long), str)
     else:
+        assert translator.translate(["a", " " * 3000])[1] == "", "a blank line is an empty line"
         with pytest.raises(DecodingError, match=f"text 2 is too long: .* reads {limit} at most"):
             translator.translate(["a", long])
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -49,6 +50,26 @@ def test_a_raising_hook_keeps_no_other_from_working() -> None:
     names = Registry(plugins)
     assert set(names.architectures) == {"good"}
     assert [p.problem for p in plugins.broken] == ["RuntimeError: no luck today"]
+
+
+def test_what_a_hook_should_not_return_is_left_out() -> None:
+    @hookimpl
+    def zoo_architectures() -> list[Any]:
+        return ["a", architecture("good")]
+
+    @hookimpl
+    def zoo_datasets() -> list[Any]:
+        return [None]
+
+    plugins = Plugins()
+    hooks = SimpleNamespace(zoo_architectures=zoo_architectures, zoo_datasets=zoo_datasets)
+    plugins.add(hooks, plugin("a"))
+    names = Registry(plugins)
+    assert set(names.architectures) == {"good"}
+    assert [p.partition(" brings ")[2] for p in names.problems] == [
+        "'a', which is no Architecture",
+        "None, which is no Dataset",
+    ]
 
 
 def test_a_hook_with_other_arguments_is_broken_not_fatal() -> None:
@@ -140,7 +161,18 @@ def test_a_catalogue_s_faults_are_all_told_and_the_rest_is_usable(tmp_path: Path
     assert "'parameters' must be a whole number" in told
 
 
-@pytest.mark.parametrize("content", ["not = [toml", "format = 2", "x = 1"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "not = [toml",
+        "format = 2",
+        "x = 1",
+        "format = 1\nmodels = 3",
+        "format = 1\nrecipes = [1]",
+        "format = 1\n[[models]]",
+        "format = 1\n[recipes.r]\nconfig = 3",
+    ],
+)
 def test_a_file_that_is_no_catalogue_is_left_out(tmp_path: Path, content: str) -> None:
     file = tmp_path / "models.toml"
     file.write_text(content)

@@ -94,6 +94,10 @@ def test_the_vocabulary_is_bounded_and_reproducible(kind: str) -> None:
         assert one.to_json() == other.to_json()
 
 
+def test_a_bpe_vocabulary_keeps_its_bound_whatever_the_alphabet() -> None:
+    assert Tokenizer.train(TEXTS, "bpe", 12).size == 12
+
+
 @pytest.mark.parametrize("kind", ["word", "char", "bpe", "unigram"])
 def test_unknown_signs_are_told(kind: str) -> None:
     tokenizer = Tokenizer.train(["a man walks"], kind, 100)

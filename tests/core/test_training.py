@@ -11,9 +11,11 @@ import torch
 import zoo
 from zoo.checkpoint import read_tensors
 from zoo.data import Batch
+from zoo.datasets import Dataset, Pair
 from zoo.errors import CheckpointError, TrainingError, ZooError
 from zoo.model import create_model
 from zoo.recipe import Recipe
+from zoo.registry import Registry
 from zoo.training import Report, Stopped, Validation, prepare
 from zoo.training.loss import teacher_forcing
 from zoo.training.schedule import learning_rate
@@ -110,6 +112,77 @@ def test_a_run_cut_off_anywhere_resumes_from_its_newest_state(
         (r["step"], r.get("loss")) for r in curves[1]
     ]
     assert len(list((tmp_path / "cut.run" / "states").glob("[0-9]*"))) == 2
+
+
+def test_a_damaged_state_falls_back_to_the_one_before(parallel: Path, tmp_path: Path) -> None:
+    data, plain, cut = f"{parallel}:en-de", tmp_path / "plain", tmp_path / "cut"
+    for out in (plain, cut):
+        ready = prepare("rnnsearch-tiny", data, out, settings=SMALL, steps=23)
+        for event in ready.trainer.events():
+            if event.step >= 16:
+                break
+    states = sorted((tmp_path / "cut.run" / "states").iterdir())
+    weights_file = states[-1] / "model.safetensors"
+    weights_file.write_bytes(weights_file.read_bytes()[:50])
+    again = prepare(None, None, cut, resume=True)
+    assert again.trainer.step == 7
+    assert str(states[-1]) in again.trainer.damaged
+    list(again.trainer.events())
+    again.finish()
+    ready = prepare(None, None, plain, resume=True)
+    list(ready.trainer.events())
+    ready.finish()
+    assert same(plain, cut)
+    for state in (tmp_path / "cut.run" / "states").iterdir():
+        (state / "state.json").write_text("{}")
+    with pytest.raises(CheckpointError, match="no whole state"):
+        prepare(None, None, cut, resume=True)
+
+
+def test_only_what_the_run_wrote_is_replaced(parallel: Path, tmp_path: Path) -> None:
+    data, out = f"{parallel}:en-de", tmp_path / "out"
+    ready = prepare("rnnsearch-tiny", data, out, settings=SMALL, steps=3)
+    list(ready.trainer.events())
+    out.mkdir()
+    (out / "thesis.txt").write_text("precious")
+    with pytest.raises(CheckpointError, match="in the way"):
+        ready.finish()
+    with pytest.raises(CheckpointError, match="this run did not write it"):
+        prepare(None, None, out, resume=True)
+    assert (out / "thesis.txt").read_text() == "precious"
+
+
+def test_totals_below_what_was_done_are_refused(parallel: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    zoo.train("rnnsearch-tiny", f"{parallel}:en-de", out, settings=SMALL, steps=9)
+    with pytest.raises(ZooError, match="the run is past that already: it has made 9 updates"):
+        prepare(None, None, out, resume=True, steps=5)
+    assert json.loads((tmp_path / "out.run" / "run.json").read_text())["recipe"]["steps"] == 9
+
+
+def test_a_run_is_resumed_from_anywhere(
+    parallel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    zoo.train("rnnsearch-tiny", "corpus:en-de", "out", settings=SMALL, steps=3)
+    monkeypatch.chdir("/")
+    ready = prepare(None, None, tmp_path / "out", resume=True, steps=5)
+    list(ready.trainer.events())
+    assert ready.finish() == tmp_path / "out"
+    assert "trained on `corpus:en-de`" in (tmp_path / "out" / "README.md").read_text()
+
+
+def test_data_without_a_validation_split(tmp_path: Path, names: Registry) -> None:
+    pairs = [Pair(f"a {i}", f"b {i}") for i in range(9)]
+    found = Registry(names.plugins)
+    found.datasets["mine"] = Dataset("mine", "", lambda split, limit: pairs, splits=("train",))
+    ready = prepare("rnnsearch-tiny", "mine", tmp_path / "x", settings=SMALL, steps=2, names=found)
+    assert not any(isinstance(event, Validation) for event in ready.trainer.events())
+
+
+def test_the_last_weights_are_validated(parallel: Path, tmp_path: Path) -> None:
+    ready = prepare("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "x", settings=SMALL, steps=3)
+    assert [e.step for e in ready.trainer.events() if isinstance(e, Validation)] == [3]
 
 
 def test_totals_are_totals(parallel: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 from torch import Tensor
 
 from zoo.registry import registry
@@ -51,6 +52,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "transformer, no biases": ("transformer", {"attention_bias": False, "output_bias": False}),
     "transformer, shared target": ("transformer", {"share": "target"}),
+    "transformer, all shared": ("transformer", {"share": "all"}),
 }
 
 
@@ -62,6 +64,43 @@ def test_law_of_variant(variant: str, law: Callable[[Case], Any]) -> None:
     example = declared.config_type().example()
     config = type(example).model_validate({**example.model_dump(), **values})
     law(case_of(declared.network_type(), config))
+
+
+KINDS: dict[str, dict[str, tuple[int, int]]] = {
+    "seq2seq": {},
+    "rnnsearch": {"cross": (1, 1)},
+    "convs2s": {"cross": (3, 1)},
+    "transformer": {"encoder": (3, 4), "decoder": (2, 4), "cross": (2, 4)},
+}
+
+
+@pytest.mark.parametrize("architecture", KINDS)
+def test_every_kind_of_attention_is_returned_by_layer_and_head(architecture: str) -> None:
+    tried = case(architecture)
+    _, kinds = tried.model(tried.source, tried.mask, tried.target, attention=True)
+    memory, of_encoder = tried.model.encode(tried.source, tried.mask, attention=True)
+    state = tried.model.init_state(memory)
+    *_, of_step = tried.model.step(tried.target[:, 0], state, memory, attention=True)
+    seen = {kind: tuple(weights.shape[1:3]) for kind, weights in kinds.items()}
+    assert seen == KINDS[architecture]
+    assert set(of_encoder) | set(of_step) == set(seen)
+
+
+@pytest.mark.parametrize("architecture", KINDS)
+def test_dropout_is_seeded_and_real(architecture: str) -> None:
+    declared = registry().architecture(architecture)
+    example = declared.config_type().example()
+    config = type(example).model_validate({**example.model_dump(), "dropout": 0.3})
+    tried = case_of(declared.network_type(), config)
+    for law in LAWS:
+        if law.__name__ == "randomness_is_seeded":
+            law(tried)
+    answers = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        answers.append(tried.model.train()(tried.source, tried.mask, tried.target))
+    assert torch.equal(answers[0], answers[1])
+    assert not torch.equal(answers[0], answers[2])
 
 
 def test_laws_can_be_broken(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,8 +43,9 @@ def case(architecture: str, names: Registry | None = None) -> Case:
 def case_of(network: type[Seq2Seq], config: Config) -> Case:
     """Build the case of a network and a config."""
     torch.manual_seed(5)
-    model = build(network, config, SOURCE_VOCAB, TARGET_VOCAB).double().eval()
-    source, target = _tokens(SOURCE_LENGTHS, SOURCE_VOCAB), _tokens(TARGET_LENGTHS, TARGET_VOCAB)
+    source_vocab = TARGET_VOCAB if config.one_vocabulary else SOURCE_VOCAB
+    model = build(network, config, source_vocab, TARGET_VOCAB).double().eval()
+    source, target = _tokens(SOURCE_LENGTHS, source_vocab), _tokens(TARGET_LENGTHS, TARGET_VOCAB)
     for row, length in enumerate(SOURCE_LENGTHS):
         source[row, length - 1] = END
     target[:, 0] = BEGIN

@@ -19,7 +19,6 @@ from zoo.testing.case import (
     BEAM,
     ROWS,
     SOURCE_LENGTHS,
-    SOURCE_VOCAB,
     TARGET_VOCAB,
     BrokenLawError,
     Case,
@@ -70,8 +69,12 @@ def step_of_gathered_is_gathered_step(case: Case) -> None:
     token = torch.randint(END + 1, TARGET_VOCAB, (ROWS * BEAM,))
     logits, after = model.step(token, wide, memory)
     cause = "Usual causes: state outside what gather reaches, rows not on dimension 0"
+    _, _, wide_kinds = model.step(token, wide, memory, attention=True)
     for beam in range(BEAM):
-        narrow, _ = model.step(token[beam::BEAM], state, memory)
+        narrow, _, kinds = model.step(token[beam::BEAM], state, memory, attention=True)
+        for kind, weights in kinds.items():
+            what = f"{kind} attention of row {beam} of a beam is not that of a beam of 1"
+            same(wide_kinds[kind][beam::BEAM], weights, what, cause)
         same(logits[beam::BEAM], narrow, f"row {beam} of each beam differs from a beam of 1", cause)
     # Drop sentences 1 and 3, and let the beams of the others change places.
     kept = torch.tensor([4, 0, 2])
@@ -119,7 +122,9 @@ def source_changes_the_answer(case: Case) -> None:
     for row, length in enumerate(SOURCE_LENGTHS):
         for place in range(length - 1):
             other = case.source.clone()
-            other[row, place] = (other[row, place] + 5) % (SOURCE_VOCAB - END - 1) + END + 1
+            other[row, place] = (
+                (other[row, place] + 5) % (case.model.source_vocab - END - 1) + END + 1
+            )
             if other[row, place] == case.source[row, place]:
                 other[row, place] = END + 1 + (other[row, place] == END + 1).long()
             seen = case.model(other, case.mask, case.target)
@@ -151,7 +156,7 @@ def an_old_state_gives_its_old_answer(case: Case) -> None:
 
 def table_is_the_network(case: Case) -> None:
     """The table's rows partition the network's parameters, and its sum is their number."""
-    table = case.config.parameters(SOURCE_VOCAB, TARGET_VOCAB)
+    table = case.config.parameters(case.model.source_vocab, TARGET_VOCAB)
     built = {name: tuple(weight.shape) for name, weight in case.model.named_parameters()}
     faults = [f"{name} {shape} is not in the table" for name, shape in built.items()]
     found: dict[str, int] = {}
@@ -180,7 +185,7 @@ def no_weights_but_parameters(case: Case) -> None:
     buffers = [name for name, _ in case.model.named_buffers()]
     if buffers:
         raise BrokenLawError(f"buffers {buffers}: compute them, or make them parameters")
-    meta = build(case.network, case.config, SOURCE_VOCAB, TARGET_VOCAB, "meta")
+    meta = build(case.network, case.config, case.model.source_vocab, TARGET_VOCAB, "meta")
     shapes = {name: weight.shape for name, weight in meta.named_parameters()}
     if shapes != {name: weight.shape for name, weight in case.model.named_parameters()}:
         raise BrokenLawError("built on the meta device, the network has other parameters")
@@ -193,7 +198,7 @@ def every_parameter_gets_a_gradient(case: Case) -> None:
     wanted = case.target[:, 1:]
     F.cross_entropy(logits.flatten(0, 1), wanted.flatten(), ignore_index=PADDING).backward()
     weights = dict(case.model.named_parameters())
-    for row in case.config.parameters(SOURCE_VOCAB, TARGET_VOCAB):
+    for row in case.config.parameters(case.model.source_vocab, TARGET_VOCAB):
         gradient = weights[row.path].grad
         start, end = row.slice or (0, weights[row.path].shape[0])
         largest = 0.0 if gradient is None else float(gradient[start:end].abs().max())
@@ -252,7 +257,7 @@ def weights_round_trip(case: Case) -> None:
     """Weights saved as safetensors and loaded into a new network give the same answers."""
     wanted = case.model(case.source, case.mask, case.target)
     saved = save({name: weight.contiguous() for name, weight in case.model.named_parameters()})
-    other = build(case.network, case.config, SOURCE_VOCAB, TARGET_VOCAB, "meta").eval()
+    other = build(case.network, case.config, case.model.source_vocab, TARGET_VOCAB, "meta").eval()
     other.load_state_dict(load(saved), assign=True)
     seen = other(case.source, case.mask, case.target)
     if not torch.equal(seen, wanted):
@@ -282,7 +287,7 @@ def limits_are_real(case: Case) -> None:
     """A source and a target as long as the config allows go through."""
     limits = case.config.length_limits
     m, n = min(limits.source or 40, 2000), min(limits.target or 40, 2000)
-    source = torch.randint(END + 1, SOURCE_VOCAB, (2, m))
+    source = torch.randint(END + 1, case.model.source_vocab, (2, m))
     source[:, -1] = END
     target = torch.randint(END + 1, TARGET_VOCAB, (2, n - 1))
     if not case.model(source, torch.ones_like(source).bool(), target).isfinite().all():
@@ -292,8 +297,8 @@ def limits_are_real(case: Case) -> None:
 def overfits(case: Case) -> None:
     """It learns a small copy task by heart in seconds."""
     torch.manual_seed(3)
-    model = build(case.network, case.config, SOURCE_VOCAB, TARGET_VOCAB).train()
-    words = torch.randint(END + 1, min(SOURCE_VOCAB, TARGET_VOCAB), (8, 4))
+    model = build(case.network, case.config, case.model.source_vocab, TARGET_VOCAB).train()
+    words = torch.randint(END + 1, min(case.model.source_vocab, TARGET_VOCAB), (8, 4))
     source = F.pad(words, (0, 1), value=END)
     target = F.pad(source, (1, 0), value=BEGIN)
     optimiser = torch.optim.Adam(model.parameters(), 5e-3)

@@ -125,7 +125,9 @@ def prepare(
     else:
         if model is None or data is None:
             raise DataError("no model or no data named", "only --resume needs neither")
-        names.dataset(data)  # a wrong name is told before anything else
+        for spec in (data, validation):  # a wrong name is told before anything else
+            if spec is not None:
+                names.dataset(spec)
         run.check_free()
         data, validation = _absolute(names, data), _absolute(names, validation)
         own = {**(settings or {}), **({} if seed is None else {"recipe.seed": seed})}
