@@ -220,7 +220,7 @@ def test_odd_input_gets_one_line(run: Run, tmp_path: Path, checkpoint: Path, dat
     failed(tried("--validation", "nothing.tsv"), "no file nothing.tsv")
     failed(run("translate", checkpoint, "a\udcff"), "text 1 is not UTF-8")
     failed(run("info", "n" * 300), "too long")
-    (tmp_path / "[/x]").mkdir()
+    (tmp_path / "[/x]").mkdir(parents=True)
     failed(run("info", tmp_path / "[/x]"), "unknown name")
     lines = tmp_path / "a.jsonl"
     lines.write_text('{"source": "\\ud800", "target": "b"}\n')
