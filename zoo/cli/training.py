@@ -81,13 +81,13 @@ def train(
     if stopped_by is not None:
         say(f"Stopped; go on with: zoo train --resume --out {out}")
         sys.exit(128 + stopped_by)
-    folder = ready.finish()
+    ready.finish()
     trainer = ready.trainer
     if as_json:
-        print_json({"checkpoint": str(folder), "step": trainer.step}, lines=True)
+        print_json({"checkpoint": str(out), "step": trainer.step}, lines=True)
     else:
         minutes = trainer.seconds / 60
-        say(f"{folder}: {trainer.step:,} updates in {minutes:.1f} minutes")
+        say(f"{out}: {trainer.step:,} updates in {minutes:.1f} minutes")
 
 
 @contextlib.contextmanager
