@@ -58,7 +58,7 @@ def with_plugins() -> click.Group:
 def main() -> None:
     """Run `zoo`."""
     # Threads that spin for long while they wait slow a program down many times over where it shares
-    # the processor; a short spin costs a tenth where it does not. It counts before torch's import.
+    # the processor; a short spin costs a tenth where it does not. Read when torch is imported.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     try:
         with_plugins()()
