@@ -149,18 +149,32 @@ def read_lines(file: Path) -> Iterator[str]:
             number = 0
             for number, line in enumerate(lines, 1):
                 text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
-                try:
-                    yield text.rstrip(b"\r\n").decode("utf-8")
-                except UnicodeDecodeError as error:
-                    raise DataError(
-                        f"{file}, line {number}, is not UTF-8",
-                        f"byte {error.start + 1} is 0x{line[error.start]:02x}",
-                        "Convert the file, for example with iconv",
-                    ) from None
+                yield decode_line(text, number, str(file))
     except OSError as error:
         raise DataError(f"cannot read {file}", error.strerror or str(error)) from None
     if number == 0:
         raise DataError(f"{file} is empty", "it has no lines")
+
+
+def decode_line(line: bytes, number: int, where: str) -> str:
+    """Return a line's text without its end.
+
+    Raises:
+        DataError: it is not UTF-8; tells `where`, the line's number and the byte.
+    """
+    try:
+        return line.rstrip(b"\r\n").decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{where}, line {number}, is not UTF-8",
+            f"byte {error.start + 1} is 0x{line[error.start]:02x}",
+            "Convert it, for example with iconv",
+        ) from None
+
+
+def half_a_pair(text: str) -> bool:
+    """Tell whether a text holds half of a surrogate pair, which no UTF-8 can hold."""
+    return any("\ud800" <= sign <= "\udfff" for sign in text)
 
 
 def read_parallel(source: Path, target: Path) -> Iterator[Pair]:
@@ -212,7 +226,7 @@ def _read_jsonl(file: Path, keys: tuple[str, ...]) -> Iterator[Pair]:
                 "a line is an object with both keys",
                 f"Name other keys after the file: {file}:en-de",
             )
-        if any("\ud800" <= sign <= "\udfff" for text in strings for sign in text):
+        if any(half_a_pair(text) for text in strings):
             raise DataError(
                 f"{file}, line {number}, is not text", "it has half of a surrogate pair"
             )

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import click
 
 from zoo.cli.output import json_option, messages, names, person_watches, print_json
+from zoo.datasets import decode_line, half_a_pair
 from zoo.errors import DataError
 
 device_option = click.option(
@@ -30,7 +31,7 @@ def translate(checkpoint: str, text: tuple[str, ...], device: str, as_json: bool
 
     translator = load(checkpoint, device=device, names=found)
     for place, given in enumerate(text, 1):
-        if any("\ud800" <= sign <= "\udfff" for sign in given):
+        if half_a_pair(given):
             raise DataError(f"text {place} is not UTF-8", "give it in the terminal's encoding")
     texts = iter(text) if text else _standard_input()
     # A person at the keyboard wants each answer before the next line.
@@ -52,13 +53,7 @@ def translate(checkpoint: str, text: tuple[str, ...], device: str, as_json: bool
 
 def _standard_input() -> Iterator[str]:
     for number, line in enumerate(sys.stdin.buffer, 1):
-        try:
-            yield line.rstrip(b"\r\n").decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise DataError(
-                f"standard input, line {number}, is not UTF-8",
-                f"byte {error.start + 1} is 0x{line[error.start]:02x}",
-            ) from None
+        yield decode_line(line, number, "standard input")
 
 
 @click.command("eval")
