@@ -1,51 +1,14 @@
 """Greedy search, on scripted probabilities and on every architecture."""
 
-from typing import Any, NamedTuple
-
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812  # the field's name for it
-from torch import Tensor
 
+from tests.decoding.reference import scripted
 from zoo.decoding import greedy, target_limits
-from zoo.model import BEGIN, END, PADDING, UNKNOWN, Seq2Seq
+from zoo.model import BEGIN, END, PADDING, UNKNOWN
 from zoo.registry import registry
 from zoo.testing import case
-
-
-class Script(NamedTuple):
-    """What has been written so far, and the sentence's own script."""
-
-    place: Tensor
-    probabilities: Tensor
-
-
-class Scripted(Seq2Seq):
-    """Gives scripted probabilities: `script[sentence][place]`, the sentence being source[:, 0]."""
-
-    def __init__(self, script: Tensor) -> None:
-        super().__init__(registry().config("seq2seq-tiny"), 9, script.shape[-1])
-        self.script = script
-
-    def encode(self, source: Tensor, source_mask: Tensor, attention: bool = False) -> Any:
-        return self.script[source[:, 0] - 4]
-
-    def init_state(self, memory: Tensor) -> Script:
-        return Script(torch.zeros(len(memory), dtype=torch.long), memory)
-
-    def step(self, token: Tensor, state: Script, memory: Tensor, attention: bool = False) -> Any:
-        place = state.place.clamp(max=memory.shape[1] - 1)
-        logits = state.probabilities[torch.arange(len(place)), place].log()
-        return logits, Script(state.place + 1, state.probabilities)
-
-    def forward(
-        self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
-    ) -> Any:
-        raise NotImplementedError
-
-
-def scripted(*sentences: list[list[float]]) -> tuple[Scripted, Tensor]:
-    return Scripted(torch.tensor(sentences)), torch.arange(4, 4 + len(sentences))[:, None]
 
 
 def test_scores_count_the_end_token() -> None:

@@ -1,0 +1,224 @@
+"""Sampling, prefixes, ensembles, forced decoding, refusals."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any
+
+import pytest
+import torch
+
+from tests.decoding.reference import (
+    ARCHITECTURES,
+    Oracle,
+    everything,
+    scripted_task,
+    slow_beam,
+    small,
+)
+from zoo.decoding import (
+    Ensemble,
+    Search,
+    Task,
+    align,
+    beam_search,
+    forced,
+    sample,
+    search,
+)
+from zoo.errors import DecodingError
+from zoo.model import END
+
+PLACES = [[0.0, 0.0, 0.1, 0.0, 0.5, 0.3, 0.1], [0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0]]
+
+
+def drawn(count: int = 2000, **options: Any) -> Counter[tuple[int, ...]]:
+    """Return how often each target was drawn, over as many sentences of one script."""
+    task = scripted_task(*[PLACES] * count)
+    return Counter(h[0].tokens for h in sample(task, Search(sample=True, **options)))
+
+
+def expected(shares: dict[tuple[int, ...], float], seen: Counter[tuple[int, ...]]) -> None:
+    """Every count lies within four standard deviations of what its share makes likely."""
+    total = sum(seen.values())
+    assert set(seen) <= set(shares)
+    for tokens, share in shares.items():
+        deviation = math.sqrt(total * share * (1 - share))
+        assert abs(seen[tokens] - total * share) <= 4 * deviation + 1e-9
+
+
+def test_tokens_are_drawn_by_their_probability() -> None:
+    expected({(): 0.1, (4,): 0.5, (5,): 0.3, (6,): 0.1}, drawn())
+
+
+def test_temperature_sharpens_or_flattens() -> None:
+    powers = {(): 0.1**2, (4,): 0.5**2, (5,): 0.3**2, (6,): 0.1**2}
+    total = sum(powers.values())
+    expected({key: power / total for key, power in powers.items()}, drawn(temperature=0.5))
+
+
+def test_only_the_likeliest_are_drawn_from() -> None:
+    expected({(4,): 5 / 8, (5,): 3 / 8}, drawn(top_k=2))
+    # 0.5 falls short of 0.6, 0.5 and 0.3 do not; 0.5 alone is enough for itself.
+    expected({(4,): 5 / 8, (5,): 3 / 8}, drawn(top_p=0.6))
+    expected({(4,): 1.0}, drawn(top_p=0.5))
+    assert drawn(count=50, top_p=1e-9) == {(4,): 50}
+
+
+def test_what_is_drawn_depends_on_the_seed_and_the_place_alone() -> None:
+    options = Search(sample=True, n_best=3)
+    found = sample(scripted_task(*[PLACES] * 40), options)
+    again = sample(scripted_task(*[PLACES] * 40), options)
+    assert found == again
+    assert found != sample(scripted_task(*[PLACES] * 40), Search(sample=True, n_best=3, seed=2))
+    whole = scripted_task(*[PLACES] * 5)
+    places = [7, 3, 39, 0, 20]
+    part = Task(whole.model, whole.memory, whole.mask, places=places)
+    assert sample(part, options) == [found[place] for place in places]
+    more = sample(scripted_task(*[PLACES] * 40), Search(sample=True, n_best=4))
+    for three, four in zip(found, more, strict=True):
+        assert not Counter(h.tokens for h in three) - Counter(h.tokens for h in four)
+
+
+def test_a_sample_is_scored_by_the_model_whatever_the_temperature() -> None:
+    task = scripted_task(PLACES)
+    (found,) = sample(task, Search(sample=True, n_best=20, temperature=3.0))
+    for hypothesis in found:
+        first = hypothesis.tokens[0] if hypothesis.tokens else END
+        assert hypothesis.score == pytest.approx(math.log(PLACES[0][first]), abs=1e-6)
+    assert [h.score for h in found] == sorted((h.score for h in found), reverse=True)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("kind", ["greedy", "beam", "sample", "exhaustive"])
+def test_every_target_begins_with_its_prefix(architecture: str, kind: str) -> None:
+    given = small(architecture)
+    prefixes = [(), (5,), (6, 6, 4)]
+    options = {
+        "greedy": Search(max_length=6),
+        "beam": Search(beam=4, n_best=4, max_length=6),
+        "sample": Search(sample=True, n_best=4, max_length=6),
+        "exhaustive": Search(exhaustive=True, n_best=4, max_length=5),
+    }[kind]
+    found = search(given.task(prefixes=prefixes), options)
+    for row, (hypotheses, prefix) in enumerate(zip(found, prefixes, strict=True)):
+        oracle = Oracle(given, row)
+        assert hypotheses
+        for hypothesis in hypotheses:
+            assert hypothesis.tokens[: len(prefix)] == prefix
+            tokens = (*hypothesis.tokens, *[END] * hypothesis.finished)
+            score = sum(float(oracle.next(tokens[:i])[tokens[i]]) for i in range(len(tokens)))
+            assert hypothesis.score == pytest.approx(score, abs=1e-9)
+    if kind == "exhaustive":  # of all targets, those with the prefix, in the same order
+        for row, prefix in enumerate(prefixes):
+            wanted = [f.tokens for f in everything(Oracle(given, row), options, 5)]
+            wanted = [t for t in wanted if t[: len(prefix)] == prefix][:4]
+            assert [(*h.tokens, *[END] * h.finished) for h in found[row]] == wanted
+
+
+@pytest.mark.parametrize("other", ARCHITECTURES)
+def test_an_ensemble_gives_the_mean_of_probabilities(other: str) -> None:
+    one, two = small("rnnsearch", 1), small(other, 2)
+    ensemble = Ensemble([one.model, two.model])
+    with torch.no_grad():
+        memory = ensemble.encode([(one.source, one.mask), (two.source, two.mask)])
+    options = Search(beam=3, n_best=3, max_length=5)
+    found = beam_search(Task(ensemble, memory, one.mask), options)
+
+    class Mean(Oracle):
+        def __init__(self, row: int) -> None:
+            self.members = (Oracle(one, row), Oracle(two, row))
+
+        def next(self, prefix: tuple[int, ...]) -> torch.Tensor:
+            return torch.stack([m.next(prefix).exp() for m in self.members]).mean(0).log()
+
+    for row, hypotheses in enumerate(found):
+        wanted = slow_beam(Mean(row), options, 5)
+        assert [h.score for h in hypotheses] == pytest.approx([f.score for f in wanted], abs=1e-6)
+        ends = [(*h.tokens, *[END] * h.finished) for h in hypotheses]
+        assert ends == [f.tokens for f in wanted]
+
+
+def test_members_of_an_ensemble_share_the_target_vocabulary() -> None:
+    with pytest.raises(DecodingError, match="7 and 9 entries"):
+        Ensemble([small("rnnsearch").model, small("rnnsearch", words=5).model])
+
+
+def test_an_ensemble_has_no_coverage() -> None:
+    one = small("rnnsearch")
+    ensemble = Ensemble([one.model, one.model])
+    with torch.no_grad():
+        memory = ensemble.encode([(one.source, one.mask)] * 2)
+    with pytest.raises(DecodingError, match="coverage penalty"):
+        search(Task(ensemble, memory, one.mask), Search(beam=2, coverage_penalty=0.1))
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_forced_scores_are_the_search_s_own(architecture: str) -> None:
+    given = small(architecture, words=9)
+    found = beam_search(given.task(), Search(beam=3, n_best=1, max_length=9))
+    targets = [hypotheses[0].tokens for hypotheses in found]
+    for scores, (best,) in zip(
+        forced(given.model, given.source, given.mask, targets), found, strict=True
+    ):
+        assert len(scores) == len(best.tokens) + 1
+        assert sum(scores[: None if best.finished else -1]) == pytest.approx(best.score, abs=1e-9)
+
+
+@pytest.mark.parametrize("architecture", sorted({*ARCHITECTURES} - {"seq2seq"}))
+def test_alignments_are_where_steps_look(architecture: str) -> None:
+    given = small(architecture, words=9)
+    targets = [(4, 5, 6), (7,), (8, 8, 4, 5)]
+    found = align(given.model, given.source, given.mask, targets)
+    for row, (target, looked) in enumerate(zip(targets, found, strict=True)):
+        length = int(given.mask[row].sum())
+        memory = given.model.encode(given.source[[row], :length], given.mask[[row], :length])
+        state = given.model.init_state(memory)
+        wanted = []
+        for token in (1, *target[:-1]):
+            _, state, kinds = given.model.step(torch.tensor([token]), state, memory, True)
+            wanted.append(int(kinds["cross"].mean((1, 2))[0, 0].argmax()))
+        assert looked == tuple(wanted)
+
+
+def test_no_attention_no_alignment_and_no_coverage() -> None:
+    given = small("seq2seq")
+    with pytest.raises(DecodingError, match="no attention from target to source"):
+        align(given.model, given.source, given.mask, [(4,)] * 3)
+    for options in (Search(coverage_penalty=0.5), Search(coverage_penalty=0.5, beam=3)):
+        with pytest.raises(DecodingError, match="Leave out the coverage penalty"):
+            search(given.task(), options)
+
+
+def test_an_exhaustive_search_that_is_too_large_says_how_large() -> None:
+    task = small("rnnsearch", words=100).task()
+    with pytest.raises(DecodingError, match=r"100 tokens in 5 places.* make 101,010,101 prefixes"):
+        search(task, Search(exhaustive=True, max_length=5))
+    with pytest.raises(DecodingError, match=r"about 10\^"):
+        search(task, Search(exhaustive=True))
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"beam": 0}, "beam is a whole number of at least 1, not 0"),
+        ({"beam": 2, "n_best": 3}, "a beam of 2 has no 3 best: raise beam"),
+        ({"sample": True, "temperature": -1.0}, "temperature is a number above 0, not -1.0"),
+        ({"temperature": 0.5}, "temperature count where tokens are drawn: ask to sample"),
+        ({"length_penalty": -1.0}, "length_penalty is a number of at least 0"),
+        ({"length_penalty": math.nan}, "length_penalty is a number of at least 0"),
+        ({"coverage_penalty": -0.1}, "coverage_penalty is a number of at least 0"),
+        ({"sample": True, "top_p": 0.0}, "top_p is a number above 0 and at most 1"),
+        ({"sample": True, "top_k": 0}, "top_k is a whole number"),
+        ({"sample": True, "beam": 3}, "leave out beam or sample"),
+        ({"exhaustive": True, "beam": 3}, "has no beam"),
+        ({"beam": 3, "n_best": 2, "stop": "first"}, "n best need stop=safe"),
+        ({"min_length": 5, "max_length": 4}, "min_length 5 is over max_length 4"),
+        ({"stop": "soon"}, "stop is safe or first"),
+        ({"beam": 0, "n_best": 0}, "beam is .*; n_best is "),
+    ],
+)
+def test_searches_that_cannot_be(options: dict[str, Any], told: str) -> None:
+    with pytest.raises(DecodingError, match=told):
+        Search(**options)

@@ -1,0 +1,125 @@
+"""Which tokens may come next, and the likeliest of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from zoo.decoding.options import Search
+from zoo.model import BEGIN, END, PADDING, UNKNOWN
+
+NEVER = (PADDING, BEGIN, UNKNOWN)
+"""Tokens that no hypothesis contains."""
+
+CHUNK = 64
+"""Neighbouring tokens whose largest logit stands for them in the first look."""
+
+
+class Candidates(NamedTuple):
+    """Continuations, the best first: (sentences, k) each; the score is −inf where there is none.
+
+    `parent` is the slot that it goes on from, of the sentence's own.
+    """
+
+    score: Tensor
+    parent: Tensor
+    token: Tensor
+
+
+class Allowed(NamedTuple):
+    """What may come at a place, 1 being the first; prefix: (sentences, longest), 0 after its end.
+
+    Each of a sentence's rows must go on with the prefix.
+    """
+
+    place: int
+    options: Search
+    prefix: Tensor
+
+    @property
+    def forced(self) -> bool:
+        """Whether a prefix decides here."""
+        return self.place <= self.prefix.shape[1]
+
+    @property
+    def banned(self) -> list[int]:
+        """The special tokens that may not come: always three, and an end that is too early."""
+        return [*NEVER, END] if self.place < self.options.min_length else [*NEVER]
+
+    def restrict(self, chances: Tensor) -> None:
+        """Make what may not come impossible, −inf, in place: chances (sentences, …, V)."""
+        chances[..., self.banned] = -torch.inf
+        if self.forced:
+            wanted = self.prefix[:, self.place - 1].view(-1, *[1] * (chances.dim() - 1))
+            tokens = torch.arange(chances.shape[-1], device=chances.device)
+            chances.masked_fill_((tokens != wanted) & (wanted != PADDING), -torch.inf)
+
+
+def in_full(logits: Tensor) -> Tensor:
+    """Return logits in a precision to add scores up in: float32, or float64 if they have it."""
+    return logits if logits.dtype == torch.float64 else logits.float()
+
+
+def likeliest(logits: Tensor, score: Tensor, k: int, allowed: Allowed) -> Candidates:
+    """Return each sentence's k likeliest continuations.
+
+    Of equal ones those of the lower slot come first, then those of the lower token.
+
+    Args:
+        logits: (sentences × width, V), not normalised.
+        score: (sentences, width), each prefix's log probability, −inf where it is not live.
+        k: how many; there may be fewer.
+        allowed: what may come.
+    """
+    logits = in_full(logits)
+    # A token's log probability is its logit and this; the whole table of them is never made.
+    base = score - logits.logsumexp(-1).view_as(score)
+    if not allowed.forced and logits.shape[1] > 4 * CHUNK:
+        found = _by_chunks(logits, base, k, allowed)
+        if found is not None:
+            return found
+    chances = logits.view(*score.shape, -1) + base[..., None]
+    allowed.restrict(chances)
+    k = min(k, chances[0].numel())
+    ranked, place = chances.flatten(1).sort(dim=1, descending=True, stable=True)
+    return _candidates(ranked[:, :k], place[:, :k], logits.shape[1])
+
+
+def _by_chunks(logits: Tensor, base: Tensor, k: int, allowed: Allowed) -> Candidates | None:
+    """Do the same by looking at the largest of each chunk first; None if some are equal.
+
+    The k + 1 chunks of largest maxima hold the k + 1 largest values.
+    """
+    (sentences, width), vocab = base.shape, logits.shape[1]
+    whole = vocab // CHUNK
+    maxima = logits[:, : whole * CHUNK].unflatten(1, (whole, CHUNK)).amax(2)
+    if vocab % CHUNK:
+        maxima = torch.cat([maxima, logits[:, whole * CHUNK :].amax(1, keepdim=True)], 1)
+    special = logits[:, : UNKNOWN + 1].clone()
+    special[:, allowed.banned] = -torch.inf
+    maxima[:, 0] = torch.cat([special, logits[:, UNKNOWN + 1 : CHUNK]], 1).amax(1)
+    chunks = maxima.shape[1]
+    best = maxima.view(sentences, width, chunks) + base[..., None]
+    best = best.flatten(1).topk(min(k + 1, width * chunks)).indices.sort(1).values
+    slot, start = best // chunks, best % chunks * CHUNK
+    tokens = start[..., None] + torch.arange(CHUNK, device=logits.device)
+    inside = tokens < vocab
+    row = torch.arange(0, sentences * width, width, device=logits.device)[:, None] + slot
+    places = row[..., None] * vocab + tokens.clamp(max=vocab - 1)
+    values = logits.flatten()[places] + base.gather(1, slot)[..., None]
+    for token in allowed.banned:
+        inside &= tokens != token
+    values = values.masked_fill(~inside, -torch.inf).flatten(1)
+    ranked, where = values.topk(min(k + 1, values.shape[1]))
+    if bool(((ranked[:, :-1] == ranked[:, 1:]) & (ranked[:, 1:] > -torch.inf)).any()):
+        return None
+    flat = (slot[..., None] * vocab + tokens).flatten(1).gather(1, where)
+    return _candidates(ranked[:, :k], flat[:, :k], vocab)
+
+
+def _candidates(score: Tensor, place: Tensor, vocab: int) -> Candidates:
+    # Where there is no continuation, place may point past the vocabulary: to a token that is none.
+    token = torch.where(score > -torch.inf, place % vocab, END)
+    return Candidates(score, place // vocab, token)
