@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from zoo.hookspecs import hookimpl as hookimpl
     from zoo.model import Seq2Seq as Seq2Seq
     from zoo.model import create_model as create_model
+    from zoo.product import Linear as Linear
+    from zoo.product import linear as linear
     from zoo.recipe import Recipe as Recipe
     from zoo.registry import Registry as Registry
     from zoo.registry import list_checkpoints as list_checkpoints
@@ -45,6 +47,7 @@ _HOMES = {
     "Dim": "config",
     "Hypothesis": "decoding",
     "LengthLimits": "config",
+    "Linear": "product",
     "Pair": "datasets",
     "Recipe": "recipe",
     "Registry": "registry",
@@ -57,6 +60,7 @@ _HOMES = {
     "create_model": "model",
     "gather": "tree",
     "hookimpl": "hookspecs",
+    "linear": "product",
     "list_checkpoints": "registry",
     "list_models": "registry",
     "load": "translator",

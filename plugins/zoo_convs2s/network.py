@@ -22,7 +22,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812  # the field's name for it
 from torch import Tensor, nn
 
-from zoo import Seq2Seq
+from zoo import Seq2Seq, linear
 from zoo_convs2s.config import ConvS2SConfig, Layers
 
 
@@ -74,7 +74,7 @@ class Map(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (…, inputs) to (…, outputs); a kernel's inputs lie flat, width by width."""
-        return F.linear(x, self.matrix().flatten(1), self.bias)
+        return linear(x, self.matrix().flatten(1), self.bias)
 
     def convolve(self, x: Tensor, padding: int) -> Tensor:
         """Convolve (rows, width, n), zeros on both sides."""

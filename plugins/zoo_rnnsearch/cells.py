@@ -3,8 +3,9 @@
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F  # noqa: N812  # the field's name for it
 from torch import Tensor, nn
+
+from zoo import linear
 
 
 class State(NamedTuple):
@@ -38,7 +39,7 @@ class Recurrent(nn.Module):
         """
         if self.kind == "gru-before":
             return (_gru_before(inputs, hidden, self.weight_hh),)
-        recurrent = F.linear(hidden, self.weight_hh, self.bias_hh)
+        recurrent = linear(hidden, self.weight_hh, self.bias_hh)
         if self.kind == "lstm":
             assert cell is not None
             return _lstm(inputs + recurrent, cell)
@@ -67,8 +68,8 @@ def _gru_before(inputs: Tensor, hidden: Tensor, weight: Tensor) -> Tensor:
     Note that z weighs the new state here, and the old one in torch's.
     """
     width = hidden.shape[-1]
-    r, z = (inputs[..., : 2 * width] + F.linear(hidden, weight[: 2 * width])).sigmoid().chunk(2, -1)
-    new = (inputs[..., 2 * width :] + F.linear(r * hidden, weight[2 * width :])).tanh()
+    r, z = (inputs[..., : 2 * width] + linear(hidden, weight[: 2 * width])).sigmoid().chunk(2, -1)
+    new = (inputs[..., 2 * width :] + linear(r * hidden, weight[2 * width :])).tanh()
     return hidden + z * (new - hidden)
 
 
@@ -89,7 +90,7 @@ class BothWays(nn.Module):
     def _read(self, x: Tensor, mask: Tensor, end: str) -> Tensor:
         weights = [self.get_parameter(f"{name}{end}") for name in ("weight_ih", "bias_ih")]
         recurrent = self.get_parameter(f"weight_hh{end}")
-        inputs, real = F.linear(x, *weights).unbind(1), mask[..., None].unbind(1)
+        inputs, real = linear(x, *weights).unbind(1), mask[..., None].unbind(1)
         hidden, states = x.new_zeros(len(x), self.hidden), []
         places = range(len(inputs)) if end == "_l0" else range(len(inputs) - 1, -1, -1)
         for place in places:

@@ -17,11 +17,10 @@ import math
 from typing import Any, NamedTuple, cast
 
 import torch
-import torch.nn.functional as F  # noqa: N812  # the field's name for it
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from zoo import Seq2Seq
+from zoo import Linear, Seq2Seq, linear
 from zoo_rnnsearch.cells import BothWays, Recurrent, State
 from zoo_rnnsearch.config import RNNSearchConfig
 
@@ -49,10 +48,10 @@ class RNNSearch(Seq2Seq):
         self.source_embedding = nn.Embedding(source_vocab, e)
         self.encoder = self._make_encoder()
         if config.start == "backward":
-            self.start = nn.Linear(h, s)
+            self.start = Linear(h, s)
         sigmoid = config.score == "sigmoid"
-        self.keys = nn.Linear(values, config.attention_dim or 1, bias=sigmoid)
-        self.query = nn.Linear(s, config.attention_dim or 1, bias=False)
+        self.keys = Linear(values, config.attention_dim or 1, bias=sigmoid)
+        self.query = Linear(s, config.attention_dim or 1, bias=False)
         if config.score == "additive":
             self.score = nn.Parameter(torch.empty(self.keys.out_features))
             nn.init.normal_(self.score, std=self.keys.out_features**-0.5)
@@ -62,8 +61,8 @@ class RNNSearch(Seq2Seq):
         )
         if config.readout_dim is not None:
             wide = config.readout_dim * (2 if config.readout == "maxout" else 1)
-            self.readout = nn.Linear(s + e + values, wide)
-        self.output = nn.Linear(config.readout_dim or s, target_vocab)
+            self.readout = Linear(s + e + values, wide)
+        self.output = Linear(config.readout_dim or s, target_vocab)
         self.dropout = nn.Dropout(config.dropout)
         for embedding in (self.source_embedding, self.target_embedding):
             nn.init.normal_(embedding.weight, std=e**-0.5)
@@ -135,12 +134,12 @@ class RNNSearch(Seq2Seq):
 
     def advance(self, words: Tensor, of_context: Tensor, state: State, context: Tensor) -> State:
         """Return s_i of every layer; `words` is W_y y_{i−1} + b of the first layer's gates."""
-        inputs = words + F.linear(context, of_context)
+        inputs = words + linear(context, of_context)
         hidden: list[Tensor] = []
         cells: list[Tensor] = []
         for layer, cell in enumerate(self._decoder()):
             if layer:
-                inputs = F.linear(self.dropout(hidden[-1]), cell.weight_ih, cell.bias_ih)
+                inputs = linear(self.dropout(hidden[-1]), cell.weight_ih, cell.bias_ih)
             new = cell(inputs, state.hidden[layer], state.cell[layer] if state.cell else None)
             hidden.append(new[0])
             cells += new[1:]
@@ -150,7 +149,7 @@ class RNNSearch(Seq2Seq):
         """Return W_y y + b of the first layer, for any positions at once, and W_c."""
         first = self._decoder()[0]
         of_word, of_context = first.weight_ih.tensor_split((embedded.shape[-1],), dim=1)
-        return F.linear(embedded, of_word, first.bias_ih), of_context
+        return linear(embedded, of_word, first.bias_ih), of_context
 
     def logits(self, hidden: Tensor, before: Tensor, embedded: Tensor, context: Tensor) -> Tensor:
         """Return logits from the top layer's s_i and s_{i−1}, y_{i−1} and c_i, (…, width) each."""

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812  # the field's name for it
 from torch import Tensor, nn
 
-from zoo import Cache, Seq2Seq
+from zoo import Cache, Linear, Seq2Seq, linear
 from zoo_transformer.config import TransformerConfig
 
 Weights = list[Tensor] | None
@@ -59,8 +59,8 @@ class Attention(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.heads = config.heads
-        self.project = nn.Linear(config.dim, 3 * config.dim, bias=config.attention_bias)
-        self.out = nn.Linear(config.dim, config.dim, bias=config.attention_bias)
+        self.project = Linear(config.dim, 3 * config.dim, bias=config.attention_bias)
+        self.out = Linear(config.dim, config.dim, bias=config.attention_bias)
 
     def split(self, x: Tensor, parts: int) -> tuple[Tensor, ...]:
         """Cut (rows, n, parts × d) into parts of (rows, heads, n, d / heads)."""
@@ -82,8 +82,8 @@ class CrossAttention(Attention):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__(config)
-        self.query = nn.Linear(config.dim, config.dim, bias=config.attention_bias)
-        self.project = nn.Linear(config.dim, 2 * config.dim, bias=config.attention_bias)
+        self.query = Linear(config.dim, config.dim, bias=config.attention_bias)
+        self.project = Linear(config.dim, 2 * config.dim, bias=config.attention_bias)
 
     def look(self, x: Tensor, key: Tensor, value: Tensor, mask: Tensor, weights: Weights) -> Tensor:
         """Let x, (rows, n, d), look at the source: key and value (sentences, heads, m, d_h).
@@ -127,8 +127,8 @@ class Layer(nn.Module):
         self.norm = config.norm
         self.attention = Attention(config)
         self.attention_norm = make_norm(config)
-        self.inner = nn.Linear(config.dim, config.feedforward_dim)
-        self.outer = nn.Linear(config.feedforward_dim, config.dim)
+        self.inner = Linear(config.dim, config.feedforward_dim)
+        self.outer = Linear(config.feedforward_dim, config.dim)
         self.feedforward_norm = make_norm(config)
         self.dropout = nn.Dropout(config.dropout)
 
@@ -323,4 +323,4 @@ class Output(nn.Module):
 
     def forward(self, x: Tensor, embedding: Tensor) -> Tensor:
         """Map (…, d) to logits (…, vocab)."""
-        return F.linear(x, embedding if self.weight is None else self.weight, self.bias)
+        return linear(x, embedding if self.weight is None else self.weight, self.bias)

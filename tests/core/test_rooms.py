@@ -14,7 +14,7 @@ TOP = Path(__file__).parents[2]
 FLOORS = [
     {"errors", "hookspecs", "plugins", "architecture", "config", "recipe", "datasets", "builtin",
      "registry"},
-    {"tree", "model", "text", "data"},
+    {"tree", "model", "text", "data", "product"},
     {"decoding", "metrics", "checkpoint", "cards", "hub"},
     {"training", "translator"},
     {"cli", "testing", "__main__"},
