@@ -13,6 +13,9 @@ from zoo.model import BEGIN, END, PADDING, UNKNOWN
 NEVER = (PADDING, BEGIN, UNKNOWN)
 """Tokens that no hypothesis contains."""
 
+IN_CACHE = 200_000
+"""Numbers that a processor's cache holds."""
+
 CHUNK = 64
 """Neighbouring tokens whose largest logit stands for them in the first look."""
 
@@ -62,6 +65,22 @@ def in_full(logits: Tensor) -> Tensor:
     return logits if logits.dtype == torch.float64 else logits.float()
 
 
+def log_total(logits: Tensor, largest: Tensor) -> Tensor:
+    """Return log Σ exp of each row, (rows,), given each row's largest.
+
+    logits: (rows, V). A few rows at a time, so that what lies between stays in the cache.
+    """
+    totals = torch.empty_like(largest)
+    size = max(1, IN_CACHE // logits.shape[1])
+    room = torch.empty_like(logits[:size])
+    for rows, most, total in zip(
+        logits.split(size), largest[:, None].split(size), totals.split(size), strict=True
+    ):
+        part = torch.sub(rows, most, out=room[: len(rows)]).exp_()
+        torch.sum(part, 1, out=total)
+    return totals.log_().add_(largest)
+
+
 def likeliest(logits: Tensor, score: Tensor, k: int, allowed: Allowed) -> Candidates:
     """Return each sentence's k likeliest continuations.
 
@@ -74,33 +93,42 @@ def likeliest(logits: Tensor, score: Tensor, k: int, allowed: Allowed) -> Candid
         allowed: what may come.
     """
     logits = in_full(logits)
+    vocab = logits.shape[1]
+    maxima = _maxima(logits)
     # A token's log probability is its logit and this; the whole table of them is never made.
-    base = score - logits.logsumexp(-1).view_as(score)
-    if not allowed.forced and logits.shape[1] > 4 * CHUNK:
-        found = _by_chunks(logits, base, k, allowed)
+    base = score - log_total(logits, maxima.amax(1)).view_as(score)
+    if not allowed.forced and maxima.shape[1] > 4:
+        found = _by_chunks(logits, maxima, base, k, allowed)
         if found is not None:
             return found
     chances = logits.view(*score.shape, -1) + base[..., None]
     allowed.restrict(chances)
     k = min(k, chances[0].numel())
     ranked, place = chances.flatten(1).sort(dim=1, descending=True, stable=True)
-    return _candidates(ranked[:, :k], place[:, :k], logits.shape[1])
+    return _candidates(ranked[:, :k], place[:, :k], vocab)
 
 
-def _by_chunks(logits: Tensor, base: Tensor, k: int, allowed: Allowed) -> Candidates | None:
-    """Do the same by looking at the largest of each chunk first; None if some are equal.
+def _maxima(logits: Tensor) -> Tensor:
+    """Return the largest logit of each chunk, (rows, chunks)."""
+    whole = logits.shape[1] // CHUNK
+    maxima = logits[:, : whole * CHUNK].unflatten(1, (whole, CHUNK)).amax(2)
+    if logits.shape[1] % CHUNK:
+        last = logits[:, whole * CHUNK :].amax(1, keepdim=True)
+        maxima = torch.cat([maxima, last], 1)
+    return maxima
+
+
+def _by_chunks(
+    logits: Tensor, maxima: Tensor, base: Tensor, k: int, allowed: Allowed
+) -> Candidates | None:
+    """Look at the largest of each chunk first; return None if some continuations are equal.
 
     The k + 1 chunks of largest maxima hold the k + 1 largest values.
     """
-    (sentences, width), vocab = base.shape, logits.shape[1]
-    whole = vocab // CHUNK
-    maxima = logits[:, : whole * CHUNK].unflatten(1, (whole, CHUNK)).amax(2)
-    if vocab % CHUNK:
-        maxima = torch.cat([maxima, logits[:, whole * CHUNK :].amax(1, keepdim=True)], 1)
+    (sentences, width), vocab, chunks = base.shape, logits.shape[1], maxima.shape[1]
     special = logits[:, : UNKNOWN + 1].clone()
     special[:, allowed.banned] = -torch.inf
     maxima[:, 0] = torch.cat([special, logits[:, UNKNOWN + 1 : CHUNK]], 1).amax(1)
-    chunks = maxima.shape[1]
     best = maxima.view(sentences, width, chunks) + base[..., None]
     best = best.flatten(1).topk(min(k + 1, width * chunks)).indices.sort(1).values
     slot, start = best // chunks, best % chunks * CHUNK

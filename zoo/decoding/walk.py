@@ -98,7 +98,7 @@ def _walk(task: Task, options: Search, choose: Choose) -> list[list[Hypothesis]]
     while len(alive):
         place = len(written) + 1
         logits, state = coverage.step(token, state, memory)
-        chances = in_full(logits).log_softmax(-1)
+        chances = in_full(logits).log_softmax(-1)  # ours to write to
         Allowed(place, options, prefix[alive]).restrict(chances)
         token = choose(chances, place, alive)
         score = score + chances.gather(1, token[:, None])[:, 0]
