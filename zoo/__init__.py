@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from zoo.datasets import Dataset as Dataset
     from zoo.datasets import Pair as Pair
     from zoo.decoding import Hypothesis as Hypothesis
+    from zoo.decoding import Search as Search
     from zoo.errors import ZooError as ZooError
     from zoo.hookspecs import hookimpl as hookimpl
     from zoo.model import Seq2Seq as Seq2Seq
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from zoo.registry import list_checkpoints as list_checkpoints
     from zoo.registry import list_models as list_models
     from zoo.training import train as train
+    from zoo.translation import Translation as Translation
     from zoo.translator import Translator as Translator
     from zoo.translator import load as load
     from zoo.tree import Cache as Cache
@@ -52,8 +54,10 @@ _HOMES = {
     "Recipe": "recipe",
     "Registry": "registry",
     "Row": "config",
+    "Search": "decoding",
     "Seq2Seq": "model",
     "Table": "config",
+    "Translation": "translation",
     "Translator": "translator",
     "Width": "config",
     "ZooError": "errors",

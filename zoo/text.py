@@ -10,13 +10,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as _Tokenizer
 
 from zoo.errors import CheckpointError, ConfigError
 from zoo.model import UNKNOWN
+
+Item = TypeVar("Item")
 
 SPECIALS = ["<pad>", "<s>", "</s>", "<unk>"]
 
@@ -128,9 +130,9 @@ def _without_special_pieces(tokenizer: _Tokenizer) -> _Tokenizer:
     return _Tokenizer.from_str(json.dumps(description))
 
 
-def chunks(texts: Iterable[str], size: int) -> Iterator[list[str]]:
+def chunks(texts: Iterable[Item], size: int) -> Iterator[list[Item]]:
     """Yield lists of at most `size` texts, in order."""
-    chunk: list[str] = []
+    chunk: list[Item] = []
     for text in texts:
         chunk.append(text)
         if len(chunk) == size:

@@ -2,110 +2,276 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import NamedTuple, overload
+from typing import Any, Literal, NamedTuple
 
 import torch
 
 from zoo import checkpoint as folder_format
 from zoo.checkpoint import Checkpoint
-from zoo.data import batch_sources, too_long
-from zoo.decoding import Hypothesis, greedy
+from zoo.data import batch_sources
+from zoo.decoding import Decoder, Ensemble, Hypothesis, Search, Task, align, forced, search
 from zoo.errors import ConfigError, DecodingError
+from zoo.model import UNKNOWN
 from zoo.registry import Registry, registry
-from zoo.text import chunks
+from zoo.segments import split
+from zoo.text import Tokenizer, chunks
+from zoo.translation import Translation, joined, told
 
 WINDOW = 2048
 """Texts read ahead, to put those of like lengths into one batch."""
 
 BATCH_TOKENS = 4096
-"""Most source tokens in a batch, padding included."""
+"""Most source tokens in a batch, padding included and each counted for every slot of the beam."""
+
+LONGEST = 1024
+"""Tokens of a source, the end token counted, that are read at once unless more is asked for."""
+
+Long = Literal["refuse", "split"]
+Tokens = tuple[list[int], ...]
 
 
-class Translation(NamedTuple):
-    """A source text, its translation, and the hypothesis behind that (None for an empty text)."""
+class Ask(NamedTuple):
+    """What is wanted of every text: the search, a beginning, alignments, and of long texts."""
 
-    source: str
+    search: Search
+    prefix: tuple[int, ...]
+    alignment: bool
+    long: Long
+    longest: int
+
+
+class Part(NamedTuple):
+    """Text that is read at once: which text it is of, its number there, its tokens by member."""
+
+    of: int
+    number: int
     text: str
-    hypothesis: Hypothesis | None
-
-    @property
-    def score(self) -> float:
-        """The natural log of the translation's probability; 0 for an empty text."""
-        return self.hypothesis.score if self.hypothesis else 0.0
+    tokens: Tokens
 
 
 class Translator:
-    """Translates with a checkpoint."""
+    """Translates with a checkpoint, or with several that write together.
 
-    def __init__(self, checkpoint: Checkpoint) -> None:
-        self.checkpoint = checkpoint
+    Raises:
+        DecodingError: the checkpoints have different target vocabularies.
+    """
 
-    # A str is a sequence of str too: mypy sees the overlap, and the first overload is meant to win.
-    @overload
-    def translate(self, texts: str) -> str: ...  # type: ignore[overload-overlap]
+    def __init__(self, checkpoint: Checkpoint, *more: Checkpoint) -> None:
+        self.checkpoint, self.checkpoints = checkpoint, (checkpoint, *more)
+        self.model: Decoder = (
+            Ensemble([m.model for m in self.checkpoints]) if more else checkpoint.model
+        )
+        pieces = _pieces(checkpoint.target_tokenizer)
+        for other in more:
+            if _pieces(other.target_tokenizer) != pieces:
+                raise DecodingError(
+                    "these checkpoints cannot write together",
+                    f"{checkpoint.model_name} and {other.model_name} have different target "
+                    "vocabularies",
+                    "Train them on the same data, or one after the other with the same seed",
+                )
 
-    @overload
-    def translate(self, texts: Sequence[str]) -> list[str]: ...
-
-    def translate(self, texts: str | Sequence[str]) -> str | list[str]:
+    def translate(
+        self, texts: str | Sequence[str], *, details: bool = False, **options: Any
+    ) -> Any:
         """Translate a text, or each of a list.
 
-        Raises:
-            DecodingError: a text is longer than the model can read.
-        """
-        if isinstance(texts, str):
-            return next(self.stream([texts])).text
-        return [translation.text for translation in self.stream(texts)]
+        Args:
+            texts: one text or several.
+            details: return each `Translation`, with its score, tokens, alignment and
+                alternatives, in place of its text.
+            options: as `stream` takes them: `beam=5`, `n_best=3`, `alignment=True`, …
 
-    def stream(self, texts: Iterable[str], *, window: int | None = None) -> Iterator[Translation]:
+        Raises:
+            DecodingError: as `stream` does.
+        """
+        given = [texts] if isinstance(texts, str) else texts
+        found = [t if details else t.text for t in self.stream(given, **options)]
+        return found[0] if isinstance(texts, str) else found
+
+    def stream(
+        self,
+        texts: Iterable[str],
+        *,
+        window: int | None = None,
+        prefix: str = "",
+        alignment: bool = False,
+        long: Long = "refuse",
+        longest: int = LONGEST,
+        **options: Any,
+    ) -> Iterator[Translation]:
         """Translate any number of texts, in order, holding at most `window` of them at a time.
 
         An empty text, or one of white space alone, gives an empty text.
-        """
-        done = 0
-        for chunk in chunks(texts, window or WINDOW):
-            yield from self._window(chunk, done)
-            done += len(chunk)
 
-    def _window(self, texts: list[str], before: int) -> list[Translation]:
-        tokenizer = self.checkpoint.source_tokenizer
-        limits = self.checkpoint.config.length_limits
-        sources = tokenizer.encode(texts)
-        for place, source in enumerate(sources):
-            if texts[place].strip() and too_long(len(source) + 1, limits.source):
-                raise DecodingError(
-                    f"text {before + place + 1} is too long",
-                    f"{len(source) + 1:,} tokens with the end token, and "
-                    f"{self.checkpoint.model_name} reads {limits.source:,} at most",
-                    "Split it into sentences",
-                )
-        found: list[Hypothesis | None] = [None] * len(texts)
+        Args:
+            texts: read as they are needed.
+            window: texts read ahead, to put those of like lengths into one batch.
+            prefix: what every translation must begin with, in tokens of the target vocabulary.
+            alignment: whether to tell which words look at which.
+            long: what becomes of a text of more than `longest` tokens, the end token counted, or
+                more than the model reads: an error, or parts that are translated one by one.
+            longest: see `long`.
+            options: of the search, as `zoo.Search` takes them.
+
+        Raises:
+            DecodingError: a text is too long, the prefix cannot be written, the options do not
+                fit, or the model has no attention to align by.
+        """
+        ask = Ask(Search(**options), self._prefix(prefix), alignment, long, longest)
+        return self._stream(texts, window or WINDOW, ask)
+
+    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[list[float]]:
+        """Return the log probability of each token of each target, the end token's the last.
+
+        Raises:
+            DecodingError: a text is too long, or there is more than one checkpoint.
+        """
+        if len(self.checkpoints) > 1:
+            raise DecodingError(
+                "an ensemble gives no scores of given targets", "name one checkpoint"
+            )
+        ask = Ask(Search(), (), False, "refuse", LONGEST)
+        read = enumerate(zip(sources, self._tokens(list(sources)), strict=True))
+        parts = [self._parts(i, text, own, i, ask)[0] for i, (text, own) in read]
+        wanted = self.checkpoint.target_tokenizer.encode(list(targets))
+        limit = self.checkpoint.config.length_limits.target
+        for i, target in enumerate(wanted):
+            if limit is not None and len(target) + 2 > limit:
+                raise DecodingError(f"target {i + 1} is too long", f"over {limit:,} tokens")
+        found: list[list[float]] = [[] for _ in sources]
+        for batch in _batches(parts, 1):
+            source, mask = self._read(batch)[0]
+            scores = forced(
+                self.checkpoint.model, source, mask, [wanted[part.of] for part in batch]
+            )
+            for part, row in zip(batch, scores, strict=True):
+                found[part.of] = row
+        return found
+
+    def _prefix(self, text: str) -> tuple[int, ...]:
+        (tokens,) = self.checkpoint.target_tokenizer.encode([text])
+        if UNKNOWN in tokens:
+            raise DecodingError(
+                f"no translation begins with {text!r}",
+                "not all of it is in the target vocabulary",
+                "Leave out the signs that it does not know",
+            )
+        return tuple(tokens)
+
+    def _stream(self, texts: Iterable[str], window: int, ask: Ask) -> Iterator[Translation]:
+        before = 0
+        for chunk in chunks(texts, window):
+            yield from self._window(chunk, before, ask)
+            before += len(chunk)
+
+    def _window(self, texts: list[str], before: int, ask: Ask) -> Iterator[Translation]:
         filled = [i for i, text in enumerate(texts) if text.strip()]
-        for batch in self._batches(sorted(filled, key=lambda i: len(sources[i])), sources):
-            padded, mask = batch_sources([sources[i] for i in batch])
-            device = next(self.checkpoint.model.parameters()).device
-            best = greedy(self.checkpoint.model, padded.to(device), mask.to(device), limits.target)
-            for i, hypothesis in zip(batch, best, strict=True):
-                found[i] = hypothesis
-        decode = self.checkpoint.target_tokenizer.decode
+        tokens = self._tokens([texts[i] for i in filled])
+        parts = [
+            part
+            for i, own in zip(filled, tokens, strict=True)
+            for part in self._parts(i, texts[i], own, before + i, ask)
+        ]
+        found: dict[tuple[int, int], list[Translation]] = {}
+        ordered = sorted(parts, key=lambda part: len(part.tokens[0]))
+        for batch in _batches(ordered, max(ask.search.beam, ask.search.n_best)):
+            for part, translations in zip(batch, self._search(batch, before, ask), strict=True):
+                found[part.of, part.number] = translations
+        by_text = itertools.groupby(sorted(found), key=lambda key: key[0])
+        whole = {i: joined(texts[i], [found[key] for key in keys]) for i, keys in by_text}
+        for i, text in enumerate(texts):
+            yield whole.get(i) or Translation(text, "", alignment=() if ask.alignment else None)
+
+    def _tokens(self, texts: list[str]) -> list[Tokens]:
+        """Return each text's tokens, without the end token, as each member reads it."""
+        return list(zip(*(m.source_tokenizer.encode(texts) for m in self.checkpoints), strict=True))
+
+    def _parts(self, i: int, text: str, tokens: Tokens, place: int, ask: Ask) -> list[Part]:
+        """Cut a text into what is read at once; `place` is its number among all."""
+        limits = [member.config.length_limits.source for member in self.checkpoints]
+        most = min([ask.longest, *(limit for limit in limits if limit is not None)]) - 1
+        length = max(map(len, tokens))
+        if length <= most:
+            return [Part(i, 0, text, tokens)]
+        if ask.long == "refuse":
+            raise DecodingError(
+                f"text {place + 1} is too long",
+                f"{length + 1:,} tokens with the end token, and {self.checkpoint.model_name} "
+                f"reads {most + 1:,} at most",
+                "Split it into sentences, or ask for long texts to be split",
+            )
+        cut = split(text, most, lambda part: max(map(len, self._tokens([part])[0])))
+        return [Part(i, n, part, self._tokens([part])[0]) for n, part in enumerate(cut)]
+
+    def _read(self, batch: list[Part]) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Return each member's source and mask."""
+        device = next(self.checkpoint.model.parameters()).device
+        sources = [batch_sources([part.tokens[m] for part in batch])
+                   for m in range(len(self.checkpoints))]  # fmt: skip
+        return [(source.to(device), mask.to(device)) for source, mask in sources]
+
+    def _search(self, batch: list[Part], before: int, ask: Ask) -> list[list[Translation]]:
+        sources = self._read(batch)
+        source, mask = sources[0]
+        limits = [member.config.length_limits.target for member in self.checkpoints]
+        limit = min((limit for limit in limits if limit is not None), default=None)
+        with torch.inference_mode():
+            if isinstance(self.model, Ensemble):
+                memory = self.model.encode(sources)
+            else:
+                memory = self.checkpoint.model.encode(source, mask)
+        prefixes = [() if part.number else ask.prefix for part in batch] if ask.prefix else None
+        places = [before + part.of + (part.number << 40) for part in batch]
+        found = search(Task(self.model, memory, mask, limit, prefixes, places), ask.search)
+        tokenizers = self.checkpoint.source_tokenizer, self.checkpoint.target_tokenizer
+        aligned = self._align(source, mask, found) if ask.alignment else None
         return [
-            Translation(text, decode(hypothesis.tokens) if hypothesis else "", hypothesis)
-            for text, hypothesis in zip(texts, found, strict=True)
+            [
+                told(
+                    part.text,
+                    part.tokens[0],
+                    one,
+                    tokenizers,
+                    aligned[i][rank] if aligned else None,
+                )
+                for rank, one in enumerate(hypotheses)
+            ]
+            for i, (part, hypotheses) in enumerate(zip(batch, found, strict=True))
         ]
 
-    @staticmethod
-    def _batches(order: list[int], sources: list[list[int]]) -> Iterator[list[int]]:
-        batch: list[int] = []
-        for i in order:
-            if batch and (len(batch) + 1) * (len(sources[i]) + 1) > BATCH_TOKENS:
-                yield batch
-                batch = []
-            batch.append(i)
-        if batch:
+    def _align(
+        self, source: torch.Tensor, mask: torch.Tensor, found: list[list[Hypothesis]]
+    ) -> list[list[tuple[int, ...]]]:
+        """Return where each token of each hypothesis looks; of several members the first tells."""
+        looked: list[list[tuple[int, ...]]] = [[] for _ in found]
+        for rank in range(max(map(len, found))):
+            rows = [i for i, hypotheses in enumerate(found) if len(hypotheses) > rank]
+            targets = [found[i][rank].tokens for i in rows]
+            aligned = align(self.checkpoint.model, source[rows], mask[rows], targets)
+            for i, places in zip(rows, aligned, strict=True):
+                looked[i].append(places)
+        return looked
+
+
+def _pieces(tokenizer: Tokenizer) -> list[str]:
+    return [tokenizer.token(i) for i in range(tokenizer.size)]
+
+
+def _batches(parts: list[Part], width: int) -> Iterator[list[Part]]:
+    """Yield parts in batches of bounded tokens, for searches of `width` hypotheses each."""
+    batch: list[Part] = []
+    for part in parts:
+        if batch and (len(batch) + 1) * (len(part.tokens[0]) + 1) * width > BATCH_TOKENS:
             yield batch
+            batch = []
+        batch.append(part)
+    if batch:
+        yield batch
 
 
 def pick_device(device: str = "auto") -> torch.device:
@@ -124,14 +290,22 @@ def pick_device(device: str = "auto") -> torch.device:
 
 
 def load(
-    name_or_path: str | PathLike[str], *, device: str = "auto", names: Registry | None = None
+    name_or_path: str | PathLike[str],
+    *more: str | PathLike[str],
+    device: str = "auto",
+    names: Registry | None = None,
 ) -> Translator:
-    """Load a checkpoint by its released name, or from a folder.
+    """Load a checkpoint by its released name, or from a folder; with `more`, an ensemble.
 
     Raises:
         CheckpointError, PluginError: as `zoo.checkpoint.read` does.
+        DecodingError: the checkpoints have different target vocabularies.
     """
     names = names or registry()
-    given = str(name_or_path)
+    on = pick_device(device)
+    return Translator(*(_read(str(given), names, on) for given in (name_or_path, *more)))
+
+
+def _read(given: str, names: Registry, device: torch.device) -> Checkpoint:
     folder = names.checkpoints[given].folder if given in names.checkpoints else Path(given)
-    return Translator(folder_format.read(folder, names, pick_device(device)))
+    return folder_format.read(folder, names, device)

@@ -14,9 +14,9 @@ TOP = Path(__file__).parents[2]
 FLOORS = [
     {"errors", "hookspecs", "plugins", "architecture", "config", "recipe", "datasets", "builtin",
      "registry"},
-    {"tree", "model", "text", "data", "product"},
+    {"tree", "model", "text", "data", "product", "segments"},
     {"decoding", "metrics", "checkpoint", "cards", "hub"},
-    {"training", "translator"},
+    {"training", "translation", "translator"},
     {"cli", "testing", "__main__"},
 ]  # fmt: skip
 WITHOUT_TORCH = FLOORS[0]

@@ -42,6 +42,7 @@ for command in (
     listing.card,
     training.train,
     translating.translate,
+    translating.score,
     translating.eval_,
 ):
     cli.add_command(command)

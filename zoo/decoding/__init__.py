@@ -5,10 +5,11 @@ from zoo.decoding.ensemble import Ensemble
 from zoo.decoding.exhaustive import exhaustive_search
 from zoo.decoding.forced import align, forced, look
 from zoo.decoding.options import Hypothesis, Search
-from zoo.decoding.task import Task, target_limits
+from zoo.decoding.task import Decoder, Task, target_limits
 from zoo.decoding.walk import greedy, greedy_search, sample
 
 __all__ = [
+    "Decoder",
     "Ensemble",
     "Hypothesis",
     "Search",

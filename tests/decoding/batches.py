@@ -1,0 +1,112 @@
+"""Whether batch mates change what a search finds: `python -m tests.decoding.batches`.
+
+Runs 1,000 Multi30k sentences through each tiny model, alone, in batches of 7 and of 64, sorted by
+length and not, greedily and with a beam; `tests/decoding/test_batches.py` does the same with fewer.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from zoo.data import batch_sources
+from zoo.decoding import Hypothesis, Search, Task, forced, search
+from zoo.model import Seq2Seq, create_model
+from zoo.registry import registry
+from zoo.text import Tokenizer
+
+MODELS = [name for name in sorted(registry().models) if name.endswith("-tiny")]
+SEARCHES = (Search(max_length=16), Search(beam=4, length_penalty=1.0, max_length=16))
+WAYS = tuple(itertools.product((7, 64), (False, True)))
+"""Sentences in a batch, and whether they are sorted by length first."""
+
+
+class Outcome(NamedTuple):
+    """How many texts were compared, how many differ, and the largest difference of scores."""
+
+    compared: int
+    differ: int
+    off: float
+
+
+def sources(folder: Path, count: int) -> tuple[list[list[int]], int]:
+    """Return sentences as token ids, and the size of their vocabulary."""
+    lines = (folder / "multi30k" / "train.en").read_text(encoding="utf-8").splitlines()
+    tokenizer = Tokenizer.train(lines[:5000], "bpe", 2000)
+    return tokenizer.encode(lines[:count]), tokenizer.size
+
+
+def network(name: str, vocab: int) -> Seq2Seq:
+    """Return a tiny model of random weights."""
+    torch.manual_seed(3)
+    return create_model(name, source_vocab=vocab, target_vocab=vocab).eval()
+
+
+def found(
+    model: Seq2Seq, given: Sequence[list[int]], size: int, ordered: bool, options: Search
+) -> list[Hypothesis]:
+    """Return each sentence's best hypothesis, searched in batches of a size."""
+    order = list(range(len(given)))
+    if ordered:
+        order.sort(key=lambda i: len(given[i]))
+    best: dict[int, Hypothesis] = {}
+    for start in range(0, len(order), size):
+        rows = order[start : start + size]
+        source, mask = batch_sources([given[i] for i in rows])
+        with torch.inference_mode():
+            memory = model.encode(source, mask)
+        hypotheses = search(Task(model, memory, mask), options)
+        best.update(zip(rows, (several[0] for several in hypotheses), strict=True))
+    return [best[i] for i in range(len(given))]
+
+
+def compare(name: str, given: Sequence[list[int]], vocab: int, options: Search) -> Outcome:
+    """Compare every way to batch with each sentence alone.
+
+    Raises:
+        AssertionError: scores of one text differ by over 1e-4, or texts differ that float64 puts
+            more than 1e-5 apart.
+    """
+    model = network(name, vocab)
+    alone = found(model, given, 1, False, options)
+    differ, off = 0, 0.0
+    for size, ordered in WAYS:
+        for i, one in enumerate(found(model, given, size, ordered, options)):
+            if one.tokens == alone[i].tokens:
+                off = max(off, abs(one.score - alone[i].score))
+                continue
+            differ += 1
+            ranks = [_rank(name, vocab, given[i], h, options) for h in (one, alone[i])]
+            assert abs(ranks[0] - ranks[1]) <= 1e-5, (name, size, ordered, i, ranks)
+    assert off <= 1e-4, (name, off)
+    return Outcome(len(WAYS) * len(given), differ, off)
+
+
+def _rank(name: str, vocab: int, source: list[int], one: Hypothesis, options: Search) -> float:
+    """Return what float64 ranks a hypothesis by."""
+    padded, mask = batch_sources([source])
+    (scores,) = forced(network(name, vocab).double(), padded, mask, [one.tokens])
+    scores = scores if one.finished else scores[:-1]
+    return sum(scores) / options.divisor(len(scores))
+
+
+def main() -> None:
+    """Run the whole comparison and print it."""
+    given, vocab = sources(Path(os.environ["ZOO_DATA"]), 1000)
+    for name, options in itertools.product(MODELS, SEARCHES):
+        outcome = compare(name, given, vocab, options)
+        told = (
+            f"{outcome.compared:,} compared, {outcome.differ} differ, scores to {outcome.off:.1e}"
+        )
+        sys.stdout.write(f"{name}, beam {options.beam}: {told}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
