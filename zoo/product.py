@@ -25,6 +25,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         _PRODUCT is None
         or x.dtype != torch.float32
         or x.device.type != "cpu"
+        or not weight.is_contiguous()  # a part of a matrix takes oneDNN's slowest way
         or torch.is_grad_enabled()
     ):
         return F.linear(x, weight, bias)
