@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as _Tokenizer
@@ -18,6 +18,7 @@ from tokenizers import Tokenizer as _Tokenizer
 from zoo.errors import CheckpointError, ConfigError
 from zoo.model import UNKNOWN
 
+T = TypeVar("T")
 SPECIALS = ["<pad>", "<s>", "</s>", "<unk>"]
 
 # A word is a run of letters and digits, with hyphens and apostrophes inside; any other sign is one
@@ -128,9 +129,9 @@ def _without_special_pieces(tokenizer: _Tokenizer) -> _Tokenizer:
     return _Tokenizer.from_str(json.dumps(description))
 
 
-def chunks(texts: Iterable[str], size: int) -> Iterator[list[str]]:
-    """Yield lists of at most `size` texts, in order."""
-    chunk: list[str] = []
+def chunks(texts: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Yield lists of at most `size` texts, or whatever is given, in order."""
+    chunk: list[T] = []
     for text in texts:
         chunk.append(text)
         if len(chunk) == size:
