@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from zoo.datasets import Pair as Pair
     from zoo.decoding import Hypothesis as Hypothesis
     from zoo.errors import ZooError as ZooError
+    from zoo.events import Callback as Callback
+    from zoo.events import Report as Report
+    from zoo.events import Validation as Validation
     from zoo.hookspecs import hookimpl as hookimpl
     from zoo.model import Seq2Seq as Seq2Seq
     from zoo.model import create_model as create_model
@@ -39,6 +42,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Architecture": "architecture",
     "Cache": "tree",
+    "Callback": "events",
     "Config": "config",
     "Dataset": "datasets",
     "Depth": "config",
@@ -48,10 +52,12 @@ _HOMES = {
     "Pair": "datasets",
     "Recipe": "recipe",
     "Registry": "registry",
+    "Report": "events",
     "Row": "config",
     "Seq2Seq": "model",
     "Table": "config",
     "Translator": "translator",
+    "Validation": "events",
     "Width": "config",
     "ZooError": "errors",
     "create_model": "model",
