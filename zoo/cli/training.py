@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import signal
 import sys
 import time
@@ -20,6 +21,9 @@ from zoo.cli.output import json_option, messages, names, person_watches, print_j
 if TYPE_CHECKING:
     from zoo.events import Event, Validation
     from zoo.training import Prepared, Trainer
+
+WIDTH = 100
+"""Most signs of a sample's text that are shown."""
 
 
 @click.command()
@@ -138,7 +142,7 @@ def _run(ready: Prepared, as_json: bool) -> int | None:
     """Train and show it; return the signal that stopped it, if one did."""
     from zoo.training import Stopped
 
-    with _graceful(ready.trainer) as caught, _display(as_json, ready.group.first) as show:
+    with _graceful(ready.trainer) as caught, _display(ready, as_json) as show:
         for event in ready.trainer.events():
             show(event)
             if isinstance(event, Stopped):
@@ -166,9 +170,9 @@ def _graceful(trainer: Trainer) -> Iterator[list[int]]:
 
 
 @contextlib.contextmanager
-def _display(as_json: bool, first: bool) -> Iterator[Any]:
+def _display(ready: Prepared, as_json: bool) -> Iterator[Any]:
     """Give a function that shows an event: a progress bar to a person, lines to anything else."""
-    if not first:
+    if not ready.group.first:
         yield lambda event: None
     elif as_json:
         yield lambda event: print_json(asdict(event), lines=True)
@@ -176,7 +180,7 @@ def _display(as_json: bool, first: bool) -> Iterator[Any]:
         with _bar() as show:
             yield show
     else:
-        yield _lines()
+        yield _lines(validates=len(ready.trainer.held_out) > 0)
 
 
 def _scores(validation: Validation) -> str:
@@ -185,20 +189,22 @@ def _scores(validation: Validation) -> str:
     return f"  validation {validation.validation_loss:.3f}{bleu}"
 
 
-def _sample(validation: Validation) -> Iterator[str]:
+def _sample(validation: Validation, turn: int) -> Iterator[str]:
     """Yield lines that show a translation: another one at each validation."""
     if validation.samples:
-        sample = validation.samples[validation.epoch % len(validation.samples)]
-        yield f"      source: {sample.source}"
-        yield f"   reference: {sample.reference}"
-        yield f" translation: {sample.translation}"
+        sample = validation.samples[turn % len(validation.samples)]
+        for name in ("source", "reference", "translation"):
+            text = getattr(sample, name)
+            yield f"{name:>12}: {text if len(text) <= WIDTH else text[:WIDTH] + '…'}"
 
 
-def _lines() -> Any:
+def _lines(validates: bool) -> Any:
+    """Return a function that prints a line now and then, and at each validation."""
     from zoo.events import Note, Report, Validation
 
     last_shown = time.monotonic()
     report: Report | None = None
+    turns = itertools.count()
 
     def show(event: Event) -> None:
         nonlocal last_shown, report
@@ -207,7 +213,8 @@ def _lines() -> Any:
             return
         if isinstance(event, Report):
             report = event
-            if time.monotonic() - last_shown < 20 and event.done < 1:
+            over = event.done >= 1 and not validates  # else the validation's line comes at once
+            if time.monotonic() - last_shown < 20 and not over:
                 return
         if report is None:
             return
@@ -218,7 +225,7 @@ def _lines() -> Any:
             line += _scores(event)
         click.echo(line, err=True)
         if isinstance(event, Validation):
-            for text in _sample(event):
+            for text in _sample(event, next(turns)):
                 say(text)
 
     return show
@@ -238,6 +245,7 @@ def _bar() -> Iterator[Any]:
     with Progress(*columns, console=messages()) as bar:
         task = bar.add_task("starting", total=1.0)
         validation = ""
+        turns = itertools.count()
 
         def show(event: Event) -> None:
             nonlocal validation
@@ -246,7 +254,7 @@ def _bar() -> Iterator[Any]:
             elif isinstance(event, Validation):
                 validation = _scores(event)
                 say(f"update {event.step:,}{validation}")
-                for text in _sample(event):
+                for text in _sample(event, next(turns)):
                     say(text)
             elif isinstance(event, Report):
                 left = timedelta(minutes=event.minutes * (1 / max(event.done, 1e-6) - 1))

@@ -19,6 +19,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
+from torch.distributed.rendezvous import rendezvous
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
@@ -159,7 +160,11 @@ def join(device: str, shard: bool = False) -> Group:
     if not dist.is_initialized():
         # A process that dies must end the others, not leave them waiting.
         os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1")
-        dist.init_process_group("nccl" if where.type == "cuda" else "gloo")
+        # After a restart, what the processes before left in torchrun's store leads nowhere.
+        store, rank, _ = next(rendezvous("env://"))
+        store = dist.PrefixStore(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"), store)
+        backend = "nccl" if where.type == "cuda" else "gloo"
+        dist.init_process_group(backend, store=store, rank=rank, world_size=size)
     return Group(where, dist.get_rank(), size, shard)
 
 
