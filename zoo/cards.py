@@ -112,6 +112,8 @@ The model `{checkpoint.model_name}` ({architecture.summary}) trained on `{datase
 {training["pairs"]:,} pairs, {training["steps"]:,} updates, {training["minutes"]} minutes\
 {f", validation loss {losses[-1]:.3f} nats a token" if losses else ""}.{terms}
 
+![Loss by update](curve.png)
+
 ```python
 import zoo
 

@@ -207,7 +207,7 @@ def test_epochs_and_minutes(parallel: Path, tmp_path: Path) -> None:
     data = f"{parallel}:en-de"
     ready = prepare("rnnsearch-tiny", data, tmp_path / "a", settings=SMALL, epochs=2)
     events = list(ready.trainer.events())
-    assert ready.trainer.step == 2 * len(ready.trainer._batches)
+    assert ready.trainer.step == 2 * len(ready.trainer.batches)
     validations = [event for event in events if isinstance(event, Validation)]
     assert [v.epoch for v in validations] == [1, 2]
     assert validations[1].validation_loss < validations[0].validation_loss

@@ -6,11 +6,11 @@ codes of its processes. Several processes find each other as torchrun's do.
 
 import json
 import os
-import socket
 import sys
 
 import matplotlib.figure  # noqa: F401  # imported once here, not in every process
 import torch.distributed.fsdp  # noqa: F401
+from torch.distributed import TCPStore  # type: ignore[attr-defined]  # public, but not in __all__
 
 import zoo.training.prepared  # noqa: F401
 from zoo.cli import with_plugins
@@ -23,7 +23,8 @@ def start(rank: int, size: int, port: int, log: str, words: list[str]) -> int:
         return child
     if size > 1:
         os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(size),
-                       "MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}  # fmt: skip
+                       "MASTER_ADDR": "localhost", "MASTER_PORT": str(port),
+                       "TORCHELASTIC_USE_AGENT_STORE": "True"}  # fmt: skip
     file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(file, 1)
     os.dup2(file, 2)
@@ -42,10 +43,9 @@ def main() -> None:
     """Serve jobs until there are no more."""
     for line in sys.stdin:
         size, log, words = json.loads(line)
-        with socket.socket() as free:
-            free.bind(("localhost", 0))
-            port = free.getsockname()[1]
-        children = [start(rank, size, port, log, words) for rank in range(size)]
+        # As torchrun's, the store outlives whichever process ends first.
+        store = TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
+        children = [start(rank, size, store.port, log, words) for rank in range(size)]
         codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
         print(json.dumps(codes), flush=True)
 

@@ -41,7 +41,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Train]:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                           env=ENVIRONMENT, cwd=top) as server:  # fmt: skip
 
-        def call(processes: int, *arguments: object) -> str:
+        def call(processes: int, *arguments: object, ends: int = 0) -> str:
             assert server.stdin is not None
             assert server.stdout is not None
             log = logs / str(len(list(logs.iterdir())))
@@ -50,7 +50,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Train]:
             server.stdin.flush()
             codes = json.loads(server.stdout.readline())
             told = log.read_text()
-            assert codes == [0] * processes, told
+            assert codes == [ends] * processes, told
             return told
 
         yield call
@@ -191,3 +191,17 @@ def test_a_gpu_does_what_the_processor_does(trained: Train, parallel: Path, tmp_
     trained(1, *given, tmp_path / "cpu", "--device", "cpu")
     trained(1, *given, tmp_path / "cuda", "--device", "cuda")
     assert_same(tmp_path / "cpu", tmp_path / "cuda", within=1e-3)
+
+
+def test_processes_that_fail_alike_tell_it_once(
+    trained: Train, parallel: Path, tmp_path: Path
+) -> None:
+    given = ("rnnsearch-tiny", "--data", f"{parallel}:en-de", "--out", tmp_path / "x")
+    told = trained(2, *given, "--set", "learning_rate=fast", ends=1)
+    assert told.count("Error: ") == 1
+    assert "learning_rate = 'fast'" in told
+    # The first alone has something to complain of: the others, left waiting, say nothing more.
+    (tmp_path / "x").mkdir()
+    told = trained(2, *given, "--steps", 1, *PLAIN, ends=1)
+    assert told.count("Error: ") == 1
+    assert "x is there already" in told

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ import torch
 import zoo
 from tests.core.test_training import SMALL, finished, weights
 from zoo.checkpoint import read_tensors
+from zoo.cli.training import train
 from zoo.errors import ZooError
-from zoo.events import Note, Validation
+from zoo.events import Callback, Note, Validation
 from zoo.metrics import score
 from zoo.model import create_model
 from zoo.recipe import Recipe
@@ -290,3 +292,22 @@ def test_weights_no_longer_needed_are_removed(parallel: Path, tmp_path: Path) ->
     assert [int(file.stem) for file in kept][-2:] == [28, 30]
     assert len(kept) <= 5
     assert read_tensors(kept[-1])
+
+
+def test_the_page_on_training_says_what_is_so(names: Registry, tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```(\w+)\n(.*?)```", page, re.DOTALL)
+    (recipe,) = (text for kind, text in blocks if kind == "toml")
+    file = tmp_path / "r.toml"
+    file.write_text(recipe)
+    plan = make_plan(names, "transformer-tiny", "shift", recipe=str(file))
+    assert (plan.recipe.accumulate, plan.config.model_dump()["dropout"]) == (4, 0.3)
+    (plugin,) = (text for kind, text in blocks if kind == "python")
+    made: dict[str, Any] = {}
+    exec(compile(plugin, "training.md", "exec"), made)
+    (callback,) = made["zoo_callbacks"]()
+    assert isinstance(callback, Callback)
+    options = {option for parameter in train.params for option in parameter.opts}
+    shell = " ".join(text for kind, text in blocks if kind == "sh")
+    told = set(re.findall(r"--[a-z-]+", shell.replace("\\\n", " ")))
+    assert told - {"--nproc-per-node", "--max-restarts"} <= options

@@ -49,7 +49,7 @@ def states(out: Path) -> list[int]:
 
 def test_each_epoch_ends_with_a_state(begin: Callable[..., Prepared], tmp_path: Path) -> None:
     ready = begin(steps=14, save_every=1000)
-    length = len(ready.trainer._batches)
+    length = len(ready.trainer.batches)
     trained_to(ready, 2 * length + 1)
     assert states(tmp_path / "out") == [length, 2 * length]
 

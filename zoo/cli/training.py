@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import signal
 import sys
 import time
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zoo.cli.output import json_option, messages, names, person_watches, print_json, say
+from zoo.errors import TrainingError, ZooError
 
 if TYPE_CHECKING:
     from zoo.events import Event, Validation
@@ -72,18 +74,35 @@ def train(
     from zoo.config import parse_settings
     from zoo.training import prepare
 
-    with _status("Reading data"):
-        ready = prepare(
-            model,
-            data,
-            out,
-            settings=parse_settings(settings),
-            resume=resume,
-            names=found,
-            **options,
-        )
-    with ready:
-        _train(ready, as_json)
+    with _one_voice():
+        with _status("Reading data"):
+            ready = prepare(
+                model,
+                data,
+                out,
+                settings=parse_settings(settings),
+                resume=resume,
+                names=found,
+                **options,
+            )
+        with ready:
+            _train(ready, as_json)
+
+
+@contextlib.contextmanager
+def _one_voice() -> Iterator[None]:
+    """Of several processes that fail alike, let one tell it."""
+    try:
+        yield
+    except ZooError as error:
+        from zoo.training.failures import LostProcessError, RunAwayError
+
+        first = os.environ.get("RANK", "0") == "0"
+        own = isinstance(error, TrainingError) and not isinstance(error, RunAwayError)
+        silent = isinstance(error, LostProcessError) and error.quiet
+        if silent or not (first or own):
+            sys.exit(1)
+        raise
 
 
 def _train(ready: Prepared, as_json: bool) -> None:

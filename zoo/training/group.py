@@ -18,6 +18,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
 from torch.distributed.rendezvous import rendezvous
 from torch.distributed.tensor import DTensor, distribute_tensor
@@ -67,9 +68,13 @@ class Group:
             yield
 
     def whole(self, weight: Tensor) -> Tensor:
-        """Return a tensor that may be in shards as one, on the processor."""
+        """Return a tensor that may be in shards as one, on the processor.
+
+        All processes must ask; the first gets it, the others an empty one.
+        """
         weight = weight.detach()
-        return (weight.full_tensor() if isinstance(weight, DTensor) else weight).cpu()
+        full = weight.full_tensor() if isinstance(weight, DTensor) else weight
+        return full.cpu() if self.first else torch.empty(0)
 
     def local(self, value: Tensor) -> Tensor:
         """Return a value that may be in shards as this process can compute with it.
@@ -162,7 +167,7 @@ def join(device: str, shard: bool = False) -> Group:
         os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1")
         # After a restart, what the processes before left in torchrun's store leads nowhere.
         store, rank, _ = next(rendezvous("env://"))
-        store = dist.PrefixStore(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"), store)
+        store = PrefixStore(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"), store)
         backend = "nccl" if where.type == "cuda" else "gloo"
         dist.init_process_group(backend, store=store, rank=rank, world_size=size)
     return Group(where, dist.get_rank(), size, shard)

@@ -14,7 +14,7 @@ import torch
 from zoo import cards, checkpoint
 from zoo.checkpoint import Checkpoint
 from zoo.config import LengthLimits
-from zoo.data import Corpus, shuffled_batches
+from zoo.data import Corpus
 from zoo.datasets import Dataset, Pair, is_file_spec
 from zoo.errors import ConfigError, DataError
 from zoo.model import Seq2Seq, build
@@ -264,9 +264,7 @@ def _ready(
     if resume:
         _check_totals(trainer, stops)
         run.describe_as(description, complete_recipe(plan))
-    recipe = plan.recipe
-    first = shuffled_batches(corpus, recipe.batch_tokens, recipe.batch_sentences, 0, 0)
-    padding = corpus.padding(first)
+    padding = corpus.padding(trainer.batches)
     notes += trainer.notes
     return Prepared(names, plan, dataset, limit, run, group, trainer, *tokenizers, padding, notes)
 

@@ -83,7 +83,7 @@ class Trainer:
         self.stop = False
         """Set it to stop after the current update, with the state saved."""
         self.progress, self.notes = state.load(run, group, model, self.optimiser, self.released)
-        self._batches = self._order()
+        self.batches = self._order()
 
     @property
     def step(self) -> int:
@@ -122,7 +122,7 @@ class Trainer:
         while self.done() < 1:
             with explained(self.step + 1, recipe, self.group, self.run.folder):
                 rate = learning_rate(recipe, self.step + 1, self.width, self.done())
-                batches = self._batches[progress.position :][: recipe.accumulate]
+                batches = self.batches[progress.position :][: recipe.accumulate]
                 self._update(batches, rate, window)
                 ended = self._advance(len(batches))
                 every = recipe.validate_every
@@ -181,10 +181,10 @@ class Trainer:
         progress.position += batches
         if self.group.size == 1:
             self._time()
-        if progress.position < len(self._batches):
+        if progress.position < len(self.batches):
             return False
         progress.epoch, progress.position = progress.epoch + 1, 0
-        self._batches = self._order()
+        self.batches = self._order()
         return True
 
     def _look(self, window: Window, rate: float) -> tuple[Report, bool]:
@@ -289,4 +289,4 @@ class Trainer:
         """Return the share of the run that is over, by whichever of its stops is nearest."""
         if self.progress.impatient(self.recipe):
             return 1.0
-        return self.progress.share(self.recipe, len(self._batches))
+        return self.progress.share(self.recipe, len(self.batches))
