@@ -78,7 +78,7 @@ def test_a_callback_that_fails_ends_nothing(parallel: Path, tmp_path: Path) -> N
         notes = [event for event in ready.trainer.events() if isinstance(event, Note)]
     assert [note.text for note in notes] == ["Broken is left out: ZeroDivisionError: no luck"]
     assert diary.told[-1] == "end"
-    assert names.problems == ["diary (zoo-diary 1) brings 'no callback', which is no Callback"]
+    assert ready.notes == ["diary (zoo-diary 1) brings 'no callback', which is no Callback"]
 
 
 def test_a_callback_hears_the_end_of_a_run_that_fails(parallel: Path, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from zoo.checkpoint import replace_file
 from zoo.events import Callback, Event, Note, Report, Validation
 from zoo.registry import Registry
+from zoo.training.run import Run
 
 
 class Callbacks:
@@ -19,7 +20,23 @@ class Callbacks:
     def __init__(self, callbacks: Iterable[Callback]) -> None:
         self.active = list(callbacks)
 
-    def call(self, step: int, method: str, *arguments: Any) -> list[Note]:
+    def begin(self, step: int, run: Run) -> list[Note]:
+        """Tell that training begins."""
+        return self._call(step, "begin", run.folder, run.describe()) if self.active else []
+
+    def tell(self, event: Event) -> list[Note]:
+        """Tell of an event."""
+        if isinstance(event, Report):
+            return self._call(event.step, "report", event)
+        if isinstance(event, Validation):
+            return self._call(event.step, "validation", event)
+        return []
+
+    def end(self, step: int) -> list[Note]:
+        """Tell that training is over."""
+        return self._call(step, "end")
+
+    def _call(self, step: int, method: str, *arguments: Any) -> list[Note]:
         """Call a method of each; return what went wrong."""
         notes = []
         for callback in list(self.active):
@@ -31,27 +48,22 @@ class Callbacks:
                 notes.append(Note(step, f"{name} is left out: {type(error).__name__}: {error}"))
         return notes
 
-    def tell(self, event: Event) -> list[Note]:
-        """Tell of an event."""
-        if isinstance(event, Report):
-            return self.call(event.step, "report", event)
-        if isinstance(event, Validation):
-            return self.call(event.step, "validation", event)
-        return []
 
-
-def callbacks(names: Registry) -> Callbacks:
-    """Return the plugins' callbacks, and TensorBoard's where it is installed."""
+def callbacks(names: Registry) -> tuple[Callbacks, list[str]]:
+    """Return the plugins' callbacks, TensorBoard's where it is installed, and what went wrong."""
     found: list[Callback] = []
+    wrong = []
+    broken = len(names.plugins.broken)
     for plugin, given in names.plugins.call("zoo_callbacks"):
         for callback in given:
             if isinstance(callback, Callback):
                 found.append(callback)
             else:
-                names.problems.append(f"{plugin} brings {callback!r}, which is no Callback")
+                wrong.append(f"{plugin} brings {callback!r}, which is no Callback")
+    wrong += [f"plugin {p} brings no callbacks: {p.problem}" for p in names.plugins.broken[broken:]]
     if importlib.util.find_spec("tensorboard"):
         found.append(TensorBoard())
-    return Callbacks(found)
+    return Callbacks(found), wrong
 
 
 class TensorBoard(Callback):

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import torch
+from torch import Tensor
 
 from zoo import cards, checkpoint
 from zoo.checkpoint import Checkpoint
@@ -57,37 +58,42 @@ class Prepared:
             CheckpointError: something else stands there.
             TrainingError: the disk refuses.
         """
-        plan, run = self.plan, self.run
-        weights = self.trainer.released.chosen(self.trainer.progress)
-        if self.group.first:
-            self.draw()
-            made = Checkpoint(
-                run.out.name,
-                plan.model,
-                plan.architecture,
-                plan.config,
-                self.trainer.model,
-                self.source_tokenizer,
-                self.target_tokenizer,
-            )
-            training = self._training()
-            architecture = self.names.architecture(plan.architecture)
-            card = cards.checkpoint_card(made, architecture, self.dataset, training)
-            more = {"curve.png": (run.folder / "curve.png").read_bytes()}
-            replace = run.may_replace()
-            with run.writing(str(run.out)):
-                checkpoint.write(
-                    run.out,
-                    made,
-                    self.names,
-                    card,
-                    training,
-                    weights=weights,
-                    more=more,
-                    replace=replace,
-                )
-        self.group.wait()
+        progress, run = self.trainer.progress, self.run
+        with explained(progress.step, self.plan.recipe, self.group, run.folder):
+            weights = self.trainer.released.chosen(progress)
+            if self.group.first:
+                self._write(weights)
+            self.group.wait()
         return run.out
+
+    def _write(self, weights: Mapping[str, Tensor]) -> None:
+        plan, run = self.plan, self.run
+        self.draw()
+        made = Checkpoint(
+            run.out.name,
+            plan.model,
+            plan.architecture,
+            plan.config,
+            self.trainer.model,
+            self.source_tokenizer,
+            self.target_tokenizer,
+        )
+        training = self._training()
+        architecture = self.names.architecture(plan.architecture)
+        card = cards.checkpoint_card(made, architecture, self.dataset, training)
+        more = {"curve.png": (run.folder / "curve.png").read_bytes()}
+        replace = run.may_replace()
+        with run.writing(str(run.out)):
+            checkpoint.write(
+                run.out,
+                made,
+                self.names,
+                card,
+                training,
+                weights=weights,
+                more=more,
+                replace=replace,
+            )
 
     def draw(self) -> None:
         """Draw the curve so far into the run's folder."""
@@ -162,13 +168,16 @@ def prepare(
     group = join(device, shard)
     run = Run(Path(out), writes=group.first)
     try:
-        if resume or (restarted() and (run.folder / "run.json").is_file()):
+        if restarted() and (run.folder / "run.json").is_file():
+            resume, stops = True, {}  # the totals are the run's own already
+        if resume:
             plan, source = _resumed(names, run, stops)
-            resume = True
         else:
-            plan, source = _new(
-                names, model, data, run, group, limit, validation, recipe, settings, stops, seed
-            )
+            own = {**(settings or {}), **({} if seed is None else {"recipe.seed": seed})}
+            source = {"data": data, "limit": limit, "validation": validation}
+            if group.first:
+                run.check_free()
+            plan, source = _new(names, model, source, recipe, own, stops)
         with explained(0, plan.recipe, group, run.folder):
             return _ready(names, plan, source, run, group, stops, resume)
     except BaseException:
@@ -180,28 +189,21 @@ def prepare(
 def _new(
     names: Registry,
     model: str | None,
-    data: str | None,
-    run: Run,
-    group: Group,
-    limit: int | None,
-    validation: str | None,
+    source: Mapping[str, Any],
     recipe: str | None,
-    settings: Mapping[str, Any] | None,
+    settings: Mapping[str, Any],
     stops: Mapping[str, float | None],
-    seed: int | None,
 ) -> tuple[Plan, dict[str, Any]]:
     """Return the plan of a new run, and where its data is."""
+    data, validation = source["data"], source["validation"]
     if model is None or data is None:
         raise DataError("no model or no data named", "only --resume needs neither")
     for spec in (data, validation):  # a wrong name is told before anything else
         if spec is not None:
             names.dataset(spec)
-    if group.first:
-        run.check_free()
     data, validation = _absolute(names, data), _absolute(names, validation)
-    own = {**(settings or {}), **({} if seed is None else {"recipe.seed": seed})}
-    plan = make_plan(names, model, data or "", recipe=recipe, settings=own, stops=stops)
-    return plan, {"data": data, "limit": limit, "validation": validation}
+    plan = make_plan(names, model, data or "", recipe=recipe, settings=settings, stops=stops)
+    return plan, {**source, "data": data, "validation": validation}
 
 
 def _resumed(
@@ -258,14 +260,13 @@ def _ready(
         run.create(description, complete_recipe(plan), *tokenizers)
         group.wait()
     held_out = HeldOut(pairs, *tokenizers, _limits(plan))
-    trainer = Trainer(
-        network, corpus, held_out, plan.recipe, plan.config.width, run, group, callbacks(names)
-    )
+    told, wrong = callbacks(names) if group.first else (None, [])
+    trainer = Trainer(network, corpus, held_out, plan.recipe, plan.config.width, run, group, told)
     if resume:
         _check_totals(trainer, stops)
         run.describe_as(description, complete_recipe(plan))
     padding = corpus.padding(trainer.batches)
-    notes += trainer.notes
+    notes += [*wrong, *trainer.notes]
     return Prepared(names, plan, dataset, limit, run, group, trainer, *tokenizers, padding, notes)
 
 

@@ -97,21 +97,18 @@ class Trainer:
             TrainingError: loss or weights are not finite; memory or disk is full; or another
                 process has ended.
         """
-        yield from self.callbacks.call(
-            self.step, "begin", self.run.folder, self.run.describe()
-        ) if self.group.first else []  # fmt: skip
+        yield from self.callbacks.begin(self.step, self.run)
         try:
             for event in self._train():
                 yield event
-                if self.group.first:
-                    yield from self.callbacks.tell(event)
+                yield from self.callbacks.tell(event)
         except TrainingError:
             if self.group.size > 1:
                 speak_up(self.run.folder)  # the others need not say that this process has ended
             raise
         finally:
             self.model.eval()
-            ended = self.callbacks.call(self.step, "end") if self.group.first else []
+            ended = self.callbacks.end(self.step)
         yield from ended
 
     def _train(self) -> Iterator[Event]:
@@ -122,7 +119,7 @@ class Trainer:
         while self.done() < 1:
             with explained(self.step + 1, recipe, self.group, self.run.folder):
                 rate = learning_rate(recipe, self.step + 1, self.width, self.done())
-                batches = self.batches[progress.position :][: recipe.accumulate]
+                batches = self.batches[progress.position : progress.position + recipe.accumulate]
                 self._update(batches, rate, window)
                 ended = self._advance(len(batches))
                 every = recipe.validate_every
