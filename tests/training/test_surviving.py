@@ -66,6 +66,8 @@ def test_a_state_with_a_changed_bit_is_not_used(
     file.write_bytes(content)
     again = prepare(None, None, tmp_path / "out", resume=True)
     assert "has changed since it was written" in again.notes[0]
+    assert not newest.exists()
+    assert newest.with_name(f"{newest.name}.damaged").is_dir(), "kept, but never tried again"
     finished(again)
     assert same(tmp_path / "plain", tmp_path / "out")
 

@@ -225,8 +225,9 @@ class Run:
 
     def _forget_after(self, step: int) -> None:
         """Drop the metrics of updates after `step`."""
-        kept = [json.dumps(record) + "\n" for record in self.metrics() if record["step"] <= step]
-        replace_file(self.folder / "metrics.jsonl", "".join(kept))
+        records = [record for record in self.metrics() if record["step"] <= step]
+        lines = [json.dumps(record, ensure_ascii=False) + "\n" for record in records]
+        replace_file(self.folder / "metrics.jsonl", "".join(lines))
 
     # --- states ---------------------------------------------------------------------------------
 
@@ -267,22 +268,28 @@ class Run:
     ) -> tuple[T | None, list[str]]:
         """Give the newest whole state's tensors and values to `take`.
 
-        Returns what that returns, and what to tell of newer states that are damaged. What the
-        metrics tell of later updates is forgotten: they will be made again. Without a saved state
-        nothing is called.
+        Returns what that returns, and what to tell of newer states that are damaged, which are set
+        aside. What the metrics tell of later updates is forgotten: they will be made again. Without
+        a saved state nothing is called.
 
         Raises:
             CheckpointError: there are states, but none is whole, or `take` raised it for each.
         """
         damaged: list[str] = []
+        newer: list[Path] = []
         for folder in reversed(self.states()):
             try:
                 tensors, values = self._read_state(folder)
                 taken = take(tensors, values)
             except CheckpointError as error:
                 damaged.append(str(error))
+                newer.append(folder)
                 continue
             if self.writes:
+                for state in newer:
+                    aside = state.with_name(f"{state.name}.damaged")
+                    shutil.rmtree(aside, ignore_errors=True)
+                    state.rename(aside)
                 self._forget_after(int(folder.name))
             return taken, damaged
         if damaged:
