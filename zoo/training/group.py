@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import gc
 import json
 import os
 import warnings
@@ -39,6 +40,7 @@ class Group:
         self, device: torch.device, rank: int = 0, size: int = 1, sharded: bool = False
     ) -> None:
         self.device, self.rank, self.size, self.sharded = device, rank, size, sharded
+        self._parallel: DistributedDataParallel | None = None
 
     @property
     def first(self) -> bool:
@@ -56,13 +58,20 @@ class Group:
         if self.size == 1:
             return model
         devices = [self.device] if self.device.type == "cuda" else None
-        return DistributedDataParallel(model, device_ids=devices, gradient_as_bucket_view=True)
+        self._parallel = DistributedDataParallel(
+            model, device_ids=devices, gradient_as_bucket_view=True
+        )
+        return self._forward
+
+    def _forward(self, *inputs: Tensor) -> Any:
+        assert self._parallel is not None
+        return self._parallel(*inputs)
 
     @contextlib.contextmanager
-    def accumulating(self, forward: Callable[..., Any], last: bool) -> Iterator[None]:
+    def accumulating(self, last: bool) -> Iterator[None]:
         """Keep gradients to this process unless they are of an update's last batch."""
-        if isinstance(forward, DistributedDataParallel) and not last:
-            with forward.no_sync():
+        if self._parallel is not None and not last:
+            with self._parallel.no_sync():
                 yield
         else:
             yield
@@ -140,6 +149,10 @@ class Group:
     def close(self) -> None:
         """Leave the group."""
         if self.size > 1 and dist.is_initialized():
+            # Nothing else may hold the wrapper, which must end before what it talks through: the
+            # other way round its end waits, with Python's lock, for a thread that wants that lock.
+            self._parallel = None
+            gc.collect()
             dist.destroy_process_group()
 
 

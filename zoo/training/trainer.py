@@ -155,7 +155,7 @@ class Trainer:
         total = torch.zeros((), device=self.group.device)
         for place, indices in enumerate(batches):
             rows, weight = self.group.share(indices)
-            with self.group.accumulating(self.forward, place == len(batches) - 1):
+            with self.group.accumulating(place == len(batches) - 1):
                 batch = self.corpus.batch(rows).to(self.group.device)
                 loss = teacher_forcing(self.forward, batch, self.recipe.label_smoothing)
                 mean = loss.total * weight / tokens
