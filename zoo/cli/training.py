@@ -160,12 +160,20 @@ def _introduce(ready: Prepared) -> None:
 def _run(ready: Prepared, as_json: bool) -> int | None:
     """Train and show it; return the signal that stopped it, if one did."""
     from zoo.training import Stopped
+    from zoo.training.failures import LostProcessError
 
     with _graceful(ready.trainer) as caught, _display(ready, as_json) as show:
-        for event in ready.trainer.events():
-            show(event)
-            if isinstance(event, Stopped):
-                return caught[0] if caught else signal.SIGTERM
+        try:
+            for event in ready.trainer.events():
+                show(event)
+                if isinstance(event, Stopped):
+                    return caught[0] if caught else signal.SIGTERM
+        except LostProcessError as error:
+            # At once, while SIGTERM is caught: torchrun ends what is left of a run with it.
+            if not error.quiet:
+                click.echo(f"Error: {error}", err=True)
+            error.quiet = True
+            raise
     return None
 
 
