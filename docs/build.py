@@ -10,6 +10,7 @@ from pathlib import Path
 
 from zoo.cards import markdown_table
 from zoo.config import Row, Table
+from zoo.recipe import Recipe, toml_value
 from zoo.registry import registry
 
 FOLDER = Path(__file__).parent
@@ -51,7 +52,16 @@ def _cells(row: Row | None) -> tuple[str, str, str]:
     return (f"`{row.symbol}`", row.formula, f"{row.count:,}") if row else ("", "", "")
 
 
-PARTS: dict[str, Callable[[], str]] = {"side by side": side_by_side}
+def recipe() -> str:
+    """Return every value of a recipe."""
+    rows = [
+        [f"`{name}`", f"`{toml_value(field.default)}`", field.description or ""]
+        for name, field in Recipe.model_fields.items()
+    ]
+    return markdown_table(["value", "default", "meaning"], rows)
+
+
+PARTS: dict[str, Callable[[], str]] = {"side by side": side_by_side, "recipe": recipe}
 
 
 def built(text: str) -> str:

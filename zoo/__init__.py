@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from zoo.decoding import Hypothesis as Hypothesis
     from zoo.decoding import Search as Search
     from zoo.errors import ZooError as ZooError
+    from zoo.events import Callback as Callback
+    from zoo.events import Report as Report
+    from zoo.events import Validation as Validation
     from zoo.hookspecs import hookimpl as hookimpl
     from zoo.model import Seq2Seq as Seq2Seq
     from zoo.model import create_model as create_model
@@ -43,6 +46,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Architecture": "architecture",
     "Cache": "tree",
+    "Callback": "events",
     "Config": "config",
     "Dataset": "datasets",
     "Depth": "config",
@@ -53,12 +57,14 @@ _HOMES = {
     "Pair": "datasets",
     "Recipe": "recipe",
     "Registry": "registry",
+    "Report": "events",
     "Row": "config",
     "Search": "decoding",
     "Seq2Seq": "model",
     "Table": "config",
     "Translation": "translation",
     "Translator": "translator",
+    "Validation": "events",
     "Width": "config",
     "ZooError": "errors",
     "create_model": "model",

@@ -97,7 +97,11 @@ def checkpoint_card(
         language=[language for language in dataset.languages if language] or None,
         tags=["seq2seq", architecture.name],
     )
-    losses = [r["validation_loss"] for r in training["curve"] if "validation_loss" in r]
+    losses = [
+        record["validation_loss"]
+        for record in training["curve"]
+        if "validation_loss" in record and record["step"] <= training["released"]
+    ]
     settings = markdown_table(
         ["key", "value"], [[f"`{k}`", f"`{v}`"] for k, v in training["recipe"].items()]
     )
@@ -111,6 +115,8 @@ def checkpoint_card(
 The model `{checkpoint.model_name}` ({architecture.summary}) trained on `{dataset.name}`:
 {training["pairs"]:,} pairs, {training["steps"]:,} updates, {training["minutes"]} minutes\
 {f", validation loss {losses[-1]:.3f} nats a token" if losses else ""}.{terms}
+
+![Loss by update](curve.png)
 
 ```python
 import zoo

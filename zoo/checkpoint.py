@@ -58,6 +58,8 @@ def whole_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
         for file in [*beside.rglob("*"), beside]:
             flush(file)
         if replace and folder.exists():
+            # No file system swaps two folders for certain: a process that ends between the two
+            # renames leaves the old one aside, and `mend_folder` brings it back.
             old = folder.with_name(f".{folder.name}.{os.getpid()}.old")
             folder.rename(old)
             beside.rename(folder)
@@ -69,6 +71,45 @@ def whole_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
         flush(folder.parent)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
+
+
+def mend_folder(folder: Path) -> list[str]:
+    """Put right what processes that were killed left of writing `folder`; return what was done.
+
+    A half-written folder is removed; an old one that was set aside comes back if no new one took
+    its place. Nobody else may be writing `folder`.
+    """
+    done = []
+    aside = f".{folder.name}."
+    found = [f for f in folder.parent.glob(".*") if f.name.startswith(aside) and f.is_dir()]
+    for old in sorted((f for f in found if f.suffix == ".old"), key=lambda f: f.stat().st_mtime):
+        if _number_between(old.name, aside, ".old"):
+            if folder.exists():
+                shutil.rmtree(old)
+            else:
+                old.rename(folder)
+                done.append(f"{folder} is back as it was before it was to be replaced")
+    for part in found:
+        if part.suffix == ".part" and _number_between(part.name, aside, ".part"):
+            shutil.rmtree(part)
+            done.append(f"a half-written {folder.name} is removed")
+    return done
+
+
+def _number_between(name: str, start: str, end: str) -> bool:
+    return name.removeprefix(start).removesuffix(end).isdigit()
+
+
+def replace_file(file: Path, content: str | bytes) -> None:
+    """Write a file whole, in place of the one that is there."""
+    part = file.with_name(f"{file.name}.part")
+    try:
+        part.write_bytes(content.encode() if isinstance(content, str) else content)
+        flush(part)
+        part.replace(file)
+        flush(file.parent)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def flush(path: Path) -> None:
@@ -130,16 +171,24 @@ def write(
     card: str,
     training: Mapping[str, Any],
     *,
+    weights: Mapping[str, Tensor] | None = None,
+    more: Mapping[str, bytes] | None = None,
     replace: bool = False,
 ) -> None:
-    """Write a checkpoint folder, whole or not at all."""
+    """Write a checkpoint folder, whole or not at all.
+
+    `weights` stand in for the model's own; `more` are further files, by name.
+    """
     plugin = names.plugin_of[checkpoint.architecture]
     model = checkpoint.model
     everything = dict(model.named_parameters(remove_duplicate=False))
-    weights = dict(model.named_parameters())
-    first = {id(weight): name for name, weight in weights.items()}
+    first = {id(weight): name for name, weight in model.named_parameters()}
     with whole_folder(folder, replace=replace) as part:
-        write_tensors(part / WEIGHTS, weights)
+        write_tensors(
+            part / WEIGHTS, dict(model.named_parameters()) if weights is None else weights
+        )
+        for name, content in (more or {}).items():
+            (part / name).write_bytes(content)
         if checkpoint.source_tokenizer is checkpoint.target_tokenizer:
             (part / SHARED).write_text(checkpoint.source_tokenizer.to_json(), encoding="utf-8")
         else:
@@ -156,7 +205,7 @@ def write(
                 "config": checkpoint.config.model_dump(mode="json"),
                 "source_vocab": model.source_vocab,
                 "target_vocab": model.target_vocab,
-                "tied": {n: first[id(w)] for n, w in everything.items() if n not in weights},
+                "tied": {n: first[id(w)] for n, w in everything.items() if n != first[id(w)]},
                 "plugin": {"package": plugin.distribution, "version": plugin.version},
             },
         )

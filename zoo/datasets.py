@@ -26,7 +26,8 @@ class Dataset:
 
     `read(split, limit)` yields that split's pairs in order; `limit` bounds how many pairs of each
     file count, before any split is made. `recipe` names the recipe to train on it by, where that
-    has another name than the dataset.
+    has another name than the dataset. `files` are what it reads, if that is all that decides its
+    text.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Dataset:
     splits: tuple[str, ...] = ("train", "validation", "test")
     terms: str = ""
     recipe: str = ""
+    files: tuple[Path, ...] = ()
 
     def load(self, split: str, limit: int | None = None) -> list[Pair]:
         """Return a split's pairs.
@@ -43,9 +45,17 @@ class Dataset:
         Raises:
             DataError: there is no such split, or its files are missing, empty or not well-formed.
         """
+        return list(self.stream(split, limit))
+
+    def stream(self, split: str, limit: int | None = None) -> Iterator[Pair]:
+        """Yield a split's pairs, as `load` returns them, without holding them all.
+
+        Raises:
+            DataError: there is no such split, or its files are missing, empty or not well-formed.
+        """
         if split not in self.splits:
             raise DataError(f"{self.name} has no split {split!r}", f"it has {_and(self.splits)}")
-        return list(self.read(split, limit))
+        yield from self.read(split, limit)
 
     @property
     def scored_split(self) -> str:
@@ -93,8 +103,11 @@ def file_dataset(spec: str) -> Dataset:
         return read_parallel(*files)
 
     def read(split: str, limit: int | None) -> Iterable[Pair]:
-        some = list(islice(pairs(), limit))
-        return some if split == "all" else hash_split(some, {"validation": 20})[split]
+        if split == "all":
+            return islice(pairs(), limit)
+        held_out = _held_out(pair.source for pair in islice(pairs(), limit))
+        wanted = split == "validation"
+        return (pair for pair in islice(pairs(), limit) if (pair.source in held_out) == wanted)
 
     return Dataset(
         name=Path(spec).name,
@@ -102,7 +115,26 @@ def file_dataset(spec: str) -> Dataset:
         read=read,
         languages=(languages[0], languages[1]) if languages else ("", ""),
         splits=("all", "train", "validation"),
+        files=tuple(file.absolute() for file in files),
     )
+
+
+def _held_out(sources: Iterable[str], part: int = 20, most: int = 1000) -> set[str]:
+    """Return the sources that `hash_split` holds out for validation, in memory that is bounded.
+
+    Once so many distinct sources were seen that `most` of them are held out, no more need to be
+    counted: the `most` with the smallest hashes are kept.
+    """
+    seen: dict[str, bytes] = {}
+    enough = False
+    for source in sources:
+        if source not in seen:
+            seen[source] = _text_hash(source)
+        if len(seen) >= part * most:
+            enough = True
+            seen = dict(sorted(seen.items(), key=lambda item: item[1])[:most])
+    ranked = sorted(seen, key=seen.__getitem__)
+    return set(ranked[: most if enough else len(ranked) // part])
 
 
 def _languages(spec: str) -> tuple[str, tuple[str, ...]]:

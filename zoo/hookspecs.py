@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from zoo.architecture import Architecture
     from zoo.datasets import Dataset
+    from zoo.events import Callback
 
 hookspec = pluggy.HookspecMarker("zoo")
 hookimpl = pluggy.HookimplMarker("zoo")
@@ -36,3 +37,8 @@ def zoo_datasets() -> Iterable[Dataset]:  # type: ignore[empty-body]  # a specif
 @hookspec
 def zoo_commands(cli: click.Group) -> None:
     """Add commands to the `zoo` command line: `cli.add_command(...)`."""
+
+
+@hookspec
+def zoo_callbacks() -> Iterable[Callback]:  # type: ignore[empty-body]  # a specification
+    """Return callbacks for a training run that begins."""

@@ -48,7 +48,7 @@ def test_it_holds_what_the_format_says(trained: Path) -> None:
     files = {f.name for f in trained.iterdir()}
     assert files == {
         "config.json", "model.safetensors", "source.tokenizer.json", "target.tokenizer.json",
-        "README.md", "training.json",
+        "README.md", "training.json", "curve.png",
     }  # fmt: skip
     config = json.loads((trained / "config.json").read_text())
     assert config["format"] == 1

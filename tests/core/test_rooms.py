@@ -12,8 +12,8 @@ import zoo
 
 TOP = Path(__file__).parents[2]
 FLOORS = [
-    {"errors", "hookspecs", "plugins", "architecture", "config", "recipe", "datasets", "builtin",
-     "registry"},
+    {"errors", "hookspecs", "plugins", "architecture", "config", "recipe", "datasets", "events",
+     "builtin", "registry"},
     {"tree", "model", "text", "data", "product", "segments"},
     {"decoding", "metrics", "checkpoint", "cards", "hub"},
     {"training", "translation", "translator"},

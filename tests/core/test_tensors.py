@@ -152,6 +152,9 @@ def test_batches_are_bounded_and_complete(tokens: int, sentences: int | None) ->
             assert len(indices) <= sentences
         elif len(indices) > 1:
             assert len(indices) * max(batch.source.shape[1], batch.target.shape[1]) <= tokens
+    padded = [part for i in batches for part in (data.batch(i).source, data.batch(i).target)]
+    share = sum(int((part == 0).sum()) for part in padded) / sum(part.numel() for part in padded)
+    assert data.padding(batches) == pytest.approx(share)
     assert data.padding(data.batches(200)) < 0.35
 
 

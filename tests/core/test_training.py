@@ -16,7 +16,7 @@ from zoo.errors import CheckpointError, TrainingError, ZooError
 from zoo.model import create_model
 from zoo.recipe import Recipe
 from zoo.registry import Registry
-from zoo.training import Report, Stopped, Validation, prepare
+from zoo.training import Prepared, Report, Stopped, Validation, prepare
 from zoo.training.loss import teacher_forcing
 from zoo.training.schedule import learning_rate
 
@@ -65,6 +65,13 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
     return read_tensors(folder / "model.safetensors")
 
 
+def finished(ready: Prepared) -> Path:
+    """Train to the end, and write the checkpoint."""
+    with ready:
+        list(ready.trainer.events())
+        return ready.finish()
+
+
 def same(one: Path, other: Path) -> bool:
     a, b = weights(one), weights(other)
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
@@ -79,13 +86,12 @@ def test_a_stopped_run_goes_on_as_if_it_never_was(parallel: Path, tmp_path: Path
             ready.trainer.stop = True
         if isinstance(event, Stopped):
             assert event.step < 23
+    ready.close()
     assert not cut.exists()
     torch.manual_seed(99)
     again = prepare(None, None, cut, resume=True)
     assert 0 < again.trainer.step < 23
-    for _ in again.trainer.events():
-        pass
-    assert again.finish() == cut
+    assert finished(again) == cut
     assert same(plain, cut)
 
 
@@ -98,14 +104,14 @@ def test_a_run_cut_off_anywhere_resumes_from_its_newest_state(
     for event in ready.trainer.events():
         if event.step >= 16:
             break  # as a kill would: nothing is saved on the way out
+    ready.close()
     (tmp_path / "cut.run" / "states" / ".000000021.1.part").mkdir()  # a state half written
     with (tmp_path / "cut.run" / "metrics.jsonl").open("a") as file:
         file.write('{"step": 1')  # a line half written
     again = prepare(None, None, cut, resume=True)
     assert again.trainer.step == 14
-    for _ in again.trainer.events():
-        pass
-    again.finish()
+    assert again.notes == ["a half-written state 21 is removed"]
+    finished(again)
     assert same(plain, cut)
     curves = [json.loads((f / "training.json").read_text())["curve"] for f in (plain, cut)]
     assert [(r["step"], r.get("loss")) for r in curves[0]] == [
@@ -121,17 +127,17 @@ def test_a_damaged_state_falls_back_to_the_one_before(parallel: Path, tmp_path: 
         for event in ready.trainer.events():
             if event.step >= 16:
                 break
+        ready.close()
     states = sorted((tmp_path / "cut.run" / "states").iterdir())
     weights_file = states[-1] / "model.safetensors"
     weights_file.write_bytes(weights_file.read_bytes()[:50])
     again = prepare(None, None, cut, resume=True)
-    assert again.trainer.step == 7
-    assert str(states[-1]) in again.trainer.damaged
-    list(again.trainer.events())
-    again.finish()
-    ready = prepare(None, None, plain, resume=True)
-    list(ready.trainer.events())
-    ready.finish()
+    assert again.trainer.step == 12
+    (told,) = again.notes
+    assert told.startswith("a newer state is damaged and left out: ")
+    assert str(states[-1]) in told
+    finished(again)
+    finished(prepare(None, None, plain, resume=True))
     assert same(plain, cut)
     for state in (tmp_path / "cut.run" / "states").iterdir():
         (state / "state.json").write_text("{}")
@@ -145,7 +151,7 @@ def test_only_what_the_run_wrote_is_replaced(parallel: Path, tmp_path: Path) -> 
     list(ready.trainer.events())
     out.mkdir()
     (out / "thesis.txt").write_text("precious")
-    with pytest.raises(CheckpointError, match="in the way"):
+    with pytest.raises(CheckpointError, match="in the way"), ready:
         ready.finish()
     with pytest.raises(CheckpointError, match="this run did not write it"):
         prepare(None, None, out, resume=True)
@@ -166,9 +172,7 @@ def test_a_run_is_resumed_from_anywhere(
     monkeypatch.chdir(tmp_path)
     zoo.train("rnnsearch-tiny", "corpus:en-de", "out", settings=SMALL, steps=3)
     monkeypatch.chdir("/")
-    ready = prepare(None, None, tmp_path / "out", resume=True, steps=5)
-    list(ready.trainer.events())
-    assert ready.finish() == tmp_path / "out"
+    assert finished(prepare(None, None, tmp_path / "out", resume=True, steps=5)) == tmp_path / "out"
     assert "trained on `corpus:en-de`" in (tmp_path / "out" / "README.md").read_text()
 
 
@@ -192,9 +196,8 @@ def test_totals_are_totals(parallel: Path, tmp_path: Path) -> None:
     zoo.train("rnnsearch-tiny", data, tmp_path / "long", settings=constant, steps=15)
     ready = prepare(None, None, out, resume=True, steps=15)
     assert ready.trainer.step == 9
-    steps = {event.step for event in ready.trainer.events()}
-    ready.finish()
-    assert max(steps) == 15
+    finished(ready)
+    assert ready.trainer.step == 15
     assert same(out, tmp_path / "long")
     done = prepare(None, None, out, resume=True)
     assert list(done.trainer.events()) == []
@@ -204,13 +207,13 @@ def test_epochs_and_minutes(parallel: Path, tmp_path: Path) -> None:
     data = f"{parallel}:en-de"
     ready = prepare("rnnsearch-tiny", data, tmp_path / "a", settings=SMALL, epochs=2)
     events = list(ready.trainer.events())
-    assert ready.trainer.step == 2 * len(ready.trainer._batches)
+    assert ready.trainer.step == 2 * len(ready.trainer.batches)
     validations = [event for event in events if isinstance(event, Validation)]
     assert [v.epoch for v in validations] == [1, 2]
     assert validations[1].validation_loss < validations[0].validation_loss
     ready = prepare("rnnsearch-tiny", data, tmp_path / "b", settings=SMALL, minutes=0.01)
     list(ready.trainer.events())
-    assert 0.01 <= ready.trainer.seconds / 60 < 0.1
+    assert 0.01 <= ready.trainer.progress.seconds / 60 < 0.1
 
 
 def test_validation_loss_is_of_the_held_out_pairs(parallel: Path, tmp_path: Path) -> None:
@@ -219,12 +222,12 @@ def test_validation_loss_is_of_the_held_out_pairs(parallel: Path, tmp_path: Path
     trainer = ready.trainer
     total = tokens = 0.0
     with torch.no_grad():
-        for i in range(len(trainer.validation)):
+        for i in range(len(trainer.held_out)):
             loss = teacher_forcing(
-                trainer.model.eval(), trainer.validation.batch(torch.tensor([i]))
+                trainer.model.eval(), trainer.held_out.corpus.batch(torch.tensor([i]))
             )
             total, tokens = total + float(loss.total), tokens + float(loss.tokens)
-    assert len(trainer.validation) == 3
+    assert len(trainer.held_out) == 3
     assert told == pytest.approx(total / tokens, rel=1e-4)
 
 
@@ -288,7 +291,9 @@ def test_a_run_keeps_its_recipe_and_metrics(parallel: Path, tmp_path: Path) -> N
     lines = (tmp_path / "out.run" / "metrics.jsonl").read_text().splitlines()
     assert sum("validation_loss" in line for line in lines) == 3
     training = json.loads((out / "training.json").read_text())
-    assert training["curve"] == [json.loads(line) for line in lines]
+    records = [json.loads(line) for line in lines]
+    assert all(len(record.pop("samples", "abc")) == 3 for record in records)
+    assert training["curve"] == records
     assert training["pairs"] == 57
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
+import os
 import signal
 import sys
 import time
@@ -16,9 +18,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zoo.cli.output import json_option, messages, names, person_watches, print_json, say
+from zoo.errors import TrainingError, ZooError
 
 if TYPE_CHECKING:
-    from zoo.training import Event, Prepared, Trainer
+    from zoo.events import Event, Validation
+    from zoo.training import Prepared, Trainer
+
+WIDTH = 100
+"""Most signs of a sample's text that are shown."""
 
 
 @click.command()
@@ -27,7 +34,8 @@ if TYPE_CHECKING:
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Checkpoint folder.")
 @click.option("--limit", type=click.IntRange(1), help="Read only the first N pairs of each file.")
 @click.option("--validation", help="Other data to validate on.")
-@click.option("--recipe", help="A recipe of the catalogue, over the model's and the data's own.")
+@click.option("--recipe", metavar="NAME|FILE.toml",
+              help="A recipe of the catalogue or a file, over model and data's own.")  # fmt: skip
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
               help="A value of the model's config or of the recipe; may be repeated.")  # fmt: skip
 @click.option("--steps", type=click.IntRange(1), help="Stop after N updates.")
@@ -38,6 +46,7 @@ if TYPE_CHECKING:
 )
 @click.option("--resume", is_flag=True, help="Go on with the run of --out.")
 @click.option("--device", default="auto", show_default=True, help="cpu, cuda, or auto.")
+@click.option("--shard", is_flag=True, help="Part the weights among torchrun's processes.")
 @json_option
 def train(
     model: str | None,
@@ -65,28 +74,54 @@ def train(
     from zoo.config import parse_settings
     from zoo.training import prepare
 
-    with _status("Reading data"):
-        ready = prepare(
-            model,
-            data,
-            out,
-            settings=parse_settings(settings),
-            resume=resume,
-            names=found,
-            **options,
-        )
-    if not as_json:
+    with _one_voice():
+        with _status("Reading data"):
+            ready = prepare(
+                model,
+                data,
+                out,
+                settings=parse_settings(settings),
+                resume=resume,
+                names=found,
+                **options,
+            )
+        with ready:
+            _train(ready, as_json)
+
+
+@contextlib.contextmanager
+def _one_voice() -> Iterator[None]:
+    """Of several processes that fail alike, let one tell it."""
+    try:
+        yield
+    except ZooError as error:
+        from zoo.training.failures import LostProcessError, RunAwayError
+
+        first = os.environ.get("RANK", "0") == "0"
+        own = isinstance(error, TrainingError) and not isinstance(error, RunAwayError)
+        silent = isinstance(error, LostProcessError) and error.quiet
+        if silent or not (first or own):
+            sys.exit(1)
+        raise
+
+
+def _train(ready: Prepared, as_json: bool) -> None:
+    """Train and write the checkpoint; of several processes, the first tells of it."""
+    out, first = ready.run.out, ready.group.first
+    if first and not as_json:
         _introduce(ready)
     stopped_by = _run(ready, as_json)
     if stopped_by is not None:
-        say(f"Stopped; go on with: zoo train --resume --out {out}")
+        if first:
+            ready.draw()
+            say(f"Stopped; go on with: zoo train --resume --out {out}")
         sys.exit(128 + stopped_by)
     ready.finish()
     trainer = ready.trainer
-    if as_json:
+    if as_json and first:
         print_json({"checkpoint": str(out), "step": trainer.step}, lines=True)
-    else:
-        minutes = trainer.seconds / 60
+    elif first:
+        minutes = trainer.progress.seconds / 60
         say(f"{out}: {trainer.step:,} updates in {minutes:.1f} minutes")
 
 
@@ -111,10 +146,13 @@ def _introduce(ready: Prepared) -> None:
     without = f", left out {' and '.join(out)}" if out else ""
     padding = f"{100 * ready.padding:.1f}% of the batches is padding"
     say(f"{ready.dataset.name}: {len(trainer.corpus):,} pairs{without}; {padding}")
-    if not len(trainer.validation):
+    if not len(trainer.held_out):
         say("No validation split: nothing is held out to validate on")
-    if trainer.damaged:
-        say(f"A newer state is damaged and left out: {trainer.damaged}")
+    if ready.group.size > 1:
+        kind = "each with its share of the weights" if ready.group.sharded else "data in parallel"
+        say(f"{ready.group.size} processes, {kind}")
+    for note in ready.notes:
+        say(f"{note[:1].upper()}{note[1:]}")
     if trainer.step:
         say(f"Resuming after update {trainer.step:,}")
 
@@ -122,12 +160,20 @@ def _introduce(ready: Prepared) -> None:
 def _run(ready: Prepared, as_json: bool) -> int | None:
     """Train and show it; return the signal that stopped it, if one did."""
     from zoo.training import Stopped
+    from zoo.training.failures import LostProcessError
 
-    with _graceful(ready.trainer) as caught, _display(as_json) as show:
-        for event in ready.trainer.events():
-            show(event)
-            if isinstance(event, Stopped):
-                return caught[0]
+    with _graceful(ready.trainer) as caught, _display(ready, as_json) as show:
+        try:
+            for event in ready.trainer.events():
+                show(event)
+                if isinstance(event, Stopped):
+                    return caught[0] if caught else signal.SIGTERM
+        except LostProcessError as error:
+            # At once, while SIGTERM is caught: torchrun ends what is left of a run with it.
+            if not error.quiet:
+                click.echo(f"Error: {error}", err=True)
+            error.quiet = True
+            raise
     return None
 
 
@@ -151,28 +197,51 @@ def _graceful(trainer: Trainer) -> Iterator[list[int]]:
 
 
 @contextlib.contextmanager
-def _display(as_json: bool) -> Iterator[Any]:
+def _display(ready: Prepared, as_json: bool) -> Iterator[Any]:
     """Give a function that shows an event: a progress bar to a person, lines to anything else."""
-    if as_json:
+    if not ready.group.first:
+        yield lambda event: None
+    elif as_json:
         yield lambda event: print_json(asdict(event), lines=True)
     elif person_watches():
         with _bar() as show:
             yield show
     else:
-        yield _lines()
+        yield _lines(validates=len(ready.trainer.held_out) > 0)
 
 
-def _lines() -> Any:
-    from zoo.training import Report, Validation
+def _scores(validation: Validation) -> str:
+    """Return what a validation found, in a few words."""
+    bleu = "" if validation.bleu is None else f"  BLEU {validation.bleu:.1f}"
+    return f"  validation {validation.validation_loss:.3f}{bleu}"
+
+
+def _sample(validation: Validation, turn: int) -> Iterator[str]:
+    """Yield lines that show a translation: another one at each validation."""
+    if validation.samples:
+        sample = validation.samples[turn % len(validation.samples)]
+        for name in ("source", "reference", "translation"):
+            text = getattr(sample, name)
+            yield f"{name:>12}: {text if len(text) <= WIDTH else text[:WIDTH] + '…'}"
+
+
+def _lines(validates: bool) -> Any:
+    """Return a function that prints a line now and then, and at each validation."""
+    from zoo.events import Note, Report, Validation
 
     last_shown = time.monotonic()
     report: Report | None = None
+    turns = itertools.count()
 
     def show(event: Event) -> None:
         nonlocal last_shown, report
+        if isinstance(event, Note):
+            say(event.text)
+            return
         if isinstance(event, Report):
             report = event
-            if time.monotonic() - last_shown < 20 and event.done < 1:
+            over = event.done >= 1 and not validates  # else the validation's line comes at once
+            if time.monotonic() - last_shown < 20 and not over:
                 return
         if report is None:
             return
@@ -180,8 +249,11 @@ def _lines() -> Any:
         line = f"{100 * report.done:3.0f}%  update {report.step:,}  epoch {report.epoch}"
         line += f"  loss {report.loss:.3f}  {report.tokens_per_second:,.0f} tokens/s"
         if isinstance(event, Validation):
-            line += f"  validation {event.validation_loss:.3f}"
+            line += _scores(event)
         click.echo(line, err=True)
+        if isinstance(event, Validation):
+            for text in _sample(event, next(turns)):
+                say(text)
 
     return show
 
@@ -190,7 +262,7 @@ def _lines() -> Any:
 def _bar() -> Iterator[Any]:
     from rich.progress import BarColumn, Progress, TextColumn
 
-    from zoo.training import Report, Validation
+    from zoo.events import Note, Report, Validation
 
     columns = (
         BarColumn(),
@@ -200,11 +272,17 @@ def _bar() -> Iterator[Any]:
     with Progress(*columns, console=messages()) as bar:
         task = bar.add_task("starting", total=1.0)
         validation = ""
+        turns = itertools.count()
 
         def show(event: Event) -> None:
             nonlocal validation
-            if isinstance(event, Validation):
-                validation = f"  validation {event.validation_loss:.3f}"
+            if isinstance(event, Note):
+                say(event.text)
+            elif isinstance(event, Validation):
+                validation = _scores(event)
+                say(f"update {event.step:,}{validation}")
+                for text in _sample(event, next(turns)):
+                    say(text)
             elif isinstance(event, Report):
                 left = timedelta(minutes=event.minutes * (1 / max(event.done, 1e-6) - 1))
                 text = f"epoch {event.epoch}  loss {event.loss:.3f}{validation}"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch.nn.functional as F  # noqa: N812  # the field's name for it
 from torch import Tensor
 
 from zoo.data import Batch
-from zoo.model import PADDING, Seq2Seq
+from zoo.model import PADDING
 
 
 class Loss(NamedTuple):
@@ -18,7 +19,7 @@ class Loss(NamedTuple):
     tokens: Tensor
 
 
-def teacher_forcing(model: Seq2Seq, batch: Batch, smoothing: float = 0.0) -> Loss:
+def teacher_forcing(model: Callable[..., Any], batch: Batch, smoothing: float = 0.0) -> Loss:
     """Return −Σ_i Σ_y q_i(y) log p(y | y_1 … y_{i−1}, x) over real target tokens.
 
     q puts 1 − `smoothing` on the reference and spreads the rest evenly over the whole vocabulary

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from zoo.config import Config
 from zoo.errors import ConfigError, near
-from zoo.recipe import Recipe
+from zoo.recipe import Recipe, toml_value
 from zoo.registry import Registry
 
 STOPS = ("steps", "epochs", "minutes")
@@ -36,13 +38,13 @@ def make_plan(
     """Resolve a model's configuration and recipe.
 
     Later ones override earlier ones: the data's recipe, the model's own, the one named
-    `MODEL.DATA`, the one called `recipe`, `settings`, and `stops` (`steps`, `epochs`,
-    `minutes`, which replace each other). A recipe's table `config` overrides the model's.
+    `MODEL.DATA`, the one called `recipe` (or in that TOML file), `settings`, and `stops` (`steps`,
+    `epochs`, `minutes`, which replace each other). A recipe's table `config` overrides the model's.
     A key of `settings` is the config's or the recipe's; `config.` or `recipe.` before it decides.
 
     Raises:
         UnknownNameError: there is no such model or recipe.
-        ConfigError: names all keys and values that do not fit.
+        ConfigError: the file cannot be read; or names all keys and values that do not fit.
     """
     entry = names.model(model)
     config_type = names.architecture(entry.architecture).config_type()
@@ -50,7 +52,9 @@ def make_plan(
     task = known.recipe if known and known.recipe else data
     layers = [names.recipes.get(task, {}), entry.recipe, names.recipes.get(f"{model}.{task}", {})]
     if recipe is not None:
-        layers.append(names.recipe(recipe))
+        layers.append(
+            read_recipe(Path(recipe)) if recipe.endswith(".toml") else names.recipe(recipe)
+        )
     of_config, of_recipe = dict(entry.config), dict[str, Any]()
     for layer in layers:
         of_config.update(layer.get("config", {}))
@@ -82,6 +86,33 @@ def make_plan(
             where, "this configuration needs one vocabulary", "Add --set shared_vocab=true"
         )
     return Plan(model, entry.architecture, config, complete)
+
+
+def read_recipe(file: Path) -> dict[str, Any]:
+    """Return the values of a recipe in a TOML file; its table `config` is of the model.
+
+    Raises:
+        ConfigError: there is no such file, or it is not TOML.
+    """
+    try:
+        values = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"no recipe {file}", error.strerror or str(error)) from None
+    except ValueError as error:
+        raise ConfigError(f"{file} is not TOML", str(error)) from None
+    if not isinstance(values.get("config", {}), dict):
+        raise ConfigError(f"{file} is no recipe", "config must be a table")
+    return values
+
+
+def complete_recipe(plan: Plan) -> str:
+    """Return a plan's recipe and configuration as TOML: `--recipe FILE` makes the same plan of it.
+
+    A value of the configuration that is left open is left out.
+    """
+    config = plan.config.model_dump(mode="json")
+    lines = [f"{key} = {toml_value(value)}" for key, value in config.items() if value is not None]
+    return f"# {plan.model}\n\n{plan.recipe.to_toml()}\n[config]\n" + "\n".join(lines) + "\n"
 
 
 def _update(recipe: dict[str, Any], values: Mapping[str, Any]) -> None:

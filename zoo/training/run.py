@@ -1,44 +1,58 @@
 """The run folder `OUT.run/`: what is trained and how, its states and its metrics.
 
 run.json          model, data, full config and recipe
+recipe.toml       recipe and config once more, to read and for `--recipe`
 *.tokenizer.json  the vocabularies
 metrics.jsonl     a line for each report and validation
+curve.png         the same to look at
 states/STEP/      weights, optimiser and counters after that update, written whole; the newest
                   two are kept
+weights/STEP.safetensors  weights at a validation, where the recipe averages or selects
+lock              held by the process that trains
 """
 
 from __future__ import annotations
 
-import base64
+import contextlib
 import json
 import os
 import shutil
+import uuid
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-import torch
+import safetensors.torch
+from filelock import FileLock, Timeout
+from torch import Tensor
 
 from zoo.checkpoint import (
-    flush,
+    TRAINING,
+    mend_folder,
     read_json,
     read_tensors,
+    replace_file,
     whole_folder,
     write_json,
     write_tensors,
 )
-from zoo.errors import CheckpointError
-from zoo.model import Seq2Seq
+from zoo.errors import CheckpointError, TrainingError
 from zoo.text import Tokenizer
 
+T = TypeVar("T")
 KEPT_STATES = 2
-KEYS = ("model", "architecture", "config", "recipe", "data", "limit", "validation", "fingerprint")
-COUNTERS = ("step", "epoch", "position", "seconds")
+KEYS = (
+    "id", "model", "architecture", "config", "recipe", "data", "limit", "validation", "fingerprint"
+)  # fmt: skip
 
 
 class Run:
-    """A run folder on disk."""
+    """A run folder on disk. With `writes` false, for all processes but one, nothing is written."""
 
-    def __init__(self, out: Path) -> None:
+    def __init__(self, out: Path, *, writes: bool = True) -> None:
+        self.writes = writes
+        self.lock: FileLock | None = None
         self.out = Path(os.path.abspath(out))
         if not self.out.name or str(out) in ("", "."):
             raise CheckpointError(f"no checkpoint can be at {str(out)!r}", "name a new folder")
@@ -58,13 +72,59 @@ class Run:
                     "Go on with that run by --resume, give another --out, or remove it",
                 )
 
-    def create(self, description: dict[str, Any], source: Tokenizer, target: Tokenizer) -> None:
-        """Make the folder, whole."""
+    def create(
+        self, description: dict[str, Any], recipe: str, source: Tokenizer, target: Tokenizer
+    ) -> None:
+        """Make the folder, whole, and hold it; `recipe` is TOML."""
+        if not self.writes:
+            return
         with whole_folder(self.folder) as part:
             (part / "source.tokenizer.json").write_text(source.to_json(), encoding="utf-8")
             if target is not source:
                 (part / "target.tokenizer.json").write_text(target.to_json(), encoding="utf-8")
-            write_json(part / "run.json", description)
+            (part / "recipe.toml").write_text(recipe, encoding="utf-8")
+            write_json(part / "run.json", {"id": uuid.uuid4().hex, **description})
+        self.hold()
+
+    def hold(self) -> None:
+        """Keep every other process from this run, until `release` or the end of this one.
+
+        Raises:
+            CheckpointError: another process holds it.
+        """
+        if not self.writes or self.lock is not None:
+            return
+        lock = FileLock(self.folder / "lock", timeout=0)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise CheckpointError(
+                f"{self.folder} is in use",
+                "another process trains this run",
+                "Wait for it, or stop it",
+            ) from None
+        self.lock = lock
+
+    def release(self) -> None:
+        """Let others have the run."""
+        if self.lock is not None:
+            self.lock.release()
+            self.lock = None
+
+    def mend(self) -> list[str]:
+        """Put right what a killed process left; return what was done. The run must be held."""
+        done = []
+        if self.writes:
+            mend_folder(self.folder)
+            done += mend_folder(self.out)
+            for folder in {f.name.split(".")[1] for f in self.folder.glob("states/.*.*.*")}:
+                done += [
+                    text.replace(folder, f"state {int(folder):,}")
+                    for text in mend_folder(self.folder / "states" / folder)
+                ]
+            for part in [*self.folder.glob("*.part"), *self.folder.glob("weights/*.part")]:
+                part.unlink()
+        return done
 
     def describe(self) -> dict[str, Any]:
         """Return what `create` was given.
@@ -95,11 +155,14 @@ class Run:
 
     def may_replace(self) -> bool:
         """Tell whether the checkpoint's place holds what this run wrote there."""
-        return (self.folder / "finished").is_file() and (self.out / "config.json").is_file()
+        with contextlib.suppress(CheckpointError):
+            return bool(read_json(self.out / TRAINING).get("run") == self.id)
+        return False
 
-    def finished(self) -> None:
-        """Note that this run has written its checkpoint."""
-        (self.folder / "finished").touch()
+    @property
+    def id(self) -> str:
+        """The run's own mark, by which it knows its checkpoint."""
+        return str(self.describe()["id"])
 
     def check_same(self, description: dict[str, Any]) -> None:
         """Make sure that the data is as it was.
@@ -114,12 +177,12 @@ class Run:
                 "Bring the data back as it was, or begin a new run",
             )
 
-    def describe_as(self, description: dict[str, Any]) -> None:
-        """Replace the description, whole."""
-        part = self.folder / "run.json.part"
-        write_json(part, description)
-        flush(part)
-        part.replace(self.folder / "run.json")
+    def describe_as(self, description: dict[str, Any], recipe: str) -> None:
+        """Replace description and recipe, each whole."""
+        if self.writes:
+            text = json.dumps({"id": self.id, **description}, indent=2, ensure_ascii=False)
+            replace_file(self.folder / "run.json", text + "\n")
+            replace_file(self.folder / "recipe.toml", recipe)
 
     def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
         """Return the source's and the target's tokenizer; one and the same if they are shared."""
@@ -127,10 +190,32 @@ class Run:
         file = self.folder / "target.tokenizer.json"
         return source, Tokenizer.load(file) if file.is_file() else source
 
+    @contextlib.contextmanager
+    def writing(self, what: str) -> Iterator[None]:
+        """Turn what the disk refuses into an error that says what is safe.
+
+        Raises:
+            TrainingError: `what` could not be written.
+        """
+        try:
+            yield
+        except OSError as error:
+            states = self.states()
+            safe = f"the state of update {int(states[-1].name):,} is whole" if states else ""
+            raise TrainingError(
+                f"cannot write {what}",
+                "; ".join(filter(None, [error.strerror or str(error), safe])),
+                f"Make room, then go on by `zoo train --resume --out {self.out}`",
+            ) from error
+
     def note(self, record: dict[str, Any]) -> None:
         """Add a line to the metrics."""
-        with (self.folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record) + "\n")
+        if self.writes:
+            with (
+                self.writing("metrics"),
+                (self.folder / "metrics.jsonl").open("a", encoding="utf-8") as file,
+            ):
+                file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
     def metrics(self) -> list[dict[str, Any]]:
         """Return the metrics so far; a last line cut short by a crash is left out."""
@@ -140,94 +225,102 @@ class Run:
 
     def _forget_after(self, step: int) -> None:
         """Drop the metrics of updates after `step`."""
-        kept = [json.dumps(record) + "\n" for record in self.metrics() if record["step"] <= step]
-        part = self.folder / "metrics.jsonl.part"
-        part.write_text("".join(kept), encoding="utf-8")
-        part.replace(self.folder / "metrics.jsonl")
+        records = [record for record in self.metrics() if record["step"] <= step]
+        lines = [json.dumps(record, ensure_ascii=False) + "\n" for record in records]
+        replace_file(self.folder / "metrics.jsonl", "".join(lines))
 
     # --- states ---------------------------------------------------------------------------------
 
     def save_state(
-        self, model: Seq2Seq, optimiser: torch.optim.Optimizer, counters: dict[str, Any]
+        self,
+        step: int,
+        tensors: Mapping[str, Mapping[str, Tensor]],
+        values: Mapping[str, Any],
+        needed: Callable[[Mapping[str, Any]], Iterable[int]],
     ) -> None:
-        """Write the state after update `counters["step"]`, whole, and drop the oldest."""
-        names = {id(weight): name for name, weight in model.named_parameters()}
-        moments = {
-            f"{names[id(weight)]}/{key}": value
-            for weight, values in optimiser.state.items()
-            for key, value in values.items()
-        }
-        folder = self.folder / "states" / f"{counters['step']:09d}"
-        with whole_folder(folder, replace=True) as part:
-            write_tensors(part / "model.safetensors", dict(model.named_parameters()))
-            write_tensors(part / "optimiser.safetensors", moments)
-            write_json(part / "state.json", {**counters, "generators": _generators()})
-        for old in self.states()[:-KEPT_STATES]:
-            shutil.rmtree(old)
+        """Write the state after update `step`, whole, and drop what is no longer needed.
+
+        `tensors` become a file for each name; `needed` tells of a state's values which updates'
+        weights it may still ask for.
+        """
+        if not self.writes:
+            return
+        folder = self.folder / "states" / f"{step:09d}"
+        with self.writing(f"the state of update {step:,}"):
+            with whole_folder(folder, replace=True) as part:
+                for name, content in tensors.items():
+                    write_tensors(part / f"{name}.safetensors", content)
+                sums = {f.name: zlib.crc32(f.read_bytes()) for f in part.iterdir()}
+                write_json(part / "state.json", {**values, "sums": sums})
+            for old in self.states()[:-KEPT_STATES]:
+                shutil.rmtree(old)
+            kept = {s for f in self.states() for s in needed(read_json(f / "state.json"))}
+            for file in self.folder.glob("weights/*.safetensors"):
+                if int(file.stem) <= step and int(file.stem) not in kept:
+                    file.unlink()
 
     def states(self) -> list[Path]:
         """Return the folders of whole states, oldest first."""
         return sorted(folder for folder in self.folder.glob("states/*") if folder.name.isdigit())
 
-    def load_state(
-        self, model: Seq2Seq, optimiser: torch.optim.Optimizer
-    ) -> tuple[dict[str, Any], str]:
-        """Put the newest whole state into model, optimiser and generators.
+    def newest_state(
+        self, take: Callable[[Mapping[str, Mapping[str, Tensor]], Mapping[str, Any]], T]
+    ) -> tuple[T | None, list[str]]:
+        """Give the newest whole state's tensors and values to `take`.
 
-        Returns its counters, and what to tell of newer states that are damaged. Without a saved
-        state nothing changes, and the counters are empty. What the metrics tell of later updates is
-        forgotten: they will be made again.
+        Returns what that returns, and what to tell of newer states that are damaged, which are set
+        aside. What the metrics tell of later updates is forgotten: they will be made again. Without
+        a saved state nothing is called.
 
         Raises:
-            CheckpointError: there are states, but none is whole.
+            CheckpointError: there are states, but none is whole, or `take` raised it for each.
         """
         damaged: list[str] = []
+        newer: list[Path] = []
         for folder in reversed(self.states()):
             try:
-                counters = self._load(folder, model, optimiser)
+                tensors, values = self._read_state(folder)
+                taken = take(tensors, values)
             except CheckpointError as error:
                 damaged.append(str(error))
+                newer.append(folder)
                 continue
-            self._forget_after(counters["step"])
-            return counters, "; ".join(damaged)
+            if self.writes:
+                for state in newer:
+                    aside = state.with_name(f"{state.name}.damaged")
+                    shutil.rmtree(aside, ignore_errors=True)
+                    state.rename(aside)
+                self._forget_after(int(folder.name))
+            return taken, damaged
         if damaged:
             raise CheckpointError(f"{self.folder} has no whole state", "; ".join(damaged))
-        self._forget_after(0)
-        return {}, ""
+        if self.writes:
+            self._forget_after(0)
+        return None, []
 
     @staticmethod
-    def _load(folder: Path, model: Seq2Seq, optimiser: torch.optim.Optimizer) -> dict[str, Any]:
-        weights = read_tensors(folder / "model.safetensors")
-        moments = read_tensors(folder / "optimiser.safetensors")
-        state = read_json(folder / "state.json")
-        parameters = dict(model.named_parameters())
-        shapes = {name: weight.shape for name, weight in parameters.items()}
-        owners = {name.rpartition("/")[0] for name in moments}
-        if {n: w.shape for n, w in weights.items()} != shapes or not owners <= shapes.keys():
-            raise CheckpointError(f"{folder} is of another network")
-        if not all(type(state.get(key)) in (int, float) for key in COUNTERS):
-            raise CheckpointError(f"{folder / 'state.json'} lacks a counter")
-        with torch.no_grad():
-            for name, weight in parameters.items():
-                weight.copy_(weights[name])
-        for name, value in moments.items():
-            owner, _, key = name.rpartition("/")
-            weight = parameters[owner]
-            optimiser.state.setdefault(weight, {})[key] = value.to(weight.device)
-        for device, encoded in dict(state.get("generators", {})).items():
-            tensor = torch.frombuffer(bytearray(base64.b64decode(encoded)), dtype=torch.uint8)
-            if device == "cpu":
-                torch.set_rng_state(tensor)
-            elif torch.cuda.is_available():
-                torch.cuda.set_rng_state(tensor)
-        return {key: state[key] for key in COUNTERS}
+    def _read_state(folder: Path) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:
+        values = read_json(folder / "state.json")
+        sums = values.get("sums")
+        if not isinstance(sums, dict):
+            raise CheckpointError(f"{folder / 'state.json'} lacks its sums")
+        tensors = {}
+        for name, wanted in sums.items():
+            tensors[name.removesuffix(".safetensors")] = read_tensors(folder / name)
+            if zlib.crc32((folder / name).read_bytes()) != wanted:
+                raise CheckpointError(f"{folder / name} has changed since it was written")
+        return tensors, values
 
+    # --- weights at validations -----------------------------------------------------------------
 
-def _generators() -> dict[str, str]:
-    states = {"cpu": torch.get_rng_state()}
-    if torch.cuda.is_available():
-        states["cuda"] = torch.cuda.get_rng_state()
-    return {
-        device: base64.b64encode(state.numpy().tobytes()).decode()
-        for device, state in states.items()
-    }
+    def keep_weights(self, step: int, weights: Mapping[str, Tensor]) -> None:
+        """Keep the weights after update `step`."""
+        if self.writes:
+            with self.writing(f"the weights of update {step:,}"):
+                (self.folder / "weights").mkdir(exist_ok=True)
+                content = safetensors.torch.save(dict(weights))
+                replace_file(self.folder / "weights" / f"{step:09d}.safetensors", content)
+
+    def kept_weights(self, step: int) -> list[Path]:
+        """Return the files of weights up to update `step`, oldest first."""
+        return sorted(f for f in self.folder.glob("weights/*.safetensors") if int(f.stem) <= step)

@@ -2,215 +2,288 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from zoo.data import Batch, Corpus, evaluation_batches, shuffled_batches
-from zoo.errors import TrainingError
+from zoo.checkpoint import replace_file
+from zoo.data import Batches, Corpus, shuffled_batches
+from zoo.errors import ConfigError, TrainingError
+from zoo.events import Event, Note, Report, Stopped, Validation
 from zoo.model import Seq2Seq
 from zoo.recipe import Recipe
+from zoo.training import state
+from zoo.training.averaging import Released
+from zoo.training.callbacks import Callbacks
+from zoo.training.failures import describe_batch, explained, run_away, speak_up
+from zoo.training.group import Group
 from zoo.training.loss import teacher_forcing
-from zoo.training.run import COUNTERS, Run
+from zoo.training.optimiser import make_optimiser
+from zoo.training.run import Run
 from zoo.training.schedule import learning_rate
+from zoo.training.validation import HeldOut, validate
 
 REPORT_EVERY = 10
 """Updates between reports, and so between looks at the loss."""
 
 
-@dataclass(frozen=True)
-class Report:
-    """How training goes: loss per target token, and target tokens a second.
+@dataclass
+class Window:
+    """The updates since the last look: their losses and gradients' norms, still on the device."""
 
-    `done` is the share of the run that is over.
-    """
-
-    step: int
-    epoch: int
-    loss: float
-    learning_rate: float
-    tokens_per_second: float
-    done: float
-    minutes: float
-
-
-@dataclass(frozen=True)
-class Validation:
-    """The loss per target token of the validation split, in nats, without label smoothing."""
-
-    step: int
-    epoch: int
-    validation_loss: float
-    minutes: float
-
-
-@dataclass(frozen=True)
-class Stopped:
-    """The run was asked to stop; it can be resumed."""
-
-    step: int
-
-
-Event = Report | Validation | Stopped
+    began: float
+    losses: list[Tensor] = field(default_factory=list)
+    norms: list[Tensor] = field(default_factory=list)
+    batches: list[list[Tensor]] = field(default_factory=list)
+    tokens: int = 0
 
 
 class Trainer:
     """Trains a model on a corpus by a recipe, and keeps a run folder.
 
     Args:
-        model: on the device to train on.
+        model: the network; it is brought to the group's device.
         corpus: what to train on.
-        validation: what to validate on; may be empty.
+        held_out: what to validate on; may be empty.
         width: the model's, for schedules that scale by it.
         run: where states and metrics go. If it holds a state, training goes on from there.
+        group: the processes that train together.
+        callbacks: who is told.
     """
 
     def __init__(
         self,
         model: Seq2Seq,
         corpus: Corpus,
-        validation: Corpus,
+        held_out: HeldOut,
         recipe: Recipe,
         width: int,
         run: Run,
+        group: Group,
+        callbacks: Callbacks | None = None,
     ) -> None:
-        self.model, self.corpus, self.validation = model, corpus, validation
-        self.recipe, self.width, self.run = recipe, width, run
-        self.device = next(model.parameters()).device
-        self.optimiser = torch.optim.Adam(
-            model.parameters(),
-            lr=recipe.learning_rate,
-            betas=(recipe.beta1, recipe.beta2),
-            eps=recipe.epsilon,
-            fused=True,
-        )
+        if recipe.select != "last" and not len(held_out):
+            raise ConfigError(
+                f"select = {recipe.select} has nothing to go by",
+                "no pairs are held out",
+                "Give --validation, or leave out select and patience",
+            )
+        self.model, self.corpus, self.held_out = model, corpus, held_out
+        self.recipe, self.width, self.run, self.group = recipe, width, run, group
+        self.callbacks = callbacks or Callbacks([])
+        self.forward: Callable[..., Any] = group.place(model)
+        self.optimiser = make_optimiser(model, recipe)
+        self.released = Released(model, recipe, run, group)
         self.stop = False
         """Set it to stop after the current update, with the state saved."""
-        counters, self.damaged = run.load_state(model, self.optimiser)
-        self.step, self.epoch = counters.get("step", 0), counters.get("epoch", 0)
-        self.position, self.seconds = counters.get("position", 0), counters.get("seconds", 0.0)
-        self._batches = self._order()
+        self.progress, self.notes = state.load(run, group, model, self.optimiser, self.released)
+        self.batches = self._order()
+
+    @property
+    def step(self) -> int:
+        """How many updates were made."""
+        return self.progress.step
 
     def events(self) -> Iterator[Event]:
-        """Train until the recipe says stop, yielding what happens."""
-        recipe = self.recipe
+        """Train until the recipe says stop, yielding what happens.
+
+        Raises:
+            TrainingError: loss or weights are not finite; memory or disk is full; or another
+                process has ended.
+        """
+        yield from self.callbacks.begin(self.step, self.run)
+        try:
+            for event in self._train():
+                yield event
+                yield from self.callbacks.tell(event)
+        except TrainingError:
+            if self.group.size > 1:
+                speak_up(self.run.folder)  # the others need not say that this process has ended
+            raise
+        finally:
+            self.model.eval()
+            ended = self.callbacks.end(self.step)
+        yield from ended
+
+    def _train(self) -> Iterator[Event]:
+        recipe, progress = self.recipe, self.progress
         self.model.train()
-        self._clock = time.monotonic() - self.seconds
-        total, tokens, last = torch.zeros((), device=self.device), 0, (self._time(), self.step)
-        validated = saved = self.step  # nothing to do at the end of a run that was over before
+        self._clock = time.monotonic() - progress.seconds
+        window = Window(progress.seconds)
         while self.done() < 1:
-            indices = self._batches[self.position]
-            rate = learning_rate(recipe, self.step + 1, self.width, self.done())
-            loss = self._update(self.corpus.batch(indices).to(self.device), rate)
-            self.step += 1
-            self.position += 1
-            self._time()
-            # The begin token is given, not predicted.
-            tokens += int(self.corpus.target.lengths[indices].sum()) - len(indices)
-            total = total + loss
-            ended = self.position == len(self._batches)
-            if ended:
-                self.epoch, self.position = self.epoch + 1, 0
-                self._batches = self._order()
-            every = recipe.validate_every
-            validating = self.step % every == 0 if every else ended
-            stopping = self.stop  # read once: a signal may set it at any time
-            saving = stopping or self.step % recipe.save_every == 0
-            # A state is saved, and a validation made, only after a look at the loss.
-            if validating or saving or self.step % REPORT_EVERY == 0 or self.done() >= 1:
-                now = self._time()
-                speed = tokens / max(now - last[0], 1e-9)
-                yield self._report(float(total) / (self.step - last[1]), rate, speed)
-                total, tokens, last = torch.zeros_like(total), 0, (self._time(), self.step)
-            if validating:
-                yield from self._validate()
-                validated = self.step
-                last = (self._time(), last[1])
-            if saving:
-                self._save()
-                saved = self.step
-            if stopping:
+            with explained(self.step + 1, recipe, self.group, self.run.folder):
+                rate = learning_rate(recipe, self.step + 1, self.width, self.done())
+                batches = self.batches[progress.position : progress.position + recipe.accumulate]
+                self._update(batches, rate, window)
+                ended = self._advance(len(batches))
+                every = recipe.validate_every
+                validating = self.step % every == 0 if every else ended
+                saving = ended or self.step % recipe.save_every == 0
+                # A state is saved, and a validation made, only after a look at the loss.
+                looking = validating or saving or self.step % REPORT_EVERY == 0
+                if not (looking or self.done() >= 1 or (self.stop and self.group.size == 1)):
+                    continue
+                report, stopping = self._look(window, rate)
+                yield report
+                over = self.done() >= 1
+                if validating or over:
+                    yield from self._validate()
+                window = Window(self._time())
+                if saving or stopping or self.done() >= 1:
+                    self._save()
+            if stopping and self.done() < 1:
                 yield Stopped(self.step)
                 return
-        if self.step and self.step != validated:
-            yield from self._validate()
-        if self.step != saved:
-            self._save()
-        self.model.eval()
 
-    def _update(self, batch: Batch, rate: float) -> torch.Tensor:
-        """Make one update; return the loss per target token."""
+    # --- an update ------------------------------------------------------------------------------
+
+    def _update(self, batches: list[Tensor], rate: float, window: Window) -> None:
+        """Make one update by the mean loss per target token of these batches, over all processes.
+
+        Σ_batches Σ_tokens −log p / tokens: however the rows are parted, the sum is the same.
+        """
         for group in self.optimiser.param_groups:
             group["lr"] = rate
         self.optimiser.zero_grad(set_to_none=True)
-        loss = teacher_forcing(self.model, batch, self.recipe.label_smoothing)
-        mean = loss.total / loss.tokens
-        mean.backward()
+        tokens = sum(self.corpus.predicted(indices) for indices in batches)
+        total = torch.zeros((), device=self.group.device)
+        for place, indices in enumerate(batches):
+            rows, weight = self.group.share(indices)
+            with self.group.accumulating(place == len(batches) - 1):
+                batch = self.corpus.batch(rows).to(self.group.device)
+                loss = teacher_forcing(self.forward, batch, self.recipe.label_smoothing)
+                mean = loss.total * weight / tokens
+                # Processes' gradients are averaged; this makes it their sum.
+                (mean * self.group.size).backward()
+            total = total + mean.detach()
         if self.recipe.clip is not None:
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip)
+            norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip)
+            window.norms.append(self.group.local(norm))
         self.optimiser.step()
-        return mean.detach()
+        self.released.update(self.step + 1)
+        window.losses.append(total)
+        window.batches.append(batches)
+        window.tokens += tokens
 
-    def _report(self, loss: float, rate: float, speed: float) -> Report:
-        if not math.isfinite(loss):
-            raise self._run_away(f"the loss is {loss}")
-        minutes = self._time() / 60
-        report = Report(self.step, self.epoch, loss, rate, speed, min(self.done(), 1.0), minutes)
-        self.run.note(asdict(report))
-        return report
+    def _advance(self, batches: int) -> bool:
+        """Count an update; return whether it was the last of its epoch."""
+        progress = self.progress
+        progress.step += 1
+        progress.position += batches
+        if self.group.size == 1:
+            self._time()
+        if progress.position < len(self.batches):
+            return False
+        progress.epoch, progress.position = progress.epoch + 1, 0
+        self.batches = self._order()
+        return True
 
-    def _run_away(self, what: str) -> TrainingError:
-        return TrainingError(
-            f"{what} at update {self.step}",
-            "the weights have run away; the last saved state is untouched",
-            "Try a lower --set learning_rate, a longer --set warmup, or a smaller --set clip",
+    def _look(self, window: Window, rate: float) -> tuple[Report, bool]:
+        """Look at what the device has computed; return a report, and whether to stop.
+
+        All processes come here after the same updates, and agree on clock and stop.
+        """
+        flag = torch.tensor([float(self.stop)], device=self.group.device)
+        sums = self.group.sum(torch.cat([torch.stack(window.losses), flag]))
+        norms = torch.stack(window.norms) if window.norms else sums[:0]
+        *losses, stops = sums.tolist()
+        self.progress.seconds = self.group.tell(self._time())
+        self._check(window, losses, norms.tolist())
+        progress = self.progress
+        report = Report(
+            progress.step,
+            progress.epoch,
+            sum(losses) / len(losses),
+            rate,
+            float(norms[-1]) if len(norms) else None,
+            window.tokens / max(progress.seconds - window.began, 1e-9),
+            min(self.done(), 1.0),
+            progress.seconds / 60,
         )
+        self.run.note(asdict(report))
+        return report, stops > 0
 
-    def _validate(self) -> Iterator[Validation]:
-        if not len(self.validation):
+    def _check(self, window: Window, losses: list[float], norms: list[float]) -> None:
+        """Raise if a loss or a gradient was not finite, and keep the batch to look at."""
+        for place, batches in enumerate(window.batches):
+            norm = norms[place] if norms else 0.0
+            if math.isfinite(losses[place]) and math.isfinite(norm):
+                continue
+            bad = losses[place] if not math.isfinite(losses[place]) else norm
+            what = "the loss" if bad is not norm else "the gradient's norm"
+            step = self.step - len(losses) + place + 1
+            indices = [i for batch in batches for i in batch.tolist()]
+            if self.run.writes:
+                told = json.dumps({"step": step, what: str(bad), "indices": indices})
+                replace_file(self.run.folder / "not-finite.json", told + "\n")
+            raise run_away(f"{what} is {bad}", step, describe_batch(batches))
+
+    # --- between updates ------------------------------------------------------------------------
+
+    def _validate(self) -> Iterator[Validation | Note]:
+        if not len(self.held_out) and self.recipe.average_last == 1:
             return
-        self.model.eval()
-        total = tokens = 0.0
-        with torch.inference_mode():
-            for batch in evaluation_batches(self.validation, self.recipe.batch_tokens):
-                loss = teacher_forcing(self.model, batch.to(self.device))
-                total += float(loss.total)
-                tokens += float(loss.tokens)
-        self.model.train()
-        validation = Validation(self.step, self.epoch, total / tokens, self._time() / 60)
+        progress = self.progress
+        with self.released.in_place(progress.step):
+            if not len(self.held_out):
+                return
+            self.model.eval()
+            try:
+                result = validate(self.model, self.held_out, self.recipe, self.group)
+            finally:
+                self.model.train()
+        if not math.isfinite(result.loss):
+            raise run_away(f"the validation loss is {result.loss}", progress.step)
+        best = progress.judge(self.recipe, result.loss, result.bleu)
+        if best and self.recipe.select != "last":
+            self.released.keep(progress.step)
+        minutes = self.group.tell(self._time()) / 60
+        validation = Validation(
+            progress.step,
+            progress.epoch,
+            result.loss,
+            result.bleu,
+            best,
+            tuple(result.samples),
+            minutes,
+        )
         self.run.note(asdict(validation))
         yield validation
+        if progress.impatient(self.recipe):
+            yield Note(progress.step, f"no better for {progress.worse} validations: stopping early")
 
-    def _order(self) -> list[torch.Tensor]:
+    def _save(self) -> None:
+        self.progress.seconds = self.group.tell(self._time())
+        bad = [(~self.group.local(weight).isfinite()).any() for weight in self.model.parameters()]
+        if float(self.group.sum(torch.stack(bad).sum().float())):
+            raise run_away("the weights are not finite", self.step)
+        state.save(self.run, self.group, self.progress, self.model, self.optimiser, self.released)
+
+    def _order(self) -> Batches:
         recipe = self.recipe
         return shuffled_batches(
-            self.corpus, recipe.batch_tokens, recipe.batch_sentences, recipe.seed, self.epoch
+            self.corpus,
+            recipe.batch_tokens,
+            recipe.batch_sentences,
+            recipe.seed,
+            self.progress.epoch,
         )
 
     def _time(self) -> float:
         """Look at the clock; return the seconds of training, resumed parts together."""
-        self.seconds = time.monotonic() - self._clock
-        return self.seconds
+        seconds = time.monotonic() - self._clock
+        if self.group.size == 1:
+            self.progress.seconds = seconds
+        return seconds
 
     def done(self) -> float:
         """Return the share of the run that is over, by whichever of its stops is nearest."""
-        recipe = self.recipe
-        shares = [0.0]
-        if recipe.steps:
-            shares.append(self.step / recipe.steps)
-        if recipe.epochs:
-            shares.append((self.epoch + self.position / len(self._batches)) / recipe.epochs)
-        if recipe.minutes:
-            shares.append(self.seconds / 60 / recipe.minutes)
-        return max(shares)
-
-    def _save(self) -> None:
-        self._time()
-        if not all(bool(weight.isfinite().all()) for weight in self.model.parameters()):
-            raise self._run_away("the weights are not finite")
-        counters: dict[str, Any] = {name: getattr(self, name) for name in COUNTERS}
-        self.run.save_state(self.model, self.optimiser, counters)
+        if self.progress.impatient(self.recipe):
+            return 1.0
+        return self.progress.share(self.recipe, len(self.batches))

@@ -1,0 +1,176 @@
+"""Kill training runs at random moments and resume each: the final weights must be the same.
+
+    python tests/campaigns/kill.py --kills 60 --write tests/campaigns/kill.md
+
+Each recipe is trained once undisturbed. Then it is trained in processes that get SIGKILL after a
+random time, each going on with `resume`, until it has been killed often enough and is left to
+finish. States are saved every other update, so that many kills meet a write; others meet the making
+of token files, of the run, or of the checkpoint.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import random
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import matplotlib.figure  # noqa: F401  # imported once here, not in every process
+import torch
+
+from zoo.checkpoint import read_tensors
+from zoo.training import prepare
+
+BASE: dict[str, Any] = {
+    "embedding_dim": 16, "encoder_dim": 16, "hidden_dim": 32, "attention_dim": 16,
+    "readout_dim": 16, "tokenizer": "word", "batch_tokens": 200, "save_every": 2, "dropout": 0.2,
+    "validate_every": 5,
+}  # fmt: skip
+RECIPES: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "accumulate = 3, AdamW": {"accumulate": 3, "optimiser": "adamw", "weight_decay": 0.1},
+    "average_last = 3, select = loss": {"average_last": 3, "select": "loss"},
+    "average_decay = 0.9, BLEU": {"average_decay": 0.9, "select": "bleu", "bleu_sentences": 20},
+}
+STEPS = 120
+ENDED = os.WEXITED | os.WNOHANG | os.WNOWAIT
+
+
+def train(data: Path, out: Path, settings: dict[str, Any]) -> None:
+    """Begin the run, or go on with it, to its end."""
+    resume = (out.with_name(f"{out.name}.run") / "run.json").is_file()
+    options: dict[str, Any] = {} if resume else {"settings": {**BASE, **settings}, "steps": STEPS}
+    model, source = (None, None) if resume else ("rnnsearch-tiny", str(data))
+    with prepare(model, source, out, resume=resume, **options) as ready:
+        # Whoever watches reads where this process began, and what a kill had left.
+        half = sum("half-written" in note or "is back" in note for note in ready.notes)
+        (data.parent / "told").write_text(f"{ready.trainer.step} {half}")
+        for _ in ready.trainer.events():
+            pass
+        ready.finish()
+
+
+def in_a_process(data: Path, out: Path, settings: dict[str, Any]) -> int:
+    """Train in a process of its own; return its id."""
+    child = os.fork()
+    if child:
+        return child
+    try:
+        train(data, out, settings)
+    except BaseException as error:
+        print(f"\n{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+        os._exit(1)
+    os._exit(0)
+
+
+def ended_well(child: int) -> bool:
+    """Wait for a process; return whether it was not killed.
+
+    Raises:
+        SystemExit: it failed by itself, which no kill may cause.
+    """
+    _, status = os.waitpid(child, 0)
+    if os.WIFEXITED(status) and os.WEXITSTATUS(status) != 0:
+        raise SystemExit("a resumed run failed")
+    return not os.WIFSIGNALED(status)
+
+
+def same(one: Path, other: Path) -> bool:
+    """Tell whether two checkpoints have the same weights, bit for bit."""
+    a, b = (read_tensors(folder / "model.safetensors") for folder in (one, other))
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def campaign(folder: Path, kills: int, draw: random.Random) -> list[list[str]]:
+    """Kill each recipe's run its share of times; return a table's rows."""
+    words = [f"w{i}" for i in range(40)]
+    lines = ["\t".join(" ".join(draw.choices(words, k=draw.randint(2, 9))) for _ in range(2))
+             for _ in range(300)]  # fmt: skip
+    data = folder / "data.tsv"
+    data.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    rows = []
+    for place, (name, settings) in enumerate(RECIPES.items()):
+        plain, cut = folder / f"plain{place}", folder / f"cut{place}"
+        os.environ["ZOO_CACHE"] = str(folder / f"cache{place}a")
+        began = time.monotonic()
+        assert ended_well(in_a_process(data, plain, settings))
+        whole = time.monotonic() - began
+        os.environ["ZOO_CACHE"] = str(folder / f"cache{place}b")
+        share = kills // len(RECIPES) + (place < kills % len(RECIPES))
+        row = one_run(data, cut, settings, share, whole, draw)
+        if not same(plain, cut):
+            raise SystemExit(f"{name}: the weights differ")
+        left = [f.name for f in folder.iterdir() if f.name.startswith(f".{cut.name}.")]
+        if left:
+            raise SystemExit(f"{name}: {', '.join(left)} is left")
+        rows.append([name, *row, "equal"])
+    return rows
+
+
+def one_run(
+    data: Path, out: Path, settings: dict[str, Any], kills: int, whole: float, draw: random.Random
+) -> list[str]:
+    """Train with kills; return how often killed, from where it went on, and what it met."""
+    killed, halves, steps = 0, 0, []
+    told = data.parent / "told"
+    while True:
+        told.unlink(missing_ok=True)
+        child = in_a_process(data, out, settings)
+        if killed < kills:
+            # Some while it reads, the others while it trains or writes the checkpoint.
+            if draw.random() < 0.25:
+                time.sleep(draw.uniform(0, 0.5))
+            else:
+                while not told.exists() and not os.waitid(os.P_PID, child, ENDED):
+                    time.sleep(0.002)
+                time.sleep(draw.uniform(0, whole / 6))
+            os.kill(child, signal.SIGKILL)
+        if ended_well(child):
+            if killed >= kills:
+                break
+        else:
+            killed += 1
+        if told.exists() and (text := told.read_text()):
+            step, half = map(int, text.split())
+            steps.append(step)
+            halves += half
+        print(f"\r{out.name}: killed {killed} times, at update {max(steps, default=0)}  ", end="",
+              file=sys.stderr, flush=True)  # fmt: skip
+    print(file=sys.stderr)
+    return [str(killed), str(len(set(steps))), str(halves)]
+
+
+def main() -> None:
+    """Run the campaign and print its table."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
+    parser.add_argument("--kills", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--write", type=Path)
+    given = parser.parse_args()
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        rows = campaign(Path(folder), given.kills, random.Random(given.seed))
+    head = ["recipe", "kills (-9)", "went on from distinct updates",
+            "half-written folders met", "final weights"]  # fmt: skip
+    table = "\n".join("| " + " | ".join(r) + " |" for r in [head, ["---"] * len(head), *rows])
+    text = (
+        f"Printed by `python tests/campaigns/kill.py --kills {given.kills} --seed {given.seed}`: "
+        f"{STEPS} updates of a\nsmall RNNSearch, a state every 2, killed at random moments and "
+        f"resumed each time; torch\n{torch.__version__}, Python {platform.python_version()}, "
+        f"{(time.monotonic() - began) / 60:.1f} minutes.\n\n{table}\n"
+    )
+    print(text)
+    if given.write:
+        given.write.write_text(f"# Kills\n\n{text}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

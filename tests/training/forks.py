@@ -1,0 +1,54 @@
+"""Run `zoo` in processes forked from one that has imported torch: many short runs, one import.
+
+Each line of standard input is a job, [processes, log, words]; each line of standard output the exit
+codes of its processes. Several processes find each other as torchrun's do.
+"""
+
+import json
+import os
+import sys
+
+import matplotlib.figure  # noqa: F401  # imported once here, not in every process
+import torch.distributed.fsdp  # noqa: F401
+from torch.distributed import TCPStore  # type: ignore[attr-defined]  # public, but not in __all__
+
+import zoo.training.prepared  # noqa: F401
+from zoo.cli import with_plugins
+
+
+def start(rank: int, size: int, port: int, log: str, words: list[str]) -> int:
+    """Start one process; return its id."""
+    child = os.fork()
+    if child:
+        return child
+    if size > 1:
+        os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(size),
+                       "MASTER_ADDR": "localhost", "MASTER_PORT": str(port),
+                       "TORCHELASTIC_USE_AGENT_STORE": "True"}  # fmt: skip
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    code = 1
+    try:
+        with_plugins().main(words, prog_name="zoo")
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else 1
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def main() -> None:
+    """Serve jobs until there are no more."""
+    for line in sys.stdin:
+        size, log, words = json.loads(line)
+        # As torchrun's, the store outlives whichever process ends first.
+        store = TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
+        children = [start(rank, size, store.port, log, words) for rank in range(size)]
+        codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+        print(json.dumps(codes), flush=True)
+
+
+if __name__ == "__main__":
+    main()

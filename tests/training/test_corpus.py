@@ -1,0 +1,208 @@
+"""Token files: made once, mapped after, and never more than a piece of them in memory."""
+
+import os
+import subprocess
+import sys
+import tracemalloc
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from zoo.checkpoint import read_json
+from zoo.config import LengthLimits
+from zoo.data import Corpus
+from zoo.datasets import Dataset, Pair, _held_out, file_dataset, hash_split
+from zoo.text import Tokenizer
+from zoo.training import corpus as module
+from zoo.training.corpus import open_corpus
+
+LIMITS = LengthLimits(8, 9)
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "tokens"
+
+
+def drawn(count: int) -> Iterator[Pair]:
+    for i in range(count):
+        words = [f"w{(i * 7 + k * k) % 50}" for k in range(i % 11)]
+        yield Pair(" ".join(words), " ".join(reversed(words[1:])))
+
+
+def dataset(count: int) -> Dataset:
+    def read(split: str, limit: int | None) -> Iterable[Pair]:
+        return islice(drawn(count), limit)
+
+    return Dataset("drawn", "", read, splits=("train",))
+
+
+@pytest.fixture(scope="module")
+def tokenizers() -> tuple[Tokenizer, Tokenizer]:
+    words = [f"w{i}" for i in range(50)]
+    return Tokenizer.train(words, "word", 100), Tokenizer.train(words, "word", 90)
+
+
+Two = tuple[Tokenizer, Tokenizer]
+
+
+def test_files_hold_what_memory_would(
+    cache: Path, tokenizers: Two, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PIECE", 7)
+    mapped = open_corpus(dataset(200), None, tokenizers, LIMITS)
+    held = Corpus.encode(list(drawn(200)), *tokenizers, LIMITS)
+    assert len(mapped) == len(held)
+    assert mapped.left_out == held.left_out
+    assert held.left_out.long > 0
+    assert held.left_out.empty > 0
+    for wanted, found in ((held.source, mapped.source), (held.target, mapped.target)):
+        assert np.array_equal(wanted.tokens, found.tokens)
+        assert np.array_equal(wanted.starts, found.starts)
+    for one, other in zip(held.batches(60), mapped.batches(60), strict=True):
+        for a, b in zip(held.batch(one), mapped.batch(other), strict=True):
+            assert torch.equal(a, b)
+    assert isinstance(mapped.source.tokens, np.memmap)
+    assert mapped.source.tokens.dtype.itemsize == 2
+
+
+def test_files_are_made_once(cache: Path, tokenizers: Two, parallel: Path) -> None:
+    mine = file_dataset(f"{parallel}:en-de")
+    first = open_corpus(mine, None, tokenizers, LIMITS)
+    (folder,) = (f for f in cache.iterdir() if f.is_dir())
+    before = {f: f.stat().st_mtime_ns for f in folder.iterdir()}
+    again = open_corpus(mine, None, tokenizers, LIMITS)
+    assert {f: f.stat().st_mtime_ns for f in folder.iterdir()} == before
+    assert again.fingerprint() == first.fingerprint()
+    # Whatever decides what is in them decides their name.
+    for limit, limits in ((30, LIMITS), (None, LengthLimits(5, 5))):
+        open_corpus(mine, limit, tokenizers, limits)
+    file = parallel.with_suffix(".en")
+    file.write_text(file.read_text().replace("dog", "cat"))
+    open_corpus(file_dataset(f"{parallel}:en-de"), None, tokenizers, LIMITS)
+    assert len([f for f in cache.iterdir() if f.is_dir()]) == 4
+
+
+@pytest.mark.parametrize("name", ["source.tokens", "target.starts", "corpus.json"])
+def test_files_that_are_not_whole_are_made_again(cache: Path, tokenizers: Two, name: str) -> None:
+    wanted = open_corpus(dataset(50), None, tokenizers, LIMITS).fingerprint()
+    (file,) = cache.glob(f"*/{name}")
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-3])
+    corpus = open_corpus(dataset(50), None, tokenizers, LIMITS)
+    assert corpus.fingerprint() == wanted
+    assert file.read_bytes() == whole
+    assert not list(cache.glob(".*"))
+
+
+def test_changed_text_has_another_fingerprint(cache: Path, tokenizers: Two) -> None:
+    one = open_corpus(dataset(50), None, tokenizers, LIMITS)
+    other = open_corpus(dataset(51), None, tokenizers, LIMITS)
+    assert one.fingerprint() != other.fingerprint()
+
+
+def test_processes_that_begin_together_make_one_corpus(cache: Path, parallel: Path) -> None:
+    program = (
+        "import sys; from zoo.datasets import file_dataset; from zoo.config import LengthLimits\n"
+        "from zoo.text import Tokenizer; from zoo.training.corpus import open_corpus\n"
+        "t = Tokenizer.train(['the dog runs'], 'word', 50)\n"
+        "print(open_corpus(file_dataset(sys.argv[1]), None, (t, t), LengthLimits()).fingerprint())"
+    )
+    command = [sys.executable, "-c", program, f"{parallel}:en-de"]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(2)]
+    printed = [process.communicate()[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert printed[0] == printed[1]
+    assert len([f for f in cache.iterdir() if f.is_dir()]) == 1
+
+
+def test_building_holds_a_piece_at_a_time(
+    cache: Path, tokenizers: Two, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sixteen times the text takes no more memory than an index of a few bytes a pair."""
+    monkeypatch.setattr(module, "PIECE", 500)
+
+    def peak(count: int) -> int:
+        tracemalloc.start()
+        try:
+            open_corpus(dataset(count), None, tokenizers, LIMITS)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    peak(100)
+    small, large = peak(1_000), peak(16_000)
+    text = sum(len(a) + len(b) for a, b in drawn(16_000))
+    assert large - small < 15_000 * 24
+    assert large - small < text / 2
+
+
+def test_batches_of_a_corpus_larger_than_memory(cache: Path, tmp_path: Path) -> None:
+    """400 MB of tokens, in a process that may take no more than 150 MB."""
+    folder = tmp_path / "large"
+    folder.mkdir()
+    count, length = 1_000_000, 100
+    for side in ("source", "target"):
+        with (folder / f"{side}.tokens").open("wb") as file:
+            file.truncate(2 * count * length)  # 200 MB, all of them padding
+            file.seek(2 * length * (count - 1))
+            file.write(np.full(length, 7, dtype="<u2").tobytes())
+        np.arange(0, (count + 1) * length, length, dtype="<i8").tofile(folder / f"{side}.starts")
+    program = f"""
+import resource, json, torch
+from pathlib import Path
+from zoo.training import corpus as module
+from zoo.data import shuffled_batches
+from zoo.checkpoint import write_json
+side = {{"sequences": {count}, "tokens": {count * length}, "type": "<u2"}}
+folder = Path({str(folder)!r})
+told = {{"left_out": {{}}, "fingerprint": "x", "source": side, "target": side}}
+write_json(folder / "corpus.json", told)
+now = int(next(l for l in open("/proc/self/status") if l.startswith("VmData")).split()[1]) * 1024
+resource.setrlimit(resource.RLIMIT_DATA, (now + 150 * 2**20,) * 2)
+try:
+    held = bytearray(200 * 2**20)
+    raise SystemExit("the limit holds nothing")
+except MemoryError:
+    pass
+corpus = module._map(folder)
+batches = shuffled_batches(corpus, 4000, None, 1, 0)
+assert len(batches) == {count * length // 4000}, len(batches)
+last = torch.tensor([{count - 1}, 0])
+assert corpus.batch(last).source.sum() == 7 * {length}
+for place in range(0, len(batches), 100):
+    assert corpus.batch(batches[place]).target.shape == (40, {length})
+"""
+    if not Path("/proc/self/status").exists():
+        pytest.skip("limits on memory are told apart on Linux alone")
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True,
+                          text=True)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("count", [5, 39, 40, 400, 3000])
+def test_a_streamed_split_is_the_split(count: int) -> None:
+    pairs = [Pair(f"s{i * i % (count * 2 // 3 + 1)}", str(i)) for i in range(count)]
+    wanted = {pair.source for pair in hash_split(pairs, {"validation": 20})["validation"]}
+    assert _held_out(pair.source for pair in pairs) == wanted
+    # With a small bound, which is reached: the smallest hashes of all are kept.
+    sources = {pair.source for pair in pairs}
+    if len(sources) >= 20 * 3:
+        from zoo.datasets import _text_hash
+
+        smallest = set(sorted(sources, key=_text_hash)[:3])
+        assert _held_out((pair.source for pair in pairs), most=3) == smallest
+
+
+def test_left_out_is_in_the_file(cache: Path, tokenizers: Two) -> None:
+    corpus = open_corpus(dataset(60), None, tokenizers, LIMITS)
+    (file,) = cache.glob("*/corpus.json")
+    told = read_json(file)
+    assert told["left_out"] == {"empty": corpus.left_out.empty, "long": corpus.left_out.long}
+    assert told["source"]["sequences"] == len(corpus)

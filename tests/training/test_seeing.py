@@ -1,0 +1,197 @@
+"""Callbacks, the curve, and what is shown of a run."""
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from tests.core.test_training import SMALL, finished
+from zoo import Callback, Report, Validation, hookimpl
+from zoo.events import Event, Note
+from zoo.plugins import Plugin, Plugins
+from zoo.registry import Registry, registry
+from zoo.training import prepare
+from zoo.training.callbacks import TensorBoard, draw_curve
+
+
+class Diary(Callback):
+    """Keeps all that it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+
+    def begin(self, folder: Path, description: Mapping[str, Any]) -> None:
+        self.told.append(("begin", folder.name, description["recipe"]["batch_tokens"]))
+
+    def report(self, report: Report) -> None:
+        self.told.append(report)
+
+    def validation(self, validation: Validation) -> None:
+        self.told.append(validation)
+
+    def end(self) -> None:
+        self.told.append("end")
+
+
+class Broken(Callback):
+    def report(self, report: Report) -> None:
+        raise ZeroDivisionError("no luck")
+
+
+def with_callbacks(*callbacks: object) -> Registry:
+    """A registry with one more plugin, which brings these callbacks."""
+
+    @hookimpl
+    def zoo_callbacks() -> Iterable[Any]:
+        return callbacks
+
+    plugins = Plugins()
+    for plugin in registry().plugins.loaded.values():
+        module = registry().plugins.manager.get_plugin(plugin.name)
+        plugins.add(module, plugin)
+    plugins.add(SimpleNamespace(zoo_callbacks=zoo_callbacks), Plugin("diary", "zoo-diary", "1"))
+    return Registry(plugins)
+
+
+def test_a_plugin_s_callback_is_told_everything(parallel: Path, tmp_path: Path) -> None:
+    diary = Diary()
+    ready = prepare("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=SMALL,
+                    epochs=2, names=with_callbacks(diary))  # fmt: skip
+    events: list[Event] = []
+    with ready:
+        events += ready.trainer.events()
+    assert diary.told == [("begin", "a.run", 100), *events, "end"]
+    assert {type(event) for event in events} == {Report, Validation}
+
+
+def test_a_callback_that_fails_ends_nothing(parallel: Path, tmp_path: Path) -> None:
+    diary = Diary()
+    names = with_callbacks(Broken(), diary, "no callback")
+    ready = prepare("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=SMALL,
+                    steps=20, names=names)  # fmt: skip
+    with ready:
+        notes = [event for event in ready.trainer.events() if isinstance(event, Note)]
+    assert [note.text for note in notes] == ["Broken is left out: ZeroDivisionError: no luck"]
+    assert diary.told[-1] == "end"
+    assert ready.notes == ["diary (zoo-diary 1) brings 'no callback', which is no Callback"]
+
+
+def test_a_callback_hears_the_end_of_a_run_that_fails(parallel: Path, tmp_path: Path) -> None:
+    diary = Diary()
+    ready = prepare("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=SMALL,
+                    steps=20, names=with_callbacks(diary))  # fmt: skip
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    ready.trainer._update = fail  # type: ignore[method-assign, assignment]
+    with ready, pytest.raises(ZeroDivisionError):
+        list(ready.trainer.events())
+    assert diary.told[-1] == "end"
+
+
+def test_tensorboard_is_written_where_it_is_installed(
+    parallel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a writer in its place that keeps what it gets: tensorboard itself may be missing."""
+    kept: list[tuple[Any, ...]] = []
+
+    class SummaryWriter:
+        def __init__(self, folder: str) -> None:
+            kept.append(("folder", folder))
+
+        def add_scalar(self, *given: Any) -> None:
+            kept.append(given)
+
+        add_text = add_scalar
+
+        def flush(self) -> None: ...
+
+        def close(self) -> None:
+            kept.append(("close",))
+
+    module = ModuleType("torch.utils.tensorboard")
+    module.SummaryWriter = SummaryWriter  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
+    settings = {**SMALL, "bleu_sentences": 3}
+    ready = prepare("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=settings,
+                    epochs=1)  # fmt: skip
+    ready.trainer.callbacks.active = [TensorBoard()]
+    events: list[Event] = []
+    with ready:
+        events += ready.trainer.events()
+    assert kept[0] == ("folder", str(tmp_path / "a.run" / "tensorboard"))
+    assert kept[-1] == ("close",)
+    losses = [(e.loss, e.step) for e in events if isinstance(e, Report)]
+    assert [entry[1:] for entry in kept if entry[0] == "training/loss"] == losses
+    (validation,) = [e for e in events if isinstance(e, Validation)]
+    assert ("validation/loss", validation.validation_loss, validation.step) in kept
+    assert ("validation/bleu", validation.bleu, validation.step) in kept
+
+
+def test_the_curve_is_a_picture_of_the_metrics(
+    parallel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from matplotlib.axes import Axes
+
+    drawn: dict[str, list[tuple[float, float]]] = {}
+    plot = Axes.plot
+
+    def watched(self: Any, *arguments: Any, **options: Any) -> Any:
+        if options.get("label"):
+            drawn[options["label"]] = list(zip(*arguments[:2], strict=True))
+        return plot(self, *arguments, **options)
+
+    monkeypatch.setattr(Axes, "plot", watched)
+    settings = {**SMALL, "bleu_sentences": 3}
+    finished(prepare("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=settings,
+                     epochs=3))  # fmt: skip
+    picture = (tmp_path / "a" / "curve.png").read_bytes()
+    assert picture == (tmp_path / "a.run" / "curve.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    lines = (tmp_path / "a.run" / "metrics.jsonl").read_text().splitlines()
+    records = [json.loads(line) for line in lines]
+    training, validation = drawn.values()
+    assert training == [(r["step"], r["loss"]) for r in records if "loss" in r]
+    assert validation == [
+        (r["step"], r["validation_loss"]) for r in records if "validation_loss" in r
+    ]
+    assert draw_curve([], "nothing yet").startswith(b"\x89PNG")
+
+
+def test_a_sample_is_shown_at_each_validation(
+    run: Callable[..., Result], parallel: Path, tmp_path: Path
+) -> None:
+    words = [word for key, value in SMALL.items() for word in ("--set", f"{key}={value}")]
+    data = f"{parallel}:en-de"
+    arguments = ("train", "rnnsearch-tiny", "--data", data, "--epochs", 2, *words)
+    told = run(*arguments, "--out", tmp_path / "a", "--set", "bleu_sentences=3").stderr
+    sources = [line.partition(": ")[2] for line in told.splitlines() if " source: " in line]
+    assert len(sources) == 2
+    assert sources[0] != sources[1], "another one each time"
+    assert told.count(" translation: ") == told.count(" reference: ") == 2
+    assert told.count("BLEU") == 2
+    quiet = run(*arguments, "--out", tmp_path / "b", "--set", "samples=0").stderr
+    assert " source: " not in quiet
+    events = run(*arguments, "--out", tmp_path / "c", "--json").stdout.splitlines()
+    (first, _) = [e for e in map(json.loads, events) if "validation_loss" in e]
+    assert set(first["samples"][0]) == {"source", "reference", "translation"}
+
+
+def test_a_recipe_file_by_the_command_line(
+    run: Callable[..., Result], parallel: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "small.toml"
+    config = {k: v for k, v in SMALL.items() if k.endswith("_dim") or k == "dropout"}
+    lines = ['tokenizer = "word"', "batch_tokens = 100", "steps = 3", "[config]"]
+    file.write_text("\n".join([*lines, *(f"{k} = {v}" for k, v in config.items())]))
+    arguments = ("train", "rnnsearch-tiny", "--data", f"{parallel}:en-de", "--out", tmp_path / "a")
+    done = run(*arguments, "--recipe", file, "--set", "batch_tokens=90")
+    assert done.exit_code == 0, done.output
+    recipe = json.loads((tmp_path / "a" / "training.json").read_text())["recipe"]
+    assert (recipe["batch_tokens"], recipe["steps"], recipe["tokenizer"]) == (90, 3, "word")
