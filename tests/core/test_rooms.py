@@ -12,9 +12,9 @@ import zoo
 
 TOP = Path(__file__).parents[2]
 FLOORS = [
-    {"errors", "hookspecs", "plugins", "architecture", "config", "recipe", "datasets", "builtin",
-     "registry"},
-    {"tree", "model", "text", "data"},
+    {"errors", "hookspecs", "plugins", "architecture", "address", "config", "recipe", "datasets",
+     "builtin", "catalogue", "registry"},
+    {"tree", "model", "files", "format", "text", "data"},
     {"decoding", "metrics", "checkpoint", "cards", "hub"},
     {"training", "translator"},
     {"cli", "testing", "__main__"},
