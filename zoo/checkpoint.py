@@ -181,7 +181,9 @@ def _load_weights(
         elif spec.dtype not in DTYPES:
             faults.append(f"{name} is of type {spec.dtype}, not {' or '.join(DTYPES)}")
     if tied != shared:
-        faults.append(f"its config ties {dict(tied) or 'nothing'}, the network {shared or 'nothing'}")
+        faults.append(
+            f"its config ties {dict(tied) or 'nothing'}, the network {shared or 'nothing'}"
+        )
     if not faults:
         weights = read_tensors(file)
         faults = [

@@ -142,7 +142,8 @@ def read_header(file: Path) -> dict[str, TensorSpec]:
     told = sum(WIDTHS[spec.dtype] * math.prod(spec.shape) for spec in specs.values())
     if told != file.stat().st_size - 8 - length:
         raise damaged(
-            file, f"its header tells of {told:,} bytes, and {file.stat().st_size - 8 - length:,} follow"
+            file,
+            f"its header tells of {told:,} bytes, and {file.stat().st_size - 8 - length:,} follow",
         )
     return specs
 

@@ -52,7 +52,9 @@ def describe(folder: Path) -> dict[str, Any]:
         )
     lacks = missing([file for file in FILES if (folder / file).exists()])
     if lacks:
-        raise CheckpointError(f"{folder} is not a whole checkpoint", f"it has no {', no '.join(lacks)}")
+        raise CheckpointError(
+            f"{folder} is not a whole checkpoint", f"it has no {', no '.join(lacks)}"
+        )
     file = folder / CONFIG
     description = read_json(file)
     version = description.get("format")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
-from pathlib import Path
 from typing import NamedTuple, overload
 
 import torch
 
 from zoo import checkpoint as folder_format
+from zoo import hub
 from zoo.checkpoint import Checkpoint
 from zoo.data import batch_sources, too_long
 from zoo.decoding import Hypothesis, greedy
@@ -126,12 +126,14 @@ def pick_device(device: str = "auto") -> torch.device:
 def load(
     name_or_path: str | PathLike[str], *, device: str = "auto", names: Registry | None = None
 ) -> Translator:
-    """Load a checkpoint by its released name, or from a folder.
+    """Load a checkpoint by its released name, by its address, or from a folder.
+
+    What is named or addressed is pulled if it is not here, and checked.
 
     Raises:
         CheckpointError, PluginError: as `zoo.checkpoint.read` does.
+        HubError: as `zoo.hub.locate` does.
     """
     names = names or registry()
-    given = str(name_or_path)
-    folder = names.checkpoints[given].folder if given in names.checkpoints else Path(given)
+    folder = hub.locate(name_or_path, names)
     return Translator(folder_format.read(folder, names, pick_device(device)))

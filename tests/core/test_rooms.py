@@ -15,7 +15,7 @@ FLOORS = [
     {"errors", "hookspecs", "plugins", "architecture", "address", "config", "recipe", "datasets",
      "builtin", "catalogue", "registry"},
     {"tree", "model", "files", "format", "text", "data"},
-    {"decoding", "metrics", "checkpoint", "cards", "hub"},
+    {"decoding", "metrics", "checkpoint", "markdown", "scores", "cards", "hub"},
     {"training", "translator"},
     {"cli", "testing", "__main__"},
 ]  # fmt: skip

@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from zoo.cli import listing, training, translating
+from zoo.cli import cache, card, hub, listing, registry, training, translating
+from zoo.cli.fetching import hub_warnings
 from zoo.errors import ZooError
 from zoo.plugins import installed
 
@@ -20,7 +21,8 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
         try:
-            return super().invoke(ctx)
+            with hub_warnings():
+                return super().invoke(ctx)
         except ZooError as error:
             raise click.ClickException(" ".join(str(error).split())) from error
         except BrokenPipeError:
@@ -39,10 +41,15 @@ def cli() -> None:
 for command in (
     listing.list_,
     listing.info,
-    listing.card,
+    card.card,
     training.train,
     translating.translate,
     translating.eval_,
+    hub.pull,
+    hub.push,
+    hub.convert,
+    registry.registry,
+    cache.cache,
 ):
     cli.add_command(command)
 

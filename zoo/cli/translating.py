@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import click
 
+from zoo.cli.fetching import located
 from zoo.cli.output import json_option, messages, names, person_watches, print_json
 from zoo.datasets import decode_line, half_a_pair
 from zoo.errors import DataError
@@ -29,7 +30,7 @@ def translate(checkpoint: str, text: tuple[str, ...], device: str, as_json: bool
     found = names()
     from zoo.translator import load
 
-    translator = load(checkpoint, device=device, names=found)
+    translator = load(located(checkpoint, found), device=device, names=found)
     for place, given in enumerate(text, 1):
         if half_a_pair(given):
             raise DataError(f"text {place} is not UTF-8", "give it in the terminal's encoding")
@@ -74,7 +75,7 @@ def eval_(
     from zoo import metrics
     from zoo.translator import load
 
-    translator = load(checkpoint, device=device, names=found)
+    translator = load(located(checkpoint, found), device=device, names=found)
     texts = []
     from rich.progress import track
 
