@@ -256,8 +256,8 @@ def split_card(card: str, where: str) -> tuple[dict[str, Any], str]:
             if not isinstance(metadata.get(key), str | None):
                 raise ValueError(f"{key!r} must be a word")
         for key in ("language", "tags", "datasets", "metrics"):
-            values = metadata.get(key) or []
-            values = values if isinstance(values, list) else [values]
+            value = [] if metadata.get(key) is None else metadata[key]
+            values = value if isinstance(value, list) else [value]
             if not all(isinstance(value, str) for value in values):
                 raise ValueError(f"{key!r} must be words (quote no and on)")
         ModelCardData(**metadata).to_yaml()

@@ -9,19 +9,20 @@ import zoo
 from tests.hub.server import Server
 
 SETTINGS = {
-    "embedding_dim": 8, "encoder_dim": 8, "hidden_dim": 8, "attention_dim": 8, "readout_dim": 8,
-    "tokenizer": "word", "batch_tokens": 100, "dropout": 0.0,
+    "embedding_dim": 16, "encoder_dim": 16, "hidden_dim": 32, "attention_dim": 16,
+    "readout_dim": 16, "tokenizer": "word", "batch_tokens": 100, "dropout": 0.0,
+    "learning_rate": 5e-3, "warmup": 50, "save_every": 1000,
 }  # fmt: skip
 
 
 @pytest.fixture(scope="session")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small checkpoint, of some 30 kB."""
+    """A small checkpoint, of some 100 kB."""
     folder = tmp_path_factory.mktemp("hub")
     lines = [f"the dog {n} runs\tder Hund {n} rennt\n" for n in "abcdefghijklmnopqrstuvwxyz"]
     (folder / "a.tsv").write_text("".join(lines))
     return zoo.train("rnnsearch-tiny", str(folder / "a.tsv"), folder / "small", settings=SETTINGS,
-                     steps=20)  # fmt: skip
+                     steps=150)  # fmt: skip
 
 
 @pytest.fixture

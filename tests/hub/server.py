@@ -333,7 +333,8 @@ class Handler(BaseHTTPRequestHandler):
         if name.split("/")[0] != self.user:
             return self.refuse(403, message=f"You don't have the rights to create under {name}")
         if name in self.server_of.repositories:
-            return self.refuse(409, message="You already created this model repo")
+            there = {"error": "You already created it", "url": f"{self.server_of.endpoint}/{name}"}
+            return self.json(there, 409)
         made = Repository(private=asked.get("visibility") == "private", owner=str(self.user))
         made.commit({".gitattributes": Blob(b"*.safetensors filter=lfs\n")}, "initial commit")
         self.server_of.repositories[name] = made
@@ -465,7 +466,9 @@ class Handler(BaseHTTPRequestHandler):
                 return lambda: self.send(400)
             self.server_of.objects[oid] = self.body
             return lambda: self.send(200, b"", {"ETag": f'"{oid}"'})
-        content = self.server_of.objects[oid]
+        content = self.server_of.objects.get(oid)
+        if content is None:
+            return lambda: self.send(404)
         kind = {"ETag": f'"{oid}"', "Content-Type": "application/octet-stream"}
         return lambda: self.give(content, kind)
 

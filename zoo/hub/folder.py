@@ -86,8 +86,6 @@ class Folder(Hub):
         root, revision = Path(address.path), address.revision or MAIN
         if (root / CONFIG).exists():
             raise HubError(f"{root} is in the way", "it is a checkpoint itself", "Name another")
-        if address.commit:
-            raise HubError(f"{address} cannot be pushed to", "a commit never changes")
         promises = _promises(made.folder)
         commit = name_of(manifest(promises))
         ref = root / "refs" / revision

@@ -53,6 +53,8 @@ def push(
 
     address = Address.parse(address) if isinstance(address, str) else address
     hub = hub_of(address, names or registry())
+    if address.commit:
+        raise HubError(f"{address} cannot be pushed to", "a commit never changes")
     describe(folder)
     check_card(folder)
     before = _listing(hub, address)

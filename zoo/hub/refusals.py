@@ -12,6 +12,7 @@ from zoo.errors import (
     NotFoundError,
     UnavailableError,
 )
+from zoo.hub.patience import clean
 
 if TYPE_CHECKING:
     import httpx2
@@ -86,11 +87,11 @@ def refusal(
 
 def _said(response: httpx2.Response) -> str:
     """Return what the Hub said of itself, on one line and bounded, without any token."""
-    text = " ".join(response.headers.get("x-error-message", "").split())
+    text = response.headers.get("x-error-message", "")
     sent = response.request.headers.get("authorization", "").removeprefix("Bearer ")
     if sent:
         text = text.replace(sent, "…")
-    text = re.sub(r"hf_\w+", "…", text)[:160]
+    text = clean(text)
     return f" ({text})" if text else ""
 
 
