@@ -9,6 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from zoo.address import Address as Address
+    from zoo.address import Scheme as Scheme
     from zoo.architecture import Architecture as Architecture
     from zoo.config import Config as Config
     from zoo.config import Depth as Depth
@@ -20,8 +22,12 @@ if TYPE_CHECKING:
     from zoo.datasets import Dataset as Dataset
     from zoo.datasets import Pair as Pair
     from zoo.decoding import Hypothesis as Hypothesis
+    from zoo.errors import HubWarning as HubWarning
     from zoo.errors import ZooError as ZooError
     from zoo.hookspecs import hookimpl as hookimpl
+    from zoo.hub import pull as pull
+    from zoo.hub import push as push
+    from zoo.hub.contract import Hub as Hub
     from zoo.model import Seq2Seq as Seq2Seq
     from zoo.model import create_model as create_model
     from zoo.recipe import Recipe as Recipe
@@ -37,18 +43,22 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Address": "address",
     "Architecture": "architecture",
     "Cache": "tree",
     "Config": "config",
     "Dataset": "datasets",
     "Depth": "config",
     "Dim": "config",
+    "Hub": "hub.contract",
+    "HubWarning": "errors",
     "Hypothesis": "decoding",
     "LengthLimits": "config",
     "Pair": "datasets",
     "Recipe": "recipe",
     "Registry": "registry",
     "Row": "config",
+    "Scheme": "address",
     "Seq2Seq": "model",
     "Table": "config",
     "Translator": "translator",
@@ -60,6 +70,8 @@ _HOMES = {
     "list_checkpoints": "registry",
     "list_models": "registry",
     "load": "translator",
+    "pull": "hub",
+    "push": "hub",
     "train": "training",
 }
 

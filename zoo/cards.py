@@ -231,6 +231,24 @@ def _curve_table(curve: Sequence[Mapping[str, Any]]) -> str:
     return markdown_table(["update", "validation loss, nats a token"], rows)
 
 
+def evaluation_results(scores: Sequence[Mapping[str, Any]]) -> str:
+    """Return the Hub's record of the scores on its own benchmarks, empty if there are none.
+
+    A score is one of those where its `benchmark` reads owner/dataset or owner/dataset:task.
+    """
+    import yaml
+    from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
+
+    entries = []
+    for record in scores:
+        dataset, _, task = str(record.get("benchmark", "")).partition(":")
+        if dataset and "bleu" in record:
+            notes = f"BLEU, {record.get('bleu_signature', '')}".removesuffix(", ")
+            value = round(record["bleu"], 2)
+            entries.append(EvalResultEntry(dataset, task or "default", value, notes=notes))
+    return yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False) if entries else ""
+
+
 # --- reading ------------------------------------------------------------------------------------
 
 

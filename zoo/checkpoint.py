@@ -226,6 +226,7 @@ def convert(folder: Path, out: Path, dtype: str) -> None:
     with whole_folder(out) as part:
         for name in FILES:
             if (folder / name).is_file() and name != WEIGHTS:
+                (part / name).parent.mkdir(exist_ok=True)
                 (part / name).write_bytes(read_bytes(folder / name, TEXT_LIMIT))
         write_tensors(part / WEIGHTS, weights)
 

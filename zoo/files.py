@@ -151,10 +151,11 @@ def read_header(file: Path) -> dict[str, TensorSpec]:
 def _spec(file: Path, name: str, entry: object) -> TensorSpec:
     fields = entry if isinstance(entry, dict) else {}
     shape, dtype = fields.get("shape"), fields.get("dtype")
-    whole = isinstance(shape, list) and all(type(n) is int and 0 <= n < 2**48 for n in shape)
-    if not whole or not isinstance(shape, list) or len(shape) > 16 or dtype not in WIDTHS:
-        raise damaged(file, f"its header says nothing clear of {name!r}")
-    return TensorSpec(dtype, tuple(shape))
+    known = isinstance(dtype, str) and dtype in WIDTHS
+    sizes = shape if isinstance(shape, list) and len(shape) <= 16 else [None]
+    if not known or not all(type(n) is int and 0 <= n < 2**48 for n in sizes):
+        raise damaged(file, f"its header says nothing clear of {name[:100]!r}")
+    return TensorSpec(str(dtype), tuple(sizes))
 
 
 def damaged(file: Path, reason: object) -> CheckpointError:

@@ -15,8 +15,8 @@ from zoo.files import read_json
 FORMAT = 1
 CONFIG, WEIGHTS, CARD, TRAINING = "config.json", "model.safetensors", "README.md", "training.json"
 SHARED, SOURCE, TARGET = "tokenizer.json", "source.tokenizer.json", "target.tokenizer.json"
-SCORES = "scores.json"
-FILES = (CONFIG, SHARED, SOURCE, TARGET, WEIGHTS, TRAINING, SCORES, CARD)
+SCORES, EVALUATION = "scores.json", ".eval_results/zoo.yaml"
+FILES = (CONFIG, SHARED, SOURCE, TARGET, WEIGHTS, TRAINING, SCORES, EVALUATION, CARD)
 """Every file that a checkpoint may hold. Others are neither fetched, sent nor read."""
 
 KEYS: dict[str, type] = {

@@ -111,6 +111,7 @@ class Server:
         self.tokens = {"hf_ann": "ann", "hf_bob": "bob"}
         self.objects: dict[str, bytes] = {}
         self.xet: dict[str, str] = {}
+        self.known: dict[str, bytes] = {}
         self.xet_folder: Path | None = None
         self.log: list[Request] = []
         self.faults: list[Fault] = []
@@ -148,7 +149,9 @@ class Server:
         self.xet_folder = cas
         for file in folder.iterdir():
             (info,) = hf_xet.hash_files([str(file)])
-            self.xet[hashlib.sha256(file.read_bytes()).hexdigest()] = info.hash
+            content = file.read_bytes()
+            sha256 = hashlib.sha256(content).hexdigest()
+            self.xet[sha256], self.known[sha256] = info.hash, content
 
     def asked(self, pattern: str = "", port: str = "") -> list[str]:
         """Return the requests so far that fit, as «METHOD path»."""
@@ -392,9 +395,9 @@ class Handler(BaseHTTPRequestHandler):
             elif item["key"] == "file":
                 files[value["path"]] = Blob(base64.b64decode(value["content"]))
             elif item["key"] == "lfsFile":
-                if value["oid"] not in self.server_of.objects | self.server_of.xet:
+                if value["oid"] not in self.server_of.objects | self.server_of.known:
                     return self.refuse(400, message="the object was never uploaded")
-                content = self.server_of.objects.get(value["oid"], b"")
+                content = (self.server_of.known | self.server_of.objects)[value["oid"]]
                 files[value["path"]] = Blob(content, large=True)
             elif item["key"] == "deletedFile":
                 files.pop(value["path"], None)

@@ -67,6 +67,9 @@ def main() -> None:
     # Threads that spin for long while they wait slow a program down many times over where it shares
     # the processor; a short spin costs a tenth where it does not. Read when torch is imported.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+    if not sys.stderr.isatty():
+        # The Hub client draws bars whoever reads them. Read when it is imported.
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     try:
         with_plugins()()
     except BrokenPipeError:

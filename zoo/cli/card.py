@@ -22,22 +22,31 @@ from zoo.registry import Model, Registry
 @click.option("--write", is_flag=True, help="Make a checkpoint's card again; what you wrote stays.")
 @click.option("--scores", type=click.File("rb"), metavar="FILE",
               help="With --write: add what `zoo eval --json` printed; - reads it.")  # fmt: skip
-def card(name: str | None, every: bool, out: Path | None, write: bool, scores: Any) -> None:
+@click.option("--benchmark", metavar="OWNER/DATASET[:TASK]",
+              help="With --scores: the Hub's benchmark that they are scores on.")  # fmt: skip
+def card(
+    name: str | None,
+    every: bool,
+    out: Path | None,
+    write: bool,
+    scores: Any,
+    benchmark: str | None,
+) -> None:
     """Show the card of a model or checkpoint, or write it.
 
     --write makes the card of a checkpoint folder again from what is known: configuration, data,
     recipe, curve, scores, parameters. Your own sections, and metadata such as the license, stay.
     """
     found = names()
-    if scores is not None and not write:
-        raise click.UsageError("--scores needs --write")
+    if (scores is not None and not write) or (benchmark is not None and scores is None):
+        raise click.UsageError("--scores needs --write, and --benchmark needs --scores")
     if every:
         _all_models(found, out)
         return
     if name is None:
         raise click.UsageError("name a model or checkpoint, or say --all")
     if write:
-        _write(found, Path(name), scores)
+        _write(found, Path(name), scores, benchmark)
         return
     shown = _shown(found, name)
     if out is not None:
@@ -85,10 +94,10 @@ def _without_metadata(text: str) -> str:
     return "\n".join(lines)
 
 
-def _write(found: Registry, folder: Path, scores: Any) -> None:
-    from zoo.cards import card_of
+def _write(found: Registry, folder: Path, scores: Any, benchmark: str | None) -> None:
+    from zoo.cards import card_of, evaluation_results
     from zoo.files import replace_text
-    from zoo.format import CARD, SCORES
+    from zoo.format import CARD, EVALUATION, SCORES
     from zoo.scores import read_scores, with_score
 
     if not folder.is_dir():
@@ -98,11 +107,16 @@ def _write(found: Registry, folder: Path, scores: Any) -> None:
     records = read_scores(folder)
     if scores is not None:
         for record in _given(scores):
-            records = with_score(records, record)
+            about = {"benchmark": benchmark} if benchmark else {}
+            records = with_score(records, {**record, **about})
     text = card_of(folder, found, records)
     if scores is not None:
         kept = json.dumps({"scores": records}, indent=2, ensure_ascii=False, allow_nan=False)
         replace_text(folder / SCORES, kept + "\n")
+        results = evaluation_results(records)
+        if results:
+            (folder / EVALUATION).parent.mkdir(exist_ok=True)
+            replace_text(folder / EVALUATION, results)
     replace_text(folder / CARD, text)
     say(f"{folder / CARD} is written")
 

@@ -1,11 +1,13 @@
-"""What of the Hub is in its client's cache here, by the client's own scan of it."""
+"""What of the Hub is here, in its client's cache."""
 
 from __future__ import annotations
 
+import dataclasses
+import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from zoo.errors import IntegrityError, NotFoundError
 from zoo.format import CONFIG, FILES, WEIGHTS, missing
@@ -34,30 +36,33 @@ class Fault:
 
 
 def listed() -> list[Cached]:
-    """Return the checkpoints of the zoo in the cache; what else is there is left out."""
+    """Return the checkpoints of the zoo in the cache; what else is there is left out.
+
+    The folders are looked at as they are: the client's own scan passes over damaged repositories.
+    """
     found = []
-    for repository in _repositories():
-        for revision in repository.revisions:
-            there = [name for name in FILES if (revision.snapshot_path / name).is_file()]
-            if CONFIG in there or WEIGHTS in there:
-                found.append(
-                    Cached(
-                        f"hf://{repository.repo_id}",
-                        revision.commit_hash,
-                        tuple(sorted(revision.refs)),
-                        revision.snapshot_path,
-                        revision.size_on_disk,
-                        not missing(there),
-                    )
-                )
-    return sorted(found, key=lambda cached: (cached.address, cached.commit))
+    for repository in sorted(Settings.from_environment().cache.glob("models--*--*")):
+        address = "hf://" + repository.name.removeprefix("models--").replace("--", "/", 1)
+        names = _revisions(repository)
+        for folder in sorted((repository / "snapshots").glob("*")):
+            linked = [name for name in FILES if os.path.lexists(folder / name)]
+            there = [name for name in linked if (folder / name).is_file()]
+            if CONFIG in linked or WEIGHTS in linked:
+                size = sum((folder / name).stat().st_size for name in there)
+                revisions = tuple(names.get(folder.name, ()))
+                whole = not missing(there) and linked == there
+                found.append(Cached(address, folder.name, revisions, folder, size, whole))
+    return found
 
 
-def _repositories() -> list[Any]:
-    cache = Settings.from_environment().cache
-    if not cache.is_dir():
-        return []
-    return [r for r in client().scan_cache_dir(cache).repos if r.repo_type == "model"]
+def _revisions(repository: Path) -> dict[str, list[str]]:
+    """Return the names of each commit, as they were noted at the last pull."""
+    names: dict[str, list[str]] = {}
+    for ref in sorted((repository / "refs").rglob("*")):
+        if ref.is_file():
+            commit = ref.read_text(encoding="ascii", errors="replace").strip()
+            names.setdefault(commit, []).append(ref.relative_to(repository / "refs").as_posix())
+    return names
 
 
 def matching(given: str) -> list[Cached]:
@@ -79,10 +84,22 @@ def matching(given: str) -> list[Cached]:
 
 def remove(chosen: list[Cached]) -> int:
     """Remove commits from the cache and return the bytes that this frees."""
-    info = client().scan_cache_dir(Settings.from_environment().cache)
-    strategy = info.delete_revisions(*(cached.commit for cached in chosen))
-    strategy.execute()
-    return int(strategy.expected_freed_size)
+    freed = 0
+    for cached in chosen:
+        info = client().scan_cache_dir(Settings.from_environment().cache)
+        # Copies of a repository share its commits' names: only this one's are meant.
+        own = frozenset(r for r in info.repos if f"hf://{r.repo_id}" == cached.address)
+        if own:
+            strategy = dataclasses.replace(info, repos=own).delete_revisions(cached.commit)
+            strategy.execute()
+            freed += int(strategy.expected_freed_size)
+        else:  # it is too damaged for the client to know it
+            hub = HuggingFace()
+            for name in FILES:
+                hub.discard(cached.folder / name)
+            shutil.rmtree(cached.folder)
+            freed += cached.size
+    return freed
 
 
 def verify(chosen: list[Cached]) -> Iterator[tuple[Cached, list[Fault]]]:

@@ -41,7 +41,10 @@ class Folder(Hub):
         root = Path(address.path)
         if not root.is_dir():
             raise NotFoundError(f"no repository {address.at(None)}", "there is no such folder")
+        revision = address.revision or MAIN
         if (root / CONFIG).exists():
+            if address.commit is None and address.revision is not None:
+                raise NotFoundError(f"{address.at(None)} has no revision {revision!r}")
             promises = _promises(root)
             commit = name_of(manifest(promises))
             if address.commit not in (None, commit):
@@ -49,7 +52,6 @@ class Folder(Hub):
                     f"{address} is not what it was", f"its files are now those of {commit}"
                 )
             return Listing(commit, promises)
-        revision = address.revision or MAIN
         commit = address.commit or _read_ref(root / "refs" / revision) or ""
         if not commit or not (root / commit).is_dir():
             raise NotFoundError(f"{address.at(None)} has no revision {revision!r}")
@@ -101,6 +103,7 @@ class Folder(Hub):
             if not (root / commit).exists():
                 with whole_folder(root / commit) as part:
                     for name in promises:
+                        (part / name).parent.mkdir(exist_ok=True)
                         (part / name).write_bytes(read_bytes(made.folder / name))
                     (part / MANIFEST).write_text(manifest(promises), encoding="utf-8")
             replace_text(ref, f"{commit}\n")
@@ -114,8 +117,8 @@ def _place(address: Address, commit: str) -> Path:
 
 
 def _promises(folder: Path) -> dict[str, Promise]:
-    files = [folder / name for name in FILES if (folder / name).is_file()]
-    return {file.name: Promise(file.stat().st_size, digest(file)) for file in files}
+    files = {name: folder / name for name in FILES if (folder / name).is_file()}
+    return {name: Promise(file.stat().st_size, digest(file)) for name, file in files.items()}
 
 
 def manifest(promises: Mapping[str, Promise]) -> str:

@@ -84,6 +84,8 @@ def client() -> Any:
     for key, value in QUIET.items():
         os.environ.setdefault(key, value)
     import huggingface_hub
+    import huggingface_hub.constants
+    import huggingface_hub.utils
 
     return huggingface_hub
 

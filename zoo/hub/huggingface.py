@@ -244,13 +244,15 @@ def _bar(path: str, size: int, show: Show | None) -> type | None:
     class Bar(base):  # type: ignore[misc]  # the base is only known once the client is imported
         def __init__(self, *given: Any, **options: Any) -> None:
             super().__init__(*given, **{**options, "disable": False})
+            self.here = int(options.get("initial") or 0)
 
         def display(self, *_: Any, **__: Any) -> bool:
             return True
 
         def update(self, n: float | None = 1) -> None:
             super().update(n)
+            self.here += int(n or 0)
             if self.total == size:  # and not the bytes that went over the wire
-                tell(path, int(self.n), size)
+                tell(path, self.here, size)
 
     return Bar
