@@ -152,7 +152,7 @@ def _spec(file: Path, name: str, entry: object) -> TensorSpec:
     fields = entry if isinstance(entry, dict) else {}
     shape, dtype = fields.get("shape"), fields.get("dtype")
     known = isinstance(dtype, str) and dtype in WIDTHS
-    sizes = shape if isinstance(shape, list) and len(shape) <= 16 else [None]
+    sizes: list[Any] = shape if isinstance(shape, list) and len(shape) <= 16 else [None]
     if not known or not all(type(n) is int and 0 <= n < 2**48 for n in sizes):
         raise damaged(file, f"its header says nothing clear of {name[:100]!r}")
     return TensorSpec(str(dtype), tuple(sizes))

@@ -16,11 +16,24 @@ from pathlib import Path
 from zoo.address import Address
 from zoo.errors import AccessError, HubError, HubWarning, IntegrityError, UnavailableError
 from zoo.format import FILES, missing
-from zoo.hub.contract import Hub, Listing, Local, Promise, Show
-from zoo.hub.push import Pushed, push
+from zoo.hub.contract import Change, Commit, Hub, Listing, Local, Promise, Show
+from zoo.hub.sending import Pushed, push
 from zoo.registry import Registry, Released, registry
 
-__all__ = ["Hub", "Pulling", "Pushed", "locate", "pull", "push"]
+__all__ = [
+    "Change",
+    "Commit",
+    "Hub",
+    "Listing",
+    "Local",
+    "Promise",
+    "Pulling",
+    "Pushed",
+    "Show",
+    "locate",
+    "pull",
+    "push",
+]
 
 logger = logging.getLogger(__name__)
 
