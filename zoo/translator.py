@@ -136,4 +136,7 @@ def load(
     """
     names = names or registry()
     folder = hub.locate(name_or_path, names)
-    return Translator(folder_format.read(folder, names, pick_device(device)))
+    made = folder_format.read(folder, names, pick_device(device))
+    if str(folder) != str(name_or_path):  # a place in a cache tells nobody anything
+        made.name = str(name_or_path)
+    return Translator(made)

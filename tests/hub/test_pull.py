@@ -267,14 +267,29 @@ def test_16_a_call_that_hangs_is_bounded(
 @pytest.mark.parametrize(("method", "path"), [("GET", "/api/models/"), ("HEAD", "/resolve/")])
 def test_17_a_captive_portal(served: Server, cache: Path, method: str, path: str) -> None:
     served.fault(method, path, html=True, times=99)
-    with refused(HubError, "is no Hub", "log in first", cache=cache):
+    with refused(UnavailableError, "is no Hub", "log in first", cache=cache):
         pull(ADDRESS)
+    assert len(served.asked(f"{method} .*{path}")) == 1, "waiting does not help"
 
 
 @pytest.mark.parametrize("name", ["ETag", "X-Linked-Etag"])
 def test_18_an_etag_that_climbs_out(served: Server, cache: Path, tmp_path: Path, name: str) -> None:
     before = outside(tmp_path, cache)
     served.fault("HEAD", "/resolve/", headers={name: '"../../../../climbed"'}, times=99)
+    with refused(IntegrityError, "no proper ETag", cache=cache):
+        pull(ADDRESS)
+    assert outside(tmp_path, cache) == before
+
+
+def test_18_an_etag_that_climbs_out_where_a_redirect_ends(
+    served: Server, cache: Path, tmp_path: Path
+) -> None:
+    before = outside(tmp_path, cache)
+    commit = served.repositories[NAME].branches["main"][-1].name
+    elsewhere = {"Location": "/api/resolve-cache/models/x"}
+    served.fault("HEAD", "/resolve/", status=307, headers=elsewhere, times=99)
+    headers = {"X-Repo-Commit": commit, "ETag": '"../../../../climbed"'}
+    served.fault("HEAD", "/api/resolve-cache/", status=200, headers=headers, times=99)
     with refused(IntegrityError, "no proper ETag", cache=cache):
         pull(ADDRESS)
     assert outside(tmp_path, cache) == before
@@ -390,6 +405,28 @@ def test_revisions(served: Server, checkpoint: Path, tmp_path: Path) -> None:
     for wrong in ("hf://small", "hf://ann/small/x", "hf://../small", "hf://a--b/c", "hf://.a/b"):
         with refused(HubError, "hf://owner/repo"):
             pull(wrong)
+
+
+def test_16_a_head_that_hangs_is_bounded_and_asked_by_the_client_alone(
+    served: Server, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client asks again by itself where it has nothing: it comes through in the end."""
+    served.fault("HEAD", "/resolve/", hang=1.5, times=1)
+    assert same(pull(ADDRESS), checkpoint)
+
+
+def test_others_who_share_the_client_are_left_alone(served: Server) -> None:
+    """While we work, another library's refusals reach it as they are."""
+    import huggingface_hub
+    from huggingface_hub.errors import RemoteEntryNotFoundError
+
+    from zoo.hub.guard import Settings, Watch, watching
+
+    with (
+        watching(Watch(Settings.from_environment(), ADDRESS)),
+        pytest.raises(RemoteEntryNotFoundError),
+    ):
+        huggingface_hub.HfApi(endpoint=served.endpoint).hf_hub_download(NAME, "none.json")
 
 
 def test_the_command_line(served: Server, checkpoint: Path, run: Run) -> None:

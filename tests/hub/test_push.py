@@ -161,6 +161,14 @@ def test_8_an_unwell_hub_at_every_call_of_a_push(
     assert commits(server) == ["initial commit", "Push small"]
 
 
+def test_9_a_commit_told_to_wait_an_hour_does_not(server: Server, checkpoint: Path) -> None:
+    hour = server.fault("POST", "/commit/", status=429, headers={"Retry-After": "3600"}, times=9)
+    with refused(UnavailableError, "asks for patience"):
+        push(checkpoint, ADDRESS)
+    assert hour.used == 1
+    assert commits(server) == ["initial commit"]
+
+
 @pytest.mark.parametrize("path", ["/api/models/", "/repos/create", "/preupload/", "/commit/"])
 def test_8_and_16_a_push_is_bounded(
     server: Server, checkpoint: Path, monkeypatch: pytest.MonkeyPatch, path: str

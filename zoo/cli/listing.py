@@ -42,7 +42,15 @@ def inventory(found: Registry) -> dict[str, list[dict[str, Any]]]:
             for m in found.models.values()
         ],
         "checkpoints": [
-            {"name": c.name, "model": c.model, "dataset": c.dataset, "summary": c.summary}
+            {
+                "name": c.name,
+                "model": c.model,
+                "dataset": c.dataset,
+                "location": c.location or str(c.folder),
+                "scores": c.scores,
+                "terms": c.terms,
+                "summary": c.summary,
+            }
             for c in found.checkpoints.values()
         ],
         "datasets": [

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import re
 import threading
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from zoo.address import COMMIT
-from zoo.errors import HubError, IntegrityError
+from zoo.errors import HubError, IntegrityError, UnavailableError
 from zoo.hub.patience import clean
 from zoo.hub.refusals import refusal
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 # What the client calls home of agents and versions is nobody's wish here. Read at its import.
 QUIET = {"HF_HUB_DISABLE_TELEMETRY": "1"}
 
+LIBRARY = "seq2seq-zoo"
 _ETAG = re.compile(r'(W/)?"?[0-9A-Za-z_-]{1,128}"?')
 _CHUNK = 1 << 20
 
@@ -139,11 +141,14 @@ class Watch:
         asked = "/api/" in path or path.endswith("/objects/batch")
         if asked and response.is_success and "html" in headers.get("content-type", ""):
             raise self._not_the_hub()
-        if "/resolve/" in path and ours:
+        if request.method == "HEAD":
             self._check_names(response)
 
     def _check_names(self, response: httpx2.Response) -> None:
-        """Refuse what could lead out of the cache: the client makes paths of these headers."""
+        """Refuse what could lead out of the cache: the client makes paths of these headers.
+
+        Whoever answers, since the client takes them from wherever the Hub's redirects end.
+        """
         commit = response.headers.get("x-repo-commit")
         if response.is_success and commit is None:
             raise self._not_the_hub()
@@ -176,11 +181,12 @@ class Watch:
                     f"{self.subject}: the Hub's answer leads elsewhere", f"to {clean(url)}"
                 )
 
-    def _not_the_hub(self) -> HubError:
-        return HubError(
+    def _not_the_hub(self) -> UnavailableError:
+        return UnavailableError(
             f"what answers at {self.settings.endpoint} is no Hub",
             f"it sent a web page for {self.subject}",
             "Check HF_ENDPOINT, and whether this network wants you to log in first",
+            wait=math.inf,  # waiting does not help
         )
 
 
@@ -189,13 +195,21 @@ _watch: Watch | None = None
 
 
 def _ask(request: httpx2.Request) -> None:
-    if _watch is not None:
+    if _watch is not None and _is_ours(request):
         _watch.ask(request)
 
 
 def _answer(response: httpx2.Response) -> None:
-    if _watch is not None:
+    if _watch is not None and _is_ours(response.request):
         _watch.answer(response)
+
+
+def _is_ours(request: httpx2.Request) -> bool:
+    """Tell our requests from those of another library in another thread, which share the client.
+
+    The client signs everything in our name but the bare uploads to a store.
+    """
+    return request.headers.get("user-agent", "").startswith(LIBRARY) or request.method == "PUT"
 
 
 def _install() -> None:
@@ -237,7 +251,7 @@ def watching(watch: Watch) -> Iterator[HfApi]:
         try:
             yield hub.HfApi(
                 endpoint=watch.settings.endpoint,
-                library_name="seq2seq-zoo",
+                library_name=LIBRARY,
                 library_version=_version(),
             )
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
@@ -105,10 +106,11 @@ class HuggingFace(Hub):
     def settle(self, address: Address, commit: str) -> None:
         """Note the commit as the revision's, and clear away what broken downloads have left."""
         repository = self._repository(address)
-        if address.commit is None:
+        if address.commit is None and self._noted(address) != commit:
             ref = repository / "refs" / (address.revision or MAIN)
-            ref.parent.mkdir(parents=True, exist_ok=True)
-            replace_text(ref, commit)
+            with contextlib.suppress(OSError):  # a cache that cannot be written to is still read
+                ref.parent.mkdir(parents=True, exist_ok=True)
+                replace_text(ref, commit)
         for left in (repository / "blobs").glob("*.incomplete"):
             if time.time() - left.stat().st_mtime > STALE:
                 left.unlink(missing_ok=True)
@@ -129,8 +131,10 @@ class HuggingFace(Hub):
     def create(self, address: Address, *, private: bool) -> None:
         """Make the repository, and the branch if it is not the main one."""
         branch = address.revision or MAIN
+        # Where privacy is not asked for, an organisation's own default holds.
+        hidden = private or None
         self._persist(
-            address, lambda api: api.create_repo(address.path, private=private, exist_ok=True)
+            address, lambda api: api.create_repo(address.path, private=hidden, exist_ok=True)
         )
         if branch != MAIN:
             self._persist(
@@ -163,9 +167,10 @@ class HuggingFace(Hub):
                     f"{str(made.parent)[:12]}",
                     "Push again to see what would change now",
                 )
-            if attempt + 1 == self.settings.tries:
+            wait = max(wait, self.settings.wait * 2**attempt)
+            if attempt + 1 == self.settings.tries or wait > self.settings.longest_wait:
                 raise fault
-            time.sleep(min(max(wait, self.settings.wait * 2**attempt), self.settings.longest_wait))
+            time.sleep(wait)
         if not COMMIT.fullmatch(commit) or not _holds(self.listing(address.at(commit)), made):
             raise IntegrityError(f"{address} is not what was sent", f"at commit {commit[:60]!r}")
         return commit

@@ -33,8 +33,11 @@ def persist(call: Callable[[], T], settings: Settings, subject: str, *, resumes:
             return call()
         except Exception as error:
             fault = told(error, settings, subject)
-            spent = resumes and isinstance(
-                error, httpx2.RemoteProtocolError | httpx2.TimeoutException | httpx2.ConnectError
+            spent = resumes and any(
+                isinstance(
+                    e, httpx2.RemoteProtocolError | httpx2.TimeoutException | httpx2.ConnectError
+                )
+                for e in chain(error)
             )
             if not isinstance(fault, UnavailableError) or spent or attempt + 1 == settings.tries:
                 raise fault from None
@@ -54,9 +57,7 @@ def told(error: BaseException, settings: Settings, subject: str) -> ZooError:
     import httpx2
     from huggingface_hub.errors import OfflineModeIsEnabled
 
-    last: BaseException = error
-    seen: BaseException | None = error
-    while seen is not None:
+    for seen in chain(error):
         if isinstance(seen, ZooError):
             return seen
         if isinstance(seen, OfflineModeIsEnabled):
@@ -79,14 +80,21 @@ def told(error: BaseException, settings: Settings, subject: str) -> ZooError:
                 "it was cut short, or something on the way changed it",
                 "Pull it again",
             )
-        last, seen = seen, seen.__cause__ or seen.__context__
     if isinstance(error, OSError) and error.errno is not None:
         return HubError(f"{subject} cannot be stored", error.strerror or str(error))
     if isinstance(
         error, ValueError | KeyError | TypeError | AttributeError | OSError | RuntimeError
     ):
-        return HubError(f"{subject}: the Hub's answer makes no sense", clean(str(last)))
+        return HubError(f"{subject}: the Hub's answer makes no sense", clean(str(chain(error)[-1])))
     raise error
+
+
+def chain(error: BaseException) -> list[BaseException]:
+    """Return an error and those that stand behind it, the first cause last."""
+    found = [error]
+    while (behind := found[-1].__cause__ or found[-1].__context__) and behind not in found:
+        found.append(behind)
+    return found
 
 
 def clean(text: str) -> str:

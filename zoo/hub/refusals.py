@@ -64,7 +64,8 @@ def refusal(
         return AccessError(
             f"{endpoint} refuses your token", f"it is wrong or expired{said}", LOG_IN
         )
-    if code == "RepoNotFound" or status == 401:
+    nameless = status == 404 and "/api/models/" in response.request.url.path
+    if code == "RepoNotFound" or status == 401 or nameless:
         if known:
             return NotFoundError(
                 f"no repository {repository}",
