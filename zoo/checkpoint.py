@@ -235,10 +235,17 @@ def in_dtype(weights: Mapping[str, Tensor], dtype: str) -> dict[str, Tensor]:
     """Return weights as numbers of another type.
 
     Raises:
-        CheckpointError: one of them is finite, and would not be.
+        CheckpointError: one of them is not finite, or would not be.
     """
     kind = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}[dtype]
     made = {name: weight.detach().to(kind) for name, weight in weights.items()}
+    lost = [name for name, weight in weights.items() if not weight.isfinite().all()]
+    if lost:
+        raise CheckpointError(
+            "these weights are no use",
+            f"{', '.join(lost[:5])} holds values that are not finite",
+            "The training has diverged: try a lower learning_rate",
+        )
     beyond = [name for name, weight in made.items() if not weight.isfinite().all()]
     if beyond:
         raise CheckpointError(

@@ -134,3 +134,7 @@ def test_a_weight_beyond_float16_is_told(mine: Path, tmp_path: Path) -> None:
         convert(mine, tmp_path / "out", "float16")
     assert not (tmp_path / "out").exists()
     convert(mine, tmp_path / "out", "bfloat16")
+    weights[name] = weights[name] * float("nan")
+    write_tensors(mine / "model.safetensors", weights)
+    with refused(CheckpointError, f"{name} holds values that are not finite", "has diverged"):
+        convert(mine, tmp_path / "again", "float32")
