@@ -106,7 +106,6 @@ class Facts:
     dataset: str
     languages: Sequence[str] = ()
     terms: str = ""
-    hub_dataset: str = ""
     training: Mapping[str, Any] = field(default_factory=dict)
     scores: Sequence[Mapping[str, Any]] = ()
 
@@ -161,7 +160,11 @@ def card_of(folder: Path, names: Registry, scores: Sequence[Mapping[str, Any]] =
         training=training,
         scores=scores,
     )
-    return compose(facts, before)
+    try:
+        return compose(facts, before)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise CheckpointError(f"{folder / TRAINING} is not well-formed", reason) from None
 
 
 def compose(facts: Facts, before: str) -> str:

@@ -104,6 +104,13 @@ def test_scores_join_the_card_with_their_signatures(mine: Path, run: Run, checkp
         assert "holds no scores" in result.stderr
 
 
+@pytest.mark.parametrize("text", ['{"pairs": "many"}', '{"curve": [3]}', '{"recipe": 3}', "[]"])
+def test_a_record_of_training_that_makes_no_sense(mine: Path, names: Registry, text: str) -> None:
+    (mine / "training.json").write_text(text)
+    with refused(CheckpointError, "training.json"):
+        card_of(mine, names)
+
+
 def test_a_card_is_shown(mine: Path, run: Run) -> None:
     assert run("card", mine).stdout == (mine / "README.md").read_text()
     assert run("card", mine, "--scores", "-").exit_code == 2
