@@ -4,6 +4,9 @@ import os
 
 # Many small networks: one thread each is fastest, and steady beside whatever else runs.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# The Hub client reads its settings when it is imported. Large files go the LFS way but where a
+# test says otherwise; bars are nobody's here.
+os.environ.update(HF_HUB_DISABLE_XET="1", HF_HUB_DISABLE_PROGRESS_BARS="1")
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -9,6 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from zoo.address import Address as Address
+    from zoo.address import Scheme as Scheme
     from zoo.architecture import Architecture as Architecture
     from zoo.config import Config as Config
     from zoo.config import Depth as Depth
@@ -21,11 +23,15 @@ if TYPE_CHECKING:
     from zoo.datasets import Pair as Pair
     from zoo.decoding import Hypothesis as Hypothesis
     from zoo.decoding import Search as Search
+    from zoo.errors import HubWarning as HubWarning
     from zoo.errors import ZooError as ZooError
     from zoo.events import Callback as Callback
     from zoo.events import Report as Report
     from zoo.events import Validation as Validation
     from zoo.hookspecs import hookimpl as hookimpl
+    from zoo.hub import pull as pull
+    from zoo.hub import push as push
+    from zoo.hub.contract import Hub as Hub
     from zoo.model import Seq2Seq as Seq2Seq
     from zoo.model import create_model as create_model
     from zoo.product import Linear as Linear
@@ -44,6 +50,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Address": "address",
     "Architecture": "architecture",
     "Cache": "tree",
     "Callback": "events",
@@ -51,6 +58,8 @@ _HOMES = {
     "Dataset": "datasets",
     "Depth": "config",
     "Dim": "config",
+    "Hub": "hub.contract",
+    "HubWarning": "errors",
     "Hypothesis": "decoding",
     "LengthLimits": "config",
     "Linear": "product",
@@ -60,6 +69,7 @@ _HOMES = {
     "Report": "events",
     "Row": "config",
     "Search": "decoding",
+    "Scheme": "address",
     "Seq2Seq": "model",
     "Table": "config",
     "Translation": "translation",
@@ -74,6 +84,8 @@ _HOMES = {
     "list_checkpoints": "registry",
     "list_models": "registry",
     "load": "translator",
+    "pull": "hub",
+    "push": "hub",
     "train": "training",
 }
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
+from zoo.address import Scheme
 from zoo.datasets import Dataset, Pair, cache_folder, hash_split, read_parallel, read_tsv
 from zoo.errors import DataError
 from zoo.hookspecs import hookimpl
@@ -28,6 +29,13 @@ def top() -> Path:
 def zoo_catalogues() -> Iterable[Path]:
     """Return the catalogue of the built-in models."""
     return [top() / "registry.toml"]
+
+
+@hookimpl
+def zoo_hubs() -> Iterable[Scheme]:
+    """Return the hubs in the box."""
+    yield Scheme("hf", "the Hugging Face Hub", "zoo.hub.huggingface:HuggingFace")
+    yield Scheme("file", "a folder on a disk, shared or not", "zoo.hub.folder:Folder")
 
 
 @hookimpl

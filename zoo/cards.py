@@ -1,14 +1,27 @@
-"""The cards: what a model or a checkpoint is, for people and for the Hub."""
+"""The cards: what a model or a checkpoint is, for people and for the Hub.
+
+A checkpoint's card has a part that is written from what is known, between two marks, and around it
+whatever its author writes: making it again keeps the author's words and metadata.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zoo.architecture import Architecture
 from zoo.config import Config, Table
 from zoo.datasets import Dataset
-from zoo.registry import Model
+from zoo.errors import CheckpointError
+from zoo.files import TEXT_LIMIT, read_json, read_text
+from zoo.format import CARD, CONFIG, CURVE, TRAINING, describe
+from zoo.markdown import markdown_table as markdown_table
+from zoo.registry import Model, Registry
+from zoo.scores import scores_table
 
 if TYPE_CHECKING:
     from zoo.checkpoint import Checkpoint
@@ -17,12 +30,6 @@ if TYPE_CHECKING:
 EQUATIONS = """## Equations
 
 The family's, with all of its choices; which of them this model makes stands under Configuration."""
-
-
-def markdown_table(head: list[str], rows: list[list[str]]) -> str:
-    """Return a Markdown table."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def parameter_table(table: Table) -> str:
@@ -80,61 +87,232 @@ def model_card(model: Model, architecture: Architecture, config: Config) -> str:
     return "\n\n".join(section for section in sections if section) + "\n"
 
 
+CARD_LIMIT = 1_000_000
+"""The most bytes of a card."""
+
+LIBRARY = "seq2seq-zoo"
+BEGIN, END = "<!-- generated: zoo card -->\n", "<!-- end -->\n"
+_FRONT = re.compile(r"\A---[ \t]*\r?\n(.*?\r?\n)---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a checkpoint; `training` and `scores` may be empty."""
+
+    name: str
+    model: str
+    architecture: Architecture
+    config: Config
+    sizes: tuple[int, int]
+    dataset: str
+    languages: Sequence[str] = ()
+    terms: str = ""
+    training: Mapping[str, Any] = field(default_factory=dict)
+    scores: Sequence[Mapping[str, Any]] = ()
+
+
 def checkpoint_card(
     checkpoint: Checkpoint,
     architecture: Architecture,
     dataset: Dataset,
     training: Mapping[str, Any],
 ) -> str:
-    """Return a checkpoint's card, with the metadata that the Hub reads."""
+    """Return a new checkpoint's card, with the metadata that the Hub reads."""
+    model = checkpoint.model
+    facts = Facts(
+        checkpoint.name,
+        checkpoint.model_name,
+        architecture,
+        checkpoint.config,
+        (model.source_vocab, model.target_vocab),
+        dataset.name,
+        [language for language in dataset.languages if language],
+        dataset.terms,
+        training=training,
+    )
+    return compose(facts, "")
+
+
+def card_of(folder: Path, names: Registry, scores: Sequence[Mapping[str, Any]] = ()) -> str:
+    """Return a checkpoint folder's card, made again from what is known and what its author wrote.
+
+    Raises:
+        CheckpointError, PluginError: the folder is not a whole checkpoint, its card is not
+            well-formed, or its architecture is not installed.
+    """
+    description = describe(folder)
+    architecture = names.architecture(description["architecture"])
+    config = architecture.config_type().parse(description["config"], f"{folder / CONFIG}, config")
+    training: Mapping[str, Any] = {}
+    if (folder / TRAINING).is_file():
+        training = read_json(folder / TRAINING, TEXT_LIMIT)
+    data = str(training.get("data", "unknown data"))
+    dataset = names.datasets.get(data)
+    before = read_text(folder / CARD, CARD_LIMIT) if (folder / CARD).is_file() else ""
+    facts = Facts(
+        _title(before) or folder.resolve().name,
+        description["model"],
+        architecture,
+        config,
+        (description["source_vocab"], description["target_vocab"]),
+        dataset.name if dataset else Path(data).name,
+        [language for language in dataset.languages if language] if dataset else (),
+        dataset.terms if dataset else "",
+        training=training,
+        scores=scores,
+    )
+    try:
+        return compose(facts, before)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise CheckpointError(f"{folder / TRAINING} is not well-formed", reason) from None
+
+
+def compose(facts: Facts, before: str) -> str:
+    """Return a card: the author's metadata and words of the card before, and ours made new.
+
+    Raises:
+        CheckpointError: the card before is not well-formed.
+    """
     from huggingface_hub import ModelCardData
 
-    config, model = checkpoint.config, checkpoint.model
-    table = config.parameters(model.source_vocab, model.target_vocab)
-    data = ModelCardData(
-        library_name="seq2seq-zoo",
-        pipeline_tag="translation",
-        language=[language for language in dataset.languages if language] or None,
-        tags=["seq2seq", architecture.name],
-    )
-    losses = [
-        record["validation_loss"]
-        for record in training["curve"]
-        if "validation_loss" in record and record["step"] <= training["released"]
+    metadata, text = split_card(before, CARD)
+    tags = metadata.get("tags")
+    ours = {
+        "library_name": LIBRARY,
+        "pipeline_tag": "translation",
+        "language": list(facts.languages) or metadata.get("language"),
+        "tags": [*(tags if isinstance(tags, list) else []), "seq2seq", facts.architecture.name],
+    }
+    # Whoever writes a card by hand may order its metadata as they like.
+    order = [*metadata, *(key for key in ours if key not in metadata)]
+    data = ModelCardData(**{**metadata, **ours})
+    start, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if begin and not end:
+        raise CheckpointError(f"{CARD} has lost its mark {END.strip()!r}", "", "Put it back")
+    around = (start, after) if begin else ("", f"\n{text.strip()}\n" if text.strip() else "")
+    front = data.to_yaml(original_order=order)
+    lead = around[0].strip()
+    lead = f"{lead}\n\n" if lead else ""
+    return f"---\n{front}\n---\n\n{lead}{BEGIN}{generated(facts)}{END}{around[1]}"
+
+
+def generated(facts: Facts) -> str:
+    """Return the part of a card that is written from what is known."""
+    training, config = facts.training, facts.config
+    story = f"The model `{facts.model}` ({facts.architecture.summary}) trained on `{facts.dataset}`"
+    picture = f"![Loss by update]({CURVE})\n\n" if "released" in training else ""
+    details = []
+    if "pairs" in training:
+        details = [f"{training['pairs']:,} pairs", f"{training['steps']:,} updates"]
+        details.append(f"{training['minutes']} minutes")
+    last = training.get("released", math.inf)  # what came after is not in the weights
+    curve = [
+        row for row in training.get("curve", []) if "validation_loss" in row and row["step"] <= last
     ]
-    settings = markdown_table(
-        ["key", "value"], [[f"`{k}`", f"`{v}`"] for k, v in training["recipe"].items()]
-    )
-    terms = f"\n\nTerms of the data: {dataset.terms}." if dataset.terms else ""
-    return f"""---
-{data.to_yaml()}
----
+    if curve:
+        details.append(f"validation loss {curve[-1]['validation_loss']:.3f} nats a token")
+    sections = [
+        f"# {facts.name}",
+        story + (f": {', '.join(details)}." if details else "."),
+        f"Terms of the data: {facts.terms}." if facts.terms else "",
+        f'```python\nimport zoo\n\nzoo.load("{facts.name}").translate(["…"])\n```',
+        f"Paper: {facts.architecture.paper}.",
+        f"## Scores\n\n{scores_table(facts.scores)}" if facts.scores else "",
+        f"## Configuration\n\n{settings_table(config)}",
+        f"## Recipe\n\n{_recipe_table(training['recipe'])}" if training.get("recipe") else "",
+        f"## Curve\n\n{picture}{_curve_table(curve)}" if curve else "",
+        f"## Parameters\n\n{parameter_table(config.parameters(*facts.sizes))}",
+    ]
+    return "\n\n".join(section for section in sections if section) + "\n"
 
-# {checkpoint.name}
 
-The model `{checkpoint.model_name}` ({architecture.summary}) trained on `{dataset.name}`:
-{training["pairs"]:,} pairs, {training["steps"]:,} updates, {training["minutes"]} minutes\
-{f", validation loss {losses[-1]:.3f} nats a token" if losses else ""}.{terms}
+def _recipe_table(recipe: Mapping[str, Any]) -> str:
+    return markdown_table(["key", "value"], [[f"`{k}`", f"`{v}`"] for k, v in recipe.items()])
 
-![Loss by update](curve.png)
 
-```python
-import zoo
+def _curve_table(curve: Sequence[Mapping[str, Any]]) -> str:
+    """Return at most ten points of the validation curve, the last among them."""
+    step = max(1, -(-len(curve) // 10))
+    rows = [[f"{row['step']:,}", f"{row['validation_loss']:.4f}"] for row in curve[::-step][::-1]]
+    return markdown_table(["update", "validation loss, nats a token"], rows)
 
-zoo.load("{checkpoint.name}").translate(["…"])
-```
 
-Paper: {architecture.paper}.
+def evaluation_results(scores: Sequence[Mapping[str, Any]]) -> str:
+    """Return the Hub's record of the scores on its own benchmarks, empty if there are none.
 
-## Configuration
+    A score is one of those where its `benchmark` reads owner/dataset or owner/dataset:task.
+    """
+    import yaml
+    from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
 
-{settings_table(config)}
+    entries = []
+    for record in scores:
+        dataset, _, task = str(record.get("benchmark", "")).partition(":")
+        if dataset and "bleu" in record:
+            notes = f"BLEU, {record.get('bleu_signature', '')}".removesuffix(", ")
+            value = round(record["bleu"], 2)
+            entries.append(EvalResultEntry(dataset, task or "default", value, notes=notes))
+    return yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False) if entries else ""
 
-## Recipe
 
-{settings}
+# --- reading ------------------------------------------------------------------------------------
 
-## Parameters
 
-{parameter_table(table)}
-"""
+def split_card(card: str, where: str) -> tuple[dict[str, Any], str]:
+    """Return a card's metadata and its text.
+
+    Raises:
+        CheckpointError: the metadata is not a table of YAML, or not what the Hub takes.
+    """
+    match = _FRONT.match(card)
+    if match is None:
+        return {}, card
+    import yaml
+    from huggingface_hub import ModelCardData
+
+    try:
+        metadata = yaml.safe_load(match[1])
+        if metadata is None:
+            metadata = {}
+        if not isinstance(metadata, dict) or not all(type(key) is str for key in metadata):
+            raise ValueError("it is not a table with words for keys")
+        for key in ("library_name", "pipeline_tag", "license"):
+            if not isinstance(metadata.get(key), str | None):
+                raise ValueError(f"{key!r} must be a word")
+        for key in ("language", "tags", "datasets", "metrics"):
+            value = [] if metadata.get(key) is None else metadata[key]
+            values = value if isinstance(value, list) else [value]
+            if not all(isinstance(value, str) for value in values):
+                raise ValueError(f"{key!r} must be words (quote no and on)")
+        ModelCardData(**metadata).to_yaml()
+    except Exception as error:  # YAML's constructors raise whatever Python's own do
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        raise CheckpointError(f"the metadata of {where} is not well-formed", reason) from None
+    return metadata, card[match.end() :]
+
+
+def _title(card: str) -> str:
+    match = re.search(r"^# (.+)$", card, re.MULTILINE)
+    return match[1].strip() if match else ""
+
+
+def check_card(folder: Path) -> None:
+    """Make sure that a checkpoint's card can go to a hub.
+
+    Raises:
+        CheckpointError: it is missing, or its metadata is not well-formed or of something else.
+    """
+    file = folder / CARD
+    if not file.is_file():
+        raise CheckpointError(
+            f"{folder} has no card", f"{CARD} is missing", f"`zoo card {folder} --write` makes it"
+        )
+    metadata, _ = split_card(read_text(file, CARD_LIMIT), str(file))
+    if metadata.get("library_name") != LIBRARY:
+        raise CheckpointError(
+            f"the card {file} does not say what it is a card of",
+            f"its metadata must have library_name: {LIBRARY}",
+            f"`zoo card {folder} --write` makes it again and keeps what you wrote",
+        )

@@ -4,11 +4,8 @@ all, and read without executing anything.
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
-import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,13 +17,31 @@ from torch import Tensor, nn
 
 from zoo.config import Config
 from zoo.errors import CheckpointError, ZooError
+from zoo.files import TEXT_LIMIT, damaged, read_bytes, read_header
+from zoo.files import flush as flush
+from zoo.files import mend_folder as mend_folder
+from zoo.files import read_json as read_json
+from zoo.files import replace_file as replace_file
+from zoo.files import whole_folder as whole_folder
+from zoo.files import write_json as write_json
+from zoo.format import (
+    CARD,
+    CONFIG,
+    FILES,
+    FORMAT,
+    SHARED,
+    SOURCE,
+    TARGET,
+    TRAINING,
+    WEIGHTS,
+    describe,
+)
 from zoo.model import Seq2Seq, build
 from zoo.registry import Registry
 from zoo.text import Tokenizer
 
-FORMAT = 1
-CONFIG, WEIGHTS, CARD, TRAINING = "config.json", "model.safetensors", "README.md", "training.json"
-SHARED, SOURCE, TARGET = "tokenizer.json", "source.tokenizer.json", "target.tokenizer.json"
+DTYPES = ("F32", "F16", "BF16")
+"""The types that weights may have on disk, as safetensors names them."""
 
 
 @dataclass
@@ -42,111 +57,10 @@ class Checkpoint:
     target_tokenizer: Tokenizer
 
 
-@contextlib.contextmanager
-def whole_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
-    """Give a folder to write to; it becomes `folder` when the block ends well, and else vanishes.
-
-    Raises:
-        CheckpointError: `folder` is there and not to be replaced.
-    """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    beside = folder.with_name(f".{folder.name}.{os.getpid()}.part")
-    shutil.rmtree(beside, ignore_errors=True)
-    beside.mkdir()
-    try:
-        yield beside
-        for file in [*beside.rglob("*"), beside]:
-            flush(file)
-        if replace and folder.exists():
-            # No file system swaps two folders for certain: a process that ends between the two
-            # renames leaves the old one aside, and `mend_folder` brings it back.
-            old = folder.with_name(f".{folder.name}.{os.getpid()}.old")
-            folder.rename(old)
-            beside.rename(folder)
-            shutil.rmtree(old)
-        elif folder.exists():
-            raise CheckpointError(f"{folder} is in the way", "it was not there at the start")
-        else:
-            beside.rename(folder)
-        flush(folder.parent)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
-
-
-def mend_folder(folder: Path) -> list[str]:
-    """Put right what processes that were killed left of writing `folder`; return what was done.
-
-    A half-written folder is removed; an old one that was set aside comes back if no new one took
-    its place. Nobody else may be writing `folder`.
-    """
-    done = []
-    aside = f".{folder.name}."
-    found = [f for f in folder.parent.glob(".*") if f.name.startswith(aside) and f.is_dir()]
-    for old in sorted((f for f in found if f.suffix == ".old"), key=lambda f: f.stat().st_mtime):
-        if _number_between(old.name, aside, ".old"):
-            if folder.exists():
-                shutil.rmtree(old)
-            else:
-                old.rename(folder)
-                done.append(f"{folder} is back as it was before it was to be replaced")
-    for part in found:
-        if part.suffix == ".part" and _number_between(part.name, aside, ".part"):
-            shutil.rmtree(part)
-            done.append(f"a half-written {folder.name} is removed")
-    return done
-
-
-def _number_between(name: str, start: str, end: str) -> bool:
-    return name.removeprefix(start).removesuffix(end).isdigit()
-
-
-def replace_file(file: Path, content: str | bytes) -> None:
-    """Write a file whole, in place of the one that is there."""
-    part = file.with_name(f"{file.name}.part")
-    try:
-        part.write_bytes(content.encode() if isinstance(content, str) else content)
-        flush(part)
-        part.replace(file)
-        flush(file.parent)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def flush(path: Path) -> None:
-    """Bring a file or folder to the disk itself."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def write_json(file: Path, value: object) -> None:
-    """Write a value as readable JSON."""
-    file.write_text(
-        json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8"
-    )
-
-
 def write_tensors(file: Path, tensors: Mapping[str, Tensor]) -> None:
     """Write tensors as safetensors."""
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     file.write_bytes(safetensors.torch.save(plain))
-
-
-def read_json(file: Path) -> dict[str, Any]:
-    """Read a JSON object.
-
-    Raises:
-        CheckpointError: the file is not one.
-    """
-    try:
-        value = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"{file} cannot be read", f"{error}") from None
-    if not isinstance(value, dict):
-        raise CheckpointError(f"{file} cannot be read", "it is not a JSON object")
-    return value
 
 
 def read_tensors(file: Path) -> dict[str, Tensor]:
@@ -155,13 +69,12 @@ def read_tensors(file: Path) -> dict[str, Tensor]:
     Raises:
         CheckpointError: the file is not whole.
     """
+    read_header(file)
     try:
         # Not by memory map: a file cut short while it is mapped would end the process.
-        return safetensors.torch.load(file.read_bytes())
-    except (OSError, SafetensorError, KeyError) as error:
-        raise CheckpointError(
-            f"{file} cannot be read", f"{error}", "It is damaged: fetch or train it again"
-        ) from None
+        return safetensors.torch.load(read_bytes(file))
+    except (SafetensorError, KeyError, ValueError) as error:
+        raise damaged(file, error) from None
 
 
 def write(
@@ -174,19 +87,21 @@ def write(
     weights: Mapping[str, Tensor] | None = None,
     more: Mapping[str, bytes] | None = None,
     replace: bool = False,
+    dtype: str = "float32",
 ) -> None:
-    """Write a checkpoint folder, whole or not at all.
+    """Write a checkpoint folder, whole or not at all; `dtype` is the weights' type on disk.
 
     `weights` stand in for the model's own; `more` are further files, by name.
+
+    Raises:
+        CheckpointError: `folder` is in the way, or a weight is beyond what `dtype` can hold.
     """
     plugin = names.plugin_of[checkpoint.architecture]
     model = checkpoint.model
-    everything = dict(model.named_parameters(remove_duplicate=False))
-    first = {id(weight): name for name, weight in model.named_parameters()}
+    own = dict(model.named_parameters()) if weights is None else weights
+    kept = in_dtype(own, dtype)
     with whole_folder(folder, replace=replace) as part:
-        write_tensors(
-            part / WEIGHTS, dict(model.named_parameters()) if weights is None else weights
-        )
+        write_tensors(part / WEIGHTS, kept)
         for name, content in (more or {}).items():
             (part / name).write_bytes(content)
         if checkpoint.source_tokenizer is checkpoint.target_tokenizer:
@@ -205,21 +120,10 @@ def write(
                 "config": checkpoint.config.model_dump(mode="json"),
                 "source_vocab": model.source_vocab,
                 "target_vocab": model.target_vocab,
-                "tied": {n: first[id(w)] for n, w in everything.items() if n != first[id(w)]},
+                "tied": ties(model),
                 "plugin": {"package": plugin.distribution, "version": plugin.version},
             },
         )
-
-
-KEYS: dict[str, type] = {
-    "model": str,
-    "architecture": str,
-    "config": dict,
-    "source_vocab": int,
-    "target_vocab": int,
-    "tied": dict,
-    "plugin": dict,
-}
 
 
 def read(folder: Path, names: Registry, device: str | torch.device = "cpu") -> Checkpoint:
@@ -229,7 +133,7 @@ def read(folder: Path, names: Registry, device: str | torch.device = "cpu") -> C
         CheckpointError: something is missing or damaged; all that is missing is told at once.
         PluginError: its architecture is not installed; names the package that wrote it.
     """
-    description = _description(folder)
+    description = describe(folder)
     declared = _architecture(folder, description, names)
     config = declared.config_type().parse(description["config"], f"{folder / CONFIG}, config")
     shared = (folder / SHARED).is_file()
@@ -245,42 +149,11 @@ def read(folder: Path, names: Registry, device: str | torch.device = "cpu") -> C
                 f"its weights {description[f'{side}_vocab']:,}",
             )
     model = build(declared.network_type(), config, source.size, target.size, "meta")
-    _load_weights(model, folder / WEIGHTS, device)
+    _load_weights(model, folder / WEIGHTS, description["tied"], device)
     name, architecture = folder.resolve().name, declared.name
     return Checkpoint(
         name, description["model"], architecture, config, model.eval(), source, target
     )
-
-
-def _description(folder: Path) -> dict[str, Any]:
-    if not folder.is_dir():
-        raise CheckpointError(
-            f"no checkpoint {str(folder)!r}",
-            "it is neither a folder nor a released checkpoint",
-            "See `zoo list checkpoints`, or train one with `zoo train`",
-        )
-    tokenizers = [SHARED] if (folder / SHARED).exists() else [SOURCE, TARGET]
-    needed = [CONFIG, WEIGHTS, *tokenizers]
-    missing = [file for file in needed if not (folder / file).is_file()]
-    if missing:
-        raise CheckpointError(
-            f"{folder} is not a whole checkpoint", f"it has no {', no '.join(missing)}"
-        )
-    description = read_json(folder / CONFIG)
-    if description.get("format") != FORMAT:
-        raise CheckpointError(
-            f"{folder / CONFIG} has format {description.get('format')!r}",
-            f"this version of the zoo reads {FORMAT}",
-            "Install a newer seq2seq-zoo",
-        )
-    faults = [
-        f"{key!r} must be of type {kind.__name__}"
-        for key, kind in KEYS.items()
-        if type(description.get(key)) is not kind
-    ]
-    if faults:
-        raise CheckpointError(f"{folder / CONFIG} is not well-formed", "; ".join(faults))
-    return description
 
 
 def _architecture(folder: Path, description: Mapping[str, Any], names: Registry) -> Any:
@@ -296,25 +169,97 @@ def _architecture(folder: Path, description: Mapping[str, Any], names: Registry)
         ) from None
 
 
-def _load_weights(model: Seq2Seq, file: Path, device: str | torch.device) -> None:
-    """Put the file's weights into a network built on the meta device."""
-    found = read_tensors(file)
+def _load_weights(
+    model: Seq2Seq, file: Path, tied: Mapping[str, str], device: str | torch.device
+) -> None:
+    """Put the file's weights into a network built on the meta device.
+
+    Nothing is read before the file's header says that every weight is there and of its shape.
+    """
     wanted = dict(model.named_parameters())
+    shared = ties(model)
+    found = read_header(file)
     faults = [f"{name} is missing" for name in wanted if name not in found]
-    faults += [f"{name} is not of this network" for name in found if name not in wanted]
-    faults += [
-        f"{name} is {tuple(found[name].shape)}, not {tuple(weight.shape)}"
-        for name, weight in wanted.items()
-        if name in found and found[name].shape != weight.shape
-    ]
+    for name, spec in found.items():
+        if name in shared:
+            faults.append(f"{name} is stored, though it is one with {shared[name]}")
+        elif name not in wanted:
+            faults.append(f"{name} is not of this network")
+        elif spec.shape != tuple(wanted[name].shape):
+            faults.append(f"{name} is {spec.shape}, not {tuple(wanted[name].shape)}")
+        elif spec.dtype not in DTYPES:
+            faults.append(f"{name} is of type {spec.dtype}, not {' or '.join(DTYPES)}")
+    if tied != shared:
+        faults.append(
+            f"its config ties {dict(tied) or 'nothing'}, the network {shared or 'nothing'}"
+        )
+    if not faults:
+        weights = read_tensors(file)
+        faults = [
+            f"{name} holds values that are not finite"
+            for name, weight in weights.items()
+            if not weight.isfinite().all()
+        ]
     if faults:
         more = f" and {len(faults) - 20} more" if len(faults) > 20 else ""
         raise CheckpointError(f"{file} does not fit its config", "; ".join(faults[:20]) + more)
     # One new parameter for each weight, put wherever the network uses it: ties stay ties.
     made = {
-        id(weight): nn.Parameter(found[name].to(device, weight.dtype))
+        id(weight): nn.Parameter(weights[name].to(device, weight.dtype))
         for name, weight in wanted.items()
     }
     for name, weight in list(model.named_parameters(remove_duplicate=False)):
         owner, _, attribute = name.rpartition(".")
         setattr(model.get_submodule(owner), attribute, made[id(weight)])
+
+
+def ties(model: Seq2Seq) -> dict[str, str]:
+    """Return the further names of weights that have several, each with the name it is stored by."""
+    weights = dict(model.named_parameters())
+    first = {id(weight): name for name, weight in weights.items()}
+    every = model.named_parameters(remove_duplicate=False)
+    return {name: first[id(weight)] for name, weight in every if name not in weights}
+
+
+def convert(folder: Path, out: Path, dtype: str) -> None:
+    """Write a checkpoint again with its weights as float32, float16 or bfloat16.
+
+    Raises:
+        CheckpointError: `folder` is no whole checkpoint, `out` is there already, or a weight is
+            beyond what the type can hold.
+    """
+    describe(folder)
+    if os.path.lexists(out):
+        raise CheckpointError(f"{out} is there already", "", "Name a new folder")
+    weights = in_dtype(read_tensors(folder / WEIGHTS), dtype)
+    with whole_folder(out) as part:
+        for name in FILES:
+            if (folder / name).is_file() and name != WEIGHTS:
+                (part / name).parent.mkdir(exist_ok=True)
+                (part / name).write_bytes(read_bytes(folder / name, TEXT_LIMIT))
+        write_tensors(part / WEIGHTS, weights)
+
+
+def in_dtype(weights: Mapping[str, Tensor], dtype: str) -> dict[str, Tensor]:
+    """Return weights as numbers of another type.
+
+    Raises:
+        CheckpointError: one of them is not finite, or would not be.
+    """
+    kind = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}[dtype]
+    made = {name: weight.detach().to(kind) for name, weight in weights.items()}
+    lost = [name for name, weight in weights.items() if not weight.isfinite().all()]
+    if lost:
+        raise CheckpointError(
+            "these weights are no use",
+            f"{', '.join(lost[:5])} holds values that are not finite",
+            "The training has diverged: try a lower learning_rate",
+        )
+    beyond = [name for name, weight in made.items() if not weight.isfinite().all()]
+    if beyond:
+        raise CheckpointError(
+            f"these weights cannot be {dtype}",
+            f"{', '.join(beyond[:5])} would not be finite",
+            "Say bfloat16, which reaches as far as float32",
+        )
+    return made

@@ -163,11 +163,12 @@ class Settings(BaseModel):
             return cls.model_validate_json(json.dumps(values))
         except ValidationError as error:
             faults = [cls._fault(dict(fault)) for fault in error.errors()]
-            raise ConfigError(where, "; ".join(faults)) from None
+            more = [f"and {len(faults) - 20} more"] if len(faults) > 20 else []
+            raise ConfigError(where, "; ".join(faults[:20] + more)) from None
 
     @classmethod
     def _fault(cls, fault: dict[str, Any]) -> str:
-        key = ".".join(str(part) for part in fault["loc"])
+        key = ".".join(str(part) for part in fault["loc"])[:100]
         if fault["type"] == "extra_forbidden":
             guess = near(key, cls.model_fields)
             known = ", ".join(sorted(cls.model_fields))
@@ -176,7 +177,9 @@ class Settings(BaseModel):
             )
         message = str(fault["msg"]).removeprefix("Value error, ")
         message = message[:1].lower() + message[1:]
-        return f"{key} = {fault['input']!r}: {message}" if key else message
+        given = repr(fault["input"])
+        given = given if len(given) <= 100 else f"{given[:100]}…"
+        return f"{key} = {given}: {message}" if key else message
 
 
 class Config(Settings):

@@ -58,6 +58,42 @@ class DecodingError(ZooError):
     """A source that the model cannot take, or search options that contradict each other."""
 
 
+class CatalogueError(ZooError):
+    """A catalogue that cannot be read or written, or an entry of it that does not hold."""
+
+
+class HubError(ZooError):
+    """A hub that refuses, or does not give what it should."""
+
+
+class UnavailableError(HubError):
+    """A hub that does not answer now; `wait` is for how many seconds it asks, where it says so."""
+
+    def __init__(self, what: str, why: str = "", next: str = "", wait: float = 0.0) -> None:
+        self.wait = wait
+        super().__init__(what, why, next)
+
+
+class AccessError(HubError):
+    """A repository that is private or gated, or a token that is missing, wrong or too weak."""
+
+
+class NotFoundError(HubError):
+    """A repository, a revision or a file that a hub does not have."""
+
+
+class IntegrityError(HubError):
+    """Bytes that are not the ones that were promised."""
+
+
+class ConflictError(HubError):
+    """A repository that somebody else has changed in the meantime."""
+
+
+class HubWarning(UserWarning):
+    """A hub that could not be asked, so that what is cached was used as it is."""
+
+
 def near(name: str, known: Iterable[str], most: int = 3) -> list[str]:
     """Return the names in `known` that look like `name`, nearest first."""
     lowered = {k.lower(): k for k in known}

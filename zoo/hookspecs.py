@@ -11,6 +11,7 @@ import pluggy
 if TYPE_CHECKING:
     import click
 
+    from zoo.address import Scheme
     from zoo.architecture import Architecture
     from zoo.datasets import Dataset
     from zoo.events import Callback
@@ -32,6 +33,11 @@ def zoo_catalogues() -> Iterable[Path]:  # type: ignore[empty-body]  # a specifi
 @hookspec
 def zoo_datasets() -> Iterable[Dataset]:  # type: ignore[empty-body]  # a specification
     """Return the datasets that this plugin brings."""
+
+
+@hookspec
+def zoo_hubs() -> Iterable[Scheme]:  # type: ignore[empty-body]  # a specification
+    """Return the hubs that this plugin brings, each with the scheme of its addresses."""
 
 
 @hookspec

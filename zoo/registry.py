@@ -7,53 +7,23 @@ one of the installed plugins.
 from __future__ import annotations
 
 import functools
-import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from zoo import catalogue
+from zoo.address import Scheme
 from zoo.architecture import Architecture
+from zoo.catalogue import Model as Model
+from zoo.catalogue import Released as Released
 from zoo.datasets import Dataset, file_dataset, is_file_spec
-from zoo.errors import PluginError, UnknownNameError, near
+from zoo.errors import PluginError, UnknownNameError
 from zoo.plugins import Plugin, Plugins, installed
 
 if TYPE_CHECKING:
     from zoo.config import Config
 
-FORMAT = 1
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Model:
-    """An architecture with a named configuration, as a catalogue lists it.
-
-    `parameters` is the exact count at the reference vocabularies, `paper_parameters` what the
-    paper says; `notes` is Markdown for the card.
-    """
-
-    name: str
-    architecture: str
-    summary: str
-    parameters: int
-    source_vocab: int
-    target_vocab: int
-    config: dict[str, Any] = field(default_factory=dict)
-    recipe: dict[str, Any] = field(default_factory=dict)
-    notes: str = ""
-    paper_parameters: int | None = None
-
-
-@dataclass(frozen=True)
-class Released:
-    """A checkpoint that a catalogue lists, in a folder beside the catalogue."""
-
-    name: str
-    model: str
-    dataset: str
-    summary: str
-    folder: Path
 
 
 class Registry:
@@ -67,6 +37,7 @@ class Registry:
         self.checkpoints: dict[str, Released] = {}
         self.datasets: dict[str, Dataset] = {}
         self.recipes: dict[str, dict[str, Any]] = {}
+        self.schemes: dict[str, Scheme] = {}
         self.plugin_of: dict[str, Plugin] = {}
         self._origin: dict[tuple[str, str], str] = {}
         for plugin, architectures in plugins.call("zoo_architectures"):
@@ -76,6 +47,9 @@ class Registry:
         for plugin, datasets in plugins.call("zoo_datasets"):
             for dataset in self._of_type(Dataset, datasets, plugin):
                 self._add(self.datasets, dataset.name, dataset, str(plugin))
+        for plugin, schemes in plugins.call("zoo_hubs"):
+            for scheme in self._of_type(Scheme, schemes, plugin):
+                self._add(self.schemes, scheme.name, scheme, str(plugin))
         for plugin, files in plugins.call("zoo_catalogues"):
             for file in self._of_type(Path, files, plugin):
                 self.read_catalogue(file, plugin)
@@ -106,6 +80,16 @@ class Registry:
                 "Install the package that brings it",
             )
         return self.architectures[name]
+
+    def scheme(self, name: str) -> Scheme:
+        """Return the hub whose addresses begin with `name://`.
+
+        Raises:
+            UnknownNameError: no plugin brings one.
+        """
+        if name not in self.schemes:
+            raise UnknownNameError("hub", f"{name}://", [f"{s}://" for s in self.schemes])
+        return self.schemes[name]
 
     def config(self, model: str, overrides: Mapping[str, Any] | None = None) -> Config:
         """Return a model's configuration, with values overridden.
@@ -168,75 +152,24 @@ class Registry:
     def read_catalogue(self, file: Path, plugin: Plugin | None = None) -> None:
         """Take in a catalogue; entries that are not well-formed are left out and told."""
         origin = f"{plugin}, {file.name}" if plugin else str(file)
-        try:
-            content = tomllib.loads(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            self.problems.append(f"{origin}: {error}")
-            return
-        if content.pop("format", None) != FORMAT:
-            self.problems.append(f"{origin}: `format` must be {FORMAT}; catalogue left out")
-            return
-        for section in list(content):
-            if section not in ("models", "checkpoints", "recipes"):
-                self.problems.append(f"{origin}: unknown section [{section}]")
-            elif not isinstance(content[section], dict):
-                self.problems.append(f"{origin}: [{section}] must be a table of tables")
-                del content[section]
-        for name, entry in content.get("models", {}).items():
-            if self._fits(f"{origin}, models.{name}", entry, MODEL_KEYS):
-                self._add(self.models, name, Model(name=name, **entry), origin)
-        for name, entry in content.get("checkpoints", {}).items():
-            if self._fits(f"{origin}, checkpoints.{name}", entry, CHECKPOINT_KEYS):
-                folder = file.parent / "cards" / "checkpoints" / name
-                self._add(self.checkpoints, name, Released(name, folder=folder, **entry), origin)
-        for name, entry in content.get("recipes", {}).items():
-            where = f"{origin}, recipes.{name}"
-            if self._fits(where, entry, {}) and self._fits(where, entry.get("config", {}), {}):
-                self._add(self.recipes, name, entry, origin)
-
-    def _fits(self, where: str, entry: object, keys: dict[str, tuple[type, bool]]) -> bool:
-        """Check an entry's keys and types; an empty `keys` asks for a table of any keys."""
-        if not isinstance(entry, dict):
-            self.problems.append(f"{where}: must be a table")
-            return False
-        faults = [
-            f"unknown key {key!r}" + "".join(f" (did you mean {n}?)" for n in near(key, keys, 1))
-            for key in entry
-            if keys and key not in keys
-        ]
-        for key, (kind, required) in keys.items():
-            if key not in entry:
-                faults += [f"{key!r} is missing"] if required else []
-            elif type(entry[key]) is not kind:
-                faults.append(f"{key!r} must be a {TOML_NAMES[kind]}")
-        if faults:
-            self.problems.append(f"{where}: {'; '.join(faults)}")
-        return not faults
-
-
-TOML_NAMES = {str: "string", int: "whole number", dict: "table"}
-MODEL_KEYS: dict[str, tuple[type, bool]] = {
-    "architecture": (str, True),
-    "summary": (str, True),
-    "parameters": (int, True),
-    "source_vocab": (int, True),
-    "target_vocab": (int, True),
-    "config": (dict, False),
-    "recipe": (dict, False),
-    "notes": (str, False),
-    "paper_parameters": (int, False),
-}
-CHECKPOINT_KEYS: dict[str, tuple[type, bool]] = {
-    "model": (str, True),
-    "dataset": (str, True),
-    "summary": (str, True),
-}
+        found = catalogue.read(file, origin)
+        self.problems += found.problems
+        for model in found.models.values():
+            self._add(self.models, model.name, model, origin)
+        for released in found.checkpoints.values():
+            self._add(self.checkpoints, released.name, released, origin)
+        for name, recipe in found.recipes.items():
+            self._add(self.recipes, name, recipe, origin)
 
 
 @functools.cache
 def registry() -> Registry:
-    """Return the registry of the installed plugins, built on first use."""
-    return Registry(installed())
+    """Return the registry of the installed plugins and the user's catalogue, built on first use."""
+    found = Registry(installed())
+    own = catalogue.user_catalogue()
+    if own.exists():
+        found.read_catalogue(own)
+    return found
 
 
 def list_models() -> list[str]:

@@ -16,6 +16,7 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, tra
 from tokenizers import Tokenizer as _Tokenizer
 
 from zoo.errors import CheckpointError, ConfigError
+from zoo.files import read_text
 from zoo.model import UNKNOWN
 
 Item = TypeVar("Item")
@@ -109,7 +110,9 @@ class Tokenizer:
             CheckpointError: it is not one, or its first four ids are not the special tokens.
         """
         try:
-            tokenizer = _Tokenizer.from_str(file.read_text(encoding="utf-8"))
+            tokenizer = _Tokenizer.from_str(read_text(file))
+        except CheckpointError:
+            raise
         except Exception as error:  # the library raises bare Exceptions
             raise CheckpointError(
                 f"{file} is not a tokenizer", " ".join(str(error).split())

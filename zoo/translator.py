@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import torch
 
 from zoo import checkpoint as folder_format
+from zoo import hub
 from zoo.checkpoint import Checkpoint
 from zoo.data import batch_sources
 from zoo.decoding import Decoder, Ensemble, Hypothesis, Search, Task, align, forced, search
@@ -295,17 +295,23 @@ def load(
     device: str = "auto",
     names: Registry | None = None,
 ) -> Translator:
-    """Load a checkpoint by its released name, or from a folder; with `more`, an ensemble.
+    """Load a checkpoint by its released name, its address, or from a folder; more: an ensemble.
+
+    What is named or addressed is pulled if it is not here, and checked.
 
     Raises:
         CheckpointError, PluginError: as `zoo.checkpoint.read` does.
         DecodingError: the checkpoints have different target vocabularies.
+        HubError: as `zoo.hub.locate` does.
     """
     names = names or registry()
     on = pick_device(device)
-    return Translator(*(_read(str(given), names, on) for given in (name_or_path, *more)))
+    return Translator(*(_read(given, names, on) for given in (name_or_path, *more)))
 
 
-def _read(given: str, names: Registry, device: torch.device) -> Checkpoint:
-    folder = names.checkpoints[given].folder if given in names.checkpoints else Path(given)
-    return folder_format.read(folder, names, device)
+def _read(given: str | PathLike[str], names: Registry, device: torch.device) -> Checkpoint:
+    folder = hub.locate(given, names)
+    made = folder_format.read(folder, names, device)
+    if str(folder) != str(given):  # a place in a cache tells nobody anything
+        made.name = str(given)
+    return made

@@ -189,8 +189,13 @@ def test_tied_weights_are_stored_once(tmp_path: Path, names: Registry) -> None:
     written = json.loads((tmp_path / "x" / "config.json").read_text())
     assert written["tied"] == {"output.weight": "target_embedding.weight"}
     assert "output.weight" not in read_tensors(tmp_path / "x" / "model.safetensors")
+    twice = read_tensors(tmp_path / "x" / "model.safetensors")
+    twice["output.weight"] = twice["target_embedding.weight"].clone()
+    write_tensors(tmp_path / "twice.safetensors", twice)
     other = build(Tied, config, tokenizer.size, tokenizer.size, "meta")
-    checkpoint._load_weights(other, tmp_path / "x" / "model.safetensors", "cpu")
+    with pytest.raises(CheckpointError, match="is stored, though it is one with target_embedding"):
+        checkpoint._load_weights(other, tmp_path / "twice.safetensors", written["tied"], "cpu")
+    checkpoint._load_weights(other, tmp_path / "x" / "model.safetensors", written["tied"], "cpu")
     assert len(list(other.parameters())) == len(list(model.parameters()))
     assert other.output.weight is other.target_embedding.weight  # type: ignore[union-attr]
     for a, b in zip(model.parameters(), other.parameters(), strict=True):

@@ -12,10 +12,10 @@ import zoo
 
 TOP = Path(__file__).parents[2]
 FLOORS = [
-    {"errors", "hookspecs", "plugins", "architecture", "config", "recipe", "datasets", "events",
-     "builtin", "registry"},
-    {"tree", "model", "text", "data", "product", "segments"},
-    {"decoding", "metrics", "checkpoint", "cards", "hub"},
+    {"errors", "hookspecs", "plugins", "architecture", "address", "config", "recipe", "datasets",
+     "events", "builtin", "catalogue", "registry"},
+    {"tree", "model", "files", "format", "text", "data", "product", "segments"},
+    {"decoding", "metrics", "checkpoint", "markdown", "scores", "cards", "hub"},
     {"training", "translation", "translator"},
     {"cli", "testing", "__main__"},
 ]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -107,9 +108,9 @@ def test_the_first_stop_ends_sooner_and_may_miss_the_best() -> None:
         [[0.0, 0.0, 0.5, 0.0, 0.4, 0.1], [0.0, 0.0, 0.0, 0.0, 0.99, 0.01],
          [0.0, 0.0, 0.0, 0.0, 0.99, 0.01], [0.0, 0.0, 0.98, 0.0, 0.01, 0.01]]
     )  # fmt: skip
-    options = {"beam": 2, "length_penalty": 2.0}
-    (safe,) = beam_search(task, Search(**options))
-    (first,) = beam_search(task, Search(**options, stop="first"))
+    safe_stop = Search(beam=2, length_penalty=2.0)
+    (safe,) = beam_search(task, safe_stop)
+    (first,) = beam_search(task, replace(safe_stop, stop="first"))
     assert safe[0].tokens == (4, 4, 4)
     assert first[0].tokens == ()
     assert safe[0].rank_score > first[0].rank_score

@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from zoo.cli import listing, training, translating
+from zoo.cli import cache, card, hub, listing, registry, training, translating
+from zoo.cli.fetching import hub_warnings
 from zoo.errors import ZooError
 from zoo.plugins import installed
 
@@ -20,7 +21,8 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
         try:
-            return super().invoke(ctx)
+            with hub_warnings():
+                return super().invoke(ctx)
         except ZooError as error:
             raise click.ClickException(" ".join(str(error).split())) from error
         except BrokenPipeError:
@@ -39,11 +41,16 @@ def cli() -> None:
 for command in (
     listing.list_,
     listing.info,
-    listing.card,
+    card.card,
     training.train,
     translating.translate,
     translating.score,
     translating.eval_,
+    hub.pull,
+    hub.push,
+    hub.convert,
+    registry.registry,
+    cache.cache,
 ):
     cli.add_command(command)
 
@@ -61,6 +68,9 @@ def main() -> None:
     # Threads that spin for long while they wait slow a program down many times over where it shares
     # the processor; a short spin costs a tenth where it does not. Read when torch is imported.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+    if not sys.stderr.isatty():
+        # The Hub client draws bars whoever reads them. Read when it is imported.
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     try:
         with_plugins()()
     except BrokenPipeError:

@@ -1,4 +1,4 @@
-"""`zoo list`, `zoo info` and `zoo card`: nothing here imports torch."""
+"""`zoo list` and `zoo info`: nothing here imports torch."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from zoo.cli.fetching import located
 from zoo.cli.output import console, json_option, names, plain, print_json
 from zoo.errors import CheckpointError, ConfigError, UnknownNameError
-from zoo.registry import Model, Registry
+from zoo.format import CONFIG, describe
+from zoo.registry import Registry
 
 if TYPE_CHECKING:
     from zoo.config import Config, Table
@@ -40,7 +42,15 @@ def inventory(found: Registry) -> dict[str, list[dict[str, Any]]]:
             for m in found.models.values()
         ],
         "checkpoints": [
-            {"name": c.name, "model": c.model, "dataset": c.dataset, "summary": c.summary}
+            {
+                "name": c.name,
+                "model": c.model,
+                "dataset": c.dataset,
+                "location": c.location or str(c.folder),
+                "scores": c.scores,
+                "terms": c.terms,
+                "summary": c.summary,
+            }
             for c in found.checkpoints.values()
         ],
         "datasets": [
@@ -123,7 +133,7 @@ def subject_of(
         if config.one_vocabulary and sizes[0] != sizes[1]:
             raise ConfigError(f"{name} has one vocabulary", f"{sizes[0]:,} is not {sizes[1]:,}")
         return Subject(name, model.architecture, model.summary, config, *sizes, model.recipe)
-    folder = found.checkpoints[name].folder if name in found.checkpoints else Path(name)
+    folder = located(name, found)
     if (folder / "config.json").is_file():
         if settings or source or target:
             raise CheckpointError(f"{name} is a checkpoint", "its configuration is what it is")
@@ -134,17 +144,17 @@ def subject_of(
 
 
 def _subject_in(found: Registry, name: str, folder: Path) -> Subject:
-    file = folder / "config.json"
-    try:
-        written = json.loads(file.read_text(encoding="utf-8"))
-        architecture, values = str(written["architecture"]), dict(written["config"])
-        sizes = int(written["source_vocab"]), int(written["target_vocab"])
-        if min(sizes) < 4:
-            raise ValueError(f"vocabularies of {sizes}")
-        summary = f"checkpoint of {written['model']}"
-    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-        raise CheckpointError(f"{file} cannot be read", f"{type(error).__name__} {error}") from None
-    config = found.architecture(architecture).config_type().parse(values, str(file))
+    written = describe(folder)
+    architecture, sizes = (
+        written["architecture"],
+        (written["source_vocab"], written["target_vocab"]),
+    )
+    summary = f"checkpoint of {written['model']}"
+    config = (
+        found.architecture(architecture)
+        .config_type()
+        .parse(written["config"], f"{folder / CONFIG}, config")
+    )
     return Subject(name, architecture, summary, config, *sizes, {})
 
 
@@ -251,45 +261,3 @@ def _architecture(found: Registry, name: str, as_json: bool) -> None:
     for key, field in fields.items():
         grid.add_row(key, plain(field.description))
     out.print(grid)
-
-
-@click.command()
-@click.argument("name", required=False)
-@click.option("--all", "every", is_flag=True, help="The cards of all models, into --out.")
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder to write to.")
-def card(name: str | None, every: bool, out: Path | None) -> None:
-    """Show the card of a model or checkpoint, or write those of all models."""
-    from zoo.cards import model_card
-
-    found = names()
-
-    def text(model: Model) -> str:
-        return model_card(model, found.architecture(model.architecture), found.config(model.name))
-
-    if every:
-        if out is None:
-            raise click.UsageError("--all needs --out")
-        out.mkdir(parents=True, exist_ok=True)
-        for model in found.models.values():
-            (out / f"{model.name}.md").write_text(text(model), encoding="utf-8")
-        return
-    if name is None:
-        raise click.UsageError("name a model or checkpoint, or say --all")
-    if name in found.models:
-        shown = text(found.models[name])
-    else:
-        folder = found.checkpoints[name].folder if name in found.checkpoints else Path(name)
-        if not (folder / "README.md").is_file():
-            raise UnknownNameError(
-                "name", name, [*found.models, *found.checkpoints], "See `zoo list`"
-            )
-        shown = (folder / "README.md").read_text(encoding="utf-8", errors="replace")
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        (out / f"{Path(name).name}.md").write_text(shown, encoding="utf-8")
-    elif console().is_terminal:
-        from rich.markdown import Markdown
-
-        console().print(Markdown(shown))
-    else:
-        click.echo(shown, nl=False)

@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from zoo.cli.fetching import located
 from zoo.cli.output import json_option, messages, names, person_watches, print_json, say
 from zoo.cli.search import search_options
 from zoo.datasets import decode_line, half_a_pair
@@ -69,7 +70,8 @@ def translate(
     found = names()
     from zoo.translator import load
 
-    translator = load(checkpoint, *more, device=device, names=found)
+    checkpoints = [located(name, found) for name in (checkpoint, *more)]
+    translator = load(*checkpoints, device=device, names=found)
     for place, given in enumerate(text, 1):
         if half_a_pair(given):
             raise DataError(f"text {place} is not UTF-8", "give it in the terminal's encoding")
@@ -198,7 +200,7 @@ def score(
     from zoo.text import chunks
     from zoo.translator import WINDOW, load
 
-    translator = load(checkpoint, device=device, names=found)
+    translator = load(located(checkpoint, found), device=device, names=found)
     given = [(source, target)] if source is not None and target is not None else _pairs()
     for window in chunks(given, WINDOW):
         sources, targets = zip(*window, strict=True)
@@ -237,7 +239,7 @@ def eval_(
     from zoo import metrics
     from zoo.translator import load
 
-    translator = load(checkpoint, device=device, names=found)
+    translator = load(located(checkpoint, found), device=device, names=found)
     texts = []
     from rich.progress import track
 

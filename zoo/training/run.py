@@ -28,7 +28,6 @@ from filelock import FileLock, Timeout
 from torch import Tensor
 
 from zoo.checkpoint import (
-    TRAINING,
     mend_folder,
     read_json,
     read_tensors,
@@ -38,6 +37,7 @@ from zoo.checkpoint import (
     write_tensors,
 )
 from zoo.errors import CheckpointError, TrainingError
+from zoo.format import TRAINING
 from zoo.text import Tokenizer
 
 T = TypeVar("T")

@@ -1,0 +1,52 @@
+"""A Hub on loopback for each test, and a checkpoint to send there."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import zoo
+from tests.hub.server import Server
+
+SETTINGS = {
+    "embedding_dim": 16, "encoder_dim": 16, "hidden_dim": 32, "attention_dim": 16,
+    "readout_dim": 16, "tokenizer": "word", "batch_tokens": 100, "dropout": 0.0,
+    "learning_rate": 5e-3, "warmup": 50, "save_every": 1000,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small checkpoint, of some 100 kB."""
+    folder = tmp_path_factory.mktemp("hub")
+    lines = [f"the dog {n} runs\tder Hund {n} rennt\n" for n in "abcdefghijklmnopqrstuvwxyz"]
+    (folder / "a.tsv").write_text("".join(lines))
+    return zoo.train("rnnsearch-tiny", str(folder / "a.tsv"), folder / "small", settings=SETTINGS,
+                     steps=150)  # fmt: skip
+
+
+@pytest.fixture
+def server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[Server]:
+    """A Hub of its own for each test; the environment leads there, and is not patient."""
+    made = Server()
+    for name, value in {
+        "HF_ENDPOINT": made.endpoint,
+        "HF_HUB_CACHE": str(tmp_path / "cache"),
+        "HF_TOKEN_PATH": str(tmp_path / "token"),
+        "ZOO_HUB_TIMEOUT": "1",
+        "ZOO_HUB_WAIT": "0.05",
+        "ZOO_HUB_LONGEST_WAIT": "3",
+        "ZOO_REGISTRY": str(tmp_path / "registry.toml"),
+    }.items():
+        monkeypatch.setenv(name, value)
+    for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_HUB_OFFLINE"):
+        monkeypatch.delenv(name, raising=False)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "cache"

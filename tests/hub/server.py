@@ -1,0 +1,490 @@
+"""A Hub for tests, on loopback: enough of the real one's HTTP for the real client to push and pull.
+
+A second port plays the CDN that large files come from. Every request is kept in `log`, and a test
+orders what goes wrong with `fault`.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import json
+import re
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import yaml
+
+
+class Blob(NamedTuple):
+    """A file's content; large ones are kept apart, as by LFS."""
+
+    content: bytes
+    large: bool = False
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.content).hexdigest()
+
+    @property
+    def git(self) -> str:
+        shown = b"version lfs " + self.sha256.encode() if self.large else self.content
+        return hashlib.sha1(b"blob %d\0" % len(shown) + shown).hexdigest()
+
+
+class Commit(NamedTuple):
+    name: str
+    files: dict[str, Blob]
+    message: str = ""
+
+
+@dataclass
+class Repository:
+    private: bool = False
+    gated: bool = False
+    owner: str = "ann"
+    branches: dict[str, list[Commit]] = field(default_factory=dict)
+
+    def commit(self, files: dict[str, Blob], message: str = "", branch: str = "main") -> str:
+        line = self.branches.setdefault(branch, [])
+        text = json.dumps([message, len(line), branch, {p: b.sha256 for p, b in files.items()}])
+        name = hashlib.sha1(text.encode()).hexdigest()
+        line.append(Commit(name, files, message))
+        return name
+
+    def find(self, revision: str) -> Commit | None:
+        if revision in self.branches:
+            return self.branches[revision][-1]
+        every = [commit for line in self.branches.values() for commit in line]
+        return next((commit for commit in every if commit.name == revision), None)
+
+
+@dataclass
+class Fault:
+    """What goes wrong with the next `times` requests that fit, after the first `skip`.
+
+    `cut`: the connection ends after so many bytes of the body, by a `reset` or after a `stall` of
+    so many seconds if asked. `change` alters the body (the length told stays), `headers` replaces
+    headers, `status` answers at once, `lose` does the work and does not answer, `hang` waits,
+    `html` sends a page, `whole` ignores the Range, `call` does something first.
+    """
+
+    method: str
+    path: str
+    times: int = 1
+    skip: int = 0
+    status: int | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    cut: int | None = None
+    reset: bool = False
+    stall: float = 0.0
+    hang: float = 0.0
+    lose: bool = False
+    html: bool = False
+    whole: bool = False
+    change: Callable[[bytes], bytes] | None = None
+    call: Callable[[], object] | None = None
+    used: int = 0
+
+
+class Request(NamedTuple):
+    port: str
+    method: str
+    path: str
+    headers: dict[str, str]
+
+
+class Server:
+    """The Hub and its CDN, running until `close`."""
+
+    def __init__(self) -> None:
+        self.repositories: dict[str, Repository] = {}
+        self.tokens = {"hf_ann": "ann", "hf_bob": "bob"}
+        self.objects: dict[str, bytes] = {}
+        self.xet: dict[str, str] = {}
+        self.known: dict[str, bytes] = {}
+        self.xet_folder: Path | None = None
+        self.log: list[Request] = []
+        self.faults: list[Fault] = []
+        self.lock = threading.RLock()
+        self._servers = {port: _serve(self, port) for port in ("hub", "cdn")}
+        self.endpoint, self.cdn = (
+            f"http://127.0.0.1:{server.server_address[1]}" for server in self._servers.values()
+        )
+
+    def close(self) -> None:
+        for server in self._servers.values():
+            server.shutdown()
+            server.server_close()
+
+    def fault(self, method: str, path: str, **order: Any) -> Fault:
+        fault = Fault(method, path, **order)
+        self.faults.append(fault)
+        return fault
+
+    def put(self, name: str, folder: Path, *, large: str = ".safetensors", **how: Any) -> str:
+        """Have a repository hold a folder's files; return the commit."""
+        repository = self.repositories.setdefault(name, Repository(**how))
+        files = {}
+        for file in sorted(folder.rglob("*")):
+            if file.is_file():
+                blob = Blob(file.read_bytes(), file.name.endswith(large))
+                self.objects[blob.sha256] = blob.content
+                files[file.relative_to(folder).as_posix()] = blob
+        return repository.commit(files)
+
+    def learn_xet(self, folder: Path, cas: Path) -> None:
+        """Serve these files' contents the Xet way, out of a store that is a folder."""
+        import hf_xet  # type: ignore[import-untyped]  # it carries no types
+
+        self.xet_folder = cas
+        for file in folder.iterdir():
+            (info,) = hf_xet.hash_files([str(file)])
+            content = file.read_bytes()
+            sha256 = hashlib.sha256(content).hexdigest()
+            self.xet[sha256], self.known[sha256] = info.hash, content
+
+    def asked(self, pattern: str = "", port: str = "") -> list[str]:
+        """Return the requests so far that fit, as «METHOD path»."""
+        lines = [f"{r.method} {r.path}" for r in self.log if port in ("", r.port)]
+        return [line for line in lines if re.search(pattern, line)]
+
+
+class Quiet(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, *_: Any) -> None:
+        """Keep quiet: a client that leaves is what many tests are about."""
+
+
+def _serve(server: Server, port: str) -> ThreadingHTTPServer:
+    handler = type("Bound", (Handler,), {"server_of": server, "port": port})
+    http = Quiet(("127.0.0.1", 0), handler)
+    threading.Thread(target=http.serve_forever, args=(0.05,), daemon=True).start()
+    return http
+
+
+class Gone(Exception):  # noqa: N818  # it ends an exchange, and is no error
+    """The connection is over."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server_of: Server
+    port: str
+    order: Fault | None = None
+
+    def log_message(self, *_: object) -> None:
+        """Keep quiet: requests are in the server's log."""
+
+    def do_GET(self) -> None:
+        self.exchange()
+
+    do_HEAD = do_POST = do_PUT = do_DELETE = do_GET  # noqa: N815
+
+    # --- one exchange -----------------------------------------------------------------------------
+
+    def exchange(self) -> None:
+        with contextlib.suppress(Gone, BrokenPipeError, ConnectionResetError):
+            length = int(self.headers.get("content-length") or 0)
+            if self.headers.get("transfer-encoding") == "chunked":
+                self.body = b"".join(self.chunks())
+            else:
+                self.body = self.rfile.read(length)
+            parts = urlsplit(self.path)
+            self.route, self.query = unquote(parts.path), parse_qs(parts.query)
+            server = self.server_of
+            with server.lock:
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                server.log.append(Request(self.port, self.command, self.route, headers))
+                self.order = self.pick()
+            if self.order is not None and self.upset(self.order):
+                return
+            with server.lock:
+                answer = self.answer()
+            if self.order is not None and self.order.lose:
+                self.end()
+            answer()
+
+    def chunks(self) -> Iterator[bytes]:
+        while size := int(self.rfile.readline().split(b";")[0], 16):
+            yield self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
+
+    def pick(self) -> Fault | None:
+        for fault in self.server_of.faults:
+            if fault.method == self.command and re.search(fault.path, self.route):
+                fault.used += 1
+                if fault.skip < fault.used <= fault.skip + fault.times:
+                    return fault
+        return None
+
+    def upset(self, order: Fault) -> bool:
+        """Do what a fault wants before any work is done; tell whether that was all."""
+        if order.call is not None:
+            order.call()
+        if order.hang:
+            time.sleep(order.hang)
+            self.end()
+        if order.status is not None:
+            self.send(order.status, b'{"error":"as ordered"}', order.headers)
+            return True
+        if order.html:
+            self.send(200, b"<html>Welcome to our airport</html>", {"Content-Type": "text/html"})
+            return True
+        return False
+
+    def end(self, *, reset: bool = False) -> None:
+        """Close the connection here and now."""
+        self.wfile.flush()
+        if reset:
+            now = struct.pack("ii", 1, 0)
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, now)
+            self.connection.close()
+        else:
+            with contextlib.suppress(OSError):
+                self.connection.shutdown(socket.SHUT_RDWR)
+        self.close_connection = True
+        raise Gone
+
+    def send(self, status: int, body: bytes = b"", headers: dict[str, str] | None = None) -> None:
+        """Send an answer, spoilt as ordered."""
+        order = self.order or Fault("", "")
+        all_headers = {"Content-Type": "application/json", **(headers or {}), **order.headers}
+        all_headers.setdefault("Content-Length", str(len(body)))
+        self.send_response(status)
+        for name, value in all_headers.items():
+            if value:
+                self.send_header(name, value)
+        self.end_headers()
+        if self.command == "HEAD":
+            return
+        if order.change is not None:
+            body = order.change(body)
+        if order.cut is not None:
+            self.wfile.write(body[: order.cut])
+            self.wfile.flush()
+            time.sleep(order.stall)
+            self.end(reset=order.reset)
+        self.wfile.write(body)
+        if len(body) < int(all_headers["Content-Length"]):
+            self.end()
+
+    def json(self, value: object, status: int = 200, **headers: str) -> Callable[[], None]:
+        named = {name.replace("_", "-"): text for name, text in headers.items()}
+        return lambda: self.send(status, json.dumps(value).encode(), named)
+
+    def refuse(self, status: int, code: str = "", message: str = "") -> Callable[[], None]:
+        return self.json({"error": message}, status, X_Error_Code=code, X_Error_Message=message)
+
+    # --- what is asked ----------------------------------------------------------------------------
+
+    def answer(self) -> Callable[[], None]:
+        if self.port == "cdn":
+            return self.cdn()
+        sent = self.headers.get("authorization", "").removeprefix("Bearer ")
+        self.user = self.server_of.tokens.get(sent)
+        if sent and self.user is None:
+            return self.refuse(401, message="Invalid credentials in Authorization header")
+        routes: list[tuple[str, str, Callable[..., Callable[[], None]]]] = [
+            ("GET", r"/api/whoami-v2", self.whoami),
+            ("POST", r"/api/repos/create", self.create),
+            ("POST", r"/api/validate-yaml", self.validate),
+            ("POST", r"/api/models/([^/]+/[^/]+)/preupload/(.+)", self.preupload),
+            ("POST", r"/api/models/([^/]+/[^/]+)/commit/(.+)", self.commit),
+            ("POST", r"/api/models/([^/]+/[^/]+)/branch/(.+)", self.branch),
+            ("GET", r"/api/models/([^/]+/[^/]+)/xet-(?:read|write)-token/(.+)", self.xet_token),
+            ("GET", r"/api/models/([^/]+/[^/]+)(?:/revision/(.+))?", self.info),
+            ("POST", r"/([^/]+/[^/]+)\.git/info/lfs/objects/batch", self.batch),
+            ("POST", r"/verify/(.+)", lambda _: self.json({})),
+            ("HEAD", r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", self.resolve),
+            ("GET", r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", self.resolve),
+        ]
+        for method, pattern, action in routes:
+            match = re.fullmatch(pattern, self.route)
+            if match and method == self.command:
+                groups = match.groups()
+                if pattern.startswith((r"/api/models/", r"/([^/]+")):
+                    repository = self.server_of.repositories.get(groups[0])
+                    hidden = repository and repository.private and self.user != repository.owner
+                    if repository is None or hidden:
+                        return self.refuse(
+                            404 if self.user else 401, "RepoNotFound", "Repository not found"
+                        )
+                    return action(repository, *groups)
+                return action(*groups)
+        return self.refuse(404, message=f"no route {self.command} {self.route}")
+
+    def whoami(self) -> Callable[[], None]:
+        return self.json({"name": self.user, "type": "user", "orgs": [], "auth": {}})
+
+    def create(self) -> Callable[[], None]:
+        asked = json.loads(self.body)
+        name = f"{asked['organization'] or self.user}/{asked['name']}"
+        if self.user is None:
+            return self.refuse(401, message="Invalid username or password.")
+        if name.split("/")[0] != self.user:
+            return self.refuse(403, message=f"You don't have the rights to create under {name}")
+        if name in self.server_of.repositories:
+            there = {"error": "You already created it", "url": f"{self.server_of.endpoint}/{name}"}
+            return self.json(there, 409)
+        made = Repository(private=asked.get("visibility") == "private", owner=str(self.user))
+        made.commit({".gitattributes": Blob(b"*.safetensors filter=lfs\n")}, "initial commit")
+        self.server_of.repositories[name] = made
+        return self.json({"url": f"{self.server_of.endpoint}/{name}"})
+
+    def validate(self) -> Callable[[], None]:
+        card = json.loads(self.body)["content"].split("---")
+        try:
+            good = isinstance(yaml.safe_load(card[1]), dict)
+        except (IndexError, yaml.YAMLError):
+            good = False
+        errors = [] if good else [{"message": "metadata is no table"}]
+        return self.json({"errors": errors, "warnings": []}, 200 if good else 400)
+
+    def preupload(self, repository: Repository, _: str, revision: str) -> Callable[[], None]:
+        now = repository.find(revision)
+        files = []
+        for file in json.loads(self.body)["files"]:
+            blob = now.files.get(file["path"]) if now else None
+            large = file["path"].endswith(".safetensors")
+            oid = (blob.sha256 if blob.large else blob.git) if blob else None
+            mode = "lfs" if large else "regular"
+            files.append(
+                {"path": file["path"], "uploadMode": mode, "shouldIgnore": False, "oid": oid}
+            )
+        return self.json({"files": files})
+
+    def batch(self, _: Repository, name: str) -> Callable[[], None]:
+        answers: list[dict[str, Any]] = []
+        for asked in json.loads(self.body)["objects"]:
+            known = {"oid": asked["oid"], "size": asked["size"]}
+            if asked["oid"] not in self.server_of.objects:
+                known["actions"] = {
+                    "upload": {"href": f"{self.server_of.cdn}/put/{asked['oid']}"},
+                    "verify": {"href": f"{self.server_of.endpoint}/verify/{asked['oid']}"},
+                }
+            answers.append(known)
+        return self.json({"transfer": "basic", "objects": answers})
+
+    def commit(self, repository: Repository, name: str, branch: str) -> Callable[[], None]:
+        if self.user != repository.owner:
+            return self.refuse(403, message="you may not write here")
+        now = repository.find(branch)
+        if now is None:
+            return self.refuse(404, "RevisionNotFound")
+        files = dict(now.files)
+        message = ""
+        for line in self.body.decode().splitlines():
+            item = json.loads(line)
+            value = item["value"]
+            if item["key"] == "header":
+                message = value["summary"]
+                if value.get("parentCommit") not in (None, now.name):
+                    return self.refuse(412, message="A commit has happened since")
+            elif item["key"] == "file":
+                files[value["path"]] = Blob(base64.b64decode(value["content"]))
+            elif item["key"] == "lfsFile":
+                if value["oid"] not in self.server_of.objects | self.server_of.known:
+                    return self.refuse(400, message="the object was never uploaded")
+                content = (self.server_of.known | self.server_of.objects)[value["oid"]]
+                files[value["path"]] = Blob(content, large=True)
+            elif item["key"] == "deletedFile":
+                files.pop(value["path"], None)
+        oid = repository.commit(files, message, branch)
+        return self.json({"commitUrl": f"{self.server_of.endpoint}/{name}", "commitOid": oid})
+
+    def branch(self, repository: Repository, _: str, branch: str) -> Callable[[], None]:
+        if branch in repository.branches:
+            return self.refuse(409, message="Reference already exists")
+        repository.branches[branch] = [repository.branches["main"][-1]]
+        return self.json({})
+
+    def info(self, repository: Repository, name: str, revision: str | None) -> Callable[[], None]:
+        commit = repository.find(revision or "main")
+        if commit is None:
+            return self.refuse(404, "RevisionNotFound", f"Invalid rev id: {revision}")
+        siblings = []
+        for path, blob in commit.files.items():
+            file: dict[str, Any] = {"rfilename": path}
+            if "blobs" in self.query:
+                file |= {"size": len(blob.content), "blobId": blob.git}
+                if blob.large:
+                    size = len(blob.content)
+                    file["lfs"] = {"sha256": blob.sha256, "size": size, "pointerSize": 134}
+            siblings.append(file)
+        gated = "manual" if repository.gated else False
+        told = {"id": name, "sha": commit.name, "private": repository.private, "gated": gated}
+        return self.json({**told, "siblings": siblings})
+
+    def resolve(
+        self, repository: Repository, name: str, revision: str, path: str
+    ) -> Callable[[], None]:
+        commit = repository.find(revision)
+        if commit is None:
+            return self.refuse(404, "RevisionNotFound")
+        if repository.gated and self.user != repository.owner:
+            return self.refuse(403 if self.user else 401, "GatedRepo", "Access is restricted")
+        blob = commit.files.get(path)
+        if blob is None:
+            return self.refuse(404, "EntryNotFound", "Entry not found")
+        headers = {"X-Repo-Commit": commit.name, "Content-Type": "application/octet-stream"}
+        if not blob.large:
+            return lambda: self.give(blob.content, {**headers, "ETag": f'"{blob.git}"'})
+        server = self.server_of
+        headers |= {
+            "X-Linked-Etag": f'"{blob.sha256}"',
+            "X-Linked-Size": str(len(blob.content)),
+            "Location": f"{server.cdn}/get/{blob.sha256}",
+            "ETag": f'"{blob.git}"',
+        }
+        if blob.sha256 in server.xet:
+            token = f"{server.endpoint}/api/models/{name}/xet-read-token/{commit.name}"
+            headers |= {"X-Xet-Hash": server.xet[blob.sha256], "Link": f'<{token}>; rel="xet-auth"'}
+        return lambda: self.send(302, b"", headers)
+
+    def xet_token(self, _: Repository, name: str, revision: str) -> Callable[[], None]:
+        expires, cas = int(time.time()) + 3600, f"local://{self.server_of.xet_folder}"
+        headers = {
+            "X_Xet_Cas_Url": cas,
+            "X_Xet_Access_Token": "xet",
+            "X_Xet_Token_Expiration": str(expires),
+        }
+        return self.json({"accessToken": "xet", "exp": expires, "casUrl": cas}, 200, **headers)
+
+    def cdn(self) -> Callable[[], None]:
+        oid = self.route.rpartition("/")[2]
+        if self.command == "PUT":
+            if hashlib.sha256(self.body).hexdigest() != oid:
+                return lambda: self.send(400)
+            self.server_of.objects[oid] = self.body
+            return lambda: self.send(200, b"", {"ETag": f'"{oid}"'})
+        content = self.server_of.objects.get(oid)
+        if content is None:
+            return lambda: self.send(404)
+        kind = {"ETag": f'"{oid}"', "Content-Type": "application/octet-stream"}
+        return lambda: self.give(content, kind)
+
+    def give(self, content: bytes, headers: dict[str, str]) -> None:
+        """Send a file, or the range of it that is asked for."""
+        match = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("range", ""))
+        if match is None or (self.order is not None and self.order.whole):
+            self.send(200, content, headers)
+            return
+        start = int(match[1])
+        if start >= len(content):
+            self.send(416, b"", {"Content-Range": f"bytes */{len(content)}"})
+            return
+        part = content[start : int(match[2]) + 1 if match[2] else len(content)]
+        told = f"bytes {start}-{start + len(part) - 1}/{len(content)}"
+        self.send(206, part, {**headers, "Content-Range": told})

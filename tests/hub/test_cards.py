@@ -1,0 +1,147 @@
+"""Cards: what is known, in the Hub's metadata too, and what their authors wrote stays."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import Result
+from huggingface_hub import ModelCard, parse_eval_result_entries
+
+import zoo
+from tests.hub.helpers import refused
+from zoo.cards import BEGIN, END, card_of, split_card
+from zoo.checkpoint import convert, read_tensors
+from zoo.errors import CheckpointError
+from zoo.registry import Registry
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def mine(checkpoint: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(checkpoint, tmp_path / "mine"))
+
+
+def test_a_new_card_says_what_is_known(checkpoint: Path) -> None:
+    text = (checkpoint / "README.md").read_text()
+    data = ModelCard(text).data.to_dict()  # type: ignore[no-untyped-call]  # it has no types
+    assert data["library_name"] == "seq2seq-zoo"
+    assert data["pipeline_tag"] == "translation"
+    assert {"seq2seq", "rnnsearch"} <= set(data["tags"])
+    model = zoo.load(checkpoint).checkpoint.model
+    total = sum(weight.numel() for weight in model.parameters())
+    assert f"**{total:,}**" in text
+    training = json.loads((checkpoint / "training.json").read_text())
+    assert f"{training['steps']:,} updates" in text
+    curve = [row for row in training["curve"] if "validation_loss" in row]
+    assert f"| {curve[-1]['step']:,} | {curve[-1]['validation_loss']:.4f} |" in text
+    for key in training["recipe"]:
+        assert f"`{key}`" in text
+
+
+def test_made_again_it_keeps_what_its_author_wrote(mine: Path, names: Registry, run: Run) -> None:
+    file = mine / "README.md"
+    made = file.read_text()
+    assert card_of(mine, names) == made, "nothing has changed"
+    front, text = made.split("---\n", 2)[1:]
+    own = "license: cc-by-4.0\n" + front.replace("tags:\n", "tags:\n- dogs\n") + "mood: fine\n"
+    written = f"---\n{own}---\n\nMy preface.\n{text}\n## Limits\n\nDogs only. ---\n"
+    file.write_text(written.replace("# small", "# My dogs"))
+    assert run("card", mine, "--write").exit_code == 0
+    again = file.read_text()
+    metadata, body = split_card(again, "")
+    assert next(iter(metadata)) == "license"
+    assert (metadata["license"], metadata["mood"]) == ("cc-by-4.0", "fine")
+    assert metadata["tags"] == ["dogs", "seq2seq", "rnnsearch"]
+    assert body.strip().startswith(f"My preface.\n\n{BEGIN}# My dogs\n")
+    assert again.endswith(f"{END}\n## Limits\n\nDogs only. ---\n")
+    assert card_of(mine, names) == again, "made a third time it is the same"
+
+
+def test_a_card_without_our_part_gets_one(mine: Path, names: Registry) -> None:
+    (mine / "README.md").write_text("# Dogs\n\nAll mine.\n")
+    text = card_of(mine, names)
+    assert text.endswith(f"{END}\n# Dogs\n\nAll mine.\n")
+    (mine / "README.md").write_text(text.replace(END, ""))
+    with refused(CheckpointError, "has lost its mark"):
+        card_of(mine, names)
+    (mine / "README.md").unlink()
+    assert "# mine" in card_of(mine, names)
+
+
+def test_scores_join_the_card_with_their_signatures(mine: Path, run: Run, checkpoint: Path) -> None:
+    data = str(checkpoint.parent / "a.tsv")
+    printed = run("eval", mine, "--data", data, "--json").stdout
+    told = json.loads(printed)
+    added = run("card", mine, "--write", "--scores", "-", "--benchmark", "ann/dogs:en-de",
+                input=printed)  # fmt: skip
+    assert added.exit_code == 0, added.output
+    text = (mine / "README.md").read_text()
+    assert f"| bleu | {told['bleu']:.2f} | `{told['bleu_signature']}` |" in text
+    assert f"| chrf | {told['chrf']:.2f} | `{told['chrf_signature']}` |" in text
+    run("card", mine, "--write", "--scores", "-", input=printed)
+    (record,) = json.loads((mine / "scores.json").read_text())["scores"]
+    assert record["bleu"] == told["bleu"]
+    assert "checkpoint" not in record
+    run("card", mine, "--write", "--scores", "-", "--benchmark", "ann/dogs:en-de", input=printed)
+    results = yaml.safe_load((mine / ".eval_results" / "zoo.yaml").read_text())
+    (entry,) = parse_eval_result_entries(results)
+    assert (entry.dataset_id, entry.task_id) == ("ann/dogs", "en-de")
+    assert entry.value == round(told["bleu"], 2)
+    assert told["bleu_signature"] in str(entry.notes)
+    for wrong in (
+        "{}",
+        "[]",
+        "x",
+        '{"data": 3, "split": "a"}',
+        '{"data": "a", "split": "b", "c": []}',
+    ):
+        result = run("card", mine, "--write", "--scores", "-", input=wrong)
+        assert result.exit_code == 1
+        assert "holds no scores" in result.stderr
+
+
+@pytest.mark.parametrize("text", ['{"pairs": "many"}', '{"curve": [3]}', '{"recipe": 3}', "[]"])
+def test_a_record_of_training_that_makes_no_sense(mine: Path, names: Registry, text: str) -> None:
+    (mine / "training.json").write_text(text)
+    with refused(CheckpointError, "training.json"):
+        card_of(mine, names)
+
+
+def test_a_card_is_shown(mine: Path, run: Run) -> None:
+    assert run("card", mine).stdout == (mine / "README.md").read_text()
+    assert run("card", mine, "--scores", "-").exit_code == 2
+    assert "needs a checkpoint folder" in run("card", "nowhere", "--write").stderr
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_weights_of_another_type(mine: Path, tmp_path: Path, run: Run, dtype: str) -> None:
+    result = run("convert", mine, tmp_path / "out", "--dtype", dtype)
+    assert result.exit_code == 0, result.output
+    made = read_tensors(tmp_path / "out" / "model.safetensors")
+    assert {str(weight.dtype) for weight in made.values()} == {f"torch.{dtype}"}
+    before = read_tensors(mine / "model.safetensors")
+    assert all((made[n].float() - before[n]).abs().max() < 0.02 for n in before)
+    assert zoo.load(tmp_path / "out").translate("the dog a runs")
+    with refused(CheckpointError, "is there already"):
+        convert(mine, tmp_path / "out", dtype)
+
+
+def test_a_weight_beyond_float16_is_told(mine: Path, tmp_path: Path) -> None:
+    from zoo.checkpoint import write_tensors
+
+    weights = read_tensors(mine / "model.safetensors")
+    name = next(iter(weights))
+    weights[name] = weights[name] * 0 + 1e6
+    write_tensors(mine / "model.safetensors", weights)
+    with refused(CheckpointError, f"{name} would not be finite", "Say bfloat16"):
+        convert(mine, tmp_path / "out", "float16")
+    assert not (tmp_path / "out").exists()
+    convert(mine, tmp_path / "out", "bfloat16")
+    weights[name] = weights[name] * float("nan")
+    write_tensors(mine / "model.safetensors", weights)
+    with refused(CheckpointError, f"{name} holds values that are not finite", "has diverged"):
+        convert(mine, tmp_path / "again", "float32")

@@ -1,0 +1,268 @@
+"""Names: of released checkpoints, and the user's own."""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+import zoo
+from tests.hub.helpers import ADDRESS, NAME, fingerprint, refused
+from tests.hub.server import Server
+from zoo import catalogue
+from zoo.errors import CatalogueError, IntegrityError
+from zoo.hub import own, promises, pull
+from zoo.plugins import Plugins
+from zoo.registry import Registry, registry
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def fresh(server: Server) -> Iterator[Callable[[], Registry]]:
+    """A registry that has read the user's catalogue as it is now."""
+
+    def make() -> Registry:
+        registry.cache_clear()
+        return registry()
+
+    yield make
+    registry.cache_clear()
+
+
+@pytest.fixture
+def served(server: Server, checkpoint: Path) -> Server:
+    server.put(NAME, checkpoint)
+    return server
+
+
+def test_a_name_always_gives_the_same_bytes(
+    served: Server, checkpoint: Path, cache: Path, fresh: Callable[[], Registry], tmp_path: Path
+) -> None:
+    pinned = own.add("mine", ADDRESS, fresh(), summary="a dog", terms="free")
+    assert pinned.commit == served.repositories[NAME].branches["main"][-1].name
+    other = Path(shutil.copytree(checkpoint, tmp_path / "other"))
+    (other / "training.json").write_text("{}")
+    served.put(NAME, other)
+    names = fresh()
+    released = names.checkpoints["mine"]
+    assert (released.summary, released.terms, released.model) == ("a dog", "free", "rnnsearch-tiny")
+    assert fingerprint(pull("mine", names)) == fingerprint(checkpoint)
+    asked = len(served.log)
+    wanted = zoo.load(checkpoint).translate(["the dog a runs", "dog q"])
+    assert zoo.load("mine", names=names).translate(["the dog a runs", "dog q"]) == wanted
+    assert len(served.log) == asked, "it is here, and checked without asking anybody"
+    shutil.rmtree(cache)
+    assert fingerprint(pull("mine", names)) == fingerprint(checkpoint)
+
+
+def test_a_hub_that_gives_other_bytes_under_the_same_commit(
+    served: Server, checkpoint: Path, cache: Path, fresh: Callable[[], Registry]
+) -> None:
+    own.add("mine", ADDRESS, fresh())
+    shutil.rmtree(cache)
+    files = served.repositories[NAME].branches["main"][-1].files
+    files["config.json"] = files["config.json"]._replace(content=b"{}")
+    with refused(
+        IntegrityError, "config.json of", "is not what the catalogue promises", cache=cache
+    ):
+        pull("mine", fresh())
+    same_size = b"x" * (checkpoint / "config.json").stat().st_size
+    files["config.json"] = files["config.json"]._replace(content=same_size)
+    with refused(IntegrityError, "config.json of", "is not what was promised", cache=cache):
+        pull("mine", fresh())
+
+
+def test_a_folder_gets_a_name(
+    fresh: Callable[[], Registry], checkpoint: Path, tmp_path: Path, run: Run
+) -> None:
+    folder = Path(shutil.copytree(checkpoint, tmp_path / "captions"))
+    result = run("registry", "add", "dogs", folder)
+    assert result.exit_code == 0, result.output
+    names = fresh()
+    assert names.checkpoints["dogs"].location.startswith(f"file://{folder}@")
+    assert pull("dogs", names) == folder
+    assert run("pull", "dogs").stdout == f"{folder}\n"
+    listed = json.loads(run("list", "checkpoints", "--json").stdout)["checkpoints"]
+    assert "dogs" in [row["name"] for row in listed]
+    (folder / "config.json").write_text("{}")
+    with refused(IntegrityError, "is not what it was"):
+        zoo.load("dogs", names=names)
+    assert run("registry", "remove", "dogs").exit_code == 0
+    assert "dogs" not in fresh().checkpoints
+
+
+CATALOGUE = """# My names.
+format = 1
+
+[models.wide]            # a comment at the end of a line
+architecture = "rnnsearch"
+summary = "wide"
+parameters = 1
+source_vocab = 5
+target_vocab = 5
+
+# The one that I like.
+[checkpoints.first]
+model = "m"
+dataset = "d"
+summary = "s"
+"""
+
+
+def test_comments_and_order_are_kept(served: Server, fresh: Callable[[], Registry]) -> None:
+    file = catalogue.user_catalogue()
+    file.write_text(CATALOGUE)
+    own.add("second.one", ADDRESS, fresh())
+    text = file.read_text()
+    assert text.startswith(CATALOGUE)
+    assert set(fresh().checkpoints) >= {"first", "second.one"}
+    own.remove("second.one")
+    assert file.read_text().strip() == CATALOGUE.strip()
+    with refused(CatalogueError, "does not list 'second.one'"):
+        own.remove("second.one")
+
+
+def test_names_that_can_be_none(served: Server, fresh: Callable[[], Registry]) -> None:
+    own.add("mine", ADDRESS, fresh())
+    with refused(CatalogueError, "'mine' is taken", "--replace"):
+        own.add("mine", ADDRESS, fresh())
+    own.add("mine", ADDRESS, fresh(), replace=True)
+    for name in ("../x", "a/b", "", ".hidden", "a b", "rnnsearch", "rnnsearch-tiny", "a" * 300):
+        with refused(CatalogueError, "can be no checkpoint's name"):
+            own.add(name, ADDRESS, fresh())
+    assert fresh().problems == []
+
+
+def test_a_catalogue_that_cannot_be_read_is_not_written_over(
+    served: Server, fresh: Callable[[], Registry]
+) -> None:
+    file = catalogue.user_catalogue()
+    for text in ("not = [toml", "format = 2", "format = 1\ncheckpoints = 3"):
+        file.write_text(text)
+        with refused(CatalogueError, "cannot be changed", "Put it right by hand first"):
+            own.add("mine", ADDRESS, fresh())
+        assert file.read_text() == text
+
+
+PROMISE = f'{{ size = 1, sha256 = "{"0" * 64}" }}'
+ENTRIES = {
+    "types": ('model = 3\ndataset = "d"\nsummary = "s"', "'model' must be a string"),
+    "keys": ('model = "m"\ndataset = "d"\nsumary = "s"',
+             "unknown key 'sumary' (did you mean summary?); 'summary' is missing"),
+    "unpinned": (f'model = "m"\ndataset = "d"\nsummary = "s"\nlocation = "hf://a/b"\n'
+                 f'files = {{ "config.json" = {PROMISE} }}', "must name a commit"),
+    "unpromised": (f'model = "m"\ndataset = "d"\nsummary = "s"\nlocation = "hf://a/b@{"1" * 40}"',
+                   "'files' is missing"),
+    "nowhere": ('model = "m"\ndataset = "d"\nsummary = "s"\nlocation = "somewhere"',
+                "'somewhere' is no address"),
+    "climber": (f'model = "m"\ndataset = "d"\nsummary = "s"\nfiles = {{ "../x" = {PROMISE} }}',
+                "'../x' leads out of its folder"),
+    "undigested": ('model = "m"\ndataset = "d"\nsummary = "s"\n'
+                   'files = { "x" = { size = -1, sha256 = "0" } }', "64 hexadecimal digits"),
+}  # fmt: skip
+
+
+def test_27_what_is_wrong_in_a_catalogue_is_all_told(
+    served: Server, checkpoint: Path, fresh: Callable[[], Registry], run: Run
+) -> None:
+    own.add("good", ADDRESS, fresh())
+    file = catalogue.user_catalogue()
+    more = "".join(f"\n[checkpoints.{name}]\n{entry}\n" for name, (entry, _) in ENTRIES.items())
+    more += '\n[checkpoints."../../up"]\nmodel = "m"\ndataset = "d"\nsummary = "s"\n'
+    more += "\n[models.transformer-tiny]\narchitecture = 'x'\nsummary = 's'\nparameters = 1\n"
+    more += "source_vocab = 5\ntarget_vocab = 5\n[surprise]\n"
+    file.write_text(file.read_text() + more)
+    names = fresh()
+    told = names.problems
+    assert len(told) == len(ENTRIES) + 3
+    for name, (_, fault) in ENTRIES.items():
+        assert any(f"{file}, checkpoints.{name}: " in line and fault in line for line in told)
+    assert any("checkpoints.../../up: '../../up' can be no name" in line for line in told)
+    assert any("model 'transformer-tiny' of" in line and "has that name" in line for line in told)
+    assert any("unknown section [surprise]" in line for line in told)
+    assert fingerprint(pull("good", names)) == fingerprint(checkpoint)
+    result = run("pull", "good")
+    assert result.exit_code == 0
+    assert result.stderr.count("Warning: ") == len(told)
+    assert names.checkpoints.keys() == {"good", *Registry(names.plugins).checkpoints}
+
+
+def test_27_a_catalogue_that_is_not_toml_is_left_out_alone(
+    server: Server, fresh: Callable[[], Registry], run: Run
+) -> None:
+    file = catalogue.user_catalogue()
+    file.write_text("format = 1\n[checkpoints.x]\nmodel = = 3\n")
+    names = fresh()
+    (problem,) = names.problems
+    assert str(file) in problem
+    assert "line 3" in problem
+    assert "catalogue left out" in problem
+    assert "rnnsearch-tiny" in names.models
+    assert run("list", "models").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "content", [b"\xff", b"x = " + b"[" * 100_000, b"format = 1\n" + b"#" * 10_000_001, b""]
+)
+def test_27_no_catalogue_is_fatal(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "c.toml"
+    file.write_bytes(content)
+    names = Registry(Plugins())
+    names.read_catalogue(file)
+    (problem,) = names.problems
+    assert str(file) in problem
+    assert len(problem) < 500
+
+
+def test_check_tells_of_every_entry(
+    served: Server, fresh: Callable[[], Registry], run: Run
+) -> None:
+    own.add("mine", ADDRESS, fresh())
+    fresh()
+    result = run("registry", "check")
+    assert result.exit_code == 0, result.output
+    assert "checkpoint mine" in result.stdout
+    assert "good" in result.stdout
+    commit = served.repositories[NAME].branches["main"][-1]
+    commit.files["training.json"] = commit.files["training.json"]._replace(content=b"{}")
+    checked = json.loads(run("registry", "check", "--json").stdout)
+    (mine,) = [row for row in checked if row["name"] == "mine"]
+    assert "training.json" in mine["fault"]
+    del served.repositories[NAME]
+    result = run("registry", "check")
+    assert result.exit_code == 1
+    assert "there is none, or it is private" in result.stdout
+
+
+def test_a_released_checkpoint_in_the_box_is_checked(checkpoint: Path, tmp_path: Path) -> None:
+    """Beside its catalogue, with the promises that the catalogue makes of its files."""
+    folder = tmp_path / "cards" / "checkpoints" / "small.dogs"
+    shutil.copytree(checkpoint, folder)
+    sums = fingerprint(folder)
+    files = "".join(
+        f'"{path}" = {{ size = {(folder / path).stat().st_size}, sha256 = "{sha256}" }}\n'
+        for path, sha256 in sums.items()
+    )
+    (tmp_path / "registry.toml").write_text(
+        'format = 1\n[checkpoints."small.dogs"]\nmodel = "rnnsearch-tiny"\ndataset = "dogs"\n'
+        'summary = "dogs"\nterms = "free"\nscores = { bleu = 1.5, bleu_signature = "x" }\n'
+        f'[checkpoints."small.dogs".files]\n{files}'
+    )
+    names = Registry(registry().plugins)
+    names.read_catalogue(tmp_path / "registry.toml")
+    assert names.problems == []
+    released = names.checkpoints["small.dogs"]
+    assert released.scores == {"bleu": 1.5, "bleu_signature": "x"}
+    assert promises(released)["config.json"].sha256 == sums["config.json"]
+    assert zoo.load("small.dogs", names=names).translate("the dog a runs")
+    weights = folder / "model.safetensors"
+    content = weights.read_bytes()
+    weights.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with refused(IntegrityError, "model.safetensors of small.dogs is not what was promised"):
+        zoo.load("small.dogs", names=names)
+    weights.unlink()
+    with refused(IntegrityError, "it has no model.safetensors"):
+        zoo.load("small.dogs", names=names)

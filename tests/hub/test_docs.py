@@ -1,0 +1,49 @@
+"""What docs/hub.md and docs/checkpoint-format.md say is so."""
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import click
+
+from zoo import files, format
+from zoo.cards import BEGIN, CARD_LIMIT, END
+from zoo.cli import cli
+from zoo.hub.guard import Settings
+
+DOCS = Path(__file__).parents[2] / "docs"
+HUB = (DOCS / "hub.md").read_text(encoding="utf-8")
+FORMAT = (DOCS / "checkpoint-format.md").read_text(encoding="utf-8")
+
+
+def test_commands_and_options_exist() -> None:
+    commands = re.findall(r"zoo ((?:registry |cache )?[a-z]+)([^\n`|#]*)", HUB)
+    assert len(commands) > 12
+    for name, rest in commands:
+        command: click.Command = cli
+        for word in name.split():
+            assert isinstance(command, click.Group)
+            command = command.commands[word]
+        options = {option for parameter in command.params for option in parameter.opts}
+        assert set(re.findall(r"--[a-z-]+", rest)) <= options, name
+
+
+def test_settings_are_told_with_their_defaults() -> None:
+    told = dict(re.findall(r"\| `(ZOO_HUB_\w+)` \| [^|]+ \| ([\d.]+) \|", HUB))
+    defaults = {f"ZOO_HUB_{f.name.upper()}": f.default for f in fields(Settings)}
+    del defaults["ZOO_HUB_ENDPOINT"], defaults["ZOO_HUB_CACHE"]
+    assert {key: float(value) for key, value in told.items()} == defaults
+
+
+def test_the_format_s_files_limits_and_keys() -> None:
+    table = FORMAT.partition("## Reading")[0]
+    assert set(re.findall(r"`([\w./]+\.(?:json|md|yaml|safetensors))`", table)) == set(format.FILES)
+    for limit in (files.JSON_LIMIT, files.TEXT_LIMIT, files.HEADER_LIMIT, files.TENSOR_LIMIT,
+                  CARD_LIMIT, format.VOCABULARY_LIMIT):  # fmt: skip
+        assert f"{limit:,}" in FORMAT
+    keys = FORMAT.partition("## config.json")[2].partition("## model.safetensors")[0]
+    assert set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\|([^|]+)\|", keys, re.M)))) == {
+        "format", *format.KEYS,
+    }  # fmt: skip
+    assert BEGIN.strip() in FORMAT
+    assert END.strip() in FORMAT

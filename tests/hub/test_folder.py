@@ -1,0 +1,125 @@
+"""The hub that is a folder: the same pinning and checks, and other hubs by plugin."""
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import zoo
+from tests.hub.helpers import fingerprint, refused
+from zoo import hookimpl
+from zoo.address import Address, Scheme
+from zoo.errors import ConflictError, HubError, IntegrityError, NotFoundError, PluginError
+from zoo.hub import pull, push
+from zoo.hub.contract import Commit
+from zoo.hub.folder import Folder
+from zoo.plugins import Plugin, installed
+from zoo.registry import Registry
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> str:
+    return f"file://{tmp_path}/shelf"
+
+
+def content(folder: Path) -> dict[str, str]:
+    return {k: v for k, v in fingerprint(folder).items() if k != "manifest"}
+
+
+def test_there_and_back(checkpoint: Path, shelf: str, tmp_path: Path) -> None:
+    first = push(checkpoint, shelf)
+    assert content(pull(shelf)) == content(checkpoint)
+    assert push(checkpoint, shelf).changes == []
+    other = Path(shutil.copytree(checkpoint, tmp_path / "other"))
+    (other / "training.json").write_text("{}")
+    then = push(other, shelf)
+    assert then.commit != first.commit
+    assert content(pull(f"{shelf}@{first.commit}")) == content(checkpoint)
+    assert content(pull(shelf, offline=True)) == content(other)
+    assert not list(tmp_path.rglob("*.part"))
+    push(checkpoint, f"{shelf}@old")
+    assert pull(f"{shelf}@old").name == first.commit
+
+
+def test_a_commit_s_files_are_checked(checkpoint: Path, shelf: str) -> None:
+    push(checkpoint, shelf)
+    weights = pull(shelf) / "model.safetensors"
+    good = weights.read_bytes()
+    weights.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
+    with refused(IntegrityError, "is not what was promised"):
+        zoo.load(shelf)
+    weights.write_bytes(good)
+    manifest = weights.with_name("manifest")
+    manifest.write_text(manifest.read_text().replace("README.md", "../README.md"))
+    with refused(IntegrityError, "is not what it was"):
+        zoo.load(shelf)
+
+
+def test_a_plain_checkpoint_folder_is_an_address(checkpoint: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(checkpoint, tmp_path / "plain"))
+    commit = Folder().listing(Address.parse(f"file://{folder}")).commit
+    assert pull(f"file://{folder}@{commit}") == folder
+    with refused(HubError, "is in the way: it is a checkpoint itself"):
+        push(checkpoint, f"file://{folder}@new")
+    (folder / "training.json").write_text("{}")
+    assert pull(f"file://{folder}") == folder
+    with refused(IntegrityError, "is not what it was"):
+        pull(f"file://{folder}@{commit}")
+
+
+def test_what_is_not_there(checkpoint: Path, shelf: str) -> None:
+    with refused(NotFoundError, "there is no such folder"):
+        pull(shelf)
+    push(checkpoint, shelf)
+    with refused(NotFoundError, "has no revision 'v9'"):
+        pull(f"{shelf}@v9")
+    for wrong in ("file://relative/x", "file:///a/../b"):
+        with refused(HubError, "file:// takes a whole path"):
+            pull(wrong)
+    with refused(HubError, "cannot be made private"):
+        push(checkpoint, f"{shelf}2", private=True)
+
+
+def test_who_comes_second_is_told(checkpoint: Path, shelf: str, tmp_path: Path) -> None:
+    push(checkpoint, shelf)
+    stale = Commit(checkpoint, [], "0" * 40, "late")
+    other = Path(shutil.copytree(checkpoint, tmp_path / "other"))
+    (other / "training.json").write_text("{}")
+    with refused(ConflictError, "has moved"):
+        Folder().commit(Address.parse(shelf), Commit(other, [], stale.parent, "late"))
+    lock = tmp_path / "shelf" / ".pushing"
+    lock.touch()
+    with refused(ConflictError, "is being pushed to", "remove it if nobody is"):
+        push(other, shelf)
+    lock.unlink()
+    push(other, shelf)
+
+
+class Attic(Folder):
+    """A hub that a plugin brings."""
+
+
+def brought(hub: str) -> Registry:
+    @hookimpl
+    def zoo_hubs() -> Iterable[Scheme]:
+        yield Scheme("attic", "what is under the roof", hub)
+
+    plugins = installed()
+    plugins.add(SimpleNamespace(zoo_hubs=zoo_hubs), Plugin("attic", "zoo-attic", "1.0"))
+    try:
+        return Registry(plugins)
+    finally:
+        plugins.manager.unregister(name="attic")
+        plugins.loaded.pop("attic")
+
+
+def test_a_plugin_brings_a_hub(checkpoint: Path, tmp_path: Path) -> None:
+    names = brought("tests.hub.test_folder:Attic")
+    push(checkpoint, f"attic://{tmp_path}/box", names)
+    assert content(pull(f"attic://{tmp_path}/box", names)) == content(checkpoint)
+    broken = brought("nowhere:Attic")
+    with refused(PluginError, "hub attic:// is broken: nowhere:Attic gave ModuleNotFoundError"):
+        pull("attic:///x", broken)
+    assert "attic" not in Registry(installed()).schemes

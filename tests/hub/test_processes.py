@@ -1,0 +1,140 @@
+"""In processes of their own: a clean environment, the Xet way, and a pull that is killed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import zoo
+from tests.hub.helpers import ADDRESS, NAME, WEIGHTS, clean, fingerprint
+from tests.hub.server import Server
+
+TEXTS = ["the dog a runs", "dog q", "the dog the dog", "the dog z runs"]
+SHOW = (
+    "import sys, zoo\n"
+    "translator = zoo.load(sys.argv[1])\n"
+    "for t in translator.stream(sys.argv[2:]):\n"
+    "    print(repr((t.text, t.score.hex())))\n"
+)
+
+
+def run(
+    *arguments: object, home: Path, server: Server | None = None, **more: str
+) -> subprocess.CompletedProcess[str]:
+    """Run Python in an environment that has nothing of ours but the endpoint."""
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        env=environment(home, server, **more),
+        cwd=home,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+
+
+def environment(home: Path, server: Server | None, **more: str) -> dict[str, str]:
+    home.mkdir(exist_ok=True)
+    kept = {key: os.environ[key] for key in ("PATH", "LD_LIBRARY_PATH") if key in os.environ}
+    endpoint = {"HF_ENDPOINT": server.endpoint} if server else {"HF_ENDPOINT": "http://127.0.0.1:9"}
+    return {**kept, "HOME": str(home), "OMP_NUM_THREADS": "1", **endpoint, **more}
+
+
+def told(folder: Path) -> str:
+    """What SHOW prints of a checkpoint here."""
+    lines = [repr((t.text, t.score.hex())) for t in zoo.load(folder).stream(TEXTS)]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def test_pushed_pulled_elsewhere_and_loaded_by_name_it_translates_the_same_bit_for_bit(
+    server: Server, checkpoint: Path, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    token = {"HF_TOKEN": "hf_ann", "HF_HUB_DISABLE_XET": "1"}
+    sent = run("-m", "zoo", "push", checkpoint, ADDRESS, "--private", home=home, server=server,
+               **token)  # fmt: skip
+    assert sent.returncode == 0, sent.stderr
+    other = tmp_path / "other"
+    added = run("-m", "zoo", "registry", "add", "dogs", ADDRESS, home=other, server=server, **token)
+    assert added.returncode == 0, added.stderr
+    assert "hf_ann" not in added.stdout + added.stderr + sent.stdout + sent.stderr
+    shown = run("-c", SHOW, "dogs", *TEXTS, home=other)
+    assert shown.stdout == told(checkpoint), shown.stderr
+    assert (other / ".config" / "zoo" / "registry.toml").is_file()
+    offline = run("-c", SHOW, ADDRESS, *TEXTS, home=other, HF_HUB_OFFLINE="1")
+    assert offline.returncode == 1, "only the commit was asked for, not the branch"
+    kept = "".join(f.read_text(errors="replace") for f in other.rglob("*") if f.is_file())
+    assert "hf_ann" not in kept
+
+
+def test_the_xet_way(server: Server, checkpoint: Path, tmp_path: Path) -> None:
+    home, store = tmp_path / "home", tmp_path / "store"
+    store.mkdir()
+    server.learn_xet(checkpoint, store)
+    command = ("-m", "zoo", "push", checkpoint, ADDRESS)
+    sent = run(*command, home=home, server=server, HF_TOKEN="hf_ann")
+    assert sent.returncode == 0, sent.stderr
+    assert sent.stderr == ""
+    assert server.asked("xet-write-token")
+    assert not server.asked("^PUT"), "the weights went to the store"
+    shown = run("-c", SHOW, ADDRESS, *TEXTS, home=home, server=server)
+    assert shown.stdout == told(checkpoint), shown.stderr
+    assert server.asked("xet-read-token")
+    assert not server.asked("GET", port="cdn"), "and came from there"
+
+
+def test_23_a_pull_that_is_killed(server: Server, checkpoint: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    server.put(NAME, checkpoint)
+    server.fault("GET", WEIGHTS, cut=3000, stall=8.0)
+    settings = environment(home, server, HF_HUB_DISABLE_XET="1")
+    command = [sys.executable, "-m", "zoo", "pull", ADDRESS]
+    with subprocess.Popen(command, env=settings, stdout=subprocess.DEVNULL) as process:
+        waited = time.monotonic()
+        while not server.asked(WEIGHTS) and time.monotonic() - waited < 60:
+            assert process.poll() is None, "it ended by itself"
+            time.sleep(0.05)
+        process.send_signal(signal.SIGKILL)
+    off = run("-m", "zoo", "pull", ADDRESS, "--offline", home=home)
+    assert off.returncode == 1
+    assert "is not here: and nobody may be asked" in off.stderr
+    commit = server.repositories[NAME].branches["main"][-1].name
+    off = run("-m", "zoo", "pull", f"{ADDRESS}@{commit}", "--offline", home=home)
+    assert "is here only in part: it has no model.safetensors" in off.stderr
+    assert off.stderr.count("\n") == 1
+    again = run("-m", "zoo", "pull", ADDRESS, home=home, server=server, HF_HUB_DISABLE_XET="1")
+    assert again.returncode == 0, again.stderr
+    assert fingerprint(Path(again.stdout.strip())) == fingerprint(checkpoint)
+    assert len(server.asked("GET .*/resolve/.*/config.json")) == 1, "what was here stayed"
+    cache = home / ".cache" / "huggingface" / "hub"
+    (left,) = cache.rglob("*.incomplete")
+    os.utime(left, (0, 0))
+    assert run("-m", "zoo", "pull", ADDRESS, home=home, server=server).returncode == 0
+    clean(cache)
+
+
+@pytest.mark.parametrize("arguments", [["pull"], ["registry"], ["cache"], ["push"], ["card"]])
+def test_help_imports_no_client(arguments: list[str], tmp_path: Path) -> None:
+    program = (
+        "import sys\n"
+        "from zoo.cli import with_plugins\n"
+        f"with_plugins().main({[*arguments, '--help']!r}, standalone_mode=False)\n"
+        "sys.exit(str({'torch', 'huggingface_hub', 'tomlkit'} & set(sys.modules) or ''))"
+    )
+    done = run("-c", program, home=tmp_path)
+    assert "Traceback" not in done.stderr
+    assert "{" not in done.stderr
+
+
+def test_a_pull_imports_no_torch(server: Server, checkpoint: Path, tmp_path: Path) -> None:
+    server.put(NAME, checkpoint)
+    program = (
+        "import sys\nfrom zoo.hub import pull, push\n"
+        f"pull({ADDRESS!r})\n"
+        "sys.exit('torch' in sys.modules)"
+    )
+    done = run("-c", program, home=tmp_path / "h", server=server, HF_HUB_DISABLE_XET="1")
+    assert done.returncode == 0, done.stderr

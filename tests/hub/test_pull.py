@@ -1,0 +1,449 @@
+"""What can go wrong on the way here: each ends with one typed error, or the right bytes."""
+
+import functools
+import shutil
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+import zoo
+from tests.hub.helpers import ADDRESS, NAME, WEIGHTS, clean, fingerprint, outside, refused
+from tests.hub.server import Server
+from zoo.errors import (
+    AccessError,
+    HubError,
+    HubWarning,
+    IntegrityError,
+    NotFoundError,
+    UnavailableError,
+)
+from zoo.hub import pull
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def served(server: Server, checkpoint: Path) -> Server:
+    """The Hub, with the checkpoint on it."""
+    server.put(NAME, checkpoint)
+    return server
+
+
+@pytest.fixture
+def chunks(monkeypatch: pytest.MonkeyPatch) -> int:
+    """The client keeps what has come in steps of so many bytes; its own are of ten million."""
+    monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 1000)
+    return 1000
+
+
+def same(folder: Path, checkpoint: Path) -> bool:
+    return fingerprint(folder) == fingerprint(checkpoint)
+
+
+def test_1_a_closed_connection_continues(
+    served: Server, checkpoint: Path, cache: Path, chunks: int
+) -> None:
+    served.fault("GET", WEIGHTS, cut=5500)
+    assert same(pull(ADDRESS), checkpoint)
+    ranges = [r.headers.get("range") for r in served.log if r.port == "cdn"]
+    assert ranges == [None, "bytes=5000-"]
+    clean(cache)
+
+
+def test_2_a_reset_is_tried_again_then_told(served: Server, checkpoint: Path, cache: Path) -> None:
+    served.fault("GET", WEIGHTS, cut=5000, reset=True, times=2)
+    assert same(pull(ADDRESS), checkpoint)
+    shutil.rmtree(cache)
+    served.fault("GET", WEIGHTS, cut=5000, reset=True, times=99)
+    with refused(UnavailableError, "cannot be reached", ADDRESS, cache=cache):
+        pull(ADDRESS)
+
+
+def test_3_seven_cuts_are_too_many(served: Server, cache: Path) -> None:
+    cuts = served.fault("GET", WEIGHTS, cut=10, times=7)
+    with refused(UnavailableError, "cannot be reached", cache=cache):
+        pull(ADDRESS)
+    assert cuts.used == 6, "the client tries five times more, and we leave it at that"
+
+
+def test_4_a_resume_answered_with_the_whole_file_is_not_corrupted(
+    served: Server, checkpoint: Path, cache: Path, chunks: int
+) -> None:
+    served.fault("GET", WEIGHTS, cut=5500)
+    served.fault("GET", WEIGHTS, whole=True, times=1, skip=1)
+    assert same(pull(ADDRESS), checkpoint)
+    assert [r.headers.get("range") for r in served.log if r.port == "cdn"][1] == "bytes=5000-"
+    clean(cache)
+
+
+def test_5_a_stalled_body_times_out_and_is_resumed(
+    served: Server, checkpoint: Path, cache: Path, chunks: int
+) -> None:
+    served.fault("GET", WEIGHTS, cut=5500, stall=2.5)
+    assert same(pull(ADDRESS), checkpoint)
+    assert [r.headers.get("range") for r in served.log if r.port == "cdn"][1] == "bytes=5000-"
+
+
+@pytest.mark.parametrize("path", [WEIGHTS, "/config.json"])
+def test_6_a_flipped_byte_is_refused(served: Server, cache: Path, path: str) -> None:
+    flip = lambda body: body[:200] + bytes([body[200] ^ 1]) + body[201:]  # noqa: E731  # one line
+    served.fault("GET", path, change=flip)
+    with refused(IntegrityError, "is not what was promised", cache=cache):
+        zoo.load(ADDRESS)
+    assert zoo.load(ADDRESS).translate("the dog a runs")
+
+
+def test_6_a_byte_flipped_on_the_disk_is_seen_and_fetched_again(
+    served: Server, checkpoint: Path, cache: Path
+) -> None:
+    folder = pull(ADDRESS)
+    weights = (folder / "model.safetensors").resolve()
+    good = weights.read_bytes()
+    weights.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
+    with refused(IntegrityError, "is not what was promised"):
+        pull(ADDRESS, offline=True)
+    assert same(pull(ADDRESS), checkpoint)
+    clean(cache)
+
+
+def test_7_a_short_object(served: Server, cache: Path) -> None:
+    oid = served.repositories[NAME].branches["main"][-1].files["model.safetensors"].sha256
+    served.objects[oid] = served.objects[oid][:-100]
+    with refused(IntegrityError, "another size than promised", cache=cache):
+        pull(ADDRESS)
+
+
+@pytest.mark.parametrize("status", [500, 503])
+@pytest.mark.parametrize("path", ["/api/models/", "/resolve/", WEIGHTS])
+def test_8_an_unwell_hub_is_tried_again_within_bounds(
+    served: Server, checkpoint: Path, cache: Path, status: int, path: str
+) -> None:
+    methods = ("HEAD", "GET") if path == "/resolve/" else ("GET",)
+    for method in methods:
+        served.fault(method, path, status=status, times=2)
+    assert same(pull(ADDRESS), checkpoint)
+    shutil.rmtree(cache)
+    for method in methods:
+        served.fault(method, path, status=status, times=99)
+    before = len(served.log)
+    with refused(UnavailableError, "is unwell", str(status), "Try again later", cache=cache):
+        pull(ADDRESS)
+    assert len(served.log) - before < 40
+
+
+def test_9_a_hub_that_asks_for_patience_gets_it_within_bounds(
+    served: Server, checkpoint: Path, cache: Path
+) -> None:
+    for path in ("/api/models/", WEIGHTS):
+        served.fault("GET", path, status=429, headers={"Retry-After": "1"})
+    began = time.monotonic()
+    assert same(pull(ADDRESS), checkpoint)
+    assert time.monotonic() - began > 2, "it waits as long as it is asked"
+    shutil.rmtree(cache)
+    hour = served.fault("GET", "/api/models/", status=429, headers={"Retry-After": "3600"})
+    with refused(UnavailableError, "asks for patience", "429", cache=cache):
+        pull(ADDRESS)
+    assert hour.used == 1, "an hour is not waited for"
+
+
+@pytest.mark.parametrize("fault", [{"status": 503}, {"hang": 2.0}, {"cut": 0, "reset": True}])
+def test_10_what_is_pinned_and_here_is_used_when_the_hub_is_not(
+    served: Server,
+    checkpoint: Path,
+    fault: dict[str, object],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ZOO_HUB_TRIES", "2")
+    commit = pull(ADDRESS).name
+    for method in ("HEAD", "GET"):
+        served.fault(method, ".", times=99, **fault)
+    asked = len(served.log)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert same(pull(f"{ADDRESS}@{commit}"), checkpoint)
+    assert len(served.log) == asked, "what is pinned and here whole needs nobody"
+    with pytest.warns(HubWarning, match="was not asked, and is used as it was pulled before"):
+        assert same(pull(ADDRESS), checkpoint)
+
+
+def test_11_a_branch_that_moves_meanwhile(served: Server, checkpoint: Path, tmp_path: Path) -> None:
+    other = Path(shutil.copytree(checkpoint, tmp_path / "other"))
+    (other / "README.md").write_text("another card")
+    (other / "training.json").write_text("{}")
+    move = functools.partial(served.put, NAME, other)
+    served.fault("HEAD", "/config.json", call=move)
+    assert same(pull(ADDRESS), checkpoint)
+    assert same(pull(ADDRESS), other)
+
+
+@pytest.mark.parametrize(
+    ("token", "kind", "told"),
+    [
+        (None, AccessError, "it is private, and no token was sent. Log in with `hf auth login`"),
+        ("hf_wrong", AccessError, "refuses your token: it is wrong or expired"),
+        ("hf_bob", NotFoundError, "there is none, or your token may not see it"),
+    ],
+)
+def test_12_private(
+    served: Server,
+    checkpoint: Path,
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    token: str | None,
+    kind: type[HubError],
+    told: str,
+) -> None:
+    served.repositories[NAME].private = True
+    if token:
+        monkeypatch.setenv("HF_TOKEN", token)
+    with refused(kind, told, cache=cache):
+        pull(ADDRESS)
+    monkeypatch.setenv("HF_TOKEN", "hf_ann")
+    assert same(pull(ADDRESS), checkpoint)
+
+
+@pytest.mark.parametrize("token", [None, "hf_bob"])
+def test_13_gated(
+    served: Server,
+    checkpoint: Path,
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    token: str | None,
+) -> None:
+    served.repositories[NAME].gated = True
+    if token:
+        monkeypatch.setenv("HF_TOKEN", token)
+    with refused(
+        AccessError, "is gated", f"Ask for access at {served.endpoint}/{NAME}", cache=cache
+    ):
+        pull(ADDRESS)
+    monkeypatch.setenv("HF_TOKEN", "hf_ann")
+    assert same(pull(ADDRESS), checkpoint)
+
+
+def test_14_three_that_are_not_there(
+    served: Server, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_ann")
+    with refused(NotFoundError, f"{ADDRESS} has no revision 'v9'", cache=cache):
+        pull(f"{ADDRESS}@v9")
+    with refused(NotFoundError, f"{ADDRESS} has no revision '{'0' * 40}'", cache=cache):
+        pull(f"{ADDRESS}@{'0' * 40}")
+    with refused(NotFoundError, "no repository hf://ann/smal", cache=cache):
+        pull("hf://ann/smal")
+    served.fault("HEAD", "/config.json", status=404, headers={"X-Error-Code": "EntryNotFound"})
+    with refused(NotFoundError, f"{ADDRESS} has no file 'config.json'", cache=cache):
+        pull(ADDRESS)
+    served.repositories[NAME].branches["main"][-1].files.pop("model.safetensors")
+    with refused(HubError, "holds no checkpoint of the zoo: it has no model.safetensors"):
+        pull(ADDRESS)
+
+
+def test_15_a_token_revoked_while_cached(
+    served: Server, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served.repositories[NAME].private = True
+    monkeypatch.setenv("HF_TOKEN", "hf_ann")
+    pull(ADDRESS)
+    del served.tokens["hf_ann"]
+    with pytest.warns(HubWarning, match="refuses your token") as told:
+        assert same(pull(ADDRESS), checkpoint)
+    assert "hf_ann" not in str(told[0].message)
+
+
+def test_16_a_call_that_hangs_is_bounded(
+    served: Server, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZOO_HUB_TRIES", "2")
+    served.fault("GET", "/api/models/", hang=4.0, times=99)
+    with refused(UnavailableError, "does not answer", "nothing came for 1 seconds", cache=cache):
+        pull(ADDRESS)
+
+
+@pytest.mark.parametrize(("method", "path"), [("GET", "/api/models/"), ("HEAD", "/resolve/")])
+def test_17_a_captive_portal(served: Server, cache: Path, method: str, path: str) -> None:
+    served.fault(method, path, html=True, times=99)
+    with refused(UnavailableError, "is no Hub", "log in first", cache=cache):
+        pull(ADDRESS)
+    assert len(served.asked(f"{method} .*{path}")) == 1, "waiting does not help"
+
+
+@pytest.mark.parametrize("name", ["ETag", "X-Linked-Etag"])
+def test_18_an_etag_that_climbs_out(served: Server, cache: Path, tmp_path: Path, name: str) -> None:
+    before = outside(tmp_path, cache)
+    served.fault("HEAD", "/resolve/", headers={name: '"../../../../climbed"'}, times=99)
+    with refused(IntegrityError, "no proper ETag", cache=cache):
+        pull(ADDRESS)
+    assert outside(tmp_path, cache) == before
+
+
+def test_18_an_etag_that_climbs_out_where_a_redirect_ends(
+    served: Server, cache: Path, tmp_path: Path
+) -> None:
+    before = outside(tmp_path, cache)
+    commit = served.repositories[NAME].branches["main"][-1].name
+    elsewhere = {"Location": "/api/resolve-cache/models/x"}
+    served.fault("HEAD", "/resolve/", status=307, headers=elsewhere, times=99)
+    headers = {"X-Repo-Commit": commit, "ETag": '"../../../../climbed"'}
+    served.fault("HEAD", "/api/resolve-cache/", status=200, headers=headers, times=99)
+    with refused(IntegrityError, "no proper ETag", cache=cache):
+        pull(ADDRESS)
+    assert outside(tmp_path, cache) == before
+
+
+@pytest.mark.parametrize(
+    "path", ["../climbed", "/climbed", "a/../../climbed", "..\\climbed", "a\0b", "a//b", ""]
+)
+def test_18_a_tree_s_name_that_climbs_out(
+    served: Server, cache: Path, tmp_path: Path, path: str
+) -> None:
+    files = served.repositories[NAME].branches["main"][-1].files
+    files[path] = files["config.json"]
+    before = outside(tmp_path, cache)
+    with refused(IntegrityError, "names a file outside of it", cache=cache):
+        pull(ADDRESS)
+    assert outside(tmp_path, cache) == before
+
+
+def test_18_a_commit_that_climbs_out(served: Server, cache: Path, tmp_path: Path) -> None:
+    before = outside(tmp_path, cache)
+    served.fault("HEAD", "/resolve/", headers={"X-Repo-Commit": "../../climbed"})
+    with refused(IntegrityError, "names another commit", cache=cache):
+        pull(ADDRESS)
+    good = served.repositories[NAME].branches["main"][-1]
+    served.repositories[NAME].branches["main"].append(good._replace(name="../../climbed"))
+    with refused(IntegrityError, "names no proper commit", cache=cache):
+        pull(ADDRESS)
+    assert outside(tmp_path, cache) == before
+
+
+def test_19_no_other_origin_sees_the_token(
+    served: Server, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_ann")
+    assert same(pull(ADDRESS), checkpoint)
+    elsewhere = {r.path for r in served.log if r.port == "cdn"}
+    assert elsewhere, "the large file came from there"
+    assert not [r for r in served.log if r.port == "cdn" and "authorization" in r.headers]
+    assert all(r.headers.get("authorization") for r in served.log if r.port == "hub")
+
+
+def test_19_where_an_answer_leads_elsewhere(
+    served: Server, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_ann")
+    for link in ('rel="next"', 'rel="xet-auth"'):
+        for method, path in (("GET", "/api/"), ("HEAD", "/resolve/")):
+            headers = {"Link": f"<{served.cdn}/get/page2>; {link}"}
+            served.fault(method, path, headers=headers, times=99)
+            with refused(HubError, "the Hub's answer leads elsewhere", cache=cache):
+                pull(ADDRESS)
+            served.faults.clear()
+    served.fault("GET", "/api/", status=302, headers={"Location": f"{served.cdn}/x"}, times=99)
+    with refused(HubError, "refuses: it answered 404", cache=cache):
+        pull(ADDRESS)
+    elsewhere = [r for r in served.log if r.port == "cdn"]
+    assert elsewhere
+    assert not [r for r in elsewhere if "authorization" in r.headers]
+
+
+def test_23_offline(
+    served: Server, checkpoint: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with refused(HubError, "is not here: and nobody may be asked", cache=cache):
+        pull(ADDRESS, offline=True)
+    folder = pull(ADDRESS)
+    asked = len(served.log)
+    assert pull(ADDRESS, offline=True) == folder
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert zoo.load(ADDRESS).translate("the dog a runs") == zoo.load(checkpoint).translate(
+        "the dog a runs"
+    )
+    (folder / "model.safetensors").unlink()
+    with refused(HubError, "here only in part: it has no model.safetensors, and nobody may"):
+        zoo.load(ADDRESS)
+    assert len(served.log) == asked
+
+
+def test_a_pull_that_failed_goes_on_where_it_was(served: Server, checkpoint: Path) -> None:
+    served.fault("GET", WEIGHTS, status=500, times=99)
+    with refused(UnavailableError):
+        pull(ADDRESS)
+    served.faults.clear()
+    first = len(served.asked("GET .*/config.json"))
+    assert same(pull(ADDRESS), checkpoint)
+    assert len(served.asked("GET .*/config.json")) == first == 1
+
+
+def test_only_the_format_s_files_are_fetched(
+    served: Server, checkpoint: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(checkpoint, tmp_path / "more"))
+    (folder / "pytorch_model.bin").write_bytes(b"pickled")
+    (folder / "modeling.py").write_text("raise SystemExit")
+    served.put("ann/more", folder)
+    assert {f.name for f in pull("hf://ann/more").iterdir()} == {
+        f.name for f in checkpoint.iterdir()
+    }
+
+
+def test_revisions(served: Server, checkpoint: Path, tmp_path: Path) -> None:
+    repository = served.repositories[NAME]
+    files = dict(repository.branches["main"][-1].files)
+    files["README.md"] = files["README.md"]._replace(content=b"another")
+    commit = repository.commit(files, branch="dev/new")
+    assert pull(f"{ADDRESS}@dev/new").name == commit
+    assert pull(f"{ADDRESS}@{commit}").name == commit
+    assert pull(ADDRESS).name != commit
+    assert pull(f"{ADDRESS}@dev/new", offline=True).name == commit
+    with refused(HubError, "can be no branch"):
+        pull(f"{ADDRESS}@../../x")
+    for wrong in ("hf://small", "hf://ann/small/x", "hf://../small", "hf://a--b/c", "hf://.a/b"):
+        with refused(HubError, "hf://owner/repo"):
+            pull(wrong)
+
+
+def test_16_a_head_that_hangs_is_bounded_and_asked_by_the_client_alone(
+    served: Server, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client asks again by itself where it has nothing: it comes through in the end."""
+    served.fault("HEAD", "/resolve/", hang=1.5, times=1)
+    assert same(pull(ADDRESS), checkpoint)
+
+
+def test_others_who_share_the_client_are_left_alone(served: Server) -> None:
+    """While we work, another library's refusals reach it as they are."""
+    import huggingface_hub
+    from huggingface_hub.errors import RemoteEntryNotFoundError
+
+    from zoo.hub.guard import Settings, Watch, watching
+
+    with (
+        watching(Watch(Settings.from_environment(), ADDRESS)),
+        pytest.raises(RemoteEntryNotFoundError),
+    ):
+        huggingface_hub.HfApi(endpoint=served.endpoint).hf_hub_download(NAME, "none.json")
+
+
+def test_the_command_line(served: Server, checkpoint: Path, run: Run) -> None:
+    result = run("pull", ADDRESS)
+    assert result.exit_code == 0, result.output
+    assert same(Path(result.stdout.strip()), checkpoint)
+    assert result.stderr.startswith(f"Pulling {ADDRESS} from {ADDRESS}@")
+    again = run("pull", ADDRESS, "--offline", "--json")
+    assert Path(result.stdout.strip()).name in again.stdout
+    assert again.stderr == ""
+    served.fault("GET", ".", status=503, times=99)
+    told = run("translate", ADDRESS, "the dog a runs")
+    assert told.exit_code == 0, told.output
+    assert told.stdout == run("translate", checkpoint, "the dog a runs").stdout
+    assert told.stderr.startswith("Warning: hf://ann/small was not asked")
+    assert told.stderr.count("\n") == 1
+    wrong = run("pull", "smal")
+    assert wrong.exit_code == 1
+    assert "unknown checkpoint 'smal'" in wrong.stderr
+    assert "unknown hub 'hff://': did you mean hf://" in run("pull", "hff://a/b").stderr

@@ -1,0 +1,231 @@
+"""What is sent, and what can go wrong on the way there: one commit, or none."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+import zoo
+from tests.hub.helpers import ADDRESS, NAME, fingerprint, refused
+from tests.hub.server import Blob, Repository, Server
+from zoo.errors import (
+    AccessError,
+    CheckpointError,
+    ConflictError,
+    HubError,
+    UnavailableError,
+)
+from zoo.hub import pull, push
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture(autouse=True)
+def token(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_ann")
+
+
+@pytest.fixture
+def edited(checkpoint: Path, tmp_path: Path) -> Path:
+    """The checkpoint, with its author's words at the end of its card."""
+    folder = Path(shutil.copytree(checkpoint, tmp_path / "edited"))
+    with (folder / "README.md").open("a") as card:
+        card.write("\nMind the dog.\n")
+    return folder
+
+
+def commits(server: Server, branch: str = "main") -> list[str]:
+    return [commit.message for commit in server.repositories[NAME].branches[branch]]
+
+
+def test_one_commit_then_none_then_the_difference(
+    server: Server, checkpoint: Path, edited: Path
+) -> None:
+    first = push(checkpoint, ADDRESS)
+    assert commits(server) == ["initial commit", "Push small"]
+    assert {change.kind for change in first.changes} == {"add"}
+    assert fingerprint(pull(ADDRESS)) == fingerprint(checkpoint)
+    again = push(checkpoint, ADDRESS)
+    assert again.changes == []
+    assert again.commit == first.commit
+    assert len(commits(server)) == 2
+    then = push(edited, ADDRESS, message="A word on the dog")
+    assert [(change.kind, change.path) for change in then.changes] == [("change", "README.md")]
+    assert commits(server)[-1] == "A word on the dog"
+    assert len(server.asked("^PUT")) == 1, "the weights went there once"
+    assert pull(ADDRESS).name == then.commit
+
+
+def test_what_the_format_does_not_know_is_left_alone(
+    server: Server, checkpoint: Path, tmp_path: Path
+) -> None:
+    push(checkpoint, ADDRESS)
+    repository = server.repositories[NAME]
+    files = {**repository.branches["main"][-1].files, "notes.txt": Blob(b"mine")}
+    files["tokenizer.json"] = Blob(b"{}")
+    repository.commit(files)
+    folder = Path(shutil.copytree(checkpoint, tmp_path / "more"))
+    (folder / "private.key").write_text("never sent")
+    done = push(folder, ADDRESS)
+    assert [(change.kind, change.path) for change in done.changes] == [("remove", "tokenizer.json")]
+    names = set(repository.branches["main"][-1].files)
+    assert names == {".gitattributes", "notes.txt", *(f.name for f in checkpoint.iterdir())}
+
+
+def test_a_dry_run_sends_nothing(server: Server, checkpoint: Path, run: Run) -> None:
+    told = run("push", checkpoint, ADDRESS, "--dry-run")
+    assert told.exit_code == 0, told.output
+    assert "add     model.safetensors" in told.stdout
+    assert not server.asked("^(POST|PUT)")
+    assert server.repositories == {}
+
+
+def test_private_branch_message_and_type(server: Server, checkpoint: Path, run: Run) -> None:
+    done = run("push", checkpoint, ADDRESS, "--private", "--revision", "dev", "-m", "Half",
+               "--dtype", "float16")  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert server.repositories[NAME].private
+    assert commits(server) == ["initial commit"]
+    assert commits(server, "dev")[-1] == "Half"
+    half = pull(f"{ADDRESS}@dev")
+    sizes = [(f / "model.safetensors").stat().st_size for f in (half, checkpoint)]
+    assert 0.4 < sizes[0] / sizes[1] < 0.6
+    assert zoo.load(half).translate("the dog a runs")
+    assert "has it all already" in run("push", half, f"{ADDRESS}@dev").stdout
+
+
+def test_private_is_not_promised_of_what_is_public(server: Server, checkpoint: Path) -> None:
+    push(checkpoint, ADDRESS)
+    with refused(HubError, "is public", "--private holds for a repository that is made new"):
+        push(checkpoint, ADDRESS, private=True)
+
+
+def test_20_an_upload_that_fails_is_tried_again_and_nothing_is_committed(
+    server: Server, checkpoint: Path
+) -> None:
+    server.fault("PUT", "/put/", status=500, times=99)
+    with refused(UnavailableError, "is unwell", "500"):
+        push(checkpoint, ADDRESS)
+    assert len(server.asked("^PUT")) > 1
+    assert commits(server) == ["initial commit"]
+    server.faults.clear()
+    server.fault("PUT", "/put/", status=503, times=2)
+    push(checkpoint, ADDRESS)
+    assert fingerprint(pull(ADDRESS)) == fingerprint(checkpoint)
+
+
+@pytest.mark.parametrize("fault", [{"lose": True}, {"lose": True, "times": 2}, {"hang": 2.0}])
+def test_21_a_commit_whose_answer_is_lost_is_found(
+    server: Server, checkpoint: Path, fault: dict[str, object]
+) -> None:
+    server.fault("POST", "/commit/", **fault)
+    done = push(checkpoint, ADDRESS)
+    assert commits(server) == ["initial commit", "Push small"], "once, not twice"
+    assert done.commit == server.repositories[NAME].branches["main"][-1].name
+
+
+def test_21_a_creation_whose_answer_is_lost(server: Server, checkpoint: Path) -> None:
+    server.fault("POST", "/repos/create", lose=True)
+    push(checkpoint, ADDRESS)
+    assert commits(server) == ["initial commit", "Push small"]
+
+
+def test_22_a_stale_parent(server: Server, checkpoint: Path, edited: Path) -> None:
+    push(checkpoint, ADDRESS)
+    repository = server.repositories[NAME]
+
+    def somebody() -> None:
+        files = {**repository.branches["main"][-1].files, "config.json": Blob(b"{}")}
+        repository.commit(files, "somebody else's")
+
+    server.fault("POST", "/commit/", call=somebody)
+    with refused(ConflictError, "has moved", "Push again to see what would change now"):
+        push(edited, ADDRESS)
+    assert commits(server)[-1] == "somebody else's"
+    done = push(edited, ADDRESS)
+    assert {change.path for change in done.changes} == {"README.md", "config.json"}
+
+
+def test_8_an_unwell_hub_at_every_call_of_a_push(
+    server: Server, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZOO_HUB_TRIES", "8")
+    calls = ("/api/models/", "/repos/create", "/validate-yaml", "/preupload/", "/batch",
+             "/verify/", "/commit/")  # fmt: skip
+    for path in calls:
+        for method in ("GET", "POST"):
+            server.fault(method, path, status=503, times=1)
+    push(checkpoint, ADDRESS)
+    assert commits(server) == ["initial commit", "Push small"]
+
+
+def test_9_a_commit_told_to_wait_an_hour_does_not(server: Server, checkpoint: Path) -> None:
+    hour = server.fault("POST", "/commit/", status=429, headers={"Retry-After": "3600"}, times=9)
+    with refused(UnavailableError, "asks for patience"):
+        push(checkpoint, ADDRESS)
+    assert hour.used == 1
+    assert commits(server) == ["initial commit"]
+
+
+@pytest.mark.parametrize("path", ["/api/models/", "/repos/create", "/preupload/", "/commit/"])
+def test_8_and_16_a_push_is_bounded(
+    server: Server, checkpoint: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    for method in ("GET", "POST"):
+        server.fault(method, path, status=500, times=99)
+    with refused(UnavailableError, "is unwell"):
+        push(checkpoint, ADDRESS)
+    assert len(server.log) < 40
+
+
+def test_12_who_may_not_write(
+    server: Server, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_bob")
+    with refused(AccessError, "forbidden", "your token has not the right"):
+        push(checkpoint, ADDRESS)
+    server.repositories[NAME] = Repository()
+    server.repositories[NAME].commit({})
+    with refused(AccessError, "forbidden"):
+        push(checkpoint, ADDRESS)
+    monkeypatch.delenv("HF_TOKEN")
+    with refused(AccessError, "Log in with `hf auth login`"):
+        push(checkpoint, "hf://ann/new")
+    assert len(server.repositories[NAME].branches["main"]) == 1
+
+
+def test_a_hub_that_repeats_the_token_is_not_quoted(server: Server, checkpoint: Path) -> None:
+    headers = {"X-Error-Message": "token hf_ann is bad (Bearer hf_ann)"}
+    server.fault("POST", "/repos/create", status=403, headers=headers, times=99)
+    with refused(AccessError, "forbidden"):
+        push(checkpoint, ADDRESS)
+
+
+def test_a_card_that_is_not_well_formed_is_not_sent(server: Server, edited: Path, run: Run) -> None:
+    card = edited / "README.md"
+    text = card.read_text()
+    for wrong, told in (
+        (text.replace("library_name: seq2seq-zoo", "library_name: other"), "library_name"),
+        (text.replace("tags:", "tags: ["), "is not well-formed"),
+        (text.replace("tags:", "language: no\ntags:"), "'language' must be words"),
+        ("no metadata", "library_name"),
+    ):
+        card.write_text(wrong)
+        with refused(CheckpointError, told):
+            push(edited, ADDRESS)
+    card.unlink()
+    with refused(CheckpointError, "has no card", "--write"):
+        push(edited, ADDRESS)
+    assert server.log == []
+    assert run("card", edited, "--write").exit_code == 0
+    push(edited, ADDRESS)
+
+
+def test_a_folder_that_is_no_checkpoint_is_not_sent(server: Server, tmp_path: Path) -> None:
+    with refused(CheckpointError, "has no config.json, no model.safetensors"):
+        push(tmp_path, ADDRESS)
+    with refused(HubError, "a commit never changes"):
+        push(tmp_path, f"{ADDRESS}@{'0' * 40}")
+    assert server.log == []
