@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from zoo.datasets import Pair as Pair
     from zoo.decoding import Hypothesis as Hypothesis
     from zoo.decoding import Search as Search
+    from zoo.dropout import Dropout as Dropout
     from zoo.errors import HubWarning as HubWarning
     from zoo.errors import ZooError as ZooError
     from zoo.events import Callback as Callback
@@ -60,6 +61,7 @@ _HOMES = {
     "Dim": "config",
     "Hub": "hub.contract",
     "HubWarning": "errors",
+    "Dropout": "dropout",
     "Hypothesis": "decoding",
     "LengthLimits": "config",
     "Linear": "product",

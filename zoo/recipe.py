@@ -81,6 +81,10 @@ class Recipe(Settings):
         500, description="updates between saved states, besides one at the end of each epoch"
     )
     seed: int = Field(1, ge=0, lt=2**32, description="seed of weights, order and dropout")
+    precision: Literal["float32", "bf16", "auto"] = Field(
+        "float32", description="what products are computed in; auto measures both and takes one"
+    )
+    compile: bool = Field(False, description="have torch.compile make kernels for the network")
 
     @model_validator(mode="before")
     @classmethod

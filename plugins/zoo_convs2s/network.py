@@ -22,7 +22,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812  # the field's name for it
 from torch import Tensor, nn
 
-from zoo import Seq2Seq, linear
+from zoo import Dropout, Seq2Seq, linear
 from zoo_convs2s.config import ConvS2SConfig, Layers
 
 
@@ -88,7 +88,7 @@ class Layer(nn.Module):
         super().__init__()
         self.kernel = kernel
         self.scaled, self.root = config.scale, root(config)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         gain = 4 * (1 - config.dropout)
         self.residual = Map(config, width, below) if below != width else None
         self.convolution = Map(config, 2 * width, below, kernel, gain=gain)
@@ -173,7 +173,7 @@ class ConvS2S(Seq2Seq):
         self.encoder = Stack(config, Layer, config.encoder, e)
         self.decoder = Stack(config, DecoderLayer, config.decoder, config.output_dim)
         self.output = Map(config, target_vocab, config.output_dim, gain=1 - config.dropout)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         for module in self.modules():
             if isinstance(module, nn.Embedding):
                 nn.init.normal_(module.weight, std=0.1)

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from zoo import Linear, Seq2Seq, linear
+from zoo import Dropout, Linear, Seq2Seq, linear
 from zoo_rnnsearch.cells import BothWays, Recurrent, State
 from zoo_rnnsearch.config import RNNSearchConfig
 
@@ -63,7 +63,7 @@ class RNNSearch(Seq2Seq):
             wide = config.readout_dim * (2 if config.readout == "maxout" else 1)
             self.readout = Linear(s + e + values, wide)
         self.output = Linear(config.readout_dim or s, target_vocab)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         for embedding in (self.source_embedding, self.target_embedding):
             nn.init.normal_(embedding.weight, std=e**-0.5)
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from zoo import Linear, Seq2Seq
+from zoo import Dropout, Linear, Seq2Seq
 from zoo_seq2seq.config import Seq2SeqConfig
 
 States = tuple[Tensor, ...]
@@ -39,7 +39,7 @@ class RecurrentSeq2Seq(Seq2Seq):
         inputs = e + h if config.context else e
         self.decoder = net(inputs, h, config.layers, batch_first=True, dropout=between)
         self.output = Linear(h, target_vocab)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         for embedding in (self.source_embedding, self.target_embedding):
             nn.init.normal_(embedding.weight, std=e**-0.5)
 

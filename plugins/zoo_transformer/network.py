@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple, cast
 
 import torch
-import torch.nn.functional as F  # noqa: N812  # the field's name for it
 from torch import Tensor, nn
 
-from zoo import Cache, Linear, Seq2Seq, linear
+from zoo import Cache, Dropout, Linear, Seq2Seq, linear
+from zoo_transformer.attention import attend
 from zoo_transformer.config import TransformerConfig
 
 Weights = list[Tensor] | None
@@ -34,23 +34,6 @@ class State(NamedTuple):
 
     keys: tuple[Cache, ...]
     values: tuple[Cache, ...]
-
-
-def attend(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, weights: Weights
-) -> Tensor:
-    """Return softmax(q kᵀ / √d_h) v, section 3.2.1.
-
-    query (rows, heads, n, d_h), key and value (rows, heads, m, d_h); mask is bool and broadcasts
-    to (rows, heads, n, m), True where a query may look. The weights are appended to `weights`.
-    """
-    if weights is None:
-        return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-    scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -math.inf)
-    weights.append(scores.softmax(-1))
-    return weights[-1] @ value
 
 
 class Attention(nn.Module):
@@ -130,7 +113,7 @@ class Layer(nn.Module):
         self.inner = Linear(config.dim, config.feedforward_dim)
         self.outer = Linear(config.feedforward_dim, config.dim)
         self.feedforward_norm = make_norm(config)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def before(self, x: Tensor, norm: nn.Module) -> Tensor:
         """Return a sublayer's input."""
@@ -231,7 +214,7 @@ class Transformer(Seq2Seq):
         if config.norm != "post":
             self.encoder_norm, self.decoder_norm = make_norm(config), make_norm(config)
         self.output = Output(config, target_vocab)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.initialise()
 
     def initialise(self) -> None:

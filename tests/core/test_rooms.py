@@ -13,8 +13,8 @@ import zoo
 TOP = Path(__file__).parents[2]
 FLOORS = [
     {"errors", "hookspecs", "plugins", "architecture", "address", "config", "recipe", "datasets",
-     "events", "builtin", "catalogue", "registry"},
-    {"tree", "model", "files", "format", "text", "data", "product", "segments"},
+     "events", "builtin", "catalogue", "memory", "registry"},
+    {"tree", "dropout", "model", "files", "format", "text", "data", "product", "segments"},
     {"decoding", "metrics", "checkpoint", "markdown", "scores", "cards", "hub"},
     {"training", "translation", "translator"},
     {"cli", "testing", "__main__"},

@@ -89,7 +89,7 @@ def test_a_callback_hears_the_end_of_a_run_that_fails(parallel: Path, tmp_path: 
     def fail(*_: object) -> None:
         raise ZeroDivisionError
 
-    ready.trainer._update = fail  # type: ignore[method-assign, assignment]
+    ready.trainer.update = fail  # type: ignore[method-assign, assignment]
     with ready, pytest.raises(ZeroDivisionError):
         list(ready.trainer.events())
     assert diary.told[-1] == "end"

@@ -234,7 +234,7 @@ def test_the_first_update_that_is_not_finite_is_told(
     is looked at only later."""
     ready = begin(steps=40, save_every=1000)
     trainer = ready.trainer
-    update, found = trainer._update, {}
+    update, found = trainer.update, {}
 
     def watched(batches: list[torch.Tensor], rate: float, window: Any) -> None:
         if trainer.step == 12:
@@ -243,7 +243,7 @@ def test_the_first_update_that_is_not_finite_is_told(
                 next(trainer.model.parameters()).fill_(math.inf)
         update(batches, rate, window)
 
-    trainer._update = watched  # type: ignore[method-assign]
+    trainer.update = watched  # type: ignore[method-assign]
     with ready, pytest.raises(TrainingError, match=r"is nan at update 13: its \d+ pairs are"):
         list(trainer.events())
     kept = read_json(tmp_path / "out.run" / "not-finite.json")
@@ -268,7 +268,7 @@ def test_memory_that_runs_out_is_told_with_a_smaller_budget(
     def fail(*_: object) -> None:
         raise error
 
-    ready.trainer._update = fail  # type: ignore[method-assign, assignment]
+    ready.trainer.update = fail  # type: ignore[method-assign, assignment]
     told = r"out of memory at update 1: batches are of batch_tokens = 100. .*batch_tokens=50 --set"
     with ready, pytest.raises(TrainingError, match=told):
         list(ready.trainer.events())

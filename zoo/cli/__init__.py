@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from zoo.cli import cache, card, hub, listing, registry, training, translating
+from zoo.cli import bench, cache, card, hub, listing, registry, training, translating
 from zoo.cli.fetching import hub_warnings
 from zoo.errors import ZooError
 from zoo.plugins import installed
@@ -43,6 +43,7 @@ for command in (
     listing.info,
     card.card,
     training.train,
+    bench.bench,
     translating.translate,
     translating.score,
     translating.eval_,

@@ -44,6 +44,10 @@ WIDTH = 100
 @click.option(
     "--seed", type=click.IntRange(0, 2**32 - 1), help="Seed of weights, order and dropout."
 )
+@click.option("--precision", type=click.Choice(["float32", "bf16", "auto"]),
+              help="What products are computed in; auto measures once.")  # fmt: skip
+@click.option("--compile/--no-compile", "compile_", default=None,
+              help="Have torch.compile make kernels (needs a C++ compiler).")  # fmt: skip
 @click.option("--resume", is_flag=True, help="Go on with the run of --out.")
 @click.option("--device", default="auto", show_default=True, help="cpu, cuda, or auto.")
 @click.option("--shard", is_flag=True, help="Part the weights among torchrun's processes.")
@@ -55,6 +59,8 @@ def train(
     settings: tuple[str, ...],
     as_json: bool,
     resume: bool,
+    precision: str | None,
+    compile_: bool | None,
     **options: Any,
 ) -> None:
     """Train MODEL on parallel text, into a checkpoint folder.
@@ -63,6 +69,8 @@ def train(
     and replace what the recipe says of stopping.
     """
     own = {key: options[key] for key in ("limit", "validation", "recipe", "seed")}
+    speed = {"precision": precision, "compile": compile_}
+    own.update(speed)
     if resume:
         given = [f"--{key}" for key, value in own.items() if value is not None]
         given += ["MODEL"] * bool(model) + ["--data"] * bool(data) + ["--set"] * bool(settings)
@@ -74,13 +82,14 @@ def train(
     from zoo.config import parse_settings
     from zoo.training import prepare
 
+    chosen = {f"recipe.{key}": value for key, value in speed.items() if value is not None}
     with _one_voice():
         with _status("Reading data"):
             ready = prepare(
                 model,
                 data,
                 out,
-                settings=parse_settings(settings),
+                settings={**parse_settings(settings), **chosen},
                 resume=resume,
                 names=found,
                 **options,
@@ -146,6 +155,8 @@ def _introduce(ready: Prepared) -> None:
     without = f", left out {' and '.join(out)}" if out else ""
     padding = f"{100 * ready.padding:.1f}% of the batches is padding"
     say(f"{ready.dataset.name}: {len(trainer.corpus):,} pairs{without}; {padding}")
+    if ready.choice is not None:
+        say(str(ready.choice))
     if not len(trainer.held_out):
         say("No validation split: nothing is held out to validate on")
     if ready.group.size > 1:

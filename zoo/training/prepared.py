@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +18,7 @@ from zoo.config import LengthLimits
 from zoo.data import Corpus
 from zoo.datasets import Dataset, Pair, is_file_spec
 from zoo.errors import ConfigError, DataError
+from zoo.memory import keep_freed_memory
 from zoo.model import Seq2Seq, build
 from zoo.recipe import Recipe
 from zoo.registry import Registry, registry
@@ -28,6 +29,7 @@ from zoo.training.failures import explained
 from zoo.training.group import Group, join, restarted
 from zoo.training.optimiser import draw_xavier
 from zoo.training.plan import Plan, complete_recipe, make_plan
+from zoo.training.precision import Choice, choose
 from zoo.training.run import Run
 from zoo.training.trainer import Trainer
 from zoo.training.validation import HeldOut
@@ -48,6 +50,8 @@ class Prepared:
     target_tokenizer: Tokenizer
     padding: float
     notes: list[str]
+    choice: Choice | None = None
+    """What `precision = "auto"` measured and took, if it was asked to."""
 
     def finish(self) -> Path:
         """Write the checkpoint folder, whole, in place of one that this run wrote before.
@@ -246,6 +250,15 @@ def _ready(
     corpus = open_corpus(dataset, limit, tokenizers, _limits(plan))
     _check_corpus(corpus, dataset)
     network = _network(names, plan, tokenizers, group)
+    if group.device.type == "cpu":
+        keep_freed_memory()
+    choice = None
+    if plan.recipe.precision == "auto":
+        choice = choose(network.to(group.device), corpus, plan.recipe)
+        # All processes take what the first one found.
+        found = "bf16" if group.tell(float(choice.precision == "bf16")) else "float32"
+        choice = choice._replace(precision=found)
+        plan = replace(plan, recipe=plan.recipe.model_copy(update={"precision": found}))
     description = {
         "model": plan.model,
         "architecture": plan.architecture,
@@ -267,7 +280,9 @@ def _ready(
         run.describe_as(description, complete_recipe(plan))
     padding = corpus.padding(trainer.batches)
     notes += [*wrong, *trainer.notes]
-    return Prepared(names, plan, dataset, limit, run, group, trainer, *tokenizers, padding, notes)
+    return Prepared(
+        names, plan, dataset, limit, run, group, trainer, *tokenizers, padding, notes, choice
+    )
 
 
 def _network(

@@ -25,6 +25,7 @@ from zoo.training.failures import describe_batch, explained, run_away, speak_up
 from zoo.training.group import Group
 from zoo.training.loss import teacher_forcing
 from zoo.training.optimiser import make_optimiser
+from zoo.training.precision import autocast, compiled
 from zoo.training.run import Run
 from zoo.training.schedule import learning_rate
 from zoo.training.validation import HeldOut, validate
@@ -77,7 +78,10 @@ class Trainer:
         self.model, self.corpus, self.held_out = model, corpus, held_out
         self.recipe, self.width, self.run, self.group = recipe, width, run, group
         self.callbacks = callbacks or Callbacks([])
-        self.forward: Callable[..., Any] = group.place(model)
+        placed = group.place(model)
+        self.forward: Callable[..., Any] = (
+            compiled(placed, group.device) if recipe.compile else placed
+        )
         self.optimiser = make_optimiser(model, recipe)
         self.released = Released(model, recipe, run, group)
         self.stop = False
@@ -120,7 +124,7 @@ class Trainer:
             with explained(self.step + 1, recipe, self.group, self.run.folder):
                 rate = learning_rate(recipe, self.step + 1, self.width, self.done())
                 batches = self.batches[progress.position : progress.position + recipe.accumulate]
-                self._update(batches, rate, window)
+                self.update(batches, rate, window)
                 ended = self._advance(len(batches))
                 every = recipe.validate_every
                 validating = self.step % every == 0 if every else ended
@@ -143,7 +147,7 @@ class Trainer:
 
     # --- an update ------------------------------------------------------------------------------
 
-    def _update(self, batches: list[Tensor], rate: float, window: Window) -> None:
+    def update(self, batches: list[Tensor], rate: float, window: Window) -> None:
         """Make one update by the mean loss per target token of these batches, over all processes.
 
         Σ_batches Σ_tokens −log p / tokens: however the rows are parted, the sum is the same.
@@ -157,7 +161,8 @@ class Trainer:
             rows, weight = self.group.share(indices)
             with self.group.accumulating(place == len(batches) - 1):
                 batch = self.corpus.batch(rows).to(self.group.device)
-                loss = teacher_forcing(self.forward, batch, self.recipe.label_smoothing)
+                with autocast(self.group.device, self.recipe.precision):
+                    loss = teacher_forcing(self.forward, batch, self.recipe.label_smoothing)
                 mean = loss.total * weight / tokens
                 # Processes' gradients are averaged; this makes it their sum.
                 (mean * self.group.size).backward()

@@ -18,6 +18,7 @@ from zoo.recipe import Recipe
 from zoo.text import Tokenizer
 from zoo.training.group import Group
 from zoo.training.loss import teacher_forcing
+from zoo.training.precision import autocast
 
 ROWS = 64
 """Sentences translated at a time."""
@@ -56,7 +57,8 @@ def validate(model: Seq2Seq, held_out: HeldOut, recipe: Recipe, group: Group) ->
     for place, batch in enumerate(evaluation_batches(held_out.corpus, recipe.batch_tokens)):
         # Shards must be gathered by all processes at once; whole weights let each do its own part.
         if group.sharded or place % group.size == group.rank:
-            loss = teacher_forcing(model, batch.to(group.device))
+            with autocast(group.device, recipe.precision):
+                loss = teacher_forcing(model, batch.to(group.device))
             sums += torch.stack([loss.total.double(), loss.tokens.double()])
     total, tokens = (sums if group.sharded else group.sum(sums)).tolist()
     bleu: float | None = None

@@ -1,0 +1,186 @@
+"""Training speed beside other projects': one update after another on one batch, the same for all.
+
+    python benchmarks/train.py                            every shape and project; takes a while
+    python benchmarks/train.py --shape convs2s-iwslt      one shape, others' rows kept as they are
+    python benchmarks/train.py --table                    the table of what was measured last
+
+Each measurement is a process of its own, one after another, in the environment that `peers.py`
+makes for the project; this project's own is the Python that runs this. Rows are kept in
+`build/benchmarks/train.jsonl`, and the table is written between the marks in `RESULTS.md`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import peers
+
+HERE = Path(__file__).parent
+KEPT = HERE.parent / "build" / "benchmarks" / "train.jsonl"
+RESULTS = HERE / "RESULTS.md"
+SIDES = {
+    "transformer-256": ("zoo", "fairseq", "joeynmt", "transformers"),
+    "transformer-512": ("zoo", "fairseq", "joeynmt", "transformers"),
+    "lstm-attention": ("zoo", "fairseq", "joeynmt"),
+    "convs2s-iwslt": ("zoo", "fairseq"),
+}
+TITLES = {
+    "transformer-256": "Transformer 3+3×256",
+    "transformer-512": "Transformer 6+6×512",
+    "lstm-attention": "LSTM with attention",
+    "convs2s-iwslt": "ConvS2S, IWSLT size",
+}
+PRECISIONS = ("float32", "bf16")
+KEEP_MEMORY = {
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
+    "MALLOC_TOP_PAD_": str(64 << 20),
+}
+"""What `zoo.memory` does, as glibc's variables, for projects that do not do it themselves."""
+
+Row = dict[str, Any]
+
+
+def measure(project: str, shape: str, precision: str, kept: bool, seconds: float) -> Row:
+    """Run one project's side once; return its row."""
+    program = HERE / "trainers" / f"with_{project}.py"
+    arguments = ["--shape", shape, "--precision", precision, "--seconds", str(seconds)]
+    if project == "zoo":
+        (row,) = peers.run([sys.executable, program, *arguments])
+    else:
+        variables = KEEP_MEMORY if kept else {}
+        (row,) = peers.ask(project, program, *arguments, variables=variables)
+    return {**row, "memory_kept": kept or project == "zoo"}
+
+
+def key(row: Row) -> tuple[Any, ...]:
+    return tuple(row[name] for name in ("shape", "project", "precision", "memory_kept"))
+
+
+def read() -> dict[tuple[Any, ...], Row]:
+    if not KEPT.is_file():
+        return {}
+    rows = [json.loads(line) for line in KEPT.read_text(encoding="utf-8").splitlines()]
+    return {key(row): row for row in rows}
+
+
+def keep(row: Row) -> None:
+    rows = {**read(), key(row): row}
+    KEPT.parent.mkdir(parents=True, exist_ok=True)
+    lines = "".join(json.dumps(row) + "\n" for row in rows.values())
+    KEPT.write_text(lines, encoding="utf-8")
+
+
+def fastest(rows: Iterable[Row]) -> Row:
+    return max(rows, key=lambda row: row["tokens_per_second"])
+
+
+def check(rows: list[Row]) -> None:
+    """Make sure that a shape's sides train networks of one size, to a twentieth."""
+    counts = {row["parameters"] for row in rows}
+    if max(counts) > 1.05 * min(counts):
+        raise SystemExit(f"{rows[0]['shape']}: parameter counts differ: {sorted(counts)}")
+
+
+def table(rows: list[Row]) -> str:
+    """Return the table of a shape after another, as Markdown."""
+    lines = []
+    for shape in SIDES:
+        mine = [row for row in rows if row["shape"] == shape]
+        if not mine:
+            continue
+        check(mine)
+        lines += [
+            f"\n### {TITLES[shape]}\n",
+            "| project | version | precision | memory | parameters | tokens/s | peak memory |",
+            "|---|---|---|---|--:|--:|--:|",
+        ]
+        order = sorted(mine, key=lambda r: (r["project"] != "zoo", *key(r)[1:]))
+        for row in order:
+            memory = "kept" if row["memory_kept"] else "as it comes"
+            lines.append(
+                f"| {row['project']} | {row['version']} | {row['precision']} | {memory} "
+                f"| {row['parameters']:,} | {row['tokens_per_second']:,} | {row['peak_mb']:,} MB |"
+            )
+        lines += ["", *ratios(mine)]
+    return "\n".join(lines)
+
+
+def ratios(rows: list[Row]) -> list[str]:
+    """Return lines that compare this project with the fastest peer, in each way."""
+    ours = {row["precision"]: row for row in rows if row["project"] == "zoo"}
+    others = [row for row in rows if row["project"] != "zoo"]
+    plain = [row for row in others if not row["memory_kept"]]
+    if len(ours) < 2 or not plain:
+        return []
+    best = fastest(ours.values())
+    comparisons = [
+        (best, fastest(plain), "best precision, peers as they come"),
+        (best, fastest(others), "best precision, peers at their best in any setting"),
+    ]
+    for memory, name in ((plain, "peers as they come"), (others, "peers at their best")):
+        alike = [row for row in memory if row["precision"] == "float32"]
+        comparisons.append((ours["float32"], fastest(alike), f"float32, {name}"))
+    lines = []
+    for mine, peer, name in comparisons:
+        ratio = mine["tokens_per_second"] / peer["tokens_per_second"]
+        lines.append(
+            f"- {ratio:.2f} × {peer['project']} ({peer['precision']}"
+            f"{', memory kept' if peer['memory_kept'] else ''}): {name}"
+        )
+    return lines
+
+
+def write(text: str) -> None:
+    """Put the table between its marks in RESULTS.md."""
+    begin, end = "<!-- benchmarks/train.py -->", "<!-- end -->"
+    old = RESULTS.read_text(encoding="utf-8") if RESULTS.is_file() else f"{begin}\n{end}\n"
+    before, _, rest = old.partition(begin)
+    after = rest.partition(end)[2]
+    RESULTS.write_text(f"{before}{begin}\n{text}\n\n{end}{after}", encoding="utf-8")
+
+
+def machine() -> str:
+    model = platform.processor() or platform.machine()
+    if Path("/proc/cpuinfo").is_file():
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        model = next((x.partition(":")[2].strip() for x in lines if "model name" in x), model)
+    return f"{os.cpu_count()} cores of {model}, Python {platform.python_version()}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--shape", action="append", choices=SIDES, help="may be repeated")
+    parser.add_argument("--project", action="append", choices=SIDES["transformer-256"])
+    parser.add_argument("--seconds", type=float, default=6.0, help="of each measurement")
+    parser.add_argument("--rounds", type=int, default=1, help="the best of so many is kept")
+    parser.add_argument("--table", action="store_true", help="measure nothing")
+    given = parser.parse_args()
+    for shape in () if given.table else given.shape or SIDES:
+        for project in SIDES[shape]:
+            if given.project and project not in given.project:
+                continue
+            for precision in PRECISIONS:
+                for kept in (True,) if project == "zoo" else (False, True):
+                    tries = [
+                        measure(project, shape, precision, kept, given.seconds)
+                        for _ in range(given.rounds)
+                    ]
+                    row = fastest(tries)
+                    print(json.dumps(row), flush=True)
+                    keep(row)
+    rows = list(read().values())
+    text = f"Measured on {machine()}.\n{table(rows)}"
+    print(text)
+    write(text)
+
+
+if __name__ == "__main__":
+    main()

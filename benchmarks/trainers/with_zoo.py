@@ -1,0 +1,68 @@
+"""This project's side of `benchmarks/train.py`."""
+
+from __future__ import annotations
+
+import os
+
+# As `zoo` itself has it, for every command.
+os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+
+from typing import Any
+
+from common import DROPOUT, SHAPES, SMOOTHING, VOCAB, Loss, measure
+from torch import Tensor, nn
+
+import zoo
+from zoo.data import Batch
+from zoo.memory import keep_freed_memory
+from zoo.training.loss import teacher_forcing
+
+CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
+    **{
+        shape: (
+            "transformer-6x6",
+            {
+                "encoder_layers": SHAPES[shape]["layers"],
+                "decoder_layers": SHAPES[shape]["layers"],
+                "dim": SHAPES[shape]["dim"],
+                "heads": SHAPES[shape]["heads"],
+                "feedforward_dim": SHAPES[shape]["feedforward"],
+                "share": "target",
+                "output_bias": False,
+            },
+        )
+        for shape in ("transformer-256", "transformer-512")
+    },
+    "lstm-attention": (
+        "rnnsearch",
+        {
+            "embedding_dim": 256,
+            "encoder_dim": 256,
+            "hidden_dim": 512,
+            "attention_dim": 512,
+            "readout": "tanh",
+            "readout_dim": 512,
+        },
+    ),
+    "convs2s-iwslt": ("convs2s-iwslt", {}),
+}
+
+
+def make(shape: str) -> tuple[nn.Module, Loss]:
+    import torch
+
+    name, config = CONFIGS[shape]
+    model = zoo.create_model(
+        name, source_vocab=VOCAB, target_vocab=VOCAB, **{**config, "dropout": DROPOUT}
+    )
+
+    def loss(source: Tensor, read: Tensor, wanted: Tensor) -> Tensor:
+        target = torch.cat([read[:, :1], wanted], 1)
+        batch = Batch(source, source != 0, target, torch.arange(len(source)))
+        return teacher_forcing(model, batch, SMOOTHING).total
+
+    return model, loss
+
+
+keep_freed_memory()
+measure("zoo", zoo.__version__, make)

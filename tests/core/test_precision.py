@@ -1,0 +1,100 @@
+"""The choice of precision, and what it leaves alone."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from click.testing import Result
+
+from tests.core.test_training import SMALL
+from zoo.errors import ConfigError
+from zoo.training import Report, precision, prepare
+
+Run = Callable[..., Result]
+
+
+def test_auto_takes_what_is_faster_and_writes_it_down(
+    tmp_path: Path, parallel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for faster, other in (("float32", "bf16"), ("bf16", "float32")):
+        times = {faster: 1.0, other: 2.0}
+        monkeypatch.setattr(precision, "_measure", lambda *given, times=times: times[given[-1]])
+        settings = {**SMALL, "recipe.precision": "auto"}
+        out = tmp_path / faster
+        ready = prepare("rnnsearch-tiny", f"{parallel}:en-de", out, settings=settings, steps=1)
+        assert ready.choice is not None
+        assert ready.choice.precision == faster
+        assert "1000 ms" in str(ready.choice)
+        assert ready.trainer.recipe.precision == faster
+        assert json.loads((tmp_path / f"{faster}.run/run.json").read_text())["recipe"][
+            "precision"
+        ] == (faster)
+
+
+def test_measuring_changes_neither_weights_nor_generators(tmp_path: Path, parallel: Path) -> None:
+    data = f"{parallel}:en-de"
+    ready = prepare("rnnsearch-tiny", data, tmp_path / "out", settings=SMALL, steps=1)
+    model = ready.trainer.model.eval()
+    before = {name: weight.clone() for name, weight in model.named_parameters()}
+    drawn = torch.get_rng_state()
+    choice = precision.choose(model, ready.trainer.corpus, ready.plan.recipe)
+    assert set(choice.seconds) == {"float32", "bf16"}
+    assert torch.equal(torch.get_rng_state(), drawn)
+    assert not model.training
+    for name, weight in model.named_parameters():
+        assert torch.equal(weight, before[name])
+        assert weight.grad is None
+
+
+@pytest.mark.parametrize("name", ["rnnsearch-tiny", "transformer-tiny"])
+def test_bf16_learns_as_float32_does(name: str, tmp_path: Path, parallel: Path) -> None:
+    small = SMALL if name == "rnnsearch-tiny" else {
+        "dim": 32, "feedforward_dim": 64, "encoder_layers": 1, "decoder_layers": 1,
+        "tokenizer": "word", "batch_tokens": 100,
+    }  # fmt: skip
+    losses = {}
+    for kind in ("float32", "bf16"):
+        settings = {**small, "dropout": 0.0, "learning_rate": 1e-2, "warmup": 20,
+                    "label_smoothing": 0.0, "recipe.precision": kind}  # fmt: skip
+        out = tmp_path / kind
+        ready = prepare(name, f"{parallel}:en-de", out, settings=settings, steps=200)
+        assert {w.dtype for w in ready.trainer.model.parameters()} == {torch.float32}
+        losses[kind] = [e.loss for e in ready.trainer.events() if isinstance(e, Report)][-1]
+    assert losses["float32"] < 0.3
+    assert losses["bf16"] < 0.3
+
+
+def test_compile_needs_a_compiler(
+    tmp_path: Path, parallel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    settings = {**SMALL, "recipe.compile": True, "recipe.precision": "float32"}
+    with pytest.raises(ConfigError, match=r"needs a C\+\+ compiler.*without --compile"):
+        prepare(
+            "rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "o", settings=settings, steps=1,
+            device="cpu",
+        )  # fmt: skip
+
+
+def test_the_command_line_has_both(run: Run, tmp_path: Path, parallel: Path) -> None:
+    words = [word for key, value in SMALL.items() for word in ("--set", f"{key}={value}")]
+    data = ("--data", f"{parallel}:en-de")
+    out = tmp_path / "out"
+    made = run("train", "rnnsearch-tiny", *data, "--out", out, "--steps", 2, *words,
+               "--precision", "auto")  # fmt: skip
+    assert made.exit_code == 0, made.output
+    assert " ms in float32, " in made.stderr
+    again = run("train", "--resume", "--out", out, "--precision", "bf16")
+    assert again.exit_code == 2
+    assert "--precision" in again.stderr
+    bench = ("bench", "train", "rnnsearch-tiny", *data, "--updates", 2, *words)
+    told = json.loads(run(*bench, "--json").stdout)
+    assert told["tokens_per_second"] > 0
+    assert 0 < told["utilisation"] < 1
+    assert 0 <= told["padding"] < 1
+    shown = run(*bench, "--precision", "bf16")
+    for part in ("bf16: ", "target tokens/s", "is padding", "of a matrix product's speed"):
+        assert part in shown.stderr

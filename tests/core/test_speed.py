@@ -1,0 +1,97 @@
+"""What is done in ways of our own for speed gives what torch's own gives."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812  # the field's name for it
+
+from zoo import Dropout
+from zoo.training.loss import cross_entropy
+from zoo_transformer.attention import attend
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_loss_and_its_gradient_are_torchs(smoothing: float) -> None:
+    torch.manual_seed(1)
+    wanted = torch.randint(0, 7, (23,))
+    assert bool((wanted == 0).any())
+    ours = (4 * torch.randn(23, 7, dtype=torch.float64)).requires_grad_()
+    theirs = ours.detach().clone().requires_grad_()
+    loss = cross_entropy(ours, wanted, smoothing)
+    expected = F.cross_entropy(
+        theirs, wanted, ignore_index=0, label_smoothing=smoothing, reduction="sum"
+    )
+    (3 * loss).backward()
+    (3 * expected).backward()
+    assert ours.grad is not None
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(ours.grad, theirs.grad)
+
+
+def test_the_loss_in_bf16_is_nearer_to_the_truth_than_torchs() -> None:
+    torch.manual_seed(1)
+    exact = 4 * torch.randn(200, 500, dtype=torch.float64)
+    rounded = exact.bfloat16()
+    wanted = torch.randint(1, 500, (200,))
+    truth = F.cross_entropy(rounded.double(), wanted, reduction="sum")
+    ours = cross_entropy(rounded, wanted)
+    theirs = F.cross_entropy(rounded, wanted, reduction="sum")
+    assert ours.dtype == torch.float32
+    assert abs(ours - truth) < abs(theirs - truth)
+
+
+def test_a_vanished_probability_does_not_make_the_loss_infinite() -> None:
+    logits = torch.tensor([[0.0, 500.0, 0.0]])
+    assert float(cross_entropy(logits, torch.tensor([2]))) == pytest.approx(500.0)
+
+
+@pytest.mark.parametrize("kind", [None, "causal", "padding"])
+def test_attention_while_training_is_torchs(kind: str | None) -> None:
+    torch.manual_seed(1)
+    rows, heads, n, m, d = 3, 2, 5, 7, 4
+    if kind == "causal":
+        m = n
+    masks = {
+        None: None,
+        "causal": torch.ones(n, n, dtype=torch.bool).tril(),
+        "padding": torch.arange(m) < torch.tensor([7, 2, 5])[:, None, None, None],
+    }
+    made = [torch.randn(rows, heads, size, d, dtype=torch.float64) for size in (n, m, m)]
+    ours = [x.clone().requires_grad_() for x in made]
+    theirs = [x.clone().requires_grad_() for x in made]
+    out = attend(ours[0], ours[1], ours[2], masks[kind], None)
+    assert type(out.grad_fn).__name__ == "_AttendBackward"
+    expected = F.scaled_dot_product_attention(
+        theirs[0], theirs[1], theirs[2], attn_mask=masks[kind]
+    )
+    given = torch.randn_like(out)
+    out.backward(given)
+    expected.backward(given)
+    torch.testing.assert_close(out, expected)
+    for mine, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine.grad, other.grad)
+
+
+def test_dropout_drops_its_share_and_keeps_the_mean() -> None:
+    torch.manual_seed(1)
+    drop = Dropout(0.3)
+    x = torch.ones(1001, 999, requires_grad=True)
+    y = drop(x)
+    count = x.numel()
+    dropped = int((y == 0).sum())
+    deviation = math.sqrt(count * 0.3 * 0.7)
+    assert abs(dropped - 0.3 * count) < 5 * deviation
+    assert float(y.detach().max()) == pytest.approx(1 / 0.7, rel=1e-4)
+    y.sum().backward()
+    torch.testing.assert_close(x.grad, y.detach())  # the same mask, the same scale
+
+
+def test_dropout_draws_from_the_default_generator_alone() -> None:
+    drop, x = Dropout(0.5), torch.ones(64, 3)
+    torch.manual_seed(1)
+    first, second = drop(x), drop(x)
+    torch.manual_seed(1)
+    assert torch.equal(drop(x), first)
+    assert not torch.equal(first, second)
+    assert drop.eval()(x) is x

@@ -1,0 +1,90 @@
+"""How fast updates go, beside what the machine could do."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import NamedTuple
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from zoo.data import Batch
+from zoo.training.loss import teacher_forcing
+from zoo.training.trainer import Trainer, Window
+
+WARM_UP = 3
+SIZE = 2048
+"""Rows and columns of the matrix product that stands for what the machine can do."""
+
+
+class Speed(NamedTuple):
+    """Target tokens a second; floating-point operations a second of the updates' products, of the
+    best matrix product in the same run, and the one as a share of the other."""
+
+    tokens_per_second: float
+    updates_per_second: float
+    flops: float
+    peak_flops: float
+    utilisation: float
+
+
+def measure(trainer: Trainer, updates: int) -> Speed:
+    """Make updates on the first batches of an epoch and time them.
+
+    Operations are counted as the products of one pass each way need, nothing twice.
+    """
+    batches, device = trainer.batches, trainer.group.device
+    wanted = [batches[i % len(batches)] for i in range(WARM_UP + updates)]
+    rate = trainer.recipe.learning_rate
+    trainer.model.train()
+    window = Window(0.0)
+    for indices in wanted[:WARM_UP]:
+        trainer.update([indices], rate, window)
+    wait(device)
+    before = time.perf_counter()
+    for indices in wanted[WARM_UP:]:
+        trainer.update([indices], rate, window)
+    wait(device)
+    seconds = time.perf_counter() - before
+    last = trainer.corpus.batch(wanted[-1]).to(device)
+    per_token = _operations(trainer, last) / (last.target.numel() - len(last.target))
+    lengths = trainer.corpus.target.lengths
+    padded = sum(int(lengths[rows].max() - 1) * len(rows) for rows in wanted[WARM_UP:])
+    real = sum(int(lengths[rows].sum()) - len(rows) for rows in wanted[WARM_UP:])
+    flops = per_token * padded / seconds
+    peak = matrix_product(device, trainer.recipe.precision)
+    return Speed(real / seconds, updates / seconds, flops, peak, flops / peak)
+
+
+def _operations(trainer: Trainer, batch: Batch) -> int:
+    """Return the floating-point operations of one batch's products, forward and backward."""
+    # A recurrent net's operations are not counted where one kernel runs all of it.
+    with warnings.catch_warnings():
+        # Torch's switch for that warns of another setting, which it writes back unchanged.
+        warnings.simplefilter("ignore")
+        with torch.backends.mkldnn.flags(enabled=False), FlopCounterMode(display=False) as counter:
+            loss = teacher_forcing(trainer.model, batch, trainer.recipe.label_smoothing)
+            loss.total.backward()
+    trainer.model.zero_grad(set_to_none=True)
+    return counter.get_total_flops()
+
+
+def matrix_product(device: torch.device, precision: str) -> float:
+    """Return the floating-point operations a second of the best of some products."""
+    kind = torch.bfloat16 if precision == "bf16" else torch.float32
+    a, b = (torch.randn(SIZE, SIZE, device=device).to(kind) for _ in range(2))
+    best = float("inf")
+    for _ in range(10):
+        wait(device)
+        before = time.perf_counter()
+        torch.mm(a, b)
+        wait(device)
+        best = min(best, time.perf_counter() - before)
+    return 2 * SIZE**3 / best
+
+
+def wait(device: torch.device) -> None:
+    """Wait until what was asked of a GPU is done."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
