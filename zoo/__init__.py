@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from zoo.hookspecs import hookimpl as hookimpl
     from zoo.model import Seq2Seq as Seq2Seq
     from zoo.model import create_model as create_model
+    from zoo.plugins import list_plugins as list_plugins
     from zoo.recipe import Recipe as Recipe
     from zoo.registry import Registry as Registry
     from zoo.registry import list_checkpoints as list_checkpoints
@@ -59,6 +60,7 @@ _HOMES = {
     "hookimpl": "hookspecs",
     "list_checkpoints": "registry",
     "list_models": "registry",
+    "list_plugins": "plugins",
     "load": "translator",
     "train": "training",
 }

@@ -147,6 +147,14 @@ class Registry:
             "For files of your own say PREFIX:en-de, FILE.tsv or FILE.jsonl",
         )
 
+    def brought_by(self, plugin: Plugin) -> dict[str, list[str]]:
+        """Return the names that a plugin brought, by kind."""
+        brought: dict[str, list[str]] = {}
+        for (kind, name), origin in self._origin.items():
+            if origin == str(plugin) or origin.startswith(f"{plugin}, "):
+                brought.setdefault(PLURALS.get(kind, f"{kind}s"), []).append(name)
+        return brought
+
     # --- taking in ------------------------------------------------------------------------------
 
     def _add(self, names: dict[str, Any], name: str, value: object, origin: str) -> None:
@@ -214,6 +222,7 @@ class Registry:
         return not faults
 
 
+PLURALS = {"released": "checkpoints", "dict": "recipes"}
 TOML_NAMES = {str: "string", int: "whole number", dict: "table"}
 MODEL_KEYS: dict[str, tuple[type, bool]] = {
     "architecture": (str, True),
@@ -233,10 +242,14 @@ CHECKPOINT_KEYS: dict[str, tuple[type, bool]] = {
 }
 
 
-@functools.cache
 def registry() -> Registry:
     """Return the registry of the installed plugins, built on first use."""
-    return Registry(installed())
+    return _registry_of(installed())
+
+
+@functools.cache
+def _registry_of(plugins: Plugins) -> Registry:
+    return Registry(plugins)
 
 
 def list_models() -> list[str]:

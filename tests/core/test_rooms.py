@@ -17,7 +17,7 @@ FLOORS = [
     {"tree", "model", "text", "data"},
     {"decoding", "metrics", "checkpoint", "cards", "hub"},
     {"training", "translator"},
-    {"cli", "testing", "__main__"},
+    {"cli", "testing", "pytest_plugin", "__main__"},
 ]  # fmt: skip
 WITHOUT_TORCH = FLOORS[0]
 

@@ -104,7 +104,7 @@ def test_dropout_is_seeded_and_real(architecture: str) -> None:
 
 
 def test_laws_can_be_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    from zoo.testing.laws import step_equals_forward
+    from zoo.testing.decoding import step_equals_forward
 
     wrong = case("transformer")
     step = wrong.model.step
