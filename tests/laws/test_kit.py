@@ -21,7 +21,7 @@ LAW = {law.__name__: law for law in LAWS}
 class Right(Config):
     """The config of the right network, and of most wrong ones."""
 
-    dim: int = Field(24, description="width d")
+    dim: int = Field(32, description="width d")
 
     @classmethod
     def example(cls) -> Self:
@@ -69,7 +69,8 @@ class Network(Seq2Seq):
 
     def attend(self, state: Tensor, memory: Any) -> tuple[Tensor, Tensor]:
         scores = state.unflatten(0, (len(memory.mask), -1)) @ memory.states.mT
-        weights = scores.masked_fill(~memory.mask[:, None], -torch.inf).softmax(-1)
+        scores = (scores / state.shape[-1] ** 0.5).masked_fill(~memory.mask[:, None], -torch.inf)
+        weights = scores.softmax(-1)
         return (weights @ memory.states).flatten(0, 1), weights.flatten(0, 1)
 
     def step(self, token: Tensor, state: Any, memory: Any, attention: bool = False) -> Any:
@@ -319,17 +320,17 @@ class ScaledConfig(Right):
         return table
 
 
-@wrong("table_is_the_network", "scale (12,) is not in the table")
+@wrong("table_is_the_network", "scale (32,) is not in the table")
 def a_parameter_missing_from_the_table() -> Any:
     return Scaled, Right()
 
 
-@wrong("table_is_the_network", "its sum is 804, the network has 792")
+@wrong("table_is_the_network", "its sum is 2,784, the network has 2,752")
 def a_table_with_a_row_too_many() -> Any:
     return Network, ScaledConfig()
 
 
-@wrong("table_is_the_network", "does not fit (12, 12)")
+@wrong("table_is_the_network", "does not fit (32, 32)")
 def a_miscounted_parameter() -> Any:
     class Miscounts(Right):
         def parameters(self, source_vocab: int, target_vocab: int) -> Table:
@@ -436,7 +437,7 @@ def a_device_written_out() -> Any:
     return Names
 
 
-@wrong("no_tensor_is_left_on_another_device", "state holds a tensor (5, 12) on meta")
+@wrong("no_tensor_is_left_on_another_device", "state holds a tensor (5, 32) on meta")
 def a_state_left_behind() -> Any:
     class Leaves(Network):
         def init_state(self, memory: Any) -> Any:
@@ -593,7 +594,7 @@ def test_a_plugin_that_is_not_whole_is_caught() -> None:
     counted = declared()
     names = cast("Registry", counted.names)
     names.models["right-one"] = Model("right-one", "right", "", 1, 19, 17)
-    with pytest.raises(BrokenLawError, match="right-one has 792 parameters, not 1"):
+    with pytest.raises(BrokenLawError, match="right-one has 2,752 parameters, not 1"):
         check(counted)
 
 
