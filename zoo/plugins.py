@@ -79,7 +79,10 @@ class Plugins:
     def add(self, module: object, plugin: Plugin) -> None:
         """Register `module`'s hooks; one whose hooks do not fit counts as broken."""
         try:
-            plugin = replace(plugin, api=_api(module, plugin))
+            # One that does not say was written for the first version.
+            api = getattr(module, "ZOO_API", 1)
+            plugin = replace(plugin, api=api)
+            _fits(api, plugin)
             self._check(module, plugin)
             self.manager.register(module, name=plugin.name)
             self.loaded[plugin.name] = plugin
@@ -169,13 +172,8 @@ def _manager() -> pluggy.PluginManager:
     return manager
 
 
-def _api(module: object, plugin: Plugin) -> int:
-    """Return the API version that a module was written for; one that does not say, for the first.
-
-    Raises:
-        PluginError: it is not among those that this zoo speaks.
-    """
-    api = getattr(module, "ZOO_API", 1)
+def _fits(api: object, plugin: Plugin) -> None:
+    """Raise unless `api` is a version of the plugin API that this zoo speaks."""
     if type(api) is not int:
         raise PluginError(f"ZOO_API is {api!r}", "it is a whole number")
     if not OLDEST_API <= api <= API:
@@ -185,7 +183,6 @@ def _api(module: object, plugin: Plugin) -> int:
             f"this zoo speaks {spoken}",
             f"Install a newer {BUILTIN if api > API else plugin.distribution}",
         )
-    return api
 
 
 def discover(choice: str | None = None) -> Plugins:
@@ -250,26 +247,25 @@ def _reject_unread(
     entry: EntryPoint, plugin: Plugin, plugins: Plugins, error: BaseException
 ) -> None:
     """Count a plugin that cannot be imported as broken; for its API version, if that is why."""
+    stated = _stated_api(entry.value.partition(":")[0])
     try:
-        _api(_Stated(entry.value.partition(":")[0]), plugin)
+        plugin = replace(plugin, api=stated)
+        _fits(stated, plugin)
     except PluginError as unfit:
         unfit.__cause__ = error
         error = unfit
     plugins.reject(plugin, error)
 
 
-class _Stated:
-    """The `ZOO_API` that a module states, read off its text because it cannot be imported."""
-
-    def __init__(self, module: str) -> None:
-        with contextlib.suppress(Exception):
-            spec = importlib.util.find_spec(module)
-            text = spec.loader.get_source(module)  # type: ignore[union-attr]  # else suppressed
-            for statement in ast.parse(text).body:
-                if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == (
-                    "ZOO_API"
-                ):
-                    self.ZOO_API = ast.literal_eval(statement.value)
+def _stated_api(module: str) -> int:
+    """Return the `ZOO_API` in the text of a module that cannot be imported; 1 without one."""
+    with contextlib.suppress(Exception):
+        spec = importlib.util.find_spec(module)
+        text = spec.loader.get_source(module)  # type: ignore[union-attr]  # else suppressed
+        for statement in ast.parse(text).body:
+            if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "ZOO_API":
+                return int(ast.literal_eval(statement.value))
+    return 1
 
 
 def _described(entry: EntryPoint) -> Plugin:

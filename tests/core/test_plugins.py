@@ -49,7 +49,9 @@ def test_a_raising_hook_keeps_no_other_from_working() -> None:
     plugins.add(SimpleNamespace(zoo_architectures=zoo_architectures), plugin("b"))
     names = Registry(plugins)
     assert set(names.architectures) == {"good"}
-    assert [p.problem for p in plugins.broken] == ["zoo_architectures raised RuntimeError: no luck today"]
+    assert [p.problem for p in plugins.broken] == [
+        "zoo_architectures raised RuntimeError: no luck today"
+    ]
 
 
 def test_what_a_hook_should_not_return_is_left_out() -> None:

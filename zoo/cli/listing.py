@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zoo.cli.output import console, json_option, names, plain, print_json
-from zoo.errors import CheckpointError, ConfigError, UnknownNameError
+from zoo.errors import CheckpointError, ConfigError, PluginError, UnknownNameError
 from zoo.registry import Model, Registry
 
 if TYPE_CHECKING:
@@ -142,8 +142,15 @@ def _subject_in(found: Registry, name: str, folder: Path) -> Subject:
         if min(sizes) < 4:
             raise ValueError(f"vocabularies of {sizes}")
         summary = f"checkpoint of {written['model']}"
+        package = "{package} {version}".format(**written["plugin"])
     except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise CheckpointError(f"{file} cannot be read", f"{type(error).__name__} {error}") from None
+    if architecture not in found.architectures:
+        raise PluginError(
+            f"{folder} needs architecture {architecture!r}",
+            f"it was written with {package}, which is not installed or did not load",
+            f"Install {package.partition(' ')[0]} if you trust it",
+        )
     config = found.architecture(architecture).config_type().parse(values, str(file))
     return Subject(name, architecture, summary, config, *sizes, {})
 

@@ -2,6 +2,7 @@
 
 import torch
 from zoo.testing import conformance
+
 from zoo_statespace import SPLITS, zoo_datasets
 from zoo_statespace.network import scan
 

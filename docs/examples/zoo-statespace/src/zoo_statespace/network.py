@@ -9,10 +9,10 @@ The recurrence is linear and the same at all times, so training computes all pos
 doubling; decoding takes one step.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
-import torch.nn.functional as F  # noqa: N812  # the field's name for it
+import torch.nn.functional as F
 from torch import Tensor, nn
 from zoo import Seq2Seq
 
@@ -108,7 +108,7 @@ class StateSpace(Seq2Seq):
         """Read one token a row. A sentence's rows are queries to one memory, never copied."""
         inputs, after, weights = self.target_embedding(token), [], []
         for number, layer in enumerate(self.decoder):
-            inputs, kept = layer.step(inputs, state[number])
+            inputs, kept = cast(Layer, layer).step(inputs, state[number])
             beams = inputs.unflatten(0, (len(memory.mask), -1))
             beams, seen = self.attend(beams, memory, number)
             inputs = beams.flatten(0, 1)
