@@ -40,7 +40,7 @@ cards: setup
 
 docs: setup
 	$(BIN)/python docs/build.py
-	$(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 verify-install: setup
 	$(BIN)/python -m tests.road.verify_install $(PIP_ARGS)

@@ -31,6 +31,7 @@ def zoo_architectures() -> Iterable[Architecture]:  # type: ignore[empty-body]  
     Example:
         from zoo import Architecture, hookimpl
 
+
         @hookimpl
         def zoo_architectures():
             yield Architecture(
@@ -52,6 +53,7 @@ def zoo_catalogues() -> Iterable[Path]:  # type: ignore[empty-body]  # a specifi
 
         from zoo import hookimpl
 
+
         @hookimpl
         def zoo_catalogues():
             return [Path(__file__).with_name("models.toml")]
@@ -72,11 +74,13 @@ def zoo_datasets() -> Iterable[Dataset]:  # type: ignore[empty-body]  # a specif
 
         COUNTS = {"train": 900, "validation": 50, "test": 50}
 
+
         def spell(split, limit):
             start = {"train": 0, "validation": 900, "test": 950}[split]
             numbers = range(start, start + COUNTS[split])
             for number in islice(numbers, limit):
                 yield Pair(str(number), " ".join(str(number)))
+
 
         @hookimpl
         def zoo_datasets():
@@ -97,6 +101,7 @@ def zoo_commands(cli: click.Group) -> None:
 
         from zoo import hookimpl
 
+
         @click.command()
         @click.argument("model")
         def size(model):
@@ -105,6 +110,7 @@ def zoo_commands(cli: click.Group) -> None:
 
             network = create_model(model, device="meta")
             click.echo(f"{sum(weight.numel() for weight in network.parameters()):,}")
+
 
         @hookimpl
         def zoo_commands(cli):

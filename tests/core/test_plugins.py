@@ -184,6 +184,22 @@ def test_a_file_that_is_no_catalogue_is_left_out(tmp_path: Path, content: str) -
     assert str(file) in names.problems[0]
 
 
+def test_a_plugin_s_catalogue_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "models.toml"
+    file.write_text(CATALOGUE)
+
+    @hookimpl
+    def zoo_catalogues() -> Iterable[Path]:
+        return [file]
+
+    plugins = Plugins()
+    plugins.add(SimpleNamespace(zoo_catalogues=zoo_catalogues), plugin("a"))
+    names = Registry(plugins)
+    assert list(names.models) == ["good"]
+    assert names.brought_by(plugins.loaded["a"]) == {"models": ["good"]}
+    assert all("a (zoo-a 1.0), models.toml" in told for told in names.problems)
+
+
 def test_near_names_are_suggested(names: Registry) -> None:
     with pytest.raises(UnknownNameError, match="did you mean transformer-tiny"):
         names.model("transformer-tinny")

@@ -15,7 +15,7 @@ from zoo.plugins import Plugin, Plugins
 from zoo.registry import Model, Registry
 from zoo.testing import LAWS, BrokenLawError, Case, case, case_of
 
-LAW = {law.__name__: law for law in LAWS}
+LAW = {law.name: law for law in LAWS}
 
 
 class Right(Config):
@@ -95,7 +95,7 @@ class Network(Seq2Seq):
         return torch.stack(logits, 1)
 
 
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
 def test_the_right_network_keeps_every_law(law: Callable[[Case], None]) -> None:
     law(case_of(Network, Right()))
 

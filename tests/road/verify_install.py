@@ -17,9 +17,9 @@ from tests.road.journey import EXAMPLE, TOP, Environment, build_wheel, journey
 PAGE = TOP / "docs" / "verified.md"
 HEAD = """# A clean install, verified
 
-Written by `make verify-install`: the zoo's wheel and the example plugin
-`{example}` installed with all they need into an empty environment, and the plugin's whole way from
-there. Every command's exit code and answer were checked by `tests/road/journey.py`.
+Written by `make verify-install`: the zoo's wheel and the example plugin `{example}`
+installed with all they need into an empty environment, and the plugin's whole way from there. Every
+command's exit code and answer were checked by `tests/road/journey.py`.
 """
 
 
@@ -35,7 +35,8 @@ def main() -> None:
         assert scores["exact_match"] > 95, scores
         head = HEAD.format(example=EXAMPLE.relative_to(TOP))
         ran = f"{platform.python_implementation()} {platform.python_version()}, {platform.system()}"
-        text = "\n\n".join(there.told).replace(str(there.folder), "CLEAN")
+        told = "\n\n".join(there.told).replace(str(there.folder), "CLEAN")
+        text = "\n".join(line.rstrip() for line in told.splitlines())
         page = f"{head}\n{ran}; {minutes:.1f} minutes.\n\n```console\n{text}\n```\n"
         PAGE.write_text(page, encoding="utf-8")
         print(page)

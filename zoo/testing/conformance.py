@@ -17,7 +17,7 @@ def conformance(architecture: str, **values: Any) -> Callable[[Law], None]:
     """
     import pytest
 
-    @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
+    @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
     def test_law(law: Law) -> None:
         law(case(architecture, **values))
 

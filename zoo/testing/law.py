@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torch import Tensor
@@ -11,45 +11,57 @@ from torch import Tensor
 if TYPE_CHECKING:
     from zoo.testing.case import Case
 
-Law = Callable[["Case"], None]
-
 CLOSE = 1e-9
 """How near two float64 answers must be that are one in mathematics."""
 
 
 class BrokenLawError(AssertionError):
-    """A law of the contract does not hold. `seen` says what was seen, `law` the law's name."""
+    """A law of the contract does not hold. `seen` says what was seen."""
 
-    def __init__(self, seen: str, law: str = "", says: str = "", causes: str = "") -> None:
-        self.seen, self.law, self.causes = seen, law, causes
-        lines = [f"law {law}: {says}", f"seen: {seen}", f"usual causes: {causes}"]
-        super().__init__("\n".join(lines) if law else seen)
+    def __init__(self, seen: str, law: Law | None = None) -> None:
+        self.seen, self.law = seen, law
+        if law is not None:
+            lines = [f"law {law.name}: {law.says}", f"seen: {seen}", f"usual causes: {law.causes}"]
+            seen = "\n".join(lines)
+        super().__init__(seen)
 
 
-def law(*, causes: str) -> Callable[[Law], Law]:
-    """Make a law of a check: its docstring is what the law says.
+@dataclass(frozen=True)
+class Law:
+    """A law of the contract: called with a case, it raises `BrokenLawError` unless it holds.
 
     The check raises `BrokenLawError` with what it saw. Whatever else is raised, by the network, is
     a broken law too.
     """
 
-    def made(check: Law) -> Law:
-        name, says = check.__name__, str(check.__doc__).partition("\n")[0]
+    check: Callable[[Case], None]
+    causes: str
 
-        @functools.wraps(check)
-        def checked(case: Case) -> None:
-            __tracebackhide__ = True
-            try:
-                check(case)
-            except BrokenLawError as error:
-                raise BrokenLawError(error.seen, name, says, causes) from None
-            except Exception as error:
-                seen = f"the network raised {type(error).__name__}: {error}"
-                raise BrokenLawError(seen, name, says, causes) from error
+    @property
+    def name(self) -> str:
+        """The law's name."""
+        return self.check.__name__
 
-        return checked
+    @property
+    def says(self) -> str:
+        """What the law says, in a sentence."""
+        return str(self.check.__doc__).partition("\n")[0]
 
-    return made
+    def __call__(self, case: Case) -> None:
+        """Raise `BrokenLawError` unless the law holds."""
+        __tracebackhide__ = True
+        try:
+            self.check(case)
+        except BrokenLawError as error:
+            raise BrokenLawError(error.seen, self) from None
+        except Exception as error:
+            seen = f"the network raised {type(error).__name__}: {error}"
+            raise BrokenLawError(seen, self) from error
+
+
+def law(*, causes: str) -> Callable[[Callable[[Case], None]], Law]:
+    """Make a law of a check: its docstring is what the law says."""
+    return lambda check: Law(check, causes)
 
 
 def same(seen: Tensor, wanted: Tensor, what: str, within: float = CLOSE) -> None:

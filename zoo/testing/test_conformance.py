@@ -14,7 +14,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Try every law on the architectures named, or on all there are."""
     named = metafunc.config.getoption("zoo_architecture", [])
     metafunc.parametrize("architecture", named or sorted(registry().architectures))
-    metafunc.parametrize("law", LAWS, ids=lambda law: law.__name__)
+    metafunc.parametrize("law", LAWS, ids=lambda law: law.name)
 
 
 def test_law(architecture: str, law: Law) -> None:
