@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import zoo
 from tests.road.journey import EXAMPLE, TOP, Environment, build_wheel
@@ -158,6 +159,8 @@ def test_every_hook_s_example_works(name: str) -> None:
     if name in ("zoo_architectures", "zoo_catalogues", "zoo_datasets"):
         assert names.brought_by(plugin)
     assert bool(joined) == (name == "zoo_commands")
+    for _, command in joined.values():
+        assert CliRunner().invoke(command, ["rnnsearch-tiny"]).output == "4,182,336\n"
     for dataset in names.datasets.values():
         assert all(dataset.load(split, 3) for split in dataset.splits)
 

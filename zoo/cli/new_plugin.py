@@ -5,6 +5,7 @@ The package's files lie in `template/`, with `$name` and its like where names go
 
 from __future__ import annotations
 
+import keyword
 import re
 import shutil
 import string
@@ -58,6 +59,12 @@ def files_for(name: str) -> dict[str, str]:
     def filled(text: str) -> str:
         return string.Template(text).substitute(words)
 
+    network = (TEMPLATE / FILES["src/$package/network.py"]).read_text(encoding="utf-8")
+    if keyword.iskeyword(words["title"]) or words["title"] in re.findall(r"\w+", network):
+        raise ConfigError(
+            f"{name!r} cannot name a plugin",
+            f"its network would be called {words['title']}, which means something else there",
+        )
     return {
         filled(path): filled((TEMPLATE / file).read_text(encoding="utf-8")) if file else ""
         for path, file in FILES.items()
