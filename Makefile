@@ -2,6 +2,8 @@
 # make demo    train a tiny model on numbers, score it, translate three (MODEL=transformer-tiny, …)
 # make test    ruff, mypy and every test
 # make cards   write the models' cards, and the tables in docs, again
+# make docs    build the documentation into site/
+# make verify-install   the wheel and a stranger's plugin, installed afresh and tried
 #
 # PIP_ARGS goes to every pip install, for another build of torch or another index.
 
@@ -12,7 +14,7 @@ MODEL ?= rnnsearch-tiny
 DEMO ?= runs/demo/$(MODEL)
 BIN := $(VENV)/bin
 
-.PHONY: setup demo test cards clean
+.PHONY: setup demo test cards docs verify-install clean
 setup: $(VENV)/ready
 
 $(VENV)/ready: pyproject.toml constraints.txt
@@ -35,6 +37,13 @@ test: setup
 cards: setup
 	$(BIN)/zoo card --all --out cards/models
 	$(BIN)/python docs/build.py
+
+docs: setup
+	$(BIN)/python docs/build.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+verify-install: setup
+	$(BIN)/python -m tests.road.verify_install $(PIP_ARGS)
 
 clean:
 	rm -rf $(VENV) runs build dist

@@ -1,17 +1,24 @@
-"""Write the generated parts of the documentation again: `make cards`.
+"""Write the generated parts of the documentation again: `make docs`.
 
 A part stands between `<!-- generated: NAME -->` and `<!-- end -->`; whatever is around it is
 written by hand.
 """
 
+import functools
+import inspect
+import textwrap
 from collections.abc import Callable
 from itertools import zip_longest
 from pathlib import Path
 
+from zoo import hookspecs
 from zoo.cards import markdown_table
+from zoo.cli.new_plugin import files_for
 from zoo.config import Row, Table
+from zoo.plugins import known_hooks
 from zoo.recipe import Recipe, toml_value
 from zoo.registry import registry
+from zoo.testing import LAWS
 
 FOLDER = Path(__file__).parent
 VOCABULARY = 10_000
@@ -61,7 +68,43 @@ def recipe() -> str:
     return markdown_table(["value", "default", "meaning"], rows)
 
 
-PARTS: dict[str, Callable[[], str]] = {"side by side": side_by_side, "recipe": recipe}
+def hook_parts(name: str) -> tuple[str, str, str]:
+    """Return a hook's signature, what its docstring says, and the docstring's example."""
+    function = getattr(hookspecs, name)
+    signature = f"def {name}{inspect.signature(function)}".replace("'", "")
+    says, _, example = inspect.getdoc(function).partition("\nExample:\n")  # type: ignore[union-attr]  # a test says there is one
+    return signature, says.strip(), textwrap.dedent(example).strip()
+
+
+def hooks() -> str:
+    """Return the reference of every hook."""
+    sections = []
+    for name in known_hooks():
+        signature, says, example = hook_parts(name)
+        sections.append(f"## {name}\n\n```text\n{signature}\n```\n\n{says}\n\n"
+                        f"```python\n{example}\n```\n")  # fmt: skip
+    return "\n".join(sections)
+
+
+def laws() -> str:
+    """Return every law with what it says and what usually breaks it."""
+    rows = [[f"`{law.name}`", law.says, law.causes] for law in LAWS]
+    return markdown_table(["law", "says", "usual causes of a failure"], rows)
+
+
+def plugin_file(path: str) -> str:
+    """Return a file of the plugin that `zoo new-plugin gated` writes."""
+    kind = {"py": "python"}.get(path.rpartition(".")[2], path.rpartition(".")[2])
+    return f'```{kind} title="{path}"\n{files_for("gated")[path].rstrip()}\n```'
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "side by side": side_by_side,
+    "recipe": recipe,
+    "hooks": hooks,
+    "laws": laws,
+    **{path: functools.partial(plugin_file, path) for path in files_for("gated")},
+}
 
 
 def built(text: str) -> str:

@@ -16,7 +16,7 @@ spec.loader.exec_module(build)
 @pytest.mark.parametrize("page", sorted((TOP / "docs").rglob("*.md")), ids=lambda p: str(p.stem))
 def test_generated_parts_are_current(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    assert build.built(text) == text, "run `make cards`"
+    assert build.built(text) == text, "run `make docs`"
     assert text.count("<!-- generated: ") == text.count("<!-- end -->")
 
 

@@ -18,13 +18,13 @@ blocks = re.findall(r"```(\w+)\n(.*?)```", README, re.DOTALL)
 
 def test_every_command_and_option_named_exists() -> None:
     shell = "\n".join(text for kind, text in blocks if kind in ("sh", "console"))
-    commands = re.findall(r"^(?:\$ )?zoo (\w+)(.*)$", shell, re.MULTILINE)
+    commands = re.findall(r"^(?:\$ )?zoo ([\w-]+)(.*)$", shell, re.MULTILINE)
     assert len(commands) > 5
     for name, rest in commands:
         options = {o for p in cli.commands[name].params for o in p.opts}
         assert set(re.findall(r"--[a-z-]+", rest)) <= options, name
     makefile = (TOP / "Makefile").read_text()
-    for target in re.findall(r"(?:`|^)make (\w+)", README, re.MULTILINE):
+    for target in re.findall(r"(?:`|^)make ([\w-]+)", README, re.MULTILINE):
         assert f"\n{target}:" in makefile
 
 

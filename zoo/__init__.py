@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from zoo.hub.contract import Hub as Hub
     from zoo.model import Seq2Seq as Seq2Seq
     from zoo.model import create_model as create_model
+    from zoo.plugins import list_plugins as list_plugins
     from zoo.product import Linear as Linear
     from zoo.product import linear as linear
     from zoo.recipe import Recipe as Recipe
@@ -85,6 +86,7 @@ _HOMES = {
     "linear": "product",
     "list_checkpoints": "registry",
     "list_models": "registry",
+    "list_plugins": "plugins",
     "load": "translator",
     "pull": "hub",
     "push": "hub",

@@ -131,6 +131,14 @@ class Registry:
             "For files of your own say PREFIX:en-de, FILE.tsv or FILE.jsonl",
         )
 
+    def brought_by(self, plugin: Plugin) -> dict[str, list[str]]:
+        """Return the names that a plugin brought, by kind."""
+        brought: dict[str, list[str]] = {}
+        for (kind, name), origin in self._origin.items():
+            if origin == str(plugin) or origin.startswith(f"{plugin}, "):
+                brought.setdefault(PLURALS.get(kind, f"{kind}s"), []).append(name)
+        return brought
+
     # --- taking in ------------------------------------------------------------------------------
 
     def _add(self, names: dict[str, Any], name: str, value: object, origin: str) -> None:
@@ -162,10 +170,17 @@ class Registry:
             self._add(self.recipes, name, recipe, origin)
 
 
-@functools.cache
+PLURALS = {"released": "checkpoints", "dict": "recipes"}
+
+
 def registry() -> Registry:
     """Return the registry of the installed plugins and the user's catalogue, built on first use."""
-    found = Registry(installed())
+    return _registry_of(installed())
+
+
+@functools.cache
+def _registry_of(plugins: Plugins) -> Registry:
+    found = Registry(plugins)
     own = catalogue.user_catalogue()
     if own.exists():
         found.read_catalogue(own)

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 
 from zoo import Architecture, hookimpl
 
+ZOO_API = 1
+
 
 @hookimpl
 def zoo_architectures() -> Iterable[Architecture]:

@@ -49,7 +49,9 @@ def test_a_raising_hook_keeps_no_other_from_working() -> None:
     plugins.add(SimpleNamespace(zoo_architectures=zoo_architectures), plugin("b"))
     names = Registry(plugins)
     assert set(names.architectures) == {"good"}
-    assert [p.problem for p in plugins.broken] == ["RuntimeError: no luck today"]
+    assert [p.problem for p in plugins.broken] == [
+        "zoo_architectures raised RuntimeError: no luck today"
+    ]
 
 
 def test_what_a_hook_should_not_return_is_left_out() -> None:
@@ -180,6 +182,22 @@ def test_a_file_that_is_no_catalogue_is_left_out(tmp_path: Path, content: str) -
     names.read_catalogue(file)
     assert len(names.problems) == 1
     assert str(file) in names.problems[0]
+
+
+def test_a_plugin_s_catalogue_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "models.toml"
+    file.write_text(CATALOGUE)
+
+    @hookimpl
+    def zoo_catalogues() -> Iterable[Path]:
+        return [file]
+
+    plugins = Plugins()
+    plugins.add(SimpleNamespace(zoo_catalogues=zoo_catalogues), plugin("a"))
+    names = Registry(plugins)
+    assert list(names.models) == ["good"]
+    assert names.brought_by(plugins.loaded["a"]) == {"models": ["good"]}
+    assert all("a (zoo-a 1.0), models.toml" in told for told in names.problems)
 
 
 def test_near_names_are_suggested(names: Registry) -> None:

@@ -17,7 +17,7 @@ FLOORS = [
     {"tree", "dropout", "model", "files", "format", "text", "data", "product", "segments"},
     {"decoding", "metrics", "checkpoint", "markdown", "scores", "cards", "hub"},
     {"training", "translation", "translator"},
-    {"cli", "testing", "__main__"},
+    {"cli", "testing", "pytest_plugin", "__main__"},
 ]  # fmt: skip
 WITHOUT_TORCH = FLOORS[0]
 

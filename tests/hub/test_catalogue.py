@@ -15,7 +15,7 @@ from zoo import catalogue
 from zoo.errors import CatalogueError, IntegrityError
 from zoo.hub import own, promises, pull
 from zoo.plugins import Plugins
-from zoo.registry import Registry, registry
+from zoo.registry import Registry, _registry_of, registry
 
 Run = Callable[..., Result]
 
@@ -25,11 +25,11 @@ def fresh(server: Server) -> Iterator[Callable[[], Registry]]:
     """A registry that has read the user's catalogue as it is now."""
 
     def make() -> Registry:
-        registry.cache_clear()
+        _registry_of.cache_clear()
         return registry()
 
     yield make
-    registry.cache_clear()
+    _registry_of.cache_clear()
 
 
 @pytest.fixture

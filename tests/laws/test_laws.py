@@ -10,7 +10,7 @@ from torch import Tensor
 from zoo.registry import registry
 from zoo.testing import LAWS, BrokenLawError, Case, case, case_of
 
-laws = pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
+laws = pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
 
 
 @laws
@@ -93,7 +93,7 @@ def test_dropout_is_seeded_and_real(architecture: str) -> None:
     config = type(example).model_validate({**example.model_dump(), "dropout": 0.3})
     tried = case_of(declared.network_type(), config)
     for law in LAWS:
-        if law.__name__ == "randomness_is_seeded":
+        if law.name == "randomness_is_seeded":
             law(tried)
     answers = []
     for seed in (1, 1, 2):
@@ -104,7 +104,7 @@ def test_dropout_is_seeded_and_real(architecture: str) -> None:
 
 
 def test_laws_can_be_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    from zoo.testing.laws import step_equals_forward
+    from zoo.testing.decoding import step_equals_forward
 
     wrong = case("transformer")
     step = wrong.model.step

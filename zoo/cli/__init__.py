@@ -2,21 +2,56 @@
 
 from __future__ import annotations
 
-import functools
+import itertools
 import os
 import sys
 from typing import Any
 
 import click
 
-from zoo.cli import bench, cache, card, hub, listing, registry, training, translating
+from zoo.cli import (
+    bench,
+    cache,
+    card,
+    hub,
+    listing,
+    new_plugin,
+    plugins,
+    registry,
+    training,
+    translating,
+)
 from zoo.cli.fetching import hub_warnings
 from zoo.errors import ZooError
-from zoo.plugins import installed
+from zoo.plugins import CHOICE, installed
 
 
 class Commands(click.Group):
-    """Turns errors that a user can put right into one line and exit code 1."""
+    """The commands in the box and, looked up when they are asked for, those of plugins.
+
+    Errors that a user can put right become one line and exit code 1.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the options before the command; what loads is narrowed first, whatever the order."""
+        if "--no-plugins" in itertools.takewhile(lambda word: word.startswith("-"), args):
+            os.environ[CHOICE] = ""
+        return super().parse_args(ctx, args)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command in the box, or a plugin's."""
+        return self.commands.get(cmd_name) or self._of_plugins().get(cmd_name)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands."""
+        return sorted({*self.commands, *self._of_plugins()})
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Say below the help that plugins are broken, if any is."""
+        broken = len({(p.name, p.distribution) for p in installed().broken})
+        if broken:
+            formatter.write_paragraph()
+            formatter.write_text(f"Plugins that are broken: {broken}. See `zoo plugins`.")
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
@@ -31,10 +66,15 @@ class Commands(click.Group):
             where = f"{error.filename}: " if error.filename else ""
             raise click.ClickException(f"{where}{error.strerror or error}") from error
 
+    def _of_plugins(self) -> dict[str, click.Command]:
+        joined = plugins.commands_of(installed(), frozenset(self.commands))
+        return {name: command for name, (_, command) in joined.items()}
+
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="seq2seq-zoo")
-def cli() -> None:
+@click.option("--no-plugins", is_flag=True, help="Load only the plugins that come with the zoo.")
+def cli(no_plugins: bool) -> None:
     """Name a sequence-to-sequence model, train it, translate with it, load it by name again."""
 
 
@@ -52,15 +92,14 @@ for command in (
     hub.convert,
     registry.registry,
     cache.cache,
+    plugins.plugins,
+    new_plugin.new_plugin,
 ):
     cli.add_command(command)
 
 
-@functools.cache
 def with_plugins() -> click.Group:
-    """Return the command line with the commands that plugins add."""
-    for _ in installed().call("zoo_commands", cli=cli):
-        pass
+    """Return the command line; the commands of plugins are looked up when they are asked for."""
     return cli
 
 

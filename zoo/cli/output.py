@@ -54,10 +54,10 @@ def print_json(value: Any, *, lines: bool = False) -> None:
 def names() -> Registry:
     """Return the registry; what of it could not be taken in is told on standard error."""
     found = registry()
-    for problem in found.problems:
+    for problem in (*found.plugins.problems, *found.problems):
         click.echo(f"Warning: {problem}", err=True)
     for plugin in found.plugins.broken:
-        click.echo(f"Warning: plugin {plugin} is left out: {plugin.problem}", err=True)
+        click.echo(f"Warning: plugin {plugin} is broken: {plugin.problem}", err=True)
     return found
 
 

@@ -1,13 +1,15 @@
 """The conformance kit: every law of the contract, for any architecture.
 
-from zoo.testing import LAWS, case
+In a plugin's own tests one line runs them all:
 
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
-def test_law(law):
-    law(case("my-architecture"))
+    test_law = zoo.testing.conformance("my-architecture")
+
+and `pytest --pyargs zoo.testing --zoo-architecture my-architecture` does so from anywhere.
 """
 
-from zoo.testing.case import BrokenLawError, Case, case, case_of
+from zoo.testing.case import Case, case, case_of
+from zoo.testing.conformance import conformance
+from zoo.testing.law import BrokenLawError, Law
 from zoo.testing.laws import LAWS
 
-__all__ = ["LAWS", "BrokenLawError", "Case", "case", "case_of"]
+__all__ = ["LAWS", "BrokenLawError", "Case", "Law", "case", "case_of", "conformance"]

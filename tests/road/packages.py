@@ -1,0 +1,53 @@
+"""Installed packages, as the interpreter sees them: metadata and a module in one folder."""
+
+from pathlib import Path
+
+GOOD = """
+from zoo import Architecture, hookimpl
+
+@hookimpl
+def zoo_architectures():
+    yield Architecture("{name}", "a test", "none", "nowhere:Config", "nowhere:Network")
+"""
+
+COMMAND = """
+import click
+from zoo import hookimpl
+
+@click.command()
+def {name}():
+    "Say where this comes from."
+    click.echo("from {package}")
+
+@hookimpl
+def zoo_commands(cli):
+    cli.add_command({name})
+"""
+
+
+def put(folder: Path, name: str, code: str, *, package: str = "", entry: str = "") -> None:
+    """Install the plugin `name` with this code, from the distribution `package`."""
+    package = package or f"zoo-{name}"
+    module = package.replace("-", "_")
+    info = folder / f"{module}-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[zoo]\n{name} = {entry or module}\n")
+    (folder / f"{module}.py").write_text(code)
+
+
+BROKEN = {
+    "missing": ("import this_is_not_installed", "No module named 'this_is_not_installed'"),
+    "garbled": ("def zoo_architectures(:", "SyntaxError"),
+    "misspelt": (
+        "from zoo import hookimpl\n@hookimpl\ndef zoo_architecture():\n    return []",
+        "no such hook: zoo_architecture (did you mean zoo_architectures?)",
+    ),
+    "leaver": ("import sys\nsys.exit('no')", "SystemExit: no"),
+    "later": (
+        "from zoo import NotThereYet\nZOO_API = 99",
+        "it was written for version 99 of the plugin API: this zoo speaks 1. "
+        "Install a newer seq2seq-zoo",
+    ),
+}
+"""The code of five broken plugins, and what is told of each."""

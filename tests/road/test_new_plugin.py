@@ -1,0 +1,125 @@
+"""`zoo new-plugin`: what it writes is clean, is short, and is refused where it would clash."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+import zoo
+from tests.road.journey import EXAMPLE, TOP
+from zoo.cli.new_plugin import FILES, TEMPLATE, files_for
+from zoo.errors import ConfigError
+from zoo.plugins import API
+
+Run = Callable[..., Result]
+
+
+def test_every_template_is_used() -> None:
+    assert {file for file in FILES.values() if file} == {f.name for f in TEMPLATE.iterdir()}
+
+
+@pytest.mark.parametrize("name", ["gated", "my-second-net2"])
+def test_what_is_written_is_clean(run: Run, tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "made"
+    result = run("new-plugin", name, "--out", folder)
+    assert result.exit_code == 0, result.output
+    assert "$" not in "".join(files_for(name).values()).replace("pip install", "")
+    for command in (
+        ["ruff", "check", "."],
+        ["ruff", "format", "--check", "."],
+        [
+            "mypy",
+            "--config-file",
+            str(TOP / "pyproject.toml"),
+            "--cache-dir",
+            str(TOP / ".mypy_cache"),
+            "src",
+        ],
+    ):
+        done = subprocess.run([sys.executable, "-m", *command], cwd=folder, capture_output=True,
+                              text=True, env={"MYPYPATH": "src", "PATH": ""})  # fmt: skip
+        assert done.returncode == 0, done.stdout
+
+
+def test_network_and_declaration_are_short_to_read() -> None:
+    code = [text for path, text in files_for("gated").items() if path.endswith("network.py")]
+    declared = [text for path, text in files_for("gated").items() if path.endswith("__init__.py")]
+    lines = [line for text in code + declared for line in text.splitlines() if line.strip()]
+    assert len(lines) <= 120
+
+
+def public_alone(text: str) -> None:
+    """A module takes nothing from the core but what `zoo` exports."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            assert not [name.name for name in node.names if name.name.startswith("zoo.")]
+        elif isinstance(node, ast.ImportFrom) and node.module == "zoo":
+            assert {name.name for name in node.names} <= set(zoo.__all__)
+        elif isinstance(node, ast.ImportFrom):
+            assert not str(node.module).startswith("zoo."), node.module
+        elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == "zoo":
+            assert node.attr in zoo.__all__
+
+
+def test_all_take_the_same_road() -> None:
+    files = [*(TOP / "plugins").rglob("*.py"), *(EXAMPLE / "src").rglob("*.py")]
+    texts = {str(file): file.read_text(encoding="utf-8") for file in files}
+    texts |= {path: text for path, text in files_for("gated").items() if path.startswith("src")}
+    modules = {path: text for path, text in texts.items() if path.endswith(".py")}
+    assert len(modules) > 15
+    for text in modules.values():
+        public_alone(text)
+    declared = [path for path in modules if path.endswith("__init__.py")]
+    assert len(declared) == 4 + 2
+    assert all(f"\nZOO_API = {API}\n" in modules[path] for path in declared)
+    for wrong in ("import zoo.tree", "from zoo.model import END", "import zoo\nzoo.model.END"):
+        with pytest.raises(AssertionError):
+            public_alone(wrong)
+
+
+def test_what_is_taken_or_cannot_be_a_name_is_refused(run: Run, tmp_path: Path) -> None:
+    result = run("new-plugin", "transformer", "--out", tmp_path / "t")
+    assert result.exit_code == 1
+    assert "there is an architecture 'transformer'" in result.stderr
+    assert "seq2seq-zoo" in result.stderr
+    (tmp_path / "there").mkdir()
+    result = run("new-plugin", "gated", "--out", tmp_path / "there")
+    assert result.exit_code == 1
+    assert "is in the way" in result.stderr
+    assert not list((tmp_path / "there").iterdir())
+    for name in (
+        "Gated",
+        "my_net",
+        "9th",
+        "a--b",
+        "-a",
+        "../x",
+        "",
+        "a" * 25,
+        "memory",
+        "none",
+        "true",
+    ):
+        with pytest.raises(ConfigError, match="cannot name a plugin"):
+            files_for(name)
+
+
+def test_nothing_is_left_half_written(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = Path.write_text
+
+    def full(self: Path, *given: str, **more: str) -> int:
+        if self.name == "network.py":
+            raise OSError(28, "No space left on device")
+        return write(self, *given, **more)
+
+    monkeypatch.setattr(Path, "write_text", full)
+    result = run("new-plugin", "gated", "--out", tmp_path / "made")
+    assert result.exit_code == 1
+    assert "No space left" in result.stderr
+    assert not (tmp_path / "made").exists()

@@ -1,0 +1,298 @@
+"""`zoo plugins`, and every command beside plugins that are broken, misspelt or duplicate."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from tests.road.packages import BROKEN, COMMAND, GOOD, put
+from zoo import Architecture, hookimpl
+from zoo.cli import cli
+from zoo.cli.plugins import commands_of
+from zoo.plugins import API, Plugin, Plugins, discover
+from zoo.registry import Registry
+
+
+def in_process(
+    folder: Path, *arguments: str, code: int = 0, variables: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run Python in a new process, with what is installed in `folder`."""
+    environment = {**os.environ, "PYTHONPATH": str(folder), **(variables or {})}
+    done = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True,
+                          text=True)  # fmt: skip
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def zoo(folder: Path, *arguments: str, **given: Any) -> subprocess.CompletedProcess[str]:
+    return in_process(folder, "-m", "zoo", *arguments, **given)
+
+
+@pytest.fixture(scope="module")
+def thirty(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Thirty plugins, five of them broken."""
+    folder = tmp_path_factory.mktemp("thirty")
+    for number in range(25):
+        put(folder, f"good{number}", GOOD.format(name=f"good{number}"))
+    for name, (code, _) in BROKEN.items():
+        put(folder, name, code)
+    return folder
+
+
+WITHOUT_TORCH = """
+import sys
+from zoo.cli import with_plugins
+with_plugins().main(sys.argv[1:], standalone_mode=False)
+sys.exit("imported torch" if "torch" in sys.modules else 0)
+"""
+
+
+@pytest.mark.parametrize(
+    "command", ["--help", "list --json", "plugins", "info transformer-tiny", "card rnnsearch"]
+)
+def test_thirty_plugins_of_which_five_are_broken(thirty: Path, command: str) -> None:
+    done = in_process(thirty, "-c", WITHOUT_TORCH, *command.split())
+    assert done.stdout
+    if command == "--help":
+        assert "Plugins that are broken: 5. See `zoo plugins`." in done.stdout
+        assert "train" in done.stdout
+    elif command == "plugins":
+        assert done.stdout.count("loaded") == 25 + 5
+        for _, told in BROKEN.values():
+            assert told in done.stdout
+    elif command == "list --json":
+        listed = json.loads(done.stdout)["architectures"]
+        assert {f"good{n}" for n in range(25)} <= {row["name"] for row in listed}
+        assert len(done.stderr.splitlines()) == 5
+
+
+def test_each_broken_plugin_has_a_line_and_a_traceback(thirty: Path) -> None:
+    rows = json.loads(zoo(thirty, "plugins", "--json").stdout)["plugins"]
+    broken = {row["name"]: row for row in rows if row["status"] == "broken"}
+    assert set(broken) == set(BROKEN)
+    for name, (_, told) in BROKEN.items():
+        assert told in broken[name]["problem"]
+        assert "\n" not in broken[name]["problem"]
+        assert broken[name]["package"] == f"zoo-{name}"
+        assert "traceback" not in broken[name]
+    assert broken["later"]["api"] == 99
+    told = zoo(thirty, "plugins", "missing", "--traceback").stdout
+    assert "Traceback (most recent call last)" in told
+    assert "import this_is_not_installed" in told
+    assert "misspelt" not in told
+    unknown = zoo(thirty, "plugins", "mising", code=1).stderr
+    assert "unknown plugin 'mising': did you mean missing" in unknown
+
+
+PYTHON = "import zoo; print(*zoo.list_plugins())"
+
+
+@pytest.mark.parametrize("choice", [None, "", "good3", "zoo-good3, good4", "good3,goood4"])
+def test_python_and_the_command_line_see_the_same_plugins(thirty: Path, choice: str | None) -> None:
+    variables = {} if choice is None else {"ZOO_PLUGINS": choice}
+    rows = json.loads(zoo(thirty, "plugins", "--json", variables=variables).stdout)["plugins"]
+    loaded = sorted(row["name"] for row in rows if row["status"] == "loaded")
+    assert in_process(thirty, "-c", PYTHON, variables=variables).stdout.split() == loaded
+    theirs = [name for name in loaded if name.startswith("good")]
+    wanted = {None: 25, "": 0, "good3": 1, "zoo-good3, good4": 2, "good3,goood4": 1}
+    assert len(theirs) == wanted[choice]
+    assert len(rows) == 35
+    assert {"core", "transformer"} <= set(loaded)
+
+
+def test_a_choice_that_is_not_installed_is_told(thirty: Path) -> None:
+    done = zoo(thirty, "list", "models", variables={"ZOO_PLUGINS": "good3,goood4"})
+    assert "ZOO_PLUGINS names 'goood4', which is not installed: did you mean good" in done.stderr
+
+
+def test_no_plugins_keeps_the_built_in_ones(thirty: Path) -> None:
+    for options in (("--no-plugins", "--help"), ("--help", "--no-plugins")):
+        assert "broken" not in zoo(thirty, *options).stdout
+    done = zoo(thirty, "--no-plugins", "list", "--json")
+    assert not done.stderr
+    names = {row["name"] for row in json.loads(done.stdout)["architectures"]}
+    assert names == {"convs2s", "rnnsearch", "seq2seq", "transformer"}
+    rows = json.loads(zoo(thirty, "--no-plugins", "plugins", "--json").stdout)["plugins"]
+    left = {row["name"] for row in rows if row["status"] == "left out"}
+    assert len(left) == 30
+    assert "missing" in left  # not even imported
+
+
+def test_what_a_plugin_prints_when_it_is_imported_is_kept_off_standard_output(
+    tmp_path: Path,
+) -> None:
+    put(tmp_path, "chatty", "print('hello')\n" + GOOD.format(name="chatty"))
+    done = zoo(tmp_path, "list", "--json")
+    assert "chatty" in {row["name"] for row in json.loads(done.stdout)["architectures"]}
+    assert "hello" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [("not a module!", "its entry point 'not a module!' is no module's name"),
+     ("zoo_odd:absent", "AttributeError: module 'zoo_odd' has no attribute 'absent'"),
+     ("zoo_oddly", "ModuleNotFoundError: No module named 'zoo_oddly'")],
+)  # fmt: skip
+def test_an_entry_point_that_leads_nowhere_is_broken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str, told: str
+) -> None:
+    put(tmp_path, "odd", "", entry=entry)
+    monkeypatch.syspath_prepend(tmp_path)
+    (broken,) = discover().broken
+    assert broken.problem == told
+
+
+def test_entry_points_that_cannot_be_read_keep_no_other_from_working(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path, "good", GOOD.format(name="good"))
+    put(tmp_path, "garbled", "")
+    (tmp_path / "zoo_garbled-1.0.dist-info" / "entry_points.txt").write_bytes(b"[zoo]\n\xff = x\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    plugins = discover()
+    assert "good" in plugins.loaded
+    assert "transformer" in plugins.loaded
+    assert any("zoo-garbled" in told for told in plugins.problems)
+
+
+def test_metadata_without_a_name_are_no_harm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path, "nameless", GOOD.format(name="nameless"))
+    (tmp_path / "zoo_nameless-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    plugins = discover()
+    assert "transformer" in plugins.loaded
+    assert plugins.loaded["nameless"].version == "?"
+
+
+def add(plugins: Plugins, name: str, **parts: Any) -> None:
+    plugins.add(SimpleNamespace(**parts), Plugin(name, f"zoo-{name}", "1.0"))
+
+
+@hookimpl
+def no_architectures() -> Iterable[Architecture]:
+    return []
+
+
+def test_two_packages_with_one_plugin_name_are_both_told() -> None:
+    plugins = Plugins()
+    add(plugins, "same", zoo_architectures=no_architectures)
+    plugins.add(SimpleNamespace(zoo_architectures=no_architectures),
+                Plugin("same", "zoo-other", "2.0"))  # fmt: skip
+    (broken,) = plugins.broken
+    assert broken.distribution == "zoo-other"
+    assert broken.problem == (
+        "the plugin name 'same' is taken: same (zoo-same 1.0) has it. "
+        "Uninstall one of the two packages"
+    )
+
+
+def unmarked() -> None:
+    """A hook without its mark."""
+
+
+@hookimpl
+def surprise() -> None:
+    """A hook that nobody knows."""
+
+
+@hookimpl(optionalhook=True)
+def of_a_later_zoo() -> None:
+    """A hook that may be unknown."""
+
+
+@hookimpl(wrapper=True)
+def around() -> Any:
+    return (yield)
+
+
+@pytest.mark.parametrize(
+    ("parts", "told"),
+    [
+        ({}, "it implements no hook: the hooks are zoo_architectures,"),
+        ({"zoo_datasets": unmarked}, "zoo_datasets: not marked as a hook. Put @zoo.hookimpl above"),
+        ({"zoo_dataset": surprise}, "no such hook: zoo_dataset (did you mean zoo_datasets?)"),
+        ({"zoo_q": surprise, "zoo_comands": surprise},
+         "no such hook: zoo_comands (did you mean zoo_commands?), zoo_q; the hooks are zoo_arch"),
+        ({"zoo_architectures": around}, "it wraps a hook: each plugin answers for itself alone"),
+        ({"ZOO_API": API + 1}, f"it was written for version {API + 1} of the plugin API: this zoo "
+         f"speaks {API}. Install a newer seq2seq-zoo"),
+        ({"ZOO_API": 0}, f"this zoo speaks {API}. Install a newer zoo-a"),
+        ({"ZOO_API": "1"}, "ZOO_API is '1': it is a whole number"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_broken_and_says_why(parts: dict[str, Any], told: str) -> None:
+    plugins = Plugins()
+    add(plugins, "a", **parts)
+    assert not plugins.loaded
+    assert told in plugins.broken[0].problem
+
+
+def test_a_hook_that_may_be_unknown_is_no_fault() -> None:
+    plugins = Plugins()
+    add(plugins, "a", zoo_architectures=no_architectures, zoo_of_a_later_zoo=of_a_later_zoo)
+    assert not plugins.broken
+    assert plugins.hooks_of(plugins.loaded["a"]) == ["zoo_architectures"]
+
+
+def commanding(name: str, *, then: Exception | None = None) -> Any:
+    @hookimpl
+    def zoo_commands(cli: click.Group) -> None:
+        cli.add_command(click.Command(name, help=f"The command {name}."))
+        if then is not None:
+            raise then
+
+    return zoo_commands
+
+
+def test_no_command_of_a_plugin_replaces_another() -> None:
+    plugins = Plugins()
+    add(plugins, "a", zoo_commands=commanding("train"))
+    add(plugins, "b", zoo_commands=commanding("mine"))
+    add(plugins, "c", zoo_commands=commanding("mine"))
+    add(plugins, "d", zoo_commands=commanding("half", then=RuntimeError("no")))
+    joined = commands_of(plugins, frozenset(cli.commands))
+    assert {name: plugin.name for name, (plugin, _) in joined.items()} == {"mine": "b"}
+    assert plugins.problems == [
+        "command 'train' of a (zoo-a 1.0) left out: seq2seq-zoo has that name",
+        "command 'mine' of c (zoo-c 1.0) left out: b (zoo-b 1.0) has that name",
+    ]
+    assert [p.problem for p in plugins.broken] == ["zoo_commands raised RuntimeError: no"]
+
+
+def test_a_plugin_s_command_runs_and_none_in_the_box_is_replaced(tmp_path: Path) -> None:
+    put(tmp_path, "talker", COMMAND.format(name="talk", package="zoo-talker"))
+    put(tmp_path, "thief", COMMAND.format(name="list", package="zoo-thief"))
+    assert zoo(tmp_path, "talk").stdout == "from zoo-talker\n"
+    assert "from zoo-thief" not in zoo(tmp_path, "list").stdout
+    told = zoo(tmp_path, "plugins")
+    assert "command talk" in told.stdout
+    assert "command 'list' of thief (zoo-thief 1.0) left out: seq2seq-zoo has that" in told.stderr
+    assert "Say where this comes from." in zoo(tmp_path, "--help").stdout
+    zoo(tmp_path, "--no-plugins", "talk", code=2)
+
+
+def test_what_a_plugin_brings_is_known_by_plugin(names: Registry) -> None:
+    core = names.plugins.loaded["core"]
+    brought = names.brought_by(core)
+    assert {"models", "datasets", "recipes"} <= set(brought)
+    assert sorted(brought["models"]) == sorted(names.models)
+    assert names.brought_by(Plugin("core", "another", "1.0")) == {}
+
+
+def test_plugins_for_people_and_for_programs() -> None:
+    shown = CliRunner().invoke(cli, ["plugins"]).stdout
+    assert "architecture transformer" in shown
+    rows = json.loads(CliRunner().invoke(cli, ["plugins", "transformer", "--json"]).stdout)
+    (row,) = rows["plugins"]
+    assert row["adds"] == {"architectures": ["transformer"], "hooks": ["zoo_architectures"]}
+    assert (row["status"], row["api"], row["problem"]) == ("loaded", API, "")
