@@ -15,7 +15,7 @@ FLOORS = [
     {"errors", "hookspecs", "plugins", "architecture", "config", "recipe", "datasets", "builtin",
      "registry"},
     {"tree", "model", "text", "data", "product"},
-    {"decoding", "metrics", "checkpoint", "cards", "hub"},
+    {"decoding", "metrics", "checkpoint", "cards", "heatmap", "hub"},
     {"training", "translator"},
     {"cli", "testing", "__main__"},
 ]  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from zoo.cli import listing, training, translating
+from zoo.cli import attention, evaluating, listing, training, translating
 from zoo.errors import ZooError
 from zoo.plugins import installed
 
@@ -42,7 +42,8 @@ for command in (
     listing.card,
     training.train,
     translating.translate,
-    translating.eval_,
+    evaluating.eval_,
+    attention.attention,
 ):
     cli.add_command(command)
 
