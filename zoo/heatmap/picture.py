@@ -112,10 +112,9 @@ def _draw_panel(axes: Any, attention: Attention, panel: Panel) -> None:
     axes.set_xticks(range(len(keys)), map(_short, keys), rotation=90, **plain)
     axes.set_yticks(range(len(queries)), map(_short, queries), **plain)
     axes.tick_params(length=0, pad=2)
-    axes.set_xticks([i - 0.5 for i in range(1, len(keys))], minor=True)
-    axes.set_yticks([i - 0.5 for i in range(1, len(queries))], minor=True)
-    axes.grid(which="minor", color="0.9", linewidth=0.4)
-    axes.tick_params(which="minor", length=0)
+    lines = {"color": "0.9", "linewidth": 0.4}
+    axes.vlines([i - 0.5 for i in range(1, len(keys))], -0.5, len(queries) - 0.5, **lines)
+    axes.hlines([i - 0.5 for i in range(1, len(queries))], -0.5, len(keys) - 0.5, **lines)
     _, rows, columns = KINDS.get(panel.kind, (panel.kind, "query", "key"))
     axes.set_ylabel(rows, fontsize=POINTS, color="0.4", labelpad=3)
     axes.xaxis.set_label_position("top")
