@@ -54,7 +54,7 @@ def weights(folder: Path, text: str, target: str) -> dict[str, Tensor]:
 def embedded(page: str) -> dict[str, Any]:
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
     assert found is not None
-    return json.loads(found[1])  # type: ignore[no-any-return]  # an object, as the page wrote it
+    return json.loads(found[1])
 
 
 def test_json_has_the_exact_weights_of_every_layer_and_head(run: Run, checkpoint: Path) -> None:
