@@ -27,7 +27,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_wheel_holds_packages_catalogue_and_cards(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
-    sources = [*TOP.glob("zoo/**/*.py"), *TOP.glob("plugins/**/*.py")]
+    sources = [*TOP.glob("zoo/**/*.py"), *TOP.glob("plugins/**/*.py"), *TOP.glob("zoo/**/*.html")]
     sources += [*TOP.glob("plugins/*/equations.md"), TOP / "zoo" / "py.typed"]
     sources += TOP.glob("zoo/cli/template/*.txt")
     wanted = {str(f.relative_to(TOP)).removeprefix("plugins/") for f in sources}

@@ -111,8 +111,11 @@ def test_train_eval_translate(run: Run, tmp_path: Path, data: str) -> None:
     assert scores["bleu_signature"].startswith("nrefs:1|case:mixed|eff:no|tok:13a")
     shown = run("eval", out, "--data", data, "--split", "train")
     again = json.loads(run("eval", out, "--data", data, "--split", "train", "--json").stdout)
-    assert f"BLEU         {again['bleu']:6.2f}  {again['bleu_signature']}\n" in shown.stdout
-    assert f"exact match  {again['exact_match']:6.2f}%\n" in shown.stdout
+    assert f"BLEU              {again['bleu']:6.2f}  {again['bleu_signature']}\n" in shown.stdout
+    assert (
+        f"exact match       {again['exact_match']:6.2f}% {again['exact_match_signature']}\n"
+        in shown.stdout
+    )
     more = run("train", "--resume", "--out", out, "--steps", 25, "--json")
     events = [json.loads(line) for line in more.stdout.splitlines()]
     assert events[-1] == {"checkpoint": str(out), "step": 25}

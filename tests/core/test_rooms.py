@@ -15,7 +15,7 @@ FLOORS = [
     {"errors", "hookspecs", "plugins", "architecture", "address", "config", "recipe", "datasets",
      "events", "builtin", "catalogue", "memory", "registry"},
     {"tree", "dropout", "model", "files", "format", "text", "data", "product", "segments"},
-    {"decoding", "metrics", "checkpoint", "markdown", "scores", "cards", "hub"},
+    {"decoding", "metrics", "checkpoint", "markdown", "scores", "cards", "heatmap", "hub"},
     {"training", "translation", "translator"},
     {"cli", "testing", "pytest_plugin", "__main__"},
 ]  # fmt: skip

@@ -10,9 +10,11 @@ from typing import Any
 import click
 
 from zoo.cli import (
+    attention,
     bench,
     cache,
     card,
+    evaluating,
     hub,
     listing,
     new_plugin,
@@ -86,7 +88,6 @@ for command in (
     bench.bench,
     translating.translate,
     translating.score,
-    translating.eval_,
     hub.pull,
     hub.push,
     hub.convert,
@@ -94,6 +95,8 @@ for command in (
     cache.cache,
     plugins.plugins,
     new_plugin.new_plugin,
+    evaluating.eval_,
+    attention.attention,
 ):
     cli.add_command(command)
 

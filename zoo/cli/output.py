@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from zoo.errors import DataError
 from zoo.registry import Registry, registry
 
 if TYPE_CHECKING:
@@ -64,3 +67,17 @@ def names() -> Registry:
 def person_watches() -> bool:
     """Tell whether standard error is a terminal."""
     return sys.stderr.isatty()
+
+
+def writable(file: Path) -> None:
+    """Check, before anything is computed, that a file can be written.
+
+    Raises:
+        DataError: it is a folder, or its folder is missing or not ours to write to.
+    """
+    if file.is_dir():
+        raise DataError(f"cannot write {file}", "it is a folder", "Name a file")
+    if not file.parent.is_dir():
+        raise DataError(f"cannot write {file}", f"there is no folder {file.parent}", "Make it")
+    if not os.access(file.parent, os.W_OK):
+        raise DataError(f"cannot write {file}", f"{file.parent} is not ours to write to")

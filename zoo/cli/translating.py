@@ -1,4 +1,4 @@
-"""`zoo translate`, `zoo score` and `zoo eval`."""
+"""`zoo translate` and `zoo score`."""
 
 from __future__ import annotations
 
@@ -219,46 +219,3 @@ def _pairs() -> Iterator[tuple[str, str]]:
         if not tab:
             raise DataError(f"line {number} has no tab", "it is to have a source, a tab, a target")
         yield source, target
-
-
-@click.command("eval")
-@click.argument("checkpoint")
-@click.option("--data", required=True, help="A dataset's name, or files of your own.")
-@click.option("--split", help="Which split; by default `test`, or `all` of files of your own.")
-@click.option("--limit", type=click.IntRange(1), help="Read only the first N pairs of each file.")
-@device_option
-@json_option
-def eval_(
-    checkpoint: str, data: str, split: str | None, limit: int | None, device: str, as_json: bool
-) -> None:
-    """Score CHECKPOINT's translations: BLEU and chrF by sacreBLEU, and exact match."""
-    found = names()
-    dataset = found.dataset(data)
-    split = split or dataset.scored_split
-    pairs = dataset.load(split, limit)
-    from zoo import metrics
-    from zoo.translator import load
-
-    translator = load(located(checkpoint, found), device=device, names=found)
-    texts = []
-    from rich.progress import track
-
-    stream = translator.stream(pair.source for pair in pairs)
-    for translation in track(
-        stream,
-        f"Translating {split}",
-        total=len(pairs),
-        console=messages(),
-        transient=True,
-        disable=not person_watches(),
-    ):
-        texts.append(translation.text)
-    scores = metrics.score(texts, [pair.target for pair in pairs])
-    if as_json:
-        record = {"checkpoint": checkpoint, "data": data, "split": split, **scores.as_json()}
-        print_json(record)
-        return
-    click.echo(f"{checkpoint} on {data}, {split}: {scores.sentences:,} sentences")
-    click.echo(f"BLEU         {scores.bleu:6.2f}  {scores.bleu_signature}")
-    click.echo(f"chrF         {scores.chrf:6.2f}  {scores.chrf_signature}")
-    click.echo(f"exact match  {scores.exact_match:6.2f}%")

@@ -1,0 +1,209 @@
+"""`zoo attention`: the exact weights, in every form, and one line for what is not there."""
+
+import base64
+import html.parser
+import io
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+from xml.etree import ElementTree
+
+import pytest
+import torch
+from click.testing import Result
+from torch import Tensor
+
+import zoo
+from tests.cli.test_cli import failed
+from tests.core.test_checkpoint import TINY
+
+Run = Callable[..., Result]
+TEXT, TARGET = "the dog a </script><b>", "der Hund & rennt $x$ $y$"
+KINDS = {"rnnsearch-tiny": ["cross"], "convs2s-tiny": ["cross"],
+         "transformer-tiny": ["cross", "encoder", "decoder"]}  # fmt: skip
+
+
+def train(name: str, folder: Path) -> Path:
+    lines = (f"the dog {n} </script><b> runs\tder Hund {n} $ & rennt\n" for n in "abcdxybcript")
+    (folder / "a.tsv").write_text("".join(lines))
+    return zoo.train(name, str(folder / "a.tsv"), folder / name, settings=TINY[name], steps=2)
+
+
+@pytest.fixture(scope="module", params=sorted(KINDS))
+def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train(request.param, tmp_path_factory.mktemp("attention"))
+
+
+@pytest.fixture(scope="module")
+def transformer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train("transformer-tiny", tmp_path_factory.mktemp("attention"))
+
+
+def weights(folder: Path, text: str, target: str) -> dict[str, Tensor]:
+    """The weights by forward alone."""
+    checkpoint = zoo.load(folder).checkpoint
+    source = torch.tensor([[*checkpoint.source_tokenizer.encode([text])[0], 2]])
+    read = torch.tensor([[1, *checkpoint.target_tokenizer.encode([target])[0]]])
+    with torch.inference_mode():
+        kinds: dict[str, Tensor] = checkpoint.model(source, source != 0, read, attention=True)[1]
+    return {kind: of[0] for kind, of in kinds.items()}
+
+
+def embedded(page: str) -> dict[str, Any]:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    return json.loads(found[1])
+
+
+def test_json_has_the_exact_weights_of_every_layer_and_head(run: Run, checkpoint: Path) -> None:
+    told = json.loads(run("attention", checkpoint, TEXT, "--target", TARGET, "--json").stdout)
+    wanted = weights(checkpoint, TEXT, TARGET)
+    assert list(told["kinds"]) == KINDS[checkpoint.name]
+    count = 0
+    for panel in told["panels"]:
+        of = wanted[panel["kind"]]
+        count += 1
+        torch.testing.assert_close(torch.tensor(panel["weights"]),
+                                   of[panel["layer"] - 1, panel["head"] - 1])  # fmt: skip
+        shape = [len(told["kinds"][panel["kind"]][side]) for side in ("queries", "keys")]
+        assert list(of.shape[2:]) == shape
+    assert count == sum(of.shape[0] * of.shape[1] for of in wanted.values())
+    chosen = ("--kind", "cross", "--layer", "mean", "--head", 1)
+    told = json.loads(
+        run("attention", checkpoint, TEXT, "--target", TARGET, "--json", *chosen).stdout
+    )
+    (panel,) = told["panels"]
+    torch.testing.assert_close(torch.tensor(panel["weights"]), wanted["cross"].mean(0)[0])
+
+
+def test_the_model_s_own_translation_is_the_greedy_one(run: Run, checkpoint: Path) -> None:
+    told = json.loads(run("attention", checkpoint, TEXT, "--json").stdout)
+    loaded = zoo.load(checkpoint)
+    (hypothesis,) = next(loaded.stream([TEXT])).hypotheses
+    assert told["target"] == [
+        loaded.checkpoint.target_tokenizer.token(i) for i in hypothesis.tokens
+    ]
+
+
+class Reader(html.parser.HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+
+def test_the_page_is_whole_in_itself_and_exact(run: Run, checkpoint: Path, tmp_path: Path) -> None:
+    arguments = ("attention", checkpoint, TEXT, "--target", TARGET, "--out")
+    assert run(*arguments, tmp_path / "a.html").exit_code == 0
+    page = (tmp_path / "a.html").read_text(encoding="utf-8")
+    data, wanted = embedded(page), weights(checkpoint, TEXT, TARGET)
+    assert list(data["kinds"]) == KINDS[checkpoint.name]
+    for kind, of in data["kinds"].items():
+        values = torch.frombuffer(bytearray(base64.b64decode(of["weights"])), dtype=torch.float32)
+        sizes = (of["layers"], of["heads"], len(of["queries"]), len(of["keys"]))
+        torch.testing.assert_close(values.view(sizes), wanted[kind])
+    assert "</script><b>" in "".join(data["kinds"]["cross"]["keys"])
+    reader = Reader()
+    reader.feed(page)
+    assert [tag for tag, _ in reader.tags].count("script") == 2
+    assert "b" not in {tag for tag, _ in reader.tags}
+    assert not {name for _, attributes in reader.tags for name in attributes} & {"src", "href"}
+    assert "default-src 'none'" in page
+    assert not re.search(r"https?:|url\(|@import|fetch|import\(", page)
+    assert [f.name for f in tmp_path.iterdir()] == ["a.html"]
+
+
+def test_pictures(run: Run, checkpoint: Path, tmp_path: Path) -> None:
+    arguments = ("attention", checkpoint, TEXT, "--target", TARGET, "--out")
+    for name in ("a.png", "a.SVG"):
+        result = run(*arguments, tmp_path / name)
+        assert result.exit_code == 0, result.output
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    tree = ElementTree.parse(tmp_path / "a.SVG")
+    written = [e.text or "" for e in tree.iter() if e.tag.endswith("}text")]
+    panels = sum(of.shape[0] * of.shape[1] for of in weights(checkpoint, TEXT, TARGET).values())
+    assert sum("darkest" in text for text in written) == panels
+    assert len([e for e in tree.iter() if e.tag.endswith("}image")]) == panels
+    assert any("$" in text for text in written), "a dollar sign begins no formula"
+
+
+def test_strange_signs_can_be_drawn(run: Run, transformer: Path, tmp_path: Path) -> None:
+    strange = ("漢\x00\x1b[2J字", "--target", "\u202b🙂\ufffe a\nb")
+    for suffix in ("png", "svg", "html"):
+        result = run("attention", transformer, *strange, "--out", tmp_path / f"a.{suffix}")
+        assert result.exit_code == 0, result.output
+    ElementTree.parse(tmp_path / "a.svg")
+    shown = run("attention", transformer, *strange)
+    assert shown.exit_code == 0
+    assert "\x1b" not in shown.stdout
+
+
+def test_the_terminal_shows_the_mean_of_cross_attention(run: Run, checkpoint: Path) -> None:
+    shown = run("attention", checkpoint, TEXT, "--target", TARGET).stdout
+    mean = weights(checkpoint, TEXT, TARGET)["cross"].mean((0, 1))
+    assert "cross, mean over layers, mean over heads" in shown
+    rows = re.findall(r" (\d\.\d\d) \S", shown)
+    assert rows[-len(mean) :] == [f"{row.max():.2f}" for row in mean]
+    every = run("attention", checkpoint, TEXT, "--layer", "all", "--head", 1).stdout
+    layers = len(weights(checkpoint, TEXT, TARGET)["cross"])
+    assert every.count("darkest") == layers
+
+
+def test_a_long_target_goes_on_in_bands() -> None:
+    from rich.console import Console
+
+    from zoo.cli.shading import show
+    from zoo.heatmap import Attention
+
+    weights = torch.rand(1, 1, 3, 101)
+    seen = Attention("m", [f"k{i}" for i in range(100)], ["漢字", "x"], {"cross": weights})
+    colors: list[Literal["truecolor"] | None] = [None, "truecolor"]
+    for color in colors:
+        screen = Console(width=60, record=True, file=io.StringIO(), color_system=color)
+        show(screen, seen, seen.panels()[0])
+        lines = screen.export_text().splitlines()
+        assert len(lines) > 12
+        assert all(len(line) <= 60 for line in lines[1:])
+
+
+def test_what_is_not_there_is_told_in_one_line(run: Run, transformer: Path, tmp_path: Path) -> None:
+    def tried(*more: object, text: str = TEXT) -> Result:
+        return run("attention", transformer, text, *more)
+
+    failed(tried("--kind", "croos"), "no attention of kind 'croos'", "cross, encoder, decoder")
+    for wrong in (0, 99, -1):
+        failed(tried("--layer", wrong), f"no layer {wrong}", "layers")
+        failed(tried("--head", wrong), f"no head {wrong}", "2 heads")
+    failed(tried("--layer", "first"), "no layer 'first'", "mean or all")
+    for name in ("a.pdf", "a", "png"):
+        failed(tried("--out", tmp_path / name), ".png, .svg and .html")
+    failed(tried("--out", tmp_path / "none" / "a.png"), "there is no folder")
+    (tmp_path / "f.png").mkdir()
+    failed(tried("--out", tmp_path / "f.png"), "it is a folder")
+    failed(tried(text=" "), "the text is empty")
+    failed(tried("--target", "a\udcff"), "the target is not UTF-8")
+    assert [f.name for f in tmp_path.iterdir()] == ["f.png"]
+
+
+def test_no_attention_and_too_long(run: Run, tmp_path: Path) -> None:
+    folder = train("seq2seq-tiny", tmp_path)
+    failed(run("attention", folder, "the dog"), "seq2seq-tiny has no attention")
+    folder = train("convs2s-tiny", tmp_path)
+    failed(run("attention", folder, "a", "--target", "a " * 99), "the target is too long", "40")
+
+
+def test_a_file_is_written_whole_or_not_at_all(
+    run: Run, transformer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "a.html").write_text("before")
+    monkeypatch.setattr("os.fsync", full)
+    failed(run("attention", transformer, TEXT, "--out", tmp_path / "a.html"), "No space left")
+    assert (tmp_path / "a.html").read_text() == "before"
+    assert [f.name for f in tmp_path.iterdir()] == ["a.html"]

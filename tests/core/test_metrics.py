@@ -1,0 +1,123 @@
+"""Scores: cases checked by hand, the plain recurrence, and sacreBLEU's own command."""
+
+import json
+import random
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from zoo import metrics
+from zoo.errors import DataError
+from zoo.text import Tokenizer
+
+TEXTS = ["the cat sat on the mat today .", "a dog ran far away from home", "Sing a song now please"]
+REFERENCES = [
+    "on the mat the cat sat today .",
+    "a dog ran away from home",
+    "sing a song now please",
+]
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return Tokenizer.train(REFERENCES, "word", 100)
+
+
+def recurrence(one: Sequence[int], other: Sequence[int]) -> int:
+    if not one or not other:
+        return len(one) + len(other)
+    change = recurrence(one[1:], other[1:]) + (one[0] != other[0])
+    return min(change, recurrence(one[1:], other) + 1, recurrence(one, other[1:]) + 1)
+
+
+def test_levenshtein_is_its_recurrence() -> None:
+    draw = random.Random(1)
+    for _ in range(300):
+        one, other = ([draw.randrange(3) for _ in range(draw.randrange(7))] for _ in range(2))
+        assert metrics.levenshtein(one, other) == recurrence(one, other)
+    assert metrics.levenshtein("a" * 500 + "b", "a" * 499 + "b") == 1  # beyond a machine's word
+
+
+def test_by_hand(tokenizer: Tokenizer) -> None:
+    using = metrics.measures(orders=[2, 1], tokenizer=tokenizer)
+    scores = metrics.score(TEXTS, REFERENCES, using).by_name
+    assert list(scores) == ["bleu", "bleu_1", "bleu_2", "chrf", "ter", "exact_match",
+                            "token_error_rate"]  # fmt: skip
+    # One phrase shifted, one word too many; letter case does not count. References of 19 words.
+    assert scores["ter"].value == pytest.approx(100 * 2 / 19)
+    # Six words of the first have another place (three taken out, three put in), one is too many,
+    # and «Sing» is unknown.
+    assert scores["token_error_rate"].value == pytest.approx(100 * 8 / 19)
+    assert scores["exact_match"].value == 0
+    # Words: 8, 6 and 4 of 8, 7 and 5. Pairs: 5, 4 and 3 of 7, 6 and 4. No brevity penalty.
+    assert scores["bleu_1"].value == pytest.approx(100 * 18 / 20)
+    assert scores["bleu_2"].value == pytest.approx(100 * (18 / 20 * 12 / 17) ** 0.5)
+    lowered = metrics.score(TEXTS, REFERENCES, metrics.measures(
+        lowercase=True, orders=[1], tokenizer=tokenizer)).by_name  # fmt: skip
+    assert lowered["bleu_1"].value == pytest.approx(100 * 19 / 20)
+    assert lowered["exact_match"].value == pytest.approx(100 / 3)
+    assert lowered["ter"] == scores["ter"]
+    for name, score in lowered.items():
+        assert "case:lc" in score.signature, name
+    assert "order:1" in lowered["bleu_1"].signature
+
+
+def test_unknown_and_composed_signs(tokenizer: Tokenizer) -> None:
+    rate = {"rate": metrics.TokenErrorRate(tokenizer)}
+    assert metrics.score(["a zebra"], ["a yak"], rate).by_name["rate"].value == 50
+    assert metrics.score(["a zebra"], ["a zebra"], rate).by_name["rate"].value == 50
+    assert metrics.score(["a dog"], [""], rate).by_name["rate"].value == 100
+    assert metrics.score([""], [""], rate).by_name["rate"].value == 0
+    assert metrics.score(["caf\u00e9"], ["cafe\u0301"]).by_name["exact_match"].value == 100
+
+
+def test_as_sacrebleu_s_own_command_says(tmp_path: Path) -> None:
+    draw = random.Random(2)
+    words = ["a", "the", "man", "dog", "runs", "sleeps", "red", "in", "street", "house", ",", "."]
+    references = [" ".join(draw.choices(words, k=draw.randrange(3, 12))) for _ in range(60)]
+    systems = [
+        [" ".join(w for w in line.split() if draw.random() > part) or "a" for line in references]
+        for part in (0.1, 0.3)
+    ]
+    for name, lines in zip(("ref", "one", "other"), (references, *systems), strict=True):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+
+    def sacrebleu(*more: str) -> str:
+        command = [sys.executable, "-m", "sacrebleu", "ref", "-m", "bleu", "chrf", "ter", "-w", "6"]
+        done = subprocess.run(
+            [*command, *more], cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+    names = ("bleu", "chrf", "ter")
+    scores = metrics.score(systems[0], references, metrics.measures(), resamples=1000).by_name
+    told = json.loads(sacrebleu("-i", "one", "--confidence"))
+    for name, row in zip(names, told, strict=True):
+        assert scores[name].value == pytest.approx(row["score"], abs=1e-5)
+        assert scores[name].mean == pytest.approx(row["confidence_mean"], abs=1e-5)
+        assert scores[name].confidence == pytest.approx(row["confidence_var"], abs=1e-5)
+        assert scores[name].signature == row["signature"]
+    compared = metrics.compare(systems[0], systems[1], references, metrics.measures())
+    table = sacrebleu("-i", "other", "one", "--paired-bs", "--format", "text")
+    chances = re.findall(r"\(p = ([\d.]+)\)", table)
+    for name, p_value in zip(names, chances, strict=True):
+        assert compared[name].p_value == pytest.approx(float(p_value), abs=1e-4)
+    for name in names:
+        assert f"{compared[name].other.value:.6f}" in table
+        assert compared[name].other.signature in table
+
+
+def test_a_system_does_not_differ_from_itself() -> None:
+    compared = metrics.compare(TEXTS, TEXTS, REFERENCES, metrics.measures())
+    assert {c.p_value for c in compared.values()} == {1.0}
+
+
+def test_nothing_to_score() -> None:
+    with pytest.raises(DataError, match="0 texts and 0 references"):
+        metrics.score([], [])
+    with pytest.raises(DataError, match="1 texts and 3 references"):
+        metrics.compare(TEXTS, ["a"], REFERENCES, metrics.measures())
