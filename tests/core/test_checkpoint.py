@@ -16,6 +16,7 @@ from tests.core.test_training import SMALL
 from zoo.checkpoint import read_tensors, whole_folder, write_tensors
 from zoo.errors import CheckpointError, DecodingError, PluginError, ZooError
 from zoo.registry import Registry, registry
+from zoo.translator import LONGEST
 
 TINY: dict[str, dict[str, Any]] = {
     "rnnsearch-tiny": SMALL,
@@ -135,14 +136,11 @@ def test_a_config_that_does_not_fit(
 
 def test_a_text_too_long_for_the_model_is_refused(trained: Path) -> None:
     translator = zoo.load(trained)
-    limit = translator.checkpoint.config.length_limits.source
-    long = "a b " * 300
-    if limit is None:
-        assert isinstance(translator.translate(long), str)
-    else:
-        assert translator.translate(["a", " " * 3000])[1] == "", "a blank line is an empty line"
-        with pytest.raises(DecodingError, match=f"text 2 is too long: .* reads {limit} at most"):
-            translator.translate(["a", long])
+    limit = min(translator.checkpoint.config.length_limits.source or LONGEST, LONGEST)
+    assert translator.translate(["a", " " * 3000])[1] == "", "a blank line is an empty line"
+    with pytest.raises(DecodingError, match=f"text 2 is too long: .* reads {limit:,} at most"):
+        translator.translate(["a", "a b " * 600])
+    assert translator.translate("a b " * 600, long="split", max_length=3)
 
 
 def test_a_stream_is_read_as_it_goes(trained: Path) -> None:

@@ -37,7 +37,9 @@ def test_settings_are_told_with_their_defaults() -> None:
 
 def test_the_format_s_files_limits_and_keys() -> None:
     table = FORMAT.partition("## Reading")[0]
-    assert set(re.findall(r"`([\w./]+\.(?:json|md|yaml|safetensors))`", table)) == set(format.FILES)
+    assert set(re.findall(r"`([\w./]+\.(?:json|md|yaml|png|safetensors))`", table)) == set(
+        format.FILES
+    )
     for limit in (files.JSON_LIMIT, files.TEXT_LIMIT, files.HEADER_LIMIT, files.TENSOR_LIMIT,
                   CARD_LIMIT, format.VOCABULARY_LIMIT):  # fmt: skip
         assert f"{limit:,}" in FORMAT

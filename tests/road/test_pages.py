@@ -125,7 +125,7 @@ def test_every_snippet_of_a_page_runs(page: str, there: Environment, tmp_path: P
 def test_every_page_with_snippets_is_run(page: Path) -> None:
     """A page that shows commands or code is among those whose snippets some test runs."""
     # By the tests below, the command that writes it, and the tests of training, hub and scores.
-    elsewhere = {"hooks", "verified", "training", "hub", "evaluating"}
+    elsewhere = {"hooks", "verified", "training", "hub", "evaluating", "decoding"}
     kinds = {snippet.kind for snippet in snippets(page.stem)}
     assert not kinds & RUN or page.stem in {*ROAD, *elsewhere}
 

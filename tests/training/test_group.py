@@ -127,7 +127,7 @@ def test_a_process_that_dies_ends_the_others_and_a_restart_goes_on(
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
         wait_for(lambda: len(list(tmp_path.glob("out.run/states/[0-9]*"))) == 2, process)
         os.kill(worker(process.pid, rank=0), signal.SIGKILL)
-        _, told = process.communicate(timeout=120)
+        _, told = process.communicate(timeout=300)
     assert process.returncode == 0, told
     assert told.count("Error: another process of this run ended at update") == 1, told
     assert told.count("Resuming after update") == 1
@@ -136,7 +136,7 @@ def test_a_process_that_dies_ends_the_others_and_a_restart_goes_on(
 
 
 def wait_for(condition: Any, process: "subprocess.Popen[str]") -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 240  # a busy machine takes long to start processes
     while not condition():
         assert process.poll() is None
         assert time.monotonic() < end
@@ -163,7 +163,7 @@ def test_torchrun_s_signals_save_and_stop(trained: Train, parallel: Path, tmp_pa
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
         wait_for(lambda: list(tmp_path.glob("out.run/states/[0-9]*")), process)
         process.send_signal(signal.SIGTERM)
-        _, told = process.communicate(timeout=60)
+        _, told = process.communicate(timeout=300)
     assert process.returncode != 0
     assert told.count(f"Stopped; go on with: zoo train --resume --out {out}") == 1, told
     trained(2, "--resume", "--out", out, "--minutes", 0.001 + metrics(out)[-1]["minutes"])

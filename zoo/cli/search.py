@@ -45,7 +45,9 @@ def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(command)
     def with_search(*arguments: Any, **options: Any) -> Any:
         own = {name: options.pop(name) for name in _names()}
-        search = {name: value for name, value in own.items() if value not in (None, False)}
+        search = {
+            name: value for name, value in own.items() if value is not None and value is not False
+        }
         return command(*arguments, search=search, **options)
 
     for name, kind, text in reversed(OPTIONS):

@@ -1,0 +1,234 @@
+"""Text in, text out: what a translator and `zoo translate` and `zoo score` do beyond one text."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+import zoo
+from tests.core.test_training import SMALL
+from zoo.cli import with_plugins
+from zoo.errors import DecodingError
+from zoo.segments import split
+from zoo.translation import words
+
+Run = Callable[..., Result]
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.fixture(scope="session")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Two checkpoints of different families with one target vocabulary."""
+    place = tmp_path_factory.mktemp("translator")
+    lines = "".join(f"the dog {n} runs\tder Hund {n} rennt\n" for n in "abcdefghijklmnopqrstuvwxyz")
+    (place / "a.tsv").write_text(lines)
+    learning = {"dropout": 0.0, "learning_rate": 5e-3, "warmup": 50, "save_every": 1000}
+    data = str(place / "a.tsv")
+    one = zoo.train("rnnsearch-tiny", data, place / "one", settings={**SMALL, **learning},
+                    steps=400)  # fmt: skip
+    other = {"dim": 32, "feedforward_dim": 64, "encoder_layers": 1, "decoder_layers": 1,
+             "tokenizer": SMALL["tokenizer"], "batch_tokens": SMALL["batch_tokens"]}  # fmt: skip
+    two = zoo.train("transformer-tiny", data, place / "two", settings={**other, **learning},
+                    steps=300)  # fmt: skip
+    return one, two
+
+
+@pytest.fixture(scope="session")
+def loaded(folders: tuple[Path, Path]) -> zoo.Translator:
+    return zoo.load(folders[0])
+
+
+def failed(result: Result, *told: str) -> None:
+    """The command failed with one line that tells these things, and no traceback."""
+    assert result.exit_code == 1, result.output
+    lines = [line for line in result.stderr.splitlines() if not line.startswith("Warning: ")]
+    assert len(lines) == 1, result.stderr
+    for part in told:
+        assert part in lines[0]
+
+
+def test_all_that_is_known_of_a_translation(loaded: zoo.Translator) -> None:
+    text = "the dog b runs"
+    assert loaded.translate([text, "", text]) == [
+        loaded.translate(text),
+        "",
+        loaded.translate(text),
+    ]
+    assert re.fullmatch("der Hund [a-z] rennt", loaded.translate(text, beam=3))
+    best = loaded.translate(text, beam=4, n_best=3, alignment=True, details=True)
+    assert best.text == "".join(best.tokens).replace("▁", " ").strip()
+    assert len(best.alternatives) == 2
+    scores = [best.score, *(other.score for other in best.alternatives)]
+    assert scores == sorted(scores, reverse=True)
+    assert len({best.text, *(other.text for other in best.alternatives)}) == 3
+    assert best.finished
+    for source, target in best.alignment:
+        assert 0 <= source < 4
+        assert 0 <= target < 4
+    assert loaded.translate(text, details=True).alignment is None
+
+
+def test_given_targets_are_scored_as_the_search_scores_them(loaded: zoo.Translator) -> None:
+    texts = ["the dog b runs", "the dog a runs"]
+    found = loaded.translate(texts, details=True)
+    scores = loaded.score(texts, [translation.text for translation in found])
+    for translation, tokens in zip(found, scores, strict=True):
+        assert sum(tokens) == pytest.approx(translation.score, abs=1e-4)
+        assert len(tokens) == len(translation.tokens) + 1
+
+
+def test_a_prefix_begins_every_translation(loaded: zoo.Translator) -> None:
+    best = loaded.translate("the dog b runs", prefix="der Hund z", beam=3, n_best=3, details=True)
+    for translation in (best, *best.alternatives):
+        assert translation.text.startswith("der Hund z")
+    with pytest.raises(DecodingError, match="not all of it is in the target vocabulary"):
+        loaded.translate("the dog b runs", prefix="狗")
+
+
+def test_an_ensemble_of_two_families(folders: tuple[Path, Path]) -> None:
+    together = zoo.load(*folders)
+    texts = ["the dog b runs", "the dog c runs"]
+    assert together.translate(texts, beam=3) == [together.translate(text, beam=3) for text in texts]
+    with pytest.raises(DecodingError, match="no attention of its own"):
+        together.translate(texts, coverage_penalty=0.2)
+    with pytest.raises(DecodingError, match="name one checkpoint"):
+        together.score(texts, texts)
+
+
+def test_members_have_one_target_vocabulary(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    (tmp_path / "b.tsv").write_text("one\teins\ntwo\tzwei\n")
+    other = zoo.train("rnnsearch-tiny", str(tmp_path / "b.tsv"), tmp_path / "o", settings=SMALL,
+                      steps=1)  # fmt: skip
+    with pytest.raises(DecodingError, match="cannot write together"):
+        zoo.load(folders[0], other)
+
+
+def test_long_texts_are_split_or_refused(loaded: zoo.Translator) -> None:
+    long = " ".join(f"the dog {n} runs" for n in "abcdefgh")
+    with pytest.raises(DecodingError, match=r"text 2 is too long: .* reads 12 at most"):
+        loaded.translate(["the dog b runs", long], longest=12)
+    found = loaded.translate(long, longest=12, long="split", alignment=True, details=True)
+    assert len(found.hypotheses) > 1
+    assert found.source == long
+    assert found.alignment == tuple(sorted(found.alignment))
+    with pytest.raises(DecodingError, match="too long"):
+        loaded.translate("the dog " * 50_000)
+
+
+def test_splitting_loses_nothing() -> None:
+    text = "One two three. Four, five six; seven eight nine ten! Eleventwelvethirteen x"
+
+    def count(part: str) -> int:
+        return len(part.split()) + part.count("e")
+
+    for most in (2, 3, 5, 8, 100):
+        parts = split(text, most, count)
+        assert "".join("".join(parts).split()) == "".join(text.split())
+        assert all(count(part) <= most for part in parts)
+    assert split(text, 100, count) == [text]
+    assert split("A b. C d.", 2, lambda part: len(part.split())) == ["A b.", "C d."]
+
+
+def test_words_are_what_spaces_separate() -> None:
+    assert words(["▁a", "bc", "▁", "d", "▁▁e", "▁"]) == [0, 0, None, 1, 2, None]
+
+
+def test_windows_change_nothing(loaded: zoo.Translator) -> None:
+    texts = [f"the dog {n} runs" for n in "abcdefghij"]
+    asked: dict[str, Any] = {"sample": True, "n_best": 2, "seed": 5}
+    whole = [t.text for t in loaded.stream(iter(texts), **asked)]
+    assert [t.text for t in loaded.stream(iter(texts), window=3, **asked)] == whole
+
+
+def test_translate_reads_and_writes_files(
+    run: Run, folders: tuple[Path, Path], tmp_path: Path
+) -> None:
+    (tmp_path / "in").write_text("the dog b runs\n\nthe dog c runs\n")
+    out = tmp_path / "out"
+    done = run("translate", folders[0], "--input", tmp_path / "in", "--out", out, "--beam", 2)
+    assert done.exit_code == 0, done.output
+    texts = zoo.load(folders[0]).translate(["the dog b runs", "", "the dog c runs"], beam=2)
+    assert out.read_text() == "".join(f"{text}\n" for text in texts)
+    several = run("translate", folders[0], "the dog b runs", "--beam", 3, "--n-best", 2,
+                  "--alignment").stdout.splitlines()  # fmt: skip
+    assert len(several) == 2
+    assert re.fullmatch(r"-?\d+\.\d{4}\tder Hund [a-z] rennt\t\d-\d( \d-\d)*", several[0])
+    (record,) = run("translate", folders[0], "the dog b runs", "--json", "--alignment", "--beam", 2,
+                    "--n-best", 2).stdout.splitlines()  # fmt: skip
+    told = json.loads(record)
+    assert {"text", "score", "finished", "tokens", "alignment", "alternatives"} <= set(told)
+    (score,) = run("score", folders[0], "the dog b runs", told["text"]).stdout.splitlines()
+    assert float(score) == pytest.approx(told["score"], abs=1e-3)
+    piped = run("score", folders[0], input=f"the dog b runs\t{told['text']}\n").stdout
+    assert piped.strip() == score
+
+
+def test_nothing_is_written_where_a_line_fails(
+    run: Run, folders: tuple[Path, Path], tmp_path: Path
+) -> None:
+    (tmp_path / "in").write_bytes(b"the dog b runs\nthe \0 dog\n")
+    failed(run("translate", folders[0], "--input", tmp_path / "in", "--out", tmp_path / "out"),
+           "line 2, has a NUL byte", "Convert it to UTF-8")  # fmt: skip
+    assert [file.name for file in tmp_path.iterdir()] == ["in"]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--beam", 2, "--n-best", 3), "a beam of 2 has no 3 best"),
+        (("--beam", 0), "beam is a whole number of at least 1"),
+        (("--sample", "--temperature", -1), "temperature is a number above 0"),
+        (("--exhaustive",), "prefixes to go on from"),
+        (("--longest", 3), "reads 3 at most"),
+    ],
+)
+def test_one_clear_line(
+    run: Run, folders: tuple[Path, Path], options: tuple[object, ...], told: str
+) -> None:
+    failed(run("translate", folders[0], "the dog b runs", *options), told)
+
+
+def test_no_coverage_and_no_alignment_without_attention(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "b.tsv").write_text("one\teins\ntwo\tzwei\n")
+    settings = {"embedding_dim": 8, "hidden_dim": 8, "tokenizer": "word", "batch_tokens": 50}
+    made = zoo.train("seq2seq-tiny", str(tmp_path / "b.tsv"), tmp_path / "o", settings=settings,
+                     steps=1)  # fmt: skip
+    for option in (("--coverage-penalty", 0.2), ("--alignment",)):
+        failed(run("translate", made, "one", *option), "no attention from target to source")
+
+
+def test_a_text_in_another_script_is_told(run: Run, folders: tuple[Path, Path]) -> None:
+    done = run("translate", folders[0], "the dog b runs", "狗", "跑")
+    assert done.exit_code == 0
+    assert done.stderr.splitlines() == [
+        "Warning: text 2: the model knows none of its tokens (is it in another script?), so its "
+        "translation means nothing",
+        "Warning: so it is with 2 texts in all",
+    ]
+
+
+@pytest.mark.parametrize("page", ["decoding", "evaluating"])
+def test_a_page_s_commands_have_the_options_it_names(page: str) -> None:
+    text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+    shown = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+    lines = [line for line in shown if line.startswith("zoo ")]
+    assert lines
+    for line in lines:
+        name, *arguments = shlex.split(line, comments=True)[1:]
+        command = with_plugins().commands[name]
+        command.make_context(name, [a for a in arguments if a != "|"], resilient_parsing=False)
+
+
+def test_the_page_s_python_runs(
+    folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", (DOCS / "decoding.md").read_text(), re.DOTALL)
+    exec(compile(code.replace('"runs/captions"', repr(str(folders[0]))), "decoding.md", "exec"), {})
