@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from zoo.hub import pull as pull
     from zoo.hub import push as push
     from zoo.hub.contract import Hub as Hub
+    from zoo.measure import Metric as Metric
     from zoo.model import Seq2Seq as Seq2Seq
     from zoo.model import create_model as create_model
     from zoo.plugins import list_plugins as list_plugins
@@ -66,6 +67,7 @@ _HOMES = {
     "Hypothesis": "decoding",
     "LengthLimits": "config",
     "Linear": "product",
+    "Metric": "measure",
     "Pair": "datasets",
     "Recipe": "recipe",
     "Registry": "registry",

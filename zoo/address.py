@@ -4,13 +4,13 @@ lead to. No hub is imported here.
 
 from __future__ import annotations
 
-import importlib
 import re
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, cast
 
-from zoo.errors import HubError, PluginError
+from zoo.errors import HubError
+from zoo.found import imported
 
 if TYPE_CHECKING:
     from zoo.hub.contract import Hub
@@ -84,15 +84,7 @@ class Scheme:
         Raises:
             PluginError: it cannot be imported.
         """
-        module, _, name = self.hub.partition(":")
-        try:
-            return cast("type[Hub]", getattr(importlib.import_module(module), name))
-        except Exception as error:
-            raise PluginError(
-                f"hub {self.name}:// is broken",
-                f"{self.hub} gave {type(error).__name__}: {error}",
-                "Install its package again, or report this to its author",
-            ) from error
+        return cast("type[Hub]", imported(self.hub, f"hub {self.name}://"))
 
 
 def is_inside(path: str) -> bool:

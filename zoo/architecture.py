@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.resources
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
-from zoo.errors import PluginError
+from zoo.found import imported
 
 if TYPE_CHECKING:
     from zoo.config import Config
@@ -36,7 +35,7 @@ class Architecture:
         Raises:
             PluginError: it cannot be imported.
         """
-        return cast("type[Config]", self._find(self.config))
+        return cast("type[Config]", imported(self.config, f"architecture {self.name!r}"))
 
     def network_type(self) -> type[Seq2Seq]:
         """Import and return the network class; this brings torch.
@@ -44,7 +43,7 @@ class Architecture:
         Raises:
             PluginError: it cannot be imported.
         """
-        return cast("type[Seq2Seq]", self._find(self.network))
+        return cast("type[Seq2Seq]", imported(self.network, f"architecture {self.name!r}"))
 
     def equations_text(self) -> str:
         """Return the Markdown of the equations, empty if there is none."""
@@ -52,14 +51,3 @@ class Architecture:
         if not file:
             return ""
         return (importlib.resources.files(package) / file).read_text(encoding="utf-8").strip()
-
-    def _find(self, where: str) -> Any:
-        module, _, name = where.partition(":")
-        try:
-            return getattr(importlib.import_module(module), name)
-        except Exception as error:
-            raise PluginError(
-                f"architecture {self.name!r} is broken",
-                f"{where} gave {type(error).__name__}: {error}",
-                "Install its package again, or report this to its author",
-            ) from error

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from zoo.architecture import Architecture
     from zoo.datasets import Dataset
     from zoo.events import Callback
+    from zoo.measure import Metric
 
 hookspec = pluggy.HookspecMarker("zoo")
 hookimpl = pluggy.HookimplMarker("zoo")
@@ -159,4 +160,21 @@ def zoo_callbacks() -> Iterable[Callback]:  # type: ignore[empty-body]  # a spec
         @hookimpl
         def zoo_callbacks():
             return [Telegraph()]
+    """
+
+
+@hookspec
+def zoo_metrics() -> Iterable[Metric]:  # type: ignore[empty-body]  # a specification
+    """Return the metrics that this plugin brings, which `zoo eval` gives beside its own.
+
+    The class is named as text and imported by `zoo eval`. It is a subclass of sacreBLEU's `Metric`
+    that is made without arguments; intervals and tests by bootstrap come with that.
+
+    Example:
+        from zoo import Metric, hookimpl
+
+
+        @hookimpl
+        def zoo_metrics():
+            yield Metric("vowels", "share of vowels that are right", "zoo_vowels.metric:Vowels")
     """

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 from sacrebleu.metrics.base import Metric, Signature
 from sacrebleu.metrics.base import Score as BaseScore
 from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.chrf import CHRF, CHRFScore
 from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest, Result
 
 from zoo import __version__
 from zoo.errors import DataError
+from zoo.measure import Metric as Declared
 from zoo.model import UNKNOWN
 from zoo.text import Tokenizer
 
@@ -67,7 +68,11 @@ class Comparison:
 
 
 def measures(
-    *, lowercase: bool = False, orders: Sequence[int] = (), tokenizer: Tokenizer | None = None
+    *,
+    lowercase: bool = False,
+    orders: Sequence[int] = (),
+    tokenizer: Tokenizer | None = None,
+    more: Iterable[Declared] = (),
 ) -> dict[str, Metric]:
     """Return every metric by name.
 
@@ -75,15 +80,23 @@ def measures(
         lowercase: letter case does not count. For TER it never does, which is its convention.
         orders: maximum orders of further BLEUs, besides that of order 4.
         tokenizer: what to count token errors by; without one they are left out.
+        more: metrics that plugins bring; a name of ours stays ours.
+
+    Raises:
+        PluginError: one of those cannot be imported.
     """
     # Forced: sacreBLEU's advice on tokenised text names options of its own.
     found: dict[str, Metric] = {"bleu": BLEU(lowercase=lowercase, force=True)}
     for order in sorted(set(orders)):
         found[f"bleu_{order}"] = _ShortBLEU(lowercase=lowercase, force=True, max_ngram_order=order)
-    found |= {"chrf": CHRF(lowercase=lowercase), "ter": TER(), "exact_match": ExactMatch(lowercase)}
+    found |= {
+        "chrf": _PlainCHRF(lowercase=lowercase),
+        "ter": TER(),
+        "exact_match": ExactMatch(lowercase),
+    }
     if tokenizer is not None:
         found["token_error_rate"] = TokenErrorRate(tokenizer, lowercase)
-    return found
+    return {**{declared.name: declared.make() for declared in more}, **found}
 
 
 def score(
@@ -105,7 +118,7 @@ def score(
     """
     _check(texts, references)
     if using is None:
-        using = {"bleu": BLEU(force=True), "chrf": CHRF(), "exact_match": ExactMatch()}
+        using = {"bleu": BLEU(force=True), "chrf": _PlainCHRF(), "exact_match": ExactMatch()}
     scores = {}
     for name, metric in using.items():
         found = metric.corpus_score(list(texts), [list(references)], n_bootstrap=resamples)
@@ -167,6 +180,17 @@ class _ShortBLEU(BLEU):
         signature = super().get_signature()
         signature.update("order", self.max_ngram_order)
         return signature
+
+
+class _PlainCHRF(CHRF):
+    """chrF whose scores are Python's numbers: of some samples they are NumPy's, which no mean of
+    sacreBLEU's takes beside Python's.
+    """
+
+    def _compute_score_from_stats(self, statistics: list[int]) -> CHRFScore:
+        found = super()._compute_score_from_stats(statistics)
+        found.score = float(found.score)
+        return found
 
 
 class _Ours(Metric):

@@ -27,6 +27,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         or x.device.type != "cpu"
         or not weight.is_contiguous()  # a part of a matrix takes oneDNN's slowest way
         or torch.is_grad_enabled()
+        or not weight.is_contiguous()  # oneDNN is a hundred times slower there
     ):
         return F.linear(x, weight, bias)
     return _PRODUCT(x, weight, bias, "none", [], "")

@@ -18,6 +18,7 @@ from zoo.catalogue import Model as Model
 from zoo.catalogue import Released as Released
 from zoo.datasets import Dataset, file_dataset, is_file_spec
 from zoo.errors import PluginError, UnknownNameError
+from zoo.measure import Metric
 from zoo.plugins import Plugin, Plugins, installed
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class Registry:
         self.datasets: dict[str, Dataset] = {}
         self.recipes: dict[str, dict[str, Any]] = {}
         self.schemes: dict[str, Scheme] = {}
+        self.metrics: dict[str, Metric] = {}
         self.plugin_of: dict[str, Plugin] = {}
         self._origin: dict[tuple[str, str], str] = {}
         for plugin, architectures in plugins.call("zoo_architectures"):
@@ -50,6 +52,9 @@ class Registry:
         for plugin, schemes in plugins.call("zoo_hubs"):
             for scheme in self._of_type(Scheme, schemes, plugin):
                 self._add(self.schemes, scheme.name, scheme, str(plugin))
+        for plugin, metrics in plugins.call("zoo_metrics"):
+            for metric in self._of_type(Metric, metrics, plugin):
+                self._add(self.metrics, metric.name, metric, str(plugin))
         for plugin, files in plugins.call("zoo_catalogues"):
             for file in self._of_type(Path, files, plugin):
                 self.read_catalogue(file, plugin)

@@ -15,6 +15,7 @@ from zoo.checkpoint import Checkpoint
 from zoo.data import batch_sources
 from zoo.decoding import Decoder, Ensemble, Hypothesis, Search, Task, align, forced, search
 from zoo.errors import ConfigError, DecodingError
+from zoo.memory import keep_freed_memory
 from zoo.model import UNKNOWN
 from zoo.registry import Registry, registry
 from zoo.segments import split
@@ -306,6 +307,8 @@ def load(
     """
     names = names or registry()
     on = pick_device(device)
+    if on.type == "cpu":
+        keep_freed_memory()
     return Translator(*(_read(given, names, on) for given in (name_or_path, *more)))
 
 

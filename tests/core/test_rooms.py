@@ -13,7 +13,7 @@ import zoo
 TOP = Path(__file__).parents[2]
 FLOORS = [
     {"errors", "hookspecs", "plugins", "architecture", "address", "config", "recipe", "datasets",
-     "events", "builtin", "catalogue", "memory", "registry"},
+     "events", "builtin", "catalogue", "found", "measure", "memory", "registry"},
     {"tree", "dropout", "model", "files", "format", "text", "data", "product", "segments"},
     {"decoding", "metrics", "checkpoint", "markdown", "scores", "cards", "heatmap", "hub"},
     {"training", "translation", "translator"},

@@ -98,6 +98,7 @@ def eval_(
         lowercase=lowercase,
         orders=orders,
         tokenizer=translator.checkpoint.target_tokenizer,
+        more=found.metrics.values(),
     )
     resamples = metrics.RESAMPLES if confidence or others is not None else 0
     scores = metrics.score(texts, references, using, resamples=resamples)

@@ -1,0 +1,259 @@
+"""Decoding speed beside other projects': the same sources in the same batches for all.
+
+    python benchmarks/decode.py                                 everything; takes hours
+    python benchmarks/decode.py --only transformer-256          one shape, …
+    python benchmarks/decode.py --only zoo/float32 --only beam5 … one side, one search, …
+    python benchmarks/decode.py --table                         the table of what was measured last
+
+`--only` chooses cases by parts of their names, which `--list` prints; given often, all must fit.
+Each case is a process of its own, one after another, in the environment that `peers.py` makes for
+the project; this project's own is the Python that runs this. Rows are kept in
+`build/benchmarks/decode.jsonl`, and the table is written between the marks in `RESULTS-decode.md`.
+
+The sources are Multi30k's thousand test sentences of 2016 in 8,000 pieces (`ZOO_DATA`; drawn ones
+without it). The Transformers' weights are drawn, and the same in every project.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import peers
+
+HERE = Path(__file__).parent
+BUILD = HERE.parent / "build" / "benchmarks"
+FOLDER = BUILD / "decode"
+KEPT = BUILD / "decode.jsonl"
+RESULTS = HERE / "RESULTS-decode.md"
+PRECISIONS = {"zoo": ("float32", "bf16", "int8"), "ctranslate2": ("float32", "int8")}
+"""Of each project; float32 alone of the others."""
+SIDES = {
+    "transformer-256": ("zoo", "ctranslate2", "transformers", "fairseq", "joeynmt"),
+    "transformer-512": ("zoo", "ctranslate2", "transformers", "fairseq", "joeynmt"),
+    "lstm-attention": ("zoo", "fairseq", "joeynmt"),
+    "convs2s-iwslt": ("zoo", "fairseq"),
+}
+TITLES = {
+    "transformer-256": "Transformer 3+3×256, feed-forward 1024, the same weights",
+    "transformer-512": "Transformer 6+6×512, feed-forward 2048, the same weights",
+    "lstm-attention": "LSTM with attention, equal sizes",
+    "convs2s-iwslt": "ConvS2S, IWSLT size",
+}
+BEAMS = (1, 5)
+CALM = 0.03
+"""Where other programs had more of the processor than this, the table says so."""
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, order=True)
+class Case:
+    """One measurement."""
+
+    shape: str
+    length: str
+    beam: int
+    project: str
+    precision: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.shape}/{self.length}/beam{self.beam}/{self.project}/{self.precision}"
+
+    @property
+    def outputs(self) -> Path:
+        return FOLDER / f"{self.name.replace('/', '.')}.json"
+
+    @classmethod
+    def of(cls, row: Row) -> Case:
+        return cls(*(row[part] for part in ("shape", "length", "beam", "project", "precision")))
+
+
+def cases() -> list[Case]:
+    """Return every case: outputs of free length where all have the same weights, and so outputs."""
+    return [
+        Case(shape, length, beam, project, precision)
+        for shape, projects in SIDES.items()
+        for length in (("forced", "free") if shape.startswith("transformer") else ("forced",))
+        for beam in BEAMS
+        for project in projects
+        for precision in PRECISIONS.get(project, ("float32",))
+    ]
+
+
+def measure(case: Case, repeats: int, seconds: float) -> Row:
+    """Run one case; return its row."""
+    program = HERE / "decoders" / f"with_{case.project}.py"
+    options = {
+        "shape": case.shape,
+        "precision": case.precision,
+        "beam": case.beam,
+        "length": case.length,
+        "sources": FOLDER / "sources.json",
+        "weights": FOLDER / f"{case.shape}.npz",
+        "outputs": case.outputs,
+        "repeats": repeats,
+        "seconds": seconds,
+    }
+    arguments = [str(part) for name, value in options.items() for part in (f"--{name}", value)]
+    variables = {"OMP_NUM_THREADS": "2", "PYTHONWARNINGS": "ignore"}
+    if case.project == "zoo":
+        (row,) = peers.run([sys.executable, program, *arguments], variables)
+    else:
+        (row,) = peers.ask(case.project, program, *arguments, variables=variables)
+    return row
+
+
+def prepare() -> None:
+    """Make the sources and weights, if they are not there."""
+    if not (FOLDER / "sources.json").is_file():
+        program = HERE / "decoders" / "with_zoo.py"
+        peers.run([sys.executable, program, "--prepare", FOLDER])
+
+
+def read() -> dict[Case, Row]:
+    if not KEPT.is_file():
+        return {}
+    rows = [json.loads(line) for line in KEPT.read_text(encoding="utf-8").splitlines()]
+    return {Case.of(row): row for row in rows}
+
+
+def keep(row: Row) -> None:
+    rows = {**read(), Case.of(row): row}
+    KEPT.parent.mkdir(parents=True, exist_ok=True)
+    KEPT.write_text("".join(json.dumps(r) + "\n" for r in rows.values()), encoding="utf-8")
+
+
+def alike(case: Case) -> float | None:
+    """Return the share of outputs that are this project's in float32; None where none are kept."""
+    ours = Case(case.shape, case.length, case.beam, "zoo", "float32")
+    if not (case.outputs.is_file() and ours.outputs.is_file()):
+        return None
+    both = [json.loads(x.outputs.read_text(encoding="utf-8")) for x in (case, ours)]
+    if case.length == "forced":  # the last place may or may not hold an end token
+        both = [[output[:15] for output in outputs] for outputs in both]
+    if len(both[0]) != len(both[1]):
+        return None
+    return sum(a == b for a, b in zip(*both, strict=True)) / len(both[0])
+
+
+def table(rows: dict[Case, Row]) -> str:
+    """Return a table for each shape and length, as Markdown."""
+    lines = []
+    for shape in SIDES:
+        for length in ("forced", "free"):
+            mine = {c: r for c, r in rows.items() if (c.shape, c.length) == (shape, length)}
+            if mine:
+                kind = "16 tokens each" if length == "forced" else "free, 32 tokens at most"
+                lines += [f"\n### {TITLES[shape]}; outputs {kind}\n", *section(mine)]
+    return "\n".join(lines)
+
+
+def section(rows: dict[Case, Row]) -> list[str]:
+    """Return one table's lines: a project and precision each, greedy and beam beside each other."""
+    same = next(iter(rows)).shape.startswith("transformer")
+    heads = [f"{'greedy' if beam == 1 else f'beam {beam}'}, sentences/s | × ours" for beam in BEAMS]
+    lines = [
+        f"| project | version | precision | parameters | {' | '.join(heads)} "
+        "| tokens | outputs as ours | peak memory |",
+        "|---|---|---|--:" + "|--:|--:" * len(BEAMS) + "|--:|--:|--:|",
+    ]
+    order = list(SIDES["transformer-256"])
+    sides = sorted({(order.index(c.project), c.project, c.precision) for c in rows})
+    for _, project, precision in sides:
+        found = {
+            c.beam: r for c, r in rows.items() if (c.project, c.precision) == (project, precision)
+        }
+        any_row = next(iter(found.values()))
+        cells = [project, any_row["version"], precision, f"{any_row['parameters']:,}"]
+        for beam in BEAMS:
+            row, ours = found.get(beam), _ours(rows, beam)
+            speed = row["sentences_per_second"] if row else None
+            disturbed = "" if not row or row.get("others", 1.0) < CALM else " (disturbed)"
+            cells.append(f"{speed:,}{disturbed}" if speed else "—")
+            cells.append(f"{speed / ours:.2f}" if speed and ours else "—")
+        cells.append(_both(found, lambda r: f"{r['tokens']:.1f}"))
+        cells.append(_both(found, lambda r: _share(alike(Case.of(r)) if same else None)))
+        cells.append(_both(found, lambda r: f"{r['peak_mb']:,}") + " MB")
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def _ours(rows: dict[Case, Row], beam: int) -> float | None:
+    found = [
+        r["sentences_per_second"]
+        for c, r in rows.items()
+        if (c.project, c.precision, c.beam) == ("zoo", "float32", beam)
+    ]
+    return found[0] if found else None
+
+
+def _both(found: dict[int, Row], show: Any) -> str:
+    """Return what greedy search and beam search have to show, once if it is the same."""
+    shown = [show(found[beam]) if beam in found else "—" for beam in BEAMS]
+    return shown[0] if len(set(shown)) == 1 else " / ".join(shown)
+
+
+def _share(share: float | None) -> str:
+    return "—" if share is None else f"{share:.1%}"
+
+
+def write(text: str) -> None:
+    """Put the table between its marks."""
+    begin, end = "<!-- benchmarks/decode.py -->", "<!-- end -->"
+    old = RESULTS.read_text(encoding="utf-8") if RESULTS.is_file() else f"{begin}\n{end}\n"
+    before, _, rest = old.partition(begin)
+    after = rest.partition(end)[2]
+    RESULTS.write_text(f"{before}{begin}\n{text}\n\n{end}{after}", encoding="utf-8")
+
+
+def machine() -> str:
+    model = "a processor unnamed"
+    if Path("/proc/cpuinfo").is_file():
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        model = next((x.partition(":")[2].strip() for x in lines if "model name" in x), model)
+    return f"two threads on {os.cpu_count()} cores of {model}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--only", action="append", default=[], help="part of a case's name")
+    parser.add_argument("--repeats", type=int, default=3, help="the fastest counts")
+    parser.add_argument("--seconds", type=float, default=150.0, help="of a case, at most")
+    parser.add_argument(
+        "--missing", action="store_true", help="of what is not measured undisturbed"
+    )
+    parser.add_argument("--list", action="store_true", help="print the cases' names alone")
+    parser.add_argument("--table", action="store_true", help="measure nothing")
+    given = parser.parse_args()
+    chosen = [case for case in cases() if all(part in case.name for part in given.only)]
+    if given.missing:
+        known = read()
+        chosen = [c for c in chosen if c not in known or known[c].get("others", 1.0) >= CALM]
+    if given.list:
+        print(*(case.name for case in chosen), sep="\n")
+        return
+    if not given.table:
+        prepare()
+        for case in chosen:
+            try:
+                row = measure(case, given.repeats, given.seconds)
+            except peers.PeerError as error:
+                print(f"{case.name}: {error}", file=sys.stderr)
+                continue
+            print(json.dumps(row), flush=True)
+            keep(row)
+    rows = read()
+    if rows:
+        text = f"Measured with {machine()}.\n{table(rows)}"
+        print(text)
+        write(text)
+
+
+if __name__ == "__main__":
+    main()

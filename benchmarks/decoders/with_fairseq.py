@@ -1,0 +1,133 @@
+"""fairseq's side of `benchmarks/decode.py`: our Transformer as its own; the others by size."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from importlib.metadata import version
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+from common import BEGIN, END, PADDING, POSITIONS, THREADS, VOCAB
+
+from common import Batch, Decode, Job, cut, measure, padded  # isort: skip
+from fairseq.data import Dictionary
+from fairseq.models.fconv import FConvModel, fconv_iwslt_de_en
+from fairseq.models.lstm import LSTMModel
+from fairseq.models.lstm import base_architecture as lstm_defaults
+from fairseq.models.transformer import TransformerModel
+from fairseq.models.transformer import base_architecture as transformer_defaults
+from fairseq.sequence_generator import SequenceGenerator
+from torch import Tensor, nn
+
+SWAP = {PADDING: 1, BEGIN: 0}
+"""fairseq's numbers for padding and begin; the others are the same."""
+
+
+def dictionary() -> Dictionary:
+    made = Dictionary()
+    for place in range(VOCAB - len(made)):
+        made.add_symbol(f"w{place}")
+    assert (len(made), made.pad(), made.bos(), made.eos()) == (VOCAB, 1, 0, END)
+    return made
+
+
+def create(job: Job, task: Any) -> nn.Module:
+    sizes = job.sizes
+    if job.shape.startswith("transformer"):
+        args = Namespace(
+            encoder_embed_dim=sizes["dim"], decoder_embed_dim=sizes["dim"],
+            encoder_ffn_embed_dim=sizes["feedforward"], decoder_ffn_embed_dim=sizes["feedforward"],
+            encoder_layers=sizes["layers"], decoder_layers=sizes["layers"],
+            encoder_attention_heads=sizes["heads"], decoder_attention_heads=sizes["heads"],
+            share_decoder_input_output_embed=False, max_source_positions=POSITIONS - 2,
+            max_target_positions=POSITIONS - 2,
+        )  # fmt: skip
+        transformer_defaults(args)
+        return TransformerModel.build_model(args, task)
+    if job.shape == "lstm-attention":
+        args = Namespace(
+            encoder_embed_dim=sizes["embedding"], decoder_embed_dim=sizes["embedding"],
+            encoder_hidden_size=sizes["encoder"], decoder_hidden_size=sizes["hidden"],
+            decoder_out_embed_dim=sizes["hidden"], encoder_bidirectional=True, encoder_layers=1,
+            decoder_layers=1, criterion="cross_entropy",
+        )  # fmt: skip
+        lstm_defaults(args)
+        model = LSTMModel.build_model(args, task)
+        model.encoder.left_pad = False
+        return model
+    args = Namespace(max_source_positions=1024, max_target_positions=1024)
+    fconv_iwslt_de_en(args)
+    return FConvModel.build_model(args, task)
+
+
+def swapped(rows: Tensor) -> Tensor:
+    """Return a vocabulary's rows in fairseq's order."""
+    order = [SWAP.get(token, token) for token in range(VOCAB)]
+    return rows[order]
+
+
+def fill(model: nn.Module, arrays: dict[str, Tensor], layers: int) -> None:
+    """Put this project's Transformer into fairseq's."""
+    found = {
+        "encoder.embed_tokens.weight": swapped(arrays["source_embedding.weight"]),
+        "decoder.embed_tokens.weight": swapped(arrays["target_embedding.weight"]),
+        "decoder.output_projection.weight": swapped(arrays["output.weight"]),
+    }
+    names = {"attention_norm": "self_attn_layer_norm", "inner": "fc1", "outer": "fc2"}
+    names |= {"feedforward_norm": "final_layer_norm", "attention.out": "self_attn.out_proj"}
+    across = {"cross.query": "encoder_attn.q_proj", "cross.out": "encoder_attn.out_proj"}
+    across |= {"cross_norm": "encoder_attn_layer_norm"}
+    for number in range(layers):
+        for side in ("encoder", "decoder"):
+            ours, theirs = f"{side}.{number}", f"{side}.layers.{number}"
+            for kind in ("weight", "bias"):
+                for name, other in (names | across if side == "decoder" else names).items():
+                    found[f"{theirs}.{other}.{kind}"] = arrays[f"{ours}.{name}.{kind}"]
+                parts = arrays[f"{ours}.attention.project.{kind}"].chunk(3)
+                for letter, part in zip("qkv", parts, strict=True):
+                    found[f"{theirs}.self_attn.{letter}_proj.{kind}"] = part
+                if side == "decoder":
+                    parts = arrays[f"{ours}.cross.project.{kind}"].chunk(2)
+                    for letter, part in zip("kv", parts, strict=True):
+                        found[f"{theirs}.encoder_attn.{letter}_proj.{kind}"] = part
+    missing, unknown = model.load_state_dict(found, strict=False)
+    assert not unknown, unknown
+    assert all("version" in name for name in missing), missing
+    table = torch.cat([torch.zeros(2, arrays["positions"].shape[1]), arrays["positions"]])
+    model.encoder.embed_positions.weights = table  # its first place is that of padding, and one
+    model.decoder.embed_positions.weights = table
+
+
+def make(job: Job) -> tuple[Decode, int]:
+    torch.set_num_threads(THREADS)
+    torch.manual_seed(1)
+    words = dictionary()
+    model = create(job, SimpleNamespace(source_dictionary=words, target_dictionary=words)).eval()
+    if job.shape.startswith("transformer"):
+        with np.load(job.weights) as file:
+            fill(model, {name: torch.from_numpy(file[name]) for name in file}, job.sizes["layers"])
+    generator = SequenceGenerator(
+        [model],
+        words,
+        beam_size=job.beam,
+        max_len_a=0,
+        max_len_b=job.most - 1,  # its lengths do not count the end token
+        min_len=job.least - 1,
+        normalize_scores=False,
+    )
+    parameters = sum(weight.numel() for weight in model.parameters())
+
+    @torch.inference_mode()
+    def decode(batch: Batch) -> Batch:
+        source = padded(batch, SWAP[PADDING])
+        lengths = (source != SWAP[PADDING]).sum(1)
+        sample = {"net_input": {"src_tokens": source, "src_lengths": lengths}}
+        found = generator.generate([model], sample, bos_token=SWAP[BEGIN])
+        return [cut(hypotheses[0]["tokens"].tolist()) for hypotheses in found]
+
+    return decode, parameters
+
+
+measure("fairseq", version("fairseq-fixed"), make)

@@ -1,0 +1,107 @@
+"""Hugging Face transformers' side of `benchmarks/decode.py`: our Transformer as its Marian."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+import transformers
+from common import BEGIN, END, PADDING, POSITIONS, THREADS, VOCAB
+
+from common import Batch, Decode, Job, cut, measure, padded  # isort: skip
+from torch import Tensor
+from transformers import GenerationConfig, MarianConfig, MarianMTModel
+
+
+def layer(ours: str, theirs: str, arrays: dict[str, Tensor], cross: bool) -> dict[str, Tensor]:
+    """Return one layer's weights by Marian's names."""
+    found = {}
+    for kind in ("weight", "bias"):
+        parts = arrays[f"{ours}.attention.project.{kind}"].chunk(3)
+        for letter, part in zip("qkv", parts, strict=True):
+            found[f"{theirs}.self_attn.{letter}_proj.{kind}"] = part
+        found[f"{theirs}.self_attn.out_proj.{kind}"] = arrays[f"{ours}.attention.out.{kind}"]
+        found[f"{theirs}.self_attn_layer_norm.{kind}"] = arrays[f"{ours}.attention_norm.{kind}"]
+        found[f"{theirs}.fc1.{kind}"] = arrays[f"{ours}.inner.{kind}"]
+        found[f"{theirs}.fc2.{kind}"] = arrays[f"{ours}.outer.{kind}"]
+        found[f"{theirs}.final_layer_norm.{kind}"] = arrays[f"{ours}.feedforward_norm.{kind}"]
+        if cross:
+            parts = arrays[f"{ours}.cross.project.{kind}"].chunk(2)
+            for letter, part in zip("kv", parts, strict=True):
+                found[f"{theirs}.encoder_attn.{letter}_proj.{kind}"] = part
+            found[f"{theirs}.encoder_attn.q_proj.{kind}"] = arrays[f"{ours}.cross.query.{kind}"]
+            found[f"{theirs}.encoder_attn.out_proj.{kind}"] = arrays[f"{ours}.cross.out.{kind}"]
+            found[f"{theirs}.encoder_attn_layer_norm.{kind}"] = arrays[f"{ours}.cross_norm.{kind}"]
+    return found
+
+
+def translated(arrays: dict[str, Tensor], layers: int) -> dict[str, Tensor]:
+    """Return all weights by Marian's names."""
+    found = {
+        "model.encoder.embed_tokens.weight": arrays["source_embedding.weight"],
+        "model.decoder.embed_tokens.weight": arrays["target_embedding.weight"],
+        "model.encoder.embed_positions.weight": arrays["positions"],
+        "model.decoder.embed_positions.weight": arrays["positions"],
+        "lm_head.weight": arrays["output.weight"],
+        "final_logits_bias": torch.zeros(1, VOCAB),
+    }
+    for number in range(layers):
+        for side in ("encoder", "decoder"):
+            theirs = f"model.{side}.layers.{number}"
+            found |= layer(f"{side}.{number}", theirs, arrays, side == "decoder")
+    return found
+
+
+def make(job: Job) -> tuple[Decode, int]:
+    torch.set_num_threads(THREADS)
+    sizes = job.sizes
+    config = MarianConfig(
+        vocab_size=VOCAB,
+        decoder_vocab_size=VOCAB,
+        d_model=sizes["dim"],
+        encoder_layers=sizes["layers"],
+        decoder_layers=sizes["layers"],
+        encoder_attention_heads=sizes["heads"],
+        decoder_attention_heads=sizes["heads"],
+        encoder_ffn_dim=sizes["feedforward"],
+        decoder_ffn_dim=sizes["feedforward"],
+        max_position_embeddings=POSITIONS,
+        activation_function="relu",
+        scale_embedding=True,
+        share_encoder_decoder_embeddings=False,
+        tie_word_embeddings=False,
+        pad_token_id=PADDING,
+        bos_token_id=BEGIN,
+        eos_token_id=END,
+        decoder_start_token_id=BEGIN,
+        forced_eos_token_id=None,
+    )
+    with np.load(job.weights) as file:
+        arrays = {name: torch.from_numpy(file[name]) for name in file}
+    model = MarianMTModel(config).eval()
+    model.load_state_dict(translated(arrays, sizes["layers"]))
+    generation = GenerationConfig(
+        pad_token_id=PADDING,
+        bos_token_id=BEGIN,
+        eos_token_id=END,
+        decoder_start_token_id=BEGIN,
+        num_beams=job.beam,
+        do_sample=False,
+        length_penalty=0.0 if job.beam > 1 else None,
+        max_new_tokens=job.most,
+        min_new_tokens=job.least,
+        use_cache=True,
+    )
+
+    @torch.inference_mode()
+    def decode(batch: Batch) -> Batch:
+        source = padded(batch)
+        found = model.generate(
+            source, attention_mask=(source != PADDING).long(), generation_config=generation
+        )
+        return [cut(tokens[1:]) for tokens in found.tolist()]
+
+    parameters = sum(array.numel() for name, array in arrays.items() if name != "positions")
+    return decode, parameters
+
+
+measure("transformers", transformers.__version__, make)

@@ -1,0 +1,174 @@
+"""This project's side of `benchmarks/decode.py`; it also makes the sources and the weights."""
+
+from __future__ import annotations
+
+import os
+
+# As `zoo` itself has it, for every command.
+os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+
+import argparse
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from common import BEGIN, END, FREE, PADDING, POSITIONS, SHAPES, THREADS, UNKNOWN, VOCAB
+
+from common import Batch, Decode, Job, measure  # isort: skip
+from torch import Tensor
+
+import zoo
+from zoo.data import batch_sources
+from zoo.decoding import Search, Task, search
+from zoo.errors import ZooError
+from zoo.model import Seq2Seq
+from zoo.registry import registry
+from zoo.text import Tokenizer
+
+SENTENCES = 1000
+SHARP = 4.0
+"""How much larger than drawn the output's weights are: one token stands out, as after training."""
+LATE = 3.0
+"""How much the end token's row looks for late places, its drawn part being 1 long."""
+WISHED = 14
+"""Tokens of a greedy output of free length, the mean: as many as the sources have."""
+
+
+def create(shape: str) -> Seq2Seq:
+    """Return the shape's network, its weights drawn by a fixed seed."""
+    torch.manual_seed(1)
+    sizes = SHAPES[shape]
+    name, config = shape, {}
+    if shape.startswith("transformer"):
+        name, config = (
+            "transformer-6x6",
+            {
+                "encoder_layers": sizes["layers"],
+                "decoder_layers": sizes["layers"],
+                "dim": sizes["dim"],
+                "heads": sizes["heads"],
+                "feedforward_dim": sizes["feedforward"],
+                "output_bias": False,
+            },
+        )
+    elif shape == "lstm-attention":
+        name, config = (
+            "rnnsearch",
+            {
+                "embedding_dim": sizes["embedding"],
+                "encoder_dim": sizes["encoder"],
+                "hidden_dim": sizes["hidden"],
+                "attention_dim": sizes["hidden"],
+                "readout": "tanh",
+                "readout_dim": sizes["hidden"],
+            },
+        )
+    return zoo.create_model(name, source_vocab=VOCAB, target_vocab=VOCAB, **config).eval()
+
+
+@torch.inference_mode()
+def shape_outputs(model: Seq2Seq, table: Tensor, sources: Batch) -> None:
+    """Make a Transformer's outputs like a trained one's, by weights that every project has.
+
+    The rows of tokens that no output contains are zero, far from the likeliest. The end token's
+    row looks for late places, and the last norm's bias points along it, which is as good as a
+    bias on its logit: so large that outputs get the length wished for.
+    """
+    rows, bias = model.output.weight, model.decoder[-1].feedforward_norm.bias
+    model.target_embedding.weight.mul_(0.5)  # places tell, not the last token alone
+    rows[[PADDING, BEGIN, UNKNOWN]] = 0.0
+    late = table[24] - table[2]
+    rows[END] += LATE * late / late.norm()
+    rows.mul_(SHARP)
+    towards = rows[END] / rows[END].norm()
+    source, mask = batch_sources([tokens[:-1] for tokens in sources])
+    low, high = -2.0, 4.0
+    for _ in range(10):
+        middle = (low + high) / 2
+        bias.copy_(middle * towards)
+        task = Task(model, model.encode(source, mask), mask)
+        found = search(task, Search(max_length=FREE))
+        mean = sum(len(hypotheses[0].tokens) for hypotheses in found) / len(found)
+        low, high = (middle, high) if mean > WISHED else (low, middle)
+
+
+def sources() -> Batch:
+    """Return Multi30k's test sentences in 8,000 learnt pieces; without data, drawn ones."""
+    try:
+        data = registry().datasets["multi30k-en-de"]
+        tokenizer = Tokenizer.train((pair.source for pair in data.load("train")), "bpe", VOCAB)
+        texts = [pair.source for pair in data.load("test")][:SENTENCES]
+        return [[*tokens, END] for tokens in tokenizer.encode(texts)]
+    except ZooError as error:
+        print(f"Drawn sources, for want of Multi30k: {error}")
+    draw = random.Random(1)
+    lengths = [max(4, round(draw.gauss(14, 4))) for _ in range(SENTENCES)]
+    return [[*(draw.randrange(UNKNOWN + 1, VOCAB) for _ in range(n)), END] for n in lengths]
+
+
+def prepare(folder: Path) -> None:
+    """Write `sources.json`, and `SHAPE.npz` for each shape."""
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = sources()
+    for shape in SHAPES:
+        model = create(shape)
+        arrays: dict[str, Any] = {}
+        if shape.startswith("transformer"):
+            from zoo_transformer.network import positions
+
+            table = positions(0, POSITIONS, torch.empty(0, SHAPES[shape]["dim"]))
+            shape_outputs(model, table, texts[:128])
+            arrays["positions"] = table.numpy()
+        for name, weight in model.state_dict().items():
+            arrays[name] = weight.numpy()
+        np.savez(folder / f"{shape}.npz", **arrays)
+    # Last: what is half made is made again.
+    (folder / "sources.json").write_text(json.dumps(texts), encoding="utf-8")
+
+
+def in_precision(model: Seq2Seq, precision: str) -> Seq2Seq:
+    """Return the model as the command line has it for a precision."""
+    if precision != "float32":
+        raise SystemExit(f"{precision}: this version decodes in float32 alone")
+    return model
+
+
+def make(job: Job) -> tuple[Decode, int]:
+    torch.set_num_threads(THREADS)
+    model = create(job.shape)
+    with np.load(job.weights) as arrays:
+        model.load_state_dict({name: torch.from_numpy(arrays[name]) for name in model.state_dict()})
+    parameters = sum(weight.numel() for weight in model.parameters())
+    model = in_precision(model, job.precision)
+    options = Search(beam=job.beam, min_length=job.least, max_length=job.most)
+
+    @torch.inference_mode()
+    def decode(batch: Batch) -> Batch:
+        source, mask = batch_sources([tokens[:-1] for tokens in batch])
+        found = search(Task(model, model.encode(source, mask), mask), options)
+        return [list(hypotheses[0].tokens) for hypotheses in found]
+
+    return decode, parameters
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--prepare", type=Path)
+    given = parser.parse_known_args()[0]
+    if given.prepare:
+        prepare(given.prepare)
+        return
+    try:
+        from zoo.memory import keep_freed_memory
+    except ImportError:
+        pass
+    else:
+        keep_freed_memory()
+    measure("zoo", zoo.__version__, make)
+
+
+if __name__ == "__main__":
+    main()
