@@ -31,12 +31,12 @@ BUILD = HERE.parent / "build" / "benchmarks"
 FOLDER = BUILD / "decode"
 KEPT = BUILD / "decode.jsonl"
 RESULTS = HERE / "RESULTS-decode.md"
-PRECISIONS = {"zoo": ("float32", "bf16", "int8"), "ctranslate2": ("float32", "int8")}
+PRECISIONS = {"ctranslate2": ("float32", "int8")}
 """Of each project; float32 alone of the others."""
 SIDES = {
-    "transformer-256": ("zoo", "ctranslate2", "transformers", "fairseq", "joeynmt"),
-    "transformer-512": ("zoo", "ctranslate2", "transformers", "fairseq", "joeynmt"),
-    "lstm-attention": ("zoo", "fairseq", "joeynmt"),
+    "transformer-256": ("zoo", "ctranslate2", "transformers", "fairseq"),
+    "transformer-512": ("zoo", "ctranslate2", "transformers", "fairseq"),
+    "lstm-attention": ("zoo", "fairseq"),
     "convs2s-iwslt": ("zoo", "fairseq"),
 }
 TITLES = {

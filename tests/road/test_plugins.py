@@ -222,7 +222,7 @@ def around() -> Any:
         ({"zoo_datasets": unmarked}, "zoo_datasets: not marked as a hook. Put @zoo.hookimpl above"),
         ({"zoo_dataset": surprise}, "no such hook: zoo_dataset (did you mean zoo_datasets?)"),
         ({"zoo_xylophone": surprise, "zoo_comands": surprise},
-         "no such hook: zoo_comands (did you mean zoo_commands?), zoo_xylophone; the hooks are zoo_arch"),
+         "no such hook: zoo_comands (did you mean zoo_commands?), zoo_xylophone; the hooks"),
         ({"zoo_architectures": around}, "it wraps a hook: each plugin answers for itself alone"),
         ({"ZOO_API": API + 1}, f"it was written for version {API + 1} of the plugin API: this zoo "
          f"speaks {API}. Install a newer seq2seq-zoo"),
