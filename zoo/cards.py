@@ -18,7 +18,7 @@ from zoo.config import Config, Table
 from zoo.datasets import Dataset
 from zoo.errors import CheckpointError
 from zoo.files import TEXT_LIMIT, read_json, read_text
-from zoo.format import CARD, CONFIG, CURVE, TRAINING, describe
+from zoo.format import CARD, CONFIG, CURVE, TRAINING, architecture_of, describe
 from zoo.markdown import markdown_table as markdown_table
 from zoo.registry import Model, Registry
 from zoo.scores import scores_table
@@ -141,7 +141,7 @@ def card_of(folder: Path, names: Registry, scores: Sequence[Mapping[str, Any]] =
             well-formed, or its architecture is not installed.
     """
     description = describe(folder)
-    architecture = names.architecture(description["architecture"])
+    architecture = architecture_of(folder, description, names)
     config = architecture.config_type().parse(description["config"], f"{folder / CONFIG}, config")
     training: Mapping[str, Any] = {}
     if (folder / TRAINING).is_file():

@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from zoo.config import Config
-from zoo.errors import CheckpointError, ZooError
+from zoo.errors import CheckpointError
 from zoo.files import TEXT_LIMIT, damaged, read_bytes, read_header
 from zoo.files import flush as flush
 from zoo.files import mend_folder as mend_folder
@@ -34,6 +34,7 @@ from zoo.format import (
     TARGET,
     TRAINING,
     WEIGHTS,
+    architecture_of,
     describe,
 )
 from zoo.model import Seq2Seq, build
@@ -134,7 +135,7 @@ def read(folder: Path, names: Registry, device: str | torch.device = "cpu") -> C
         PluginError: its architecture is not installed; names the package that wrote it.
     """
     description = describe(folder)
-    declared = _architecture(folder, description, names)
+    declared = architecture_of(folder, description, names)
     config = declared.config_type().parse(description["config"], f"{folder / CONFIG}, config")
     shared = (folder / SHARED).is_file()
     if config.one_vocabulary and not shared:
@@ -154,19 +155,6 @@ def read(folder: Path, names: Registry, device: str | torch.device = "cpu") -> C
     return Checkpoint(
         name, description["model"], architecture, config, model.eval(), source, target
     )
-
-
-def _architecture(folder: Path, description: Mapping[str, Any], names: Registry) -> Any:
-    try:
-        return names.architecture(description["architecture"])
-    except ZooError as error:
-        package = str(description["plugin"].get("package", "its package"))
-        version = str(description["plugin"].get("version", "?"))
-        raise type(error)(
-            f"{folder} needs architecture {description['architecture']!r}",
-            f"it was written with {package} {version}, which is not installed or did not load",
-            f"Install {package} if you trust it",
-        ) from None
 
 
 def _load_weights(

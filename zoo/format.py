@@ -5,12 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from zoo.errors import CheckpointError
+from zoo.errors import CheckpointError, ZooError
 from zoo.files import read_json
+
+if TYPE_CHECKING:
+    from zoo.architecture import Architecture
+    from zoo.registry import Registry
 
 FORMAT = 1
 CONFIG, WEIGHTS, CARD, TRAINING = "config.json", "model.safetensors", "README.md", "training.json"
@@ -83,3 +87,21 @@ def describe(folder: Path) -> dict[str, Any]:
     if faults:
         raise CheckpointError(f"{file} is not well-formed", "; ".join(faults))
     return description
+
+
+def architecture_of(folder: Path, description: Mapping[str, Any], names: Registry) -> Architecture:
+    """Return the architecture of a described checkpoint.
+
+    Raises:
+        PluginError: it is not installed; names the package that wrote the checkpoint.
+    """
+    try:
+        return names.architecture(description["architecture"])
+    except ZooError as error:
+        package = str(description["plugin"].get("package", "its package"))
+        version = str(description["plugin"].get("version", "?"))
+        raise type(error)(
+            f"{folder} needs architecture {description['architecture']!r}",
+            f"it was written with {package} {version}, which is not installed or did not load",
+            f"Install {package} if you trust it",
+        ) from None

@@ -13,7 +13,7 @@ import click
 from zoo.cli.fetching import located
 from zoo.cli.output import console, json_option, names, plain, print_json
 from zoo.errors import CheckpointError, ConfigError, UnknownNameError
-from zoo.format import CONFIG, describe
+from zoo.format import CONFIG, architecture_of, describe
 from zoo.registry import Registry
 
 if TYPE_CHECKING:
@@ -145,17 +145,11 @@ def subject_of(
 
 def _subject_in(found: Registry, name: str, folder: Path) -> Subject:
     written = describe(folder)
-    architecture, sizes = (
-        written["architecture"],
-        (written["source_vocab"], written["target_vocab"]),
-    )
+    sizes = (written["source_vocab"], written["target_vocab"])
+    architecture = architecture_of(folder, written, found)
+    config = architecture.config_type().parse(written["config"], f"{folder / CONFIG}, config")
     summary = f"checkpoint of {written['model']}"
-    config = (
-        found.architecture(architecture)
-        .config_type()
-        .parse(written["config"], f"{folder / CONFIG}, config")
-    )
-    return Subject(name, architecture, summary, config, *sizes, {})
+    return Subject(name, architecture.name, summary, config, *sizes, {})
 
 
 @click.command()
