@@ -28,10 +28,15 @@ WAYS = tuple(itertools.product((7, 64), (False, True)))
 
 
 class Outcome(NamedTuple):
-    """How many texts were compared, how many differ, and the largest difference of scores."""
+    """How many texts were compared, how many differ, how many of these float64 puts more than 1e-5
+    apart, and the largest difference of scores of the same text.
+
+    In a beam, two prefixes that are equal but for rounding may lead to ends that are not.
+    """
 
     compared: int
     differ: int
+    apart: int
     off: float
 
 
@@ -70,12 +75,11 @@ def compare(name: str, given: Sequence[list[int]], vocab: int, options: Search) 
     """Compare every way to batch with each sentence alone.
 
     Raises:
-        AssertionError: scores of one text differ by over 1e-4, or texts differ that float64 puts
-            more than 1e-5 apart.
+        AssertionError: scores of one text differ by over 1e-4.
     """
     model = network(name, vocab)
     alone = found(model, given, 1, False, options)
-    differ, off = 0, 0.0
+    differ, apart, off = 0, 0, 0.0
     for size, ordered in WAYS:
         for i, one in enumerate(found(model, given, size, ordered, options)):
             if one.tokens == alone[i].tokens:
@@ -83,9 +87,9 @@ def compare(name: str, given: Sequence[list[int]], vocab: int, options: Search) 
                 continue
             differ += 1
             ranks = [_rank(name, vocab, given[i], h, options) for h in (one, alone[i])]
-            assert abs(ranks[0] - ranks[1]) <= 1e-5, (name, size, ordered, i, ranks)
+            apart += abs(ranks[0] - ranks[1]) > 1e-5
     assert off <= 1e-4, (name, off)
-    return Outcome(len(WAYS) * len(given), differ, off)
+    return Outcome(len(WAYS) * len(given), differ, apart, off)
 
 
 def _rank(name: str, vocab: int, source: list[int], one: Hypothesis, options: Search) -> float:
@@ -101,9 +105,8 @@ def main() -> None:
     given, vocab = sources(Path(os.environ["ZOO_DATA"]), 1000)
     for name, options in itertools.product(MODELS, SEARCHES):
         outcome = compare(name, given, vocab, options)
-        told = (
-            f"{outcome.compared:,} compared, {outcome.differ} differ, scores to {outcome.off:.1e}"
-        )
+        told = f"{outcome.compared:,} compared, {outcome.differ} differ, {outcome.apart} apart"
+        told += f", scores to {outcome.off:.1e}"
         sys.stdout.write(f"{name}, beam {options.beam}: {told}\n")
         sys.stdout.flush()
 
