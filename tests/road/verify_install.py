@@ -23,6 +23,10 @@ command's exit code and answer were checked by `tests/road/journey.py`.
 """
 
 
+FENCE = "`" * 4
+"""Longer than those of the card that is shown inside."""
+
+
 def main() -> None:
     """Go the journey, and write down how it went."""
     start = time.monotonic()
@@ -37,7 +41,7 @@ def main() -> None:
         ran = f"{platform.python_implementation()} {platform.python_version()}, {platform.system()}"
         told = "\n\n".join(there.told).replace(str(there.folder), "CLEAN")
         text = "\n".join(line.rstrip() for line in told.splitlines())
-        page = f"{head}\n{ran}; {minutes:.1f} minutes.\n\n```console\n{text}\n```\n"
+        page = f"{head}\n{ran}; {minutes:.1f} minutes.\n\n{FENCE}console\n{text}\n{FENCE}\n"
         PAGE.write_text(page, encoding="utf-8")
         print(page)
 
