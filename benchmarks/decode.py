@@ -18,13 +18,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import peers
+from report import machine, write
 
 HERE = Path(__file__).parent
 BUILD = HERE.parent / "build" / "benchmarks"
@@ -203,23 +203,6 @@ def _share(share: float | None) -> str:
     return "—" if share is None else f"{share:.1%}"
 
 
-def write(text: str) -> None:
-    """Put the table between its marks."""
-    begin, end = "<!-- benchmarks/decode.py -->", "<!-- end -->"
-    old = RESULTS.read_text(encoding="utf-8") if RESULTS.is_file() else f"{begin}\n{end}\n"
-    before, _, rest = old.partition(begin)
-    after = rest.partition(end)[2]
-    RESULTS.write_text(f"{before}{begin}\n{text}\n\n{end}{after}", encoding="utf-8")
-
-
-def machine() -> str:
-    model = "a processor unnamed"
-    if Path("/proc/cpuinfo").is_file():
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        model = next((x.partition(":")[2].strip() for x in lines if "model name" in x), model)
-    return f"two threads on {os.cpu_count()} cores of {model}"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--only", action="append", default=[], help="part of a case's name")
@@ -250,9 +233,9 @@ def main() -> None:
             keep(row)
     rows = read()
     if rows:
-        text = f"Measured with {machine()}.\n{table(rows)}"
+        text = f"Measured with two threads on {machine()}.\n{table(rows)}"
         print(text)
-        write(text)
+        write(RESULTS, "benchmarks/decode.py", text)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import platform
 import sys
 from collections.abc import Iterable
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import peers
+from report import machine, write
 
 HERE = Path(__file__).parent
 KEPT = HERE.parent / "build" / "benchmarks" / "train.jsonl"
@@ -138,23 +138,6 @@ def ratios(rows: list[Row]) -> list[str]:
     return lines
 
 
-def write(text: str) -> None:
-    """Put the table between its marks in RESULTS.md."""
-    begin, end = "<!-- benchmarks/train.py -->", "<!-- end -->"
-    old = RESULTS.read_text(encoding="utf-8") if RESULTS.is_file() else f"{begin}\n{end}\n"
-    before, _, rest = old.partition(begin)
-    after = rest.partition(end)[2]
-    RESULTS.write_text(f"{before}{begin}\n{text}\n\n{end}{after}", encoding="utf-8")
-
-
-def machine() -> str:
-    model = platform.processor() or platform.machine()
-    if Path("/proc/cpuinfo").is_file():
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        model = next((x.partition(":")[2].strip() for x in lines if "model name" in x), model)
-    return f"{os.cpu_count()} cores of {model}, Python {platform.python_version()}"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--shape", action="append", choices=SIDES, help="may be repeated")
@@ -177,9 +160,9 @@ def main() -> None:
                     print(json.dumps(row), flush=True)
                     keep(row)
     rows = list(read().values())
-    text = f"Measured on {machine()}.\n{table(rows)}"
+    text = f"Measured on {machine()}, Python {platform.python_version()}.\n{table(rows)}"
     print(text)
-    write(text)
+    write(RESULTS, "benchmarks/train.py", text)
 
 
 if __name__ == "__main__":

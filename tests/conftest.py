@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from zoo.cli import with_plugins
+from zoo.cli import cli
 from zoo.registry import Registry, registry
 
 
@@ -48,7 +48,7 @@ def run() -> Callable[..., Result]:
 
     def call(*arguments: object, input: str | bytes | None = None) -> Result:
         command = [str(argument) for argument in arguments]
-        return CliRunner().invoke(with_plugins(), command, input=input)
+        return CliRunner().invoke(cli, command, input=input)
 
     return call
 

@@ -17,13 +17,7 @@ from torch import Tensor, nn
 
 from zoo.config import Config
 from zoo.errors import CheckpointError
-from zoo.files import TEXT_LIMIT, damaged, read_bytes, read_header
-from zoo.files import flush as flush
-from zoo.files import mend_folder as mend_folder
-from zoo.files import read_json as read_json
-from zoo.files import replace_file as replace_file
-from zoo.files import whole_folder as whole_folder
-from zoo.files import write_json as write_json
+from zoo.files import TEXT_LIMIT, damaged, read_bytes, read_header, whole_folder, write_json
 from zoo.format import (
     CARD,
     CONFIG,

@@ -225,16 +225,25 @@ def _number_between(name: str, start: str, end: str) -> bool:
     return name.removeprefix(start).removesuffix(end).isdigit()
 
 
-def replace_file(file: Path, content: str | bytes) -> None:
-    """Write a file whole, in place of the one that is there."""
+@contextlib.contextmanager
+def whole_file(file: Path) -> Iterator[Path]:
+    """Give a file to write to; it takes the place of `file` when the block ends well, and else
+    vanishes.
+    """
     part = file.with_name(f".{file.name}.{os.getpid()}.part")
     try:
-        part.write_bytes(content.encode() if isinstance(content, str) else content)
+        yield part
         flush(part)
         part.replace(file)
         flush(file.parent)
     finally:
         part.unlink(missing_ok=True)
+
+
+def replace_file(file: Path, content: str | bytes) -> None:
+    """Write a file whole, in place of the one that is there."""
+    with whole_file(file) as part:
+        part.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def flush(path: Path) -> None:

@@ -13,8 +13,9 @@ import torch
 
 import zoo
 from tests.core.test_training import SMALL
-from zoo.checkpoint import read_tensors, whole_folder, write_tensors
+from zoo.checkpoint import read_tensors, write_tensors
 from zoo.errors import CheckpointError, DecodingError, PluginError, ZooError
+from zoo.files import whole_folder
 from zoo.registry import Registry, registry
 from zoo.translator import LONGEST
 

@@ -116,8 +116,8 @@ def test_public_names_are_where_they_are_said_to_be() -> None:
 def test_light_commands_import_nothing_heavy(arguments: list[str], absent: list[str]) -> None:
     program = (
         "import sys\n"
-        "from zoo.cli import with_plugins\n"
-        f"with_plugins().main({arguments!r}, standalone_mode=False)\n"
+        "from zoo.cli import cli\n"
+        f"cli.main({arguments!r}, standalone_mode=False)\n"
         f"found = [name for name in {absent!r} if name in sys.modules]\n"
         "sys.exit(f'imported {found}' if found else 0)"
     )

@@ -14,7 +14,7 @@ from click.testing import Result
 
 import zoo
 from tests.core.test_training import SMALL
-from zoo.cli import with_plugins
+from zoo.cli import cli
 from zoo.errors import DecodingError
 from zoo.segments import split
 from zoo.translation import words
@@ -223,7 +223,7 @@ def test_a_page_s_commands_have_the_options_it_names(page: str) -> None:
     assert lines
     for line in lines:
         name, *arguments = shlex.split(line, comments=True)[1:]
-        command = with_plugins().commands[name]
+        command = cli.commands[name]
         command.make_context(name, [a for a in arguments if a != "|"], resilient_parsing=False)
 
 

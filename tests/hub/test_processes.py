@@ -120,8 +120,8 @@ def test_23_a_pull_that_is_killed(server: Server, checkpoint: Path, tmp_path: Pa
 def test_help_imports_no_client(arguments: list[str], tmp_path: Path) -> None:
     program = (
         "import sys\n"
-        "from zoo.cli import with_plugins\n"
-        f"with_plugins().main({[*arguments, '--help']!r}, standalone_mode=False)\n"
+        "from zoo.cli import cli\n"
+        f"cli.main({[*arguments, '--help']!r}, standalone_mode=False)\n"
         "sys.exit(str({'torch', 'huggingface_hub', 'tomlkit'} & set(sys.modules) or ''))"
     )
     done = run("-c", program, home=tmp_path)

@@ -49,8 +49,8 @@ def thirty(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 WITHOUT_TORCH = """
 import sys
-from zoo.cli import with_plugins
-with_plugins().main(sys.argv[1:], standalone_mode=False)
+from zoo.cli import cli
+cli.main(sys.argv[1:], standalone_mode=False)
 sys.exit("imported torch" if "torch" in sys.modules else 0)
 """
 

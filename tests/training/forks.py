@@ -13,7 +13,7 @@ import torch.distributed.fsdp  # noqa: F401
 from torch.distributed import TCPStore  # type: ignore[attr-defined]  # public, but not in __all__
 
 import zoo.training.prepared  # noqa: F401
-from zoo.cli import with_plugins
+from zoo.cli import cli
 
 
 def start(rank: int, size: int, port: int, log: str, words: list[str]) -> int:
@@ -30,7 +30,7 @@ def start(rank: int, size: int, port: int, log: str, words: list[str]) -> int:
     os.dup2(file, 2)
     code = 1
     try:
-        with_plugins().main(words, prog_name="zoo")
+        cli.main(words, prog_name="zoo")
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else 1
     finally:

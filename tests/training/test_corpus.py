@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import torch
 
-from zoo.checkpoint import read_json
 from zoo.config import LengthLimits
 from zoo.data import Corpus
 from zoo.datasets import Dataset, Pair, _held_out, file_dataset, hash_split
+from zoo.files import read_json
 from zoo.text import Tokenizer
 from zoo.training import corpus as module
 from zoo.training.corpus import open_corpus
@@ -158,7 +158,7 @@ import resource, json, torch
 from pathlib import Path
 from zoo.training import corpus as module
 from zoo.data import shuffled_batches
-from zoo.checkpoint import write_json
+from zoo.files import write_json
 side = {{"sequences": {count}, "tokens": {count * length}, "type": "<u2"}}
 folder = Path({str(folder)!r})
 told = {{"left_out": {{}}, "fingerprint": "x", "source": side, "target": side}}

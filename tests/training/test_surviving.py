@@ -16,8 +16,8 @@ from click.testing import Result
 
 import zoo
 from tests.core.test_training import SMALL, finished, same
-from zoo.checkpoint import mend_folder, read_json, write_json
 from zoo.errors import CheckpointError, TrainingError
+from zoo.files import mend_folder, read_json, write_json
 from zoo.training import Prepared, Stopped, prepare
 from zoo.training.failures import explained
 from zoo.training.group import Group

@@ -101,11 +101,6 @@ for command in (
     cli.add_command(command)
 
 
-def with_plugins() -> click.Group:
-    """Return the command line; the commands of plugins are looked up when they are asked for."""
-    return cli
-
-
 def main() -> None:
     """Run `zoo`."""
     # Threads that spin for long while they wait slow a program down many times over where it shares
@@ -115,7 +110,7 @@ def main() -> None:
         # The Hub client draws bars whoever reads them. Read when it is imported.
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     try:
-        with_plugins()()
+        cli()
     except BrokenPipeError:
         # Whoever read our output has had enough.
         sys.stderr.close()

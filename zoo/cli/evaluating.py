@@ -161,10 +161,13 @@ LABELS = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
 PERCENT = ("exact_match", "token_error_rate")
 
 
+def _label(name: str) -> str:
+    return LABELS.get(name, name.replace("bleu_", "BLEU-").replace("_", " "))
+
+
 def _show(scores: Scores, other: str | None, compared: Mapping[str, Comparison]) -> None:
     for name, score in scores.by_name.items():
-        label = name.replace("bleu_", "BLEU-").replace("_", " ")
-        shown = f"{LABELS.get(name, label):<16}  {score.value:6.2f}"
+        shown = f"{_label(name):<16}  {score.value:6.2f}"
         shown += "%" if name in PERCENT else " "
         if score.confidence is not None:
             shown += f" (μ = {score.mean:.2f} ± {score.confidence:.2f})"
@@ -173,9 +176,8 @@ def _show(scores: Scores, other: str | None, compared: Mapping[str, Comparison])
         return
     click.echo(f"\nagainst {other}, by paired bootstrap:")
     for name, comparison in compared.items():
-        label = name.replace("bleu_", "BLEU-").replace("_", " ")
         difference = scores.by_name[name].value - comparison.other.value
         click.echo(
-            f"{LABELS.get(name, label):<16}  {comparison.other.value:6.2f}"
+            f"{_label(name):<16}  {comparison.other.value:6.2f}"
             f"  difference {difference:+.2f}, p = {comparison.p_value:.4f}"
         )

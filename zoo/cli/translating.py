@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from zoo.cli.output import json_option, messages, names, person_watches, print_j
 from zoo.cli.search import search_options
 from zoo.datasets import decode_line, half_a_pair
 from zoo.errors import DataError
+from zoo.files import whole_file
 
 if TYPE_CHECKING:
     from zoo.translation import Translation
@@ -155,13 +155,8 @@ def _output(file: Path | None) -> Iterator[IO[str] | None]:
     if file is None:
         yield None
         return
-    part = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        with part.open("w", encoding="utf-8") as written:
-            yield written
-        part.replace(file)
-    finally:
-        part.unlink(missing_ok=True)
+    with whole_file(file) as part, part.open("w", encoding="utf-8") as written:
+        yield written
 
 
 def _warned(stream: Iterator[Translation], what: str) -> Iterator[Translation]:

@@ -76,7 +76,7 @@ class _Beam:
         ended = real & (token == END)
         over = ended | (real & (place >= self.most)[:, None])
         if bool(over.any()):
-            penalty = self.coverage.penalty()[rows[over]]
+            penalty = self.coverage.penalty(rows[over])
             self._finish(over, written[over], score[over], penalty)
             self.free = self.free - ended.sum(1)
             score = score.masked_fill(over, -torch.inf)

@@ -39,17 +39,16 @@ class Coverage:
         self.sums = self.sums + cross(kinds).flatten(1)
         return logits, state
 
-    def penalty(self) -> Tensor:
-        """Return the penalty of each row, (rows,), 0 or less."""
+    def penalty(self, rows: Tensor) -> Tensor:
+        """Return the penalty of each of some rows, 0 or less."""
         if not self.options.coverage_penalty:
-            return torch.zeros(len(self.mask), device=self.mask.device)
-        return self.options.coverage(self.sums, self.mask)
+            return torch.zeros(len(rows), device=rows.device)
+        return self.options.coverage(self.sums[rows], self.mask[rows])
 
     def gather(self, rows: Tensor) -> None:
         """Keep the given rows, (new rows,)."""
         if self.options.coverage_penalty:
-            self.sums = self.sums[rows]
-        self.mask = self.mask[rows]
+            self.sums, self.mask = self.sums[rows], self.mask[rows]
 
 
 def cross(kinds: dict[str, Any]) -> Tensor:

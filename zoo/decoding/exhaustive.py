@@ -61,11 +61,10 @@ def _one(task: Task, options: Search) -> list[Hypothesis]:
         chances = in_full(logits).log_softmax(-1)[None]
         Allowed(place, options, prefix).restrict(chances)
         total = chances[0] + block.score[:, None]
-        penalty = coverage.penalty()
         rows, tokens = (total > -torch.inf).nonzero(as_tuple=True)
         score, longer = total[rows, tokens], torch.cat([block.written[rows], tokens[:, None]], 1)
         over = (tokens == END) | (place >= most)
-        ends = (longer[over].tolist(), score[over].tolist(), penalty[rows[over]].tolist())
+        ends = (longer[over].tolist(), score[over].tolist(), coverage.penalty(rows[over]).tolist())
         found += [options.hypothesis(*end) for end in zip(*ends, strict=True)]
         found = sorted(found, key=lambda hypothesis: hypothesis.order)[: options.n_best]
         for part in (~over).nonzero()[:, 0].split(ROWS):

@@ -106,11 +106,14 @@ def _walk(task: Task, options: Search, choose: Choose) -> list[list[Hypothesis]]
         leaving = (token == END) | (place >= most[alive])
         if not bool(leaving.any()):
             continue
-        history = torch.stack(written, 1)[alive].tolist()
-        penalty = coverage.penalty().tolist()
-        for row in leaving.nonzero()[:, 0].tolist():
-            end = options.hypothesis(history[row], float(score[row]), penalty[row])
-            found[int(alive[row])] = end
+        gone = alive[leaving]
+        ends = (
+            torch.stack(written, 1)[gone].tolist(),
+            score[leaving].tolist(),
+            coverage.penalty(leaving.nonzero()[:, 0]).tolist(),
+        )
+        for own, *end in zip(gone.tolist(), *ends, strict=True):
+            found[own] = options.hypothesis(*end)
         rows = (~leaving).nonzero()[:, 0]
         alive, token, score = alive[rows], token[rows], score[rows]
         coverage.gather(rows)

@@ -11,6 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from zoo.data import Batch
 from zoo.training.loss import teacher_forcing
+from zoo.training.precision import wait
 from zoo.training.trainer import Trainer, Window
 
 WARM_UP = 3
@@ -82,9 +83,3 @@ def matrix_product(device: torch.device, precision: str) -> float:
         wait(device)
         best = min(best, time.perf_counter() - before)
     return 2 * SIZE**3 / best
-
-
-def wait(device: torch.device) -> None:
-    """Wait until what was asked of a GPU is done."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)

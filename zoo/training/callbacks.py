@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from zoo.checkpoint import replace_file
 from zoo.events import Callback, Event, Note, Report, Validation
+from zoo.files import replace_file
 from zoo.registry import Registry
 from zoo.training.run import Run
 

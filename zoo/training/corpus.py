@@ -20,11 +20,11 @@ import numpy as np
 import numpy.typing as npt
 from filelock import FileLock
 
-from zoo.checkpoint import read_json, whole_folder, write_json
 from zoo.config import LengthLimits
 from zoo.data import Corpus, LeftOut, Sequences, encode_pairs
 from zoo.datasets import Dataset, cache_folder
 from zoo.errors import CheckpointError
+from zoo.files import read_json, whole_folder, write_json
 from zoo.recipe import Recipe
 from zoo.text import Tokenizer, chunks
 

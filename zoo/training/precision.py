@@ -62,19 +62,20 @@ def _measure(model: Seq2Seq, batch: Batch, recipe: Recipe, precision: str) -> fl
     was_training = model.training
     model.train()
     for _ in range(TRIES + 1):
-        _wait(device)
+        wait(device)
         before = time.perf_counter()
         with autocast(device, precision):
             loss = teacher_forcing(model, batch, recipe.label_smoothing)
         loss.total.backward()
-        _wait(device)
+        wait(device)
         took.append(time.perf_counter() - before)
         model.zero_grad(set_to_none=True)
     model.train(was_training)
     return min(took[1:])
 
 
-def _wait(device: torch.device) -> None:
+def wait(device: torch.device) -> None:
+    """Wait until what was asked of a GPU is done."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 

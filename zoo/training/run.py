@@ -27,16 +27,9 @@ import safetensors.torch
 from filelock import FileLock, Timeout
 from torch import Tensor
 
-from zoo.checkpoint import (
-    mend_folder,
-    read_json,
-    read_tensors,
-    replace_file,
-    whole_folder,
-    write_json,
-    write_tensors,
-)
+from zoo.checkpoint import read_tensors, write_tensors
 from zoo.errors import CheckpointError, TrainingError
+from zoo.files import mend_folder, read_json, replace_file, whole_folder, write_json
 from zoo.format import TRAINING
 from zoo.text import Tokenizer
 

@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zoo.checkpoint import replace_file
 from zoo.data import Batches, Corpus, shuffled_batches
 from zoo.errors import ConfigError, TrainingError
 from zoo.events import Event, Note, Report, Stopped, Validation
+from zoo.files import replace_file
 from zoo.model import Seq2Seq
 from zoo.recipe import Recipe
 from zoo.training import state
