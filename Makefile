@@ -3,6 +3,8 @@
 # make test    ruff, mypy and every test
 # make cards   write the models' cards, and the tables in docs, again
 # make docs    build the documentation into site/
+# make release-checkpoints   train, score and list the released checkpoints (NAMES="…" for some)
+# make verify-release   score the shipped checkpoints again
 # make verify-install   the wheel and a stranger's plugin, installed afresh and tried
 #
 # PIP_ARGS goes to every pip install, for another build of torch or another index.
@@ -11,10 +13,11 @@ PYTHON ?= python3
 VENV ?= .venv
 PIP_ARGS ?=
 MODEL ?= rnnsearch-tiny
+NAMES ?=
 DEMO ?= runs/demo/$(MODEL)
 BIN := $(VENV)/bin
 
-.PHONY: setup demo test cards docs verify-install clean
+.PHONY: setup demo test cards docs release-checkpoints verify-release verify-install clean
 setup: $(VENV)/ready
 
 $(VENV)/ready: pyproject.toml constraints.txt
@@ -41,6 +44,12 @@ cards: setup
 docs: setup
 	$(BIN)/python docs/build.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+release-checkpoints: setup
+	$(BIN)/python cards/release.py $(NAMES)
+
+verify-release: setup
+	$(BIN)/python cards/release.py --verify $(NAMES)
 
 verify-install: setup
 	$(BIN)/python -m tests.road.verify_install $(PIP_ARGS)

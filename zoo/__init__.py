@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from zoo.plugins import list_plugins as list_plugins
     from zoo.product import Linear as Linear
     from zoo.product import linear as linear
+    from zoo.product import repeated as repeated
     from zoo.recipe import Recipe as Recipe
     from zoo.registry import Registry as Registry
     from zoo.registry import list_checkpoints as list_checkpoints
@@ -92,6 +93,7 @@ _HOMES = {
     "load": "translator",
     "pull": "hub",
     "push": "hub",
+    "repeated": "product",
     "train": "training",
 }
 

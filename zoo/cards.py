@@ -219,7 +219,7 @@ def generated(facts: Facts) -> str:
         f"Terms of the data: {facts.terms}." if facts.terms else "",
         f'```python\nimport zoo\n\nzoo.load("{facts.name}").translate(["…"])\n```',
         f"Paper: {facts.architecture.paper}.",
-        f"## Scores\n\n{scores_table(facts.scores)}" if facts.scores else "",
+        f"## Scores\n\n{scores_table(facts.scores, facts.name)}" if facts.scores else "",
         f"## Configuration\n\n{settings_table(config)}",
         f"## Recipe\n\n{_recipe_table(training['recipe'])}" if training.get("recipe") else "",
         f"## Curve\n\n{picture}{_curve_table(curve)}" if curve else "",

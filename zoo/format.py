@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 FORMAT = 1
 CONFIG, WEIGHTS, CARD, TRAINING = "config.json", "model.safetensors", "README.md", "training.json"
 SHARED, SOURCE, TARGET = "tokenizer.json", "source.tokenizer.json", "target.tokenizer.json"
-SCORES, EVALUATION, CURVE = "scores.json", ".eval_results/zoo.yaml", "curve.png"
+SCORES, EVALUATION = "scores.json", ".eval_results/zoo.yaml"
+CURVE, ATTENTION = "curve.png", "attention.png"
 FILES = (
-    CONFIG, SHARED, SOURCE, TARGET, WEIGHTS, TRAINING, CURVE, SCORES, EVALUATION, CARD
+    CONFIG, SHARED, SOURCE, TARGET, WEIGHTS, TRAINING, CURVE, ATTENTION, SCORES,
+    EVALUATION, CARD
 )  # fmt: skip
 """Every file that a checkpoint may hold. Others are neither fetched, sent nor read."""
 

@@ -44,7 +44,7 @@ def make(shape: str) -> tuple[nn.Module, Loss]:
         )  # fmt: skip
         transformer_defaults(args)
         model = TransformerModel.build_model(args, task)
-    elif shape == "lstm-attention":
+    elif shape == "lstm-dot":
         args = Namespace(
             encoder_embed_dim=sizes["embedding"], decoder_embed_dim=sizes["embedding"],
             encoder_hidden_size=sizes["encoder"], decoder_hidden_size=sizes["hidden"],

@@ -33,17 +33,21 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
         )
         for shape in ("transformer-256", "transformer-512")
     },
-    "lstm-attention": (
-        "rnnsearch",
-        {
-            "embedding_dim": 256,
-            "encoder_dim": 256,
-            "hidden_dim": 512,
-            "attention_dim": 512,
-            "readout": "tanh",
-            "readout_dim": 512,
-        },
-    ),
+    **{
+        f"lstm-{score}": (
+            "rnnsearch",
+            {
+                "embedding_dim": 256,
+                "encoder_dim": 256,
+                "hidden_dim": 512,
+                "attention_dim": 512,
+                "score": score,
+                "readout": "tanh",
+                "readout_dim": 512,
+            },
+        )
+        for score in ("additive", "dot")
+    },
     "convs2s-iwslt": ("convs2s-iwslt", {}),
 }
 

@@ -1,11 +1,15 @@
 """Recurrent cells in torch's layout and order of gates, for nets that torch's own cannot run."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from zoo import linear
+from zoo import linear, repeated
+
+Product = Callable[[Tensor], Tensor]
+"""Maps (rows, inputs) to (rows, outputs) at each step of a recurrence."""
 
 
 class State(NamedTuple):
@@ -32,14 +36,22 @@ class Recurrent(nn.Module):
         for weight in self.parameters():
             nn.init.uniform_(weight, -(hidden**-0.5), hidden**-0.5)
 
-    def forward(self, inputs: Tensor, hidden: Tensor, cell: Tensor | None) -> tuple[Tensor, ...]:
+    def products(self, rows: int, steps: int) -> tuple[Product, ...]:
+        """Return the products with U that `forward` needs, for so many steps."""
+        if self.kind == "gru-before":
+            return _products_before(self.weight_hh, rows, steps)
+        return (repeated(self.weight_hh, self.bias_hh, rows, steps),)
+
+    def forward(
+        self, inputs: Tensor, hidden: Tensor, cell: Tensor | None, products: tuple[Product, ...]
+    ) -> tuple[Tensor, ...]:
         """Return the new hidden state and, for an LSTM, cell.
 
         `inputs` is W x + b of all gates, (rows, gates · width), made beforehand.
         """
         if self.kind == "gru-before":
-            return (_gru_before(inputs, hidden, self.weight_hh),)
-        recurrent = linear(hidden, self.weight_hh, self.bias_hh)
+            return (_gru_before(inputs, hidden, *products),)
+        recurrent = products[0](hidden)
         if self.kind == "lstm":
             assert cell is not None
             return _lstm(inputs + recurrent, cell)
@@ -62,14 +74,20 @@ def _gru(inputs: Tensor, recurrent: Tensor, hidden: Tensor) -> Tensor:
     return new + update * (hidden - new)
 
 
-def _gru_before(inputs: Tensor, hidden: Tensor, weight: Tensor) -> Tensor:
+def _products_before(weight: Tensor, rows: int, steps: int) -> tuple[Product, Product]:
+    """Return the products with U of r and z, and of the new state."""
+    of_gates, of_new = weight.tensor_split((2 * weight.shape[1],))
+    return repeated(of_gates, None, rows, steps), repeated(of_new, None, rows, steps)
+
+
+def _gru_before(inputs: Tensor, hidden: Tensor, gates: Product, new_state: Product) -> Tensor:
     """h′ = (1 − z) h + z tanh(W x + U (r ∘ h)): Bahdanau et al. 2015, appendix A.1.1.
 
     Note that z weighs the new state here, and the old one in torch's.
     """
     width = hidden.shape[-1]
-    r, z = (inputs[..., : 2 * width] + linear(hidden, weight[: 2 * width])).sigmoid().chunk(2, -1)
-    new = (inputs[..., 2 * width :] + linear(r * hidden, weight[2 * width :])).tanh()
+    r, z = (inputs[..., : 2 * width] + gates(hidden)).sigmoid().chunk(2, -1)
+    new = (inputs[..., 2 * width :] + new_state(r * hidden)).tanh()
     return hidden + z * (new - hidden)
 
 
@@ -89,12 +107,12 @@ class BothWays(nn.Module):
 
     def _read(self, x: Tensor, mask: Tensor, end: str) -> Tensor:
         weights = [self.get_parameter(f"{name}{end}") for name in ("weight_ih", "bias_ih")]
-        recurrent = self.get_parameter(f"weight_hh{end}")
+        products = _products_before(self.get_parameter(f"weight_hh{end}"), *mask.shape)
         inputs, real = linear(x, *weights).unbind(1), mask[..., None].unbind(1)
         hidden, states = x.new_zeros(len(x), self.hidden), []
         places = range(len(inputs)) if end == "_l0" else range(len(inputs) - 1, -1, -1)
         for place in places:
-            new = _gru_before(inputs[place], hidden, recurrent)
+            new = _gru_before(inputs[place], hidden, *products)
             hidden = torch.where(real[place], new, hidden)  # padding leaves the state alone
             states.append(hidden)
         if end != "_l0":

@@ -20,21 +20,34 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from zoo import Dropout, Linear, Seq2Seq, linear
-from zoo_rnnsearch.cells import BothWays, Recurrent, State
+from zoo import Dropout, Linear, Seq2Seq, linear, repeated
+from zoo_rnnsearch.cells import BothWays, Product, Recurrent, State
 from zoo_rnnsearch.config import RNNSearchConfig
 
 
 class Memory(NamedTuple):
     """The source: its states, its keys, computed once, and the decoder's first state.
 
-    values (sentences, m, h or 2h), keys (sentences, m, a), mask (sentences, m).
+    values h_j (sentences, m, h or 2h), keys W_k h_j (sentences, m, a), mask (sentences, m).
     """
 
     values: Tensor
     keys: Tensor
     mask: Tensor
     start: State
+
+
+class Products(NamedTuple):
+    """The products of a step.
+
+    With W_q; with the source's states, for c_i; with W_c; from layer to layer; with each cell's U.
+    """
+
+    query: Product
+    sum: Product
+    context: Product
+    across: list[Product]
+    cells: list[tuple[Product, ...]]
 
 
 class RNNSearch(Seq2Seq):
@@ -115,41 +128,53 @@ class RNNSearch(Seq2Seq):
 
     # --- the target -----------------------------------------------------------------------------
 
-    def attend(self, hidden: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        """Return c_i, (rows, values), and α_i, (rows, m), for previous states (rows, s).
+    def attend(self, query: Tensor, memory: Memory) -> Tensor:
+        """Return α_i, (sentences, beam, m), for W_q s_{i−1}, (rows, a).
 
-        A sentence's rows stand beside each other, so its keys and values serve all of them.
+        A sentence's rows stand beside each other, so its keys serve all of them.
         """
-        sentences, m, a = memory.keys.shape
-        query = self.query(hidden).view(sentences, -1, a)  # (sentences, beam, a)
+        sentences, _, a = memory.keys.shape
+        query = query.view(sentences, -1, a)
         if self.config.score == "dot":
             energy = query @ memory.keys.transpose(1, 2) / math.sqrt(a)
         else:
             joined = memory.keys[:, None] + query[:, :, None]  # (sentences, beam, m, a)
             additive = self.config.score == "additive"
             energy = joined.tanh() @ self.score if additive else joined.squeeze(-1).sigmoid()
-        energy = energy.masked_fill(~memory.mask[:, None], -math.inf)
-        weights = energy.softmax(-1)
-        return (weights @ memory.values).flatten(0, 1), weights.view(-1, m)
+        return energy.masked_fill(~memory.mask[:, None], -math.inf).softmax(-1)
 
-    def advance(self, words: Tensor, of_context: Tensor, state: State, context: Tensor) -> State:
-        """Return s_i of every layer; `words` is W_y y_{i−1} + b of the first layer's gates."""
-        inputs = words + linear(context, of_context)
+    def advance(self, words: Tensor, state: State, memory: Memory, products: Products) -> Any:
+        """Return s_i of every layer, α_i, (sentences, beam, m), and c_i, for W_y y_{i−1} + b."""
+        weights = self.attend(products.query(state.hidden[-1]), memory)
+        context = products.sum(weights).flatten(0, 1)
+        inputs = words + products.context(context)
         hidden: list[Tensor] = []
         cells: list[Tensor] = []
         for layer, cell in enumerate(self._decoder()):
             if layer:
-                inputs = linear(self.dropout(hidden[-1]), cell.weight_ih, cell.bias_ih)
-            new = cell(inputs, state.hidden[layer], state.cell[layer] if state.cell else None)
+                inputs = products.across[layer - 1](self.dropout(hidden[-1]))
+            before = state.cell[layer] if state.cell else None
+            new = cell(inputs, state.hidden[layer], before, products.cells[layer])
             hidden.append(new[0])
             cells += new[1:]
-        return State(tuple(hidden), tuple(cells))
+        return State(tuple(hidden), tuple(cells)), weights, context
 
-    def words(self, embedded: Tensor) -> tuple[Tensor, Tensor]:
-        """Return W_y y + b of the first layer, for any positions at once, and W_c."""
+    def products(self, memory: Memory, rows: int, steps: int) -> Products:
+        """Return what `advance` multiplies by, for so many steps."""
+        cells = self._decoder()
+        of_context = cells[0].weight_ih[:, self.config.embedding_dim :]
+        return Products(
+            repeated(self.query.weight, None, rows, steps),
+            repeated(memory.values.transpose(1, 2), None, rows // len(memory.values), steps),
+            repeated(of_context, None, rows, steps),
+            [repeated(cell.weight_ih, cell.bias_ih, rows, steps) for cell in cells[1:]],
+            [cell.products(rows, steps) for cell in cells],
+        )
+
+    def words(self, embedded: Tensor) -> Tensor:
+        """Return W_y y + b of the first layer, for any positions at once."""
         first = self._decoder()[0]
-        of_word, of_context = first.weight_ih.tensor_split((embedded.shape[-1],), dim=1)
-        return linear(embedded, of_word, first.bias_ih), of_context
+        return linear(embedded, first.weight_ih[:, : embedded.shape[-1]], first.bias_ih)
 
     def logits(self, hidden: Tensor, before: Tensor, embedded: Tensor, context: Tensor) -> Tensor:
         """Return logits from the top layer's s_i and s_{i−1}, y_{i−1} and c_i, (…, width) each."""
@@ -164,10 +189,13 @@ class RNNSearch(Seq2Seq):
         """Read one token a row; a step costs the same at every position."""
         embedded = self.dropout(self.target_embedding(token))
         before = state.hidden[-1]
-        context, weights = self.attend(before, memory)
-        state = self.advance(*self.words(embedded), state, context)
+        products = self.products(memory, len(token), 1)
+        words = self.words(embedded)
+        state, weights, context = self.advance(words, state, memory, products)
         logits = self.logits(state.hidden[-1], before, embedded, context)
-        return (logits, state, self._kinds([weights])) if attention else (logits, state)
+        if not attention:
+            return logits, state
+        return logits, state, self._kinds(weights.flatten(0, 1)[:, None])
 
     def forward(
         self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
@@ -176,22 +204,21 @@ class RNNSearch(Seq2Seq):
         memory = self.encode(source, source_mask)
         state = self.init_state(memory)
         embedded = self.dropout(self.target_embedding(target))
-        words, of_context = self.words(embedded)
-        hidden, contexts, weights = [state.hidden[-1]], [], []
-        for word in words.unbind(1):
-            context, looked = self.attend(state.hidden[-1], memory)
-            state = self.advance(word, of_context, state, context)
+        products = self.products(memory, *target.shape)
+        hidden, looked, contexts = [state.hidden[-1]], [], []
+        for word in self.words(embedded).unbind(1):
+            state, weights, context = self.advance(word, state, memory, products)
             hidden.append(state.hidden[-1])
+            looked.append(weights)
             contexts.append(context)
-            weights.append(looked)
         states = torch.stack(hidden, 1)
         logits = self.logits(states[:, 1:], states[:, :-1], embedded, torch.stack(contexts, 1))
-        return (logits, self._kinds(weights)) if attention else logits
+        return (logits, self._kinds(torch.cat(looked, 1))) if attention else logits
 
     def _decoder(self) -> list[Recurrent]:
         return [cast(Recurrent, cell) for cell in self.decoder]
 
     @staticmethod
-    def _kinds(weights: list[Tensor]) -> dict[str, Tensor]:
-        """Return (rows, m) of each place as the one kind there is, of one layer and one head."""
-        return {"cross": torch.stack(weights, 1)[:, None, None]}
+    def _kinds(weights: Tensor) -> dict[str, Tensor]:
+        """Return (rows, n, m) as the one kind there is, of one layer and one head."""
+        return {"cross": weights[:, None, None]}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from zoo.product import linear
+import zoo
+from zoo.product import ROWS, linear, repeated
 
 
 class Called(TorchDispatchMode):
@@ -39,3 +42,79 @@ def test_part_of_a_matrix_is_left_to_torch() -> None:
     with torch.no_grad(), Called() as called:
         linear(x, weight[:, 5:])
     assert not any("mkldnn" in name for name in called.names)
+
+
+@pytest.mark.parametrize("outputs", [7, 40])
+@pytest.mark.parametrize("rows", [3, ROWS])
+@pytest.mark.parametrize("part", [slice(None), slice(5, None)])
+def test_linear_has_torch_s_derivative(outputs: int, rows: int, part: slice) -> None:
+    """Also of a part of a matrix, and of a sum, whose gradient has strides of zero."""
+    torch.manual_seed(1)
+    given = torch.randn(2, rows, 20), torch.randn(outputs, 20), torch.randn(outputs)
+    for weigh in (torch.randn(2, rows, outputs), torch.ones(()).expand(2, rows, outputs)):
+        found: list[Tensor | None] = []
+        wanted: list[Tensor | None] = []
+        for product, gradients in ((linear, found), (torch.nn.functional.linear, wanted)):
+            x, weight, bias = (tensor.clone().requires_grad_() for tensor in given)
+            (product(x[..., part], weight[:, part], bias).sin() * weigh).sum().backward()
+            gradients += [x.grad, weight.grad, bias.grad]
+        for ours, theirs in zip(found, wanted, strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-4)
+
+
+def test_linear_can_be_differentiated_twice() -> None:
+    torch.manual_seed(1)
+    given = [torch.randn(3, 5, requires_grad=True), torch.randn(4, 5, requires_grad=True)]
+    found = []
+    for product in (linear, torch.nn.functional.linear):
+        first = torch.autograd.grad(product(*given).sin().sum(), given, create_graph=True)
+        total = torch.stack([g.square().sum() for g in first]).sum()
+        found.append(torch.autograd.grad(total, given))
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+def recur(step: Callable[[Tensor], Tensor], x: Tensor, steps: int) -> Tensor:
+    """Return the last state of a recurrence."""
+    for _ in range(steps):
+        x = step(x).tanh()
+    return x
+
+
+@pytest.mark.parametrize("steps", [1, 4])
+@pytest.mark.parametrize("before", [(), (3,)], ids=["one matrix", "a matrix for each sentence"])
+def test_a_recurrence_s_gradients_are_those_of_its_steps(
+    steps: int, before: tuple[int, ...]
+) -> None:
+    torch.manual_seed(1)
+    given = [torch.randn(*before, 2, 6), torch.randn(*before, 6, 6), torch.randn(6)]
+    for kind in (torch.float32, torch.float64):
+        x, weight, bias = (tensor.to(kind).requires_grad_() for tensor in given)
+        plain = recur(lambda x: x @ weight.transpose(-1, -2) + bias, x, steps)  # noqa: B023
+        wanted = torch.autograd.grad(plain.square().sum(), [x, weight, bias])
+        # More steps may be announced than are made.
+        found = recur(repeated(weight, bias, 2, steps + 1), x, steps)
+        torch.testing.assert_close(found, plain)
+        # Twice: what the first left behind would be counted again.
+        for _ in range(2):
+            again = torch.autograd.grad(found.square().sum(), [x, weight, bias], retain_graph=True)
+            for ours, theirs in zip(again, wanted, strict=True):
+                torch.testing.assert_close(ours, theirs)
+
+
+def test_a_recurrence_under_autocast() -> None:
+    """Its product is in bfloat16 and its gradients in float32, as torch's are."""
+    torch.manual_seed(1)
+    x, weight = torch.randn(2, 6), torch.randn(6, 6, requires_grad=True)
+    gradients: list[Tensor] = []
+    for make in (repeated, lambda weight, *_: lambda x: torch.nn.functional.linear(x, weight)):
+        with torch.autocast("cpu", torch.bfloat16):
+            last = recur(make(weight, None, 2, 3), x, 3)
+        assert last.dtype == torch.bfloat16
+        gradients += torch.autograd.grad(last.float().square().sum(), [weight])
+    assert gradients[0].dtype == torch.float32
+    torch.testing.assert_close(gradients[0], gradients[1], rtol=0.05, atol=0.05)
+
+
+def test_a_strangers_recurrence_has_it_too() -> None:
+    assert zoo.repeated is repeated

@@ -107,7 +107,8 @@ def eval_(
         say("The translations look tokenised (« .»): BLEU of plain text is something else.")
     if as_json:
         record = {"checkpoint": checkpoint, "data": data, "split": split, **scores.as_json()}
-        record.update(search)
+        told = {"limit": limit, "lowercase": lowercase or None, **search}
+        record.update({name: value for name, value in told.items() if value is not None})
         print_json({**record, **_against(against, compared)})
         return
     click.echo(f"{checkpoint} on {data}, {split}: {scores.sentences:,} sentences")

@@ -64,6 +64,19 @@ def add(
     commit = hub_of(address, names).listing(address).commit
     pinned = address.at(commit)
     folder = pull(str(pinned), names, show=show)
+    entries[name] = entry_of(folder, summary=summary, location=str(pinned), terms=terms)
+    _write(document)
+    return pinned
+
+
+def entry_of(
+    folder: Path, *, summary: str | None = None, location: str = "", terms: str = ""
+) -> tomlkit.items.Table:
+    """Return what a catalogue says of a checkpoint folder: what it is, and a promise of each file.
+
+    Raises:
+        CheckpointError: it is not a whole checkpoint.
+    """
     description = describe(folder)
     data = "unknown"
     if (folder / TRAINING).is_file():
@@ -72,9 +85,9 @@ def add(
     entry["model"] = description["model"]
     entry["dataset"] = data
     entry["summary"] = summary or f"{description['model']} trained on {Path(data).name}"
-    entry["location"] = str(pinned)
-    if terms:
-        entry["terms"] = terms
+    for key, value in (("location", location), ("terms", terms)):
+        if value:
+            entry[key] = value
     files = tomlkit.table()
     for path in FILES:
         file = folder / path
@@ -83,9 +96,7 @@ def add(
             promise.update({"size": file.stat().st_size, "sha256": digest(file)})
             files[path] = promise
     entry["files"] = files
-    entries[name] = entry
-    _write(document)
-    return pinned
+    return entry
 
 
 def remove(name: str) -> None:
