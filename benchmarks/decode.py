@@ -31,7 +31,7 @@ BUILD = HERE.parent / "build" / "benchmarks"
 FOLDER = BUILD / "decode"
 KEPT = BUILD / "decode.jsonl"
 RESULTS = HERE / "RESULTS-decode.md"
-PRECISIONS = {"ctranslate2": ("float32", "int8")}
+PRECISIONS = {"ctranslate2": ("float32", "int8"), "zoo": ("float32", "int8")}
 """Of each project; float32 alone of the others."""
 SIDES = {
     "transformer-256": ("zoo", "ctranslate2", "transformers", "fairseq"),

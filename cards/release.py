@@ -61,7 +61,7 @@ NAMES = tuple(f"{model}.{task}" for task in TASKS for model in MODELS)
 
 
 def call(*words: str | Path, given: str | None = None) -> str:
-    """Run a `zoo` command, or a Python program, from the repository's top; return what it prints."""
+    """Run a `zoo` command or a Python program from the repository's top; return what it prints."""
     arguments = [str(word) for word in words]
     print(f"$ {shlex.join(arguments)}", file=sys.stderr, flush=True)
     program = ["-m", "zoo", *arguments[1:]] if arguments[0] == "zoo" else arguments[1:]
@@ -192,7 +192,7 @@ otherwise, and where two translations are as good as equal it may take the other
 
 
 def again(name: str) -> Iterator[tuple[str, float, float]]:
-    """Score a shipped checkpoint again; yield each score's name, what is told, and what is found."""
+    """Score a shipped checkpoint again; yield each score's name, what is told and what is found."""
     from zoo.scores import command, metrics, read_scores
 
     for told in read_scores(TOP / SHIPPED / name):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar, Token
 from typing import Any
 
 import torch
@@ -29,6 +30,9 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
     x: (…, inputs); weight: (outputs, inputs); bias: (outputs,).
     """
+    int8 = _INT8.get()
+    if int8 is not None and int8.takes(x, weight):
+        return int8.linear(x, weight, bias)
     if not _ours(x, weight) or torch.is_autocast_enabled("cpu"):
         return F.linear(x, weight, bias)
     if not weight.is_contiguous():  # a part of a matrix takes oneDNN's slowest way
@@ -180,6 +184,63 @@ class _Step(torch.autograd.Function):
         (weight,) = ctx.saved_tensors
         dx = _back(dy, weight) if ctx.needs_input_grad[0] else None
         return dx, None, None, dy, None
+
+
+class Int8:
+    """While it is entered, `linear` multiplies by whole weights in int8 where nothing is learnt.
+
+    Each row of W and each row of x is scaled by its own largest value, so that what a sentence
+    gets does not depend on its batch mates:
+
+        x Wᵀ ≈ s_x ∘ (q_x q_Wᵀ) ∘ s_W,   q = round(127 v / max |v|),   s = max |v| / 127
+
+    with sums in int32 and all else in float32. A weight is converted when it is first used, and
+    kept. Products with a part of a weight, or with what is computed from one, are as ever.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[int, tuple[Tensor, Tensor, Tensor]] = {}
+        self._entered: list[Token[Int8 | None]] = []
+
+    def __enter__(self) -> None:
+        self._entered.append(_INT8.set(self))
+
+    def __exit__(self, *exception: object) -> None:
+        _INT8.reset(self._entered.pop())
+
+    @staticmethod
+    def takes(x: Tensor, weight: Tensor) -> bool:
+        """Tell whether this is a product that is computed in int8."""
+        return (
+            isinstance(weight, nn.Parameter)
+            and x.dtype == weight.dtype == torch.float32
+            and x.device.type == "cpu"
+            and not torch.is_grad_enabled()
+        )
+
+    def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """Return x Wᵀ + b."""
+        # The weight is kept too: while it is, no other has its id.
+        _, whole, scale = self._kept.get(id(weight)) or self._keep(weight)
+        rows = x.reshape(-1, x.shape[-1])
+        numbers, scales = _in_int8(rows)
+        product = torch._int_mm(numbers, whole).float().mul_(scales)
+        product = product.mul_(scale) if bias is None else torch.addcmul(bias, product, scale)
+        return product.view(*x.shape[:-1], -1)
+
+    def _keep(self, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        numbers, scales = _in_int8(weight.detach())
+        kept = self._kept[id(weight)] = weight, numbers.t().contiguous(), scales[:, 0]
+        return kept
+
+
+_INT8: ContextVar[Int8 | None] = ContextVar("int8", default=None)
+
+
+def _in_int8(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Return rows as int8, and what to multiply each by, (rows, 1)."""
+    scales = rows.abs().amax(1, keepdim=True).clamp_min_(1e-30).mul_(1 / 127)
+    return (rows / scales).round_().to(torch.int8), scales
 
 
 class Linear(nn.Linear):

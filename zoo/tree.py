@@ -11,6 +11,10 @@ Tree = Any
 """Nested NamedTuples, tuples or lists of tensors and `Cache`s, rows on dimension 0."""
 
 
+ROOM = 8
+"""Places that a cache has at first: all of them are copied whenever beams are reordered."""
+
+
 class _Buffer:
     """Storage that several caches may look at; `filled` is where its newest end is."""
 
@@ -55,7 +59,7 @@ class Cache:
         buffer = self._buffer
         if buffer.filled != self.length or length > buffer.values.shape[self.dim]:
             shape = list(buffer.values.shape)
-            shape[self.dim] = max(2 * length, 16)
+            shape[self.dim] = max(2 * length, ROOM)
             buffer = _Buffer(buffer.values.new_empty(shape), length)
             buffer.values.narrow(self.dim, 0, self.length).copy_(self.values)
         buffer.values.narrow(self.dim, self.length, length - self.length).copy_(new)

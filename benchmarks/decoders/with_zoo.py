@@ -10,6 +10,7 @@ os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 import argparse
 import json
 import random
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from zoo.data import batch_sources
 from zoo.decoding import Search, Task, search
 from zoo.errors import ZooError
 from zoo.model import Seq2Seq
+from zoo.product import Int8
 from zoo.registry import registry
 from zoo.text import Tokenizer
 
@@ -129,26 +131,20 @@ def prepare(folder: Path) -> None:
     (folder / "sources.json").write_text(json.dumps(texts), encoding="utf-8")
 
 
-def in_precision(model: Seq2Seq, precision: str) -> Seq2Seq:
-    """Return the model as the command line has it for a precision."""
-    if precision != "float32":
-        raise SystemExit(f"{precision}: this version decodes in float32 alone")
-    return model
-
-
 def make(job: Job) -> tuple[Decode, int]:
     torch.set_num_threads(THREADS)
     model = create(job.shape)
     with np.load(job.weights) as arrays:
         model.load_state_dict({name: torch.from_numpy(arrays[name]) for name in model.state_dict()})
     parameters = sum(weight.numel() for weight in model.parameters())
-    model = in_precision(model, job.precision)
+    products = Int8() if job.precision == "int8" else nullcontext()
     options = Search(beam=job.beam, min_length=job.least, max_length=job.most)
 
     @torch.inference_mode()
     def decode(batch: Batch) -> Batch:
         source, mask = batch_sources([tokens[:-1] for tokens in batch])
-        found = search(Task(model, model.encode(source, mask), mask), options)
+        with products:
+            found = search(Task(model, model.encode(source, mask), mask), options)
         return [list(hypotheses[0].tokens) for hypotheses in found]
 
     return decode, parameters

@@ -151,7 +151,8 @@ class DecoderLayer(Layer):
 
     def read(self, source: Tensor) -> tuple[Tensor, ...]:
         """Return the keys and values of the encoder's output, (sentences, m, d)."""
-        return self.cross.split(self.cross.project(source), 2)
+        # Contiguous, since every step reads them again.
+        return tuple(x.contiguous() for x in self.cross.split(self.cross.project(source), 2))
 
     def forward(
         self,

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import zoo
-from zoo.product import ROWS, linear, repeated
+from zoo.product import ROWS, Int8, linear, repeated
 
 
 class Called(TorchDispatchMode):
@@ -118,3 +118,50 @@ def test_a_recurrence_under_autocast() -> None:
 
 def test_a_strangers_recurrence_has_it_too() -> None:
     assert zoo.repeated is repeated
+
+
+def test_int8_is_near_and_does_not_depend_on_batch_mates() -> None:
+    """Each row is scaled by itself: a huge batch mate changes nothing."""
+    torch.manual_seed(1)
+    net = zoo.Linear(64, 40)
+    x = torch.randn(5, 3, 64)
+    with torch.no_grad():
+        wanted = net(x)
+        with Int8():
+            found, alone = net(x), net(x[:1])
+            mates = net(torch.cat([x[:1], 1000 * x[1:]]))
+    assert found.shape == wanted.shape
+    assert float((found - wanted).abs().max()) < 0.02 * float(wanted.abs().max())
+    assert not torch.equal(found, wanted), "nothing was converted"
+    assert torch.equal(alone, found[:1])
+    assert torch.equal(mates[:1], found[:1])
+    with torch.no_grad():
+        assert torch.equal(net(x), wanted), "it ends with its block"
+
+
+def test_int8_is_the_product_of_the_rounded_numbers() -> None:
+    """Against its definition, row by row, in float64."""
+    torch.manual_seed(1)
+    x, weight = torch.randn(3, 30), torch.nn.Parameter(torch.randn(7, 30))
+    weight.data[2] = 0.0
+    bias = torch.randn(7)
+    with torch.no_grad(), Int8():
+        found = linear(x, weight, bias)
+
+    def rounded(rows: Tensor) -> Tensor:
+        rows = rows.detach().double()
+        scale = rows.abs().amax(1, keepdim=True).clamp(min=1e-30) / 127
+        return (rows / scale).round() * scale
+
+    wanted = rounded(x) @ rounded(weight).t() + bias.double()
+    torch.testing.assert_close(found.double(), wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_int8_leaves_learning_and_parts_alone() -> None:
+    torch.manual_seed(1)
+    x, weight = torch.randn(3, 8), torch.nn.Parameter(torch.randn(7, 8))
+    with Int8():
+        torch.testing.assert_close(linear(x, weight), torch.nn.functional.linear(x, weight))
+        with torch.no_grad():
+            part = linear(x[:, :5], weight[:, :5])
+    torch.testing.assert_close(part, x[:, :5] @ weight[:, :5].detach().t())

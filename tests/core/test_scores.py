@@ -18,8 +18,14 @@ def record(**more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "other", [{"split": "validation"}, {"beam": 5}, {"lowercase": True}, {"limit": 3},
-              {"bleu_2": 1.0, "bleu_2_signature": "c"}],  # fmt: skip
+    "other",
+    [
+        {"split": "validation"},
+        {"beam": 5},
+        {"lowercase": True},
+        {"limit": 3},
+        {"bleu_2": 1.0, "bleu_2_signature": "c"},
+    ],
 )
 def test_another_way_to_measure_stands_beside(other: dict[str, Any]) -> None:
     kept = with_score(with_score([], record()), record(**other))

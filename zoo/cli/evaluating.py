@@ -19,7 +19,7 @@ from zoo.cli.output import (
     writable,
 )
 from zoo.cli.search import search_options
-from zoo.cli.translating import device_option, together_option
+from zoo.cli.translating import device_option, precision_option, together_option
 from zoo.datasets import Pair, read_lines
 from zoo.errors import DataError
 from zoo.files import replace_file
@@ -27,7 +27,7 @@ from zoo.registry import Registry
 
 if TYPE_CHECKING:
     from zoo.metrics import Comparison, Scores
-    from zoo.translator import Translator
+    from zoo.translator import Precision, Translator
 
 TOKENISED = 100
 """Translations ending in a sign with a space before it, from which sacreBLEU too warns."""
@@ -50,6 +50,7 @@ TOKENISED = 100
               help="Write the translations, a line each.")  # fmt: skip
 @together_option
 @search_options
+@precision_option
 @device_option
 @json_option
 def eval_(
@@ -64,6 +65,7 @@ def eval_(
     output: Path | None,
     more: tuple[str, ...],
     search: dict[str, Any],
+    precision: Precision,
     device: str,
     as_json: bool,
 ) -> None:
@@ -86,12 +88,12 @@ def eval_(
     from zoo.translator import load
 
     checkpoints = [located(name, found) for name in (checkpoint, *more)]
-    translator = load(*checkpoints, device=device, names=found)
+    translator = load(*checkpoints, device=device, precision=precision, names=found)
     texts = _translations(translator, pairs, split, search)
     if output is not None:
         replace_file(output, "".join(f"{' '.join(text.splitlines())}\n" for text in texts).encode())
     if against is not None and others is None:
-        other = load(located(against, found), device=device, names=found)
+        other = load(located(against, found), device=device, precision=precision, names=found)
         others = _translations(other, pairs, against, search)
     references = [pair.target for pair in pairs]
     using = metrics.measures(
@@ -108,6 +110,7 @@ def eval_(
     if as_json:
         record = {"checkpoint": checkpoint, "data": data, "split": split, **scores.as_json()}
         told = {"limit": limit, "lowercase": lowercase or None, **search}
+        told["precision"] = precision if precision != "float32" else None
         record.update({name: value for name, value in told.items() if value is not None})
         print_json({**record, **_against(against, compared)})
         return

@@ -20,10 +20,15 @@ from zoo.files import whole_file
 
 if TYPE_CHECKING:
     from zoo.translation import Translation
+    from zoo.translator import Precision
 
 device_option = click.option(
     "--device", default="auto", show_default=True, help="cpu, cuda, or auto."
 )
+precision_option = click.option(
+    "--precision", type=click.Choice(["float32", "int8"]), default="float32", show_default=True,
+    help="What products with weights are computed in; int8 is faster on a processor.",
+)  # fmt: skip
 together_option = click.option(
     "--with", "more", multiple=True, metavar="CHECKPOINT",
     help="Another checkpoint that writes with it, each token by the mean of their probabilities; "
@@ -47,6 +52,7 @@ together_option = click.option(
               help="What becomes of a text longer than --longest or the model reads.")  # fmt: skip
 @click.option("--longest", type=click.IntRange(2), default=1024, show_default=True,
               help="Most source tokens read at once, the end token counted.")  # fmt: skip
+@precision_option
 @device_option
 @json_option
 def translate(
@@ -56,6 +62,7 @@ def translate(
     out: Path | None,
     more: tuple[str, ...],
     search: dict[str, Any],
+    precision: Precision,
     device: str,
     as_json: bool,
     **options: Any,
@@ -71,7 +78,7 @@ def translate(
     from zoo.translator import load
 
     checkpoints = [located(name, found) for name in (checkpoint, *more)]
-    translator = load(*checkpoints, device=device, names=found)
+    translator = load(*checkpoints, device=device, precision=precision, names=found)
     for place, given in enumerate(text, 1):
         if half_a_pair(given):
             raise DataError(f"text {place} is not UTF-8", "give it in the terminal's encoding")
