@@ -207,3 +207,24 @@ def test_a_file_is_written_whole_or_not_at_all(
     failed(run("attention", transformer, TEXT, "--out", tmp_path / "a.html"), "No space left")
     assert (tmp_path / "a.html").read_text() == "before"
     assert [f.name for f in tmp_path.iterdir()] == ["a.html"]
+
+
+def test_no_title_is_cut() -> None:
+    """However few tokens a panel has."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    from zoo.heatmap import Attention
+    from zoo.heatmap.picture import _lay_out
+
+    weights = torch.softmax(torch.ones(2, 2, 3, 3), -1)
+    seen = Attention("x", ["a", "b"], ["c", "d"], {"decoder": weights})
+    for layer, head in (("all", "mean"), ("mean", "all"), ("mean", "mean")):
+        figure = Figure()
+        canvas = FigureCanvasAgg(figure)
+        _lay_out(figure, seen, seen.panels("decoder", layer, head))  # type: ignore[arg-type]  # mypy widens the words
+        canvas.draw()  # type: ignore[no-untyped-call]  # matplotlib has no types for it
+        for axes in figure.axes:
+            title = axes._left_title  # type: ignore[attr-defined]  # where loc="left" is
+            assert title.get_text()
+            assert title.get_window_extent().x1 <= figure.bbox.x1

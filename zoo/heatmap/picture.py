@@ -68,7 +68,7 @@ def draw(attention: Attention, panels: Sequence[Panel], suffix: str) -> bytes:
 def _lay_out(figure: Figure, attention: Attention, panels: Sequence[Panel]) -> Figure:
     """Put every panel in its place, measured in inches from the top left."""
     rows = [list(row) for _, row in groupby(panels, key=lambda panel: (panel.kind, panel.layer))]
-    sizes = [_size(attention, row[0].kind) for row in rows]
+    sizes = [_size(attention, row) for row in rows]
     width = max(len(row) * w for row, (w, _) in zip(rows, sizes, strict=True))
     top, height = 0.0, sum(h for _, h in sizes)
     figure.set_size_inches(width, height)
@@ -93,9 +93,16 @@ def _margins(attention: Attention, kind: str) -> tuple[float, float, float, floa
     return left, above, 0.15, 0.15
 
 
-def _size(attention: Attention, kind: str) -> tuple[float, float]:
+def _title(panel: Panel) -> str:
+    return f"{panel.title}: darkest {float(panel.weights.max()):.2f}"
+
+
+def _size(attention: Attention, row: Sequence[Panel]) -> tuple[float, float]:
+    """Return the inches of each panel of a row, across and down."""
+    kind = row[0].kind
     left, above, right, below = _margins(attention, kind)
-    wide = max(len(attention.keys(kind)) * PITCH, 2.2)  # the title must find room
+    title = max(len(_title(panel)) for panel in row) * LETTER * (POINTS + 1) / POINTS
+    wide = max(len(attention.keys(kind)) * PITCH, title)
     high = max(len(attention.queries(kind)) * PITCH, 0.5)
     return left + wide + right, above + high + below
 
@@ -119,7 +126,7 @@ def _draw_panel(axes: Any, attention: Attention, panel: Panel) -> None:
     axes.set_ylabel(rows, fontsize=POINTS, color="0.4", labelpad=3)
     axes.xaxis.set_label_position("top")
     axes.set_xlabel(columns, fontsize=POINTS, color="0.4", labelpad=3)
-    axes.set_title(f"{panel.title}: darkest {darkest:.2f}", fontsize=POINTS + 1, loc="left", pad=6)
+    axes.set_title(_title(panel), fontsize=POINTS + 1, loc="left", pad=6)
 
 
 def _short(token: str) -> str:
