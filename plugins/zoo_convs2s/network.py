@@ -16,7 +16,7 @@ stands in d_i, in z_j + e_j and in h_i + c_i too.
 """
 
 import math
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Self, cast
 
 import torch
 import torch.nn.functional as F  # noqa: N812  # the field's name for it
@@ -64,21 +64,41 @@ class Map(nn.Module):
         else:
             self.weight = nn.Parameter(first)
         self.bias = nn.Parameter(torch.zeros(outputs))
+        self._kept: tuple[Any, Tensor] | None = None
 
     def matrix(self) -> Tensor:
-        """Return W."""
+        """Return W, (outputs, all inputs).
+
+        Where nothing is learnt it is kept for the next call, for as long as its parts are the same:
+        a search asks for it at every step.
+        """
         if not self.normed:
-            return self.weight
-        scale = self.length / self.direction.flatten(1).norm(dim=1)
-        return self.direction * scale.view(-1, *[1] * (self.direction.dim() - 1))
+            return self.weight.flatten(1)
+        if torch.is_grad_enabled() or torch.compiler.is_compiling():
+            return self._matrix()
+        parts = (self.direction, self.length)
+        made_of = [(part._version, part.data_ptr(), part.dtype) for part in parts]
+        if self._kept is None or self._kept[0] != made_of:
+            self._kept = (made_of, nn.Parameter(self._matrix(), requires_grad=False))
+        return self._kept[1]
+
+    def _matrix(self) -> Tensor:
+        direction = self.direction.flatten(1)
+        return direction * (self.length / direction.norm(dim=1))[:, None]
+
+    def train(self, mode: bool = True) -> Self:
+        """Forget what was kept, too."""
+        self._kept = None
+        return super().train(mode)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (…, inputs) to (…, outputs); a kernel's inputs lie flat, width by width."""
-        return linear(x, self.matrix().flatten(1), self.bias)
+        return linear(x, self.matrix(), self.bias)
 
     def convolve(self, x: Tensor, padding: int) -> Tensor:
         """Convolve (rows, width, n), zeros on both sides."""
-        return F.conv1d(x, self.matrix(), self.bias, padding=padding)
+        weight = self.matrix().view(len(self.bias), x.shape[1], -1)
+        return F.conv1d(x, weight, self.bias, padding=padding)
 
 
 class Layer(nn.Module):

@@ -1,5 +1,6 @@
 """ConvS2S against NumPy, written from the equations alone."""
 
+import itertools
 import math
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 
 from tests.plugins.oracles import Array, random_batch, sigmoid, softmax, weights_of
 from zoo.model import create_model
+from zoo_convs2s.network import Map
 
 
 def matrix(w: dict[str, Array], path: str) -> Array:
@@ -111,3 +113,32 @@ def test_a_fresh_layer_keeps_the_variance() -> None:
         for layer in model.encoder.layers:  # type: ignore[union-attr]
             h = layer(h, source != 0)
     assert 0.5 < float(h.std()) / first < 2
+
+
+def test_what_is_kept_of_a_matrix_follows_its_parts() -> None:
+    """However they change: in place, by loading, or by another type."""
+    torch.manual_seed(1)
+    model = create_model("convs2s-tiny", source_vocab=20, target_vocab=20).eval()
+    source = torch.randint(4, 20, (2, 5))
+    maps = [module for module in model.modules() if isinstance(module, Map)]
+
+    def logits() -> torch.Tensor:
+        with torch.no_grad():
+            kept = model(source, source != 0, source)
+        wanted = model(source, source != 0, source)  # with gradients: nothing is kept
+        torch.testing.assert_close(kept, wanted)
+        return wanted.detach().clone()
+
+    seen = [logits()]
+    with torch.no_grad():
+        maps[-1].length.mul_(1.5)
+    seen.append(logits())
+    other = create_model("convs2s-tiny", source_vocab=20, target_vocab=20)
+    model.load_state_dict(other.state_dict())
+    seen.append(logits())
+    maps[-1].direction.data = maps[-1].direction.data + 1.0
+    seen.append(logits())
+    assert all(not torch.equal(a, b) for a, b in itertools.pairwise(seen))
+    assert model.double()(source, source != 0, source).dtype == torch.float64
+    logits()
+    assert not any("kept" in name for name in model.state_dict())
