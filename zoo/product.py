@@ -19,8 +19,6 @@ _ONEDNN = (
     if torch.backends.mkldnn.is_available()
     else None
 )
-
-
 ROWS = 256
 """From so many rows on it pays to copy a part of a matrix first."""
 
@@ -39,7 +37,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         if x.numel() < ROWS * weight.shape[1]:
             return F.linear(x, weight, bias)
         weight = weight.contiguous()
-    if torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad):
+    parts = (x, weight) if bias is None else (x, weight, bias)
+    if torch.is_grad_enabled() and any(part.requires_grad for part in parts):
         return _Linear.apply(x, weight, bias)  # type: ignore[no-untyped-call]  # torch has no types for it
     return _times(x, weight, bias)
 
@@ -48,6 +47,7 @@ def _ours(x: Tensor, weight: Tensor) -> bool:
     """Tell whether both are float32 on a processor where oneDNN is, and on."""
     return (
         _ONEDNN is not None
+        and x.dim() > 1
         and bool(torch.backends.mkldnn.enabled)
         and x.dtype == weight.dtype == torch.float32
         and x.device.type == weight.device.type == "cpu"

@@ -40,12 +40,11 @@ class Memory(NamedTuple):
 class Products(NamedTuple):
     """The products of a step.
 
-    With W_q; with the source's states, for c_i; with W_c; from layer to layer; with each cell's U.
+    With W_q; with the source's states, for c_i; from layer to layer; with each cell's U.
     """
 
     query: Product
     sum: Product
-    context: Product
     across: list[Product]
     cells: list[tuple[Product, ...]]
 
@@ -143,11 +142,14 @@ class RNNSearch(Seq2Seq):
             energy = joined.tanh() @ self.score if additive else joined.squeeze(-1).sigmoid()
         return energy.masked_fill(~memory.mask[:, None], -math.inf).softmax(-1)
 
-    def advance(self, words: Tensor, state: State, memory: Memory, products: Products) -> Any:
-        """Return s_i of every layer, α_i, (sentences, beam, m), and c_i, for W_y y_{i−1} + b."""
+    def advance(self, first: Product, state: State, memory: Memory, products: Products) -> Any:
+        """Return s_i of every layer, α_i, (sentences, beam, m), and c_i.
+
+        `first` maps c_i to W [y_{i−1}; c_i] + b of the first layer.
+        """
         weights = self.attend(products.query(state.hidden[-1]), memory)
         context = products.sum(weights).flatten(0, 1)
-        inputs = words + products.context(context)
+        inputs = first(context)
         hidden: list[Tensor] = []
         cells: list[Tensor] = []
         for layer, cell in enumerate(self._decoder()):
@@ -162,19 +164,12 @@ class RNNSearch(Seq2Seq):
     def products(self, memory: Memory, rows: int, steps: int) -> Products:
         """Return what `advance` multiplies by, for so many steps."""
         cells = self._decoder()
-        of_context = cells[0].weight_ih[:, self.config.embedding_dim :]
         return Products(
             repeated(self.query.weight, None, rows, steps),
             repeated(memory.values.transpose(1, 2), None, rows // len(memory.values), steps),
-            repeated(of_context, None, rows, steps),
             [repeated(cell.weight_ih, cell.bias_ih, rows, steps) for cell in cells[1:]],
             [cell.products(rows, steps) for cell in cells],
         )
-
-    def words(self, embedded: Tensor) -> Tensor:
-        """Return W_y y + b of the first layer, for any positions at once."""
-        first = self._decoder()[0]
-        return linear(embedded, first.weight_ih[:, : embedded.shape[-1]], first.bias_ih)
 
     def logits(self, hidden: Tensor, before: Tensor, embedded: Tensor, context: Tensor) -> Tensor:
         """Return logits from the top layer's s_i and s_{i−1}, y_{i−1} and c_i, (…, width) each."""
@@ -189,9 +184,13 @@ class RNNSearch(Seq2Seq):
         """Read one token a row; a step costs the same at every position."""
         embedded = self.dropout(self.target_embedding(token))
         before = state.hidden[-1]
+        cell = self._decoder()[0]
+
+        def first(context: Tensor) -> Tensor:
+            return linear(torch.cat([embedded, context], -1), cell.weight_ih, cell.bias_ih)
+
         products = self.products(memory, len(token), 1)
-        words = self.words(embedded)
-        state, weights, context = self.advance(words, state, memory, products)
+        state, weights, context = self.advance(first, state, memory, products)
         logits = self.logits(state.hidden[-1], before, embedded, context)
         if not attention:
             return logits, state
@@ -204,10 +203,18 @@ class RNNSearch(Seq2Seq):
         memory = self.encode(source, source_mask)
         state = self.init_state(memory)
         embedded = self.dropout(self.target_embedding(target))
+        cell = self._decoder()[0]
+        of_word, of_context = cell.weight_ih.tensor_split((embedded.shape[-1],), dim=1)
+        words = linear(embedded, of_word, cell.bias_ih)  # of all places at once
+        with_context = repeated(of_context, None, *target.shape)
+
+        def first(word: Tensor) -> Product:
+            return lambda context: word + with_context(context)
+
         products = self.products(memory, *target.shape)
         hidden, looked, contexts = [state.hidden[-1]], [], []
-        for word in self.words(embedded).unbind(1):
-            state, weights, context = self.advance(word, state, memory, products)
+        for word in words.unbind(1):
+            state, weights, context = self.advance(first(word), state, memory, products)
             hidden.append(state.hidden[-1])
             looked.append(weights)
             contexts.append(context)

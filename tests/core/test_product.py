@@ -62,6 +62,15 @@ def test_linear_has_torch_s_derivative(outputs: int, rows: int, part: slice) -> 
             torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.parametrize("shape", [(5,), (0, 5), (2, 0, 5)])
+def test_linear_takes_vectors_and_nothing(shape: tuple[int, ...]) -> None:
+    x, weight, bias = torch.ones(shape), torch.randn(3, 5), torch.zeros(3, requires_grad=True)
+    found = linear(x, weight, bias)
+    torch.testing.assert_close(found, torch.nn.functional.linear(x, weight, bias))
+    found.sum().backward()
+    assert torch.equal(bias.grad, torch.full((3,), float(found.numel() // 3)))  # type: ignore[arg-type]  # there is one
+
+
 def test_linear_can_be_differentiated_twice() -> None:
     torch.manual_seed(1)
     given = [torch.randn(3, 5, requires_grad=True), torch.randn(4, 5, requires_grad=True)]
