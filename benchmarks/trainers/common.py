@@ -6,11 +6,13 @@ It runs with each project's own Python, so it imports torch alone.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
+import random
 import resource
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -43,6 +45,25 @@ def batch() -> tuple[Tensor, Tensor, Tensor]:
     return source, target[:, :-1].contiguous(), target[:, 1:].contiguous()
 
 
+def update(
+    model: nn.Module, optimiser: torch.optim.Optimizer, precision: str, loss: Callable[[], Tensor],
+    tokens: int,
+) -> float:  # fmt: skip
+    """Make one update; return the loss a token."""
+    optimiser.zero_grad(set_to_none=True)
+    with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
+        total = loss()
+    mean = total.float() / tokens
+    mean.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+    optimiser.step()
+    return float(mean.detach())
+
+
+def adam(model: nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.Adam(model.parameters(), lr=RATE, betas=(0.9, 0.98), fused=True)
+
+
 def measure(project: str, version: str, make: Callable[[str], tuple[nn.Module, Loss]]) -> None:
     """Train on one batch for a while; print a line of JSON on how it went."""
     parser = argparse.ArgumentParser()
@@ -53,28 +74,21 @@ def measure(project: str, version: str, make: Callable[[str], tuple[nn.Module, L
     torch.manual_seed(1)
     model, loss = make(given.shape)
     model.train()
-    optimiser = torch.optim.Adam(model.parameters(), lr=RATE, betas=(0.9, 0.98), fused=True)
+    optimiser = adam(model)
     source, read, wanted = batch()
 
-    def update() -> float:
-        optimiser.zero_grad(set_to_none=True)
-        half = torch.autocast("cpu", torch.bfloat16, enabled=given.precision == "bf16")
-        with half:
-            total = loss(source, read, wanted)
-        mean = total.float() / wanted.numel()
-        mean.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
-        optimiser.step()
-        return float(mean.detach())
+    def once() -> float:
+        work = functools.partial(loss, source, read, wanted)
+        return update(model, optimiser, given.precision, work, wanted.numel())
 
-    first = update()
+    first = once()
     for _ in range(WARM_UP - 1):
-        update()
+        once()
     seconds: list[float] = []
     last = first
     while sum(seconds) < given.seconds or len(seconds) < 5:
         before = time.perf_counter()
-        last = update()
+        last = once()
         seconds.append(time.perf_counter() - before)
     # The middle of the faster half: other programs can only make an update slower.
     typical = sorted(seconds)[len(seconds) // 4]
@@ -92,5 +106,71 @@ def measure(project: str, version: str, make: Callable[[str], tuple[nn.Module, L
         "first_loss": round(first, 3),
         "last_loss": round(last, 3),
         "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+    }
+    print(json.dumps(row))
+
+
+class Epoch(NamedTuple):
+    """A corpus in a project's own batches.
+
+    loss: from a batch to its summed loss; real, padded: target tokens of each batch, and on its
+    larger side with padding.
+    """
+
+    model: nn.Module
+    batches: list[Any]
+    loss: Callable[[Any], Tensor]
+    real: list[int]
+    padded: list[int]
+
+
+Sequences = list[list[int]]
+"""Token ids from `SPECIAL` on, without end tokens."""
+
+
+def measure_epoch(
+    project: str, version: str, make: Callable[[str, Sequences, Sequences, int], Epoch]
+) -> None:
+    """Train on batches of a corpus in an order drawn; print a line of JSON on a whole epoch's time.
+
+    As many batches are timed as fit into `--seconds`; the epoch's time follows from the tokens.
+    """
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--shape", choices=SHAPES, required=True)
+    parser.add_argument("--precision", choices=("float32", "bf16"), required=True)
+    parser.add_argument("--pairs", required=True, help="JSON: sources and targets")
+    parser.add_argument("--batch-tokens", type=int, required=True)
+    parser.add_argument("--seconds", type=float, default=30.0)
+    given = parser.parse_args()
+    torch.manual_seed(1)
+    with open(given.pairs, encoding="utf-8") as file:
+        sources, targets = json.load(file)
+    epoch = make(given.shape, sources, targets, given.batch_tokens)
+    epoch.model.train()
+    optimiser = adam(epoch.model)
+    order = random.Random(1).sample(range(len(epoch.batches)), len(epoch.batches))
+    seconds = 0.0
+    tokens = count = 0
+    for number, place in enumerate(order):
+        before = time.perf_counter()
+        work = functools.partial(epoch.loss, epoch.batches[place])
+        update(epoch.model, optimiser, given.precision, work, epoch.real[place])
+        if number >= WARM_UP:
+            seconds += time.perf_counter() - before
+            tokens += epoch.real[place]
+            count += 1
+        if seconds > given.seconds:
+            break
+    row = {
+        "project": project,
+        "version": version,
+        "shape": given.shape,
+        "precision": given.precision,
+        "batches": len(epoch.batches),
+        "timed": count,
+        "tokens": sum(epoch.real),
+        "filled": round(sum(epoch.real) / sum(epoch.padded), 4),
+        "tokens_per_second": round(tokens / seconds),
+        "epoch_seconds": round(sum(epoch.real) * seconds / tokens, 1),
     }
     print(json.dumps(row))

@@ -69,4 +69,5 @@ def make(shape: str) -> tuple[nn.Module, Loss]:
     return model, loss
 
 
-measure("fairseq", version("fairseq-fixed"), make)
+if __name__ == "__main__":
+    measure("fairseq", version("fairseq-fixed"), make)

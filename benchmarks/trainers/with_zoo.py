@@ -68,5 +68,6 @@ def make(shape: str) -> tuple[nn.Module, Loss]:
     return model, loss
 
 
-keep_freed_memory()
-measure("zoo", zoo.__version__, make)
+if __name__ == "__main__":
+    keep_freed_memory()
+    measure("zoo", zoo.__version__, make)
