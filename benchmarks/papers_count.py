@@ -2,7 +2,7 @@
 
     python benchmarks/papers_count.py transformer-tiny.multi30k-en-de
 
-Translations are made with a beam of 5, lowercased, normalised and tokenised for German by
+Translations are lowercased, normalised and tokenised for German by
 sacremoses (with escaping, as the Moses script does), and scored against the test set that was
 prepared in that way, by sacreBLEU with no tokeniser of its own. Prints a record that
 `zoo card CHECKPOINT --write --scores -` takes in. ZOO_DATA names the folder of the corpora.
@@ -21,7 +21,6 @@ import sacrebleu
 import zoo
 from zoo.builtin import corpora
 
-BEAM = 5
 DATA, TARGET = "multi30k-en-de", "de"
 
 PREPARE = """
@@ -45,12 +44,15 @@ def prepared(lines: list[str]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("checkpoint")
+    parser.add_argument("--beam", type=int, default=5)
+    parser.add_argument("--length-penalty", type=float, default=1.5)
     given = parser.parse_args()
     folder = corpora() / "multi30k"
     sources = (folder / "test_2016_flickr.en").read_text(encoding="utf-8").splitlines()
     name = f"test_2016_flickr.lc.norm.tok.{TARGET}"
     references = (folder / name).read_text(encoding="utf-8").splitlines()
-    texts = zoo.load(given.checkpoint).translate(sources, beam=BEAM)
+    search = {"beam": given.beam, "length_penalty": given.length_penalty}
+    texts = zoo.load(given.checkpoint).translate(sources, **search)
     bleu = sacrebleu.BLEU(tokenize="none", force=True)
     score = bleu.corpus_score(prepared(texts), [references])
     here = Path(__file__).resolve().relative_to(Path(__file__).resolve().parents[1])
@@ -60,8 +62,9 @@ def main() -> None:
         "sentences": len(texts),
         "bleu_as_papers_count": score.score,
         "bleu_as_papers_count_signature": str(bleu.get_signature()),
-        "beam": BEAM,
-        "command": f"python {here} {given.checkpoint}",
+        **search,
+        "command": f"python {here} {given.checkpoint} --beam {given.beam} "
+        f"--length-penalty {given.length_penalty}",
     }
     print(json.dumps(record))
 

@@ -6,6 +6,7 @@ written by hand.
 
 import functools
 import inspect
+import json
 import textwrap
 from collections.abc import Callable
 from itertools import zip_longest
@@ -92,6 +93,43 @@ def laws() -> str:
     return markdown_table(["law", "says", "usual causes of a failure"], rows)
 
 
+COMPARISON = FOLDER.parent / "cards" / "comparison.json"
+LABELS = {
+    "exact_match": "exact match, %",
+    "bleu": "BLEU",
+    "chrf": "chrF",
+    "bleu_as_papers_count": "BLEU as papers count",
+}
+
+
+def compared(task: str) -> str:
+    """Return what `cards/compare.py` found of a task: the families, and their scores by length."""
+    found = json.loads(COMPARISON.read_text(encoding="utf-8"))
+    found = {name.partition(".")[0]: v for name, v in found.items() if name.endswith(f".{task}")}
+    metrics = [name for name in LABELS if name in next(iter(found.values()))["scores"]]
+    head = ["model", "parameters", "updates", "minutes to train", *(LABELS[m] for m in metrics)]
+    rows = [
+        [
+            f"`{model}`",
+            f"{v['parameters']:,}",
+            f"{v['updates']:,}",
+            f"{v['minutes']:.0f}" if v["minutes"] >= 10 else f"{v['minutes']:.1f}",
+            *(f"{v['scores'][metric]:.2f}" for metric in metrics),
+            f"{v['greedy']:.0f}",
+            f"{v['beam']:.0f}",
+        ]
+        for model, v in found.items()
+    ]
+    families = markdown_table([*head, "greedy, sentences/s", "beam 5, sentences/s"], rows)
+    lengths = next(iter(found.values()))["by_length"]
+    head = ["model", *(f"{label} ({count:,})" for label, (count, _) in lengths.items())]
+    rows = [
+        [f"`{model}`", *(f"{score:.1f}" for _, score in v["by_length"].values())]
+        for model, v in found.items()
+    ]
+    return f"{families}\n\n{markdown_table(head, rows)}\n"
+
+
 def plugin_file(path: str) -> str:
     """Return a file of the plugin that `zoo new-plugin gated` writes."""
     kind = {"py": "python"}.get(path.rpartition(".")[2], path.rpartition(".")[2])
@@ -103,6 +141,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "recipe": recipe,
     "hooks": hooks,
     "laws": laws,
+    "compared: numbers-en-fr": functools.partial(compared, "numbers-en-fr"),
+    "compared: multi30k-en-de": functools.partial(compared, "multi30k-en-de"),
     **{path: functools.partial(plugin_file, path) for path in files_for("gated")},
 }
 

@@ -11,6 +11,7 @@ import pytest
 
 import zoo
 from zoo.builtin import top
+from zoo.catalogue import read
 
 TOP = Path(__file__).parents[1]
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
@@ -32,6 +33,11 @@ def test_the_wheel_holds_packages_catalogue_and_cards(wheel: Path) -> None:
     sources += TOP.glob("zoo/cli/template/*.txt")
     wanted = {str(f.relative_to(TOP)).removeprefix("plugins/") for f in sources}
     wanted |= {"zoo/registry.toml"} | {f"zoo/cards/models/{m}.md" for m in zoo.list_models()}
+    wanted |= {
+        f"zoo/cards/checkpoints/{name}/{path}"
+        for name, released in read(TOP / "registry.toml").checkpoints.items()
+        for path in released.files
+    }
     assert {name for name in names if ".dist-info/" not in name} == wanted
     assert wheel.name.startswith(f"seq2seq_zoo-{zoo.__version__}-")
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from zoo.config import Config
 from zoo.errors import ConfigError
@@ -60,6 +62,18 @@ class Seq2Seq(nn.Module, ABC):
         """
 
 
+class _Undrawn(TorchFunctionMode):
+    """Draws nothing: where there are shapes alone, torch takes a second to do it in Python."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        given = kwargs or {}
+        if getattr(func, "__name__", "") in ("normal_", "uniform_"):
+            return args[0] if args else given["tensor"]
+        return func(*args, **given)
+
+
 def build(
     network: type[Seq2Seq],
     config: Config,
@@ -73,7 +87,8 @@ def build(
         ConfigError: the network refuses the configuration with these vocabularies.
     """
     try:
-        with torch.device(device):
+        shapes_alone = torch.device(device).type == "meta"
+        with torch.device(device), _Undrawn() if shapes_alone else nullcontext():  # type: ignore[no-untyped-call]  # torch has no types for it
             return network(config, source_vocab, target_vocab)
     except (ValueError, RuntimeError) as error:
         raise ConfigError(f"{network.__name__} cannot be built", str(error)) from error

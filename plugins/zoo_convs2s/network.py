@@ -60,7 +60,9 @@ class Map(nn.Module):
         self.normed = config.weight_norm
         if self.normed:
             self.direction = nn.Parameter(first)
-            self.length = nn.Parameter(first.flatten(1).norm(dim=1))
+            # Shapes alone have no norm, and torch takes a second to find that out.
+            norm = first.new_empty(outputs) if first.is_meta else first.flatten(1).norm(dim=1)
+            self.length = nn.Parameter(norm)
         else:
             self.weight = nn.Parameter(first)
         self.bias = nn.Parameter(torch.zeros(outputs))

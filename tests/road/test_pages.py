@@ -124,8 +124,9 @@ def test_every_snippet_of_a_page_runs(page: str, there: Environment, tmp_path: P
 @pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.stem)
 def test_every_page_with_snippets_is_run(page: Path) -> None:
     """A page that shows commands or code is among those whose snippets some test runs."""
-    # By the tests below, the command that writes it, and the tests of training, hub and scores.
-    elsewhere = {"hooks", "verified", "training", "hub", "evaluating", "decoding"}
+    # By the tests below, the command that writes it, and the tests of training, hub, scores and of
+    # what is released.
+    elsewhere = {"hooks", "verified", "training", "hub", "evaluating", "decoding", "zoo"}
     kinds = {snippet.kind for snippet in snippets(page.stem)}
     assert not kinds & RUN or page.stem in {*ROAD, *elsewhere}
 

@@ -83,7 +83,7 @@ def list_(kind: str | None, as_json: bool) -> None:
     columns = {
         "architectures": ("name", "summary"),
         "models": ("name", "architecture", "parameters", "summary"),
-        "checkpoints": ("name", "model", "dataset", "summary"),
+        "checkpoints": ("name", "scores", "summary"),
         "datasets": ("name", "summary"),
     }
     for title, rows in everything.items():
@@ -93,8 +93,15 @@ def list_(kind: str | None, as_json: bool) -> None:
             grid.add_column(column, justify="right" if number else "left", no_wrap=column == "name")
         for row in rows:
             cells = [row[column] for column in columns[title]]
-            grid.add_row(*(plain(f"{c:,}" if isinstance(c, int) else c) for c in cells))
+            grid.add_row(*(plain(_cell(cell)) for cell in cells))
         console().print(grid if rows else f"[bold]{title}[/bold]: none", "", sep="\n")
+
+
+def _cell(value: Any) -> str:
+    """Return a value of an inventory as a table's cell."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name.replace('_', ' ')} {score}" for name, score in value.items())
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 @dataclass(frozen=True)
