@@ -88,7 +88,7 @@ def build(
     """
     try:
         shapes_alone = torch.device(device).type == "meta"
-        with torch.device(device), _Undrawn() if shapes_alone else nullcontext():  # type: ignore[no-untyped-call]  # torch has no types for it
+        with torch.device(device), _Undrawn() if shapes_alone else nullcontext():
             return network(config, source_vocab, target_vocab)
     except (ValueError, RuntimeError) as error:
         raise ConfigError(f"{network.__name__} cannot be built", str(error)) from error
