@@ -24,12 +24,11 @@ from pathlib import Path
 from typing import Any
 
 import peers
-from report import machine, write
+from report import Kept, Row, machine, write
 
 HERE = Path(__file__).parent
 BUILD = HERE.parent / "build" / "benchmarks"
 FOLDER = BUILD / "decode"
-KEPT = BUILD / "decode.jsonl"
 RESULTS = HERE / "RESULTS-decode.md"
 PRECISIONS = {"ctranslate2": ("float32", "int8"), "zoo": ("float32", "int8")}
 """Of each project; float32 alone of the others."""
@@ -48,7 +47,6 @@ TITLES = {
 BEAMS = (1, 5)
 CALM = 0.03
 """Where other programs had more of the processor than this, the table says so."""
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True, order=True)
@@ -72,6 +70,9 @@ class Case:
     @classmethod
     def of(cls, row: Row) -> Case:
         return cls(*(row[part] for part in ("shape", "length", "beam", "project", "precision")))
+
+
+KEPT = Kept(BUILD / "decode.jsonl", Case.of)
 
 
 def cases() -> list[Case]:
@@ -114,19 +115,6 @@ def prepare() -> None:
     if not (FOLDER / "sources.json").is_file():
         program = HERE / "decoders" / "with_zoo.py"
         peers.run([sys.executable, program, "--prepare", FOLDER])
-
-
-def read() -> dict[Case, Row]:
-    if not KEPT.is_file():
-        return {}
-    rows = [json.loads(line) for line in KEPT.read_text(encoding="utf-8").splitlines()]
-    return {Case.of(row): row for row in rows}
-
-
-def keep(row: Row) -> None:
-    rows = {**read(), Case.of(row): row}
-    KEPT.parent.mkdir(parents=True, exist_ok=True)
-    KEPT.write_text("".join(json.dumps(r) + "\n" for r in rows.values()), encoding="utf-8")
 
 
 def alike(case: Case) -> float | None:
@@ -216,7 +204,7 @@ def main() -> None:
     given = parser.parse_args()
     chosen = [case for case in cases() if all(part in case.name for part in given.only)]
     if given.missing:
-        known = read()
+        known = KEPT.read()
         chosen = [c for c in chosen if c not in known or known[c].get("others", 1.0) >= CALM]
     if given.list:
         print(*(case.name for case in chosen), sep="\n")
@@ -230,8 +218,8 @@ def main() -> None:
                 print(f"{case.name}: {error}", file=sys.stderr)
                 continue
             print(json.dumps(row), flush=True)
-            keep(row)
-    rows = read()
+            KEPT.keep(row)
+    rows = KEPT.read()
     if rows:
         text = f"Measured with two threads on {machine()}.\n{table(rows)}"
         print(text)

@@ -2,9 +2,35 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
+from collections.abc import Callable, Hashable
 from pathlib import Path
+from typing import Any
+
+Row = dict[str, Any]
+
+
+class Kept:
+    """Rows of measurements in a file of JSON lines; a new one takes the place of its key's old."""
+
+    def __init__(self, file: Path, key: Callable[[Row], Hashable]) -> None:
+        self.file, self.key = file, key
+
+    def read(self) -> dict[Any, Row]:
+        """Return the rows by their keys."""
+        if not self.file.is_file():
+            return {}
+        rows = [json.loads(line) for line in self.file.read_text(encoding="utf-8").splitlines()]
+        return {self.key(row): row for row in rows}
+
+    def keep(self, row: Row) -> None:
+        """Put a row in its place."""
+        rows = {**self.read(), self.key(row): row}
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        text = "".join(json.dumps(kept) + "\n" for kept in rows.values())
+        self.file.write_text(text, encoding="utf-8")
 
 
 def write(results: Path, mark: str, text: str) -> None:

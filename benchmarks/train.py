@@ -20,10 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import peers
-from report import machine, write
+from report import Kept, Row, machine, write
 
 HERE = Path(__file__).parent
-KEPT = HERE.parent / "build" / "benchmarks" / "train.jsonl"
 RESULTS = HERE / "RESULTS.md"
 SIDES = {
     "transformer-256": ("zoo", "fairseq", "joeynmt", "transformers"),
@@ -47,8 +46,6 @@ KEEP_MEMORY = {
 }
 """What `zoo.memory` does, as glibc's variables, for projects that do not do it themselves."""
 
-Row = dict[str, Any]
-
 
 def measure(project: str, shape: str, precision: str, kept: bool, seconds: float) -> Row:
     """Run one project's side once; return its row."""
@@ -66,18 +63,7 @@ def key(row: Row) -> tuple[Any, ...]:
     return tuple(row[name] for name in ("shape", "project", "precision", "memory_kept"))
 
 
-def read() -> dict[tuple[Any, ...], Row]:
-    if not KEPT.is_file():
-        return {}
-    rows = [json.loads(line) for line in KEPT.read_text(encoding="utf-8").splitlines()]
-    return {key(row): row for row in rows}
-
-
-def keep(row: Row) -> None:
-    rows = {**read(), key(row): row}
-    KEPT.parent.mkdir(parents=True, exist_ok=True)
-    lines = "".join(json.dumps(row) + "\n" for row in rows.values())
-    KEPT.write_text(lines, encoding="utf-8")
+KEPT = Kept(HERE.parent / "build" / "benchmarks" / "train.jsonl", key)
 
 
 def fastest(rows: Iterable[Row]) -> Row:
@@ -162,8 +148,8 @@ def main() -> None:
                     ]
                     row = fastest(tries)
                     print(json.dumps(row), flush=True)
-                    keep(row)
-    rows = list(read().values())
+                    KEPT.keep(row)
+    rows = list(KEPT.read().values())
     text = f"Measured on {machine()}, Python {platform.python_version()}.\n{table(rows)}"
     print(text)
     write(RESULTS, "benchmarks/train.py", text)

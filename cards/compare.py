@@ -16,12 +16,11 @@ from typing import Any
 
 import sacrebleu
 import torch
-from release import MODELS, NAMES, SEARCH, SHIPPED, TOP
+from release import MODELS, NAMES, SEARCH, TOP
 
 import zoo
 from zoo.datasets import Pair
 from zoo.registry import registry
-from zoo.scores import read_scores
 
 FOUND = TOP / "cards" / "comparison.json"
 BOUNDS = {"numbers-en-fr": (6, 7), "multi30k-en-de": (8, 10, 12, 14, 17)}
@@ -63,28 +62,19 @@ def speed(translator: zoo.Translator, sources: list[str], **options: Any) -> flo
 
 
 def compare(name: str) -> dict[str, Any]:
-    """Return what the page tells of a checkpoint."""
+    """Return what the page tells of a checkpoint, but for what its folder and catalogue tell."""
     task = name.partition(".")[2]
     pairs = registry().dataset(task).load("test")
     sources = [pair.source for pair in pairs]
     translator = zoo.load(name, device="cpu")
     texts = translator.translate(sources, **SEARCH[task])
-    training = json.loads((TOP / SHIPPED / name / "training.json").read_text(encoding="utf-8"))
     by_length = {
         label: [len(places), measure(task, [texts[i] for i in places], [pairs[i] for i in places])]
         for label, places in groups(task, pairs).items()
     }
-    scores: dict[str, float] = {}
-    for told in read_scores(TOP / SHIPPED / name):
-        if told["split"] == "test" and not told.get("lowercase"):
-            wanted = ("bleu", "chrf", "exact_match", "bleu_as_papers_count")
-            scores |= {metric: told[metric] for metric in wanted if metric in told}
     weights = translator.checkpoint.model.parameters()
     return {
         "parameters": sum(weight.numel() for weight in weights),
-        "minutes": training["minutes"],
-        "updates": training["steps"],
-        "scores": scores,
         "by_length": by_length,
         "greedy": speed(translator, sources),
         "beam": speed(translator, sources, beam=5),

@@ -175,7 +175,8 @@ def record(name: str, task: str) -> None:
     folder, file = TOP / SHIPPED / name, TOP / "registry.toml"
     document = tomlkit.parse(file.read_text(encoding="utf-8"))
     dataset = registry().dataset(task)
-    entry = entry_of(folder, summary=f"{dataset.summary.partition(';')[0]}", terms=dataset.terms)
+    summary = dataset.summary.partition(";")[0]
+    entry = entry_of(folder, summary=summary, terms=dataset.terms)
     scores = tomlkit.inline_table()
     for told in read_scores(folder):
         if told["split"] == "test" and not told.get("lowercase"):

@@ -103,23 +103,28 @@ LABELS = {
 
 
 def compared(task: str) -> str:
-    """Return what `cards/compare.py` found of a task: the families, and their scores by length."""
+    """Return a task's families as the catalogue has them and `cards/compare.py` found them."""
     found = json.loads(COMPARISON.read_text(encoding="utf-8"))
     found = {name.partition(".")[0]: v for name, v in found.items() if name.endswith(f".{task}")}
-    metrics = [name for name in LABELS if name in next(iter(found.values()))["scores"]]
+    metrics: list[str] = []
+    rows = []
+    for model, v in found.items():
+        released = registry().checkpoints[f"{model}.{task}"]
+        training = json.loads((released.folder / "training.json").read_text(encoding="utf-8"))
+        metrics = list(released.scores)
+        minutes = training["minutes"]
+        rows.append(
+            [
+                f"`{model}`",
+                f"{v['parameters']:,}",
+                f"{training['steps']:,}",
+                f"{minutes:.0f}" if minutes >= 10 else f"{minutes:.1f}",
+                *(f"{score:.2f}" for score in released.scores.values()),
+                f"{v['greedy']:.0f}",
+                f"{v['beam']:.0f}",
+            ]
+        )
     head = ["model", "parameters", "updates", "minutes to train", *(LABELS[m] for m in metrics)]
-    rows = [
-        [
-            f"`{model}`",
-            f"{v['parameters']:,}",
-            f"{v['updates']:,}",
-            f"{v['minutes']:.0f}" if v["minutes"] >= 10 else f"{v['minutes']:.1f}",
-            *(f"{v['scores'][metric]:.2f}" for metric in metrics),
-            f"{v['greedy']:.0f}",
-            f"{v['beam']:.0f}",
-        ]
-        for model, v in found.items()
-    ]
     families = markdown_table([*head, "greedy, sentences/s", "beam 5, sentences/s"], rows)
     lengths = next(iter(found.values()))["by_length"]
     head = ["model", *(f"{label} ({count:,})" for label, (count, _) in lengths.items())]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextvars import ContextVar, Token
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import torch
@@ -187,7 +188,7 @@ class _Step(torch.autograd.Function):
 
 
 class Int8:
-    """While it is entered, `linear` multiplies by whole weights in int8 where nothing is learnt.
+    """Has `linear` multiply by whole weights in int8 where nothing is learnt, while it is `on`.
 
     Each row of W and each row of x is scaled by its own largest value, so that what a sentence
     gets does not depend on its batch mates:
@@ -195,18 +196,21 @@ class Int8:
         x Wᵀ ≈ s_x ∘ (q_x q_Wᵀ) ∘ s_W,   q = round(127 v / max |v|),   s = max |v| / 127
 
     with sums in int32 and all else in float32. A weight is converted when it is first used, and
-    kept. Products with a part of a weight, or with what is computed from one, are as ever.
+    kept. Whole weights are `nn.Parameter`s; products with a part of one, or with any other tensor,
+    are as ever.
     """
 
     def __init__(self) -> None:
         self._kept: dict[int, tuple[Tensor, Tensor, Tensor]] = {}
-        self._entered: list[Token[Int8 | None]] = []
 
-    def __enter__(self) -> None:
-        self._entered.append(_INT8.set(self))
-
-    def __exit__(self, *exception: object) -> None:
-        _INT8.reset(self._entered.pop())
+    @contextmanager
+    def on(self) -> Iterator[None]:
+        """Compute so in this block, of this thread alone."""
+        before = _INT8.set(self)
+        try:
+            yield
+        finally:
+            _INT8.reset(before)
 
     @staticmethod
     def takes(x: Tensor, weight: Tensor) -> bool:

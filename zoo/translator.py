@@ -74,7 +74,7 @@ class Translator:
             raise DecodingError(
                 "int8 is for processors", "the model is on another device", "Say --device cpu"
             )
-        self._products = Int8() if precision == "int8" else nullcontext()
+        self._products = Int8().on if precision == "int8" else nullcontext
         self.checkpoint, self.checkpoints = checkpoint, (checkpoint, *more)
         self.model: Decoder = (
             Ensemble([m.model for m in self.checkpoints]) if more else checkpoint.model
@@ -236,7 +236,7 @@ class Translator:
         limit = min((limit for limit in limits if limit is not None), default=None)
         prefixes = [() if part.number else ask.prefix for part in batch] if ask.prefix else None
         places = [before + part.of + (part.number << 40) for part in batch]
-        with torch.inference_mode(), self._products:
+        with torch.inference_mode(), self._products():
             if isinstance(self.model, Ensemble):
                 memory = self.model.encode(sources)
             else:

@@ -137,13 +137,13 @@ def make(job: Job) -> tuple[Decode, int]:
     with np.load(job.weights) as arrays:
         model.load_state_dict({name: torch.from_numpy(arrays[name]) for name in model.state_dict()})
     parameters = sum(weight.numel() for weight in model.parameters())
-    products = Int8() if job.precision == "int8" else nullcontext()
+    products = Int8().on if job.precision == "int8" else nullcontext
     options = Search(beam=job.beam, min_length=job.least, max_length=job.most)
 
     @torch.inference_mode()
     def decode(batch: Batch) -> Batch:
         source, mask = batch_sources([tokens[:-1] for tokens in batch])
-        with products:
+        with products():
             found = search(Task(model, model.encode(source, mask), mask), options)
         return [list(hypotheses[0].tokens) for hypotheses in found]
 

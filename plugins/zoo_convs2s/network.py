@@ -89,7 +89,7 @@ class Map(nn.Module):
         return direction * (self.length / direction.norm(dim=1))[:, None]
 
     def train(self, mode: bool = True) -> Self:
-        """Forget what was kept, too."""
+        """Forget what was kept, too: parts in shards change without a sign."""
         self._kept = None
         return super().train(mode)
 

@@ -136,7 +136,7 @@ def test_int8_is_near_and_does_not_depend_on_batch_mates() -> None:
     x = torch.randn(5, 3, 64)
     with torch.no_grad():
         wanted = net(x)
-        with Int8():
+        with Int8().on():
             found, alone = net(x), net(x[:1])
             mates = net(torch.cat([x[:1], 1000 * x[1:]]))
     assert found.shape == wanted.shape
@@ -154,7 +154,7 @@ def test_int8_is_the_product_of_the_rounded_numbers() -> None:
     x, weight = torch.randn(3, 30), torch.nn.Parameter(torch.randn(7, 30))
     weight.data[2] = 0.0
     bias = torch.randn(7)
-    with torch.no_grad(), Int8():
+    with torch.no_grad(), Int8().on():
         found = linear(x, weight, bias)
 
     def rounded(rows: Tensor) -> Tensor:
@@ -169,7 +169,7 @@ def test_int8_is_the_product_of_the_rounded_numbers() -> None:
 def test_int8_leaves_learning_and_parts_alone() -> None:
     torch.manual_seed(1)
     x, weight = torch.randn(3, 8), torch.nn.Parameter(torch.randn(7, 8))
-    with Int8():
+    with Int8().on():
         torch.testing.assert_close(linear(x, weight), torch.nn.functional.linear(x, weight))
         with torch.no_grad():
             part = linear(x[:, :5], weight[:, :5])
