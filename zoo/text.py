@@ -24,7 +24,8 @@ Item = TypeVar("Item")
 SPECIALS = ["<pad>", "<s>", "</s>", "<unk>"]
 
 # A word is a run of letters and digits, with hyphens and apostrophes inside; any other sign is one
-# of its own. ▁ marks the space before either.
+# of its own. ▁ marks the space before either. No token crosses such a border, lest «snow», «snow.»
+# and «snow,» be learned as three words.
 WORD = r"▁?\w+(?:[-'’]\w+)*|▁?[^\w▁]|▁"
 
 
@@ -50,13 +51,9 @@ class Tokenizer:
             "special_tokens": SPECIALS,
             "show_progress": False,
         }
-        space = pre_tokenizers.Metaspace()
-        cut: pre_tokenizers.PreTokenizer = space
+        pattern = Regex(r"[\s\S]" if kind == "char" else WORD)
         if kind in ("word", "char"):
             tokenizer = _Tokenizer(models.WordLevel(unk_token=SPECIALS[UNKNOWN]))
-            pattern = Regex(WORD if kind == "word" else r"[\s\S]")
-            split = pre_tokenizers.Split(pattern, "isolated")
-            cut = pre_tokenizers.Sequence([space, split])
             trainer: trainers.Trainer = trainers.WordLevelTrainer(**options)
         elif kind == "bpe":
             tokenizer = _Tokenizer(models.BPE(unk_token=SPECIALS[UNKNOWN], fuse_unk=True))
@@ -67,7 +64,9 @@ class Tokenizer:
         else:
             raise ValueError(f"no tokenizer of kind {kind!r}")
         tokenizer.normalizer = normalizers.NFC()
-        tokenizer.pre_tokenizer = cut
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+            [pre_tokenizers.Metaspace(), pre_tokenizers.Split(pattern, "isolated")]
+        )
         tokenizer.decoder = decoders.Metaspace()
         try:
             tokenizer.train_from_iterator(texts, trainer)

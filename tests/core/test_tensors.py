@@ -94,6 +94,14 @@ def test_the_vocabulary_is_bounded_and_reproducible(kind: str) -> None:
         assert one.to_json() == other.to_json()
 
 
+@pytest.mark.parametrize("kind", ["word", "bpe", "unigram"])
+def test_no_token_joins_a_word_to_a_sign(kind: str) -> None:
+    tokenizer = Tokenizer.train(["a man walks.", "the man, walking", "man!"] * 9, kind, 60)
+    tokens = [tokenizer.token(i) for i in range(len(SPECIALS), tokenizer.size)]
+    assert {".", ",", "!"} <= set(tokens)
+    assert all(token.strip("▁").isalpha() for token in tokens if len(token.strip("▁")) > 1)
+
+
 def test_a_bpe_vocabulary_keeps_its_bound_whatever_the_alphabet() -> None:
     assert Tokenizer.train(TEXTS, "bpe", 12).size == 12
 
