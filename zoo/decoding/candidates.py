@@ -97,15 +97,24 @@ def likeliest(logits: Tensor, score: Tensor, k: int, allowed: Allowed) -> Candid
     maxima = _maxima(logits)
     # A token's log probability is its logit and this; the whole table of them is never made.
     base = score - log_total(logits, maxima.amax(1)).view_as(score)
-    if not allowed.forced and maxima.shape[1] > 4:
-        found = _by_chunks(logits, maxima, base, k, allowed)
-        if found is not None:
-            return found
-    chances = logits.view(*score.shape, -1) + base[..., None]
+    logits = logits.view(*score.shape, -1)
+    if allowed.forced or maxima.shape[1] <= 4:
+        return _of_all(logits, base, k, allowed)
+    found, unsure = _by_chunks(logits, maxima.view(*score.shape, -1), base, k, allowed)
+    if bool(unsure.any()):
+        again = _of_all(logits[unsure], base[unsure], k, allowed)
+        for part, new in zip(found, again, strict=True):
+            part[unsure] = new
+    return found
+
+
+def _of_all(logits: Tensor, base: Tensor, k: int, allowed: Allowed) -> Candidates:
+    """Sort all continuations: logits (sentences, width, V), base (sentences, width)."""
+    chances = logits + base[..., None]
     allowed.restrict(chances)
     k = min(k, chances[0].numel())
     ranked, place = chances.flatten(1).sort(dim=1, descending=True, stable=True)
-    return _candidates(ranked[:, :k], place[:, :k], vocab)
+    return _candidates(ranked[:, :k], place[:, :k], logits.shape[2])
 
 
 def _maxima(logits: Tensor) -> Tensor:
@@ -120,17 +129,18 @@ def _maxima(logits: Tensor) -> Tensor:
 
 def _by_chunks(
     logits: Tensor, maxima: Tensor, base: Tensor, k: int, allowed: Allowed
-) -> Candidates | None:
-    """Look at the largest of each chunk first; return None if some continuations are equal.
+) -> tuple[Candidates, Tensor]:
+    """Look at the largest of each chunk first, (sentences, width, chunks).
 
-    The k + 1 chunks of largest maxima hold the k + 1 largest values.
+    The k + 1 chunks of largest maxima hold the k + 1 largest values. Where the last two of these
+    are equal, more of the same may lie in other chunks: such sentences, (sentences,), are unsure.
     """
-    (sentences, width), vocab, chunks = base.shape, logits.shape[1], maxima.shape[1]
-    special = logits[:, : UNKNOWN + 1].clone()
-    special[:, allowed.banned] = -torch.inf
-    maxima[:, 0] = torch.cat([special, logits[:, UNKNOWN + 1 : CHUNK]], 1).amax(1)
-    best = maxima.view(sentences, width, chunks) + base[..., None]
-    best = best.flatten(1).topk(min(k + 1, width * chunks)).indices.sort(1).values
+    (sentences, width, vocab), chunks = logits.shape, maxima.shape[2]
+    special = logits[..., : UNKNOWN + 1].clone()
+    special[..., allowed.banned] = -torch.inf
+    maxima[..., 0] = torch.cat([special, logits[..., UNKNOWN + 1 : CHUNK]], 2).amax(2)
+    best = (maxima + base[..., None]).flatten(1)
+    best = best.topk(min(k + 1, width * chunks)).indices.sort(1).values
     slot, start = best // chunks, best % chunks * CHUNK
     tokens = start[..., None] + torch.arange(CHUNK, device=logits.device)
     inside = tokens < vocab
@@ -140,11 +150,13 @@ def _by_chunks(
     for token in allowed.banned:
         inside &= tokens != token
     values = values.masked_fill(~inside, -torch.inf).flatten(1)
-    ranked, where = values.topk(min(k + 1, values.shape[1]))
-    if bool(((ranked[:, :-1] == ranked[:, 1:]) & (ranked[:, 1:] > -torch.inf)).any()):
-        return None
-    flat = (slot[..., None] * vocab + tokens).flatten(1).gather(1, where)
-    return _candidates(ranked[:, :k], flat[:, :k], vocab)
+    where = values.topk(min(k + 1, values.shape[1])).indices.sort(1).values
+    # What is looked at lies in the order of its places: so do equal ones after a stable sort.
+    ranked, order = values.gather(1, where).sort(dim=1, descending=True, stable=True)
+    flat = (slot[..., None] * vocab + tokens).flatten(1).gather(1, where.gather(1, order))
+    last, beyond = ranked[:, k - 1 : k], ranked[:, k : k + 1]  # the latter may be empty
+    unsure = ((last == beyond) & (beyond > -torch.inf)).any(1)
+    return _candidates(ranked[:, :k], flat[:, :k], vocab), unsure
 
 
 def _candidates(score: Tensor, place: Tensor, vocab: int) -> Candidates:
