@@ -35,13 +35,15 @@ PRECISIONS = {"ctranslate2": ("float32", "int8"), "zoo": ("float32", "int8")}
 SIDES = {
     "transformer-256": ("zoo", "ctranslate2", "transformers", "fairseq"),
     "transformer-512": ("zoo", "ctranslate2", "transformers", "fairseq"),
-    "lstm-attention": ("zoo", "fairseq"),
+    "lstm-additive": ("zoo", "joeynmt"),
+    "lstm-dot": ("zoo", "fairseq"),
     "convs2s-iwslt": ("zoo", "fairseq"),
 }
 TITLES = {
     "transformer-256": "Transformer 3+3×256, feed-forward 1024, the same weights",
     "transformer-512": "Transformer 6+6×512, feed-forward 2048, the same weights",
-    "lstm-attention": "LSTM with attention, equal sizes",
+    "lstm-additive": "LSTM with additive attention, equal sizes",
+    "lstm-dot": "LSTM with attention by a product, equal sizes",
     "convs2s-iwslt": "ConvS2S, IWSLT size",
 }
 BEAMS = (1, 5)

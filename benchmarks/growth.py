@@ -30,7 +30,7 @@ from zoo.model import BEGIN, Seq2Seq
 
 SHAPES = {
     "Transformer 3+3×256": "transformer-256",
-    "RNNSearch 512": "lstm-attention",
+    "RNNSearch 512": "lstm-additive",
     "ConvS2S, IWSLT size": "convs2s-iwslt",
 }
 SOURCE, STEPS, TARGET, ROWS, TRIES = 14, 64, 16, 64, 5

@@ -28,7 +28,8 @@ POSITIONS = 256
 SHAPES: dict[str, dict[str, int]] = {
     "transformer-256": {"layers": 3, "dim": 256, "heads": 4, "feedforward": 1024},
     "transformer-512": {"layers": 6, "dim": 512, "heads": 8, "feedforward": 2048},
-    "lstm-attention": {"embedding": 256, "encoder": 256, "hidden": 512},
+    "lstm-additive": {"embedding": 256, "encoder": 256, "hidden": 512},
+    "lstm-dot": {"embedding": 256, "encoder": 256, "hidden": 512},
     "convs2s-iwslt": {"dim": 256, "encoder": 4, "decoder": 3, "output": 256},
 }
 

@@ -46,7 +46,7 @@ def create(job: Job, task: Any) -> nn.Module:
         )  # fmt: skip
         transformer_defaults(args)
         return TransformerModel.build_model(args, task)
-    if job.shape == "lstm-attention":
+    if job.shape == "lstm-dot":
         args = Namespace(
             encoder_embed_dim=sizes["embedding"], decoder_embed_dim=sizes["embedding"],
             encoder_hidden_size=sizes["encoder"], decoder_hidden_size=sizes["hidden"],
@@ -122,11 +122,11 @@ def make(job: Job) -> tuple[Decode, int]:
 
     @torch.inference_mode()
     def decode(batch: Batch) -> Batch:
-        source = padded(batch, SWAP[PADDING])
+        source = padded(batch[::-1], SWAP[PADDING])  # its recurrent nets want the longest first
         lengths = (source != SWAP[PADDING]).sum(1)
         sample = {"net_input": {"src_tokens": source, "src_lengths": lengths}}
         found = generator.generate([model], sample, bos_token=SWAP[BEGIN])
-        return [cut(hypotheses[0]["tokens"].tolist()) for hypotheses in found]
+        return [cut(hypotheses[0]["tokens"].tolist()) for hypotheses in found[::-1]]
 
     return decode, parameters
 
