@@ -27,6 +27,7 @@ from zoo.decoding import Search, Task, search
 from zoo.markdown import markdown_table
 from zoo.memory import keep_freed_memory
 from zoo.model import BEGIN, Seq2Seq
+from zoo.product import Packed
 
 SHAPES = {
     "Transformer 3+3×256": "transformer-256",
@@ -113,16 +114,8 @@ def main() -> None:
     torch.set_num_threads(2)
     keep_freed_memory()
     models = {name: create(shape) for name, shape in SHAPES.items()}
-    panels = [
-        ("tokens of the prefix", f"ms a step, {ROWS} sentences",
-         {name: by_prefix(model) for name, model in models.items()}),
-        ("beam", f"ms a sentence, batches of {ROWS}",
-         {name: {k: per_sentence(model, ROWS, k) for k in BEAMS}
-          for name, model in models.items()}),
-        ("sentences a batch", "ms a sentence, greedy",
-         {name: {n: per_sentence(model, n, 1) for n in BATCHES}
-          for name, model in models.items()}),
-    ]  # fmt: skip
+    with Packed().on():  # as a translator has it
+        panels = measured(models)
     tables = []
     for across, up, curves in panels:
         xs = list(next(iter(curves.values())))
@@ -132,6 +125,20 @@ def main() -> None:
     print(text)
     write(HERE / "RESULTS-decode.md", "benchmarks/growth.py", text)
     draw(panels)
+
+
+def measured(models: dict[str, Seq2Seq]) -> list[tuple[str, str, dict[str, Curve]]]:
+    """Return each panel: what goes across, what goes up, and the curves."""
+    return [
+        ("tokens of the prefix", f"ms a step, {ROWS} sentences",
+         {name: by_prefix(model) for name, model in models.items()}),
+        ("beam", f"ms a sentence, batches of {ROWS}",
+         {name: {k: per_sentence(model, ROWS, k) for k in BEAMS}
+          for name, model in models.items()}),
+        ("sentences a batch", "ms a sentence, greedy",
+         {name: {n: per_sentence(model, n, 1) for n in BATCHES}
+          for name, model in models.items()}),
+    ]  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -15,11 +16,9 @@ from torch.autograd.function import once_differentiable
 # oneDNN's float32 product runs at the processor's full width whoever made it; the library behind
 # F.linear takes a narrower path on some (0.45 of the speed was seen). One of torch's operators
 # calls it directly. It has no derivative: `_Linear` is that.
-_ONEDNN = (
-    getattr(torch.ops.mkldnn, "_linear_pointwise", None)
-    if torch.backends.mkldnn.is_available()
-    else None
-)
+_AVAILABLE = torch.backends.mkldnn.is_available()
+_ONEDNN = getattr(torch.ops.mkldnn, "_linear_pointwise", None) if _AVAILABLE else None
+_PACK = getattr(torch.ops.mkldnn, "_reorder_linear_weight", None) if _AVAILABLE else None
 ROWS = 256
 """From so many rows on it pays to copy a part of a matrix first."""
 
@@ -29,9 +28,9 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
     x: (…, inputs); weight: (outputs, inputs); bias: (outputs,).
     """
-    int8 = _INT8.get()
-    if int8 is not None and int8.takes(x, weight):
-        return int8.linear(x, weight, bias)
+    kept = _KEPT.get()
+    if kept is not None and kept.takes(x, weight):
+        return kept.linear(x, weight, bias)
     if not _ours(x, weight) or torch.is_autocast_enabled("cpu"):
         return F.linear(x, weight, bias)
     if not weight.is_contiguous():  # a part of a matrix takes oneDNN's slowest way
@@ -187,58 +186,101 @@ class _Step(torch.autograd.Function):
         return dx, None, None, dy, None
 
 
-class Int8:
-    """Has `linear` multiply by whole weights in int8 where nothing is learnt, while it is `on`.
+class Kept:
+    """Has `linear` multiply by whole weights in a form made for it, while it is `on`.
 
-    Each row of W and each row of x is scaled by its own largest value, so that what a sentence
-    gets does not depend on its batch mates:
-
-        x Wᵀ ≈ s_x ∘ (q_x q_Wᵀ) ∘ s_W,   q = round(127 v / max |v|),   s = max |v| / 127
-
-    with sums in int32 and all else in float32. A weight is converted when it is first used, and
-    kept. Whole weights are `nn.Parameter`s; products with a part of one, or with any other tensor,
-    are as ever.
+    For many products with weights that do not change: a weight's form is made when it is first
+    used and kept while the weight is, and made again if that was written to. Whole weights are
+    `nn.Parameter`s; products with a part of one, with any other tensor, or where something is
+    learnt are as ever.
     """
 
     def __init__(self) -> None:
-        self._kept: dict[int, tuple[Tensor, Tensor, Tensor]] = {}
+        self._forms: dict[int, tuple[weakref.ref[Tensor], int, Any]] = {}
 
     @contextmanager
     def on(self) -> Iterator[None]:
         """Compute so in this block, of this thread alone."""
-        before = _INT8.set(self)
+        before = _KEPT.set(self)
         try:
             yield
         finally:
-            _INT8.reset(before)
+            _KEPT.reset(before)
 
-    @staticmethod
-    def takes(x: Tensor, weight: Tensor) -> bool:
-        """Tell whether this is a product that is computed in int8."""
+    def takes(self, x: Tensor, weight: Tensor) -> bool:
+        """Tell whether this is a product that is computed so."""
         return (
             isinstance(weight, nn.Parameter)
             and x.dtype == weight.dtype == torch.float32
-            and x.device.type == "cpu"
+            and x.device.type == weight.device.type == "cpu"
             and not torch.is_grad_enabled()
+            and not torch.is_autocast_enabled("cpu")
         )
 
     def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """Return x Wᵀ + b."""
-        # The weight is kept too: while it is, no other has its id.
-        _, whole, scale = self._kept.get(id(weight)) or self._keep(weight)
-        rows = x.reshape(-1, x.shape[-1])
-        numbers, scales = _in_int8(rows)
+        key, version = id(weight), 0 if weight.is_inference() else weight._version
+        found = self._forms.get(key)
+        if found is None or found[0]() is not weight or found[1] != version:
+            forget = weakref.ref(weight, lambda _: self._forms.pop(key, None))
+            found = self._forms[key] = forget, version, self.form(weight.detach())
+        return self.times(x, found[2], bias)
+
+    def form(self, weight: Tensor) -> Any:
+        """Return what is kept of a weight, (outputs, inputs)."""
+        raise NotImplementedError
+
+    def times(self, x: Tensor, form: Any, bias: Tensor | None) -> Tensor:
+        """Return x Wᵀ + b of what `form` returned."""
+        raise NotImplementedError
+
+
+class Packed(Kept):
+    """Float32, the weights in the order in which oneDNN reads them, which it else makes anew.
+
+    That is what most of the time goes into where a weight meets the few rows of a step.
+    """
+
+    def takes(self, x: Tensor, weight: Tensor) -> bool:
+        """Tell whether this is a product that is computed so."""
+        return _PACK is not None and super().takes(x, weight) and _ours(x, weight)
+
+    def form(self, weight: Tensor) -> Tensor:
+        """Return the weight reordered, a tensor that oneDNN alone can read."""
+        assert _PACK is not None
+        packed: Tensor = _PACK(weight, None)
+        return packed
+
+    def times(self, x: Tensor, form: Tensor, bias: Tensor | None) -> Tensor:
+        """Return x Wᵀ + b."""
+        return _times(x, form, bias)
+
+
+class Int8(Kept):
+    """Both sides in int8, each row of W and each row of x scaled by its own largest value.
+
+    So what a sentence gets does not depend on its batch mates:
+
+        x Wᵀ ≈ s_x ∘ (q_x q_Wᵀ) ∘ s_W,   q = round(127 v / max |v|),   s = max |v| / 127
+
+    with sums in int32 and all else in float32.
+    """
+
+    def form(self, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """Return q_Wᵀ, (inputs, outputs), and s_W, (outputs,)."""
+        numbers, scales = _in_int8(weight)
+        return numbers.t().contiguous(), scales[:, 0]
+
+    def times(self, x: Tensor, form: tuple[Tensor, Tensor], bias: Tensor | None) -> Tensor:
+        """Return x Wᵀ + b."""
+        whole, scale = form
+        numbers, scales = _in_int8(x.reshape(-1, x.shape[-1]))
         product = torch._int_mm(numbers, whole).float().mul_(scales)
         product = product.mul_(scale) if bias is None else torch.addcmul(bias, product, scale)
         return product.view(*x.shape[:-1], -1)
 
-    def _keep(self, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        numbers, scales = _in_int8(weight.detach())
-        kept = self._kept[id(weight)] = weight, numbers.t().contiguous(), scales[:, 0]
-        return kept
 
-
-_INT8: ContextVar[Int8 | None] = ContextVar("int8", default=None)
+_KEPT: ContextVar[Kept | None] = ContextVar("kept", default=None)
 
 
 def _in_int8(rows: Tensor) -> tuple[Tensor, Tensor]:

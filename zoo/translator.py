@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import nullcontext
 from os import PathLike
 from typing import Any, Literal, NamedTuple
 
@@ -18,7 +17,7 @@ from zoo.decoding import Decoder, Ensemble, Hypothesis, Search, Task, align, for
 from zoo.errors import ConfigError, DecodingError
 from zoo.memory import keep_freed_memory
 from zoo.model import UNKNOWN
-from zoo.product import Int8
+from zoo.product import Int8, Packed
 from zoo.registry import Registry, registry
 from zoo.segments import split
 from zoo.text import Tokenizer, chunks
@@ -74,7 +73,7 @@ class Translator:
             raise DecodingError(
                 "int8 is for processors", "the model is on another device", "Say --device cpu"
             )
-        self._products = Int8().on if precision == "int8" else nullcontext
+        self._products = Int8() if precision == "int8" else Packed()
         self.checkpoint, self.checkpoints = checkpoint, (checkpoint, *more)
         self.model: Decoder = (
             Ensemble([m.model for m in self.checkpoints]) if more else checkpoint.model
@@ -236,7 +235,7 @@ class Translator:
         limit = min((limit for limit in limits if limit is not None), default=None)
         prefixes = [() if part.number else ask.prefix for part in batch] if ask.prefix else None
         places = [before + part.of + (part.number << 40) for part in batch]
-        with torch.inference_mode(), self._products():
+        with torch.inference_mode(), self._products.on():
             if isinstance(self.model, Ensemble):
                 memory = self.model.encode(sources)
             else:

@@ -13,7 +13,6 @@ from joeynmt.model import build_model
 from joeynmt.search import search
 from joeynmt.vocabulary import Vocabulary
 
-
 SWAP = {UNKNOWN: 0, PADDING: 1, BEGIN: 2, END: 3}
 """JoeyNMT's numbers for the special tokens; the others are the same."""
 

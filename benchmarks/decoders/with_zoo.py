@@ -10,7 +10,6 @@ os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 import argparse
 import json
 import random
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from zoo.data import batch_sources
 from zoo.decoding import Search, Task, search
 from zoo.errors import ZooError
 from zoo.model import Seq2Seq
-from zoo.product import Int8
+from zoo.product import Int8, Packed
 from zoo.registry import registry
 from zoo.text import Tokenizer
 
@@ -56,7 +55,7 @@ def create(shape: str) -> Seq2Seq:
                 "output_bias": False,
             },
         )
-    elif shape == "lstm-attention":
+    elif shape.startswith("lstm"):
         name, config = (
             "rnnsearch",
             {
@@ -64,6 +63,7 @@ def create(shape: str) -> Seq2Seq:
                 "encoder_dim": sizes["encoder"],
                 "hidden_dim": sizes["hidden"],
                 "attention_dim": sizes["hidden"],
+                "score": shape.removeprefix("lstm-"),
                 "readout": "tanh",
                 "readout_dim": sizes["hidden"],
             },
@@ -137,13 +137,13 @@ def make(job: Job) -> tuple[Decode, int]:
     with np.load(job.weights) as arrays:
         model.load_state_dict({name: torch.from_numpy(arrays[name]) for name in model.state_dict()})
     parameters = sum(weight.numel() for weight in model.parameters())
-    products = Int8().on if job.precision == "int8" else nullcontext
+    products = Int8() if job.precision == "int8" else Packed()
     options = Search(beam=job.beam, min_length=job.least, max_length=job.most)
 
     @torch.inference_mode()
     def decode(batch: Batch) -> Batch:
         source, mask = batch_sources([tokens[:-1] for tokens in batch])
-        with products():
+        with products.on():
             found = search(Task(model, model.encode(source, mask), mask), options)
         return [list(hypotheses[0].tokens) for hypotheses in found]
 

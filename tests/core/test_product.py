@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 
 import pytest
@@ -10,7 +11,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import zoo
-from zoo.product import ROWS, Int8, linear, repeated
+from zoo.product import ROWS, Int8, Kept, Packed, linear, repeated
 
 
 class Called(TorchDispatchMode):
@@ -174,3 +175,35 @@ def test_int8_leaves_learning_and_parts_alone() -> None:
         with torch.no_grad():
             part = linear(x[:, :5], weight[:, :5])
     torch.testing.assert_close(part, x[:, :5] @ weight[:, :5].detach().t())
+
+
+@pytest.mark.parametrize("rows", [1, 5, 300])
+@pytest.mark.parametrize("biased", [True, False])
+def test_packed_weights_give_the_same_product(rows: int, biased: bool) -> None:
+    torch.manual_seed(1)
+    net, x = zoo.Linear(33, 70, bias=biased), torch.randn(2, rows, 33)
+    with torch.no_grad():
+        wanted = torch.nn.functional.linear(x, net.weight, net.bias)
+        with Packed().on(), Called() as called:
+            found = net(x)
+    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
+    assert any("reorder" in name for name in called.names), "nothing was packed"
+
+
+@pytest.mark.parametrize("kept", [Packed, Int8])
+def test_what_is_kept_follows_its_weight(kept: type[Kept]) -> None:
+    """A weight that is written to is converted anew, and one that is gone is forgotten."""
+    torch.manual_seed(1)
+    net, x, products = zoo.Linear(8, 6), torch.randn(3, 8), kept()
+    with torch.no_grad(), products.on():
+        before = net(x)
+        form = products._forms[id(net.weight)][2]
+        assert torch.equal(net(x), before)
+        assert products._forms[id(net.weight)][2] is form, "it was made twice"
+        net.weight.mul_(2.0)
+        net.bias.mul_(2.0)
+        torch.testing.assert_close(net(x), 2 * before)
+    assert len(products._forms) == 1
+    del net
+    gc.collect()
+    assert not products._forms

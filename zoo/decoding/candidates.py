@@ -93,7 +93,6 @@ def likeliest(logits: Tensor, score: Tensor, k: int, allowed: Allowed) -> Candid
         allowed: what may come.
     """
     logits = in_full(logits)
-    vocab = logits.shape[1]
     maxima = _maxima(logits)
     # A token's log probability is its logit and this; the whole table of them is never made.
     base = score - log_total(logits, maxima.amax(1)).view_as(score)
