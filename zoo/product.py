@@ -248,7 +248,7 @@ class Packed(Kept):
     def form(self, weight: Tensor) -> Tensor:
         """Return the weight reordered, a tensor that oneDNN alone can read."""
         assert _PACK is not None
-        packed: Tensor = _PACK(weight, None)
+        packed: Tensor = _PACK(weight.contiguous(), None)
         return packed
 
     def times(self, x: Tensor, form: Tensor, bias: Tensor | None) -> Tensor:

@@ -177,7 +177,7 @@ def test_int8_leaves_learning_and_parts_alone() -> None:
     torch.testing.assert_close(part, x[:, :5] @ weight[:, :5].detach().t())
 
 
-@pytest.mark.parametrize("rows", [1, 5, 300])
+@pytest.mark.parametrize("rows", [0, 1, 5, 300])
 @pytest.mark.parametrize("biased", [True, False])
 def test_packed_weights_give_the_same_product(rows: int, biased: bool) -> None:
     torch.manual_seed(1)
