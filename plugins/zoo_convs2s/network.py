@@ -32,7 +32,10 @@ def root(config: ConvS2SConfig) -> float:
 
 
 class Memory(NamedTuple):
-    """The source: keys z_j and values (z_j + e_j) √0.5, (sentences, m, e), and mask."""
+    """The source: keys z_j and values (z_j + e_j) √0.5 √m, (sentences, m, e), and mask.
+
+    Section 3.4 multiplies what attention gathers by m √(1/m) = √m, which may as well be done here.
+    """
 
     keys: Tensor
     values: Tensor
@@ -109,7 +112,7 @@ class Layer(nn.Module):
     def __init__(self, config: ConvS2SConfig, below: int, width: int, kernel: int) -> None:
         super().__init__()
         self.kernel = kernel
-        self.scaled, self.root = config.scale, root(config)
+        self.root = root(config)
         self.dropout = Dropout(config.dropout)
         gain = 4 * (1 - config.dropout)
         self.residual = Map(config, width, below) if below != width else None
@@ -157,8 +160,6 @@ class DecoderLayer(Layer):
         scores = query.view(sentences, -1, e) @ memory.keys.transpose(1, 2)
         weights = scores.masked_fill(~memory.mask[:, None], -math.inf).softmax(-1)
         found = weights @ memory.values
-        if self.scaled:  # m √(1/m) = √m
-            found = found * memory.mask.sum(1).to(weights.dtype).sqrt()[:, None, None]
         x = (self.context(found.view(rows, n, e)) + gated) * self.root
         return (x + self.across(h)) * self.root, weights.view(rows, n, m)
 
@@ -216,7 +217,10 @@ class ConvS2S(Seq2Seq):
             # that number, since keys and values both bring it one (as the authors' code has it).
             share = 1 / (2 * len(self.config.decoder))
             keys.register_hook(lambda gradient: gradient * share)
-        memory = Memory(keys, (keys + embedded) * root(self.config), source_mask)
+        values = (keys + embedded) * root(self.config)
+        if self.config.scale:
+            values = values * source_mask.sum(1).to(values.dtype).sqrt()[:, None, None]
+        memory = Memory(keys, values, source_mask)
         return (memory, {}) if attention else memory
 
     def init_state(self, memory: Memory) -> State:

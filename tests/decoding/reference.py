@@ -152,8 +152,14 @@ def everything(oracle: Oracle, options: Search, most: int) -> list[Found]:
     return sorted(found, key=lambda f: f.order)
 
 
-def slow_beam(oracle: Oracle, options: Search, most: int) -> list[Found]:
-    """Beam search by its definition, to the very end: the finished keep their slots."""
+def slow_beam(
+    oracle: Oracle, options: Search, most: int, cuts: list[float] | None = None
+) -> list[Found]:
+    """Beam search by its definition, to the very end: the finished keep their slots.
+
+    `cuts` is given how much better the last that was kept was than the first that was not, at
+    each place.
+    """
     live: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
     done: list[Found] = []
     slots = options.beam
@@ -164,6 +170,8 @@ def slow_beam(oracle: Oracle, options: Search, most: int) -> list[Found]:
                 if chance > -math.inf and not (token == END and place < options.min_length):
                     continued.append((score + chance, (*prefix, token)))
         continued.sort(key=lambda pair: -pair[0])
+        if cuts is not None and 0 < slots < len(continued):
+            cuts.append(continued[slots - 1][0] - continued[slots][0])
         live = []
         for score, tokens in continued[:slots]:
             if tokens[-1] == END or place == most:
