@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from zoo.translator import Translator as Translator
     from zoo.translator import load as load
     from zoo.tree import Cache as Cache
+    from zoo.tree import Past as Past
     from zoo.tree import gather as gather
 
 __version__ = "0.1.0"
@@ -57,6 +58,7 @@ _HOMES = {
     "Address": "address",
     "Architecture": "architecture",
     "Cache": "tree",
+    "Past": "tree",
     "Callback": "events",
     "Config": "config",
     "Dataset": "datasets",

@@ -28,9 +28,10 @@ class Seq2Seq(nn.Module, ABC):
     mapping from kind (`encoder`, `decoder`, `cross`) to weights, (rows, layers, heads, queries,
     keys).
 
-    Memory and state are nested NamedTuples, tuples or lists of tensors and `zoo.Cache`s, rows on
-    dimension 0. Memory rows are sentences; state rows are sentences × beam, a sentence's rows
-    adjacent; memory is never copied per beam. A `step` must not change what it is given.
+    Memory and state are nested NamedTuples, tuples or lists of tensors, `zoo.Cache`s and
+    `zoo.Past`s, rows on dimension 0. Memory rows are sentences; state rows are sentences × beam, a
+    sentence's rows adjacent; memory is never copied per beam. A `step` must not change what it is
+    given.
 
     A network has no buffers outside its weights: what can be computed is computed. Randomness
     comes from torch's default generators alone.

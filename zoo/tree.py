@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import torch
 from torch import Tensor
 
 Tree = Any
-"""Nested NamedTuples, tuples or lists of tensors and `Cache`s, rows on dimension 0."""
+"""Nested NamedTuples, tuples or lists of tensors, `Cache`s and `Past`s, rows on dimension 0."""
 
 
 ROOM = 8
@@ -76,8 +77,140 @@ class Cache:
         return Cache._over(buffer, self.length, self.dim)
 
 
+class Past:
+    """Keys and values that attention layers have seen, shared by the rows of a sentence's beam.
+
+    To its holder a past never changes: `longer` gives another one, a place longer, which each
+    layer writes to once. Rows that go on from one another have a common past. So reordering a
+    beam moves nothing: a row's queries look at what all rows of its sentence have written, and
+    `mask` leaves it the part that is its own.
+
+    A layer's keys and values are kept as (sentences, heads, places, beam, d), and given as
+    (sentences, heads, places × beam, d).
+
+    Args:
+        rows: sentences, one row each.
+    """
+
+    def __init__(self, rows: int) -> None:
+        self.sentences, self.beam, self.length = rows, 1, 0
+        self._layers: list[tuple[Tensor, Tensor]] = []
+        self._filled = [0]  # of the storage, whichever pasts look at it
+        # The row of its beam that wrote a row's part of a place, (sentences, beam, places); None
+        # where each wrote its own.
+        self._origin: Tensor | None = None
+        self._mask: Tensor | None = None
+
+    def longer(self) -> Past:
+        """Return a past with another place, still to be written."""
+        past = copy.copy(self)
+        past.length, past._mask = self.length + 1, None
+        room = self._layers[0][0].shape[2] if self._layers else 0
+        if self._filled[0] != self.length or past.length > room or torch.is_grad_enabled():
+            places = max(2 * past.length, ROOM)
+            past._layers = [(self._copy(k, places), self._copy(v, places)) for k, v in self._layers]
+            past._filled = [self.length]
+        past._filled[0] = past.length
+        if self._origin is not None:
+            own = torch.arange(self.beam, device=self._origin.device)
+            own = own.expand(self.sentences, -1)[..., None]
+            past._origin = torch.cat([self._origin, own], 2)
+        return past
+
+    def write(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Write a layer's last place, (rows, heads, 1, d); return all of its keys and values."""
+        new = self.beside(key), self.beside(value)  # (sentences, heads, beam, d)
+        if layer == len(self._layers):
+            shapes = [(*x.shape[:2], ROOM, *x.shape[2:]) for x in new]
+            self._layers.append((new[0].new_empty(shapes[0]), new[1].new_empty(shapes[1])))
+        for part, x in zip(self._layers[layer], new, strict=True):
+            part[:, :, self.length - 1] = x
+        key, value = (part[:, :, : self.length].flatten(2, 3) for part in self._layers[layer])
+        return key, value
+
+    def beside(self, x: Tensor) -> Tensor:
+        """Put a sentence's rows beside each other: (rows, heads, 1, d) to (…, heads, beam, d)."""
+        return x.view(self.sentences, self.beam, *x.shape[1:2], x.shape[3]).transpose(1, 2)
+
+    def apart(self, x: Tensor) -> Tensor:
+        """Undo `beside`."""
+        return x.transpose(1, 2).flatten(0, 1)[:, :, None]
+
+    @property
+    def mask(self) -> Tensor | None:
+        """What each row may look at, (sentences, 1, beam, places × beam) bool; None for all."""
+        if self._mask is None and (self.beam > 1 and self._layers):
+            slots = torch.arange(self.beam, device=self._layers[0][0].device)
+            origin = self._origins(slots)[..., None]  # (sentences, beam, places, 1)
+            self._mask = (origin == slots).flatten(2)[:, None]
+        return self._mask
+
+    def own(self, weights: Tensor) -> Tensor:
+        """Return each row's weights of its own past, (rows, heads, 1, places).
+
+        weights: (sentences, heads, beam, places × beam), what `mask` forbids being 0.
+        """
+        return self.apart(weights.unflatten(3, (self.length, self.beam)).sum(4))
+
+    def values(self) -> list[Tensor]:
+        """Return every layer's keys and values by themselves, (rows, heads, places, d) each."""
+        if not self._layers:
+            return []
+        rows = torch.arange(self.sentences * self.beam, device=self._layers[0][0].device)
+        return [self._of(part, rows) for layer in self._layers for part in layer]
+
+    def gather(self, rows: Tensor) -> Past:
+        """Return a past of the given rows, (new rows,); rows of a sentence are to be adjacent."""
+        past = copy.copy(self)
+        past._mask = None
+        sentence = rows // self.beam
+        every = torch.arange(self.sentences, device=rows.device)
+        if torch.equal(sentence, every.repeat_interleave(self.beam)):
+            if self.beam > 1:
+                slots = torch.arange(self.beam, device=rows.device)
+                parents = (rows % self.beam).view(self.sentences, -1, 1)
+                past._origin = self._origins(slots).gather(1, parents.expand(-1, -1, self.length))
+            return past
+        kept, counts = sentence.unique_consecutive(return_counts=True)
+        even = len(counts) > 0 and bool((counts == counts[0]).all())
+        past.sentences, past.beam = (len(kept), int(counts[0])) if even else (len(rows), 1)
+        past._layers = [
+            (past._joined(self._of(k, rows)), past._joined(self._of(v, rows)))
+            for k, v in self._layers
+        ]
+        past._origin, past._filled = None, [self.length]
+        return past
+
+    def _origins(self, slots: Tensor) -> Tensor:
+        """Return where each row's places were written, (sentences, beam, places)."""
+        if self._origin is not None:
+            return self._origin
+        return slots[None, :, None].expand(self.sentences, -1, self.length)
+
+    def _of(self, part: Tensor, rows: Tensor) -> Tensor:
+        """Return the rows' own part of keys or values, (rows, heads, places, d)."""
+        slots = torch.arange(self.beam, device=rows.device)
+        origin = self._origins(slots).flatten(0, 1)[rows]  # (rows, places)
+        places = torch.arange(self.length, device=rows.device)
+        sentence = (rows // self.beam)[:, None]
+        return part.movedim(1, 3)[sentence, places, origin].transpose(1, 2)
+
+    def _joined(self, rows: Tensor) -> Tensor:
+        """Return (rows, heads, places, d) as it is kept, with room to grow."""
+        beside = rows.unflatten(0, (self.sentences, self.beam)).permute(0, 2, 3, 1, 4)
+        return self._copy(beside, max(2 * self.length, ROOM))
+
+    def _copy(self, part: Tensor, places: int) -> Tensor:
+        """Return (sentences, heads, at least `length`, beam, d) with room for so many places."""
+        shape = list(part.shape)
+        shape[2] = places
+        room = part.new_empty(shape)
+        room[:, :, : self.length] = part[:, :, : self.length]
+        return room
+
+
 def gather(tree: Tree, rows: Tensor) -> Tree:
-    """Return `tree` with the given rows, (new rows,) int64, of every tensor and cache in it.
+    """Return `tree` with the given rows, (new rows,) int64, of all that is in it.
 
     Reordering beams, widening to a beam and dropping finished sentences are all this.
 
@@ -86,7 +219,7 @@ def gather(tree: Tree, rows: Tensor) -> Tree:
     """
     if isinstance(tree, Tensor):
         return tree.index_select(0, rows)
-    if isinstance(tree, Cache):
+    if isinstance(tree, Cache | Past):
         return tree.gather(rows)
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
         return type(tree)(*(gather(part, rows) for part in tree))
@@ -94,16 +227,18 @@ def gather(tree: Tree, rows: Tensor) -> Tree:
         return type(tree)(gather(part, rows) for part in tree)
     raise TypeError(
         f"cannot gather rows of a {type(tree).__name__}: memory and state are nested NamedTuples, "
-        "tuples or lists of tensors and zoo.Cache"
+        "tuples or lists of tensors, zoo.Cache and zoo.Past"
     )
 
 
 def tensors(tree: Tree) -> list[Tensor]:
-    """Return every tensor in the tree, a cache giving its values so far."""
+    """Return every tensor in the tree, caches and pasts giving their values so far."""
     if isinstance(tree, Tensor):
         return [tree]
     if isinstance(tree, Cache):
         return [tree.values]
+    if isinstance(tree, Past):
+        return tree.values()
     if isinstance(tree, tuple | list):
         return [tensor for part in tree for tensor in tensors(part)]
     raise TypeError(f"a {type(tree).__name__} is neither a tensor, a zoo.Cache nor nested in one")

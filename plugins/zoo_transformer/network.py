@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from zoo import Cache, Dropout, Linear, Seq2Seq, linear
+from zoo import Dropout, Linear, Past, Seq2Seq, linear
 from zoo_transformer.attention import attend
 from zoo_transformer.config import TransformerConfig
 
@@ -27,13 +27,6 @@ class Memory(NamedTuple):
     keys: tuple[Tensor, ...]
     values: tuple[Tensor, ...]
     mask: Tensor
-
-
-class State(NamedTuple):
-    """Each decoder layer's keys and values so far: caches of (rows, heads, n, d / heads)."""
-
-    keys: tuple[Cache, ...]
-    values: tuple[Cache, ...]
 
 
 class Attention(nn.Module):
@@ -58,6 +51,15 @@ class Attention(nn.Module):
         """Let every position of x, (rows, n, d), look where the mask lets it."""
         query, key, value = self.split(self.project(x), 3)
         return self.join(attend(query, key, value, mask, weights))
+
+    def look_back(self, x: Tensor, past: Past, layer: int, weights: Weights) -> Tensor:
+        """Let the last place, x (rows, 1, d), look at itself and the past, and write it there."""
+        query, key, value = self.split(self.project(x), 3)
+        keys, values = past.write(layer, key, value)
+        found = attend(past.beside(query), keys, values, past.mask, weights)
+        if weights is not None:
+            weights.append(past.own(weights.pop()))
+        return self.join(past.apart(found))
 
 
 class CrossAttention(Attention):
@@ -157,31 +159,25 @@ class DecoderLayer(Layer):
     def forward(
         self,
         x: Tensor,
-        past: tuple[Cache, Cache],
+        past: tuple[Past, int] | None,
         memory: tuple[Tensor, Tensor, Tensor],
         seen: tuple[Weights, Weights],
-    ) -> tuple[Tensor, Cache, Cache]:
-        """Run the layer over x, (rows, n, d), which follows on the past.
+    ) -> Tensor:
+        """Run the layer over x, (rows, n, d).
 
-        `memory` is the source's keys, values and mask. Returns the output and the longer past.
+        `past` and the layer's number there are given where x is the one place that is next, and
+        not where it is all of them; `memory` is the source's keys, values and mask.
         """
         own, cross = seen
-        query, key, value = self.attention.split(
-            self.attention.project(self.before(x, self.attention_norm)), 3
-        )
-        keys, values = past[0].append(key), past[1].append(value)
-        mask = causal_mask(x.shape[1], keys.length, x.device)
-        found = attend(query, keys.values, values.values, mask, own)
-        x = self.after(x, self.attention.join(found), self.attention_norm)
+        before = self.before(x, self.attention_norm)
+        if past is None:
+            places = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device)
+            found = self.attention(before, places.tril(), own)
+        else:
+            found = self.attention.look_back(before, *past, own)
+        x = self.after(x, found, self.attention_norm)
         looked = self.cross.look(self.before(x, self.cross_norm), *memory, cross)
-        return self.feedforward(self.after(x, looked, self.cross_norm)), keys, values
-
-
-def causal_mask(queries: int, keys: int, device: torch.device) -> Tensor | None:
-    """Return (queries, keys), True up to each query's own place; None where all may look at all."""
-    if queries == 1:
-        return None
-    return torch.ones(queries, keys, dtype=torch.bool, device=device).tril(keys - queries)
+        return self.feedforward(self.after(x, looked, self.cross_norm))
 
 
 def positions(start: int, end: int, like: Tensor) -> Tensor:
@@ -252,14 +248,14 @@ class Transformer(Seq2Seq):
         memory = Memory(tuple(k for k, _ in pairs), tuple(v for _, v in pairs), source_mask)
         return (memory, {"encoder": torch.stack(seen, 1)}) if seen is not None else memory
 
-    def init_state(self, memory: Memory) -> State:
+    def init_state(self, memory: Memory) -> Past:
         """Return a past with nothing in it."""
-        empty = [key[:, :, :0] for key in memory.keys]
-        return State(tuple(Cache(e, 2) for e in empty), tuple(Cache(e, 2) for e in empty))
+        return Past(len(memory.mask))
 
-    def step(self, token: Tensor, state: State, memory: Memory, attention: bool = False) -> Any:
+    def step(self, token: Tensor, state: Past, memory: Memory, attention: bool = False) -> Any:
         """Read one token a row; only attention's reach grows with the position."""
-        logits, state, weights = self._decode(token[:, None], state, memory, attention)
+        state = state.longer()
+        logits, weights = self._decode(token[:, None], state, memory, attention)
         return (logits[:, 0], state, weights) if attention else (logits[:, 0], state)
 
     def forward(
@@ -268,30 +264,27 @@ class Transformer(Seq2Seq):
         """Return logits of all positions at once."""
         encoded = self.encode(source, source_mask, attention)
         memory, kinds = encoded if attention else (encoded, {})
-        logits, _, weights = self._decode(target, self.init_state(memory), memory, attention)
+        logits, weights = self._decode(target, None, memory, attention)
         return (logits, {**kinds, **weights}) if attention else logits
 
     def _decode(
-        self, tokens: Tensor, state: State, memory: Memory, attention: bool
-    ) -> tuple[Tensor, State, dict[str, Tensor]]:
-        """Run the decoder over (rows, n) tokens that follow on the state."""
+        self, tokens: Tensor, past: Past | None, memory: Memory, attention: bool
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Run the decoder over all tokens, (rows, n), or over the one that ends the past."""
         own: Weights = [] if attention else None
         cross: Weights = [] if attention else None
-        x = self.embed(tokens, self.target_embedding, state.keys[0].length)
-        keys, values = [], []
-        past = zip(state.keys, state.values, strict=True)
+        x = self.embed(tokens, self.target_embedding, past.length - 1 if past else 0)
         source = zip(memory.keys, memory.values, strict=True)
-        for layer, before, (k, v) in zip(self.decoder, past, source, strict=True):
-            x, key, value = layer(x, before, (k, v, memory.mask), (own, cross))
-            keys.append(key)
-            values.append(value)
+        for number, (layer, (k, v)) in enumerate(zip(self.decoder, source, strict=True)):
+            behind = None if past is None else (past, number)
+            x = layer(x, behind, (k, v, memory.mask), (own, cross))
         if self.config.norm != "post":
             x = self.decoder_norm(x)
         logits = self.output(x, self.target_embedding.weight)
         weights = {}
         if own is not None and cross is not None:
             weights = {"decoder": torch.stack(own, 1), "cross": torch.stack(cross, 1)}
-        return logits, State(tuple(keys), tuple(values)), weights
+        return logits, weights
 
 
 class Output(nn.Module):

@@ -12,7 +12,7 @@ from zoo.datasets import Pair
 from zoo.errors import CheckpointError
 from zoo.model import END
 from zoo.text import SPECIALS, Tokenizer
-from zoo.tree import Cache, gather, tensors
+from zoo.tree import ROOM, Cache, Past, gather, tensors
 
 
 class State(NamedTuple):
@@ -68,6 +68,74 @@ def test_a_cache_appends_in_place_from_its_newest_end() -> None:
     assert longer.values.data_ptr() == cache.values.data_ptr()
     other = cache.append(torch.zeros(1, 1, 1))
     assert other.values.data_ptr() != cache.values.data_ptr()
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_a_past_never_changes_to_its_holder(grad: bool) -> None:
+    """Longer, reordered in beams, widened, narrowed and cut: against plain tensors of rows."""
+    torch.manual_seed(0)
+    pasts, wanted = [Past(3)], [[torch.empty(3, 2, 0, 5)] * 4]
+    with torch.set_grad_enabled(grad):
+        for step in range(80):
+            # Mostly from the newest end; now and then from an old one.
+            at = len(pasts) - 1 if step % 5 else int(torch.randint(len(pasts), ()))
+            past, rows = pasts[at].longer(), len(wanted[at][0])
+            new = [torch.randn(rows, 2, 1, 5, requires_grad=grad) for _ in range(4)]
+            for layer in range(2):
+                past.write(layer, *new[2 * layer : 2 * layer + 2])
+            pasts.append(past)
+            wanted.append([torch.cat(both, 2) for both in zip(wanted[at], new, strict=True)])
+            sentences, beam = past.sentences, past.beam
+            if step % 3 == 0:  # within each sentence's beam
+                moved = (
+                    torch.randint(beam, (sentences, beam)) + beam * torch.arange(sentences)[:, None]
+                )
+            elif step % 7 == 0:  # another width, of some sentences
+                kept = torch.randperm(sentences)[: max(2, sentences - 1)].sort().values
+                moved = torch.randint(beam, (len(kept), 1 + step % 4)) + beam * kept[:, None]
+            elif step % 11 == 0:  # any rows at all
+                moved = torch.randint(rows, (4,))
+            else:
+                continue
+            pasts.append(past.gather(moved.flatten()))
+            wanted.append([part[moved.flatten()] for part in wanted[-1]])
+    assert max(past.length for past in pasts) > 2 * ROOM
+    for past, parts in zip(pasts[1:], wanted[1:], strict=True):
+        for found, part in zip(past.values(), parts, strict=True):
+            assert torch.equal(found, part)
+
+
+def test_what_rows_look_at_in_a_past_is_their_own() -> None:
+    torch.manual_seed(0)
+    past, keys = Past(2), torch.empty(2, 3, 0, 5)
+    moves = {0: [0, 0, 1, 1], 2: [1, 0, 3, 3], 4: [0, 0, 2, 3], 5: [2, 3]}
+    for step in range(7):
+        past = past.longer()
+        new = torch.randn(len(keys), 3, 1, 5)
+        keys = torch.cat([keys, new], 2)
+        together, values = past.write(0, new, new + 1)
+        assert torch.equal(values, together + 1)
+        query = torch.randn(len(keys), 3, 1, 5)
+        scores = past.beside(query) @ together.transpose(2, 3)
+        if past.mask is not None:
+            scores = scores.masked_fill(~past.mask, -torch.inf)
+        weights = scores.softmax(-1)
+        wanted = (query @ keys.transpose(2, 3)).softmax(-1)
+        torch.testing.assert_close(past.own(weights), wanted)
+        torch.testing.assert_close(past.apart(weights @ values), wanted @ (keys + 1))
+        if step in moves:
+            rows = torch.tensor(moves[step])
+            past, keys = past.gather(rows), keys[rows]
+
+
+@torch.no_grad()
+def test_reordering_a_beam_moves_nothing() -> None:
+    past = Past(2).longer()
+    past.write(0, torch.zeros(2, 1, 1, 1), torch.zeros(2, 1, 1, 1))
+    wide = past.gather(torch.tensor([0, 0, 1, 1]))
+    moved = wide.gather(torch.tensor([1, 1, 3, 2])).longer()
+    part, _ = moved.write(0, torch.ones(4, 1, 1, 1), torch.ones(4, 1, 1, 1))
+    assert part.data_ptr() == wide._layers[0][0].data_ptr()
 
 
 TEXTS = [

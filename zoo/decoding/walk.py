@@ -7,16 +7,16 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from zoo.decoding.candidates import Allowed, in_full
+from zoo.decoding.candidates import Allowed, in_full, likeliest
 from zoo.decoding.coverage import Coverage
 from zoo.decoding.options import Hypothesis, Search
 from zoo.decoding.task import Task
 from zoo.model import BEGIN, END, Seq2Seq
 from zoo.tree import gather
 
-Choose = Callable[[Tensor, int, Tensor], Tensor]
-"""From log probabilities (rows, V), the place, and which row of the beginning each is: a token
-for each row, (rows,)."""
+Choose = Callable[[Tensor, Allowed, Tensor], tuple[Tensor, Tensor]]
+"""From logits (rows, V), what may come, and which row of the beginning each is: a token for each
+row and its log probability, (rows,)."""
 
 
 @torch.inference_mode()
@@ -40,7 +40,12 @@ def greedy(
 
 def greedy_search(task: Task, options: Search) -> list[list[Hypothesis]]:
     """Take the likeliest token at every step; of equally likely ones, the first."""
-    return _walk(task, options, lambda chances, place, rows: chances.argmax(-1))
+
+    def choose(logits: Tensor, allowed: Allowed, rows: Tensor) -> tuple[Tensor, Tensor]:
+        found = likeliest(logits, torch.zeros_like(rows, dtype=torch.float)[:, None], 1, allowed)
+        return found.token[:, 0], found.score[:, 0]
+
+    return _walk(task, options, choose)
 
 
 def sample(task: Task, options: Search) -> list[list[Hypothesis]]:
@@ -59,8 +64,11 @@ def sample(task: Task, options: Search) -> list[list[Hypothesis]]:
                   for _ in range(options.n_best)]  # fmt: skip
     numbers = torch.stack(drawn).to(task.mask.device)
 
-    def choose(chances: Tensor, place: int, rows: Tensor) -> Tensor:
-        return _draw(chances, numbers[rows, place - 1], options)
+    def choose(logits: Tensor, allowed: Allowed, rows: Tensor) -> tuple[Tensor, Tensor]:
+        chances = in_full(logits).log_softmax(-1)  # ours to write to
+        allowed.restrict(chances)
+        token = _draw(chances, numbers[rows, allowed.place - 1], options)
+        return token, chances.gather(1, token[:, None])[:, 0]
 
     return _walk(task, options, choose)
 
@@ -98,10 +106,8 @@ def _walk(task: Task, options: Search, choose: Choose) -> list[list[Hypothesis]]
     while len(alive):
         place = len(written) + 1
         logits, state = coverage.step(token, state, memory)
-        chances = in_full(logits).log_softmax(-1)  # ours to write to
-        Allowed(place, options, prefix[alive]).restrict(chances)
-        token = choose(chances, place, alive)
-        score = score + chances.gather(1, token[:, None])[:, 0]
+        token, chance = choose(logits, Allowed(place, options, prefix[alive]), alive)
+        score = score + chance
         written.append(torch.zeros_like(most).index_copy(0, alive, token))
         leaving = (token == END) | (place >= most[alive])
         if not bool(leaving.any()):
