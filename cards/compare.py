@@ -16,7 +16,7 @@ from typing import Any
 
 import sacrebleu
 import torch
-from release import MODELS, NAMES, SEARCH, TOP
+from release import MODELS, NAMES, SEARCH, TOP, search_of
 
 import zoo
 from zoo.datasets import Pair
@@ -67,7 +67,7 @@ def compare(name: str) -> dict[str, Any]:
     pairs = registry().dataset(task).load("test")
     sources = [pair.source for pair in pairs]
     translator = zoo.load(name, device="cpu")
-    texts = translator.translate(sources, **SEARCH[task])
+    texts = translator.translate(sources, **search_of(name))
     by_length = {
         label: [len(places), measure(task, [texts[i] for i in places], [pairs[i] for i in places])]
         for label, places in groups(task, pairs).items()

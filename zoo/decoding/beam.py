@@ -16,12 +16,9 @@ from torch import Tensor
 from zoo.decoding.candidates import Allowed, likeliest
 from zoo.decoding.coverage import Coverage
 from zoo.decoding.options import Hypothesis, Search
-from zoo.decoding.task import Task
+from zoo.decoding.task import LEAVING, Task
 from zoo.model import BEGIN, END
 from zoo.tree import gather
-
-LEAVING = 8
-"""Done sentences leave the batch, which copies the memory, when they are one in so many."""
 
 
 @torch.inference_mode()

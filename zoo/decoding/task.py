@@ -14,6 +14,9 @@ from zoo.decoding.options import Search
 from zoo.model import PADDING
 from zoo.tree import Tree, gather
 
+LEAVING = 8
+"""Done sentences leave the batch, which copies the memory, when they are one in so many."""
+
 
 class Decoder(Protocol):
     """What a search needs of a network."""

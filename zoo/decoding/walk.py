@@ -10,7 +10,7 @@ from torch import Tensor
 from zoo.decoding.candidates import Allowed, in_full, likeliest
 from zoo.decoding.coverage import Coverage
 from zoo.decoding.options import Hypothesis, Search
-from zoo.decoding.task import Task
+from zoo.decoding.task import LEAVING, Task
 from zoo.model import BEGIN, END, Seq2Seq
 from zoo.tree import gather
 
@@ -101,17 +101,19 @@ def _walk(task: Task, options: Search, choose: Choose) -> list[list[Hypothesis]]
     token = torch.full_like(alive, BEGIN)
     score = torch.zeros(len(alive), device=device)
     coverage = Coverage(task, options, alive // width)
+    live = torch.ones_like(alive, dtype=torch.bool)  # rows that go on
     written: list[Tensor] = []
     found: dict[int, Hypothesis] = {}
-    while len(alive):
+    while bool(live.any()):
         place = len(written) + 1
         logits, state = coverage.step(token, state, memory)
         token, chance = choose(logits, Allowed(place, options, prefix[alive]), alive)
         score = score + chance
         written.append(torch.zeros_like(most).index_copy(0, alive, token))
-        leaving = (token == END) | (place >= most[alive])
+        leaving = live & ((token == END) | (place >= most[alive]))
         if not bool(leaving.any()):
             continue
+        live = live & ~leaving
         gone = alive[leaving]
         ends = (
             torch.stack(written, 1)[gone].tolist(),
@@ -120,8 +122,10 @@ def _walk(task: Task, options: Search, choose: Choose) -> list[list[Hypothesis]]
         )
         for own, *end in zip(gone.tolist(), *ends, strict=True):
             found[own] = options.hypothesis(*end)
-        rows = (~leaving).nonzero()[:, 0]
-        alive, token, score = alive[rows], token[rows], score[rows]
+        rows = live.nonzero()[:, 0]
+        if not len(rows) or (len(live) - len(rows)) * LEAVING < len(live):
+            continue
+        alive, token, score, live = alive[rows], token[rows], score[rows], live[rows]
         coverage.gather(rows)
         memory, state = gather(memory, rows), gather(state, rows)
     return [
