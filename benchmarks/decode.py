@@ -146,14 +146,15 @@ def table(rows: dict[Case, Row]) -> str:
 
 def section(rows: dict[Case, Row]) -> list[str]:
     """Return one table's lines: a project and precision each, greedy and beam beside each other."""
-    same = next(iter(rows)).shape.startswith("transformer")
+    shape = next(iter(rows)).shape
+    same = shape.startswith("transformer")
     heads = [f"{'greedy' if beam == 1 else f'beam {beam}'}, sentences/s | × ours" for beam in BEAMS]
     lines = [
         f"| project | version | precision | parameters | {' | '.join(heads)} "
         "| tokens | outputs as ours | peak memory |",
         "|---|---|---|--:" + "|--:|--:" * len(BEAMS) + "|--:|--:|--:|",
     ]
-    order = list(SIDES["transformer-256"])
+    order = SIDES[shape]
     sides = sorted({(order.index(c.project), c.project, c.precision) for c in rows})
     for _, project, precision in sides:
         found = {
