@@ -196,7 +196,7 @@ class Kept:
     """
 
     def __init__(self) -> None:
-        self._forms: dict[int, tuple[weakref.ref[Tensor], int, Any]] = {}
+        self._forms: dict[int, tuple[weakref.ref[Tensor], tuple[int, int], Any]] = {}
 
     @contextmanager
     def on(self) -> Iterator[None]:
@@ -219,11 +219,12 @@ class Kept:
 
     def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """Return x Wᵀ + b."""
-        key, version = id(weight), 0 if weight.is_inference() else weight._version
+        key = id(weight)
+        made_of = 0 if weight.is_inference() else weight._version, weight.data_ptr()
         found = self._forms.get(key)
-        if found is None or found[0]() is not weight or found[1] != version:
+        if found is None or found[0]() is not weight or found[1] != made_of:
             forget = weakref.ref(weight, lambda _: self._forms.pop(key, None))
-            found = self._forms[key] = forget, version, self.form(weight.detach())
+            found = self._forms[key] = forget, made_of, self.form(weight.detach())
         return self.times(x, found[2], bias)
 
     def form(self, weight: Tensor) -> Any:

@@ -130,7 +130,7 @@ class Past:
 
     def beside(self, x: Tensor) -> Tensor:
         """Put a sentence's rows beside each other: (rows, heads, 1, d) to (…, heads, beam, d)."""
-        return x.view(self.sentences, self.beam, *x.shape[1:2], x.shape[3]).transpose(1, 2)
+        return x.view(self.sentences, self.beam, x.shape[1], x.shape[3]).transpose(1, 2)
 
     def apart(self, x: Tensor) -> Tensor:
         """Undo `beside`."""
@@ -140,9 +140,9 @@ class Past:
     def mask(self) -> Tensor | None:
         """What each row may look at, (sentences, 1, beam, places × beam) bool; None for all."""
         if self._mask is None and (self.beam > 1 and self._layers):
-            slots = torch.arange(self.beam, device=self._layers[0][0].device)
-            origin = self._origins(slots)[..., None]  # (sentences, beam, places, 1)
-            self._mask = (origin == slots).flatten(2)[:, None]
+            origin = self._origins(self._layers[0][0].device)  # (sentences, beam, places)
+            slots = torch.arange(self.beam, device=origin.device)
+            self._mask = (origin[..., None] == slots).flatten(2)[:, None]
         return self._mask
 
     def own(self, weights: Tensor) -> Tensor:
@@ -157,7 +157,10 @@ class Past:
         if not self._layers:
             return []
         rows = torch.arange(self.sentences * self.beam, device=self._layers[0][0].device)
-        return [self._of(part, rows) for layer in self._layers for part in layer]
+        where = self._where(rows)
+        return [
+            part.movedim(1, 3)[where].transpose(1, 2) for layer in self._layers for part in layer
+        ]
 
     def gather(self, rows: Tensor) -> Past:
         """Return a past of the given rows, (new rows,); rows of a sentence are to be adjacent."""
@@ -167,9 +170,9 @@ class Past:
         every = torch.arange(self.sentences, device=rows.device)
         if torch.equal(sentence, every.repeat_interleave(self.beam)):
             if self.beam > 1:
-                slots = torch.arange(self.beam, device=rows.device)
                 parents = (rows % self.beam).view(self.sentences, -1, 1)
-                past._origin = self._origins(slots).gather(1, parents.expand(-1, -1, self.length))
+                origin = self._origins(rows.device)
+                past._origin = origin.gather(1, parents.expand(-1, -1, self.length))
             return past
         kept, counts = sentence.unique_consecutive(return_counts=True)
         even = len(counts) > 0 and bool((counts == counts[0]).all())
@@ -179,31 +182,28 @@ class Past:
                 (k.index_select(0, rows), v.index_select(0, rows)) for k, v in self._layers
             ]
         else:
-            past._layers = [
-                (past._joined(self._of(k, rows)), past._joined(self._of(v, rows)))
-                for k, v in self._layers
-            ]
+            where = self._where(rows)
+            past._layers = [(past._kept(k, where), past._kept(v, where)) for k, v in self._layers]
         past._origin, past._filled = None, [self.length]
         return past
 
-    def _origins(self, slots: Tensor) -> Tensor:
+    def _origins(self, device: torch.device) -> Tensor:
         """Return where each row's places were written, (sentences, beam, places)."""
         if self._origin is not None:
             return self._origin
+        slots = torch.arange(self.beam, device=device)
         return slots[None, :, None].expand(self.sentences, -1, self.length)
 
-    def _of(self, part: Tensor, rows: Tensor) -> Tensor:
-        """Return the rows' own part of keys or values, (rows, heads, places, d)."""
-        slots = torch.arange(self.beam, device=rows.device)
-        origin = self._origins(slots).flatten(0, 1)[rows]  # (rows, places)
+    def _where(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the sentences, places and slots of what these rows have seen, (rows, places)."""
         places = torch.arange(self.length, device=rows.device)
-        sentence = (rows // self.beam)[:, None]
-        return part.movedim(1, 3)[sentence, places, origin].transpose(1, 2)
+        origin = self._origins(rows.device).flatten(0, 1)[rows]
+        return (rows // self.beam)[:, None], places, origin
 
-    def _joined(self, rows: Tensor) -> Tensor:
-        """Return (rows, heads, places, d) as it is kept, with room to grow."""
-        beside = rows.unflatten(0, (self.sentences, self.beam)).permute(0, 2, 3, 1, 4)
-        return self._copy(beside, max(2 * self.length, ROOM))
+    def _kept(self, part: Tensor, where: tuple[Tensor, Tensor, Tensor]) -> Tensor:
+        """Return what stands there, in another past, as it is kept here, with room to grow."""
+        rows = part.movedim(1, 3)[where].unflatten(0, (self.sentences, self.beam))
+        return self._copy(rows.permute(0, 3, 2, 1, 4), max(2 * self.length, ROOM))
 
     def _copy(self, part: Tensor, places: int) -> Tensor:
         """Return (sentences, heads, at least `length`, beam, d) with room for so many places."""

@@ -273,7 +273,7 @@ class Transformer(Seq2Seq):
         """Run the decoder over all tokens, (rows, n), or over the one that ends the past."""
         own: Weights = [] if attention else None
         cross: Weights = [] if attention else None
-        x = self.embed(tokens, self.target_embedding, past.length - 1 if past else 0)
+        x = self.embed(tokens, self.target_embedding, 0 if past is None else past.length - 1)
         source = zip(memory.keys, memory.values, strict=True)
         for number, (layer, (k, v)) in enumerate(zip(self.decoder, source, strict=True)):
             behind = None if past is None else (past, number)

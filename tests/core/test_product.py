@@ -203,6 +203,9 @@ def test_what_is_kept_follows_its_weight(kept: type[Kept]) -> None:
         net.weight.mul_(2.0)
         net.bias.mul_(2.0)
         torch.testing.assert_close(net(x), 2 * before)
+        net.weight.data = net.weight.data / 2
+        net.bias.data = net.bias.data / 2
+        torch.testing.assert_close(net(x), before)
     assert len(products._forms) == 1
     del net
     gc.collect()

@@ -104,7 +104,7 @@ def _walk(task: Task, options: Search, choose: Choose) -> list[list[Hypothesis]]
     live = torch.ones_like(alive, dtype=torch.bool)  # rows that go on
     written: list[Tensor] = []
     found: dict[int, Hypothesis] = {}
-    while bool(live.any()):
+    while len(found) < len(most):
         place = len(written) + 1
         logits, state = coverage.step(token, state, memory)
         token, chance = choose(logits, Allowed(place, options, prefix[alive]), alive)
