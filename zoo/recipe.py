@@ -41,6 +41,11 @@ class Recipe(Settings):
     label_smoothing: float = Field(
         0.1, ge=0, lt=1, description="probability mass spread over the whole vocabulary"
     )
+    r_drop: float = Field(
+        0.0,
+        ge=0,
+        description="read each batch twice, and weigh by this how far the two differ by dropout",
+    )
     optimiser: Literal["adam", "adamw"] = Field("adam", description="how gradients become updates")
     weight_decay: float = Field(
         0.0, ge=0, description="pull of every matrix to zero: in Adam's gradient, beside AdamW's"

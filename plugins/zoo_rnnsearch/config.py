@@ -39,6 +39,10 @@ class RNNSearchConfig(Config):
         "of each two of U_o s_{i−1} + V_o y + C_o c_i + b_r",
     )
     readout_dim: Width | None = Field(None, description="width r of that, unless it is s_i")
+    share: Literal["none", "target", "all"] = Field(
+        "none",
+        description="one matrix for target embedding and output, or for source embedding too",
+    )
     dropout: float = Field(0.0, ge=0, lt=1, description="on embeddings, source and readout")
 
     @model_validator(mode="after")
@@ -53,6 +57,11 @@ class RNNSearchConfig(Config):
             raise ValueError("start = 'final' needs an encoder as wide as the decoder")
         if self.start == "final" and self.cell == "gru-before":
             raise ValueError("cell = 'gru-before' comes with start = 'backward'")
+        if self.share != "none" and self.embedding_dim != (self.readout_dim or self.hidden_dim):
+            raise ValueError(
+                "share needs embeddings as wide as what the logits come from: "
+                "embedding_dim = readout_dim, or hidden_dim where readout is state"
+            )
         return self
 
     @classmethod
@@ -66,6 +75,11 @@ class RNNSearchConfig(Config):
             readout="tanh",
             readout_dim=14,
         )
+
+    @property
+    def one_vocabulary(self) -> bool:
+        """One matrix embeds both sides' tokens only if they are the same tokens."""
+        return self.share == "all"
 
     @property
     def bidirectional(self) -> bool:
@@ -83,8 +97,12 @@ class RNNSearchConfig(Config):
         e, h, s = self._dims()
         values = 2 * h if self.bidirectional else h
         table = Table()
-        table.block("source embedding")
-        table.add("source_embedding.weight", "W_i", (vs, e))
+        if self.share == "all":
+            table.block("embeddings")
+            table.add("target_embedding.weight", "W_i = W_o = W_Ỹ", (vt, e))
+        else:
+            table.block("source embedding")
+            table.add("source_embedding.weight", "W_i", (vs, e))
         self._encoder(table)
         if self.start == "backward":
             table.block("first state")
@@ -101,8 +119,10 @@ class RNNSearchConfig(Config):
             table.add("query.weight", "W_q", (a, s))
             if self.score == "additive":
                 table.add("score", "v", (a,))
-        table.block("target embedding")
-        table.add("target_embedding.weight", "W_o", (vt, e))
+        if self.share != "all":
+            table.block("target embedding")
+            symbol = "W_o = W_Ỹ" if self.share == "target" else "W_o"
+            table.add("target_embedding.weight", symbol, (vt, e))
         for layer in range(self.layers):
             table.block(f"decoder layer {layer + 1}")
             below = s if layer else e + values
@@ -136,7 +156,8 @@ class RNNSearchConfig(Config):
             symbol = "[U_o V_o C_o]" if self.readout == "maxout" else "W_r"
             table.add("readout.weight", symbol, (wide, s + e + values))
             table.add("readout.bias", "b_r", (wide,))
-        table.add("output.weight", "W_Ỹ", (vt, top))
+        if self.share == "none":
+            table.add("output.weight", "W_Ỹ", (vt, top))
         table.add("output.bias", "b_Ỹ", (vt,))
 
     def _cell(

@@ -54,10 +54,15 @@ class RNNSearch(Seq2Seq):
 
     def __init__(self, config: RNNSearchConfig, source_vocab: int, target_vocab: int) -> None:
         super().__init__(config, source_vocab, target_vocab)
+        if config.share == "all" and source_vocab != target_vocab:
+            raise ValueError(
+                "share = 'all' needs one vocabulary: train with --set shared_vocab=true"
+            )
         self.config = config
         e, h, s = config.embedding_dim, config.encoder_dim, config.hidden_dim
         values = 2 * h if config.bidirectional else h
-        self.source_embedding = nn.Embedding(source_vocab, e)
+        if config.share != "all":
+            self.source_embedding = nn.Embedding(source_vocab, e)
         self.encoder = self._make_encoder()
         if config.start == "backward":
             self.start = Linear(h, s)
@@ -75,9 +80,12 @@ class RNNSearch(Seq2Seq):
             wide = config.readout_dim * (2 if config.readout == "maxout" else 1)
             self.readout = Linear(s + e + values, wide)
         self.output = Linear(config.readout_dim or s, target_vocab)
+        if config.share != "none":
+            self.output.register_parameter("weight", None)
         self.dropout = Dropout(config.dropout)
-        for embedding in (self.source_embedding, self.target_embedding):
-            nn.init.normal_(embedding.weight, std=e**-0.5)
+        for module in self.children():
+            if isinstance(module, nn.Embedding):
+                nn.init.normal_(module.weight, std=e**-0.5)
 
     def _make_encoder(self) -> nn.Module:
         config = self.config
@@ -97,7 +105,9 @@ class RNNSearch(Seq2Seq):
 
     def encode(self, source: Tensor, source_mask: Tensor, attention: bool = False) -> Any:
         """Read the sources, (sentences, m); the padding never reaches a state."""
-        embedded = self.dropout(self.source_embedding(source))
+        shared = self.config.share == "all"
+        embedding = self.target_embedding if shared else self.source_embedding
+        embedded = self.dropout(embedding(source))
         final: tuple[Tensor, ...] = ()
         if isinstance(self.encoder, BothWays):
             values = self.encoder(embedded, source_mask)
@@ -178,7 +188,9 @@ class RNNSearch(Seq2Seq):
         elif self.config.readout == "maxout":  # appendix A.2.2 has s_{i−1} here
             both = self.readout(torch.cat([before, embedded, context], -1))
             hidden = both.unflatten(-1, (-1, 2)).amax(-1)
-        return self.output(self.dropout(hidden))
+        tied = self.config.share != "none"
+        weight = self.target_embedding.weight if tied else self.output.weight
+        return linear(self.dropout(hidden), weight, self.output.bias)
 
     def step(self, token: Tensor, state: State, memory: Memory, attention: bool = False) -> Any:
         """Read one token a row; a step costs the same at every position."""

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812  # the field's name for it
 
 from zoo import Dropout
-from zoo.training.loss import cross_entropy
+from zoo.training.loss import cross_entropy, divergence
 from zoo_transformer.attention import attend
 
 
@@ -44,6 +44,25 @@ def test_the_loss_in_bf16_is_nearer_to_the_truth_than_torchs() -> None:
 def test_a_vanished_probability_does_not_make_the_loss_infinite() -> None:
     logits = torch.tensor([[0.0, 500.0, 0.0]])
     assert float(cross_entropy(logits, torch.tensor([2]))) == pytest.approx(500.0)
+
+
+def test_the_divergence_and_its_gradient_are_torchs() -> None:
+    torch.manual_seed(1)
+    tokens = 150  # more than are looked at in one go
+    wanted = torch.randint(0, 5, (tokens,))
+    ours = (3 * torch.randn(2 * tokens, 7, dtype=torch.float64)).requires_grad_()
+    theirs = ours.detach().clone().requires_grad_()
+    p, q = theirs.log_softmax(-1).chunk(2)
+    both = F.kl_div(q, p, reduction="none", log_target=True) + F.kl_div(
+        p, q, reduction="none", log_target=True
+    )
+    expected = (both / 2)[wanted != 0].sum()
+    loss = divergence(ours, wanted)
+    (3 * loss).backward()
+    (3 * expected).backward()
+    assert ours.grad is not None
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(ours.grad, theirs.grad)
 
 
 @pytest.mark.parametrize("kind", [None, "causal", "padding"])

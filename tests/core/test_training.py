@@ -17,7 +17,7 @@ from zoo.model import create_model
 from zoo.recipe import Recipe
 from zoo.registry import Registry
 from zoo.training import Prepared, Report, Stopped, Validation, prepare
-from zoo.training.loss import teacher_forcing
+from zoo.training.loss import cross_entropy, divergence, teacher_forcing
 from zoo.training.schedule import learning_rate
 
 SMALL: dict[str, Any] = {
@@ -43,6 +43,29 @@ def test_the_loss_is_its_definition(smoothing: float) -> None:
             total -= float(q * chances[row, place, y])
     assert float(loss.tokens) == 6
     assert float(loss.total) == pytest.approx(total, abs=1e-10)
+
+
+def test_two_passes_are_told_apart_by_dropout_alone() -> None:
+    torch.manual_seed(0)
+    model = create_model("rnnsearch-tiny", source_vocab=12, target_vocab=9, dropout=0.3).double()
+    source = torch.tensor([[5, 6, 7, 2], [8, 2, 0, 0]])
+    target = torch.tensor([[1, 4, 5, 6, 2], [1, 7, 2, 0, 0]])
+    batch = Batch(source, source != 0, target, torch.arange(2))
+    model.eval()
+    torch.testing.assert_close(
+        teacher_forcing(model, batch, 0.1, r_drop=5.0), teacher_forcing(model, batch, 0.1)
+    )
+    model.train()
+    torch.manual_seed(3)
+    total, tokens = teacher_forcing(model, batch, 0.1, r_drop=5.0)
+    torch.manual_seed(3)
+    read, wanted = torch.cat([source, source]), torch.cat([target, target])
+    logits = model(read, read != 0, wanted[:, :-1]).flatten(0, 1)
+    apart = divergence(logits, target[:, 1:].flatten())
+    expected = cross_entropy(logits, wanted[:, 1:].flatten(), 0.1) / 2 + 5 * apart
+    assert float(apart.detach()) > 0
+    assert int(tokens) == 6
+    torch.testing.assert_close(total, expected)
 
 
 def test_schedules_are_their_formulas() -> None:

@@ -24,6 +24,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "seq2seq, reversed source": ("seq2seq", {"reverse": True}),
     "seq2seq, context alone": ("seq2seq", {"start": False}),
     "rnnsearch, GRU": ("rnnsearch", {"cell": "gru", "readout": "state", "readout_dim": None}),
+    "rnnsearch, one matrix": ("rnnsearch", {"readout_dim": 12, "share": "all"}),
     "rnnsearch, the paper's": ("rnnsearch", {"cell": "gru-before", "readout": "maxout"}),
     "rnnsearch, sigmoid": ("rnnsearch", {"score": "sigmoid", "attention_dim": None}),
     "rnnsearch, dot product": ("rnnsearch", {"score": "dot"}),

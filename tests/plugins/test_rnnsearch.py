@@ -64,10 +64,12 @@ def readout(kind: str, w: dict[str, Array], s: Array, before: Array, y: Array, c
 def check(values: dict[str, Any], source: torch.Tensor, target: torch.Tensor) -> None:
     """Compare logits and attention with loops over NumPy vectors."""
     torch.manual_seed(1)
-    defaults = {"embedding_dim": E, "encoder_dim": H, "hidden_dim": S, "attention_dim": A,
+    defaults = {"cell": "lstm", "score": "additive", "embedding_dim": E,
+                "encoder_dim": H, "hidden_dim": S, "attention_dim": A,
                 "readout": "state", "readout_dim": None, "dropout": 0.0}  # fmt: skip
     given = {**defaults, **values}
-    model = create_model("rnnsearch-tiny", source_vocab=15, target_vocab=13, **given)
+    size = 15 if given.get("share") == "all" else 13
+    model = create_model("rnnsearch-tiny", source_vocab=15, target_vocab=size, **given)
     model = model.double().eval()
     with torch.no_grad():
         logits, kinds = model(source, source != 0, target, attention=True)
@@ -82,7 +84,8 @@ def check(values: dict[str, Any], source: torch.Tensor, target: torch.Tensor) ->
 
     for row in range(len(source)):
         tokens = source[row][source[row] != 0].tolist()
-        words = [w["source_embedding.weight"][token] for token in tokens]
+        embedding = w.get("source_embedding.weight", w["target_embedding.weight"])
+        words = [embedding[token] for token in tokens]
         if given.get("start") != "final":
             forward, backward = read(words, "_l0")[0], read(words[::-1], "_l0_reverse")[0][::-1]
             states = [np.concatenate(both) for both in zip(forward, backward, strict=True)]
@@ -105,7 +108,8 @@ def check(values: dict[str, Any], source: torch.Tensor, target: torch.Tensor) ->
                 )
                 x = s[layer]
             top = readout(given["readout"], w, s[-1], before, y, context)
-            wanted = w["output.weight"] @ top + w["output.bias"]
+            of_words = w.get("output.weight", w["target_embedding.weight"])
+            wanted = of_words @ top + w["output.bias"]
             np.testing.assert_allclose(logits[row, place], wanted, rtol=0, atol=1e-10)
             looked = kinds["cross"][row, 0, 0, place, : len(tokens)]
             np.testing.assert_allclose(looked, weights, rtol=0, atol=1e-10)
@@ -118,6 +122,12 @@ def test_equations(cell: str, kind: str, out: str) -> None:
     values: dict[str, Any] = {"cell": cell, "score": kind, "readout": out}
     values["attention_dim"] = None if kind == "sigmoid" else A
     values["readout_dim"] = None if out == "state" else R
+    check(values, random_batch(15, (4, 6, 3), 2), random_batch(13, (5, 5, 5), 3))
+
+
+@pytest.mark.parametrize("share", ["target", "all"])
+def test_one_matrix_for_embedding_and_output(share: str) -> None:
+    values = {"readout": "tanh", "readout_dim": E, "share": share}
     check(values, random_batch(15, (4, 6, 3), 2), random_batch(13, (5, 5, 5), 3))
 
 

@@ -61,12 +61,13 @@ def measure(trainer: Trainer, updates: int) -> Speed:
 
 def _operations(trainer: Trainer, batch: Batch) -> int:
     """Return the floating-point operations of one batch's products, forward and backward."""
+    recipe = trainer.recipe
     # A recurrent net's operations are not counted where one kernel runs all of it.
     with warnings.catch_warnings():
         # Torch's switch for that warns of another setting, which it writes back unchanged.
         warnings.simplefilter("ignore")
         with torch.backends.mkldnn.flags(enabled=False), FlopCounterMode(display=False) as counter:
-            loss = teacher_forcing(trainer.model, batch, trainer.recipe.label_smoothing)
+            loss = teacher_forcing(trainer.model, batch, recipe.label_smoothing, recipe.r_drop)
             loss.total.backward()
     trainer.model.zero_grad(set_to_none=True)
     return counter.get_total_flops()

@@ -65,7 +65,7 @@ def _measure(model: Seq2Seq, batch: Batch, recipe: Recipe, precision: str) -> fl
         wait(device)
         before = time.perf_counter()
         with autocast(device, precision):
-            loss = teacher_forcing(model, batch, recipe.label_smoothing)
+            loss = teacher_forcing(model, batch, recipe.label_smoothing, recipe.r_drop)
         loss.total.backward()
         wait(device)
         took.append(time.perf_counter() - before)

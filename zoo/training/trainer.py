@@ -162,7 +162,9 @@ class Trainer:
             with self.group.accumulating(place == len(batches) - 1):
                 batch = self.corpus.batch(rows).to(self.group.device)
                 with autocast(self.group.device, self.recipe.precision):
-                    loss = teacher_forcing(self.forward, batch, self.recipe.label_smoothing)
+                    loss = teacher_forcing(
+                        self.forward, batch, self.recipe.label_smoothing, self.recipe.r_drop
+                    )
                 mean = loss.total * weight / tokens
                 # Processes' gradients are averaged; this makes it their sum.
                 (mean * self.group.size).backward()
