@@ -130,7 +130,8 @@ class Layer(nn.Module):
 
     def feedforward(self, x: Tensor) -> Tensor:
         """Return the feed-forward sublayer with its residual connection, section 3.3."""
-        inner = self.inner(self.before(x, self.feedforward_norm)).relu()
+        inner = self.inner(self.before(x, self.feedforward_norm))
+        inner = inner.relu() if inner.requires_grad else inner.relu_()  # the widest tensor there is
         return self.after(x, self.outer(inner), self.feedforward_norm)
 
 

@@ -261,6 +261,20 @@ def a_source_token_that_is_never_read() -> Any:
     return Skips
 
 
+@wrong("two_batches_go_side_by_side", "step 0 differs once another batch is written")
+def what_encode_found_kept_on_the_module() -> Any:
+    class Keeps(Network):
+        def encode(self, source: Tensor, source_mask: Tensor, attention: bool = False) -> Any:
+            self.level = self.source(source).mean()
+            return super().encode(source, source_mask, attention)
+
+        def step(self, token: Tensor, state: Any, memory: Any, attention: bool = False) -> Any:
+            logits, *others = super().step(token, state, memory, attention)
+            return (logits + torch.arange(logits.shape[1]) * self.level, *others)
+
+    return Keeps
+
+
 @wrong("an_old_state_gives_its_old_answer", "a step changed the memory")
 def memory_changed_by_a_step() -> Any:
     class Writes(Network):

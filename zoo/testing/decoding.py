@@ -127,6 +127,30 @@ def an_old_state_gives_its_old_answer(case: Case) -> None:
         same(seen, wanted, f"the state before step {place} gives another answer later")
 
 
+@law(causes="what encode or a step found kept on the module instead of in memory and state")
+@torch.no_grad()
+def two_batches_go_side_by_side(case: Case) -> None:
+    """Another batch may be read and written between two steps: threads search side by side."""
+    model = case.model
+
+    def begin(source: torch.Tensor, mask: torch.Tensor) -> tuple[Tree, Tree]:
+        memory = model.encode(source, mask)
+        return memory, model.init_state(memory)
+
+    memory, state = begin(case.source, case.mask)
+    alone = []
+    for token in case.target.unbind(1):
+        logits, state = model.step(token, state, memory)
+        alone.append(logits)
+    memory, state = begin(case.source, case.mask)
+    fewer = slice(1, 3)
+    other_memory, other = begin(case.source[fewer], case.mask[fewer])
+    for place, token in enumerate(case.target.unbind(1)):
+        logits, state = model.step(token, state, memory)
+        _, other = model.step(case.target[fewer, 0], other, other_memory)
+        same(logits, alone[place], f"step {place} differs once another batch is written")
+
+
 @law(
     causes="weights before the softmax or after dropout; a mask left out; layers or heads on "
     "another dimension than (rows, layers, heads, queries, keys)"

@@ -17,6 +17,7 @@ from zoo.testing.decoding import (
     shapes,
     step_equals_forward,
     step_of_gathered_is_gathered_step,
+    two_batches_go_side_by_side,
 )
 from zoo.testing.law import Law
 from zoo.testing.places import (
@@ -52,6 +53,7 @@ LAWS: list[Law] = [
     step_equals_forward,
     step_of_gathered_is_gathered_step,
     an_old_state_gives_its_old_answer,
+    two_batches_go_side_by_side,
     attention_sums_to_one,
     every_parameter_gets_a_gradient,
     weights_round_trip,
