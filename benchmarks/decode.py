@@ -30,8 +30,10 @@ HERE = Path(__file__).parent
 BUILD = HERE.parent / "build" / "benchmarks"
 FOLDER = BUILD / "decode"
 RESULTS = HERE / "RESULTS-decode.md"
-PRECISIONS = {"ctranslate2": ("float32", "int8"), "zoo": ("float32", "int8")}
-"""Of each project; float32 alone of the others."""
+PRECISIONS = ("float32", "int8")
+"""Of those that have both; float32 alone of the others."""
+BOTH_WAYS = ("zoo", "ctranslate2")
+"""Who can decode two batches at once with a thread each; all decode batch after batch with two."""
 SIDES = {
     "transformer-256": ("zoo", "ctranslate2", "transformers", "fairseq"),
     "transformer-512": ("zoo", "ctranslate2", "transformers", "fairseq"),
@@ -60,10 +62,12 @@ class Case:
     beam: int
     project: str
     precision: str
+    at_once: int = 1
 
     @property
     def name(self) -> str:
-        return f"{self.shape}/{self.length}/beam{self.beam}/{self.project}/{self.precision}"
+        most = f"/{self.at_once}-at-once" if self.at_once > 1 else ""
+        return f"{self.shape}/{self.length}/beam{self.beam}/{self.project}/{self.precision}{most}"
 
     @property
     def outputs(self) -> Path:
@@ -71,7 +75,8 @@ class Case:
 
     @classmethod
     def of(cls, row: Row) -> Case:
-        return cls(*(row[part] for part in ("shape", "length", "beam", "project", "precision")))
+        names = ("shape", "length", "beam", "project", "precision")
+        return cls(*(row[part] for part in names), row.get("at_once", 1))
 
 
 KEPT = Kept(BUILD / "decode.jsonl", Case.of)
@@ -80,12 +85,13 @@ KEPT = Kept(BUILD / "decode.jsonl", Case.of)
 def cases() -> list[Case]:
     """Return every case: outputs of free length where all have the same weights, and so outputs."""
     return [
-        Case(shape, length, beam, project, precision)
+        Case(shape, length, beam, project, precision, at_once)
         for shape, projects in SIDES.items()
         for length in (("forced", "free") if shape.startswith("transformer") else ("forced",))
         for beam in BEAMS
         for project in projects
-        for precision in PRECISIONS.get(project, ("float32",))
+        for precision in PRECISIONS[: 2 if project in BOTH_WAYS else 1]
+        for at_once in range(1, 3 if project in BOTH_WAYS else 2)
     ]
 
 
@@ -97,6 +103,7 @@ def measure(case: Case, repeats: int, seconds: float) -> Row:
         "precision": case.precision,
         "beam": case.beam,
         "length": case.length,
+        "at-once": case.at_once,
         "sources": FOLDER / "sources.json",
         "weights": FOLDER / f"{case.shape}.npz",
         "outputs": case.outputs,
@@ -150,18 +157,17 @@ def section(rows: dict[Case, Row]) -> list[str]:
     same = shape.startswith("transformer")
     heads = [f"{'greedy' if beam == 1 else f'beam {beam}'}, sentences/s | × ours" for beam in BEAMS]
     lines = [
-        f"| project | version | precision | parameters | {' | '.join(heads)} "
+        f"| project | version | precision | batches at once | parameters | {' | '.join(heads)} "
         "| tokens | outputs as ours | peak memory |",
-        "|---|---|---|--:" + "|--:|--:" * len(BEAMS) + "|--:|--:|--:|",
+        "|---|---|---|--:|--:" + "|--:|--:" * len(BEAMS) + "|--:|--:|--:|",
     ]
     order = SIDES[shape]
-    sides = sorted({(order.index(c.project), c.project, c.precision) for c in rows})
-    for _, project, precision in sides:
-        found = {
-            c.beam: r for c, r in rows.items() if (c.project, c.precision) == (project, precision)
-        }
+    sides = sorted({(order.index(c.project), c.project, c.precision, c.at_once) for c in rows})
+    for _, *side in sides:
+        found = {c.beam: r for c, r in rows.items() if [c.project, c.precision, c.at_once] == side}
         any_row = next(iter(found.values()))
-        cells = [project, any_row["version"], precision, f"{any_row['parameters']:,}"]
+        project, precision, at_once = map(str, side)
+        cells = [project, any_row["version"], precision, at_once, f"{any_row['parameters']:,}"]
         for beam in BEAMS:
             row, ours = found.get(beam), _ours(rows, beam)
             speed = row["sentences_per_second"] if row else None
@@ -179,7 +185,7 @@ def _ours(rows: dict[Case, Row], beam: int) -> float | None:
     found = [
         r["sentences_per_second"]
         for c, r in rows.items()
-        if (c.project, c.precision, c.beam) == ("zoo", "float32", beam)
+        if (c.project, c.precision, c.at_once, c.beam) == ("zoo", "float32", 1, beam)
     ]
     return found[0] if found else None
 

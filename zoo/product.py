@@ -277,7 +277,10 @@ class Int8(Kept):
         whole, scale = form
         numbers, scales = _in_int8(x.reshape(-1, x.shape[-1]))
         product = torch._int_mm(numbers, whole).float().mul_(scales)
-        product = product.mul_(scale) if bias is None else torch.addcmul(bias, product, scale)
+        if bias is None:
+            product.mul_(scale)
+        else:
+            torch.addcmul(bias, product, scale, out=product)
         return product.view(*x.shape[:-1], -1)
 
 

@@ -11,7 +11,7 @@ import os
 import re
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,8 @@ class Job:
     """What to measure.
 
     length: `forced`, every output to `FORCED` tokens, or `free`, to `FREE` at most; weights: an
-    `.npz` of this project's parameters for the shape, and of the Transformer's position table.
+    `.npz` of this project's parameters for the shape, and of the Transformer's position table;
+    at_once: batches that are decoded at the same time, sharing the threads out.
     """
 
     shape: str
@@ -53,6 +54,7 @@ class Job:
     beam: int
     length: str
     weights: Path
+    at_once: int = 1
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -72,14 +74,22 @@ class Job:
 Decode = Callable[[Batch], Batch]
 """From a batch of sources to the best output of each, special tokens left out."""
 
+Each = Callable[[Decode, list[Batch]], Iterable[Batch]]
+"""What `map` does, maybe several batches at once."""
+
 
 def measure(
-    project: str, version: str, make: Callable[[Job], tuple[Decode, int]], **said: Any
+    project: str,
+    version: str,
+    make: Callable[[Job], tuple[Decode, int]],
+    at_once: Each = map,
+    **said: Any,
 ) -> None:
     """Decode all sources again and again; print a line of JSON on the fastest time.
 
     Args:
         make: from a job to what decodes a batch, and the model's number of parameters.
+        at_once: how `Job.at_once` batches are decoded at the same time.
         said: what else the row tells.
     """
     parser = argparse.ArgumentParser()
@@ -87,14 +97,16 @@ def measure(
     parser.add_argument("--precision", required=True)
     parser.add_argument("--beam", type=int, required=True)
     parser.add_argument("--length", choices=("forced", "free"), required=True)
+    parser.add_argument("--at-once", type=int, default=1)
     parser.add_argument("--sources", type=Path, required=True)
     parser.add_argument("--weights", type=Path, required=True)
     parser.add_argument("--outputs", type=Path, required=True, help="file to write outputs to")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=150.0, help="repeat no more after these")
     given = parser.parse_args()
-    job = Job(given.shape, given.precision, given.beam, given.length, given.weights)
+    job = Job(given.shape, given.precision, given.beam, given.length, given.weights, given.at_once)
     decode, parameters = make(job)
+    each: Each = map if job.at_once == 1 else at_once
     sources = json.loads(given.sources.read_text(encoding="utf-8"))
     order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
     batches = [
@@ -106,7 +118,7 @@ def measure(
     outputs: Batch = []
     while _more(runs, given.repeats, given.seconds):
         others, before = others_seconds(), time.perf_counter()
-        outputs = [output for batch in batches for output in decode(batch)]
+        outputs = [output for found in each(decode, batches) for output in found]
         taken = time.perf_counter() - before
         runs.append((taken, (others_seconds() - others) / taken / (os.cpu_count() or 1)))
     best, disturbed = min(runs)
@@ -118,6 +130,7 @@ def measure(
         "precision": job.precision,
         "beam": job.beam,
         "length": job.length,
+        "at_once": job.at_once,
         "sentences": len(sources),
         "parameters": parameters,
         "sentences_per_second": round(len(sources) / best, 1),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import ctranslate2
@@ -76,7 +78,10 @@ def make(job: Job) -> tuple[Decode, int]:
     with tempfile.TemporaryDirectory() as folder:
         spec.save(folder)
         translator = ctranslate2.Translator(
-            folder, compute_type=job.precision, inter_threads=1, intra_threads=THREADS
+            folder,
+            compute_type=job.precision,
+            inter_threads=job.at_once,
+            intra_threads=THREADS // job.at_once,
         )
 
     def decode(batch: Batch) -> Batch:
@@ -93,4 +98,9 @@ def make(job: Job) -> tuple[Decode, int]:
     return decode, parameters
 
 
-measure("ctranslate2", ctranslate2.__version__, make)
+def side_by_side(decode: Decode, batches: list[Batch]) -> Iterator[Batch]:
+    with ThreadPoolExecutor(THREADS) as pool:  # the translator hands each call to a free worker
+        yield from pool.map(decode, batches)
+
+
+measure("ctranslate2", ctranslate2.__version__, make, side_by_side)

@@ -24,6 +24,7 @@ import zoo
 from zoo.data import batch_sources
 from zoo.decoding import Search, Task, search
 from zoo.errors import ZooError
+from zoo.lanes import side_by_side
 from zoo.model import Seq2Seq
 from zoo.product import Int8, Packed
 from zoo.registry import registry
@@ -163,7 +164,7 @@ def main() -> None:
         pass
     else:
         keep_freed_memory()
-    measure("zoo", zoo.__version__, make)
+    measure("zoo", zoo.__version__, make, side_by_side)
 
 
 if __name__ == "__main__":
