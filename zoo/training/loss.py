@@ -111,15 +111,17 @@ class _Divergence(torch.autograd.Function):
     """
 
     TOKENS = 16
+    """Looked at in one go on a processor; a GPU takes all."""
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, wanted: Tensor) -> Tensor:
         wide = torch.promote_types(logits.dtype, torch.float32)
         gradient = torch.empty_like(logits)
         total = torch.zeros((), dtype=wide, device=logits.device)
-        halves = [part.split(_Divergence.TOKENS) for part in (*logits.chunk(2), *gradient.chunk(2))]
-        real = (wanted != PADDING)[:, None].to(wide).split(_Divergence.TOKENS)
-        for x, z, of_x, of_z, share in zip(*halves, real, strict=True):
+        real = (wanted != PADDING)[:, None].to(wide)
+        some = _Divergence.TOKENS if logits.device.type == "cpu" else len(wanted)
+        parts = [x.split(some) for x in (*logits.chunk(2), *gradient.chunk(2), real)]
+        for x, z, of_x, of_z, share in zip(*parts, strict=True):
             p, q = x.softmax(-1, dtype=wide), z.softmax(-1, dtype=wide)
             apart, r = (p - q).mul_(share / 2), (x.to(wide) - z).mul_(share / 2)
             of_p, of_q = ((chance * r).sum(-1, keepdim=True) for chance in (p, q))
