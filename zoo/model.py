@@ -39,6 +39,10 @@ class Seq2Seq(nn.Module, ABC):
 
     def __init__(self, config: Config, source_vocab: int, target_vocab: int) -> None:
         super().__init__()
+        if config.one_vocabulary and source_vocab != target_vocab:
+            raise ValueError(
+                f"this configuration needs one vocabulary: {source_vocab:,} is not {target_vocab:,}"
+            )
         self.source_vocab, self.target_vocab = source_vocab, target_vocab
 
     @abstractmethod

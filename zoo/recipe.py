@@ -46,6 +46,9 @@ class Recipe(Settings):
         ge=0,
         description="read each batch twice, and weigh by this how far the two differ by dropout",
     )
+    word_dropout: float = Field(
+        0.0, ge=0, lt=1, description="chance that a token read, of either side, is made unknown"
+    )
     optimiser: Literal["adam", "adamw"] = Field("adam", description="how gradients become updates")
     weight_decay: float = Field(
         0.0, ge=0, description="pull of every matrix to zero: in Adam's gradient, beside AdamW's"

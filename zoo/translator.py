@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
 from typing import Any, Literal, NamedTuple
 
@@ -15,7 +15,7 @@ from zoo.checkpoint import Checkpoint
 from zoo.data import batch_sources
 from zoo.decoding import Decoder, Ensemble, Hypothesis, Search, Task, align, forced, search
 from zoo.errors import ConfigError, DecodingError
-from zoo.lanes import Result, side_by_side
+from zoo.lanes import side_by_side
 from zoo.memory import keep_freed_memory
 from zoo.model import UNKNOWN
 from zoo.product import Int8, Packed
@@ -194,7 +194,9 @@ class Translator:
         found: dict[tuple[int, int], list[Translation]] = {}
         ordered = sorted(parts, key=lambda part: len(part.tokens[0]))
         batches = list(_batches(ordered, max(ask.search.beam, ask.search.n_best)))
-        searched = self._each(lambda batch: self._search(batch, before, ask), batches)
+        on_processor = next(self.checkpoint.model.parameters()).device.type == "cpu"
+        run = side_by_side if on_processor else map
+        searched = run(lambda batch: self._search(batch, before, ask), batches)
         for batch, of_batch in zip(batches, searched, strict=True):
             for part, translations in zip(batch, of_batch, strict=True):
                 found[part.of, part.number] = translations
@@ -202,13 +204,6 @@ class Translator:
         whole = {i: joined(texts[i], [found[key] for key in keys]) for i, keys in by_text}
         for i, text in enumerate(texts):
             yield whole.get(i) or Translation(text, "", alignment=() if ask.alignment else None)
-
-    def _each(
-        self, work: Callable[[list[Part]], Result], batches: list[list[Part]]
-    ) -> Iterator[Result]:
-        """Yield `work` of each batch, in order: several at once on a processor."""
-        on_processor = next(self.checkpoint.model.parameters()).device.type == "cpu"
-        return side_by_side(work, batches) if on_processor else map(work, batches)
 
     def _tokens(self, texts: list[str]) -> list[Tokens]:
         """Return each text's tokens, without the end token, as each member reads it."""

@@ -54,10 +54,6 @@ class RNNSearch(Seq2Seq):
 
     def __init__(self, config: RNNSearchConfig, source_vocab: int, target_vocab: int) -> None:
         super().__init__(config, source_vocab, target_vocab)
-        if config.share == "all" and source_vocab != target_vocab:
-            raise ValueError(
-                "share = 'all' needs one vocabulary: train with --set shared_vocab=true"
-            )
         self.config = config
         e, h, s = config.embedding_dim, config.encoder_dim, config.hidden_dim
         values = 2 * h if config.bidirectional else h

@@ -198,10 +198,6 @@ class Transformer(Seq2Seq):
 
     def __init__(self, config: TransformerConfig, source_vocab: int, target_vocab: int) -> None:
         super().__init__(config, source_vocab, target_vocab)
-        if config.share == "all" and source_vocab != target_vocab:
-            raise ValueError(
-                "share = 'all' needs one vocabulary: train with --set shared_vocab=true"
-            )
         self.config = config
         d = config.dim
         if config.share != "all":

@@ -13,7 +13,7 @@ from zoo.checkpoint import read_tensors
 from zoo.data import Batch
 from zoo.datasets import Dataset, Pair
 from zoo.errors import CheckpointError, TrainingError, ZooError
-from zoo.model import create_model
+from zoo.model import BEGIN, END, PADDING, UNKNOWN, create_model
 from zoo.recipe import Recipe
 from zoo.registry import Registry
 from zoo.training import Prepared, Report, Stopped, Validation, prepare
@@ -66,6 +66,34 @@ def test_two_passes_are_told_apart_by_dropout_alone() -> None:
     assert float(apart.detach()) > 0
     assert int(tokens) == 6
     torch.testing.assert_close(total, expected)
+
+
+def test_words_that_are_dropped_are_read_as_unknown_and_still_wanted() -> None:
+    read: list[torch.Tensor] = []
+
+    def model(source: torch.Tensor, mask: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        read[:] = source, target
+        return torch.zeros(*target.shape, 9, dtype=torch.float64)
+
+    torch.manual_seed(0)
+    source = torch.randint(4, 9, (400, 50))
+    target = torch.randint(4, 9, (400, 50))
+    source[:, 40], source[:, 41:] = END, PADDING
+    target[:, 0], target[:, 40], target[:, 41:] = BEGIN, END, PADDING
+    batch = Batch(source, source != PADDING, target, torch.arange(400))
+    loss = teacher_forcing(model, batch, word_dropout=0.2)
+    assert int(loss.tokens) == 400 * 40
+    assert float(loss.total) == pytest.approx(400 * 40 * math.log(9))
+    whole = source, target[:, :-1]
+    dropped = [given != ids for given, ids in zip(read, whole, strict=True)]
+    for given, ids, gone in zip(read, whole, dropped, strict=True):
+        assert set(given[gone].tolist()) == {UNKNOWN}
+        assert not bool(gone[ids <= UNKNOWN].any())
+        assert float(gone[ids > UNKNOWN].double().mean()) == pytest.approx(0.2, abs=0.015)
+    both = dropped[0][:, 1:40] & dropped[1][:, 1:40]
+    assert float(both.double().mean()) == pytest.approx(0.04, abs=0.01)  # each side by itself
+    teacher_forcing(model, batch)
+    assert all(torch.equal(given, ids) for given, ids in zip(read, whole, strict=True))
 
 
 def test_schedules_are_their_formulas() -> None:

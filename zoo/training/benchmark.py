@@ -11,7 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from zoo.data import Batch
 from zoo.product import linear
-from zoo.training.loss import teacher_forcing
+from zoo.training.loss import training_loss
 from zoo.training.precision import wait
 from zoo.training.trainer import Trainer, Window
 
@@ -67,7 +67,7 @@ def _operations(trainer: Trainer, batch: Batch) -> int:
         # Torch's switch for that warns of another setting, which it writes back unchanged.
         warnings.simplefilter("ignore")
         with torch.backends.mkldnn.flags(enabled=False), FlopCounterMode(display=False) as counter:
-            loss = teacher_forcing(trainer.model, batch, recipe.label_smoothing, recipe.r_drop)
+            loss = training_loss(trainer.model, batch, recipe)
             loss.total.backward()
     trainer.model.zero_grad(set_to_none=True)
     return counter.get_total_flops()

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from zoo.data import Batch
-from zoo.model import PADDING
+from zoo.model import PADDING, UNKNOWN
+from zoo.recipe import Recipe
 
 
 class Loss(NamedTuple):
@@ -19,8 +20,17 @@ class Loss(NamedTuple):
     tokens: Tensor
 
 
+def training_loss(model: Callable[..., Any], batch: Batch, recipe: Recipe) -> Loss:
+    """Return the `teacher_forcing` that a recipe asks for."""
+    return teacher_forcing(model, batch, recipe.label_smoothing, recipe.r_drop, recipe.word_dropout)
+
+
 def teacher_forcing(
-    model: Callable[..., Any], batch: Batch, smoothing: float = 0.0, r_drop: float = 0.0
+    model: Callable[..., Any],
+    batch: Batch,
+    smoothing: float = 0.0,
+    r_drop: float = 0.0,
+    word_dropout: float = 0.0,
 ) -> Loss:
     """Return −Σ_i Σ_y q_i(y) log p(y | y_1 … y_{i−1}, x) over real target tokens.
 
@@ -30,17 +40,28 @@ def teacher_forcing(
 
     With `r_drop` it reads the batch twice, dropping other values each time: the mean of the two
     losses, and `r_drop` times the `divergence` of what they say (Liang et al. 2021, section 2).
+    With `word_dropout` each token that the network reads, of either side, is unknown to it with
+    that probability (Bowman et al. 2016, section 3.1); what it is to give stays whole.
     """
     source, mask, target, _ = batch
     if r_drop:
         source, mask, target = (torch.cat([part, part]) for part in (source, mask, target))
-    logits = model(source, mask, target[:, :-1]).flatten(0, 1)
+    read = target[:, :-1]
+    if word_dropout:
+        source, read = _forgotten(source, word_dropout), _forgotten(read, word_dropout)
+    logits = model(source, mask, read).flatten(0, 1)
     wanted = target[:, 1:].flatten()
     total, tokens = cross_entropy(logits, wanted, smoothing), (wanted != PADDING).sum()
     if r_drop:
         once = wanted[: len(wanted) // 2]
         total, tokens = total / 2 + r_drop * divergence(logits, once), tokens // 2
     return Loss(total, tokens)
+
+
+def _forgotten(ids: Tensor, chance: float) -> Tensor:
+    """Return ids (batch, length), words among them unknown with this probability."""
+    words = ids > UNKNOWN  # sentences' ends and padding stay
+    return ids.masked_fill(words & (torch.rand(ids.shape, device=ids.device) < chance), UNKNOWN)
 
 
 def cross_entropy(logits: Tensor, wanted: Tensor, smoothing: float = 0.0) -> Tensor:

@@ -14,7 +14,7 @@ from zoo.data import Batch, Corpus, shuffled_batches
 from zoo.errors import ConfigError
 from zoo.model import Seq2Seq
 from zoo.recipe import Recipe
-from zoo.training.loss import teacher_forcing
+from zoo.training.loss import training_loss
 
 WORTH = 1.1
 """bf16 must be this much faster than float32 for `auto` to take it."""
@@ -65,7 +65,7 @@ def _measure(model: Seq2Seq, batch: Batch, recipe: Recipe, precision: str) -> fl
         wait(device)
         before = time.perf_counter()
         with autocast(device, precision):
-            loss = teacher_forcing(model, batch, recipe.label_smoothing, recipe.r_drop)
+            loss = training_loss(model, batch, recipe)
         loss.total.backward()
         wait(device)
         took.append(time.perf_counter() - before)

@@ -23,7 +23,7 @@ from zoo.training.averaging import Released
 from zoo.training.callbacks import Callbacks
 from zoo.training.failures import describe_batch, explained, run_away, speak_up
 from zoo.training.group import Group
-from zoo.training.loss import teacher_forcing
+from zoo.training.loss import training_loss
 from zoo.training.optimiser import make_optimiser
 from zoo.training.precision import autocast, compiled
 from zoo.training.run import Run
@@ -162,9 +162,7 @@ class Trainer:
             with self.group.accumulating(place == len(batches) - 1):
                 batch = self.corpus.batch(rows).to(self.group.device)
                 with autocast(self.group.device, self.recipe.precision):
-                    loss = teacher_forcing(
-                        self.forward, batch, self.recipe.label_smoothing, self.recipe.r_drop
-                    )
+                    loss = training_loss(self.forward, batch, self.recipe)
                 mean = loss.total * weight / tokens
                 # Processes' gradients are averaged; this makes it their sum.
                 (mean * self.group.size).backward()
