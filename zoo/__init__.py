@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from zoo.measure import Metric as Metric
     from zoo.model import Seq2Seq as Seq2Seq
     from zoo.model import create_model as create_model
+    from zoo.normalise import softmax as softmax
+    from zoo.normalise import softmax_gradient as softmax_gradient
     from zoo.plugins import list_plugins as list_plugins
     from zoo.product import Linear as Linear
     from zoo.product import linear as linear
@@ -96,6 +98,8 @@ _HOMES = {
     "pull": "hub",
     "push": "hub",
     "repeated": "product",
+    "softmax": "normalise",
+    "softmax_gradient": "normalise",
     "train": "training",
 }
 

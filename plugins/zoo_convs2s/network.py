@@ -22,7 +22,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812  # the field's name for it
 from torch import Tensor, nn
 
-from zoo import Dropout, Seq2Seq, linear
+from zoo import Dropout, Seq2Seq, linear, softmax
 from zoo_convs2s.config import ConvS2SConfig, Layers
 
 
@@ -158,7 +158,7 @@ class DecoderLayer(Layer):
         query = (self.query(gated) + target) * self.root
         sentences, m, e = memory.keys.shape
         scores = query.view(sentences, -1, e) @ memory.keys.transpose(1, 2)
-        weights = scores.masked_fill(~memory.mask[:, None], -math.inf).softmax(-1)
+        weights = softmax(scores.masked_fill(~memory.mask[:, None], -math.inf))
         found = weights @ memory.values
         x = (self.context(found.view(rows, n, e)) + gated) * self.root
         return (x + self.across(h)) * self.root, weights.view(rows, n, m)

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from zoo import Dropout, Linear, Seq2Seq, linear, repeated
+from zoo import Dropout, Linear, Seq2Seq, linear, repeated, softmax
 from zoo_rnnsearch.cells import BothWays, Product, Recurrent, State
 from zoo_rnnsearch.config import RNNSearchConfig
 
@@ -174,7 +174,7 @@ class RNNSearch(Seq2Seq):
             joined = memory.keys[:, None] + query[:, :, None]  # (sentences, beam, m, a)
             additive = self.config.score == "additive"
             energy = joined.tanh() @ self.score if additive else joined.squeeze(-1).sigmoid()
-        return energy.masked_fill(~memory.mask[:, None], -math.inf).softmax(-1)
+        return softmax(energy.masked_fill(~memory.mask[:, None], -math.inf))
 
     def advance(self, first: Product, state: State, memory: Memory, products: Products) -> Any:
         """Return s_i of every layer, α_i, (sentences, beam, m), and c_i.

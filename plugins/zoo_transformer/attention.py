@@ -7,6 +7,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812  # the field's name for it
 from torch import Tensor
 
+from zoo import softmax, softmax_gradient
+
 MOST_KEYS = 512
 """With more keys than this the weights of all queries are never in memory at once."""
 
@@ -37,7 +39,7 @@ def _weigh(query: Tensor, key: Tensor, mask: Tensor | None) -> Tensor:
     scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
     if mask is not None:
         scores = scores.masked_fill(~mask, -math.inf)
-    return scores.softmax(-1)
+    return softmax(scores)
 
 
 class _Attend(torch.autograd.Function):
@@ -58,7 +60,7 @@ class _Attend(torch.autograd.Function):
         if mask is not None:
             rows, heads, n, _ = ctx.shapes[0]
             scores.view(rows, heads, n, -1).masked_fill_(~mask, -math.inf)
-        weights = scores.softmax(-1).to(q.dtype)
+        weights = softmax(scores).to(q.dtype)
         ctx.save_for_backward(q, k, v, weights)
         return torch.bmm(weights, v).view(ctx.shapes[0])
 
@@ -69,9 +71,7 @@ class _Attend(torch.autograd.Function):
         of_value = torch.bmm(weights.transpose(1, 2), g)
         wide = torch.promote_types(q.dtype, torch.float32)
         given, kept = torch.bmm(g, v.transpose(1, 2)).to(wide), weights.to(wide)
-        # The softmax's own backward kernel: one pass instead of four.
-        scores = torch._softmax_backward_data(given, kept, -1, wide)
-        scores = scores.mul_(q.shape[-1] ** -0.5).to(q.dtype)
+        scores = softmax_gradient(given, kept).mul_(q.shape[-1] ** -0.5).to(q.dtype)
         of_query, of_key = torch.bmm(scores, k), torch.bmm(scores.transpose(1, 2), q)
         queries, keys = ctx.shapes
         return of_query.view(queries), of_key.view(keys), of_value.view(keys), None

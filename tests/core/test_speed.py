@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812  # the field's name for it
 
-from zoo import Dropout
+from zoo import Dropout, softmax, softmax_gradient
 from zoo.training.loss import cross_entropy, divergence
 from zoo_transformer.attention import attend
 
@@ -92,6 +92,23 @@ def test_attention_while_training_is_torchs(kind: str | None) -> None:
         torch.testing.assert_close(mine.grad, other.grad)
 
 
+@pytest.mark.parametrize("m", [1, 2, 15, 16, 17])
+@pytest.mark.parametrize("rows", [3, 700])
+def test_a_softmax_of_short_rows_is_torchs(rows: int, m: int) -> None:
+    torch.manual_seed(4)
+    scores = torch.randn(rows, 4, m)
+    scores[torch.rand(rows, 4, m) < 0.3] = -math.inf
+    scores[..., 0] = 0.5
+    mine, theirs = scores.clone().requires_grad_(), scores.clone().requires_grad_()
+    weights, expected = softmax(mine), theirs.softmax(-1)
+    torch.testing.assert_close(weights, expected)
+    given = torch.randn(rows, 4, m)
+    weights.backward(given)
+    expected.backward(given)
+    torch.testing.assert_close(mine.grad, theirs.grad)
+    torch.testing.assert_close(softmax_gradient(given, weights.detach()), theirs.grad)
+
+
 def test_dropout_drops_its_share_and_keeps_the_mean() -> None:
     torch.manual_seed(1)
     drop = Dropout(0.3)
@@ -104,6 +121,22 @@ def test_dropout_drops_its_share_and_keeps_the_mean() -> None:
     assert float(y.detach().max()) == pytest.approx(1 / 0.7, rel=1e-4)
     y.sum().backward()
     torch.testing.assert_close(x.grad, y.detach())  # the same mask, the same scale
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
+def test_dropout_is_a_product_with_its_mask_in_every_type(dtype: torch.dtype) -> None:
+    torch.manual_seed(2)
+    x = torch.randn(7, 33, dtype=dtype, requires_grad=True)
+    given = torch.randn(33, 7, dtype=dtype).t()
+    y = Dropout(0.25)(x)
+    y.backward(given)
+    mask = y.detach() != 0
+    assert 0 < int(mask.sum()) < mask.numel()
+    assert torch.equal(y.detach(), x.detach() * mask * (4 / 3))
+    assert x.grad is not None
+    assert torch.equal(x.grad, given * mask * (4 / 3))
+    for p, expected in ((0.0, x), (1e-9, x), (1 - 1e-9, 0 * x), (1.0, 0 * x)):
+        assert torch.equal(Dropout(p)(x), expected)
 
 
 def test_dropout_draws_from_the_default_generator_alone() -> None:
