@@ -14,8 +14,8 @@ TOP = Path(__file__).parents[2]
 FLOORS = [
     {"errors", "hookspecs", "plugins", "architecture", "address", "config", "recipe", "datasets",
      "events", "builtin", "catalogue", "found", "measure", "memory", "registry"},
-    {"tree", "dropout", "model", "files", "format", "text", "data", "product", "segments",
-     "lanes"},
+    {"tree", "dropout", "normalise", "model", "files", "format", "text", "data", "product",
+     "segments", "lanes"},
     {"decoding", "metrics", "checkpoint", "markdown", "scores", "cards", "heatmap", "hub"},
     {"training", "translation", "translator"},
     {"cli", "testing", "pytest_plugin", "__main__"},
