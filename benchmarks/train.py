@@ -38,6 +38,8 @@ TITLES = {
     "lstm-dot": "LSTM with attention by a product",
     "convs2s-iwslt": "ConvS2S, IWSLT size",
 }
+TOKENS = 64 * 20
+"""Target tokens of an update."""
 PRECISIONS = ("float32", "bf16")
 KEEP_MEMORY = {
     "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
@@ -97,8 +99,21 @@ def table(rows: list[Row]) -> str:
                 f"| {row['project']} | {row['version']} | {row['precision']} | {memory} "
                 f"| {row['parameters']:,} | {row['tokens_per_second']:,} | {row['peak_mb']:,} MB |"
             )
-        lines += ["", *ratios(mine)]
+        lines += ["", *ratios(mine), *shares(mine)]
     return "\n".join(lines)
+
+
+def shares(rows: list[Row]) -> list[str]:
+    """Return lines that compare this project's products with one large product in the same run."""
+    lines = []
+    for row in rows:
+        if "product" in row:
+            speed = row["operations"] * row["tokens_per_second"] / TOKENS
+            lines.append(
+                f"- {speed / 1e9:,.0f} GFLOP/s in {row['precision']}, {speed / row['product']:.0%} "
+                f"of what a product of two square matrices reached in the same run"
+            )
+    return lines
 
 
 def ratios(rows: list[Row]) -> list[str]:

@@ -64,8 +64,16 @@ def adam(model: nn.Module) -> torch.optim.Optimizer:
     return torch.optim.Adam(model.parameters(), lr=RATE, betas=(0.9, 0.98), fused=True)
 
 
-def measure(project: str, version: str, make: Callable[[str], tuple[nn.Module, Loss]]) -> None:
-    """Train on one batch for a while; print a line of JSON on how it went."""
+def measure(
+    project: str,
+    version: str,
+    make: Callable[[str], tuple[nn.Module, Loss]],
+    about: Callable[[Callable[[], Tensor], str], dict[str, float]] | None = None,
+) -> None:
+    """Train on one batch for a while; print a line of JSON on how it went.
+
+    `about` may add to it, given the batch's loss and the precision.
+    """
     parser = argparse.ArgumentParser()
     parser.add_argument("--shape", choices=SHAPES, required=True)
     parser.add_argument("--precision", choices=("float32", "bf16"), required=True)
@@ -77,8 +85,9 @@ def measure(project: str, version: str, make: Callable[[str], tuple[nn.Module, L
     optimiser = adam(model)
     source, read, wanted = batch()
 
+    work = functools.partial(loss, source, read, wanted)
+
     def once() -> float:
-        work = functools.partial(loss, source, read, wanted)
         return update(model, optimiser, given.precision, work, wanted.numel())
 
     first = once()
@@ -107,6 +116,8 @@ def measure(project: str, version: str, make: Callable[[str], tuple[nn.Module, L
         "last_loss": round(last, 3),
         "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
     }
+    if about is not None:
+        row |= about(work, given.precision)
     print(json.dumps(row))
 
 

@@ -7,14 +7,19 @@ import os
 # As `zoo` itself has it, for every command.
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
+import warnings
+from collections.abc import Callable
 from typing import Any
 
+import torch
 from common import DROPOUT, SHAPES, SMOOTHING, VOCAB, Loss, measure
 from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
 
 import zoo
 from zoo.data import Batch
 from zoo.memory import keep_freed_memory
+from zoo.training.benchmark import matrix_product
 from zoo.training.loss import teacher_forcing
 
 CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -53,8 +58,6 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def make(shape: str) -> tuple[nn.Module, Loss]:
-    import torch
-
     name, config = CONFIGS[shape]
     model = zoo.create_model(
         name, source_vocab=VOCAB, target_vocab=VOCAB, **{**config, "dropout": DROPOUT}
@@ -68,6 +71,17 @@ def make(shape: str) -> tuple[nn.Module, Loss]:
     return model, loss
 
 
+def about(loss: Callable[[], Tensor], precision: str) -> dict[str, float]:
+    """Return an update's operations in products, and how many a second one large product makes."""
+    # What runs in one kernel of oneDNN's is not counted; torch's switch for that warns of another.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with torch.backends.mkldnn.flags(enabled=False), FlopCounterMode(display=False) as counter:
+            loss().backward()
+    peak = matrix_product(torch.device("cpu"), precision)
+    return {"operations": counter.get_total_flops(), "product": peak}
+
+
 if __name__ == "__main__":
     keep_freed_memory()
-    measure("zoo", zoo.__version__, make)
+    measure("zoo", zoo.__version__, make, about)
