@@ -38,8 +38,6 @@ TITLES = {
     "lstm-dot": "LSTM with attention by a product",
     "convs2s-iwslt": "ConvS2S, IWSLT size",
 }
-TOKENS = 64 * 20
-"""Target tokens of an update."""
 PRECISIONS = ("float32", "bf16")
 KEEP_MEMORY = {
     "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
@@ -108,7 +106,7 @@ def shares(rows: list[Row]) -> list[str]:
     lines = []
     for row in rows:
         if "product" in row:
-            speed = row["operations"] * row["tokens_per_second"] / TOKENS
+            speed = row["operations_per_token"] * row["tokens_per_second"]
             lines.append(
                 f"- {speed / 1e9:,.0f} GFLOP/s in {row['precision']}, {speed / row['product']:.0%} "
                 f"of what a product of two square matrices reached in the same run"

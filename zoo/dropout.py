@@ -12,6 +12,7 @@ _VALUES = 1 << 16
 """A mask's entry is kept or not by 16 random bits."""
 
 _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+"""The type of a value's bits, by its bytes."""
 
 
 class Dropout(nn.Module):

@@ -7,19 +7,17 @@ import os
 # As `zoo` itself has it, for every command.
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import torch
-from common import DROPOUT, SHAPES, SMOOTHING, VOCAB, Loss, measure
+from common import DROPOUT, LENGTH, ROWS, SHAPES, SMOOTHING, VOCAB, Loss, measure
 from torch import Tensor, nn
-from torch.utils.flop_counter import FlopCounterMode
 
 import zoo
 from zoo.data import Batch
 from zoo.memory import keep_freed_memory
-from zoo.training.benchmark import matrix_product
+from zoo.training.benchmark import matrix_product, operations
 from zoo.training.loss import teacher_forcing
 
 CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -72,14 +70,11 @@ def make(shape: str) -> tuple[nn.Module, Loss]:
 
 
 def about(loss: Callable[[], Tensor], precision: str) -> dict[str, float]:
-    """Return an update's operations in products, and how many a second one large product makes."""
-    # What runs in one kernel of oneDNN's is not counted; torch's switch for that warns of another.
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with torch.backends.mkldnn.flags(enabled=False), FlopCounterMode(display=False) as counter:
-            loss().backward()
-    peak = matrix_product(torch.device("cpu"), precision)
-    return {"operations": counter.get_total_flops(), "product": peak}
+    """Return a target token's operations in products, and how many a second one large one makes."""
+    return {
+        "operations_per_token": operations(loss) / (ROWS * LENGTH),
+        "product": matrix_product(torch.device("cpu"), precision),
+    }
 
 
 if __name__ == "__main__":

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from zoo.data import Batch
 from zoo.product import linear
 from zoo.training.loss import training_loss
 from zoo.training.precision import wait
@@ -50,7 +51,9 @@ def measure(trainer: Trainer, updates: int) -> Speed:
     wait(device)
     seconds = time.perf_counter() - before
     last = trainer.corpus.batch(wanted[-1]).to(device)
-    per_token = _operations(trainer, last) / (last.target.numel() - len(last.target))
+    counted = operations(lambda: training_loss(trainer.model, last, trainer.recipe).total)
+    trainer.model.zero_grad(set_to_none=True)
+    per_token = counted / (last.target.numel() - len(last.target))
     lengths = trainer.corpus.target.lengths
     padded = sum(int(lengths[rows].max() - 1) * len(rows) for rows in wanted[WARM_UP:])
     real = sum(int(lengths[rows].sum()) - len(rows) for rows in wanted[WARM_UP:])
@@ -59,17 +62,14 @@ def measure(trainer: Trainer, updates: int) -> Speed:
     return Speed(real / seconds, updates / seconds, flops, peak, flops / peak)
 
 
-def _operations(trainer: Trainer, batch: Batch) -> int:
-    """Return the floating-point operations of one batch's products, forward and backward."""
-    recipe = trainer.recipe
+def operations(loss: Callable[[], Tensor]) -> int:
+    """Return the floating-point operations of a loss's products, forward and backward."""
     # A recurrent net's operations are not counted where one kernel runs all of it.
     with warnings.catch_warnings():
         # Torch's switch for that warns of another setting, which it writes back unchanged.
         warnings.simplefilter("ignore")
         with torch.backends.mkldnn.flags(enabled=False), FlopCounterMode(display=False) as counter:
-            loss = training_loss(trainer.model, batch, recipe)
-            loss.total.backward()
-    trainer.model.zero_grad(set_to_none=True)
+            loss().backward()
     return counter.get_total_flops()
 
 
