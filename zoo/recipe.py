@@ -49,6 +49,9 @@ class Recipe(Settings):
     word_dropout: float = Field(
         0.0, ge=0, lt=1, description="chance that a token read, of either side, is made unknown"
     )
+    bpe_dropout: float = Field(
+        0.0, ge=0, lt=1, description="chance that a merge of subwords is left out, anew each epoch"
+    )
     optimiser: Literal["adam", "adamw"] = Field("adam", description="how gradients become updates")
     weight_decay: float = Field(
         0.0, ge=0, description="pull of every matrix to zero: in Adam's gradient, beside AdamW's"
@@ -109,6 +112,8 @@ class Recipe(Settings):
             raise ValueError("patience asks what is better: set select = loss, or bleu")
         if self.average_decay and self.average_last > 1:
             raise ValueError("average_last and average_decay are two ways: set one of them")
+        if self.bpe_dropout and self.tokenizer != "bpe":
+            raise ValueError("bpe_dropout leaves out merges: set tokenizer = bpe")
         return self
 
     def to_toml(self) -> str:

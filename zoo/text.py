@@ -90,6 +90,23 @@ class Tokenizer:
         pieces = ["▁⁇" if i == UNKNOWN else self.token(i) for i in ids if i >= UNKNOWN]
         return "".join(pieces).replace("▁", " ").removeprefix(" ")
 
+    def words(self, ids: Sequence[int]) -> list[str]:
+        """Return the words that ids make up, each cut into tokens by itself."""
+        text = "".join(self.token(i) for i in ids)
+        pre_tokenizer = self._tokenizer.pre_tokenizer
+        return [word for word, _ in pre_tokenizer.pre_tokenize_str(text)]
+
+    def merges(self) -> list[tuple[str, str]]:
+        """Return the pairs of tokens that are merged in a word, the first to be merged first.
+
+        Raises:
+            ValueError: the tokenizer is not of the kind `bpe`.
+        """
+        model = json.loads(self._tokenizer.to_str())["model"]
+        if model["type"] != "BPE":
+            raise ValueError(f"a {model['type']} tokenizer merges nothing")
+        return [(one, other) for one, other in model["merges"]]
+
     def token(self, id: int) -> str:
         """Return the token with this id, ▁ standing for a space."""
         token = self._tokenizer.id_to_token(id)

@@ -31,6 +31,7 @@ from zoo.training.optimiser import draw_xavier
 from zoo.training.plan import Plan, complete_recipe, make_plan
 from zoo.training.precision import Choice, choose
 from zoo.training.run import Run
+from zoo.training.subwords import bpe_dropout
 from zoo.training.trainer import Trainer
 from zoo.training.validation import HeldOut
 
@@ -274,11 +275,21 @@ def _ready(
         group.wait()
     held_out = HeldOut(pairs, *tokenizers, _limits(plan))
     told, wrong = callbacks(names) if group.first else (None, [])
-    trainer = Trainer(network, corpus, held_out, plan.recipe, plan.config.width, run, group, told)
+    trainer = Trainer(
+        network,
+        corpus,
+        held_out,
+        plan.recipe,
+        plan.config.width,
+        run,
+        group,
+        told,
+        bpe_dropout(plan.recipe, corpus, tokenizers, _limits(plan)),
+    )
     if resume:
         _check_totals(trainer, stops)
         run.describe_as(description, complete_recipe(plan))
-    padding = corpus.padding(trainer.batches)
+    padding = trainer.corpus.padding(trainer.batches)
     notes += [*wrong, *trainer.notes]
     return Prepared(
         names, plan, dataset, limit, run, group, trainer, *tokenizers, padding, notes, choice

@@ -56,6 +56,7 @@ class Trainer:
         run: where states and metrics go. If it holds a state, training goes on from there.
         group: the processes that train together.
         callbacks: who is told.
+        recut: makes the corpus of an epoch by its number, the same pairs in other tokens.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class Trainer:
         run: Run,
         group: Group,
         callbacks: Callbacks | None = None,
+        recut: Callable[[int], Corpus] | None = None,
     ) -> None:
         if recipe.select != "last" and not len(held_out):
             raise ConfigError(
@@ -78,6 +80,7 @@ class Trainer:
         self.model, self.corpus, self.held_out = model, corpus, held_out
         self.recipe, self.width, self.run, self.group = recipe, width, run, group
         self.callbacks = callbacks or Callbacks([])
+        self.recut = recut
         placed = group.place(model)
         self.forward: Callable[..., Any] = (
             compiled(placed, group.device) if recipe.compile else placed
@@ -271,13 +274,11 @@ class Trainer:
         state.save(self.run, self.group, self.progress, self.model, self.optimiser, self.released)
 
     def _order(self) -> Batches:
-        recipe = self.recipe
+        recipe, epoch = self.recipe, self.progress.epoch
+        if self.recut:
+            self.corpus = self.recut(epoch)
         return shuffled_batches(
-            self.corpus,
-            recipe.batch_tokens,
-            recipe.batch_sentences,
-            recipe.seed,
-            self.progress.epoch,
+            self.corpus, recipe.batch_tokens, recipe.batch_sentences, recipe.seed, epoch
         )
 
     def _time(self) -> float:
