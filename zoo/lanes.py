@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
@@ -84,9 +85,11 @@ def _in_processes(
         for _ in range(lanes - 1):
             receiving, sending = fork.Pipe(duplex=False)
             other = fork.Process(target=_send, args=(work, items, queue, sending), daemon=True)
-            with contextlib.suppress(OSError):  # no room for one more: the rest do its share
+            with contextlib.suppress(OSError), warnings.catch_warnings():
+                # Python 3.12 warns of threads in libraries; with one of torch's, none is used.
+                warnings.simplefilter("ignore", DeprecationWarning)
                 other.start()
-                others.append((other, receiving))
+                others.append((other, receiving))  # where there is no room, the rest do its share
             sending.close()
         found = _share(work, items, queue)
         for other, receiving in others:
@@ -120,6 +123,13 @@ def _share(work: Callable[[Item], Result], items: Sequence[Item], queue: int) ->
 def _send(
     work: Callable[[Item], Result], items: Sequence[Item], queue: int, sending: Connection
 ) -> None:
-    """Do a copy's share and send it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who interrupts means the process it came from
-    sending.send(_share(work, items, queue))
+    """Do a copy's share and send it; end with the process that it came from."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who interrupts means that process
+    origin = os.getppid()
+
+    def wanted(item: Item) -> Result:
+        if os.getppid() != origin:
+            os._exit(1)
+        return work(item)
+
+    sending.send(_share(wanted, items, queue))
