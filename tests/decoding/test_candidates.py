@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from zoo.decoding.candidates import Allowed, likeliest, log_total
+from zoo.decoding.candidates import Allowed, best, likeliest, log_total
 from zoo.decoding.options import Search
 
 
@@ -30,3 +30,23 @@ def test_the_first_look_finds_what_a_sort_finds(spread: int, places: int) -> Non
             parents, tokens = (x[i, : len(real)].tolist() for x in (found.parent, found.token))
             assert parents == [place // vocab for place in real]
             assert tokens == [place % vocab for place in real]
+
+
+@pytest.mark.parametrize("spread", [3, 100_000])
+@pytest.mark.parametrize("longest", [0, 2])
+def test_the_best_is_the_first_of_a_sort(spread: int, longest: int) -> None:
+    torch.manual_seed(spread + longest)
+    for _ in range(100):
+        rows, vocab = int(torch.randint(1, 9, ())), int(torch.randint(6, 300, ()))
+        prefix = torch.randint(4, vocab, (rows, longest)) * torch.randint(0, 2, (rows, longest))
+        allowed = Allowed(1, Search(min_length=1 + rows % 2), prefix)
+        logits = torch.randint(-spread, spread, (rows, vocab)).double()
+        before = logits.clone()
+        token, chance = best(logits, allowed)
+        assert torch.equal(logits, before)
+        wanted = logits.log_softmax(1)
+        for i, row in enumerate(logits.tolist()):
+            given = int(prefix[i, 0]) if longest else 0
+            may = [given] if given else [y for y in range(vocab) if y not in allowed.banned]
+            assert int(token[i]) == min(may, key=lambda y: (-row[y], y))
+        torch.testing.assert_close(chance, wanted.gather(1, token[:, None])[:, 0])

@@ -107,6 +107,30 @@ def likeliest(logits: Tensor, score: Tensor, k: int, allowed: Allowed) -> Candid
     return found
 
 
+def best(logits: Tensor, allowed: Allowed) -> tuple[Tensor, Tensor]:
+    """Return each row's likeliest token, of equal ones the lowest, and its log probability.
+
+    logits: (rows, V), of a sentence each, not normalised.
+    """
+    logits = in_full(logits)
+    maxima = _maxima(logits)
+    total = log_total(logits, maxima.amax(1))
+    if allowed.forced:
+        chances = logits.clone()
+        allowed.restrict(chances)
+        token = chances.argmax(1)
+    else:
+        _bar(maxima, logits, allowed)
+        chunk = maxima.argmax(1, keepdim=True)
+        tokens = chunk * CHUNK + torch.arange(CHUNK, device=logits.device)
+        tokens.clamp_(max=logits.shape[1] - 1)
+        found = logits.gather(1, tokens)
+        for barred in allowed.banned:
+            found.masked_fill_(tokens == barred, -torch.inf)
+        token = tokens.gather(1, found.argmax(1, keepdim=True))[:, 0]
+    return token, logits.gather(1, token[:, None])[:, 0] - total
+
+
 def _of_all(logits: Tensor, base: Tensor, k: int, allowed: Allowed) -> Candidates:
     """Sort all continuations: logits (sentences, width, V), base (sentences, width)."""
     chances = logits + base[..., None]
@@ -126,6 +150,13 @@ def _maxima(logits: Tensor) -> Tensor:
     return maxima
 
 
+def _bar(maxima: Tensor, logits: Tensor, allowed: Allowed) -> None:
+    """Have the first chunk's maximum, (…, chunks), be of what may come: logits (…, V)."""
+    special = logits[..., : UNKNOWN + 1].clone()
+    special[..., allowed.banned] = -torch.inf
+    maxima[..., 0] = torch.cat([special, logits[..., UNKNOWN + 1 : CHUNK]], -1).amax(-1)
+
+
 def _by_chunks(
     logits: Tensor, maxima: Tensor, base: Tensor, k: int, allowed: Allowed
 ) -> tuple[Candidates, Tensor]:
@@ -135,12 +166,10 @@ def _by_chunks(
     are equal, more of the same may lie in other chunks: such sentences, (sentences,), are unsure.
     """
     (sentences, width, vocab), chunks = logits.shape, maxima.shape[2]
-    special = logits[..., : UNKNOWN + 1].clone()
-    special[..., allowed.banned] = -torch.inf
-    maxima[..., 0] = torch.cat([special, logits[..., UNKNOWN + 1 : CHUNK]], 2).amax(2)
-    best = (maxima + base[..., None]).flatten(1)
-    best = best.topk(min(k + 1, width * chunks)).indices.sort(1).values
-    slot, start = best // chunks, best % chunks * CHUNK
+    _bar(maxima, logits, allowed)
+    first = (maxima + base[..., None]).flatten(1)
+    first = first.topk(min(k + 1, width * chunks)).indices.sort(1).values
+    slot, start = first // chunks, first % chunks * CHUNK
     tokens = start[..., None] + torch.arange(CHUNK, device=logits.device)
     inside = tokens < vocab
     row = torch.arange(0, sentences * width, width, device=logits.device)[:, None] + slot

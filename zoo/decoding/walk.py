@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from zoo.decoding.candidates import Allowed, in_full, likeliest
+from zoo.decoding.candidates import Allowed, best, in_full
 from zoo.decoding.coverage import Coverage
 from zoo.decoding.options import Hypothesis, Search
 from zoo.decoding.task import LEAVING, Task
@@ -42,8 +42,7 @@ def greedy_search(task: Task, options: Search) -> list[list[Hypothesis]]:
     """Take the likeliest token at every step; of equally likely ones, the first."""
 
     def choose(logits: Tensor, allowed: Allowed, rows: Tensor) -> tuple[Tensor, Tensor]:
-        found = likeliest(logits, torch.zeros_like(rows, dtype=torch.float)[:, None], 1, allowed)
-        return found.token[:, 0], found.score[:, 0]
+        return best(logits, allowed)
 
     return _walk(task, options, choose)
 
