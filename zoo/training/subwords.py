@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from zoo.config import LengthLimits
 from zoo.data import Corpus, Sequences
-from zoo.model import UNKNOWN
+from zoo.model import BEGIN, UNKNOWN
 from zoo.recipe import Recipe
 from zoo.text import Tokenizer
 
@@ -34,25 +34,23 @@ class Cutter:
         self.ranks = {pair: rank for rank, pair in enumerate(tokenizer.merges())}
 
     def words(self, ids: list[int]) -> Iterator[tuple[int, ...]]:
-        """Yield the words of a sequence, each as its ids; special tokens by themselves.
+        """Yield the words of a sequence, each as its ids; its begin and end by themselves.
 
         About an unknown token nobody knows what was a word; there, each token is one.
         """
         if UNKNOWN in ids:
             yield from ((i,) for i in ids)
             return
-        text = [i for i in ids if i > UNKNOWN]
-        begin = next((place for place, i in enumerate(ids) if i > UNKNOWN), len(ids))
-        yield from ((i,) for i in ids[:begin])
-        place = 0
-        for word in self.tokenizer.words(text):
+        place = int(ids[0] == BEGIN)
+        yield from ((i,) for i in ids[:place])
+        for word in self.tokenizer.words(ids[place:-1]):
             end, left = place, len(word)
             while left:
-                left -= len(self.tokens[text[end]])
+                left -= len(self.tokens[ids[end]])
                 end += 1
-            yield tuple(text[place:end])
+            yield tuple(ids[place:end])
             place = end
-        yield from ((i,) for i in ids[begin + len(text) :])
+        yield (ids[-1],)
 
     def cut(self, word: tuple[int, ...], chooser: random.Random) -> list[int]:
         """Return a word cut anew (Provilkov et al. 2020, algorithm 1).
