@@ -33,6 +33,15 @@ SEARCH: dict[str, dict[str, Any]] = {
 """How each task's checkpoints translate."""
 PENALTIES = {"rnnsearch-tiny.multi30k-en-de": 1.0}
 """Where validation data chose another length penalty for one of them."""
+ALONE = "transformer-tiny.multi30k-alone"
+"""The run, by the catalogue's recipe of this name, that teaches with others and is not released."""
+TAUGHT = {
+    "transformer-tiny.multi30k-en-de": (
+        (str(RUNS / ALONE), "rnnsearch-tiny.multi30k-en-de"),
+        ("convs2s-tiny.multi30k-en-de",),
+    )
+}
+"""Who learns, besides the corpus, what these groups each write together for its sources."""
 SCORED = {
     "numbers-en-fr": [["--split", "test", "--confidence"]],
     "multi30k-en-de": [
@@ -93,7 +102,7 @@ def release(name: str) -> None:
     trained, shipped = RUNS / name, SHIPPED / name
     if not (TOP / trained).is_dir():
         begun = (TOP / f"{trained}.run" / "run.json").is_file()
-        how = ["--resume"] if begun else [model, "--data", task]
+        how = ["--resume"] if begun else [model, *(lessons(name) or ["--data", task])]
         call("zoo", "train", *how, "--out", trained)
     shutil.rmtree(TOP / shipped, ignore_errors=True)
     call("zoo", "convert", trained, shipped, "--dtype", "float16")
@@ -110,6 +119,42 @@ def release(name: str) -> None:
     record(name, task)
 
 
+def lessons(name: str) -> list[str]:
+    """Return the options that train a checkpoint on what its teachers write, too, if it has any.
+
+    Each source is there once with its target, and once more with what each group of teachers
+    translates it to (Kim and Rush 2016, section 3.2; Nguyen et al. 2020).
+    """
+    from zoo.registry import registry
+
+    if name not in TAUGHT:
+        return []
+    model, _, task = name.partition(".")
+    pairs, folder = registry().dataset(task).load("train"), TOP / RUNS / f"{name}.taught"
+    folder.mkdir(parents=True, exist_ok=True)
+    one, other = task.split("-")[-2:]
+    sources = folder / f"train.{one}"
+    sources.write_text("".join(f"{pair.source}\n" for pair in pairs), encoding="utf-8")
+    if not (TOP / RUNS / ALONE).is_dir():
+        begun = (TOP / RUNS / f"{ALONE}.run" / "run.json").is_file()
+        how = ["--resume"] if begun else [model, "--data", task, "--recipe", ALONE]
+        call("zoo", "train", *how, "--out", RUNS / ALONE)
+    targets = ["".join(f"{pair.target}\n" for pair in pairs)]
+    search = [w for k, v in SEARCH[task].items() for w in (f"--{k.replace('_', '-')}", str(v))]
+    for number, (first, *more) in enumerate(TAUGHT[name]):
+        written = folder / f"teacher{number}.{other}"
+        if not written.is_file():
+            beside = [word for teacher in more for word in ("--with", teacher)]
+            given = ["--input", str(sources), "--out", str(written)]
+            call("zoo", "translate", first, *beside, *search, *given)
+        targets.append(written.read_text(encoding="utf-8"))
+    both = (one, sources.read_text(encoding="utf-8") * len(targets)), (other, "".join(targets))
+    for language, text in both:
+        (folder / f"pairs.{language}").write_text(text, encoding="utf-8")
+    recipe = f"{model}.{registry().datasets[task].recipe}"
+    return ["--data", f"{folder / 'pairs'}:{one}-{other}", "--validation", task, "--recipe", recipe]
+
+
 def begin(name: str, task: str) -> None:
     """Give a new card its licence, so that everything written later keeps it."""
     file = TOP / SHIPPED / name / "README.md"
@@ -123,7 +168,14 @@ def end(name: str, task: str) -> None:
     from zoo.format import ATTENTION
 
     folder = TOP / SHIPPED / name
-    sections = [f"## Terms\n\n{TERMS[task]}", f"## Examples\n\n{examples(name, task)}"]
+    sections: list[str] = []
+    if name in TAUGHT:
+        groups = "; ".join(" and ".join(Path(one).name for one in group) for group in TAUGHT[name])
+        sections.append(
+            f"## Taught by\n\nBesides {task} it learned, of the same sources, what these wrote: "
+            f"{groups}. Those joined by «and» wrote together. `pairs` are all of these texts."
+        )
+    sections += [f"## Terms\n\n{TERMS[task]}", f"## Examples\n\n{examples(name, task)}"]
     if not name.startswith("seq2seq"):
         text = LOOKED_AT[task]
         picture = folder / ATTENTION
@@ -191,6 +243,7 @@ def record(name: str, task: str) -> None:
     for told in read_scores(folder):
         if told["split"] == "test" and not told.get("lowercase"):
             scores.update({n: round(told[n], 2) for n in HEADLINES[task] if n in told})
+    entry["dataset"] = task  # what else it was taught by is not data of its own
     files = entry.pop("files")
     entry["scores"] = scores
     entry["files"] = files
