@@ -33,7 +33,7 @@ RESULTS = HERE / "RESULTS-decode.md"
 PRECISIONS = ("float32", "int8")
 """Of those that have both; float32 alone of the others."""
 BOTH_WAYS = ("zoo", "ctranslate2")
-"""Who can decode two batches at once, in a lane each; all can decode them one after another."""
+"""Who can decode two batches at once with a thread each; all decode batch after batch with two."""
 SIDES = {
     "transformer-256": ("zoo", "ctranslate2", "transformers", "fairseq"),
     "transformer-512": ("zoo", "ctranslate2", "transformers", "fairseq"),

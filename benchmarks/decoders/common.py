@@ -159,22 +159,17 @@ def others_seconds() -> float:
     if not stat.is_file():
         return 0.0
     user, nice, system = map(int, stat.read_text(encoding="utf-8").split()[1:4])
-    own = sum(os.times()[:4])  # with processes that were begun here and are over
-    return (user + nice + system) / os.sysconf("SC_CLK_TCK") - own
+    return (user + nice + system) / os.sysconf("SC_CLK_TCK") - time.process_time()
 
 
 def peak_mb() -> int:
-    """Return the most memory that this process has held, and the largest that was begun here.
-
-    What the two share counts twice.
-    """
-    begun = round(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024)
+    """Return the most memory that this process has held."""
     status = Path("/proc/self/status")
     if status.is_file():  # what getrusage tells counts the program that started this one too
         found = re.search(r"VmHWM:\s+(\d+) kB", status.read_text(encoding="utf-8"))
         if found:
-            return round(int(found[1]) / 1024) + begun
-    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024) + begun
+            return round(int(found[1]) / 1024)
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
 def padded(batch: Batch, padding: int = PADDING) -> Any:

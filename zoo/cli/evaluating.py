@@ -11,10 +11,11 @@ import click
 from zoo.cli.fetching import located
 from zoo.cli.output import (
     json_option,
+    messages,
     names,
+    person_watches,
     print_json,
     say,
-    watched,
     writable,
 )
 from zoo.cli.search import search_options
@@ -138,8 +139,18 @@ def _lines(against: str, found: Registry, pairs: Sequence[Pair]) -> list[str] | 
 def _translations(
     translator: Translator, pairs: Sequence[Pair], what: str, search: Mapping[str, Any]
 ) -> list[str]:
+    from rich.progress import track
+
     stream = translator.stream((pair.source for pair in pairs), **search)
-    return [t.text for t in watched(stream, f"Translating {what}", len(pairs))]
+    watched = track(
+        stream,
+        f"Translating {what}",
+        total=len(pairs),
+        console=messages(),
+        transient=True,
+        disable=not person_watches(),
+    )
+    return [translation.text for translation in watched]
 
 
 def _against(other: str | None, compared: Mapping[str, Comparison]) -> dict[str, Any]:

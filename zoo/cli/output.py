@@ -6,10 +6,8 @@ import functools
 import json
 import os
 import sys
-import time
-from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,11 +17,6 @@ from zoo.registry import Registry, registry
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
-
-Item = TypeVar("Item")
-
-REFRESHED = 0.1
-"""Seconds between two looks of a progress bar, at least."""
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 
@@ -74,24 +67,6 @@ def names() -> Registry:
 def person_watches() -> bool:
     """Tell whether standard error is a terminal."""
     return sys.stderr.isatty()
-
-
-def watched(items: Iterable[Item], what: str, total: int | None) -> Iterator[Item]:
-    """Yield items; show a person how many of them are through."""
-    if not person_watches():
-        yield from items
-        return
-    from rich.progress import Progress
-
-    # No thread of its own refreshes it: beside one no lane would be a process (zoo.lanes).
-    with Progress(console=messages(), transient=True, auto_refresh=False) as bar:
-        task, shown = bar.add_task(what, total=total), 0.0
-        for item in items:
-            yield item
-            bar.advance(task)
-            if time.monotonic() - shown > REFRESHED:
-                bar.refresh()
-                shown = time.monotonic()
 
 
 def writable(file: Path) -> None:

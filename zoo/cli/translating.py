@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from zoo.cli.fetching import located
-from zoo.cli.output import json_option, names, person_watches, print_json, say, watched
+from zoo.cli.output import json_option, messages, names, person_watches, print_json, say
 from zoo.cli.search import search_options
 from zoo.datasets import decode_line, half_a_pair
 from zoo.errors import DataError
@@ -130,8 +130,7 @@ def _texts(given: tuple[str, ...], file: Path | None) -> Iterator[Iterable[str]]
         yield _lines(sys.stdin.buffer, "standard input")
     else:
         with file.open("rb") as lines:
-            total = sum(1 for _ in file.open("rb")) if person_watches() else None
-            yield watched(_lines(lines, str(file)), file.name, total)
+            yield _watched(_lines(lines, str(file)), file)
 
 
 def _lines(lines: IO[bytes], where: str) -> Iterator[str]:
@@ -144,6 +143,17 @@ def _lines(lines: IO[bytes], where: str) -> Iterator[str]:
                 "Convert it to UTF-8",
             )
         yield text
+
+
+def _watched(lines: Iterator[str], file: Path) -> Iterator[str]:
+    """Yield the lines; show a person how far they are."""
+    from rich.progress import track
+
+    watched = person_watches()
+    total = sum(1 for _ in file.open("rb")) if watched else None
+    yield from track(
+        lines, file.name, total=total, console=messages(), transient=True, disable=not watched
+    )
 
 
 @contextlib.contextmanager
