@@ -18,7 +18,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -98,18 +98,27 @@ def search_of(name: str) -> dict[str, Any]:
     return search
 
 
+def as_options(search: dict[str, Any]) -> list[str]:
+    """Return a search as one types it."""
+    return [word for k, v in search.items() for word in (f"--{k.replace('_', '-')}", str(v))]
+
+
+def train(out: Path, how: Callable[[], list[str]]) -> None:
+    """Train into a folder unless it is there; a run that was begun goes on, else as `how` says."""
+    if not (TOP / out).is_dir():
+        begun = (TOP / f"{out}.run" / "run.json").is_file()
+        call("zoo", "train", *(["--resume"] if begun else how()), "--out", out)
+
+
 def release(name: str) -> None:
     """Make a checkpoint, from its training to its place in the catalogue."""
     model, _, task = name.partition(".")
     trained, shipped = RUNS / name, SHIPPED / name
-    if not (TOP / trained).is_dir():
-        begun = (TOP / f"{trained}.run" / "run.json").is_file()
-        how = ["--resume"] if begun else [model, *(lessons(name) or ["--data", task])]
-        call("zoo", "train", *how, "--out", trained)
+    train(trained, lambda: [model, *(lessons(name) or ["--data", task])])
     shutil.rmtree(TOP / shipped, ignore_errors=True)
     call("zoo", "convert", trained, shipped, "--dtype", "float16")
     begin(name, task)
-    search = [w for k, v in search_of(name).items() for w in (f"--{k.replace('_', '-')}", str(v))]
+    search = as_options(search_of(name))
     for options in SCORED[task]:
         told = call("zoo", "eval", shipped, "--data", task, *options, *search, "--json")
         call("zoo", "card", shipped, "--write", "--scores", "-", given=told)
@@ -135,24 +144,20 @@ def lessons(name: str) -> list[str]:
     pairs, folder = registry().dataset(task).load("train"), TOP / RUNS / f"{name}.taught"
     folder.mkdir(parents=True, exist_ok=True)
     one, other = task.split("-")[-2:]
-    sources = folder / f"train.{one}"
-    sources.write_text("".join(f"{pair.source}\n" for pair in pairs), encoding="utf-8")
-    if not (TOP / RUNS / ALONE).is_dir():
-        begun = (TOP / RUNS / f"{ALONE}.run" / "run.json").is_file()
-        how = ["--resume"] if begun else [model, "--data", task, *ITS_OWN]
-        call("zoo", "train", *how, "--out", RUNS / ALONE)
+    sources = "".join(f"{pair.source}\n" for pair in pairs)
+    read = folder / f"train.{one}"
+    read.write_text(sources, encoding="utf-8")
+    train(RUNS / ALONE, lambda: [model, "--data", task, *ITS_OWN])
     targets = ["".join(f"{pair.target}\n" for pair in pairs)]
-    search = [w for k, v in SEARCH[task].items() for w in (f"--{k.replace('_', '-')}", str(v))]
     for number, (first, *more) in enumerate(TAUGHT[name]):
         written = folder / f"teacher{number}.{other}"
         if not written.is_file():
             beside = [word for teacher in more for word in ("--with", teacher)]
-            given = ["--input", str(sources), "--out", str(written)]
-            call("zoo", "translate", first, *beside, *search, *given)
+            given = ["--input", str(read), "--out", str(written)]
+            call("zoo", "translate", first, *beside, *as_options(SEARCH[task]), *given)
         targets.append(written.read_text(encoding="utf-8"))
-    both = (one, sources.read_text(encoding="utf-8") * len(targets)), (other, "".join(targets))
-    for language, text in both:
-        (folder / f"pairs.{language}").write_text(text, encoding="utf-8")
+    (folder / f"pairs.{one}").write_text(sources * len(targets), encoding="utf-8")
+    (folder / f"pairs.{other}").write_text("".join(targets), encoding="utf-8")
     recipe = f"{model}.{registry().datasets[task].recipe}"
     return ["--data", f"{folder / 'pairs'}:{one}-{other}", "--validation", task, "--recipe", recipe]
 

@@ -86,7 +86,8 @@ class Words:
         self.known = list(known)
         self.which = np.array(which, dtype=np.int64)
         self.starts = np.array(counts, dtype=np.int64)
-        self.times = np.bincount(self.which, minlength=len(known))
+        self.others = np.minimum(np.bincount(self.which, minlength=len(known)), WAYS)
+        """How many ways each word is cut in beside its usual one."""
 
     def recut(self, seed: int, epoch: int) -> Sequences:
         """Return the sequences as seed and epoch have them cut.
@@ -94,18 +95,15 @@ class Words:
         One that would be longer than the limit is cut as ever.
         """
         chooser = random.Random(f"{seed} {epoch}")
-        # Each word's usual cut, then some others.
-        cuts: list[list[int]] = []
-        first = np.zeros(len(self.known), dtype=np.int64)
-        others = np.minimum(self.times, WAYS)
-        for place, (word, count) in enumerate(zip(self.known, others.tolist(), strict=True)):
-            first[place] = len(cuts)
+        cuts: list[list[int]] = []  # each word's usual one, then the others
+        for word, count in zip(self.known, self.others.tolist(), strict=True):
             cuts.append(list(word))
             cuts.extend(self.cutter.cut(word, chooser) for _ in range(count))
         table = Sequences.of(cuts)
         lengths = np.diff(table.starts)
-        usual = first[self.which]
-        drawn = np.random.default_rng((seed, epoch)).integers(others[self.which])
+        ends = (self.others + 1).cumsum()
+        usual = (ends - self.others - 1)[self.which]
+        drawn = np.random.default_rng((seed, epoch)).integers(self.others[self.which])
         taken = usual + 1 + drawn
         if self.limit is not None:
             long = np.add.reduceat(lengths[taken], self.starts[:-1]) > self.limit
