@@ -123,17 +123,22 @@ class Past:
         if layer == len(self._layers):
             shapes = [(*x.shape[:2], ROOM, *x.shape[2:]) for x in new]
             self._layers.append((new[0].new_empty(shapes[0]), new[1].new_empty(shapes[1])))
-        for part, x in zip(self._layers[layer], new, strict=True):
-            part[:, :, self.length - 1] = x
-        key, value = (part[:, :, : self.length].flatten(2, 3) for part in self._layers[layer])
-        return key, value
+        keys, values = self._layers[layer]
+        keys.select(2, self.length - 1).copy_(new[0])
+        values.select(2, self.length - 1).copy_(new[1])
+        seen = self.length  # of the places, each the beam's
+        return keys.narrow(2, 0, seen).flatten(2, 3), values.narrow(2, 0, seen).flatten(2, 3)
 
     def beside(self, x: Tensor) -> Tensor:
         """Put a sentence's rows beside each other: (rows, heads, 1, d) to (…, heads, beam, d)."""
+        if self.beam == 1:
+            return x
         return x.view(self.sentences, self.beam, x.shape[1], x.shape[3]).transpose(1, 2)
 
     def apart(self, x: Tensor) -> Tensor:
         """Undo `beside`."""
+        if self.beam == 1:
+            return x
         return x.transpose(1, 2).flatten(0, 1)[:, :, None]
 
     @property

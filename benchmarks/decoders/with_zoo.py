@@ -122,7 +122,7 @@ def prepare(folder: Path) -> None:
         if shape.startswith("transformer"):
             from zoo_transformer.network import positions
 
-            table = positions(0, POSITIONS, torch.empty(0, SHAPES[shape]["dim"]))
+            table = positions(POSITIONS, SHAPES[shape]["dim"], torch.float32, torch.device("cpu"))
             shape_outputs(model, table, texts[:128])
             arrays["positions"] = table.numpy()
         for name, weight in model.state_dict().items():

@@ -22,11 +22,14 @@ Weights = list[Tensor] | None
 
 
 class Memory(NamedTuple):
-    """The source, as each decoder layer's keys and values: (sentences, heads, m, d / heads)."""
+    """The source, as each decoder layer's keys and values: (sentences, heads, m, d / heads).
+
+    hidden: (sentences, 1, 1, m), True where it is padding.
+    """
 
     keys: tuple[Tensor, ...]
     values: tuple[Tensor, ...]
-    mask: Tensor
+    hidden: Tensor
 
 
 class Attention(nn.Module):
@@ -47,16 +50,18 @@ class Attention(nn.Module):
         """Join the heads of (rows, heads, n, d / heads) and map them by W_h: (rows, n, d)."""
         return self.out(x.transpose(1, 2).flatten(2))
 
-    def forward(self, x: Tensor, mask: Tensor | None, weights: Weights) -> Tensor:
-        """Let every position of x, (rows, n, d), look where the mask lets it."""
+    def forward(self, x: Tensor, hidden: Tensor | None, weights: Weights) -> Tensor:
+        """Let every position of x, (rows, n, d), look at all that is not hidden from it."""
         query, key, value = self.split(self.project(x), 3)
-        return self.join(attend(query, key, value, mask, weights))
+        return self.join(attend(query, key, value, hidden, weights))
 
-    def look_back(self, x: Tensor, past: Past, layer: int, weights: Weights) -> Tensor:
+    def look_back(
+        self, x: Tensor, past: Past, layer: int, hidden: Tensor | None, weights: Weights
+    ) -> Tensor:
         """Let the last place, x (rows, 1, d), look at itself and the past, and write it there."""
         query, key, value = self.split(self.project(x), 3)
         keys, values = past.write(layer, key, value)
-        found = attend(past.beside(query), keys, values, past.mask, weights)
+        found = attend(past.beside(query), keys, values, hidden, weights)
         if weights is not None:
             weights.append(past.own(weights.pop()))
         return self.join(past.apart(found))
@@ -70,7 +75,9 @@ class CrossAttention(Attention):
         self.query = Linear(config.dim, config.dim, bias=config.attention_bias)
         self.project = Linear(config.dim, 2 * config.dim, bias=config.attention_bias)
 
-    def look(self, x: Tensor, key: Tensor, value: Tensor, mask: Tensor, weights: Weights) -> Tensor:
+    def look(
+        self, x: Tensor, key: Tensor, value: Tensor, hidden: Tensor, weights: Weights
+    ) -> Tensor:
         """Let x, (rows, n, d), look at the source: key and value (sentences, heads, m, d_h).
 
         With a beam, rows are sentences × beam: a sentence's rows stand beside each other as
@@ -78,7 +85,7 @@ class CrossAttention(Attention):
         """
         (rows, n, d), sentences = x.shape, len(key)
         beside = self.query(x).view(sentences, -1, d)  # (sentences, beam × n, d)
-        found = attend(self.split(beside, 1)[0], key, value, mask[:, None, None], weights)
+        found = attend(self.split(beside, 1)[0], key, value, hidden, weights)
         if weights is not None:  # (sentences, heads, beam × n, m) to (rows, heads, n, m)
             parts = weights.pop().unflatten(2, (rows // sentences, n))
             weights.append(parts.transpose(1, 2).flatten(0, 1))
@@ -138,9 +145,9 @@ class Layer(nn.Module):
 class EncoderLayer(Layer):
     """Self-attention, then feed-forward."""
 
-    def forward(self, x: Tensor, mask: Tensor, weights: Weights) -> Tensor:
+    def forward(self, x: Tensor, hidden: Tensor, weights: Weights) -> Tensor:
         """Run the layer over the source, (sentences, m, d)."""
-        seen = self.attention(self.before(x, self.attention_norm), mask, weights)
+        seen = self.attention(self.before(x, self.attention_norm), hidden, weights)
         return self.feedforward(self.after(x, seen, self.attention_norm))
 
 
@@ -161,36 +168,36 @@ class DecoderLayer(Layer):
         self,
         x: Tensor,
         past: tuple[Past, int] | None,
+        hidden: Tensor | None,
         memory: tuple[Tensor, Tensor, Tensor],
         seen: tuple[Weights, Weights],
     ) -> Tensor:
         """Run the layer over x, (rows, n, d).
 
         `past` and the layer's number there are given where x is the one place that is next, and
-        not where it is all of them; `memory` is the source's keys, values and mask.
+        not where it is all of them; `hidden` is what each of these may not look at; `memory` is
+        the source's keys, values and what of it is hidden.
         """
         own, cross = seen
         before = self.before(x, self.attention_norm)
         if past is None:
-            places = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device)
-            found = self.attention(before, places.tril(), own)
+            found = self.attention(before, hidden, own)
         else:
-            found = self.attention.look_back(before, *past, own)
+            found = self.attention.look_back(before, *past, hidden, own)
         x = self.after(x, found, self.attention_norm)
         looked = self.cross.look(self.before(x, self.cross_norm), *memory, cross)
         return self.feedforward(self.after(x, looked, self.cross_norm))
 
 
-def positions(start: int, end: int, like: Tensor) -> Tensor:
-    """Return the sinusoids of positions start … end − 1, (end − start, d), section 3.5.
+def positions(count: int, d: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return the sinusoids of the first positions, (count, d), section 3.5.
 
     PE(p, 2i) = sin(p / 10000^(2i/d)) and PE(p, 2i + 1) = cos of the same.
     """
-    d = like.shape[-1]
-    place = torch.arange(start, end, device=like.device, dtype=torch.float64)
-    rate = torch.arange(0, d, 2, device=like.device, dtype=torch.float64) / d
+    place = torch.arange(count, device=device, dtype=torch.float64)
+    rate = torch.arange(0, d, 2, device=device, dtype=torch.float64) / d
     angle = place[:, None] * torch.exp(rate * -math.log(10000.0))
-    return torch.stack([angle.sin(), angle.cos()], -1).flatten(1).to(like.dtype)
+    return torch.stack([angle.sin(), angle.cos()], -1).flatten(1).to(dtype)
 
 
 class Transformer(Seq2Seq):
@@ -209,6 +216,7 @@ class Transformer(Seq2Seq):
             self.encoder_norm, self.decoder_norm = make_norm(config), make_norm(config)
         self.output = Output(config, target_vocab)
         self.dropout = Dropout(config.dropout)
+        self.table: Tensor | None = None
         self.initialise()
 
     def initialise(self) -> None:
@@ -230,24 +238,35 @@ class Transformer(Seq2Seq):
         x = embedding(tokens)
         if self.config.scale_embeddings:
             x = x * math.sqrt(self.config.dim)
-        return self.dropout(x + positions(start, start + tokens.shape[1], x))
+        return self.dropout(x + self.positions(start, start + tokens.shape[1], x))
+
+    def positions(self, start: int, end: int, like: Tensor) -> Tensor:
+        """Return the sinusoids of positions start … end − 1, from a table that is kept."""
+        table, kind = self.table, (like.shape[-1], like.dtype, like.device)
+        if torch.compiler.is_compiling():
+            return positions(end, *kind)[start:]
+        if table is None or len(table) < end or (table.dtype, table.device) != kind[1:]:
+            with torch.inference_mode(False):  # what is learnt with may come later
+                table = self.table = positions(2 * end, *kind)
+        return table[start:end]
 
     def encode(self, source: Tensor, source_mask: Tensor, attention: bool = False) -> Any:
         """Read the sources; what depends on them alone is computed here once."""
         seen: Weights = [] if attention else None
         shared = self.config.share == "all"
         x = self.embed(source, self.target_embedding if shared else self.source_embedding)
+        hidden = ~source_mask[:, None, None]
         for layer in self.encoder:
-            x = layer(x, source_mask[:, None, None], seen)
+            x = layer(x, hidden, seen)
         if self.config.norm != "post":
             x = self.encoder_norm(x)
         pairs = [layer.read(x) for layer in cast("Iterable[DecoderLayer]", self.decoder)]
-        memory = Memory(tuple(k for k, _ in pairs), tuple(v for _, v in pairs), source_mask)
+        memory = Memory(tuple(k for k, _ in pairs), tuple(v for _, v in pairs), hidden)
         return (memory, {"encoder": torch.stack(seen, 1)}) if seen is not None else memory
 
     def init_state(self, memory: Memory) -> Past:
         """Return a past with nothing in it."""
-        return Past(len(memory.mask))
+        return Past(len(memory.hidden))
 
     def step(self, token: Tensor, state: Past, memory: Memory, attention: bool = False) -> Any:
         """Read one token a row; only attention's reach grows with the position."""
@@ -271,10 +290,11 @@ class Transformer(Seq2Seq):
         own: Weights = [] if attention else None
         cross: Weights = [] if attention else None
         x = self.embed(tokens, self.target_embedding, 0 if past is None else past.length - 1)
+        hidden = self.hidden(tokens, past)
         source = zip(memory.keys, memory.values, strict=True)
         for number, (layer, (k, v)) in enumerate(zip(self.decoder, source, strict=True)):
             behind = None if past is None else (past, number)
-            x = layer(x, behind, (k, v, memory.mask), (own, cross))
+            x = layer(x, behind, hidden, (k, v, memory.hidden), (own, cross))
         if self.config.norm != "post":
             x = self.decoder_norm(x)
         logits = self.output(x, self.target_embedding.weight)
@@ -282,6 +302,13 @@ class Transformer(Seq2Seq):
         if own is not None and cross is not None:
             weights = {"decoder": torch.stack(own, 1), "cross": torch.stack(cross, 1)}
         return logits, weights
+
+    def hidden(self, tokens: Tensor, past: Past | None) -> Tensor | None:
+        """Return what self-attention may not look at: what comes later, or other rows' past."""
+        if past is not None:
+            return None if past.mask is None else ~past.mask
+        n = tokens.shape[1]
+        return torch.ones(n, n, dtype=torch.bool, device=tokens.device).triu(1)
 
 
 class Output(nn.Module):

@@ -71,18 +71,18 @@ def test_attention_while_training_is_torchs(kind: str | None) -> None:
     rows, heads, n, m, d = 3, 2, 5, 7, 4
     if kind == "causal":
         m = n
-    masks = {
+    hidden = {
         None: None,
-        "causal": torch.ones(n, n, dtype=torch.bool).tril(),
-        "padding": torch.arange(m) < torch.tensor([7, 2, 5])[:, None, None, None],
-    }
+        "causal": torch.ones(n, n, dtype=torch.bool).triu(1),
+        "padding": torch.arange(m) >= torch.tensor([7, 2, 5])[:, None, None, None],
+    }[kind]
     made = [torch.randn(rows, heads, size, d, dtype=torch.float64) for size in (n, m, m)]
     ours = [x.clone().requires_grad_() for x in made]
     theirs = [x.clone().requires_grad_() for x in made]
-    out = attend(ours[0], ours[1], ours[2], masks[kind], None)
+    out = attend(ours[0], ours[1], ours[2], hidden, None)
     assert type(out.grad_fn).__name__ == "_AttendBackward"
     expected = F.scaled_dot_product_attention(
-        theirs[0], theirs[1], theirs[2], attn_mask=masks[kind]
+        theirs[0], theirs[1], theirs[2], attn_mask=None if hidden is None else ~hidden
     )
     given = torch.randn_like(out)
     out.backward(given)
@@ -90,6 +90,22 @@ def test_attention_while_training_is_torchs(kind: str | None) -> None:
     torch.testing.assert_close(out, expected)
     for mine, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(mine.grad, other.grad)
+
+
+@pytest.mark.parametrize("n", [1, 2])
+@pytest.mark.parametrize("m", [1, 6, 7, 40])
+def test_attention_while_decoding_is_torchs(n: int, m: int) -> None:
+    """With one query and few keys it takes another way than with many."""
+    torch.manual_seed(n + m)
+    query, key, value = (torch.randn(3, 2, size, 64) for size in (n, m, m))
+    hidden = torch.arange(m) >= torch.tensor([1, m, (m + 1) // 2])[:, None, None, None]
+    weights: list[torch.Tensor] = []
+    out = attend(query, key, value, hidden, None)
+    torch.testing.assert_close(
+        out, F.scaled_dot_product_attention(query, key, value, attn_mask=~hidden)
+    )
+    torch.testing.assert_close(attend(query, key, value, hidden, weights), out)
+    torch.testing.assert_close(weights[0] @ value, out)
 
 
 @pytest.mark.parametrize("m", [1, 2, 15, 16, 17])

@@ -35,7 +35,7 @@ def test_the_formulas_are_autograd_s(causal: bool) -> None:
     allowed = allowed.tril() if causal else allowed & (torch.arange(N) < N - 2)
     mask = torch.zeros(N, N, dtype=torch.float64).masked_fill(~allowed, -math.inf)
     y_bar = torch.randn(N, D, dtype=torch.float64)
-    y = attention(x[None], allowed[None, None], None)[0]
+    y = attention(x[None], ~allowed[None, None], None)[0]
     (y * y_bar).sum().backward()
 
     # The document's weights are d × d_h, for x W; torch's are transposed, for x Wᵀ.

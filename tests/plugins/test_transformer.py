@@ -117,7 +117,7 @@ def test_the_annotated_layers_are_their_definition() -> None:
             weight.add_(torch.randn_like(weight), alpha=0.1)
         layer = model.encoder[0]
         x = torch.randn(2, 5, 24, dtype=torch.float64)
-        mask = torch.ones(2, 1, 1, 5, dtype=torch.bool)
+        hidden = torch.zeros(2, 1, 1, 5, dtype=torch.bool)
 
         def norm(y: Tensor, which: nn.Module) -> Tensor:
             deviation = ((y - y.mean(-1, keepdim=True)) ** 2).sum(-1, keepdim=True) / 23
@@ -125,9 +125,9 @@ def test_the_annotated_layers_are_their_definition() -> None:
             weight, bias = which.parameters()
             return weight * scaled + bias
 
-        h = x + norm(layer.attention(x, mask, None), layer.attention_norm)
+        h = x + norm(layer.attention(x, hidden, None), layer.attention_norm)
         wanted = h + norm(layer.outer(layer.inner(h).clamp(min=0)), layer.feedforward_norm)
-        torch.testing.assert_close(layer(x, mask, None), wanted, rtol=0, atol=1e-10)
+        torch.testing.assert_close(layer(x, hidden, None), wanted, rtol=0, atol=1e-10)
         names = [name for name, _ in model.named_parameters()]
         assert "encoder_norm.weight" in names
         assert "decoder_norm.bias" in names

@@ -53,7 +53,8 @@ class Allowed(NamedTuple):
 
     def restrict(self, chances: Tensor) -> None:
         """Make what may not come impossible, −inf, in place: chances (sentences, …, V)."""
-        chances[..., self.banned] = -torch.inf
+        for token in self.banned:
+            chances[..., token] = -torch.inf
         if self.forced:
             wanted = self.prefix[:, self.place - 1].view(-1, *[1] * (chances.dim() - 1))
             tokens = torch.arange(chances.shape[-1], device=chances.device)
@@ -68,17 +69,15 @@ def in_full(logits: Tensor) -> Tensor:
 def log_total(logits: Tensor, largest: Tensor) -> Tensor:
     """Return log Σ exp of each row, (rows,), given each row's largest.
 
-    logits: (rows, V). A few rows at a time, so that what lies between stays in the cache.
+    logits: (rows, V). It is the largest's logit less its log probability: torch's log-softmax takes
+    half as long as exp and a sum. A few rows at a time, so that what lies between stays in the
+    cache.
     """
-    totals = torch.empty_like(largest)
+    most = torch.empty_like(largest)
     size = max(1, IN_CACHE // logits.shape[1])
-    room = torch.empty_like(logits[:size])
-    for rows, most, total in zip(
-        logits.split(size), largest[:, None].split(size), totals.split(size), strict=True
-    ):
-        part = torch.sub(rows, most, out=room[: len(rows)]).exp_()
-        torch.sum(part, 1, out=total)
-    return totals.log_().add_(largest)
+    for rows, part in zip(logits.split(size), most.split(size), strict=True):
+        torch.amax(rows.log_softmax(1), 1, out=part)
+    return largest - most
 
 
 def likeliest(logits: Tensor, score: Tensor, k: int, allowed: Allowed) -> Candidates:
@@ -112,23 +111,14 @@ def best(logits: Tensor, allowed: Allowed) -> tuple[Tensor, Tensor]:
 
     logits: (rows, V), of a sentence each, not normalised.
     """
-    logits = in_full(logits)
-    maxima = _maxima(logits)
-    total = log_total(logits, maxima.amax(1))
-    if allowed.forced:
-        chances = logits.clone()
-        allowed.restrict(chances)
-        token = chances.argmax(1)
-    else:
-        _bar(maxima, logits, allowed)
-        chunk = maxima.argmax(1, keepdim=True)
-        tokens = chunk * CHUNK + torch.arange(CHUNK, device=logits.device)
-        tokens.clamp_(max=logits.shape[1] - 1)
-        found = logits.gather(1, tokens)
-        for barred in allowed.banned:
-            found.masked_fill_(tokens == barred, -torch.inf)
-        token = tokens.gather(1, found.argmax(1, keepdim=True))[:, 0]
-    return token, logits.gather(1, token[:, None])[:, 0] - total
+    chances = in_full(logits).log_softmax(1)  # ours to write to
+    allowed.restrict(chances)
+    # The first of the chunks that have the largest maximum, and in it the first that has it.
+    chunk = _maxima(chances).argmax(1, keepdim=True)
+    tokens = chunk * CHUNK + torch.arange(CHUNK, device=logits.device)
+    tokens.clamp_(max=logits.shape[1] - 1)
+    token = tokens.gather(1, chances.gather(1, tokens).argmax(1, keepdim=True))
+    return token[:, 0], chances.gather(1, token)[:, 0]
 
 
 def _of_all(logits: Tensor, base: Tensor, k: int, allowed: Allowed) -> Candidates:

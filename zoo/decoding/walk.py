@@ -96,7 +96,7 @@ def _walk(task: Task, options: Search, choose: Choose) -> list[list[Hypothesis]]
     memory = task.memory if width == 1 else gather(task.memory, alive // width)
     state = task.model.init_state(memory)
     most = task.most(options).repeat_interleave(width)
-    prefix = task.prefix.repeat_interleave(width, 0)
+    last, prefix = most, task.prefix.repeat_interleave(width, 0)  # of each row
     token = torch.full_like(alive, BEGIN)
     score = torch.zeros(len(alive), device=device)
     coverage = Coverage(task, options, alive // width)
@@ -106,10 +106,10 @@ def _walk(task: Task, options: Search, choose: Choose) -> list[list[Hypothesis]]
     while len(found) < len(most):
         place = len(written) + 1
         logits, state = coverage.step(token, state, memory)
-        token, chance = choose(logits, Allowed(place, options, prefix[alive]), alive)
+        token, chance = choose(logits, Allowed(place, options, prefix), alive)
         score = score + chance
         written.append(torch.zeros_like(most).index_copy(0, alive, token))
-        leaving = live & ((token == END) | (place >= most[alive]))
+        leaving = live & ((token == END) | (place >= last))
         if not bool(leaving.any()):
             continue
         live = live & ~leaving
@@ -125,6 +125,7 @@ def _walk(task: Task, options: Search, choose: Choose) -> list[list[Hypothesis]]
         if not len(rows) or (len(live) - len(rows)) * LEAVING < len(live):
             continue
         alive, token, score, live = alive[rows], token[rows], score[rows], live[rows]
+        last, prefix = last[rows], prefix[rows]
         coverage.gather(rows)
         memory, state = gather(memory, rows), gather(state, rows)
     return [
