@@ -18,7 +18,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,16 +33,14 @@ SEARCH: dict[str, dict[str, Any]] = {
 """How each task's checkpoints translate."""
 PENALTIES = {"rnnsearch-tiny.multi30k-en-de": 1.0}
 """Where validation data chose another length penalty for one of them."""
-ALONE = "transformer-tiny.multi30k-alone"
-"""The run on the corpus alone that teaches with others and is not released."""
-ITS_OWN = ("--set", "average_last=5", "--steps", "12000")
-"""How its recipe differs from the released one's."""
-TAUGHT = {
-    "transformer-tiny.multi30k-en-de": (
-        (str(RUNS / ALONE), "rnnsearch-tiny.multi30k-en-de"),
-        ("convs2s-tiny.multi30k-en-de",),
-    )
+ALONE, ONCE = (f"transformer-tiny.multi30k-en-de.{which}" for which in ("alone", "once"))
+TEACHERS = {
+    ALONE: ("--set", "average_last=5", "--steps", "12000"),
+    ONCE: ("--steps", "8000"),
 }
+"""Runs that teach and are not released, and how they differ from their model's recipe."""
+FIRST = ((ALONE, "rnnsearch-tiny.multi30k-en-de"), ("convs2s-tiny.multi30k-en-de",))
+TAUGHT = {ONCE: FIRST, "transformer-tiny.multi30k-en-de": (*FIRST, (ONCE,))}
 """Who learns, besides the corpus, what these groups each write together for its sources."""
 SCORED = {
     "numbers-en-fr": [["--split", "test", "--confidence"]],
@@ -103,18 +101,19 @@ def as_options(search: dict[str, Any]) -> list[str]:
     return [word for k, v in search.items() for word in (f"--{k.replace('_', '-')}", str(v))]
 
 
-def train(out: Path, how: Callable[[], list[str]]) -> None:
-    """Train into a folder unless it is there; a run that was begun goes on, else as `how` says."""
+def train(name: str) -> Path:
+    """Return the folder of a run, trained unless it is there; one that was begun goes on."""
+    out = RUNS / name
     if not (TOP / out).is_dir():
         begun = (TOP / f"{out}.run" / "run.json").is_file()
-        call("zoo", "train", *(["--resume"] if begun else how()), "--out", out)
+        call("zoo", "train", *(["--resume"] if begun else how(name)), "--out", out)
+    return out
 
 
 def release(name: str) -> None:
     """Make a checkpoint, from its training to its place in the catalogue."""
-    model, _, task = name.partition(".")
-    trained, shipped = RUNS / name, SHIPPED / name
-    train(trained, lambda: [model, *(lessons(name) or ["--data", task])])
+    task = name.partition(".")[2]
+    trained, shipped = train(name), SHIPPED / name
     shutil.rmtree(TOP / shipped, ignore_errors=True)
     call("zoo", "convert", trained, shipped, "--dtype", "float16")
     begin(name, task)
@@ -130,36 +129,48 @@ def release(name: str) -> None:
     record(name, task)
 
 
-def lessons(name: str) -> list[str]:
-    """Return the options that train a checkpoint on what its teachers write, too, if it has any.
+def how(name: str) -> list[str]:
+    """Return the options that train a checkpoint or a teacher.
 
-    Each source is there once with its target, and once more with what each group of teachers
-    translates it to (Kim and Rush 2016, section 3.2; Nguyen et al. 2020).
+    Who is taught reads each source once with its target, and once more with what each group of
+    teachers translates it to (Kim and Rush 2016, section 3.2; Nguyen et al. 2020).
     """
     from zoo.registry import registry
 
+    model, task = name.split(".")[:2]
+    own = TEACHERS.get(name, ())
     if name not in TAUGHT:
-        return []
-    model, _, task = name.partition(".")
-    pairs, folder = registry().dataset(task).load("train"), TOP / RUNS / f"{name}.taught"
-    folder.mkdir(parents=True, exist_ok=True)
+        return [model, "--data", task, *own]
     one, other = task.split("-")[-2:]
+    read = TOP / RUNS / "lessons" / f"train.{one}"
+    read.parent.mkdir(parents=True, exist_ok=True)
+    pairs = registry().dataset(task).load("train")
     sources = "".join(f"{pair.source}\n" for pair in pairs)
-    read = folder / f"train.{one}"
     read.write_text(sources, encoding="utf-8")
-    train(RUNS / ALONE, lambda: [model, "--data", task, *ITS_OWN])
     targets = ["".join(f"{pair.target}\n" for pair in pairs)]
-    for number, (first, *more) in enumerate(TAUGHT[name]):
-        written = folder / f"teacher{number}.{other}"
-        if not written.is_file():
-            beside = [word for teacher in more for word in ("--with", teacher)]
-            given = ["--input", str(read), "--out", str(written)]
-            call("zoo", "translate", first, *beside, *as_options(SEARCH[task]), *given)
-        targets.append(written.read_text(encoding="utf-8"))
-    (folder / f"pairs.{one}").write_text(sources * len(targets), encoding="utf-8")
-    (folder / f"pairs.{other}").write_text("".join(targets), encoding="utf-8")
+    targets += [write(group, read, task).read_text(encoding="utf-8") for group in TAUGHT[name]]
+    given = read.with_name(f"for-{name}")
+    Path(f"{given}.{one}").write_text(sources * len(targets), encoding="utf-8")
+    Path(f"{given}.{other}").write_text("".join(targets), encoding="utf-8")
     recipe = f"{model}.{registry().datasets[task].recipe}"
-    return ["--data", f"{folder / 'pairs'}:{one}-{other}", "--validation", task, "--recipe", recipe]
+    return [
+        *(model, "--data", f"{given}:{one}-{other}"),
+        *("--validation", task, "--recipe", recipe, *own),
+    ]
+
+
+def write(group: Sequence[str], read: Path, task: str) -> Path:
+    """Have a group of teachers translate a file together, unless they have; return what they wrote.
+
+    A teacher that is not released is trained first.
+    """
+    out = read.with_name(f"by-{'+'.join(group)}.{task.rpartition('-')[2]}")
+    if not out.is_file():
+        first, *more = (str(train(name)) if name in TEACHERS else name for name in group)
+        beside = [word for name in more for word in ("--with", name)]
+        given = ["--input", str(read), "--out", str(out)]
+        call("zoo", "translate", first, *beside, *as_options(SEARCH[task]), *given)
+    return out
 
 
 def begin(name: str, task: str) -> None:
@@ -177,10 +188,11 @@ def end(name: str, task: str) -> None:
     folder = TOP / SHIPPED / name
     sections: list[str] = []
     if name in TAUGHT:
-        groups = "; ".join(" and ".join(Path(one).name for one in group) for group in TAUGHT[name])
+        groups = "; ".join(" and ".join(group) for group in TAUGHT[name])
         sections.append(
             f"## Taught by\n\nBesides {task} it learned, of the same sources, what these wrote: "
-            f"{groups}. Those joined by «and» wrote together. `pairs` are all of these texts."
+            f"{groups}. Those joined by «and» wrote together. The file it was trained on holds all "
+            "of these texts."
         )
     sections += [f"## Terms\n\n{TERMS[task]}", f"## Examples\n\n{examples(name, task)}"]
     if not name.startswith("seq2seq"):
