@@ -120,9 +120,9 @@ def prepare(folder: Path) -> None:
         model = create(shape)
         arrays: dict[str, Any] = {}
         if shape.startswith("transformer"):
-            from zoo_transformer.network import positions
+            from zoo_transformer.network import sinusoids
 
-            table = positions(POSITIONS, SHAPES[shape]["dim"], torch.float32, torch.device("cpu"))
+            table = sinusoids(POSITIONS, SHAPES[shape]["dim"], torch.float32, torch.device("cpu"))
             shape_outputs(model, table, texts[:128])
             arrays["positions"] = table.numpy()
         for name, weight in model.state_dict().items():

@@ -189,7 +189,7 @@ class DecoderLayer(Layer):
         return self.feedforward(self.after(x, looked, self.cross_norm))
 
 
-def positions(count: int, d: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+def sinusoids(count: int, d: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Return the sinusoids of the first positions, (count, d), section 3.5.
 
     PE(p, 2i) = sin(p / 10000^(2i/d)) and PE(p, 2i + 1) = cos of the same.
@@ -244,10 +244,10 @@ class Transformer(Seq2Seq):
         """Return the sinusoids of positions start … end − 1, from a table that is kept."""
         table, kind = self.table, (like.shape[-1], like.dtype, like.device)
         if torch.compiler.is_compiling():
-            return positions(end, *kind)[start:]
+            return sinusoids(end, *kind)[start:]
         if table is None or len(table) < end or (table.dtype, table.device) != kind[1:]:
             with torch.inference_mode(False):  # what is learnt with may come later
-                table = self.table = positions(2 * end, *kind)
+                table = self.table = sinusoids(2 * end, *kind)
         return table[start:end]
 
     def encode(self, source: Tensor, source_mask: Tensor, attention: bool = False) -> Any:

@@ -131,3 +131,20 @@ def test_the_annotated_layers_are_their_definition() -> None:
         names = [name for name, _ in model.named_parameters()]
         assert "encoder_norm.weight" in names
         assert "decoder_norm.bias" in names
+
+
+def test_the_table_of_positions_serves_every_length_and_type_and_learning_after_decoding() -> None:
+    model: Any = create_model("transformer-6x6", source_vocab=9, target_vocab=9, dim=8, heads=2)
+    for start, end, dtype in ((0, 3, torch.float32), (5, 50, torch.float32), (1, 4, torch.float64)):
+        with torch.inference_mode():
+            found = model.positions(start, end, torch.empty(8, dtype=dtype))
+        wanted = [
+            [(math.cos if i % 2 else math.sin)(p / 10000 ** ((i - i % 2) / 8)) for i in range(8)]
+            for p in range(start, end)
+        ]
+        torch.testing.assert_close(found, torch.tensor(wanted, dtype=dtype))
+    source = torch.tensor([[4, 5, 2]])
+    with torch.inference_mode():
+        model.float().encode(source, source > 0)
+    model(source, source > 0, source).sum().backward()
+    assert model.target_embedding.weight.grad is not None
