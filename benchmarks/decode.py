@@ -7,8 +7,8 @@
 
 `--only` chooses cases by parts of their names, which `--list` prints; given often, all must fit.
 Each case is a process of its own, one after another, in the environment that `peers.py` makes for
-the project; this project's own is the Python that runs this. Rows are kept in
-`build/benchmarks/decode.jsonl`, and the table is written between the marks in `RESULTS-decode.md`.
+the project; this project's own is the Python that runs this. Rows are kept in `decode.jsonl` beside
+this, the newest of each case, and the table is written between the marks in `RESULTS-decode.md`.
 
 The sources are Multi30k's thousand test sentences of 2016 in 8,000 pieces (`ZOO_DATA`; drawn ones
 without it). The Transformers' weights are drawn, and the same in every project.
@@ -20,6 +20,7 @@ import argparse
 import json
 import sys
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,7 @@ class Case:
         return cls(*(row[part] for part in names), row.get("at_once", 1))
 
 
-KEPT = Kept(BUILD / "decode.jsonl", Case.of)
+KEPT = Kept(HERE / "decode.jsonl", Case.of)
 
 
 def cases() -> list[Case]:
@@ -116,7 +117,7 @@ def measure(case: Case, repeats: int, seconds: float) -> Row:
         (row,) = peers.run([sys.executable, program, *arguments], variables)
     else:
         (row,) = peers.ask(case.project, program, *arguments, variables=variables)
-    return row
+    return {**row, "alike": alike(case), "measured": f"{datetime.now(UTC):%Y-%m-%d %H:%M}"}
 
 
 def prepare() -> None:
@@ -127,8 +128,10 @@ def prepare() -> None:
 
 
 def alike(case: Case) -> float | None:
-    """Return the share of outputs that are this project's in float32; None where none are kept."""
+    """Return the share of outputs that are this project's in float32; None where there are none."""
     ours = Case(case.shape, case.length, case.beam, "zoo", "float32")
+    if not case.shape.startswith("transformer"):  # weights are each project's own
+        return None
     if not (case.outputs.is_file() and ours.outputs.is_file()):
         return None
     both = [json.loads(x.outputs.read_text(encoding="utf-8")) for x in (case, ours)]
@@ -154,12 +157,11 @@ def table(rows: dict[Case, Row]) -> str:
 def section(rows: dict[Case, Row]) -> list[str]:
     """Return one table's lines: a project and precision each, greedy and beam beside each other."""
     shape = next(iter(rows)).shape
-    same = shape.startswith("transformer")
     heads = [f"{'greedy' if beam == 1 else f'beam {beam}'}, sentences/s | × ours" for beam in BEAMS]
     lines = [
         f"| project | version | precision | batches at once | parameters | {' | '.join(heads)} "
-        "| tokens | outputs as ours | peak memory |",
-        "|---|---|---|--:|--:" + "|--:|--:" * len(BEAMS) + "|--:|--:|--:|",
+        "| tokens | outputs as ours | peak memory | measured |",
+        "|---|---|---|--:|--:" + "|--:|--:" * len(BEAMS) + "|--:|--:|--:|---|",
     ]
     order = SIDES[shape]
     sides = sorted({(order.index(c.project), c.project, c.precision, c.at_once) for c in rows})
@@ -175,8 +177,9 @@ def section(rows: dict[Case, Row]) -> list[str]:
             cells.append(f"{speed:,}{disturbed}" if speed else "—")
             cells.append(f"{speed / ours:.2f}" if speed and ours else "—")
         cells.append(_both(found, lambda r: f"{r['tokens']:.1f}"))
-        cells.append(_both(found, lambda r: _share(alike(Case.of(r)) if same else None)))
+        cells.append(_both(found, lambda r: _share(r["alike"])))
         cells.append(_both(found, lambda r: f"{r['peak_mb']:,}") + " MB")
+        cells.append(max(r["measured"] for r in found.values()))
         lines.append(f"| {' | '.join(cells)} |")
     return lines
 
