@@ -34,9 +34,10 @@ SEARCH: dict[str, dict[str, Any]] = {
 PENALTIES = {"rnnsearch-tiny.multi30k-en-de": 1.0}
 """Where validation data chose another length penalty for one of them."""
 ALONE, ONCE = (f"transformer-tiny.multi30k-en-de.{which}" for which in ("alone", "once"))
+NARROW = ("--set", "feedforward_dim=512")
 TEACHERS = {
-    ALONE: ("--set", "average_last=5", "--steps", "12000"),
-    ONCE: ("--steps", "8000"),
+    ALONE: (*NARROW, "--set", "average_last=5", "--steps", "12000"),
+    ONCE: (*NARROW, "--steps", "8000"),
 }
 """Runs that teach and are not released, and how they differ from their model's recipe."""
 FIRST = ((ALONE, "rnnsearch-tiny.multi30k-en-de"), ("convs2s-tiny.multi30k-en-de",))
