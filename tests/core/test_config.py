@@ -95,6 +95,15 @@ def test_a_plan_layers_recipes(names: Registry) -> None:
     assert plan.config.model_dump()["dropout"] == 0.3
 
 
+@pytest.mark.parametrize("model", ["convs2s-tiny", "transformer-tiny"])
+def test_a_recipe_of_a_model_and_data_means_the_same_for_other_texts(
+    names: Registry, model: str
+) -> None:
+    """It stands on the data's, which comes along."""
+    own = make_plan(names, model, "multi30k-en-de")
+    assert make_plan(names, model, "corpus:en-de", recipe=f"{model}.multi30k") == own
+
+
 def test_a_new_stop_replaces_the_recipe_s(names: Registry) -> None:
     plan = make_plan(names, "rnnsearch-tiny", "numbers-en-fr", stops={"minutes": 2.0})
     assert (plan.recipe.steps, plan.recipe.epochs, plan.recipe.minutes) == (None, None, 2.0)

@@ -39,7 +39,8 @@ def make_plan(
 
     Later ones override earlier ones: the data's recipe, the model's own, the one named
     `MODEL.DATA`, the one called `recipe` (or in that TOML file), `settings`, and `stops` (`steps`,
-    `epochs`, `minutes`, which replace each other). A recipe's table `config` overrides the model's.
+    `epochs`, `minutes`, which replace each other). One of another pair, MODEL.DATA, comes with that
+    data's, on which it stands. A recipe's table `config` overrides the model's.
     A key of `settings` is the config's or the recipe's; `config.` or `recipe.` before it decides.
 
     Raises:
@@ -52,9 +53,7 @@ def make_plan(
     task = known.recipe if known and known.recipe else data
     layers = [names.recipes.get(task, {}), entry.recipe, names.recipes.get(f"{model}.{task}", {})]
     if recipe is not None:
-        layers.append(
-            read_recipe(Path(recipe)) if recipe.endswith(".toml") else names.recipe(recipe)
-        )
+        layers += _named(names, recipe)
     of_config, of_recipe = dict(entry.config), dict[str, Any]()
     for layer in layers:
         of_config.update(layer.get("config", {}))
@@ -86,6 +85,13 @@ def make_plan(
             where, "this configuration needs one vocabulary", "Add --set shared_vocab=true"
         )
     return Plan(model, entry.architecture, config, complete)
+
+
+def _named(names: Registry, recipe: str) -> list[dict[str, Any]]:
+    """Return the recipe of that name or file, after the one it stands on."""
+    if recipe.endswith(".toml"):
+        return [read_recipe(Path(recipe))]
+    return [names.recipes.get(recipe.partition(".")[2], {}), names.recipe(recipe)]
 
 
 def read_recipe(file: Path) -> dict[str, Any]:
