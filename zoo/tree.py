@@ -126,8 +126,8 @@ class Past:
         keys, values = self._layers[layer]
         keys.select(2, self.length - 1).copy_(new[0])
         values.select(2, self.length - 1).copy_(new[1])
-        seen = self.length  # of the places, each the beam's
-        return keys.narrow(2, 0, seen).flatten(2, 3), values.narrow(2, 0, seen).flatten(2, 3)
+        key, value = (x.narrow(2, 0, self.length).flatten(2, 3) for x in (keys, values))
+        return key, value
 
     def beside(self, x: Tensor) -> Tensor:
         """Put a sentence's rows beside each other: (rows, heads, 1, d) to (…, heads, beam, d)."""
