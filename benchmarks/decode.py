@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import peers
-from report import Kept, Row, machine, write
+from report import CachedWeights, Row, machine, write
 
 HERE = Path(__file__).parent
 BUILD = HERE.parent / "build" / "benchmarks"
@@ -80,7 +80,7 @@ class Case:
         return cls(*(row[part] for part in names), row.get("at_once", 1))
 
 
-KEPT = Kept(HERE / "decode.jsonl", Case.of)
+KEPT = CachedWeights(HERE / "decode.jsonl", Case.of)
 
 
 def cases() -> list[Case]:

@@ -23,11 +23,11 @@ sys.path.insert(0, str(HERE / "decoders"))
 
 from with_zoo import create
 
+from zoo.checkpoint.markdown import markdown_table
+from zoo.cli.process import keep_freed_memory
 from zoo.decoding import Search, Task, search
-from zoo.markdown import markdown_table
-from zoo.memory import keep_freed_memory
-from zoo.model import BEGIN, Seq2Seq
-from zoo.product import Packed
+from zoo.nn.contract import BEGIN, Seq2Seq
+from zoo.nn.linear import PackedWeights
 
 SHAPES = {
     "Transformer 3+3×256": "transformer-256",
@@ -67,7 +67,7 @@ def by_prefix(model: Seq2Seq) -> Curve:
         token = torch.full((ROWS,), BEGIN)
         for place in range(STEPS):
             before = time.perf_counter()
-            logits, state = model.step(token, state, memory)
+            logits, state, _ = model.step(token, state, memory)
             taken[place].append(time.perf_counter() - before)
             token = logits.argmax(1)
     # Of a few neighbours, since at some places a cache is made larger.
@@ -85,7 +85,7 @@ def per_sentence(model: Seq2Seq, rows: int, beam: int) -> float:
     """Return milliseconds a sentence of 16 tokens, encoding included."""
     source, mask = sources(rows)
     options = Search(beam=beam, min_length=TARGET, max_length=TARGET)
-    run = lambda: search(Task(model, model.encode(source, mask), mask), options)  # noqa: E731
+    run = lambda: search(Task(model, model.encode(source, mask).memory, mask), options)  # noqa: E731
     run()
     return 1000 * median(run) / rows
 
@@ -114,7 +114,7 @@ def main() -> None:
     torch.set_num_threads(2)
     keep_freed_memory()
     models = {name: create(shape) for name, shape in SHAPES.items()}
-    with Packed().on():  # as a translator has it
+    with PackedWeights().on():  # as a translator has it
         panels = measured(models)
     tables = []
     for across, up, curves in panels:

@@ -19,7 +19,7 @@ import peers
 import sacrebleu
 
 import zoo
-from zoo.builtin import corpora
+from zoo.registry.builtin import corpora
 
 DATA, TARGET = "multi30k-en-de", "de"
 

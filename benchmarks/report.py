@@ -12,7 +12,7 @@ from typing import Any
 Row = dict[str, Any]
 
 
-class Kept:
+class CachedWeights:
     """Rows of measurements in a file of JSON lines; a new one takes the place of its key's old."""
 
     def __init__(self, file: Path, key: Callable[[Row], Hashable]) -> None:

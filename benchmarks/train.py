@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import peers
-from report import Kept, Row, machine, write
+from report import CachedWeights, Row, machine, write
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "RESULTS.md"
@@ -63,7 +63,7 @@ def key(row: Row) -> tuple[Any, ...]:
     return tuple(row[name] for name in ("shape", "project", "precision", "memory_kept"))
 
 
-KEPT = Kept(HERE.parent / "build" / "benchmarks" / "train.jsonl", key)
+KEPT = CachedWeights(HERE.parent / "build" / "benchmarks" / "train.jsonl", key)
 
 
 def fastest(rows: Iterable[Row]) -> Row:

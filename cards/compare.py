@@ -19,8 +19,9 @@ import torch
 from release import MODELS, NAMES, SEARCH, TOP, search_of
 
 import zoo
-from zoo.datasets import Pair
-from zoo.registry import registry
+from zoo.data.datasets import find_dataset
+from zoo.registry.declarations import Pair
+from zoo.registry.registry import default_registry
 
 FOUND = TOP / "cards" / "comparison.json"
 BOUNDS = {"numbers-en-fr": (6, 7), "multi30k-en-de": (8, 10, 12, 14, 17)}
@@ -64,7 +65,7 @@ def speed(translator: zoo.Translator, sources: list[str], **options: Any) -> flo
 def compare(name: str) -> dict[str, Any]:
     """Return what the page tells of a checkpoint, but for what its folder and catalogue tell."""
     task = name.partition(".")[2]
-    pairs = registry().dataset(task).load("test")
+    pairs = find_dataset(default_registry(), task).load("test")
     sources = [pair.source for pair in pairs]
     translator = zoo.load(name, device="cpu")
     texts = translator.translate(sources, **search_of(name))

@@ -136,7 +136,8 @@ def how(name: str) -> list[str]:
     Who is taught reads each source once with its target, and once more with what each group of
     teachers translates it to (Kim and Rush 2016, section 3.2; Nguyen et al. 2020).
     """
-    from zoo.registry import registry
+    from zoo.data.datasets import find_dataset
+    from zoo.registry.registry import default_registry
 
     model, task = name.split(".")[:2]
     own = TEACHERS.get(name, ())
@@ -145,7 +146,7 @@ def how(name: str) -> list[str]:
     one, other = task.split("-")[-2:]
     read = TOP / RUNS / "lessons" / f"train.{one}"
     read.parent.mkdir(parents=True, exist_ok=True)
-    pairs = registry().dataset(task).load("train")
+    pairs = find_dataset(default_registry(), task).load("train")
     sources = "".join(f"{pair.source}\n" for pair in pairs)
     read.write_text(sources, encoding="utf-8")
     targets = ["".join(f"{pair.target}\n" for pair in pairs)]
@@ -153,7 +154,7 @@ def how(name: str) -> list[str]:
     given = read.with_name(f"for-{name}")
     Path(f"{given}.{one}").write_text(sources * len(targets), encoding="utf-8")
     Path(f"{given}.{other}").write_text("".join(targets), encoding="utf-8")
-    recipe = f"{model}.{registry().datasets[task].recipe}"
+    recipe = f"{model}.{default_registry().datasets[task].recipe}"
     return [
         *(model, "--data", f"{given}:{one}-{other}"),
         *("--validation", task, "--recipe", recipe, *own),
@@ -183,8 +184,8 @@ def begin(name: str, task: str) -> None:
 
 def end(name: str, task: str) -> None:
     """Write the parts of a card that come after what every card has."""
-    from zoo.cards import END
-    from zoo.format import ATTENTION
+    from zoo.checkpoint.card import END
+    from zoo.checkpoint.format import ATTENTION
 
     folder = TOP / SHIPPED / name
     sections: list[str] = []
@@ -220,10 +221,11 @@ def examples(name: str, task: str) -> str:
     from sacrebleu.metrics.chrf import CHRF
 
     import zoo
-    from zoo.markdown import markdown_table
-    from zoo.registry import registry
+    from zoo.checkpoint.markdown import markdown_table
+    from zoo.data.datasets import find_dataset
+    from zoo.registry.registry import default_registry
 
-    pairs = registry().dataset(task).load("test")
+    pairs = find_dataset(default_registry(), task).load("test")
     translator = zoo.load(TOP / SHIPPED / name)
     texts = translator.translate([pair.source for pair in pairs], **search_of(name))
     chrf = CHRF()
@@ -249,14 +251,15 @@ def record(name: str, task: str) -> None:
     """Write a checkpoint's entry in the catalogue."""
     import tomlkit
 
+    from zoo.checkpoint.scores import read_scores
+    from zoo.data.datasets import find_dataset
     from zoo.files import replace_file
-    from zoo.hub.own import entry_of
-    from zoo.registry import registry
-    from zoo.scores import read_scores
+    from zoo.hub.user_catalogue import entry_of
+    from zoo.registry.registry import default_registry
 
     folder, file = TOP / SHIPPED / name, TOP / "registry.toml"
     document = tomlkit.parse(file.read_text(encoding="utf-8"))
-    dataset = registry().dataset(task)
+    dataset = find_dataset(default_registry(), task)
     summary = dataset.summary.partition(";")[0]
     entry = entry_of(folder, summary=summary, terms=dataset.terms)
     scores = tomlkit.inline_table()
@@ -282,7 +285,7 @@ otherwise, and where two translations are as good as equal it may take the other
 
 def again(name: str) -> Iterator[tuple[str, float, float]]:
     """Score a shipped checkpoint again; yield each score's name, what is told and what is found."""
-    from zoo.scores import command, metrics, read_scores
+    from zoo.checkpoint.scores import command, metrics, read_scores
 
     for told in read_scores(TOP / SHIPPED / name):
         words = shlex.split(told.get("command") or command(told, name))

@@ -12,13 +12,13 @@ from collections.abc import Callable
 from itertools import zip_longest
 from pathlib import Path
 
-from zoo import hookspecs
-from zoo.cards import markdown_table
+from zoo.checkpoint.card import markdown_table
 from zoo.cli.new_plugin import files_for
-from zoo.config import Row, Table
-from zoo.plugins import known_hooks
-from zoo.recipe import Recipe, toml_value
-from zoo.registry import registry
+from zoo.registry import hookspecs
+from zoo.registry.parameters import Row, Table
+from zoo.registry.plugins import known_hooks
+from zoo.registry.recipe import Recipe, toml_value
+from zoo.registry.registry import default_registry
 from zoo.testing import LAWS
 
 FOLDER = Path(__file__).parent
@@ -28,7 +28,7 @@ PAIR = ("seq2seq-lstm4", "rnnsearch")
 
 def tables() -> list[Table]:
     """Return both parameter tables at one vocabulary."""
-    return [registry().config(name).parameters(VOCABULARY, VOCABULARY) for name in PAIR]
+    return [default_registry().config(name).parameters(VOCABULARY, VOCABULARY) for name in PAIR]
 
 
 def role(row: Row) -> str:
@@ -39,7 +39,7 @@ def role(row: Row) -> str:
     return row.block
 
 
-def side_by_side() -> str:
+def parallel_map() -> str:
     """Return both parameter tables, a role at a time."""
     both = tables()
     roles = ["source embedding", "encoder", "first state", "attention", "target embedding"]
@@ -109,7 +109,7 @@ def compared(task: str) -> str:
     metrics: list[str] = []
     rows = []
     for model, v in found.items():
-        released = registry().checkpoints[f"{model}.{task}"]
+        released = default_registry().checkpoints[f"{model}.{task}"]
         training = json.loads((released.folder / "training.json").read_text(encoding="utf-8"))
         metrics = list(released.scores)
         minutes = training["minutes"]
@@ -142,7 +142,7 @@ def plugin_file(path: str) -> str:
 
 
 PARTS: dict[str, Callable[[], str]] = {
-    "side by side": side_by_side,
+    "side by side": parallel_map,
     "recipe": recipe,
     "hooks": hooks,
     "laws": laws,

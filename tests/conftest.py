@@ -15,12 +15,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from zoo.cli import cli
-from zoo.registry import Registry, registry
+from zoo.registry.registry import Registry, default_registry
 
 
 @pytest.fixture(scope="session")
-def names() -> Registry:
-    return registry()
+def registry() -> Registry:
+    return default_registry()
 
 
 @pytest.fixture(scope="session")

@@ -21,7 +21,7 @@ def test_generated_parts_are_current(page: Path) -> None:
 
 
 def test_both_tables_are_whole() -> None:
-    text = build.side_by_side()
+    text = build.parallel_map()
     for table in build.tables():
         assert f"**{table.total:,}**" in text
         for row in table:

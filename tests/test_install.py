@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import zoo
-from zoo.builtin import top
-from zoo.catalogue import read
+from zoo.registry.builtin import top
+from zoo.registry.catalogue import read
 
 TOP = Path(__file__).parents[1]
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]

@@ -14,13 +14,13 @@ import pytest
 from click.testing import Result
 
 import zoo
-from zoo.builtin import top
-from zoo.cards import split_card
-from zoo.catalogue import Released, read
-from zoo.hub.own import check_released
-from zoo.recipe import Recipe
-from zoo.registry import Registry
-from zoo.scores import command, metrics, read_scores
+from zoo.checkpoint.card import split_card
+from zoo.checkpoint.scores import command, metrics, read_scores
+from zoo.hub.user_catalogue import check_released
+from zoo.registry.builtin import top
+from zoo.registry.catalogue import Released, read
+from zoo.registry.recipe import Recipe
+from zoo.registry.registry import Registry
 from zoo.training.plan import make_plan
 
 Run = Callable[..., Result]
@@ -39,8 +39,8 @@ def test_every_family_has_both_tasks() -> None:
 
 
 @each
-def test_its_bytes_are_the_promised_ones(released: Released, names: Registry) -> None:
-    check_released(released, names)
+def test_its_bytes_are_the_promised_ones(released: Released, registry: Registry) -> None:
+    check_released(released, registry)
     assert released.folder.is_dir()
     assert set(released.files) == {
         str(file.relative_to(released.folder)) for file in released.folder.rglob("*.*")
@@ -67,9 +67,9 @@ def test_it_is_small_and_half_as_wide(released: Released) -> None:
 
 
 @each
-def test_its_recipe_is_the_catalogue_s(released: Released, names: Registry) -> None:
+def test_its_recipe_is_the_catalogue_s(released: Released, registry: Registry) -> None:
     training = json.loads((released.folder / "training.json").read_text())
-    plan = make_plan(names, released.model, released.dataset)
+    plan = make_plan(registry, released.model, released.dataset)
     # Options that there were not yet when it was trained are at what they were then: the default.
     assert Recipe.parse(training["recipe"], "training.json") == plan.recipe
     assert training["limit"] is None

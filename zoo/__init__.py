@@ -1,6 +1,23 @@
 """A plugin-based model zoo for sequence-to-sequence learning.
 
-Every public name is imported on first use, so that `import zoo` costs nothing.
+Every public name is imported on first use, so that `import zoo` is fast. What networks are made of
+is in `zoo.nn`.
+
+The rooms, from the top down; each imports only from those below it:
+
+    cli          the command line; the only room that prints or changes the process
+    testing      the conformance kit that plugin authors run
+    training     objective, schedule, trainer, run folder, process group
+    evaluation   metrics
+    translation  text in, text out: translator, sentences, attention pictures
+    hub          pull, push, the Hugging Face Hub
+    checkpoint   the folder on disk: format, tensors, card, scores
+    decoding     search over the contract
+    data         datasets, tokenizers, batches, corpora
+    nn           the contract, layers, caches
+    registry     plugins, hooks, catalogues, configurations, recipes; imports no torch
+    files        read files with care, write them whole or not at all
+    errors       one tree of errors
 """
 
 from __future__ import annotations
@@ -9,97 +26,87 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from zoo.address import Address as Address
-    from zoo.address import Scheme as Scheme
-    from zoo.architecture import Architecture as Architecture
-    from zoo.config import Config as Config
-    from zoo.config import Depth as Depth
-    from zoo.config import Dim as Dim
-    from zoo.config import LengthLimits as LengthLimits
-    from zoo.config import Row as Row
-    from zoo.config import Table as Table
-    from zoo.config import Width as Width
-    from zoo.datasets import Dataset as Dataset
-    from zoo.datasets import Pair as Pair
+    from zoo.data.datasets import cache_folder as cache_folder
+    from zoo.data.datasets import hash_split as hash_split
+    from zoo.data.readers import read_parallel as read_parallel
+    from zoo.data.readers import read_tsv as read_tsv
     from zoo.decoding import Hypothesis as Hypothesis
     from zoo.decoding import Search as Search
-    from zoo.dropout import Dropout as Dropout
+    from zoo.errors import DataError as DataError
     from zoo.errors import HubWarning as HubWarning
     from zoo.errors import ZooError as ZooError
-    from zoo.events import Callback as Callback
-    from zoo.events import Report as Report
-    from zoo.events import Validation as Validation
-    from zoo.hookspecs import hookimpl as hookimpl
-    from zoo.hub import pull as pull
-    from zoo.hub import push as push
     from zoo.hub.contract import Hub as Hub
-    from zoo.measure import Metric as Metric
-    from zoo.model import Seq2Seq as Seq2Seq
-    from zoo.model import create_model as create_model
-    from zoo.normalise import softmax as softmax
-    from zoo.normalise import softmax_gradient as softmax_gradient
-    from zoo.plugins import list_plugins as list_plugins
-    from zoo.product import Linear as Linear
-    from zoo.product import linear as linear
-    from zoo.product import repeated as repeated
-    from zoo.recipe import Recipe as Recipe
-    from zoo.registry import Registry as Registry
-    from zoo.registry import list_checkpoints as list_checkpoints
-    from zoo.registry import list_models as list_models
+    from zoo.hub.pull import pull as pull
+    from zoo.hub.push import push as push
+    from zoo.nn.build import create_model as create_model
+    from zoo.registry.address import Address as Address
+    from zoo.registry.config import Config as Config
+    from zoo.registry.config import Depth as Depth
+    from zoo.registry.config import Width as Width
+    from zoo.registry.declarations import Architecture as Architecture
+    from zoo.registry.declarations import Dataset as Dataset
+    from zoo.registry.declarations import Metric as Metric
+    from zoo.registry.declarations import Pair as Pair
+    from zoo.registry.declarations import Scheme as Scheme
+    from zoo.registry.events import Callback as Callback
+    from zoo.registry.events import Report as Report
+    from zoo.registry.events import Validation as Validation
+    from zoo.registry.hookspecs import hookimpl as hookimpl
+    from zoo.registry.parameters import Dim as Dim
+    from zoo.registry.parameters import LengthLimits as LengthLimits
+    from zoo.registry.parameters import Row as Row
+    from zoo.registry.parameters import Table as Table
+    from zoo.registry.plugins import list_plugins as list_plugins
+    from zoo.registry.recipe import Recipe as Recipe
+    from zoo.registry.registry import Registry as Registry
+    from zoo.registry.registry import list_checkpoints as list_checkpoints
+    from zoo.registry.registry import list_models as list_models
     from zoo.training import train as train
-    from zoo.translation import Translation as Translation
-    from zoo.translator import Translator as Translator
-    from zoo.translator import load as load
-    from zoo.tree import Cache as Cache
-    from zoo.tree import Past as Past
-    from zoo.tree import gather as gather
+    from zoo.translation.translation import Translation as Translation
+    from zoo.translation.translator import Translator as Translator
+    from zoo.translation.translator import load as load
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
-    "Address": "address",
-    "Architecture": "architecture",
-    "Cache": "tree",
-    "Callback": "events",
-    "Config": "config",
-    "Dataset": "datasets",
-    "Depth": "config",
-    "Dim": "config",
+    "Address": "registry.address",
+    "Architecture": "registry.declarations",
+    "Callback": "registry.events",
+    "Config": "registry.config",
+    "DataError": "errors",
+    "Dataset": "registry.declarations",
+    "Depth": "registry.config",
+    "Dim": "registry.parameters",
     "Hub": "hub.contract",
     "HubWarning": "errors",
-    "Dropout": "dropout",
     "Hypothesis": "decoding",
-    "LengthLimits": "config",
-    "Linear": "product",
-    "Metric": "measure",
-    "Pair": "datasets",
-    "Past": "tree",
-    "Recipe": "recipe",
-    "Registry": "registry",
-    "Report": "events",
-    "Row": "config",
+    "LengthLimits": "registry.parameters",
+    "Metric": "registry.declarations",
+    "Pair": "registry.declarations",
+    "Recipe": "registry.recipe",
+    "Registry": "registry.registry",
+    "Report": "registry.events",
+    "Row": "registry.parameters",
+    "Scheme": "registry.declarations",
     "Search": "decoding",
-    "Scheme": "address",
-    "Seq2Seq": "model",
-    "Table": "config",
-    "Translation": "translation",
-    "Translator": "translator",
-    "Validation": "events",
-    "Width": "config",
+    "Table": "registry.parameters",
+    "Translation": "translation.translation",
+    "Translator": "translation.translator",
+    "Validation": "registry.events",
+    "Width": "registry.config",
     "ZooError": "errors",
-    "create_model": "model",
-    "gather": "tree",
-    "hookimpl": "hookspecs",
-    "linear": "product",
-    "list_checkpoints": "registry",
-    "list_models": "registry",
-    "list_plugins": "plugins",
-    "load": "translator",
-    "pull": "hub",
-    "push": "hub",
-    "repeated": "product",
-    "softmax": "normalise",
-    "softmax_gradient": "normalise",
+    "cache_folder": "data.datasets",
+    "create_model": "nn.build",
+    "hash_split": "data.datasets",
+    "hookimpl": "registry.hookspecs",
+    "list_checkpoints": "registry.registry",
+    "list_models": "registry.registry",
+    "list_plugins": "registry.plugins",
+    "load": "translation.translator",
+    "pull": "hub.pull",
+    "push": "hub.push",
+    "read_parallel": "data.readers",
+    "read_tsv": "data.readers",
     "train": "training",
 }
 

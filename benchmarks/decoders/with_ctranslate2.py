@@ -98,9 +98,9 @@ def make(job: Job) -> tuple[Decode, int]:
     return decode, parameters
 
 
-def side_by_side(decode: Decode, batches: list[Batch]) -> Iterator[Batch]:
+def parallel_map(decode: Decode, batches: list[Batch]) -> Iterator[Batch]:
     with ThreadPoolExecutor(THREADS) as pool:  # the translator hands each call to a free worker
         yield from pool.map(decode, batches)
 
 
-measure("ctranslate2", ctranslate2.__version__, make, side_by_side)
+measure("ctranslate2", ctranslate2.__version__, make, parallel_map)

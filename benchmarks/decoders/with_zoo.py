@@ -21,14 +21,15 @@ from common import Batch, Decode, Job, measure  # isort: skip
 from torch import Tensor
 
 import zoo
-from zoo.data import batch_sources
+from zoo.data.batches import batch_sources
+from zoo.data.tokenizer import Tokenizer
 from zoo.decoding import Search, Task, search
 from zoo.errors import ZooError
-from zoo.lanes import side_by_side
-from zoo.model import Seq2Seq
-from zoo.product import Int8, Packed
-from zoo.registry import registry
-from zoo.text import Tokenizer
+from zoo.nn.contract import Seq2Seq
+from zoo.nn.int8 import Int8
+from zoo.nn.linear import PackedWeights
+from zoo.registry.registry import default_registry
+from zoo.translation.parallel import parallel_map
 
 SENTENCES = 1000
 SHARP = 4.0
@@ -92,7 +93,7 @@ def shape_outputs(model: Seq2Seq, table: Tensor, sources: Batch) -> None:
     for _ in range(10):
         middle = (low + high) / 2
         bias.copy_(middle * towards)
-        task = Task(model, model.encode(source, mask), mask)
+        task = Task(model, model.encode(source, mask).memory, mask)
         found = search(task, Search(max_length=FREE))
         mean = sum(len(hypotheses[0].tokens) for hypotheses in found) / len(found)
         low, high = (middle, high) if mean > WISHED else (low, middle)
@@ -101,7 +102,7 @@ def shape_outputs(model: Seq2Seq, table: Tensor, sources: Batch) -> None:
 def sources() -> Batch:
     """Return Multi30k's test sentences in 8,000 learnt pieces; without data, drawn ones."""
     try:
-        data = registry().datasets["multi30k-en-de"]
+        data = default_registry().datasets["multi30k-en-de"]
         tokenizer = Tokenizer.train((pair.source for pair in data.load("train")), "bpe", VOCAB)
         texts = [pair.source for pair in data.load("test")][:SENTENCES]
         return [[*tokens, END] for tokens in tokenizer.encode(texts)]
@@ -138,14 +139,14 @@ def make(job: Job) -> tuple[Decode, int]:
     with np.load(job.weights) as arrays:
         model.load_state_dict({name: torch.from_numpy(arrays[name]) for name in model.state_dict()})
     parameters = sum(weight.numel() for weight in model.parameters())
-    products = Int8() if job.precision == "int8" else Packed()
+    products = Int8() if job.precision == "int8" else PackedWeights()
     options = Search(beam=job.beam, min_length=job.least, max_length=job.most)
 
     @torch.inference_mode()
     def decode(batch: Batch) -> Batch:
         source, mask = batch_sources([tokens[:-1] for tokens in batch])
         with products.on():
-            found = search(Task(model, model.encode(source, mask), mask), options)
+            found = search(Task(model, model.encode(source, mask).memory, mask), options)
         return [list(hypotheses[0].tokens) for hypotheses in found]
 
     return decode, parameters
@@ -159,12 +160,12 @@ def main() -> None:
         prepare(given.prepare)
         return
     try:
-        from zoo.memory import keep_freed_memory
+        from zoo.cli.process import keep_freed_memory
     except ImportError:
         pass
     else:
         keep_freed_memory()
-    measure("zoo", zoo.__version__, make, side_by_side)
+    measure("zoo", zoo.__version__, make, parallel_map)
 
 
 if __name__ == "__main__":

@@ -15,17 +15,18 @@ from torch import Tensor
 from with_zoo import make as make_model
 
 import zoo
-from zoo.data import Corpus, LeftOut, shuffled_batches
-from zoo.data import Sequences as Padded
-from zoo.memory import keep_freed_memory
-from zoo.registry import registry
-from zoo.text import Tokenizer
+from zoo.cli.process import keep_freed_memory
+from zoo.data.batches import Corpus, LeftOut, shuffled_batches
+from zoo.data.batches import Sequences as Padded
+from zoo.data.datasets import find_dataset
+from zoo.data.tokenizer import Tokenizer
+from zoo.registry.registry import default_registry
 from zoo.training.loss import teacher_forcing
 
 
 def prepare(file: Path) -> None:
     """Write the tokens of Multi30k, English to German."""
-    pairs = registry().dataset("multi30k-en-de").load("train")
+    pairs = find_dataset(default_registry(), "multi30k-en-de").load("train")
     sides = []
     for side in (0, 1):
         texts = [pair[side] for pair in pairs]

@@ -15,8 +15,8 @@ from common import DROPOUT, LENGTH, ROWS, SHAPES, SMOOTHING, VOCAB, Loss, measur
 from torch import Tensor, nn
 
 import zoo
-from zoo.data import Batch
-from zoo.memory import keep_freed_memory
+from zoo.cli.process import keep_freed_memory
+from zoo.data.batches import Batch
 from zoo.training.benchmark import matrix_product, operations
 from zoo.training.loss import teacher_forcing
 

@@ -22,7 +22,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812  # the field's name for it
 from torch import Tensor, nn
 
-from zoo import Dropout, Seq2Seq, linear, softmax
+from zoo.nn import Dropout, Encoded, Output, Seq2Seq, Step, linear, softmax
 from zoo_convs2s.config import ConvS2SConfig, Layers
 
 
@@ -181,7 +181,7 @@ class Stack(nn.Module):
         self.leave = Map(config, outputs, below)
 
 
-class ConvS2S(Seq2Seq):
+class ConvS2S(Seq2Seq[Memory, State]):
     """The whole network."""
 
     def __init__(self, config: ConvS2SConfig, source_vocab: int, target_vocab: int) -> None:
@@ -201,7 +201,9 @@ class ConvS2S(Seq2Seq):
             if isinstance(module, nn.Embedding):
                 nn.init.normal_(module.weight, std=0.1)
 
-    def encode(self, source: Tensor, source_mask: Tensor, attention: bool = False) -> Any:
+    def encode(
+        self, source: Tensor, source_mask: Tensor, attention: bool = False
+    ) -> Encoded[Memory]:
         """Read the sources, (sentences, m)."""
         embedded = self.source_embedding(source)
         if self.config.positions:
@@ -220,8 +222,7 @@ class ConvS2S(Seq2Seq):
         values = (keys + embedded) * root(self.config)
         if self.config.scale:
             values = values * source_mask.sum(1).to(values.dtype).sqrt()[:, None, None]
-        memory = Memory(keys, values, source_mask)
-        return (memory, {}) if attention else memory
+        return Encoded(Memory(keys, values, source_mask))
 
     def init_state(self, memory: Memory) -> State:
         """Return position 0 and windows of zeros."""
@@ -233,7 +234,9 @@ class ConvS2S(Seq2Seq):
             below = width
         return State(position, tuple(windows))
 
-    def step(self, token: Tensor, state: State, memory: Memory, attention: bool = False) -> Any:
+    def step(
+        self, token: Tensor, state: State, memory: Memory, attention: bool = False
+    ) -> Step[State]:
         """Read one token a row: each layer sees its window, nothing is run again."""
         embedded = self._embed(token, state.position)[:, None]
         h = self.decoder.enter(embedded)
@@ -245,13 +248,13 @@ class ConvS2S(Seq2Seq):
             weights.append(looked)
         logits = self._logits(h)[:, 0]
         state = State(state.position + 1, tuple(windows))
-        return (logits, state, self._kinds(weights)) if attention else (logits, state)
+        return Step(logits, state, self._kinds(weights) if attention else {})
 
     def forward(
         self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
-    ) -> Any:
+    ) -> Output:
         """Return logits of all positions at once."""
-        memory = self.encode(source, source_mask)
+        memory = self.encode(source, source_mask).memory
         places = torch.arange(target.shape[1], device=target.device)
         embedded = self._embed(target, places)
         h = self.decoder.enter(embedded)
@@ -259,8 +262,7 @@ class ConvS2S(Seq2Seq):
         for layer in self._layers():
             h, looked = layer.attend(layer.gated(h), h, embedded, memory)
             weights.append(looked)
-        logits = self._logits(h)
-        return (logits, self._kinds(weights)) if attention else logits
+        return Output(self._logits(h), self._kinds(weights) if attention else {})
 
     def _embed(self, target: Tensor, places: Tensor) -> Tensor:
         embedded = self.target_embedding(target)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from zoo import linear, repeated
+from zoo.nn import linear, recurrent_linear
 
 Product = Callable[[Tensor], Tensor]
 """Maps (rows, inputs) to (rows, outputs) at each step of a recurrence."""
@@ -40,7 +40,7 @@ class Recurrent(nn.Module):
         """Return the products with U that `forward` needs, for so many steps."""
         if self.kind == "gru-before":
             return _products_before(self.weight_hh, rows, steps)
-        return (repeated(self.weight_hh, self.bias_hh, rows, steps),)
+        return (recurrent_linear(self.weight_hh, self.bias_hh, rows, steps),)
 
     def forward(
         self, inputs: Tensor, hidden: Tensor, cell: Tensor | None, products: tuple[Product, ...]
@@ -77,7 +77,9 @@ def _gru(inputs: Tensor, recurrent: Tensor, hidden: Tensor) -> Tensor:
 def _products_before(weight: Tensor, rows: int, steps: int) -> tuple[Product, Product]:
     """Return the products with U of r and z, and of the new state."""
     of_gates, of_new = weight.tensor_split((2 * weight.shape[1],))
-    return repeated(of_gates, None, rows, steps), repeated(of_new, None, rows, steps)
+    return recurrent_linear(of_gates, None, rows, steps), recurrent_linear(
+        of_new, None, rows, steps
+    )
 
 
 def _gru_before(inputs: Tensor, hidden: Tensor, gates: Product, new_state: Product) -> Tensor:

@@ -20,7 +20,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from zoo import Dropout, Linear, Seq2Seq, linear, repeated, softmax
+from zoo.nn import (
+    Dropout,
+    Encoded,
+    Linear,
+    Output,
+    Seq2Seq,
+    Step,
+    linear,
+    recurrent_linear,
+    softmax,
+)
 from zoo_rnnsearch.cells import BothWays, Product, Recurrent, State
 from zoo_rnnsearch.config import RNNSearchConfig
 
@@ -49,7 +59,7 @@ class Products(NamedTuple):
     cells: list[tuple[Product, ...]]
 
 
-class RNNSearch(Seq2Seq):
+class RNNSearch(Seq2Seq[Memory, State]):
     """The whole network."""
 
     def __init__(self, config: RNNSearchConfig, source_vocab: int, target_vocab: int) -> None:
@@ -99,7 +109,9 @@ class RNNSearch(Seq2Seq):
 
     # --- the source -----------------------------------------------------------------------------
 
-    def encode(self, source: Tensor, source_mask: Tensor, attention: bool = False) -> Any:
+    def encode(
+        self, source: Tensor, source_mask: Tensor, attention: bool = False
+    ) -> Encoded[Memory]:
         """Read the sources, (sentences, m); the padding never reaches a state."""
         shared = self.config.share == "all"
         embedding = self.target_embedding if shared else self.source_embedding
@@ -117,8 +129,7 @@ class RNNSearch(Seq2Seq):
             values = pad_packed_sequence(read, batch_first=True, total_length=source.shape[1])[0]
         start = self._first_state(values, final)
         values = self.dropout(values)
-        memory = Memory(values, self.keys(values), source_mask, start)
-        return (memory, {}) if attention else memory
+        return Encoded(Memory(values, self.keys(values), source_mask, start))
 
     def _read_both_ways(self, x: Tensor, mask: Tensor) -> Tensor:
         """Return h_j of one bidirectional layer, (sentences, m, 2h), zero on padding.
@@ -139,8 +150,7 @@ class RNNSearch(Seq2Seq):
         start = (zero, zero) if isinstance(net, nn.LSTM) else zero
 
         def read(words: Tensor, weights: list[nn.Parameter]) -> Tensor:
-            states: Tensor = run(words, start, weights, True, 1, 0.0, self.training, False, True)[0]
-            return states
+            return run(words, start, weights, True, 1, 0.0, self.training, False, True)[0]
 
         forward, backward = net.all_weights
         both = read(x, forward), turn(read(turn(x), backward))
@@ -176,7 +186,9 @@ class RNNSearch(Seq2Seq):
             energy = joined.tanh() @ self.score if additive else joined.squeeze(-1).sigmoid()
         return softmax(energy.masked_fill(~memory.mask[:, None], -math.inf))
 
-    def advance(self, first: Product, state: State, memory: Memory, products: Products) -> Any:
+    def advance(
+        self, first: Product, state: State, memory: Memory, products: Products
+    ) -> tuple[State, Tensor, Tensor]:
         """Return s_i of every layer, α_i, (sentences, beam, m), and c_i.
 
         `first` maps c_i to W [y_{i−1}; c_i] + b of the first layer.
@@ -199,9 +211,11 @@ class RNNSearch(Seq2Seq):
         """Return what `advance` multiplies by, for so many steps."""
         cells = self._decoder()
         return Products(
-            repeated(self.query.weight, None, rows, steps),
-            repeated(memory.values.transpose(1, 2), None, rows // len(memory.values), steps),
-            [repeated(cell.weight_ih, cell.bias_ih, rows, steps) for cell in cells[1:]],
+            recurrent_linear(self.query.weight, None, rows, steps),
+            recurrent_linear(
+                memory.values.transpose(1, 2), None, rows // len(memory.values), steps
+            ),
+            [recurrent_linear(cell.weight_ih, cell.bias_ih, rows, steps) for cell in cells[1:]],
             [cell.products(rows, steps) for cell in cells],
         )
 
@@ -216,7 +230,9 @@ class RNNSearch(Seq2Seq):
         weight = self.target_embedding.weight if tied else self.output.weight
         return linear(self.dropout(hidden), weight, self.output.bias)
 
-    def step(self, token: Tensor, state: State, memory: Memory, attention: bool = False) -> Any:
+    def step(
+        self, token: Tensor, state: State, memory: Memory, attention: bool = False
+    ) -> Step[State]:
         """Read one token a row; a step costs the same at every position."""
         embedded = self.dropout(self.target_embedding(token))
         before = state.hidden[-1]
@@ -228,21 +244,20 @@ class RNNSearch(Seq2Seq):
         products = self.products(memory, len(token), 1)
         state, weights, context = self.advance(first, state, memory, products)
         logits = self.logits(state.hidden[-1], before, embedded, context)
-        if not attention:
-            return logits, state
-        return logits, state, self._kinds(weights.flatten(0, 1)[:, None])
+        kinds = self._kinds(weights.flatten(0, 1)[:, None]) if attention else {}
+        return Step(logits, state, kinds)
 
     def forward(
         self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
-    ) -> Any:
+    ) -> Output:
         """Return logits of all positions: the state goes step by step, all else at once."""
-        memory = self.encode(source, source_mask)
+        memory = self.encode(source, source_mask).memory
         state = self.init_state(memory)
         embedded = self.dropout(self.target_embedding(target))
         cell = self._decoder()[0]
         of_word, of_context = cell.weight_ih.tensor_split((embedded.shape[-1],), dim=1)
         words = linear(embedded, of_word, cell.bias_ih)  # of all places at once
-        with_context = repeated(of_context, None, *target.shape)
+        with_context = recurrent_linear(of_context, None, *target.shape)
 
         def first(word: Tensor) -> Product:
             return lambda context: word + with_context(context)
@@ -256,7 +271,7 @@ class RNNSearch(Seq2Seq):
             contexts.append(context)
         states = torch.stack(hidden, 1)
         logits = self.logits(states[:, 1:], states[:, :-1], embedded, torch.stack(contexts, 1))
-        return (logits, self._kinds(torch.cat(looked, 1))) if attention else logits
+        return Output(logits, self._kinds(torch.cat(looked, 1)) if attention else {})
 
     def _decoder(self) -> list[Recurrent]:
         return [cast(Recurrent, cell) for cell in self.decoder]

@@ -5,13 +5,13 @@ h_m stands for the whole source; the decoder's net writes y_1 … y_n from it. h
 decoder as its first state (s_0 = h_m), or joined to each of its inputs ([y_{i−1}; h_m]), or both.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from zoo import Dropout, Linear, Seq2Seq
+from zoo.nn import Dropout, Encoded, Linear, Output, Seq2Seq, Step
 from zoo_seq2seq.config import Seq2SeqConfig
 
 States = tuple[Tensor, ...]
@@ -24,7 +24,7 @@ class Memory(NamedTuple):
     final: States
 
 
-class RecurrentSeq2Seq(Seq2Seq):
+class RecurrentSeq2Seq(Seq2Seq[Memory, States]):
     """Two recurrent nets and the vector between them."""
 
     def __init__(self, config: Seq2SeqConfig, source_vocab: int, target_vocab: int) -> None:
@@ -43,7 +43,9 @@ class RecurrentSeq2Seq(Seq2Seq):
         for embedding in (self.source_embedding, self.target_embedding):
             nn.init.normal_(embedding.weight, std=e**-0.5)
 
-    def encode(self, source: Tensor, source_mask: Tensor, attention: bool = False) -> Any:
+    def encode(
+        self, source: Tensor, source_mask: Tensor, attention: bool = False
+    ) -> Encoded[Memory]:
         """Read the sources, (sentences, m); the padding never reaches a state."""
         lengths = source_mask.sum(1)
         if self.config.reverse:
@@ -54,8 +56,7 @@ class RecurrentSeq2Seq(Seq2Seq):
             embedded, lengths.cpu(), batch_first=True, enforce_sorted=False
         )
         final = self.encoder(packed)[1]
-        memory = Memory(self._rows_first(final))
-        return (memory, {}) if attention else memory
+        return Encoded(Memory(self._rows_first(final)))
 
     def init_state(self, memory: Memory) -> States:
         """Return s_0 = h_m, or zeros where only the context carries h_m."""
@@ -63,20 +64,20 @@ class RecurrentSeq2Seq(Seq2Seq):
             return memory.final
         return tuple(torch.zeros_like(state) for state in memory.final)
 
-    def step(self, token: Tensor, state: States, memory: Memory, attention: bool = False) -> Any:
+    def step(
+        self, token: Tensor, state: States, memory: Memory, attention: bool = False
+    ) -> Step[States]:
         """Read one token a row; a step costs the same at every position."""
         hidden, state = self._decode(token[:, None], state, memory)
-        logits = self.output(hidden[:, 0])
-        return (logits, state, {}) if attention else (logits, state)
+        return Step(self.output(hidden[:, 0]), state)
 
     def forward(
         self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
-    ) -> Any:
+    ) -> Output:
         """Return logits of all positions: the decoder has no feedback, so one call runs it."""
-        memory = self.encode(source, source_mask)
+        memory = self.encode(source, source_mask).memory
         hidden, _ = self._decode(target, self.init_state(memory), memory)
-        logits = self.output(hidden)
-        return (logits, {}) if attention else logits
+        return Output(self.output(hidden))
 
     def _decode(self, tokens: Tensor, state: States, memory: Memory) -> tuple[Tensor, States]:
         """Run the decoder over (rows, n) tokens; return its outputs (rows, n, hidden) and state."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from zoo import Architecture, hookimpl
 
-ZOO_API = 1
+ZOO_API = 2
 
 
 @hookimpl

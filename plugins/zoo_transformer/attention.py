@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812  # the field's name for it
 from torch import Tensor
 
-from zoo import softmax, softmax_gradient
+from zoo.nn import softmax, softmax_gradient
 
 MOST_KEYS = 512
 """With more keys than this the weights of all queries are never in memory at once."""

@@ -8,12 +8,12 @@ Decoder layer: masked self-attention, attention over the encoder's output, feed-
 
 import math
 from collections.abc import Iterable
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
-from zoo import Dropout, Linear, Past, Seq2Seq, linear
+from zoo.nn import Dropout, Encoded, KeyValueCache, Linear, Output, Seq2Seq, Step, linear
 from zoo_transformer.attention import attend
 from zoo_transformer.config import TransformerConfig
 
@@ -56,7 +56,7 @@ class Attention(nn.Module):
         return self.join(attend(query, key, value, hidden, weights))
 
     def look_back(
-        self, x: Tensor, past: Past, layer: int, hidden: Tensor | None, weights: Weights
+        self, x: Tensor, past: KeyValueCache, layer: int, hidden: Tensor | None, weights: Weights
     ) -> Tensor:
         """Let the last place, x (rows, 1, d), look at itself and the past, and write it there."""
         query, key, value = self.split(self.project(x), 3)
@@ -167,7 +167,7 @@ class DecoderLayer(Layer):
     def forward(
         self,
         x: Tensor,
-        past: tuple[Past, int] | None,
+        past: tuple[KeyValueCache, int] | None,
         hidden: Tensor | None,
         memory: tuple[Tensor, Tensor, Tensor],
         seen: tuple[Weights, Weights],
@@ -200,7 +200,7 @@ def sinusoids(count: int, d: int, dtype: torch.dtype, device: torch.device) -> T
     return torch.stack([angle.sin(), angle.cos()], -1).flatten(1).to(dtype)
 
 
-class Transformer(Seq2Seq):
+class Transformer(Seq2Seq[Memory, KeyValueCache]):
     """The whole network."""
 
     def __init__(self, config: TransformerConfig, source_vocab: int, target_vocab: int) -> None:
@@ -214,7 +214,7 @@ class Transformer(Seq2Seq):
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
         if config.norm != "post":
             self.encoder_norm, self.decoder_norm = make_norm(config), make_norm(config)
-        self.output = Output(config, target_vocab)
+        self.output = Projection(config, target_vocab)
         self.dropout = Dropout(config.dropout)
         self.table: Tensor | None = None
         self.initialise()
@@ -250,7 +250,9 @@ class Transformer(Seq2Seq):
                 table = self.table = sinusoids(2 * end, *kind)
         return table[start:end]
 
-    def encode(self, source: Tensor, source_mask: Tensor, attention: bool = False) -> Any:
+    def encode(
+        self, source: Tensor, source_mask: Tensor, attention: bool = False
+    ) -> Encoded[Memory]:
         """Read the sources; what depends on them alone is computed here once."""
         seen: Weights = [] if attention else None
         shared = self.config.share == "all"
@@ -262,29 +264,30 @@ class Transformer(Seq2Seq):
             x = self.encoder_norm(x)
         pairs = [layer.read(x) for layer in cast("Iterable[DecoderLayer]", self.decoder)]
         memory = Memory(tuple(k for k, _ in pairs), tuple(v for _, v in pairs), hidden)
-        return (memory, {"encoder": torch.stack(seen, 1)}) if seen is not None else memory
+        return Encoded(memory, {"encoder": torch.stack(seen, 1)} if seen else {})
 
-    def init_state(self, memory: Memory) -> Past:
+    def init_state(self, memory: Memory) -> KeyValueCache:
         """Return a past with nothing in it."""
-        return Past(len(memory.hidden))
+        return KeyValueCache(len(memory.hidden))
 
-    def step(self, token: Tensor, state: Past, memory: Memory, attention: bool = False) -> Any:
+    def step(
+        self, token: Tensor, state: KeyValueCache, memory: Memory, attention: bool = False
+    ) -> Step[KeyValueCache]:
         """Read one token a row; only attention's reach grows with the position."""
         state = state.longer()
         logits, weights = self._decode(token[:, None], state, memory, attention)
-        return (logits[:, 0], state, weights) if attention else (logits[:, 0], state)
+        return Step(logits[:, 0], state, weights)
 
     def forward(
         self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
-    ) -> Any:
+    ) -> Output:
         """Return logits of all positions at once."""
-        encoded = self.encode(source, source_mask, attention)
-        memory, kinds = encoded if attention else (encoded, {})
+        memory, kinds = self.encode(source, source_mask, attention)
         logits, weights = self._decode(target, None, memory, attention)
-        return (logits, {**kinds, **weights}) if attention else logits
+        return Output(logits, {**kinds, **weights})
 
     def _decode(
-        self, tokens: Tensor, past: Past | None, memory: Memory, attention: bool
+        self, tokens: Tensor, past: KeyValueCache | None, memory: Memory, attention: bool
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Run the decoder over all tokens, (rows, n), or over the one that ends the past."""
         own: Weights = [] if attention else None
@@ -303,7 +306,7 @@ class Transformer(Seq2Seq):
             weights = {"decoder": torch.stack(own, 1), "cross": torch.stack(cross, 1)}
         return logits, weights
 
-    def hidden(self, tokens: Tensor, past: Past | None) -> Tensor | None:
+    def hidden(self, tokens: Tensor, past: KeyValueCache | None) -> Tensor | None:
         """Return what self-attention may not look at: what comes later, or other rows' past."""
         if past is not None:
             return None if past.mask is None else ~past.mask
@@ -311,7 +314,7 @@ class Transformer(Seq2Seq):
         return torch.ones(n, n, dtype=torch.bool, device=tokens.device).triu(1)
 
 
-class Output(nn.Module):
+class Projection(nn.Module):
     """Logits x W_Ỹᵀ + b_Ỹ, W_Ỹ being its own or the target embedding's (section 3.4)."""
 
     def __init__(self, config: TransformerConfig, vocab: int) -> None:

@@ -26,7 +26,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import matplotlib.figure  # noqa: F401  # imported once here, not in every process
 import torch
 
-from zoo.checkpoint import read_tensors
+from zoo.checkpoint.tensors import read_tensors
 from zoo.training import prepare
 
 BASE: dict[str, Any] = {

@@ -47,7 +47,7 @@ def weights(folder: Path, text: str, target: str) -> dict[str, Tensor]:
     source = torch.tensor([[*checkpoint.source_tokenizer.encode([text])[0], 2]])
     read = torch.tensor([[1, *checkpoint.target_tokenizer.encode([target])[0]]])
     with torch.inference_mode():
-        kinds: dict[str, Tensor] = checkpoint.model(source, source != 0, read, attention=True)[1]
+        kinds = checkpoint.model(source, source != 0, read, attention=True).attention
     return {kind: of[0] for kind, of in kinds.items()}
 
 
@@ -157,7 +157,7 @@ def test_a_long_target_goes_on_in_bands() -> None:
     from rich.console import Console
 
     from zoo.cli.shading import show
-    from zoo.heatmap import Attention
+    from zoo.translation.attention import Attention
 
     weights = torch.rand(1, 1, 3, 101)
     seen = Attention("m", [f"k{i}" for i in range(100)], ["漢字", "x"], {"cross": weights})
@@ -214,8 +214,8 @@ def test_no_title_is_cut() -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    from zoo.heatmap import Attention
-    from zoo.heatmap.picture import _lay_out
+    from zoo.translation.attention import Attention
+    from zoo.translation.attention_picture import _lay_out
 
     weights = torch.softmax(torch.ones(2, 2, 3, 3), -1)
     seen = Attention("x", ["a", "b"], ["c", "d"], {"decoder": weights})

@@ -14,7 +14,7 @@ from click.testing import Result
 
 import zoo
 from tests.core.test_training import SMALL
-from zoo.registry import registry
+from zoo.registry.registry import default_registry
 
 Run = Callable[..., Result]
 SETTINGS = [word for key, value in SMALL.items() for word in ("--set", f"{key}={value}")]
@@ -274,7 +274,7 @@ def test_a_checkpoint_s_card_is_shown(run: Run, checkpoint: Path) -> None:
 
 
 def test_problems_are_warnings_on_stderr(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = registry()
+    found = default_registry()
     monkeypatch.setattr(found, "problems", ["something odd"])
     result = run("list", "--json")
     assert result.exit_code == 0

@@ -21,7 +21,7 @@ Run = Callable[..., Result]
 def test_all_scores_are_of_the_translations_it_writes(
     run: Run, checkpoint: Path, data: str, tmp_path: Path
 ) -> None:
-    from zoo import metrics
+    from zoo.evaluation import metrics
 
     out = tmp_path / "out.de"
     options = ("--bleu-order", 2, "--confidence", "--out", out, "--json")

@@ -13,11 +13,11 @@ import torch
 
 import zoo
 from tests.core.test_training import SMALL
-from zoo.checkpoint import read_tensors, write_tensors
+from zoo.checkpoint.tensors import read_tensors, write_tensors
 from zoo.errors import CheckpointError, DecodingError, PluginError, ZooError
 from zoo.files import whole_folder
-from zoo.registry import Registry, registry
-from zoo.translator import LONGEST
+from zoo.registry.registry import Registry, default_registry
+from zoo.translation.translator import LONGEST
 
 TINY: dict[str, dict[str, Any]] = {
     "rnnsearch-tiny": SMALL,
@@ -166,25 +166,25 @@ def test_order_is_kept_whatever_the_batches(trained: Path, monkeypatch: pytest.M
     assert [t.source for t in zoo.load(trained).stream(texts)] == texts
 
 
-def test_tied_weights_are_stored_once(tmp_path: Path, names: Registry) -> None:
+def test_tied_weights_are_stored_once(tmp_path: Path, registry: Registry) -> None:
     """A plugin that ties by using one parameter twice gets it back as one."""
-    from zoo import checkpoint
-    from zoo.checkpoint import Checkpoint
-    from zoo.model import build
-    from zoo.text import Tokenizer
+    from zoo.checkpoint import checkpoint
+    from zoo.checkpoint.checkpoint import Checkpoint
+    from zoo.data.tokenizer import Tokenizer
+    from zoo.nn.build import build, network_type
 
-    network = names.architecture("seq2seq").network_type()
+    network = network_type(registry.architecture("seq2seq"))
 
     class Tied(network):  # type: ignore[misc, valid-type]
         def __init__(self, *arguments: Any) -> None:
             super().__init__(*arguments)
             self.output.weight = self.target_embedding.weight
 
-    config = names.config("seq2seq-tiny", {"embedding_dim": 32, "hidden_dim": 32})
+    config = registry.config("seq2seq-tiny", {"embedding_dim": 32, "hidden_dim": 32})
     tokenizer = Tokenizer.train(["a b c d"], "word", 20)
     model = build(Tied, config, tokenizer.size, tokenizer.size)
     made = Checkpoint("x", "seq2seq-tiny", "seq2seq", config, model, tokenizer, tokenizer)
-    checkpoint.write(tmp_path / "x", made, names, "card", {})
+    checkpoint.write(tmp_path / "x", made, registry, "card", {})
     written = json.loads((tmp_path / "x" / "config.json").read_text())
     assert written["tied"] == {"output.weight": "target_embedding.weight"}
     assert "output.weight" not in read_tensors(tmp_path / "x" / "model.safetensors")
@@ -226,16 +226,16 @@ def test_nothing_is_left_of_a_folder_that_failed(tmp_path: Path) -> None:
 
 
 def test_a_released_checkpoint_is_found_by_name(trained: Path, tmp_path: Path) -> None:
-    names = Registry(registry().plugins)
+    registry = Registry(default_registry().plugins)
     catalogue = tmp_path / "registry.toml"
     catalogue.write_text(
         'format = 1\n[checkpoints."x.y"]\nmodel = "m"\ndataset = "d"\nsummary = "s"\n'
     )
-    names.read_catalogue(catalogue)
+    registry.read_catalogue(catalogue)
     shutil.copytree(trained, tmp_path / "cards" / "checkpoints" / "x.y")
-    assert zoo.load("x.y", names=names).translate("the dog a runs") == zoo.load(trained).translate(
-        "the dog a runs"
-    )
+    assert zoo.load("x.y", registry=registry).translate("the dog a runs") == zoo.load(
+        trained
+    ).translate("the dog a runs")
 
 
 def test_nothing_is_pickled(trained: Path, forbid_pickle: Callable[[], None]) -> None:

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from zoo.config import Dim, Table, parse_settings
 from zoo.errors import ConfigError
-from zoo.recipe import Recipe
-from zoo.registry import Registry
+from zoo.registry.config import parse_settings
+from zoo.registry.parameters import Dim, Table
+from zoo.registry.recipe import Recipe
+from zoo.registry.registry import Registry
 from zoo.training.plan import make_plan
 
 
@@ -33,10 +34,10 @@ def test_table_rows() -> None:
     }  # fmt: skip
 
 
-def test_all_wrong_keys_and_values_are_told_at_once(names: Registry) -> None:
+def test_all_wrong_keys_and_values_are_told_at_once(registry: Registry) -> None:
     wrong = {"dmi": 3, "heads": "four", "dropout": 2.0, "norm": "sideways"}
     with pytest.raises(ConfigError) as error:
-        names.config("transformer-tiny", wrong)
+        registry.config("transformer-tiny", wrong)
     told = str(error.value)
     assert "unknown key 'dmi' (did you mean dim?)" in told
     assert "heads = 'four'" in told
@@ -45,29 +46,29 @@ def test_all_wrong_keys_and_values_are_told_at_once(names: Registry) -> None:
     assert "\n" not in told
 
 
-def test_a_config_that_contradicts_itself(names: Registry) -> None:
+def test_a_config_that_contradicts_itself(registry: Registry) -> None:
     with pytest.raises(ConfigError, match="dim 128 must be even and a multiple of heads 5"):
-        names.config("transformer-tiny", {"heads": 5})
+        registry.config("transformer-tiny", {"heads": 5})
     with pytest.raises(ConfigError, match="the decoder would see no source"):
-        names.config("seq2seq-tiny", {"start": False, "context": False})
+        registry.config("seq2seq-tiny", {"start": False, "context": False})
     with pytest.raises(ConfigError, match="kernels must be odd"):
-        names.config("convs2s-tiny", {"encoder": [[8, 4]]})
+        registry.config("convs2s-tiny", {"encoder": [[8, 4]]})
 
 
 @pytest.mark.parametrize("value", ["3", 3.5, True, None, [3]])
-def test_a_number_is_a_number_whatever_the_source(names: Registry, value: Any) -> None:
+def test_a_number_is_a_number_whatever_the_source(registry: Registry, value: Any) -> None:
     with pytest.raises(ConfigError, match="heads"):
-        names.config("transformer-tiny", {"heads": value})
+        registry.config("transformer-tiny", {"heads": value})
 
 
 @pytest.mark.parametrize("values", [{"dim": 10**9}, {"encoder_layers": 10**9}, {"heads": 0}])
-def test_no_file_can_ask_for_the_impossible(names: Registry, values: dict[str, int]) -> None:
+def test_no_file_can_ask_for_the_impossible(registry: Registry, values: dict[str, int]) -> None:
     with pytest.raises(ConfigError, match=r"should be (less|greater) than or equal to"):
-        names.config("transformer-tiny", values)
+        registry.config("transformer-tiny", values)
 
 
-def test_configs_are_frozen(names: Registry) -> None:
-    config = names.config("rnnsearch-tiny")
+def test_configs_are_frozen(registry: Registry) -> None:
+    config = registry.config("rnnsearch-tiny")
     with pytest.raises(ValueError, match="frozen"):
         config.dropout = 0.5  # type: ignore[attr-defined]
 
@@ -81,14 +82,14 @@ def test_settings_are_key_value() -> None:
         parse_settings(["dim", "7", "a=1"])
 
 
-def test_a_plan_layers_recipes(names: Registry) -> None:
-    plan = make_plan(names, "transformer-tiny", "numbers-en-fr")
+def test_a_plan_layers_recipes(registry: Registry) -> None:
+    plan = make_plan(registry, "transformer-tiny", "numbers-en-fr")
     assert plan.recipe.tokenizer == "word", "the data's recipe"
     assert plan.config.model_dump()["encoder_layers"] == 2, "the recipe of this model and data"
-    other = make_plan(names, "transformer-tiny", "multi30k-en-de", stops={"steps": 5})
+    other = make_plan(registry, "transformer-tiny", "multi30k-en-de", stops={"steps": 5})
     assert other.config.model_dump()["encoder_layers"] == 4, "the model's own"
     settings = {"dim": 64, "learning_rate": 0.5, "recipe.seed": 7, "config.dropout": 0.3}
-    plan = make_plan(names, "transformer-tiny", "numbers-en-fr", settings=settings)
+    plan = make_plan(registry, "transformer-tiny", "numbers-en-fr", settings=settings)
     assert plan.config.width == 64
     assert plan.recipe.learning_rate == 0.5
     assert plan.recipe.seed == 7
@@ -97,32 +98,32 @@ def test_a_plan_layers_recipes(names: Registry) -> None:
 
 @pytest.mark.parametrize("model", ["convs2s-tiny", "transformer-tiny"])
 def test_a_recipe_of_a_model_and_data_means_the_same_for_other_texts(
-    names: Registry, model: str
+    registry: Registry, model: str
 ) -> None:
     """It stands on the data's, which comes along."""
-    own = make_plan(names, model, "multi30k-en-de")
-    assert make_plan(names, model, "corpus:en-de", recipe=f"{model}.multi30k") == own
+    own = make_plan(registry, model, "multi30k-en-de")
+    assert make_plan(registry, model, "corpus:en-de", recipe=f"{model}.multi30k") == own
 
 
-def test_a_new_stop_replaces_the_recipe_s(names: Registry) -> None:
-    plan = make_plan(names, "rnnsearch-tiny", "numbers-en-fr", stops={"minutes": 2.0})
+def test_a_new_stop_replaces_the_recipe_s(registry: Registry) -> None:
+    plan = make_plan(registry, "rnnsearch-tiny", "numbers-en-fr", stops={"minutes": 2.0})
     assert (plan.recipe.steps, plan.recipe.epochs, plan.recipe.minutes) == (None, None, 2.0)
-    plan = make_plan(names, "rnnsearch-tiny", "numbers-en-fr", settings={"epochs": 3})
+    plan = make_plan(registry, "rnnsearch-tiny", "numbers-en-fr", settings={"epochs": 3})
     assert (plan.recipe.steps, plan.recipe.epochs, plan.recipe.minutes) == (None, 3, None)
 
 
-def test_faults_of_config_and_recipe_are_told_together(names: Registry) -> None:
+def test_faults_of_config_and_recipe_are_told_together(registry: Registry) -> None:
     settings = {"dimm": 3, "heads": "x", "learning_rate": -1, "schedule": "steep", "steps": 1}
     with pytest.raises(ConfigError) as error:
-        make_plan(names, "transformer-tiny", "numbers-en-fr", settings=settings)
+        make_plan(registry, "transformer-tiny", "numbers-en-fr", settings=settings)
     told = str(error.value)
     for part in ("'dimm' (did you mean dim?)", "heads = 'x'", "learning_rate = -1", "'steep'"):
         assert part in told
 
 
-def test_a_run_must_end(names: Registry) -> None:
+def test_a_run_must_end(registry: Registry) -> None:
     with pytest.raises(ConfigError, match="nothing says when to stop"):
-        make_plan(names, "rnnsearch-tiny", "corpus:en-de", settings={"steps": None})
+        make_plan(registry, "rnnsearch-tiny", "corpus:en-de", settings={"steps": None})
 
 
 def test_every_recipe_value_is_described() -> None:

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 from num2words import num2words
 
-from zoo.builtin import SPLIT_SIZES, draw, permute
-from zoo.datasets import Pair, file_dataset, hash_split
+from zoo.data.datasets import file_dataset, find_dataset, hash_split
 from zoo.errors import DataError, UnknownNameError
-from zoo.registry import Registry
+from zoo.registry.declarations import Pair
+from zoo.registry.registry import Registry
+from zoo_corpora import SPLIT_SIZES, draw, permute
 
 
 def test_the_permutation_is_one() -> None:
@@ -17,19 +18,19 @@ def test_the_permutation_is_one() -> None:
         assert sorted(permute(place, below) for place in range(below)) == list(range(below))
 
 
-def test_numbers_are_disjoint_and_the_same_everywhere(names: Registry) -> None:
+def test_numbers_are_disjoint_and_the_same_everywhere(registry: Registry) -> None:
     drawn = {split: list(draw(split, 1_000_000)) for split in SPLIT_SIZES}
     assert {split: len(set(n)) for split, n in drawn.items()} == SPLIT_SIZES
     assert len(set().union(*drawn.values())) == sum(SPLIT_SIZES.values())
     assert drawn["train"][:3] == [32717, 504048, drawn["train"][2]]
-    pairs = names.dataset("numbers-en-fr").load("test")
+    pairs = find_dataset(registry, "numbers-en-fr").load("test")
     wanted = [Pair(num2words(n), num2words(n, lang="fr")) for n in drawn["test"][:20]]
     assert pairs[:20] == wanted
     assert len(pairs) == 1000
 
 
-def test_numbers_are_generated_once(generated_data: Path, names: Registry) -> None:
-    dataset = names.dataset("numbers-en-fr")
+def test_numbers_are_generated_once(generated_data: Path, registry: Registry) -> None:
+    dataset = find_dataset(registry, "numbers-en-fr")
     dataset.load("validation", 5)
     (file,) = generated_data.glob("datasets/numbers-en-fr-*/validation.tsv")
     before = file.stat().st_mtime_ns
@@ -38,8 +39,8 @@ def test_numbers_are_generated_once(generated_data: Path, names: Registry) -> No
     assert not list(file.parent.glob("*.part"))
 
 
-def test_shift(names: Registry) -> None:
-    dataset = names.dataset("shift")
+def test_shift(registry: Registry) -> None:
+    dataset = find_dataset(registry, "shift")
     train = dataset.load("train", 2000)
     for source, target in train:
         items = source.split()
@@ -115,30 +116,32 @@ def test_files_of_unequal_length_tell_both_counts(parallel: Path) -> None:
         file_dataset(f"{parallel}:de-en").load("all")
 
 
-def test_unknown_data(names: Registry, tmp_path: Path) -> None:
+def test_unknown_data(registry: Registry, tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match=r"did you mean .*numbers-en-fr"):
-        names.dataset("number-en-fr")
+        find_dataset(registry, "number-en-fr")
     with pytest.raises(DataError, match=r"no file .*corpus.en"):
-        names.dataset(f"{tmp_path}/corpus:en-de")
+        find_dataset(registry, f"{tmp_path}/corpus:en-de")
 
 
-def test_corpora_need_a_folder(names: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_corpora_need_a_folder(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ZOO_DATA", raising=False)
     with pytest.raises(DataError, match="ZOO_DATA is not set"):
-        names.dataset("multi30k-en-de").load("train")
+        find_dataset(registry, "multi30k-en-de").load("train")
 
 
-def test_multi30k(names: Registry, corpora: Path) -> None:
+def test_multi30k(registry: Registry, corpora: Path) -> None:
     sizes = {"train": 29_000, "validation": 1_014, "test": 1_000}
     for pair in ("en-de", "de-en", "en-fr", "fr-en"):
-        dataset = names.dataset(f"multi30k-{pair}")
+        dataset = find_dataset(registry, f"multi30k-{pair}")
         assert {split: len(dataset.load(split)) for split in dataset.splits} == sizes
-    there, back = (names.dataset(f"multi30k-{p}").load("test", 3) for p in ("en-de", "de-en"))
+    there, back = (
+        find_dataset(registry, f"multi30k-{p}").load("test", 3) for p in ("en-de", "de-en")
+    )
     assert [Pair(b, a) for a, b in there] == back
 
 
-def test_tatoeba(names: Registry, corpora: Path) -> None:
-    dataset = names.dataset("tatoeba-en-fr")
+def test_tatoeba(registry: Registry, corpora: Path) -> None:
+    dataset = find_dataset(registry, "tatoeba-en-fr")
     parts = {split: dataset.load(split, 650) for split in dataset.splits}
     assert sum(len(part) for part in parts.values()) == 650
     assert min(len(part) for part in parts.values()) > 10
@@ -146,5 +149,5 @@ def test_tatoeba(names: Registry, corpora: Path) -> None:
     assert {"Go.", "I lost.", "I'm calm.", "I'm home."} <= learnt
     held_out = {pair.source for split in ("validation", "test") for pair in parts[split]}
     assert not learnt & held_out
-    back = names.dataset("tatoeba-fr-en").load("test", 650)
+    back = find_dataset(registry, "tatoeba-fr-en").load("test", 650)
     assert [Pair(b, a) for a, b in back] == parts["test"]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from zoo.lanes import side_by_side
+from zoo.translation.parallel import parallel_map
 
 
 @pytest.fixture(autouse=True)
@@ -24,11 +24,11 @@ def test_two_batches_are_worked_on_at_once_with_half_the_threads_each() -> None:
         together.wait()  # passes only if another is here at the same time
         return item, torch.get_num_threads()
 
-    assert list(side_by_side(work, [3, 1])) == [(3, 2), (1, 2)]
+    assert list(parallel_map(work, [3, 1])) == [(3, 2), (1, 2)]
 
 
 def test_threads_are_given_back() -> None:
-    list(side_by_side(lambda item: item, range(9)))
+    list(parallel_map(lambda item: item, range(9)))
     seen: list[int] = []
     thread = threading.Thread(target=lambda: seen.append(torch.get_num_threads()))
     thread.start()
@@ -41,7 +41,7 @@ def test_one_item_has_all_threads_and_no_lane() -> None:
         return torch.get_num_threads(), threading.current_thread().name
 
     here = threading.current_thread().name
-    assert list(side_by_side(work, [1])) == [(4, here)]
+    assert list(parallel_map(work, [1])) == [(4, here)]
 
 
 def test_an_error_is_the_first_ones_and_what_waits_is_not_begun() -> None:
@@ -54,5 +54,5 @@ def test_an_error_is_the_first_ones_and_what_waits_is_not_begun() -> None:
         return item
 
     with pytest.raises(ValueError, match="no 1"):
-        list(side_by_side(work, list(range(1000))))
+        list(parallel_map(work, list(range(1000))))
     assert len(begun) < 1000

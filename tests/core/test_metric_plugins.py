@@ -8,11 +8,12 @@ from types import SimpleNamespace
 import pytest
 from sacrebleu.metrics.base import Score
 
-from zoo import Metric, hookimpl, metrics
+from zoo import Metric, hookimpl
 from zoo.errors import PluginError
-from zoo.metrics import _Ours
-from zoo.plugins import Plugin, Plugins
-from zoo.registry import Registry
+from zoo.evaluation import metrics
+from zoo.evaluation.metrics import _Ours
+from zoo.registry.plugins import Plugin, Plugins
+from zoo.registry.registry import Registry
 
 
 class Vowels(_Ours):

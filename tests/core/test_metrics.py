@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from zoo import metrics
+from zoo.data.tokenizer import Tokenizer
 from zoo.errors import DataError
-from zoo.text import Tokenizer
+from zoo.evaluation import metrics
 
 TEXTS = ["the cat sat on the mat today .", "a dog ran far away from home", "Sing a song now please"]
 REFERENCES = [

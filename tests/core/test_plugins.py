@@ -9,8 +9,8 @@ import pytest
 
 from zoo import Architecture, hookimpl
 from zoo.errors import PluginError, UnknownNameError
-from zoo.plugins import Plugin, Plugins
-from zoo.registry import Registry
+from zoo.registry.plugins import Plugin, Plugins
+from zoo.registry.registry import Registry
 
 
 def plugin(name: str) -> Plugin:
@@ -33,9 +33,9 @@ def bringing(*names: str) -> SimpleNamespace:
 def test_a_plugin_s_architectures_are_registered() -> None:
     plugins = Plugins()
     plugins.add(bringing("one", "two"), plugin("a"))
-    names = Registry(plugins)
-    assert set(names.architectures) == {"one", "two"}
-    assert names.plugin_of["two"].distribution == "zoo-a"
+    registry = Registry(plugins)
+    assert set(registry.architectures) == {"one", "two"}
+    assert registry.plugin_of["two"].distribution == "zoo-a"
 
 
 def test_a_raising_hook_keeps_no_other_from_working() -> None:
@@ -47,8 +47,8 @@ def test_a_raising_hook_keeps_no_other_from_working() -> None:
     plugins = Plugins()
     plugins.add(bringing("good"), plugin("a"))
     plugins.add(SimpleNamespace(zoo_architectures=zoo_architectures), plugin("b"))
-    names = Registry(plugins)
-    assert set(names.architectures) == {"good"}
+    registry = Registry(plugins)
+    assert set(registry.architectures) == {"good"}
     assert [p.problem for p in plugins.broken] == [
         "zoo_architectures raised RuntimeError: no luck today"
     ]
@@ -66,9 +66,9 @@ def test_what_a_hook_should_not_return_is_left_out() -> None:
     plugins = Plugins()
     hooks = SimpleNamespace(zoo_architectures=zoo_architectures, zoo_datasets=zoo_datasets)
     plugins.add(hooks, plugin("a"))
-    names = Registry(plugins)
-    assert set(names.architectures) == {"good"}
-    assert [p.partition(" brings ")[2] for p in names.problems] == [
+    registry = Registry(plugins)
+    assert set(registry.architectures) == {"good"}
+    assert [p.partition(" brings ")[2] for p in registry.problems] == [
         "'a', which is no Architecture",
         "None, which is no Dataset",
     ]
@@ -90,10 +90,10 @@ def test_a_duplicate_names_both_packages_and_the_first_keeps_the_name() -> None:
     plugins = Plugins()
     for name in ("a", "b"):
         plugins.add(bringing("same"), plugin(name))
-    names = Registry(plugins)
-    kept = names.plugin_of["same"]
-    assert len(names.architectures) == 1
-    (problem,) = names.problems
+    registry = Registry(plugins)
+    kept = registry.plugin_of["same"]
+    assert len(registry.architectures) == 1
+    (problem,) = registry.problems
     assert "zoo-a" in problem
     assert "zoo-b" in problem
     assert f"{kept} has that name" in problem
@@ -114,7 +114,7 @@ def test_an_architecture_that_is_not_installed_says_so() -> None:
 def test_a_broken_installed_plugin_leaves_the_rest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from zoo.plugins import discover
+    from zoo.registry.plugins import discover
 
     info = tmp_path / "zoo_broken-2.0.dist-info"
     info.mkdir()
@@ -152,10 +152,10 @@ target_vocab = 5
 def test_a_catalogue_s_faults_are_all_told_and_the_rest_is_usable(tmp_path: Path) -> None:
     file = tmp_path / "models.toml"
     file.write_text(CATALOGUE)
-    names = Registry(Plugins())
-    names.read_catalogue(file)
-    assert list(names.models) == ["good"]
-    told = "\n".join(names.problems)
+    registry = Registry(Plugins())
+    registry.read_catalogue(file)
+    assert list(registry.models) == ["good"]
+    told = "\n".join(registry.problems)
     assert "unknown section [surprise]" in told
     assert "unknown key 'sumary' (did you mean summary?)" in told
     assert "'architecture' must be a string" in told
@@ -178,10 +178,10 @@ def test_a_catalogue_s_faults_are_all_told_and_the_rest_is_usable(tmp_path: Path
 def test_a_file_that_is_no_catalogue_is_left_out(tmp_path: Path, content: str) -> None:
     file = tmp_path / "models.toml"
     file.write_text(content)
-    names = Registry(Plugins())
-    names.read_catalogue(file)
-    assert len(names.problems) == 1
-    assert str(file) in names.problems[0]
+    registry = Registry(Plugins())
+    registry.read_catalogue(file)
+    assert len(registry.problems) == 1
+    assert str(file) in registry.problems[0]
 
 
 def test_a_plugin_s_catalogue_is_read(tmp_path: Path) -> None:
@@ -194,14 +194,14 @@ def test_a_plugin_s_catalogue_is_read(tmp_path: Path) -> None:
 
     plugins = Plugins()
     plugins.add(SimpleNamespace(zoo_catalogues=zoo_catalogues), plugin("a"))
-    names = Registry(plugins)
-    assert list(names.models) == ["good"]
-    assert names.brought_by(plugins.loaded["a"]) == {"models": ["good"]}
-    assert all("a (zoo-a 1.0), models.toml" in told for told in names.problems)
+    registry = Registry(plugins)
+    assert list(registry.models) == ["good"]
+    assert registry.brought_by(plugins.loaded["a"]) == {"models": ["good"]}
+    assert all("a (zoo-a 1.0), models.toml" in told for told in registry.problems)
 
 
-def test_near_names_are_suggested(names: Registry) -> None:
+def test_near_names_are_suggested(registry: Registry) -> None:
     with pytest.raises(UnknownNameError, match="did you mean transformer-tiny"):
-        names.model("transformer-tinny")
+        registry.model("transformer-tinny")
     with pytest.raises(UnknownNameError, match=r"known are convs2s"):
-        names.model("zzz")
+        registry.model("zzz")

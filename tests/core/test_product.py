@@ -11,7 +11,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import zoo
-from zoo.product import ROWS, Int8, Kept, Packed, linear, repeated
+from zoo.nn.int8 import Int8
+from zoo.nn.linear import ROWS, CachedWeights, PackedWeights, linear, recurrent_linear
 
 
 class Called(TorchDispatchMode):
@@ -103,7 +104,7 @@ def test_a_recurrence_s_gradients_are_those_of_its_steps(
         plain = recur(lambda x: x @ weight.transpose(-1, -2) + bias, x, steps)  # noqa: B023
         wanted = torch.autograd.grad(plain.square().sum(), [x, weight, bias])
         # More steps may be announced than are made.
-        found = recur(repeated(weight, bias, 2, steps + 1), x, steps)
+        found = recur(recurrent_linear(weight, bias, 2, steps + 1), x, steps)
         torch.testing.assert_close(found, plain)
         # Twice: what the first left behind would be counted again.
         for _ in range(2):
@@ -117,7 +118,10 @@ def test_a_recurrence_under_autocast() -> None:
     torch.manual_seed(1)
     x, weight = torch.randn(2, 6), torch.randn(6, 6, requires_grad=True)
     gradients: list[Tensor] = []
-    for make in (repeated, lambda weight, *_: lambda x: torch.nn.functional.linear(x, weight)):
+    for make in (
+        recurrent_linear,
+        lambda weight, *_: lambda x: torch.nn.functional.linear(x, weight),
+    ):
         with torch.autocast("cpu", torch.bfloat16):
             last = recur(make(weight, None, 2, 3), x, 3)
         assert last.dtype == torch.bfloat16
@@ -127,7 +131,7 @@ def test_a_recurrence_under_autocast() -> None:
 
 
 def test_a_strangers_recurrence_has_it_too() -> None:
-    assert zoo.repeated is repeated
+    assert zoo.nn.recurrent_linear is recurrent_linear
 
 
 def test_int8_is_near_and_does_not_depend_on_batch_mates() -> None:
@@ -184,14 +188,14 @@ def test_packed_weights_give_the_same_product(rows: int, biased: bool) -> None:
     net, x = zoo.Linear(33, 70, bias=biased), torch.randn(2, rows, 33)
     with torch.no_grad():
         wanted = torch.nn.functional.linear(x, net.weight, net.bias)
-        with Packed().on(), Called() as called:
+        with PackedWeights().on(), Called() as called:
             found = net(x)
     torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
     assert any("reorder" in name for name in called.names), "nothing was packed"
 
 
-@pytest.mark.parametrize("kept", [Packed, Int8])
-def test_what_is_kept_follows_its_weight(kept: type[Kept]) -> None:
+@pytest.mark.parametrize("kept", [PackedWeights, Int8])
+def test_what_is_kept_follows_its_weight(kept: type[CachedWeights]) -> None:
     """A weight that is written to is converted anew, and one that is gone is forgotten."""
     torch.manual_seed(1)
     net, x, products = zoo.Linear(8, 6), torch.randn(3, 8), kept()

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from zoo.checkpoint.scores import command, metrics, scores_table, with_score
 from zoo.cli import cli
-from zoo.scores import command, metrics, scores_table, with_score
 
 
 def record(**more: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812  # the field's name for it
 
-from zoo import Dropout, softmax, softmax_gradient
+from zoo.nn import Dropout, softmax, softmax_gradient
 from zoo.training.loss import cross_entropy, divergence
 from zoo_transformer.attention import attend
 

@@ -1,18 +1,19 @@
 """Trees, caches, tokenizers and batches."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 from torch import Tensor
 
-from zoo.config import LengthLimits
-from zoo.data import Corpus, Sequences, batch_sources, shuffled_batches
-from zoo.datasets import Pair
+from zoo.data.batches import Corpus, Sequences, batch_sources, shuffled_batches
+from zoo.data.tokenizer import SPECIALS, Tokenizer
 from zoo.errors import CheckpointError
-from zoo.model import END
-from zoo.text import SPECIALS, Tokenizer
-from zoo.tree import ROOM, Cache, Past, gather, tensors
+from zoo.nn.cache import ROOM, Cache, KeyValueCache
+from zoo.nn.contract import END
+from zoo.nn.tree import gather, tensors
+from zoo.registry.declarations import Pair
+from zoo.registry.parameters import LengthLimits
 
 
 class State(NamedTuple):
@@ -32,7 +33,7 @@ def test_gather_reaches_everything() -> None:
 
 
 @pytest.mark.parametrize("odd", [{"a": torch.ones(2)}, None, 3, "state"])
-def test_gather_refuses_what_it_does_not_know(odd: object) -> None:
+def test_gather_refuses_what_it_does_not_know(odd: Any) -> None:
     with pytest.raises(TypeError, match=f"cannot gather rows of a {type(odd).__name__}"):
         gather((torch.ones(2), odd), torch.tensor([0]))
     with pytest.raises(TypeError):
@@ -74,7 +75,7 @@ def test_a_cache_appends_in_place_from_its_newest_end() -> None:
 def test_a_past_never_changes_to_its_holder(grad: bool) -> None:
     """Longer, reordered in beams, widened, narrowed and cut: against plain tensors of rows."""
     torch.manual_seed(0)
-    pasts, wanted = [Past(3)], [[torch.empty(3, 2, 0, 5)] * 4]
+    pasts, wanted = [KeyValueCache(3)], [[torch.empty(3, 2, 0, 5)] * 4]
     with torch.set_grad_enabled(grad):
         for step in range(80):
             # Mostly from the newest end; now and then from an old one.
@@ -107,7 +108,7 @@ def test_a_past_never_changes_to_its_holder(grad: bool) -> None:
 
 def test_what_rows_look_at_in_a_past_is_their_own() -> None:
     torch.manual_seed(0)
-    past, keys = Past(2), torch.empty(2, 3, 0, 5)
+    past, keys = KeyValueCache(2), torch.empty(2, 3, 0, 5)
     moves = {0: [0, 0, 1, 1], 2: [1, 0, 3, 3], 4: [0, 0, 2, 3], 5: [2, 3]}
     for step in range(7):
         past = past.longer()
@@ -130,7 +131,7 @@ def test_what_rows_look_at_in_a_past_is_their_own() -> None:
 
 @torch.no_grad()
 def test_reordering_a_beam_moves_nothing() -> None:
-    past = Past(2).longer()
+    past = KeyValueCache(2).longer()
     past.write(0, torch.zeros(2, 1, 1, 1), torch.zeros(2, 1, 1, 1))
     wide = past.gather(torch.tensor([0, 0, 1, 1]))
     moved = wide.gather(torch.tensor([1, 1, 3, 2])).longer()

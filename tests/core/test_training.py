@@ -9,13 +9,14 @@ import pytest
 import torch
 
 import zoo
-from zoo.checkpoint import read_tensors
-from zoo.data import Batch
-from zoo.datasets import Dataset, Pair
+from zoo.checkpoint.tensors import read_tensors
+from zoo.data.batches import Batch
 from zoo.errors import CheckpointError, TrainingError, ZooError
-from zoo.model import BEGIN, END, PADDING, UNKNOWN, create_model
-from zoo.recipe import Recipe
-from zoo.registry import Registry
+from zoo.nn.build import create_model
+from zoo.nn.contract import BEGIN, END, PADDING, UNKNOWN
+from zoo.registry.declarations import Dataset, Pair
+from zoo.registry.recipe import Recipe
+from zoo.registry.registry import Registry
 from zoo.training import Prepared, Report, Stopped, Validation, prepare
 from zoo.training.loss import cross_entropy, divergence, teacher_forcing
 from zoo.training.schedule import learning_rate
@@ -35,7 +36,7 @@ def test_the_loss_is_its_definition(smoothing: float) -> None:
     batch = Batch(source, source != 0, target, torch.arange(2))
     with torch.no_grad():
         loss = teacher_forcing(model, batch, smoothing)
-        chances = model(source, source != 0, target[:, :-1]).log_softmax(-1)
+        chances = model(source, source != 0, target[:, :-1]).logits.log_softmax(-1)
     total = 0.0
     for row, place in ((0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1)):
         for y in range(9):
@@ -60,7 +61,7 @@ def test_two_passes_are_told_apart_by_dropout_alone() -> None:
     total, tokens = teacher_forcing(model, batch, 0.1, r_drop=5.0)
     torch.manual_seed(3)
     read, wanted = torch.cat([source, source]), torch.cat([target, target])
-    logits = model(read, read != 0, wanted[:, :-1]).flatten(0, 1)
+    logits = model(read, read != 0, wanted[:, :-1]).logits.flatten(0, 1)
     apart = divergence(logits, target[:, 1:].flatten())
     expected = cross_entropy(logits, wanted[:, 1:].flatten(), 0.1) / 2 + 5 * apart
     assert float(apart.detach()) > 0
@@ -227,11 +228,13 @@ def test_a_run_is_resumed_from_anywhere(
     assert "trained on `corpus:en-de`" in (tmp_path / "out" / "README.md").read_text()
 
 
-def test_data_without_a_validation_split(tmp_path: Path, names: Registry) -> None:
+def test_data_without_a_validation_split(tmp_path: Path, registry: Registry) -> None:
     pairs = [Pair(f"a {i}", f"b {i}") for i in range(9)]
-    found = Registry(names.plugins)
+    found = Registry(registry.plugins)
     found.datasets["mine"] = Dataset("mine", "", lambda split, limit: pairs, splits=("train",))
-    ready = prepare("rnnsearch-tiny", "mine", tmp_path / "x", settings=SMALL, steps=2, names=found)
+    ready = prepare(
+        "rnnsearch-tiny", "mine", tmp_path / "x", settings=SMALL, steps=2, registry=found
+    )
     assert not any(isinstance(event, Validation) for event in ready.trainer.events())
 
 

@@ -16,13 +16,14 @@ from typing import NamedTuple
 import torch
 
 from tests.decoding.reference import Oracle, Small, slow_beam
-from zoo.data import batch_sources
+from zoo.data.batches import batch_sources
+from zoo.data.tokenizer import Tokenizer
 from zoo.decoding import Hypothesis, Search, Task, forced, search
-from zoo.model import Seq2Seq, create_model
-from zoo.registry import registry
-from zoo.text import Tokenizer
+from zoo.nn.build import create_model
+from zoo.nn.contract import Seq2Seq
+from zoo.registry.registry import default_registry
 
-MODELS = [name for name in sorted(registry().models) if name.endswith("-tiny")]
+MODELS = [name for name in sorted(default_registry().models) if name.endswith("-tiny")]
 SEARCHES = (Search(max_length=16), Search(beam=4, length_penalty=1.0, max_length=16))
 WAYS = tuple(itertools.product((7, 64), (False, True)))
 """Sentences in a batch, and whether they are sorted by length first."""
@@ -67,7 +68,7 @@ def found(
         rows = order[start : start + size]
         source, mask = batch_sources([given[i] for i in rows])
         with torch.inference_mode():
-            memory = model.encode(source, mask)
+            memory = model.encode(source, mask).memory
         hypotheses = search(Task(model, memory, mask), options)
         best.update(zip(rows, (several[0] for several in hypotheses), strict=True))
     return [best[i] for i in range(len(given))]

@@ -9,10 +9,12 @@ import torch
 from torch import Tensor
 
 from zoo.decoding import Search, Task
-from zoo.model import BEGIN, END, PADDING, UNKNOWN, Seq2Seq, build
-from zoo.registry import registry
+from zoo.nn import Encoded, Output, Step
+from zoo.nn.build import build, network_type
+from zoo.nn.contract import BEGIN, END, PADDING, UNKNOWN, Seq2Seq
+from zoo.registry.registry import default_registry
 
-ARCHITECTURES = sorted(registry().architectures)
+ARCHITECTURES = sorted(default_registry().architectures)
 WORDS = 3
 """Target tokens beside the four special ones, where every target is to be enumerated."""
 
@@ -24,27 +26,31 @@ class Script(NamedTuple):
     probabilities: Tensor
 
 
-class Scripted(Seq2Seq):
+class Scripted(Seq2Seq[Tensor, Script]):
     """Gives scripted probabilities: `script[sentence][place]`, the sentence being source[:, 0]."""
 
     def __init__(self, script: Tensor) -> None:
-        super().__init__(registry().config("seq2seq-tiny"), 9, script.shape[-1])
+        super().__init__(default_registry().config("seq2seq-tiny"), 9, script.shape[-1])
         self.script = script
 
-    def encode(self, source: Tensor, source_mask: Tensor, attention: bool = False) -> Any:
-        return self.script[source[:, 0] - 4]
+    def encode(
+        self, source: Tensor, source_mask: Tensor, attention: bool = False
+    ) -> Encoded[Tensor]:
+        return Encoded(self.script[source[:, 0] - 4])
 
     def init_state(self, memory: Tensor) -> Script:
         return Script(torch.zeros(len(memory), dtype=torch.long), memory)
 
-    def step(self, token: Tensor, state: Script, memory: Tensor, attention: bool = False) -> Any:
+    def step(
+        self, token: Tensor, state: Script, memory: Tensor, attention: bool = False
+    ) -> Step[Script]:
         place = state.place.clamp(max=memory.shape[1] - 1)
         logits = state.probabilities[torch.arange(len(place)), place].log()
-        return logits, Script(state.place + 1, state.probabilities)
+        return Step(logits, Script(state.place + 1, state.probabilities))
 
     def forward(
         self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
-    ) -> Any:
+    ) -> Output:
         raise NotImplementedError
 
 
@@ -54,7 +60,7 @@ def scripted(*sentences: list[list[float]]) -> tuple[Scripted, Tensor]:
 
 def scripted_task(*sentences: list[list[float]]) -> Task:
     model, source = scripted(*sentences)
-    return Task(model, model.encode(source, source > 0), source > 0)
+    return Task(model, model.encode(source, source > 0).memory, source > 0)
 
 
 class Small(NamedTuple):
@@ -66,16 +72,16 @@ class Small(NamedTuple):
 
     def task(self, **options: Any) -> Task:
         with torch.no_grad():
-            memory = self.model.encode(self.source, self.mask)
+            memory = self.model.encode(self.source, self.mask).memory
         return Task(self.model, memory, self.mask, **options)
 
 
 def small(architecture: str, seed: int = 1, words: int = WORDS, sharp: float = 3.0) -> Small:
     """Build a network on its example config, its last layer's weights made larger."""
     torch.manual_seed(seed)
-    declared = registry().architecture(architecture)
+    declared = default_registry().architecture(architecture)
     config, vocab = declared.config_type().example(), words + 4
-    model = build(declared.network_type(), config, vocab, vocab).double().eval()
+    model = build(network_type(declared), config, vocab, vocab).double().eval()
     with torch.no_grad():
         for weight in model.parameters():  # far from uniform, so that searches differ
             weight.mul_(sharp**0.5).add_(0.1 * torch.randn_like(weight))
@@ -100,7 +106,7 @@ class Oracle:
         if prefix not in self.known:
             with torch.no_grad():
                 target = torch.tensor([[BEGIN, *prefix]])
-                chances = self.model(self.source, self.mask, target)[0, -1].log_softmax(-1)
+                chances = self.model(self.source, self.mask, target).logits[0, -1].log_softmax(-1)
             chances[[PADDING, BEGIN, UNKNOWN]] = -math.inf
             self.known[prefix] = chances
         return self.known[prefix]

@@ -19,7 +19,7 @@ from tests.decoding.reference import (
     small,
 )
 from zoo.decoding import Hypothesis, Search, beam_search, greedy_search, search
-from zoo.model import END
+from zoo.nn.contract import END
 
 MOST = 4
 EVERY = sum(WORDS**n for n in range(MOST)) + WORDS**MOST

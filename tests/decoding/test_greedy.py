@@ -6,8 +6,8 @@ import torch.nn.functional as F  # noqa: N812  # the field's name for it
 
 from tests.decoding.reference import scripted
 from zoo.decoding import greedy, target_limits
-from zoo.model import BEGIN, END, PADDING, UNKNOWN
-from zoo.registry import registry
+from zoo.nn.contract import BEGIN, END, PADDING, UNKNOWN
+from zoo.registry.registry import default_registry
 from zoo.testing import case
 
 
@@ -47,7 +47,7 @@ def test_limits_depend_on_the_sentence_alone() -> None:
     assert target_limits(torch.tensor([3, 9]), 40).tolist() == [29, 39]
 
 
-@pytest.mark.parametrize("architecture", sorted(registry().architectures))
+@pytest.mark.parametrize("architecture", sorted(default_registry().architectures))
 def test_greedy_is_the_likeliest_token_by_forward(architecture: str) -> None:
     """Against a search that knows no step: it runs the whole prefix again for every token."""
     tried = case(architecture)
@@ -59,7 +59,9 @@ def test_greedy_is_the_likeliest_token_by_forward(architecture: str) -> None:
         tokens, score = [BEGIN], 0.0
         with torch.no_grad():
             while tokens[-1] != END and len(tokens) < limit:
-                chances = tried.model(source, mask, torch.tensor([tokens]))[0, -1].log_softmax(-1)
+                chances = (
+                    tried.model(source, mask, torch.tensor([tokens])).logits[0, -1].log_softmax(-1)
+                )
                 chances[[PADDING, BEGIN, UNKNOWN]] = -torch.inf
                 tokens.append(int(chances.argmax()))
                 score += float(chances.max())
@@ -69,7 +71,7 @@ def test_greedy_is_the_likeliest_token_by_forward(architecture: str) -> None:
         assert hypothesis.score == pytest.approx(score, abs=1e-4)
 
 
-@pytest.mark.parametrize("architecture", sorted(registry().architectures))
+@pytest.mark.parametrize("architecture", sorted(default_registry().architectures))
 def test_batch_mates_change_nothing(architecture: str) -> None:
     tried = case(architecture)
     together = greedy(tried.model, tried.source, tried.mask, 20)

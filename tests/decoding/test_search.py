@@ -28,7 +28,7 @@ from zoo.decoding import (
     search,
 )
 from zoo.errors import DecodingError
-from zoo.model import END
+from zoo.nn.contract import END
 
 PLACES = [[0.0, 0.0, 0.1, 0.0, 0.5, 0.3, 0.1], [0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0]]
 
@@ -173,7 +173,7 @@ def test_alignments_are_where_steps_look(architecture: str) -> None:
     found = align(given.model, given.source, given.mask, targets)
     for row, (target, looked) in enumerate(zip(targets, found, strict=True)):
         length = int(given.mask[row].sum())
-        memory = given.model.encode(given.source[[row], :length], given.mask[[row], :length])
+        memory = given.model.encode(given.source[[row], :length], given.mask[[row], :length]).memory
         state = given.model.init_state(memory)
         wanted = []
         for token in (1, *target[:-1]):

@@ -16,8 +16,8 @@ import zoo
 from tests.core.test_training import SMALL
 from zoo.cli import cli
 from zoo.errors import DecodingError
-from zoo.segments import split
-from zoo.translation import words
+from zoo.translation.sentences import split
+from zoo.translation.translation import words
 
 Run = Callable[..., Result]
 DOCS = Path(__file__).parents[2] / "docs"

@@ -9,7 +9,7 @@ from click.testing import Result
 
 from tests.hub.helpers import ADDRESS, NAME
 from tests.hub.server import Server
-from zoo.hub import pull
+from zoo.hub.pull import pull
 
 Run = Callable[..., Result]
 

@@ -12,10 +12,11 @@ from huggingface_hub import ModelCard, parse_eval_result_entries
 
 import zoo
 from tests.hub.helpers import refused
-from zoo.cards import BEGIN, END, card_of, split_card
-from zoo.checkpoint import convert, read_tensors
+from zoo.checkpoint.card import BEGIN, END, card_of, split_card
+from zoo.checkpoint.checkpoint import convert
+from zoo.checkpoint.tensors import read_tensors
 from zoo.errors import CheckpointError
-from zoo.registry import Registry
+from zoo.registry.registry import Registry
 
 Run = Callable[..., Result]
 
@@ -42,10 +43,12 @@ def test_a_new_card_says_what_is_known(checkpoint: Path) -> None:
         assert f"`{key}`" in text
 
 
-def test_made_again_it_keeps_what_its_author_wrote(mine: Path, names: Registry, run: Run) -> None:
+def test_made_again_it_keeps_what_its_author_wrote(
+    mine: Path, registry: Registry, run: Run
+) -> None:
     file = mine / "README.md"
     made = file.read_text()
-    assert card_of(mine, names) == made, "nothing has changed"
+    assert card_of(mine, registry) == made, "nothing has changed"
     front, text = made.split("---\n", 2)[1:]
     own = "license: cc-by-4.0\n" + front.replace("tags:\n", "tags:\n- dogs\n") + "mood: fine\n"
     written = f"---\n{own}---\n\nMy preface.\n{text}\n## Limits\n\nDogs only. ---\n"
@@ -58,18 +61,18 @@ def test_made_again_it_keeps_what_its_author_wrote(mine: Path, names: Registry, 
     assert metadata["tags"] == ["dogs", "seq2seq", "rnnsearch"]
     assert body.strip().startswith(f"My preface.\n\n{BEGIN}# My dogs\n")
     assert again.endswith(f"{END}\n## Limits\n\nDogs only. ---\n")
-    assert card_of(mine, names) == again, "made a third time it is the same"
+    assert card_of(mine, registry) == again, "made a third time it is the same"
 
 
-def test_a_card_without_our_part_gets_one(mine: Path, names: Registry) -> None:
+def test_a_card_without_our_part_gets_one(mine: Path, registry: Registry) -> None:
     (mine / "README.md").write_text("# Dogs\n\nAll mine.\n")
-    text = card_of(mine, names)
+    text = card_of(mine, registry)
     assert text.endswith(f"{END}\n# Dogs\n\nAll mine.\n")
     (mine / "README.md").write_text(text.replace(END, ""))
     with refused(CheckpointError, "has lost its mark"):
-        card_of(mine, names)
+        card_of(mine, registry)
     (mine / "README.md").unlink()
-    assert "# mine" in card_of(mine, names)
+    assert "# mine" in card_of(mine, registry)
 
 
 def test_scores_join_the_card_with_their_signatures(mine: Path, run: Run, checkpoint: Path) -> None:
@@ -106,10 +109,12 @@ def test_scores_join_the_card_with_their_signatures(mine: Path, run: Run, checkp
 
 
 @pytest.mark.parametrize("text", ['{"pairs": "many"}', '{"curve": [3]}', '{"recipe": 3}', "[]"])
-def test_a_record_of_training_that_makes_no_sense(mine: Path, names: Registry, text: str) -> None:
+def test_a_record_of_training_that_makes_no_sense(
+    mine: Path, registry: Registry, text: str
+) -> None:
     (mine / "training.json").write_text(text)
     with refused(CheckpointError, "training.json"):
-        card_of(mine, names)
+        card_of(mine, registry)
 
 
 def test_a_card_is_shown(mine: Path, run: Run) -> None:
@@ -132,7 +137,7 @@ def test_weights_of_another_type(mine: Path, tmp_path: Path, run: Run, dtype: st
 
 
 def test_a_weight_beyond_float16_is_told(mine: Path, tmp_path: Path) -> None:
-    from zoo.checkpoint import write_tensors
+    from zoo.checkpoint.tensors import write_tensors
 
     weights = read_tensors(mine / "model.safetensors")
     name = next(iter(weights))

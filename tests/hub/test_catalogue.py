@@ -11,11 +11,12 @@ from click.testing import Result
 import zoo
 from tests.hub.helpers import ADDRESS, NAME, fingerprint, refused
 from tests.hub.server import Server
-from zoo import catalogue
 from zoo.errors import CatalogueError, IntegrityError
-from zoo.hub import own, promises, pull
-from zoo.plugins import Plugins
-from zoo.registry import Registry, _registry_of, registry
+from zoo.hub import user_catalogue as own
+from zoo.hub.pull import promises, pull
+from zoo.registry import catalogue
+from zoo.registry.plugins import Plugins
+from zoo.registry.registry import Registry, _registry_of, default_registry
 
 Run = Callable[..., Result]
 
@@ -26,7 +27,7 @@ def fresh(server: Server) -> Iterator[Callable[[], Registry]]:
 
     def make() -> Registry:
         _registry_of.cache_clear()
-        return registry()
+        return default_registry()
 
     yield make
     _registry_of.cache_clear()
@@ -46,16 +47,16 @@ def test_a_name_always_gives_the_same_bytes(
     other = Path(shutil.copytree(checkpoint, tmp_path / "other"))
     (other / "training.json").write_text("{}")
     served.put(NAME, other)
-    names = fresh()
-    released = names.checkpoints["mine"]
+    registry = fresh()
+    released = registry.checkpoints["mine"]
     assert (released.summary, released.terms, released.model) == ("a dog", "free", "rnnsearch-tiny")
-    assert fingerprint(pull("mine", names)) == fingerprint(checkpoint)
+    assert fingerprint(pull("mine", registry)) == fingerprint(checkpoint)
     asked = len(served.log)
     wanted = zoo.load(checkpoint).translate(["the dog a runs", "dog q"])
-    assert zoo.load("mine", names=names).translate(["the dog a runs", "dog q"]) == wanted
+    assert zoo.load("mine", registry=registry).translate(["the dog a runs", "dog q"]) == wanted
     assert len(served.log) == asked, "it is here, and checked without asking anybody"
     shutil.rmtree(cache)
-    assert fingerprint(pull("mine", names)) == fingerprint(checkpoint)
+    assert fingerprint(pull("mine", registry)) == fingerprint(checkpoint)
 
 
 def test_a_hub_that_gives_other_bytes_under_the_same_commit(
@@ -81,15 +82,15 @@ def test_a_folder_gets_a_name(
     folder = Path(shutil.copytree(checkpoint, tmp_path / "captions"))
     result = run("registry", "add", "dogs", folder)
     assert result.exit_code == 0, result.output
-    names = fresh()
-    assert names.checkpoints["dogs"].location.startswith(f"file://{folder}@")
-    assert pull("dogs", names) == folder
+    registry = fresh()
+    assert registry.checkpoints["dogs"].location.startswith(f"file://{folder}@")
+    assert pull("dogs", registry) == folder
     assert run("pull", "dogs").stdout == f"{folder}\n"
     listed = json.loads(run("list", "checkpoints", "--json").stdout)["checkpoints"]
     assert "dogs" in [row["name"] for row in listed]
     (folder / "config.json").write_text("{}")
     with refused(IntegrityError, "is not what it was"):
-        zoo.load("dogs", names=names)
+        zoo.load("dogs", registry=registry)
     assert run("registry", "remove", "dogs").exit_code == 0
     assert "dogs" not in fresh().checkpoints
 
@@ -175,19 +176,19 @@ def test_27_what_is_wrong_in_a_catalogue_is_all_told(
     more += "\n[models.transformer-tiny]\narchitecture = 'x'\nsummary = 's'\nparameters = 1\n"
     more += "source_vocab = 5\ntarget_vocab = 5\n[surprise]\n"
     file.write_text(file.read_text() + more)
-    names = fresh()
-    told = names.problems
+    registry = fresh()
+    told = registry.problems
     assert len(told) == len(ENTRIES) + 3
     for name, (_, fault) in ENTRIES.items():
         assert any(f"{file}, checkpoints.{name}: " in line and fault in line for line in told)
     assert any("checkpoints.../../up: '../../up' can be no name" in line for line in told)
     assert any("model 'transformer-tiny' of" in line and "has that name" in line for line in told)
     assert any("unknown section [surprise]" in line for line in told)
-    assert fingerprint(pull("good", names)) == fingerprint(checkpoint)
+    assert fingerprint(pull("good", registry)) == fingerprint(checkpoint)
     result = run("pull", "good")
     assert result.exit_code == 0
     assert result.stderr.count("Warning: ") == len(told)
-    assert names.checkpoints.keys() == {"good", *Registry(names.plugins).checkpoints}
+    assert registry.checkpoints.keys() == {"good", *Registry(registry.plugins).checkpoints}
 
 
 def test_27_a_catalogue_that_is_not_toml_is_left_out_alone(
@@ -195,12 +196,12 @@ def test_27_a_catalogue_that_is_not_toml_is_left_out_alone(
 ) -> None:
     file = catalogue.user_catalogue()
     file.write_text("format = 1\n[checkpoints.x]\nmodel = = 3\n")
-    names = fresh()
-    (problem,) = names.problems
+    registry = fresh()
+    (problem,) = registry.problems
     assert str(file) in problem
     assert "line 3" in problem
     assert "catalogue left out" in problem
-    assert "rnnsearch-tiny" in names.models
+    assert "rnnsearch-tiny" in registry.models
     assert run("list", "models").exit_code == 0
 
 
@@ -210,9 +211,9 @@ def test_27_a_catalogue_that_is_not_toml_is_left_out_alone(
 def test_27_no_catalogue_is_fatal(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "c.toml"
     file.write_bytes(content)
-    names = Registry(Plugins())
-    names.read_catalogue(file)
-    (problem,) = names.problems
+    registry = Registry(Plugins())
+    registry.read_catalogue(file)
+    (problem,) = registry.problems
     assert str(file) in problem
     assert len(problem) < 500
 
@@ -251,18 +252,18 @@ def test_a_released_checkpoint_in_the_box_is_checked(checkpoint: Path, tmp_path:
         'summary = "dogs"\nterms = "free"\nscores = { bleu = 1.5, bleu_signature = "x" }\n'
         f'[checkpoints."small.dogs".files]\n{files}'
     )
-    names = Registry(registry().plugins)
-    names.read_catalogue(tmp_path / "registry.toml")
-    assert names.problems == []
-    released = names.checkpoints["small.dogs"]
+    registry = Registry(default_registry().plugins)
+    registry.read_catalogue(tmp_path / "registry.toml")
+    assert registry.problems == []
+    released = registry.checkpoints["small.dogs"]
     assert released.scores == {"bleu": 1.5, "bleu_signature": "x"}
     assert promises(released)["config.json"].sha256 == sums["config.json"]
-    assert zoo.load("small.dogs", names=names).translate("the dog a runs")
+    assert zoo.load("small.dogs", registry=registry).translate("the dog a runs")
     weights = folder / "model.safetensors"
     content = weights.read_bytes()
     weights.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     with refused(IntegrityError, "model.safetensors of small.dogs is not what was promised"):
-        zoo.load("small.dogs", names=names)
+        zoo.load("small.dogs", registry=registry)
     weights.unlink()
     with refused(IntegrityError, "it has no model.safetensors"):
-        zoo.load("small.dogs", names=names)
+        zoo.load("small.dogs", registry=registry)

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import click
 
-from zoo import files, format
-from zoo.cards import BEGIN, CARD_LIMIT, END
+from zoo import files
+from zoo.checkpoint import format, tensors
+from zoo.checkpoint.card import BEGIN, CARD_LIMIT, END
 from zoo.cli import cli
-from zoo.hub.guard import Settings
+from zoo.hub.client import Settings
 
 DOCS = Path(__file__).parents[2] / "docs"
 HUB = (DOCS / "hub.md").read_text(encoding="utf-8")
@@ -40,7 +41,7 @@ def test_the_format_s_files_limits_and_keys() -> None:
     assert set(re.findall(r"`([\w./]+\.(?:json|md|yaml|png|safetensors))`", table)) == set(
         format.FILES
     )
-    for limit in (files.JSON_LIMIT, files.TEXT_LIMIT, files.HEADER_LIMIT, files.TENSOR_LIMIT,
+    for limit in (files.JSON_LIMIT, files.TEXT_LIMIT, tensors.HEADER_LIMIT, tensors.TENSOR_LIMIT,
                   CARD_LIMIT, format.VOCABULARY_LIMIT):  # fmt: skip
         assert f"{limit:,}" in FORMAT
     keys = FORMAT.partition("## config.json")[2].partition("## model.safetensors")[0]

@@ -10,13 +10,15 @@ import pytest
 import zoo
 from tests.hub.helpers import fingerprint, refused
 from zoo import hookimpl
-from zoo.address import Address, Scheme
 from zoo.errors import ConflictError, HubError, IntegrityError, NotFoundError, PluginError
-from zoo.hub import pull, push
 from zoo.hub.contract import Commit
 from zoo.hub.folder import Folder
-from zoo.plugins import Plugin, installed
-from zoo.registry import Registry
+from zoo.hub.pull import pull
+from zoo.hub.push import push
+from zoo.registry.address import Address
+from zoo.registry.declarations import Scheme
+from zoo.registry.plugins import Plugin, installed
+from zoo.registry.registry import Registry
 
 
 @pytest.fixture

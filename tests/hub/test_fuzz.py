@@ -12,14 +12,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import zoo
-from zoo import catalogue
-from zoo.address import Address, is_inside
-from zoo.cards import check_card, split_card
+from zoo.checkpoint.card import check_card, split_card
+from zoo.checkpoint.tensors import read_header
+from zoo.data.tokenizer import Tokenizer
 from zoo.errors import HubError, ZooError
-from zoo.files import parse_json, read_header, read_json
-from zoo.plugins import Plugins
-from zoo.registry import Registry
-from zoo.text import Tokenizer
+from zoo.files import parse_json, read_json
+from zoo.registry import catalogue
+from zoo.registry.address import Address, is_inside
+from zoo.registry.plugins import Plugins
+from zoo.registry.registry import Registry
 
 bounded = settings(
     max_examples=60,
@@ -179,11 +180,11 @@ def test_catalogue(tmp_path: Path, content: dict[str, Any], noise: str) -> None:
         return
     for written in (text, text + noise):
         file.write_text(written, errors="surrogatepass")
-        names = Registry(Plugins())
-        names.read_catalogue(file)
-        for problem in names.problems:
+        registry = Registry(Plugins())
+        registry.read_catalogue(file)
+        for problem in registry.problems:
             assert str(file) in problem
-        for released in names.checkpoints.values():
+        for released in registry.checkpoints.values():
             assert released.folder.parent == tmp_path / "cards" / "checkpoints"
 
 

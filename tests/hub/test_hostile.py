@@ -16,9 +16,9 @@ import torch
 import zoo
 from tests.hub.helpers import refused
 from tests.hub.server import Server
-from zoo.checkpoint import read_tensors, write_tensors
+from zoo.checkpoint.tensors import read_tensors, write_tensors
 from zoo.errors import CheckpointError, ConfigError, HubError, PluginError, ZooError
-from zoo.hub import pull
+from zoo.hub.pull import pull
 
 ADDRESS = "hf://eve/trap"
 

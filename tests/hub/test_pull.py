@@ -21,7 +21,7 @@ from zoo.errors import (
     NotFoundError,
     UnavailableError,
 )
-from zoo.hub import pull
+from zoo.hub.pull import pull
 
 Run = Callable[..., Result]
 
@@ -420,7 +420,7 @@ def test_others_who_share_the_client_are_left_alone(served: Server) -> None:
     import huggingface_hub
     from huggingface_hub.errors import RemoteEntryNotFoundError
 
-    from zoo.hub.guard import Settings, Watch, watching
+    from zoo.hub.client import Settings, Watch, watching
 
     with (
         watching(Watch(Settings.from_environment(), ADDRESS)),

@@ -17,7 +17,8 @@ from zoo.errors import (
     HubError,
     UnavailableError,
 )
-from zoo.hub import pull, push
+from zoo.hub.pull import pull
+from zoo.hub.push import push
 
 Run = Callable[..., Result]
 

@@ -2,30 +2,30 @@
 
 import pytest
 
-from zoo.model import build
-from zoo.registry import Registry, registry
+from zoo.nn.build import build, network_type
+from zoo.registry.registry import Registry, default_registry
 
-models = pytest.mark.parametrize("model", sorted(registry().models))
-
-
-def test_nothing_was_left_out(names: Registry) -> None:
-    assert names.problems == []
-    assert names.plugins.broken == []
+models = pytest.mark.parametrize("model", sorted(default_registry().models))
 
 
-def test_every_family_has_a_model_and_a_tiny_one(names: Registry) -> None:
+def test_nothing_was_left_out(registry: Registry) -> None:
+    assert registry.problems == []
+    assert registry.plugins.broken == []
+
+
+def test_every_family_has_a_model_and_a_tiny_one(registry: Registry) -> None:
     wanted = {"seq2seq-lstm4", "rnnsearch", "convs2s", "transformer-6x6"}
     tiny = {"seq2seq-tiny", "rnnsearch-tiny", "convs2s-tiny", "transformer-tiny"}
-    assert wanted | tiny <= set(names.models)
-    assert {names.models[m].architecture for m in tiny} == set(names.architectures)
+    assert wanted | tiny <= set(registry.models)
+    assert {registry.models[m].architecture for m in tiny} == set(registry.architectures)
 
 
 @models
-def test_count_is_the_table_s_and_the_network_s(names: Registry, model: str) -> None:
-    entry = names.model(model)
-    config = names.config(model)
+def test_count_is_the_table_s_and_the_network_s(registry: Registry, model: str) -> None:
+    entry = registry.model(model)
+    config = registry.config(model)
     table = config.parameters(entry.source_vocab, entry.target_vocab)
-    network = names.architecture(entry.architecture).network_type()
+    network = network_type(registry.architecture(entry.architecture))
     built = build(network, config, entry.source_vocab, entry.target_vocab, "meta")
     counted = sum(weight.numel() for weight in built.parameters())
     assert entry.parameters == table.total == counted
@@ -35,33 +35,33 @@ def test_count_is_the_table_s_and_the_network_s(names: Registry, model: str) -> 
     assert shapes == {name: weight.numel() for name, weight in built.named_parameters()}
 
 
-def test_the_6x6_transformer_has_59_508_496_parameters(names: Registry) -> None:
-    assert names.config("transformer-6x6").parameters(10_000, 10_000).total == 59_508_496
+def test_the_6x6_transformer_has_59_508_496_parameters(registry: Registry) -> None:
+    assert registry.config("transformer-6x6").parameters(10_000, 10_000).total == 59_508_496
 
 
-def test_counts_are_the_papers_where_a_paper_gives_one(names: Registry) -> None:
+def test_counts_are_the_papers_where_a_paper_gives_one(registry: Registry) -> None:
     # Sutskever et al. 2014, section 3.4: 384M, at 160,000 source and 80,000 target words.
-    config = names.config("seq2seq-lstm4", {"context": False})
+    config = registry.config("seq2seq-lstm4", {"context": False})
     assert round(config.parameters(160_000, 80_000).total, -6) == 384_000_000
     # Vaswani et al. 2017, table 3, rounded, at «about 37,000» tokens.
     for name, within in (("transformer-base", 0.04), ("transformer-big", 0.01)):
-        entry = names.model(name)
+        entry = registry.model(name)
         assert entry.paper_parameters is not None
         assert abs(entry.parameters / entry.paper_parameters - 1) < within
 
 
-def test_a_wrong_count_would_be_seen(names: Registry) -> None:
-    entry = names.model("transformer-6x6")
-    table = names.config("transformer-6x6").parameters(entry.source_vocab, 9_999)
+def test_a_wrong_count_would_be_seen(registry: Registry) -> None:
+    entry = registry.model("transformer-6x6")
+    table = registry.config("transformer-6x6").parameters(entry.source_vocab, 9_999)
     assert table.total != entry.parameters
 
 
-@pytest.mark.parametrize("name", sorted(registry().recipes))
-def test_named_recipes_fit_every_model_they_are_for(names: Registry, name: str) -> None:
+@pytest.mark.parametrize("name", sorted(default_registry().recipes))
+def test_named_recipes_fit_every_model_they_are_for(registry: Registry, name: str) -> None:
     from zoo.training.plan import make_plan
 
     task = name.rpartition(".")[2]
-    (data, *_) = (d.name for d in names.datasets.values() if (d.recipe or d.name) == task)
-    models = [name.partition(".")[0]] if "." in name else names.models
+    (data, *_) = (d.name for d in registry.datasets.values() if (d.recipe or d.name) == task)
+    models = [name.partition(".")[0]] if "." in name else registry.models
     for model in models:
-        assert make_plan(names, model, data).recipe
+        assert make_plan(registry, model, data).recipe

@@ -10,9 +10,10 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from zoo import Architecture, Cache, Config, Dim, LengthLimits, Seq2Seq, Table, hookimpl
-from zoo.plugins import Plugin, Plugins
-from zoo.registry import Model, Registry
+from zoo import Architecture, Config, Dim, LengthLimits, Table, hookimpl
+from zoo.nn import Cache, Seq2Seq
+from zoo.registry.plugins import Plugin, Plugins
+from zoo.registry.registry import Model, Registry
 from zoo.testing import LAWS, BrokenLawError, Case, case, case_of
 
 LAW = {law.name: law for law in LAWS}
@@ -231,7 +232,7 @@ def the_future_that_leaks() -> Any:
         def forward(
             self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
         ) -> Any:
-            logits = super().forward(source, source_mask, target)
+            logits = super().forward(source, source_mask, target).logits
             return logits + 1e-3 * logits.mean(1, keepdim=True)
 
     return Prophet
@@ -606,8 +607,8 @@ def test_a_plugin_that_is_not_whole_is_caught() -> None:
     with pytest.raises(BrokenLawError, match="the architecture's summary is one line"):
         check(declared(summary="two\nlines"))
     counted = declared()
-    names = cast("Registry", counted.names)
-    names.models["right-one"] = Model("right-one", "right", "", 1, 19, 17)
+    registry = cast("Registry", counted.registry)
+    registry.models["right-one"] = Model("right-one", "right", "", 1, 19, 17)
     with pytest.raises(BrokenLawError, match="right-one has 2,752 parameters, not 1"):
         check(counted)
 

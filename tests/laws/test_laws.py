@@ -7,14 +7,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from zoo.registry import registry
+from zoo.nn import Step
+from zoo.nn.build import network_type
+from zoo.registry.registry import default_registry
 from zoo.testing import LAWS, BrokenLawError, Case, case, case_of
 
 laws = pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
 
 
 @laws
-@pytest.mark.parametrize("architecture", sorted(registry().architectures))
+@pytest.mark.parametrize("architecture", sorted(default_registry().architectures))
 def test_law(architecture: str, law: Callable[[Case], Any]) -> None:
     law(case(architecture))
 
@@ -61,10 +63,10 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_law_of_variant(variant: str, law: Callable[[Case], Any]) -> None:
     architecture, values = VARIANTS[variant]
-    declared = registry().architecture(architecture)
+    declared = default_registry().architecture(architecture)
     example = declared.config_type().example()
     config = type(example).model_validate({**example.model_dump(), **values})
-    law(case_of(declared.network_type(), config))
+    law(case_of(network_type(declared), config))
 
 
 KINDS: dict[str, dict[str, tuple[int, int]]] = {
@@ -89,17 +91,17 @@ def test_every_kind_of_attention_is_returned_by_layer_and_head(architecture: str
 
 @pytest.mark.parametrize("architecture", KINDS)
 def test_dropout_is_seeded_and_real(architecture: str) -> None:
-    declared = registry().architecture(architecture)
+    declared = default_registry().architecture(architecture)
     example = declared.config_type().example()
     config = type(example).model_validate({**example.model_dump(), "dropout": 0.3})
-    tried = case_of(declared.network_type(), config)
+    tried = case_of(network_type(declared), config)
     for law in LAWS:
         if law.name == "randomness_is_seeded":
             law(tried)
     answers = []
     for seed in (1, 1, 2):
         torch.manual_seed(seed)
-        answers.append(tried.model.train()(tried.source, tried.mask, tried.target))
+        answers.append(tried.model.train()(tried.source, tried.mask, tried.target).logits)
     assert torch.equal(answers[0], answers[1])
     assert not torch.equal(answers[0], answers[2])
 
@@ -110,9 +112,9 @@ def test_laws_can_be_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = case("transformer")
     step = wrong.model.step
 
-    def louder(token: Tensor, state: Any, memory: Any) -> Any:
-        logits, state = step(token, state, memory)
-        return logits * 1.001, state
+    def louder(token: Tensor, state: Any, memory: Any) -> Step:
+        found = step(token, state, memory)
+        return found._replace(logits=found.logits * 1.001)
 
     monkeypatch.setattr(wrong.model, "step", louder)
     with pytest.raises(BrokenLawError, match="step 0 differs from forward"):

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from zoo.model import Seq2Seq
+from zoo.nn.contract import Seq2Seq
 
 Array = NDArray[np.float64]
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.plugins.oracles import Array, random_batch, sigmoid, softmax, weights_of
-from zoo.model import create_model
+from zoo.nn.build import create_model
 from zoo_convs2s.network import Map
 
 
@@ -94,11 +94,11 @@ def test_the_encoder_s_gradient_is_scaled_by_the_number_of_attentions() -> None:
     torch.manual_seed(1)
     model = create_model("convs2s-tiny", source_vocab=15, target_vocab=13, dropout=0.0).double()
     source, target = random_batch(15, (4, 7, 3), 2), random_batch(13, (5, 5, 5), 3)
-    memory = model.encode(source, source != 0)
+    memory = model.encode(source, source != 0).memory
     gradient = torch.autograd.grad(memory.keys.sum(), model.encoder.leave.bias)[0]  # type: ignore[union-attr, arg-type]
     tokens = source.numel()
     torch.testing.assert_close(gradient, torch.full_like(gradient, tokens / (2 * 3)))
-    assert model(source, source != 0, target).requires_grad
+    assert model(source, source != 0, target).logits.requires_grad
 
 
 def test_a_fresh_layer_keeps_the_variance() -> None:
@@ -124,8 +124,8 @@ def test_what_is_kept_of_a_matrix_follows_its_parts() -> None:
 
     def logits() -> torch.Tensor:
         with torch.no_grad():
-            kept = model(source, source != 0, source)
-        wanted = model(source, source != 0, source)  # with gradients: nothing is kept
+            kept = model(source, source != 0, source).logits
+        wanted = model(source, source != 0, source).logits  # with gradients: nothing is kept
         torch.testing.assert_close(kept, wanted)
         return wanted.detach().clone()
 
@@ -139,6 +139,6 @@ def test_what_is_kept_of_a_matrix_follows_its_parts() -> None:
     maps[-1].direction.data = maps[-1].direction.data + 1.0
     seen.append(logits())
     assert all(not torch.equal(a, b) for a, b in itertools.pairwise(seen))
-    assert model.double()(source, source != 0, source).dtype == torch.float64
+    assert model.double()(source, source != 0, source).logits.dtype == torch.float64
     logits()
     assert not any("kept" in name for name in model.state_dict())

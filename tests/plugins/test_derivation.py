@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from zoo.model import create_model
+from zoo.nn.build import create_model
 
 N, D, H = 7, 12, 3
 WIDTH = D // H

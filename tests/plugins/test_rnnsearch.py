@@ -16,7 +16,7 @@ from tests.plugins.oracles import (
     softmax,
     weights_of,
 )
-from zoo.model import create_model
+from zoo.nn.build import create_model
 
 E, H, S, A, R = 5, 4, 6, 7, 8
 """Embedding, encoder, decoder, attention, readout."""

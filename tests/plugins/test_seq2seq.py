@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.plugins.oracles import gru, lstm, part, random_batch, weights_of
-from zoo.model import create_model
+from zoo.nn.build import create_model
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
@@ -29,7 +29,7 @@ def test_equations(cell: str, start: bool, context: bool, reverse: bool) -> None
                          embedding_dim=5, **values).double().eval()  # fmt: skip
     source, target = random_batch(15, (4, 6), 2), random_batch(13, (5, 5), 3)
     with torch.no_grad():
-        seen = model(source, source != 0, target).numpy()
+        seen = model(source, source != 0, target).logits.numpy()
     w = weights_of(model)
     for row in range(2):
         h, c = [np.zeros(7)] * 3, [np.zeros(7)] * 3

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from tests.plugins.oracles import random_batch
-from zoo.model import Seq2Seq, create_model
+from zoo.nn.build import create_model
+from zoo.nn.contract import Seq2Seq
 
 
 def torch_s_own(model: Seq2Seq, source: Tensor, target: Tensor, *, pre: bool) -> Tensor:
@@ -101,7 +102,7 @@ def test_shared_embeddings_are_one_weight() -> None:
     assert "target_embedding.weight" in names
     assert not {"source_embedding.weight", "output.weight"} & set(names)
     source = torch.tensor([[7, 8, 2]])
-    logits = model(source, source != 0, torch.tensor([[1, 9]]))
+    logits = model(source, source != 0, torch.tensor([[1, 9]])).logits
     gradient = torch.autograd.grad(logits.sum(), model.target_embedding.weight)[0]  # type: ignore[union-attr, arg-type]
     assert gradient.abs().sum(1).gt(0).all(), "as output every row gets a gradient"
 
@@ -146,5 +147,5 @@ def test_the_table_of_positions_serves_every_length_and_type_and_learning_after_
     source = torch.tensor([[4, 5, 2]])
     with torch.inference_mode():
         model.float().encode(source, source > 0)
-    model(source, source > 0, source).sum().backward()
+    model(source, source > 0, source).logits.sum().backward()
     assert model.target_embedding.weight.grad is not None

@@ -16,10 +16,10 @@ from click.testing import CliRunner
 import zoo
 from tests.road.journey import EXAMPLE, TOP, Environment, build_wheel
 from tests.test_docs import build
-from zoo import hookspecs
 from zoo.cli.plugins import commands_of
-from zoo.plugins import Plugin, Plugins, known_hooks
-from zoo.registry import Registry
+from zoo.registry import hookspecs
+from zoo.registry.plugins import Plugin, Plugins, known_hooks
+from zoo.registry.registry import Registry
 
 DOCS = TOP / "docs"
 RUN = {"sh", "console", "python", "toml"}
@@ -152,18 +152,18 @@ def test_every_hook_s_example_works(name: str) -> None:
     plugins = Plugins()
     plugins.add(module, Plugin("example", "zoo-example", "1.0"))
     assert not plugins.broken
-    names = Registry(plugins)
+    registry = Registry(plugins)
     joined = commands_of(plugins, frozenset())
     assert not plugins.broken
-    assert not names.problems
+    assert not registry.problems
     plugin = plugins.loaded["example"]
     assert plugins.hooks_of(plugin) == [name]
     if name in ("zoo_architectures", "zoo_catalogues", "zoo_datasets"):
-        assert names.brought_by(plugin)
+        assert registry.brought_by(plugin)
     assert bool(joined) == (name == "zoo_commands")
     for _, command in joined.values():
         assert CliRunner().invoke(command, ["rnnsearch-tiny"]).output == "4,182,336\n"
-    for dataset in names.datasets.values():
+    for dataset in registry.datasets.values():
         assert all(dataset.load(split, 3) for split in dataset.splits)
 
 

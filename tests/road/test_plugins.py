@@ -17,8 +17,8 @@ from tests.road.packages import BROKEN, COMMAND, GOOD, put
 from zoo import Architecture, hookimpl
 from zoo.cli import cli
 from zoo.cli.plugins import commands_of
-from zoo.plugins import API, Plugin, Plugins, discover
-from zoo.registry import Registry
+from zoo.registry.plugins import API, Plugin, Plugins, discover
+from zoo.registry.registry import Registry
 
 
 def in_process(
@@ -281,12 +281,12 @@ def test_a_plugin_s_command_runs_and_none_in_the_box_is_replaced(tmp_path: Path)
     zoo(tmp_path, "--no-plugins", "talk", code=2)
 
 
-def test_what_a_plugin_brings_is_known_by_plugin(names: Registry) -> None:
-    core = names.plugins.loaded["core"]
-    brought = names.brought_by(core)
+def test_what_a_plugin_brings_is_known_by_plugin(registry: Registry) -> None:
+    core = registry.plugins.loaded["core"]
+    brought = registry.brought_by(core)
     assert {"models", "datasets", "recipes"} <= set(brought)
-    assert sorted(brought["models"]) == sorted(names.models)
-    assert names.brought_by(Plugin("core", "another", "1.0")) == {}
+    assert sorted(brought["models"]) == sorted(registry.models)
+    assert registry.brought_by(Plugin("core", "another", "1.0")) == {}
 
 
 def test_plugins_for_people_and_for_programs() -> None:

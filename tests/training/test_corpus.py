@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 import torch
 
-from zoo.config import LengthLimits
-from zoo.data import Corpus
-from zoo.datasets import Dataset, Pair, _held_out, file_dataset, hash_split
+from zoo.data import corpus as module
+from zoo.data.batches import Corpus
+from zoo.data.corpus import open_corpus
+from zoo.data.datasets import _held_out, file_dataset, hash_split
+from zoo.data.tokenizer import Tokenizer
 from zoo.files import read_json
-from zoo.text import Tokenizer
-from zoo.training import corpus as module
-from zoo.training.corpus import open_corpus
+from zoo.registry.declarations import Dataset, Pair
+from zoo.registry.parameters import LengthLimits
 
 LIMITS = LengthLimits(8, 9)
 
@@ -194,7 +195,7 @@ def test_a_streamed_split_is_the_split(count: int) -> None:
     # With a small bound, which is reached: the smallest hashes of all are kept.
     sources = {pair.source for pair in pairs}
     if len(sources) >= 20 * 3:
-        from zoo.datasets import _text_hash
+        from zoo.data.datasets import _text_hash
 
         smallest = set(sorted(sources, key=_text_hash)[:3])
         assert _held_out((pair.source for pair in pairs), most=3) == smallest

@@ -11,16 +11,16 @@ import torch
 
 import zoo
 from tests.core.test_training import SMALL, finished, weights
-from zoo.checkpoint import read_tensors
+from zoo.checkpoint.tensors import read_tensors
 from zoo.cli.training import train
 from zoo.errors import ZooError
-from zoo.events import Callback, Note, Validation
-from zoo.metrics import score
-from zoo.model import create_model
-from zoo.recipe import Recipe
-from zoo.registry import Registry
+from zoo.evaluation.metrics import score
+from zoo.nn.build import create_model
+from zoo.registry.events import Callback, Note, Validation
+from zoo.registry.recipe import Recipe
+from zoo.registry.registry import Registry
 from zoo.training import prepare
-from zoo.training.optimiser import draw_xavier, make_optimiser
+from zoo.training.optimizer import draw_xavier, make_optimiser
 from zoo.training.plan import complete_recipe, make_plan
 from zoo.training.progress import Progress
 
@@ -75,10 +75,10 @@ def test_optimisers_are_their_papers(name: str) -> None:
         torch.testing.assert_close(parameters[n].detach(), wanted[n], rtol=1e-9, atol=1e-12)
 
 
-def test_xavier_draws_each_matrix_by_its_own_sizes(names: Registry) -> None:
+def test_xavier_draws_each_matrix_by_its_own_sizes(registry: Registry) -> None:
     model = create_model("rnnsearch-tiny", source_vocab=50, target_vocab=40)
     before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
-    table = names.config("rnnsearch-tiny").parameters(50, 40)
+    table = registry.config("rnnsearch-tiny").parameters(50, 40)
     draw_xavier(model, table)
     for row in table:
         weight = model.get_parameter(row.path).detach()
@@ -245,13 +245,13 @@ def test_selecting_needs_something_held_out(tmp_path: Path) -> None:
         prepare("rnnsearch-tiny", str(file), tmp_path / "x", settings={"select": "loss"}, steps=1)
 
 
-def test_a_complete_recipe_reads_back_as_it_is(names: Registry, tmp_path: Path) -> None:
+def test_a_complete_recipe_reads_back_as_it_is(registry: Registry, tmp_path: Path) -> None:
     settings = {"clip": None, "batch_sentences": None, "epsilon": 1e-8, "dropout": 0.25}
-    plan = make_plan(names, "transformer-tiny", "shift", settings=settings)
+    plan = make_plan(registry, "transformer-tiny", "shift", settings=settings)
     assert plan.recipe.clip is None
     file = tmp_path / "r.toml"
     file.write_text(complete_recipe(plan))
-    again = make_plan(names, "transformer-tiny", "shift", recipe=str(file))
+    again = make_plan(registry, "transformer-tiny", "shift", recipe=str(file))
     assert again == plan
     assert file.read_text().count("\n# ") == len(Recipe.model_fields)
 
@@ -294,13 +294,13 @@ def test_weights_no_longer_needed_are_removed(parallel: Path, tmp_path: Path) ->
     assert read_tensors(kept[-1])
 
 
-def test_the_page_on_training_says_what_is_so(names: Registry, tmp_path: Path) -> None:
+def test_the_page_on_training_says_what_is_so(registry: Registry, tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```(\w+)\n(.*?)```", page, re.DOTALL)
     (recipe,) = (text for kind, text in blocks if kind == "toml")
     file = tmp_path / "r.toml"
     file.write_text(recipe)
-    plan = make_plan(names, "transformer-tiny", "shift", recipe=str(file))
+    plan = make_plan(registry, "transformer-tiny", "shift", recipe=str(file))
     assert (plan.recipe.accumulate, plan.config.model_dump()["dropout"]) == (4, 0.3)
     (plugin,) = (text for kind, text in blocks if kind == "python")
     made: dict[str, Any] = {}

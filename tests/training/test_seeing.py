@@ -12,9 +12,9 @@ from click.testing import Result
 
 from tests.core.test_training import SMALL, finished
 from zoo import Callback, Report, Validation, hookimpl
-from zoo.events import Event, Note
-from zoo.plugins import Plugin, Plugins
-from zoo.registry import Registry, registry
+from zoo.registry.events import Event, Note
+from zoo.registry.plugins import Plugin, Plugins
+from zoo.registry.registry import Registry, default_registry
 from zoo.training import prepare
 from zoo.training.callbacks import TensorBoard, draw_curve
 
@@ -51,8 +51,8 @@ def with_callbacks(*callbacks: object) -> Registry:
         return callbacks
 
     plugins = Plugins()
-    for plugin in registry().plugins.loaded.values():
-        module = registry().plugins.manager.get_plugin(plugin.name)
+    for plugin in default_registry().plugins.loaded.values():
+        module = default_registry().plugins.manager.get_plugin(plugin.name)
         plugins.add(module, plugin)
     plugins.add(SimpleNamespace(zoo_callbacks=zoo_callbacks), Plugin("diary", "zoo-diary", "1"))
     return Registry(plugins)
@@ -61,7 +61,7 @@ def with_callbacks(*callbacks: object) -> Registry:
 def test_a_plugin_s_callback_is_told_everything(parallel: Path, tmp_path: Path) -> None:
     diary = Diary()
     ready = prepare("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=SMALL,
-                    epochs=2, names=with_callbacks(diary))  # fmt: skip
+                    epochs=2, registry=with_callbacks(diary))  # fmt: skip
     events: list[Event] = []
     with ready:
         events += ready.trainer.events()
@@ -73,7 +73,7 @@ def test_a_callback_that_fails_ends_nothing(parallel: Path, tmp_path: Path) -> N
     diary = Diary()
     names = with_callbacks(Broken(), diary, "no callback")
     ready = prepare("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=SMALL,
-                    steps=20, names=names)  # fmt: skip
+                    steps=20, registry=names)  # fmt: skip
     with ready:
         notes = [event for event in ready.trainer.events() if isinstance(event, Note)]
     assert [note.text for note in notes] == ["Broken is left out: ZeroDivisionError: no luck"]
@@ -84,7 +84,7 @@ def test_a_callback_that_fails_ends_nothing(parallel: Path, tmp_path: Path) -> N
 def test_a_callback_hears_the_end_of_a_run_that_fails(parallel: Path, tmp_path: Path) -> None:
     diary = Diary()
     ready = prepare("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=SMALL,
-                    steps=20, names=with_callbacks(diary))  # fmt: skip
+                    steps=20, registry=with_callbacks(diary))  # fmt: skip
 
     def fail(*_: object) -> None:
         raise ZeroDivisionError

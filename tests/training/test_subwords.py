@@ -10,14 +10,14 @@ import pytest
 
 import zoo
 from tests.core.test_training import SMALL, finished, same
-from zoo.config import LengthLimits
-from zoo.data import Corpus, Sequences
-from zoo.datasets import Pair
-from zoo.model import BEGIN, END, UNKNOWN
-from zoo.recipe import Recipe
-from zoo.text import Tokenizer
+from zoo.data.batches import Corpus, Sequences
+from zoo.data.bpe_dropout import Cutter, Words, bpe_dropout
+from zoo.data.tokenizer import Tokenizer
+from zoo.nn.contract import BEGIN, END, UNKNOWN
+from zoo.registry.declarations import Pair
+from zoo.registry.parameters import LengthLimits
+from zoo.registry.recipe import Recipe
 from zoo.training import prepare
-from zoo.training.subwords import Cutter, Words, bpe_dropout
 
 TEXTS = [
     "the newest one, the widest one: lower and lower",

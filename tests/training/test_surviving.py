@@ -275,7 +275,7 @@ def test_memory_that_runs_out_is_told_with_a_smaller_budget(
 
 
 def test_other_errors_stay_what_they_are() -> None:
-    from zoo.recipe import Recipe
+    from zoo.registry.recipe import Recipe
 
     group = Group(torch.device("cpu"))
     with (

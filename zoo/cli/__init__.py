@@ -25,7 +25,7 @@ from zoo.cli import (
 )
 from zoo.cli.fetching import hub_warnings
 from zoo.errors import ZooError
-from zoo.plugins import CHOICE, installed
+from zoo.registry.plugins import CHOICE, installed
 
 
 class Commands(click.Group):

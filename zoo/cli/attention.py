@@ -18,13 +18,13 @@ from zoo.cli.output import (
 )
 from zoo.cli.search import search_options
 from zoo.cli.translating import device_option
-from zoo.datasets import half_a_pair
+from zoo.data.readers import half_a_pair
 from zoo.errors import DataError
 from zoo.files import replace_file
 
 if TYPE_CHECKING:
-    from zoo.heatmap import Attention, Panel, Which
-    from zoo.translator import Translator
+    from zoo.translation.attention import Attention, Panel, Which
+    from zoo.translation.translator import Translator
 
 SUFFIXES = (".png", ".svg", ".html")
 
@@ -82,9 +82,9 @@ def attention(
     if out is not None:
         writable(out)
     found = names()
-    from zoo.translator import load
+    from zoo.translation.translator import load
 
-    translator = load(located(checkpoint, found), device=device, names=found)
+    translator = load(located(checkpoint, found), device=device, registry=found)
     seen = _look(translator, text, target, search)
     every: Literal["all", "mean"] = "all" if suffix in (".png", ".svg") or as_json else "mean"
     if kind is None and every == "mean":
@@ -106,7 +106,7 @@ def _look(
     translator: Translator, text: str, target: str | None, search: dict[str, Any]
 ) -> Attention:
     """Return the attention of writing the target given, or what the model writes itself."""
-    from zoo.heatmap import attend
+    from zoo.translation.attention import attend
 
     checkpoint = translator.checkpoint
     if target is not None:
@@ -117,10 +117,10 @@ def _look(
 
 def _drawn(seen: Attention, panels: list[Panel], suffix: str) -> bytes:
     if suffix == ".html":
-        from zoo.heatmap.page import page
+        from zoo.translation.attention_page import page
 
         return page(seen, panels[0]).encode()
-    from zoo.heatmap.picture import draw
+    from zoo.translation.attention_picture import draw
 
     return draw(seen, panels, suffix[1:])
 

@@ -45,7 +45,7 @@ def train(
     the updates reach: their products' operations beside a large matrix product's, in this run.
     """
     found = names()
-    from zoo.config import parse_settings
+    from zoo.registry.config import parse_settings
     from zoo.training import prepare
     from zoo.training.benchmark import measure
 
@@ -54,7 +54,7 @@ def train(
         own["recipe.precision"] = precision
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "bench"
-        ready = prepare(model, data, out, settings=own, steps=updates, names=found, **options)
+        ready = prepare(model, data, out, settings=own, steps=updates, registry=found, **options)
         with ready:
             speed = measure(ready.trainer, updates)
     used = ready.plan.recipe.precision

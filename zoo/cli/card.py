@@ -12,7 +12,7 @@ import click
 from zoo.cli.fetching import located
 from zoo.cli.output import console, names, say
 from zoo.errors import CheckpointError, UnknownNameError
-from zoo.registry import Model, Registry
+from zoo.registry.registry import Model, Registry
 
 
 @click.command()
@@ -61,7 +61,7 @@ def card(
 
 
 def _text(found: Registry, model: Model) -> str:
-    from zoo.cards import model_card
+    from zoo.checkpoint.card import model_card
 
     return model_card(model, found.architecture(model.architecture), found.config(model.name))
 
@@ -77,7 +77,7 @@ def _all_models(found: Registry, out: Path | None) -> None:
 def _shown(found: Registry, name: str) -> str:
     if name in found.models:
         return _text(found, found.models[name])
-    from zoo.cards import CARD_LIMIT
+    from zoo.checkpoint.card import CARD_LIMIT
     from zoo.files import read_text
 
     file = located(name, found) / "README.md"
@@ -95,10 +95,10 @@ def _without_metadata(text: str) -> str:
 
 
 def _write(found: Registry, folder: Path, scores: Any, benchmark: str | None) -> None:
-    from zoo.cards import card_of, evaluation_results
+    from zoo.checkpoint.card import card_of, evaluation_results
+    from zoo.checkpoint.format import CARD, EVALUATION, SCORES
+    from zoo.checkpoint.scores import read_scores, with_score
     from zoo.files import replace_file
-    from zoo.format import CARD, EVALUATION, SCORES
-    from zoo.scores import read_scores, with_score
 
     if not folder.is_dir():
         raise CheckpointError(
@@ -123,8 +123,8 @@ def _write(found: Registry, folder: Path, scores: Any, benchmark: str | None) ->
 
 def _given(scores: Any) -> list[dict[str, Any]]:
     """Return the records in what `zoo eval --json` printed, one or several."""
+    from zoo.checkpoint.scores import is_score
     from zoo.files import JSON_LIMIT, parse_json
-    from zoo.scores import is_score
 
     where = "standard input" if scores is sys.stdin.buffer else getattr(scores, "name", "scores")
     try:

@@ -20,14 +20,16 @@ from zoo.cli.output import (
 )
 from zoo.cli.search import search_options
 from zoo.cli.translating import device_option, precision_option, together_option
-from zoo.datasets import Pair, read_lines
+from zoo.data.datasets import find_dataset
+from zoo.data.readers import read_lines
 from zoo.errors import DataError
 from zoo.files import replace_file
-from zoo.registry import Registry
+from zoo.registry.declarations import Pair
+from zoo.registry.registry import Registry
 
 if TYPE_CHECKING:
-    from zoo.metrics import Comparison, Scores
-    from zoo.translator import Precision, Translator
+    from zoo.evaluation.metrics import Comparison, Scores
+    from zoo.translation.translator import Precision, Translator
 
 TOKENISED = 100
 """Translations ending in a sign with a space before it, from which sacreBLEU too warns."""
@@ -76,7 +78,7 @@ def eval_(
     error rate are better the lower they are.
     """
     found = names()
-    dataset = found.dataset(data)
+    dataset = find_dataset(found, data)
     split = split or dataset.scored_split
     pairs = dataset.load(split, limit)
     if not pairs:
@@ -84,16 +86,16 @@ def eval_(
     if output is not None:
         writable(output)
     others = _lines(against, found, pairs) if against is not None else None
-    from zoo import metrics
-    from zoo.translator import load
+    from zoo.evaluation import metrics
+    from zoo.translation.translator import load
 
     checkpoints = [located(name, found) for name in (checkpoint, *more)]
-    translator = load(*checkpoints, device=device, precision=precision, names=found)
+    translator = load(*checkpoints, device=device, precision=precision, registry=found)
     texts = _translations(translator, pairs, split, search)
     if output is not None:
         replace_file(output, "".join(f"{' '.join(text.splitlines())}\n" for text in texts).encode())
     if against is not None and others is None:
-        other = load(located(against, found), device=device, precision=precision, names=found)
+        other = load(located(against, found), device=device, precision=precision, registry=found)
         others = _translations(other, pairs, against, search)
     references = [pair.target for pair in pairs]
     using = metrics.measures(

@@ -14,17 +14,17 @@ from zoo.cli.output import messages, person_watches, say
 from zoo.errors import HubWarning
 
 if TYPE_CHECKING:
-    from zoo.hub import Pulling
     from zoo.hub.contract import Show
-    from zoo.registry import Registry
+    from zoo.hub.pull import Pulling
+    from zoo.registry.registry import Registry
 
 
-def located(name: str, names: Registry, *, offline: bool = False) -> Path:
+def located(name: str, registry: Registry, *, offline: bool = False) -> Path:
     """Return a checkpoint's folder, pulled first if need be, which is told."""
-    from zoo.hub import locate
+    from zoo.hub.pull import locate
 
     with bars() as show:
-        return locate(name, names, offline=offline, on_pull=tell, show=show)
+        return locate(name, registry, offline=offline, on_pull=tell, show=show)
 
 
 def tell(pulling: Pulling) -> None:

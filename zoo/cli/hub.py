@@ -26,7 +26,7 @@ def pull(name: str, offline: bool, as_json: bool) -> None:
     @REVISION after it for a branch, a tag or a commit. What is here whole at its pinned commit is
     not fetched again.
     """
-    from zoo.address import Address
+    from zoo.registry.address import Address
 
     found = names()
     if name not in found.checkpoints and not Address.is_one(name):
@@ -64,9 +64,9 @@ def push(
     ADDRESS reads hf://owner/repo or file:///folder. Your token for the Hub is the one that
     `hf auth login` keeps, or HF_TOKEN.
     """
-    from zoo.address import Address
     from zoo.errors import HubError
-    from zoo.hub import push as push_folder
+    from zoo.hub.push import push as push_folder
+    from zoo.registry.address import Address
 
     found = names()
     where = Address.parse(address)
@@ -97,7 +97,7 @@ def push(
 
 
 def _converted(checkpoint: Path, beside: Path, dtype: str) -> Path:
-    from zoo.checkpoint import convert as convert_folder
+    from zoo.checkpoint.checkpoint import convert as convert_folder
 
     made = beside / checkpoint.resolve().name
     convert_folder(checkpoint, made, dtype)
@@ -112,7 +112,7 @@ def _converted(checkpoint: Path, beside: Path, dtype: str) -> Path:
 )
 def convert(checkpoint: Path, out: Path, dtype: str) -> None:
     """Write the folder CHECKPOINT again at OUT, with its weights as another type."""
-    from zoo.checkpoint import convert as convert_folder
+    from zoo.checkpoint.checkpoint import convert as convert_folder
 
     convert_folder(checkpoint, out, dtype)
     say(f"{out}: {readable((out / 'model.safetensors').stat().st_size)} of {dtype}")

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from zoo.checkpoint.format import CONFIG, architecture_of, describe
 from zoo.cli.fetching import located
 from zoo.cli.output import console, json_option, names, plain, print_json
 from zoo.errors import CheckpointError, ConfigError, UnknownNameError
-from zoo.format import CONFIG, architecture_of, describe
-from zoo.registry import Registry
+from zoo.registry.registry import Registry
 
 if TYPE_CHECKING:
-    from zoo.config import Config, Table
+    from zoo.registry.config import Config
+    from zoo.registry.parameters import Table
 
 KINDS = ("architectures", "models", "checkpoints", "datasets")
 
@@ -179,7 +180,7 @@ def info(
 
     --set shows a model as it would be with other values; a checkpoint is what it is.
     """
-    from zoo.config import parse_settings
+    from zoo.registry.config import parse_settings
 
     found = names()
     if name in found.architectures and name not in found.models:

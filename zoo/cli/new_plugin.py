@@ -16,7 +16,7 @@ import click
 from zoo import __version__
 from zoo.cli.output import names, say
 from zoo.errors import CheckpointError, ConfigError
-from zoo.plugins import API
+from zoo.registry.plugins import API
 
 TEMPLATE = Path(__file__).with_name("template")
 FILES = {

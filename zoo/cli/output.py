@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zoo.errors import DataError
-from zoo.registry import Registry, registry
+from zoo.registry.registry import Registry, default_registry
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -56,7 +56,7 @@ def print_json(value: Any, *, lines: bool = False) -> None:
 
 def names() -> Registry:
     """Return the registry; what of it could not be taken in is told on standard error."""
-    found = registry()
+    found = default_registry()
     for problem in (*found.plugins.problems, *found.problems):
         click.echo(f"Warning: {problem}", err=True)
     for plugin in found.plugins.broken:

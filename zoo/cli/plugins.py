@@ -9,8 +9,8 @@ import click
 
 from zoo.cli.output import console, json_option, plain, print_json
 from zoo.errors import UnknownNameError
-from zoo.plugins import BUILTIN, Plugin, Plugins
-from zoo.registry import Registry, registry
+from zoo.registry.plugins import BUILTIN, Plugin, Plugins
+from zoo.registry.registry import Registry, default_registry
 
 
 @functools.cache
@@ -46,7 +46,7 @@ def plugins(ctx: click.Context, name: str | None, traceback: bool, as_json: bool
     NAME is a plugin or a package. ZOO_PLUGINS=NAME,NAME loads only these beside the built-in ones,
     as `zoo --no-plugins` loads none.
     """
-    found = registry()
+    found = default_registry()
     root = ctx.find_root().command
     commands = commands_of(found.plugins, frozenset(getattr(root, "commands", {})))
     rows = [_row(found, commands, plugin, traceback) for plugin in _all(found.plugins)]

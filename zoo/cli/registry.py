@@ -23,8 +23,8 @@ def registry() -> None:
 @click.option("--replace", is_flag=True, help="Put it in the place of your own entry of this name.")
 def add(name: str, where: str, summary: str | None, terms: str, replace: bool) -> None:
     """Give the checkpoint at ADDRESS, or in FOLDER, the name NAME, pinned to what it is now."""
-    from zoo.catalogue import user_catalogue
-    from zoo.hub import own
+    from zoo.hub import user_catalogue as own
+    from zoo.registry.catalogue import user_catalogue
 
     found = names()
     with bars() as show:
@@ -38,8 +38,8 @@ def add(name: str, where: str, summary: str | None, terms: str, replace: bool) -
 @click.argument("name")
 def remove(name: str) -> None:
     """Take NAME out of your catalogue; what it named stays where it is."""
-    from zoo.catalogue import user_catalogue
-    from zoo.hub import own
+    from zoo.hub import user_catalogue as own
+    from zoo.registry.catalogue import user_catalogue
 
     own.remove(name)
     say(f"{name} is no longer in {user_catalogue()}")
@@ -52,8 +52,8 @@ def check(as_json: bool) -> None:
 
     Exits with 1 if anything is wrong.
     """
-    from zoo.hub import own
-    from zoo.registry import registry as everything
+    from zoo.hub import user_catalogue as own
+    from zoo.registry.registry import default_registry as everything
 
     results = []
     for checked in own.check(everything()):

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
-from zoo.heatmap import KINDS, Attention, Panel
+from zoo.translation.attention import KINDS, Attention, Panel
 
 SHADES = " ░▒▓█"
 """From nothing to the darkest, where there is no colour."""

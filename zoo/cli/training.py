@@ -21,7 +21,7 @@ from zoo.cli.output import json_option, messages, names, person_watches, print_j
 from zoo.errors import TrainingError, ZooError
 
 if TYPE_CHECKING:
-    from zoo.events import Event, Validation
+    from zoo.registry.events import Event, Validation
     from zoo.training import Prepared, Trainer
 
 WIDTH = 100
@@ -79,7 +79,7 @@ def train(
     elif model is None or data is None:
         raise click.UsageError("name a MODEL and its --data, or say --resume")
     found = names()
-    from zoo.config import parse_settings
+    from zoo.registry.config import parse_settings
     from zoo.training import prepare
 
     chosen = {f"recipe.{key}": value for key, value in speed.items() if value is not None}
@@ -91,7 +91,7 @@ def train(
                 out,
                 settings={**parse_settings(settings), **chosen},
                 resume=resume,
-                names=found,
+                registry=found,
                 **options,
             )
         with ready:
@@ -238,7 +238,7 @@ def _sample(validation: Validation, turn: int) -> Iterator[str]:
 
 def _lines(validates: bool) -> Any:
     """Return a function that prints a line now and then, and at each validation."""
-    from zoo.events import Note, Report, Validation
+    from zoo.registry.events import Note, Report, Validation
 
     last_shown = time.monotonic()
     report: Report | None = None
@@ -273,7 +273,7 @@ def _lines(validates: bool) -> Any:
 def _bar() -> Iterator[Any]:
     from rich.progress import BarColumn, Progress, TextColumn
 
-    from zoo.events import Note, Report, Validation
+    from zoo.registry.events import Note, Report, Validation
 
     columns = (
         BarColumn(),

@@ -14,13 +14,13 @@ import click
 from zoo.cli.fetching import located
 from zoo.cli.output import json_option, messages, names, person_watches, print_json, say
 from zoo.cli.search import search_options
-from zoo.datasets import decode_line, half_a_pair
+from zoo.data.readers import decode_line, half_a_pair
 from zoo.errors import DataError
 from zoo.files import whole_file
 
 if TYPE_CHECKING:
-    from zoo.translation import Translation
-    from zoo.translator import Precision
+    from zoo.translation.translation import Translation
+    from zoo.translation.translator import Precision
 
 device_option = click.option(
     "--device", default="auto", show_default=True, help="cpu, cuda, or auto."
@@ -75,10 +75,10 @@ def translate(
     if text and source:
         raise click.UsageError("give TEXT or --input, not both")
     found = names()
-    from zoo.translator import load
+    from zoo.translation.translator import load
 
     checkpoints = [located(name, found) for name in (checkpoint, *more)]
-    translator = load(*checkpoints, device=device, precision=precision, names=found)
+    translator = load(*checkpoints, device=device, precision=precision, registry=found)
     for place, given in enumerate(text, 1):
         if half_a_pair(given):
             raise DataError(f"text {place} is not UTF-8", "give it in the terminal's encoding")
@@ -199,10 +199,10 @@ def score(
     if source is not None and target is None:
         raise click.UsageError("give SOURCE and TARGET, or neither")
     found = names()
-    from zoo.text import chunks
-    from zoo.translator import WINDOW, load
+    from zoo.data.tokenizer import chunks
+    from zoo.translation.translator import WINDOW, load
 
-    translator = load(located(checkpoint, found), device=device, names=found)
+    translator = load(located(checkpoint, found), device=device, registry=found)
     given = [(source, target)] if source is not None and target is not None else _pairs()
     for window in chunks(given, WINDOW):
         sources, targets = zip(*window, strict=True)

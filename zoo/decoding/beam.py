@@ -17,8 +17,8 @@ from zoo.decoding.candidates import Allowed, likeliest
 from zoo.decoding.coverage import Coverage
 from zoo.decoding.options import Hypothesis, Search
 from zoo.decoding.task import LEAVING, Task
-from zoo.model import BEGIN, END
-from zoo.tree import gather
+from zoo.nn.contract import BEGIN, END
+from zoo.nn.tree import gather
 
 
 @torch.inference_mode()

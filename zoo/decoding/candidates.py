@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from zoo.decoding.options import Search
-from zoo.model import BEGIN, END, PADDING, UNKNOWN
+from zoo.nn.contract import BEGIN, END, PADDING, UNKNOWN
 
 NEVER = (PADDING, BEGIN, UNKNOWN)
 """Tokens that no hypothesis contains."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -11,7 +9,8 @@ from zoo.decoding.candidates import in_full
 from zoo.decoding.options import Search
 from zoo.decoding.task import Task
 from zoo.errors import DecodingError
-from zoo.tree import Tree
+from zoo.nn.contract import Attention
+from zoo.nn.tree import Tree
 
 
 class Coverage:
@@ -34,10 +33,11 @@ class Coverage:
             DecodingError: there is a penalty and the model does not look at the source.
         """
         if not self.options.coverage_penalty:
-            return self.task.model.step(token, state, memory)
-        logits, state, kinds = self.task.model.step(token, state, memory, True)
-        self.sums = self.sums + cross(kinds).flatten(1)
-        return logits, state
+            step = self.task.model.step(token, state, memory)
+        else:
+            step = self.task.model.step(token, state, memory, True)
+            self.sums = self.sums + cross(step.attention).flatten(1)
+        return step.logits, step.state
 
     def penalty(self, rows: Tensor) -> Tensor:
         """Return the penalty of each of some rows, 0 or less."""
@@ -51,7 +51,7 @@ class Coverage:
             self.sums, self.mask = self.sums[rows], self.mask[rows]
 
 
-def cross(kinds: dict[str, Any]) -> Tensor:
+def cross(kinds: Attention) -> Tensor:
     """Return the attention from target to source, its mean over layers and heads: (rows, n, m).
 
     Raises:
@@ -63,5 +63,4 @@ def cross(kinds: dict[str, Any]) -> Tensor:
             "this model reads the source into one vector, and nothing tells which word it looks at",
             "Leave out the coverage penalty and alignments, or take a model with attention",
         )
-    weights: Tensor = kinds["cross"]
-    return in_full(weights).mean((1, 2))
+    return in_full(kinds["cross"]).mean((1, 2))

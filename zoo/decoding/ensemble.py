@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from zoo.decoding.candidates import in_full
 from zoo.errors import DecodingError
-from zoo.model import Seq2Seq
-from zoo.tree import Tree
+from zoo.nn.contract import Seq2Seq, Step
+from zoo.nn.tree import Tree
 
 
 class Ensemble:
@@ -37,7 +36,7 @@ class Ensemble:
     def encode(self, sources: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tree, ...]:
         """Read each member's source and mask, (sentences, its own m)."""
         return tuple(
-            model.encode(source, mask)
+            model.encode(source, mask).memory
             for model, (source, mask) in zip(self.models, sources, strict=True)
         )
 
@@ -45,7 +44,13 @@ class Ensemble:
         """Return each member's first state."""
         return tuple(m.init_state(own) for m, own in zip(self.models, memory, strict=True))
 
-    def step(self, token: Tensor, state: Tree, memory: Tree, attention: bool = False) -> Any:
+    def step(
+        self,
+        token: Tensor,
+        state: tuple[Tree, ...],
+        memory: tuple[Tree, ...],
+        attention: bool = False,
+    ) -> Step[tuple[Tree, ...]]:
         """Read one token a row; return the log of the mean probability, (rows, V), and state.
 
         Raises:
@@ -59,8 +64,8 @@ class Ensemble:
             )
         logs, states = [], []
         for model, own, read in zip(self.models, state, memory, strict=True):
-            logits, after = model.step(token, own, read)
-            logs.append(in_full(logits).log_softmax(-1))
-            states.append(after)
+            step = model.step(token, own, read)
+            logs.append(in_full(step.logits).log_softmax(-1))
+            states.append(step.state)
         mean = torch.stack(logs).logsumexp(0) - torch.tensor(float(len(logs))).log()
-        return mean, tuple(states)
+        return Step(mean, tuple(states))

@@ -12,8 +12,8 @@ from zoo.decoding.coverage import Coverage
 from zoo.decoding.options import Hypothesis, Search
 from zoo.decoding.task import Task
 from zoo.errors import DecodingError
-from zoo.model import BEGIN, END
-from zoo.tree import Tree, gather
+from zoo.nn.contract import BEGIN, END
+from zoo.nn.tree import Tree, gather
 
 MOST = 1_000_000
 """Prefixes of one sentence that an exhaustive search will go on from."""

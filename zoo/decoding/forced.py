@@ -9,7 +9,7 @@ from torch import Tensor
 
 from zoo.decoding.candidates import in_full
 from zoo.decoding.coverage import cross
-from zoo.model import BEGIN, END, PADDING, Seq2Seq
+from zoo.nn.contract import BEGIN, END, PADDING, Attention, Memory, Seq2Seq, State
 
 
 def _targets(targets: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:
@@ -23,7 +23,7 @@ def _targets(targets: Sequence[Sequence[int]], device: torch.device) -> tuple[Te
 
 @torch.inference_mode()
 def forced(
-    model: Seq2Seq, source: Tensor, mask: Tensor, targets: Sequence[Sequence[int]]
+    model: Seq2Seq[Memory, State], source: Tensor, mask: Tensor, targets: Sequence[Sequence[int]]
 ) -> list[list[float]]:
     """Return the log probability of each token of each target, the end token's the last.
 
@@ -33,25 +33,24 @@ def forced(
         targets: token ids without begin and end.
     """
     read, wanted = _targets(targets, source.device)
-    logits = in_full(model(source, mask, read))
+    logits = in_full(model(source, mask, read).logits)
     scores = logits.gather(2, wanted[..., None])[..., 0] - logits.logsumexp(2)
     return [row[: len(target) + 1] for row, target in zip(scores.tolist(), targets, strict=True)]
 
 
 @torch.inference_mode()
 def look(
-    model: Seq2Seq, source: Tensor, mask: Tensor, targets: Sequence[Sequence[int]]
-) -> dict[str, Tensor]:
+    model: Seq2Seq[Memory, State], source: Tensor, mask: Tensor, targets: Sequence[Sequence[int]]
+) -> Attention:
     """Return the attention of writing the targets, by kind: (sentences, layers, heads, n, m).
 
     Queries of the target's kinds begin with the one that predicts its first token.
     """
-    kinds: dict[str, Tensor] = model(source, mask, _targets(targets, source.device)[0], True)[1]
-    return kinds
+    return model(source, mask, _targets(targets, source.device)[0], attention=True).attention
 
 
 def align(
-    model: Seq2Seq, source: Tensor, mask: Tensor, targets: Sequence[Sequence[int]]
+    model: Seq2Seq[Memory, State], source: Tensor, mask: Tensor, targets: Sequence[Sequence[int]]
 ) -> list[tuple[int, ...]]:
     """Return, for each token of each target, the source token that it looks at most.
 

@@ -9,7 +9,7 @@ from typing import Literal
 from torch import Tensor
 
 from zoo.errors import DecodingError
-from zoo.model import END
+from zoo.nn.contract import END
 
 
 @dataclass(frozen=True)

@@ -5,26 +5,32 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
 from zoo.decoding.options import Search
-from zoo.model import PADDING
-from zoo.tree import Tree, gather
+from zoo.nn.contract import PADDING, State, Step
+from zoo.nn.tree import Tree, gather
 
 LEAVING = 8
 """Done sentences leave the batch, which copies the memory, when they are one in so many."""
 
 
-class Decoder(Protocol):
+Read = TypeVar("Read", contravariant=True)
+"""The memory that a decoder reads."""
+
+
+class Decoder(Protocol[Read, State]):
     """What a search needs of a network."""
 
-    def init_state(self, memory: Tree) -> Tree:
+    def init_state(self, memory: Read) -> State:
         """Return the state before the first token, one row a sentence."""
 
-    def step(self, token: Tensor, state: Tree, memory: Tree, attention: bool = False) -> Any:
+    def step(
+        self, token: Tensor, state: State, memory: Read, attention: bool = False
+    ) -> Step[State]:
         """Read one token a row; return logits, state and, if asked, attention by kind."""
 
 
@@ -49,7 +55,7 @@ class Task:
     all texts, by which its random numbers are drawn.
     """
 
-    model: Decoder
+    model: Decoder[Any, Any]
     memory: Tree
     mask: Tensor
     limit: int | None = None

@@ -11,8 +11,8 @@ from zoo.decoding.candidates import Allowed, best, in_full
 from zoo.decoding.coverage import Coverage
 from zoo.decoding.options import Hypothesis, Search
 from zoo.decoding.task import LEAVING, Task
-from zoo.model import BEGIN, END, Seq2Seq
-from zoo.tree import gather
+from zoo.nn.contract import BEGIN, END, Memory, Seq2Seq, State
+from zoo.nn.tree import gather
 
 Choose = Callable[[Tensor, Allowed, Tensor], tuple[Tensor, Tensor]]
 """From logits (rows, V), what may come, and which row of the beginning each is: a token for each
@@ -21,7 +21,7 @@ row and its log probability, (rows,)."""
 
 @torch.inference_mode()
 def greedy(
-    model: Seq2Seq, source: Tensor, source_mask: Tensor, limit: int | None = None
+    model: Seq2Seq[Memory, State], source: Tensor, source_mask: Tensor, limit: int | None = None
 ) -> list[Hypothesis]:
     """Take the likeliest token at every step.
 
@@ -33,7 +33,7 @@ def greedy(
     Returns:
         One hypothesis a sentence, in order.
     """
-    memory = model.encode(source, source_mask)
+    memory = model.encode(source, source_mask).memory
     found = greedy_search(Task(model, memory, source_mask, limit), Search())
     return [hypotheses[0] for hypotheses in found]
 

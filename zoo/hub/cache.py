@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from zoo.checkpoint.format import CONFIG, FILES, WEIGHTS, missing
 from zoo.errors import IntegrityError, NotFoundError
-from zoo.format import CONFIG, FILES, WEIGHTS, missing
-from zoo.hub.guard import Settings, client
+from zoo.hub.client import Settings, client
 from zoo.hub.huggingface import HuggingFace, cached_promise
 
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from zoo.address import Address
 from zoo.errors import IntegrityError
+from zoo.registry.address import Address
 
 Show = Callable[[str, int, int], None]
 """Called with a file's name, the bytes of it that are here, and its size."""

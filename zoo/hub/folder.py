@@ -18,11 +18,11 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from zoo.address import COMMIT, Address
+from zoo.checkpoint.format import CONFIG, FILES
 from zoo.errors import CheckpointError, ConflictError, HubError, IntegrityError, NotFoundError
 from zoo.files import flush, read_bytes, read_text, replace_file, whole_folder
-from zoo.format import CONFIG, FILES
 from zoo.hub.contract import Commit, Hub, Listing, Local, Promise, Show, digest
+from zoo.registry.address import COMMIT, Address
 
 MAIN, MANIFEST = "main", "manifest"
 

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from zoo.address import COMMIT, SHA256, Address, is_inside
+from zoo.checkpoint.format import FILES
 from zoo.errors import ConflictError, HubError, IntegrityError, UnavailableError
 from zoo.files import replace_file
-from zoo.format import FILES
+from zoo.hub.client import Settings, Watch, client, watching
 from zoo.hub.contract import Commit, Hub, Listing, Local, Promise, Show, digest
-from zoo.hub.guard import Settings, Watch, client, watching
-from zoo.hub.patience import persist, told
+from zoo.hub.retry import persist, told
+from zoo.registry.address import COMMIT, SHA256, Address, is_inside
 
 MAIN = "main"
 STALE = 3600

@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zoo.architecture import Architecture
-from zoo.config import Config
-from zoo.model import BEGIN, END, PADDING, Seq2Seq, build
-from zoo.registry import Registry, registry
+from zoo.nn.build import build, network_type
+from zoo.nn.contract import BEGIN, END, PADDING, Seq2Seq
+from zoo.registry.config import Config
+from zoo.registry.declarations import Architecture
+from zoo.registry.registry import Registry, default_registry
 
 SOURCE_VOCAB, TARGET_VOCAB = 19, 17
 SOURCE_LENGTHS, TARGET_LENGTHS = (3, 9, 5, 7, 4), (8, 4, 6, 5, 8)
@@ -32,28 +33,28 @@ class Case:
     mask: Tensor
     target: Tensor
     declared: Architecture | None = None
-    names: Registry | None = None
+    registry: Registry | None = None
 
     def again(self, device: str = "cpu") -> Seq2Seq:
         """Return another network of the same configuration, with weights of its own."""
         return build(self.network, self.config, self.model.source_vocab, TARGET_VOCAB, device)
 
 
-def case(architecture: str, names: Registry | None = None, **values: Any) -> Case:
+def case(architecture: str, registry: Registry | None = None, **values: Any) -> Case:
     """Build the case of an architecture of the registry; `values` override its example config.
 
     Raises:
         ZooError: no plugin brings it, or a value does not fit.
     """
-    names = names or registry()
-    declared = names.architecture(architecture)
+    registry = registry or default_registry()
+    declared = registry.architecture(architecture)
     config_type = declared.config_type()
     config = config_type.example()
     if values:
         given = {**config.model_dump(mode="json"), **values}
         config = config_type.parse(given, f"example of {architecture}")
-    made = case_of(declared.network_type(), config)
-    made.declared, made.names = declared, names
+    made = case_of(network_type(declared), config)
+    made.declared, made.registry = declared, registry
     return made
 
 

@@ -7,8 +7,8 @@ import os
 import subprocess
 import sys
 
-from zoo.config import parse_settings
 from zoo.errors import ConfigError
+from zoo.registry.config import parse_settings
 from zoo.testing.case import Case
 from zoo.testing.law import BrokenLawError, law
 
@@ -56,9 +56,9 @@ for module in sys.argv[1:]:
 )
 def declaring_imports_no_torch(case: Case) -> None:
     """Importing the plugin, and its config, imports no torch: `zoo --help`, `zoo info` are fast."""
-    if case.declared is None or case.names is None:
+    if case.declared is None or case.registry is None:
         return
-    plugin = case.names.plugin_of[case.declared.name]
+    plugin = case.registry.plugin_of[case.declared.name]
     modules = [word.partition(":")[0] for word in (plugin.module, case.declared.config) if word]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, "-c", PROGRAM, *modules]
@@ -73,9 +73,9 @@ def declaring_imports_no_torch(case: Case) -> None:
 )
 def the_plugin_is_whole(case: Case) -> None:
     """Nothing of its plugin was left out, and each of its models has the size that is said."""
-    if case.declared is None or case.names is None:
+    if case.declared is None or case.registry is None:
         return
-    names, plugin = case.names, case.names.plugin_of[case.declared.name]
+    names, plugin = case.registry, case.registry.plugin_of[case.declared.name]
     faults = [p.problem for p in names.plugins.broken if p.distribution == plugin.distribution]
     faults += [told for told in names.problems if str(plugin) in told]
     if "\n" in case.declared.summary or not case.declared.summary:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from zoo.model import END
+from zoo.nn.cache import Cache
+from zoo.nn.contract import END
+from zoo.nn.tree import Tree, gather, tensors
 from zoo.testing.case import BEAM, ROWS, TARGET_VOCAB, Case
 from zoo.testing.law import BrokenLawError, law, same
-from zoo.tree import Cache, Tree, gather, tensors
 
 
 @law(
@@ -20,9 +21,9 @@ def shapes(case: Case) -> None:
     # Two numbers of rows: a dimension that is as long as the batch by chance shows in one of them.
     for rows in (ROWS, ROWS - 2):
         source, mask, target = case.source[:rows], case.mask[:rows], case.target[:rows]
-        memory = case.model.encode(source, mask)
+        memory = case.model.encode(source, mask).memory
         state = case.model.init_state(memory)
-        logits, after = case.model.step(target[:, 0], state, memory)
+        logits, after, _ = case.model.step(target[:, 0], state, memory)
         for name, tree in (("memory", memory), ("state", state), ("state after a step", after)):
             _rows_first(name, tree, rows)
         if logits.shape != (rows, TARGET_VOCAB):
@@ -30,7 +31,7 @@ def shapes(case: Case) -> None:
                 f"step's logits are {tuple(logits.shape)}, not (rows, target_vocab)"
                 f" = {(rows, TARGET_VOCAB)}"
             )
-        everything = case.model(source, mask, target)
+        everything = case.model(source, mask, target).logits
         wanted = (rows, target.shape[1], TARGET_VOCAB)
         if everything.shape != wanted:
             raise BrokenLawError(
@@ -63,11 +64,11 @@ def _rows_first(name: str, tree: Tree, rows: int) -> None:
 def step_equals_forward(case: Case) -> None:
     """Stepping through a target gives the logits that forward gives of all positions at once."""
     model = case.model
-    wanted = model(case.source, case.mask, case.target)
-    memory = model.encode(case.source, case.mask)
+    wanted = model(case.source, case.mask, case.target).logits
+    memory = model.encode(case.source, case.mask).memory
     state = model.init_state(memory)
     for place in range(case.target.shape[1]):
-        logits, state = model.step(case.target[:, place], state, memory)
+        logits, state, _ = model.step(case.target[:, place], state, memory)
         same(logits, wanted[:, place], f"step {place} differs from forward")
 
 
@@ -79,13 +80,13 @@ def step_equals_forward(case: Case) -> None:
 def step_of_gathered_is_gathered_step(case: Case) -> None:
     """Rows of memory and state may be reordered, widened to a beam and dropped at any time."""
     model = case.model
-    memory = model.encode(case.source, case.mask)
+    memory = model.encode(case.source, case.mask).memory
     state = model.init_state(memory)
     for place in range(2):
-        _, state = model.step(case.target[:, place], state, memory)
+        _, state, _ = model.step(case.target[:, place], state, memory)
     wide = gather(state, torch.arange(ROWS).repeat_interleave(BEAM))
     token = torch.randint(END + 1, TARGET_VOCAB, (ROWS * BEAM,))
-    logits, after = model.step(token, wide, memory)
+    logits, after, _ = model.step(token, wide, memory)
     _, _, wide_kinds = model.step(token, wide, memory, attention=True)
     for beam in range(BEAM):
         narrow, _, kinds = model.step(token[beam::BEAM], state, memory, attention=True)
@@ -97,8 +98,8 @@ def step_of_gathered_is_gathered_step(case: Case) -> None:
     kept = torch.tensor([4, 0, 2])
     rows = (kept[:, None] * BEAM + torch.tensor([2, 0, 0])).flatten()
     following = torch.randint(END + 1, TARGET_VOCAB, (ROWS * BEAM,))
-    wanted, _ = model.step(following, after, memory)
-    seen, _ = model.step(following[rows], gather(after, rows), gather(memory, kept))
+    wanted, _, _ = model.step(following, after, memory)
+    seen, _, _ = model.step(following[rows], gather(after, rows), gather(memory, kept))
     same(seen, wanted[rows], "the step of gathered rows is not the gathered step")
 
 
@@ -110,11 +111,11 @@ def step_of_gathered_is_gathered_step(case: Case) -> None:
 def an_old_state_gives_its_old_answer(case: Case) -> None:
     """A step changes neither the state nor the memory that it was given."""
     model = case.model
-    memory = model.encode(case.source, case.mask)
+    memory = model.encode(case.source, case.mask).memory
     remembered = [tensor.clone() for tensor in tensors(memory)]
     states, answers = [model.init_state(memory)], []
     for place in range(case.target.shape[1]):
-        logits, state = model.step(case.target[:, place], states[-1], memory)
+        logits, state, _ = model.step(case.target[:, place], states[-1], memory)
         states.append(state)
         answers.append(logits)
     for before, now in zip(remembered, tensors(memory), strict=True):
@@ -123,7 +124,7 @@ def an_old_state_gives_its_old_answer(case: Case) -> None:
     # Branch from an old state first: what it appends must not show in the newer ones.
     model.step(torch.full((ROWS,), TARGET_VOCAB - 1), states[2], memory)
     for place, wanted in enumerate(answers):
-        seen, _ = model.step(case.target[:, place], states[place], memory)
+        seen, _, _ = model.step(case.target[:, place], states[place], memory)
         same(seen, wanted, f"the state before step {place} gives another answer later")
 
 
@@ -134,20 +135,20 @@ def two_batches_go_side_by_side(case: Case) -> None:
     model = case.model
 
     def begin(source: torch.Tensor, mask: torch.Tensor) -> tuple[Tree, Tree]:
-        memory = model.encode(source, mask)
+        memory = model.encode(source, mask).memory
         return memory, model.init_state(memory)
 
     memory, state = begin(case.source, case.mask)
     alone = []
     for token in case.target.unbind(1):
-        logits, state = model.step(token, state, memory)
+        logits, state, _ = model.step(token, state, memory)
         alone.append(logits)
     memory, state = begin(case.source, case.mask)
     fewer = slice(1, 3)
     other_memory, other = begin(case.source[fewer], case.mask[fewer])
     for place, token in enumerate(case.target.unbind(1)):
-        logits, state = model.step(token, state, memory)
-        _, other = model.step(case.target[fewer, 0], other, other_memory)
+        logits, state, _ = model.step(token, state, memory)
+        _, other, _ = model.step(case.target[fewer, 0], other, other_memory)
         same(logits, alone[place], f"step {place} differs once another batch is written")
 
 
@@ -159,7 +160,7 @@ def two_batches_go_side_by_side(case: Case) -> None:
 def attention_sums_to_one(case: Case) -> None:
     """Attention asked for changes no result; it sums to one over real tokens, zero elsewhere."""
     model, mask = case.model, case.mask
-    plain = model(case.source, mask, case.target)
+    plain = model(case.source, mask, case.target).logits
     logits, kinds = model(case.source, mask, case.target, attention=True)
     same(logits, plain, "asking for attention changes the logits")
     memory, of_encoder = model.encode(case.source, mask, attention=True)

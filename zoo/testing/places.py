@@ -11,9 +11,9 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from zoo.nn.tree import tensors
 from zoo.testing.case import Case
 from zoo.testing.law import BrokenLawError, law, same
-from zoo.tree import tensors
 
 NEAR = {torch.float64: 1e-9, torch.float32: 1e-3, torch.bfloat16: 0.25}
 """How near answers of each precision are to those of float64, as a part of the largest logit."""
@@ -22,11 +22,11 @@ NEAR = {torch.float64: 1e-9, torch.float32: 1e-3, torch.bfloat16: 0.25}
 def answers(case: Case, model: torch.nn.Module, device: str) -> dict[str, Any]:
     """Return what encode, init_state, step and forward give on a device."""
     source, mask, target = (t.to(device) for t in (case.source, case.mask, case.target))
-    memory = model.encode(source, mask)  # type: ignore[operator]  # a Seq2Seq
+    memory = model.encode(source, mask).memory  # type: ignore[operator]  # a Seq2Seq
     state = model.init_state(memory)  # type: ignore[operator]
-    logits, after = model.step(target[:, 0], state, memory)  # type: ignore[operator]
+    logits, after, _ = model.step(target[:, 0], state, memory)  # type: ignore[operator]
     found = {"memory": memory, "state": state, "step": logits, "state after a step": after}
-    return found | {"forward": model(source, mask, target)}
+    return found | {"forward": model(source, mask, target).logits}
 
 
 class _OneDevice(TorchDispatchMode):
@@ -130,7 +130,7 @@ def randomness_is_seeded(case: Case) -> None:
         torch.manual_seed(11 if training else len(found))
         before = torch.get_rng_state()
         case.model.train(training)
-        found.append(case.model(case.source, case.mask, case.target).detach())
+        found.append(case.model(case.source, case.mask, case.target).logits.detach())
         if not training and not torch.equal(before, torch.get_rng_state()):
             raise BrokenLawError("random numbers are drawn outside training mode")
     case.model.eval()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F  # noqa: N812  # the field's name for it
 
-from zoo.model import END
+from zoo.nn.contract import END
 from zoo.testing.case import SOURCE_LENGTHS, TARGET_VOCAB, Case
 from zoo.testing.law import BrokenLawError, law, same
 
@@ -17,13 +17,17 @@ from zoo.testing.law import BrokenLawError, law, same
 @torch.no_grad()
 def padding_changes_nothing(case: Case) -> None:
     """A sentence gives the same alone, in a batch, and behind more padding."""
-    wanted = case.model(case.source, case.mask, case.target)
+    wanted = case.model(case.source, case.mask, case.target).logits
     source, mask = F.pad(case.source, (0, 3)), F.pad(case.mask, (0, 3))
-    same(case.model(source, mask, case.target), wanted, "three more columns of padding change it")
+    same(
+        case.model(source, mask, case.target).logits,
+        wanted,
+        "three more columns of padding change it",
+    )
     for row, length in enumerate(SOURCE_LENGTHS):
         one = slice(row, row + 1)
         source, mask = case.source[one, :length], case.mask[one, :length]
-        alone = case.model(source, mask, case.target[one])
+        alone = case.model(source, mask, case.target[one]).logits
         same(alone, wanted[one], f"sentence {row} alone differs from it in the batch")
 
 
@@ -34,11 +38,11 @@ def padding_changes_nothing(case: Case) -> None:
 @torch.no_grad()
 def future_changes_nothing(case: Case) -> None:
     """The logits at a place depend on the target up to there alone, and do depend on that."""
-    wanted = case.model(case.source, case.mask, case.target)
+    wanted = case.model(case.source, case.mask, case.target).logits
     for place in range(1, case.target.shape[1]):
         other = case.target.clone()
         other[:, place:] = (other[:, place:] + 3) % (TARGET_VOCAB - END - 1) + END + 1
-        seen = case.model(case.source, case.mask, other)
+        seen = case.model(case.source, case.mask, other).logits
         same(seen[:, :place], wanted[:, :place], f"places before {place} see what follows")
         if torch.equal(seen[:, place], wanted[:, place]):
             raise BrokenLawError(f"the logits at {place} do not depend on the token there")
@@ -51,7 +55,7 @@ def future_changes_nothing(case: Case) -> None:
 @torch.no_grad()
 def source_changes_the_answer(case: Case) -> None:
     """Every token of the source can reach the logits."""
-    wanted = case.model(case.source, case.mask, case.target)
+    wanted = case.model(case.source, case.mask, case.target).logits
     for row, length in enumerate(SOURCE_LENGTHS):
         for place in range(length - 1):
             other = case.source.clone()
@@ -60,7 +64,7 @@ def source_changes_the_answer(case: Case) -> None:
             )
             if other[row, place] == case.source[row, place]:
                 other[row, place] = END + 1 + (other[row, place] == END + 1).long()
-            seen = case.model(other, case.mask, case.target)
+            seen = case.model(other, case.mask, case.target).logits
             if torch.equal(seen[row], wanted[row]):
                 raise BrokenLawError(f"source token {place} of {length} never reaches the logits")
 
@@ -77,5 +81,5 @@ def limits_are_real(case: Case) -> None:
     source = torch.randint(END + 1, case.model.source_vocab, (2, m))
     source[:, -1] = END
     target = torch.randint(END + 1, TARGET_VOCAB, (2, n - 1))
-    if not case.model(source, torch.ones_like(source).bool(), target).isfinite().all():
+    if not case.model(source, torch.ones_like(source).bool(), target).logits.isfinite().all():
         raise BrokenLawError(f"sources of {m} and targets of {n} tokens give infinities")

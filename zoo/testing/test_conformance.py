@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from zoo.registry import registry
+from zoo.registry.registry import default_registry
 from zoo.testing.case import case
 from zoo.testing.law import Law
 from zoo.testing.laws import LAWS
@@ -13,7 +13,7 @@ from zoo.testing.laws import LAWS
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Try every law on the architectures named, or on all there are."""
     named = metafunc.config.getoption("zoo_architecture", [])
-    metafunc.parametrize("architecture", named or sorted(registry().architectures))
+    metafunc.parametrize("architecture", named or sorted(default_registry().architectures))
     metafunc.parametrize("law", LAWS, ids=lambda law: law.name)
 
 

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812  # the field's name for it
 from safetensors.torch import load, save
 
-from zoo.model import BEGIN, END, PADDING
+from zoo.nn.contract import BEGIN, END, PADDING
 from zoo.testing.case import TARGET_VOCAB, Case
 from zoo.testing.law import BrokenLawError, law
 
@@ -67,7 +67,7 @@ def no_weights_but_parameters(case: Case) -> None:
 def every_parameter_gets_a_gradient(case: Case) -> None:
     """Each row of the table moves the loss, or is declared not to, with the reason."""
     case.model.zero_grad()
-    logits = case.model(case.source, case.mask, case.target[:, :-1])
+    logits = case.model(case.source, case.mask, case.target[:, :-1]).logits
     wanted = case.target[:, 1:]
     F.cross_entropy(logits.flatten(0, 1), wanted.flatten(), ignore_index=PADDING).backward()
     weights = dict(case.model.named_parameters())
@@ -90,13 +90,13 @@ def every_parameter_gets_a_gradient(case: Case) -> None:
 @torch.no_grad()
 def weights_round_trip(case: Case) -> None:
     """Weights saved as safetensors and loaded into a new network give the same answers."""
-    wanted = case.model(case.source, case.mask, case.target)
+    wanted = case.model(case.source, case.mask, case.target).logits
     saved = load(save({n: weight.contiguous() for n, weight in case.model.named_parameters()}))
     torch.manual_seed(6)
     other = case.again().to(wanted.dtype).eval()
     for name, weight in other.named_parameters():
         weight.copy_(saved[name])
-    seen = other(case.source, case.mask, case.target)
+    seen = other(case.source, case.mask, case.target).logits
     if not torch.equal(seen, wanted):
         raise BrokenLawError("loaded weights give other answers than those that were saved")
 
@@ -116,7 +116,7 @@ def overfits(case: Case) -> None:
     last = torch.inf
     for _ in range(400):
         optimiser.zero_grad()
-        logits = model(source, source != PADDING, target[:, :-1])
+        logits = model(source, source != PADDING, target[:, :-1]).logits
         loss = F.cross_entropy(logits.flatten(0, 1), target[:, 1:].flatten())
         loss.backward()
         optimiser.step()

@@ -7,8 +7,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from zoo.events import Event, Note, Report, Sample, Stopped, Validation
-from zoo.registry import Registry
+from zoo.registry.events import Event, Note, Report, Sample, Stopped, Validation
+from zoo.registry.registry import Registry
 from zoo.training.plan import Plan, make_plan
 from zoo.training.prepared import Prepared, prepare
 from zoo.training.run import Run
@@ -46,7 +46,7 @@ def train(
     seed: int | None = None,
     device: str = "auto",
     shard: bool = False,
-    names: Registry | None = None,
+    registry: Registry | None = None,
     on_event: Callable[[Event], None] | None = None,
 ) -> Path:
     """Train a model and return its checkpoint folder.
@@ -82,7 +82,7 @@ def train(
         seed=seed,
         device=device,
         shard=shard,
-        names=names,
+        registry=registry,
     ) as prepared:
         for event in prepared.trainer.events():
             if on_event is not None:

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
-from zoo.checkpoint import read_tensors
-from zoo.model import Seq2Seq
-from zoo.recipe import Recipe
+from zoo.checkpoint.tensors import read_tensors
+from zoo.nn.contract import Seq2Seq
+from zoo.registry.recipe import Recipe
 from zoo.training.group import Group, settle
 from zoo.training.progress import Progress
 from zoo.training.run import Run

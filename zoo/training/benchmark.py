@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from zoo.product import linear
+from zoo.nn.linear import linear
 from zoo.training.loss import training_loss
 from zoo.training.precision import wait
 from zoo.training.trainer import Trainer, Window

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from zoo.events import Callback, Event, Note, Report, Validation
 from zoo.files import replace_file
-from zoo.registry import Registry
+from zoo.registry.events import Callback, Event, Note, Report, Validation
+from zoo.registry.registry import Registry
 from zoo.training.run import Run
 
 
@@ -49,18 +49,20 @@ class Callbacks:
         return notes
 
 
-def callbacks(names: Registry) -> tuple[Callbacks, list[str]]:
+def callbacks(registry: Registry) -> tuple[Callbacks, list[str]]:
     """Return the plugins' callbacks, TensorBoard's where it is installed, and what went wrong."""
     found: list[Callback] = []
     wrong = []
-    broken = len(names.plugins.broken)
-    for plugin, given in names.plugins.call("zoo_callbacks"):
+    broken = len(registry.plugins.broken)
+    for plugin, given in registry.plugins.call("zoo_callbacks"):
         for callback in given:
             if isinstance(callback, Callback):
                 found.append(callback)
             else:
                 wrong.append(f"{plugin} brings {callback!r}, which is no Callback")
-    wrong += [f"plugin {p} brings no callbacks: {p.problem}" for p in names.plugins.broken[broken:]]
+    wrong += [
+        f"plugin {p} brings no callbacks: {p.problem}" for p in registry.plugins.broken[broken:]
+    ]
     if importlib.util.find_spec("tensorboard"):
         found.append(TensorBoard())
     return Callbacks(found), wrong

@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from zoo.errors import TrainingError
-from zoo.recipe import Recipe
+from zoo.registry.recipe import Recipe
 from zoo.training.group import Group
 
 SHOWN = 8

@@ -26,8 +26,8 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from zoo.errors import ConfigError
-from zoo.model import END, PADDING, Seq2Seq
-from zoo.translator import pick_device
+from zoo.nn.contract import END, PADDING, Seq2Seq
+from zoo.nn.device import pick_device
 
 CONTRACT = ("encode", "init_state", "step")
 """What is called of a network besides `forward`."""
@@ -227,7 +227,7 @@ def _computes(model: Seq2Seq, device: torch.device) -> bool:
     source = torch.full((1, 3), END, device=device)
     try:
         model(source, source != PADDING, source)
-        memory = model.encode(source, source != PADDING)
+        memory = model.encode(source, source != PADDING).memory
         model.step(source[:, 0], model.init_state(memory), memory)
     except RuntimeError as error:
         if "DTensor" in str(error):

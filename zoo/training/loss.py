@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from zoo.data import Batch
-from zoo.model import PADDING, UNKNOWN
-from zoo.recipe import Recipe
+from zoo.data.batches import Batch
+from zoo.nn.contract import PADDING, UNKNOWN
+from zoo.registry.recipe import Recipe
 
 
 class Loss(NamedTuple):
@@ -49,7 +49,7 @@ def teacher_forcing(
     read = target[:, :-1]
     if word_dropout:
         source, read = _forgotten(source, word_dropout), _forgotten(read, word_dropout)
-    logits = model(source, mask, read).flatten(0, 1)
+    logits = model(source, mask, read).logits.flatten(0, 1)
     wanted = target[:, 1:].flatten()
     total, tokens = cross_entropy(logits, wanted, smoothing), (wanted != PADDING).sum()
     if r_drop:

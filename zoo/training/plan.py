@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from zoo.config import Config
 from zoo.errors import ConfigError, near
-from zoo.recipe import Recipe, toml_value
-from zoo.registry import Registry
+from zoo.registry.config import Config
+from zoo.registry.recipe import Recipe, toml_value
+from zoo.registry.registry import Registry
 
 STOPS = ("steps", "epochs", "minutes")
 
@@ -27,7 +27,7 @@ class Plan:
 
 
 def make_plan(
-    names: Registry,
+    registry: Registry,
     model: str,
     data: str,
     *,
@@ -47,13 +47,17 @@ def make_plan(
         UnknownNameError: there is no such model or recipe.
         ConfigError: the file cannot be read; or names all keys and values that do not fit.
     """
-    entry = names.model(model)
-    config_type = names.architecture(entry.architecture).config_type()
-    known = names.datasets.get(data)
+    entry = registry.model(model)
+    config_type = registry.architecture(entry.architecture).config_type()
+    known = registry.datasets.get(data)
     task = known.recipe if known and known.recipe else data
-    layers = [names.recipes.get(task, {}), entry.recipe, names.recipes.get(f"{model}.{task}", {})]
+    layers = [
+        registry.recipes.get(task, {}),
+        entry.recipe,
+        registry.recipes.get(f"{model}.{task}", {}),
+    ]
     if recipe is not None:
-        layers += _named(names, recipe)
+        layers += _named(registry, recipe)
     of_config, of_recipe = dict(entry.config), dict[str, Any]()
     for layer in layers:
         of_config.update(layer.get("config", {}))
@@ -87,11 +91,11 @@ def make_plan(
     return Plan(model, entry.architecture, config, complete)
 
 
-def _named(names: Registry, recipe: str) -> list[dict[str, Any]]:
+def _named(registry: Registry, recipe: str) -> list[dict[str, Any]]:
     """Return the recipe of that name or file, after the one it stands on."""
     if recipe.endswith(".toml"):
         return [read_recipe(Path(recipe))]
-    return [names.recipes.get(recipe.partition(".")[2], {}), names.recipe(recipe)]
+    return [registry.recipes.get(recipe.partition(".")[2], {}), registry.recipe(recipe)]
 
 
 def read_recipe(file: Path) -> dict[str, Any]:

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from zoo.data import Batch, Corpus, shuffled_batches
+from zoo.data.batches import Batch, Corpus, shuffled_batches
 from zoo.errors import ConfigError
-from zoo.model import Seq2Seq
-from zoo.recipe import Recipe
+from zoo.nn.contract import Seq2Seq
+from zoo.registry.recipe import Recipe
 from zoo.training.loss import training_loss
 
 WORTH = 1.1

@@ -12,26 +12,29 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from zoo import cards, checkpoint
-from zoo.checkpoint import Checkpoint
-from zoo.config import LengthLimits
-from zoo.data import Corpus
-from zoo.datasets import Dataset, Pair, is_file_spec
+from zoo.checkpoint import card as cards
+from zoo.checkpoint import checkpoint
+from zoo.checkpoint.checkpoint import Checkpoint
+from zoo.cli.process import keep_freed_memory
+from zoo.data.batches import Corpus
+from zoo.data.bpe_dropout import bpe_dropout
+from zoo.data.corpus import learn_tokenizers, open_corpus
+from zoo.data.datasets import find_dataset, is_file_spec
+from zoo.data.tokenizer import Tokenizer
 from zoo.errors import ConfigError, DataError
-from zoo.memory import keep_freed_memory
-from zoo.model import Seq2Seq, build
-from zoo.recipe import Recipe
-from zoo.registry import Registry, registry
-from zoo.text import Tokenizer
+from zoo.nn.build import build, network_type
+from zoo.nn.contract import Seq2Seq
+from zoo.registry.declarations import Dataset, Pair
+from zoo.registry.parameters import LengthLimits
+from zoo.registry.recipe import Recipe
+from zoo.registry.registry import Registry, default_registry
 from zoo.training.callbacks import callbacks, write_curve
-from zoo.training.corpus import learn_tokenizers, open_corpus
 from zoo.training.failures import explained
 from zoo.training.group import Group, join, restarted
-from zoo.training.optimiser import draw_xavier
+from zoo.training.optimizer import draw_xavier
 from zoo.training.plan import Plan, complete_recipe, make_plan
 from zoo.training.precision import Choice, choose
 from zoo.training.run import Run
-from zoo.training.subwords import bpe_dropout
 from zoo.training.trainer import Trainer
 from zoo.training.validation import HeldOut
 
@@ -40,7 +43,7 @@ from zoo.training.validation import HeldOut
 class Prepared:
     """A run that is ready to go: iterate over `trainer.events()`, then `finish`, then `close`."""
 
-    names: Registry
+    registry: Registry
     plan: Plan
     dataset: Dataset
     limit: int | None
@@ -84,7 +87,7 @@ class Prepared:
             self.target_tokenizer,
         )
         training = self._training()
-        architecture = self.names.architecture(plan.architecture)
+        architecture = self.registry.architecture(plan.architecture)
         card = cards.checkpoint_card(made, architecture, self.dataset, training)
         more = {"curve.png": (run.folder / "curve.png").read_bytes()}
         replace = run.may_replace()
@@ -92,7 +95,7 @@ class Prepared:
             checkpoint.write(
                 run.out,
                 made,
-                self.names,
+                self.registry,
                 card,
                 training,
                 weights=weights,
@@ -158,7 +161,7 @@ def prepare(
     resume: bool = False,
     device: str = "auto",
     shard: bool = False,
-    names: Registry | None = None,
+    registry: Registry | None = None,
 ) -> Prepared:
     """Make a run ready: resolve names, read data, learn vocabularies, build the network.
 
@@ -168,7 +171,7 @@ def prepare(
     Raises:
         ZooError: a name, a setting, the data or the output folder is not as it must be.
     """
-    names = names or registry()
+    registry = registry or default_registry()
     stops = {"steps": steps, "epochs": epochs, "minutes": minutes}
     group = join(device, shard)
     run = Run(Path(out), writes=group.first)
@@ -176,15 +179,15 @@ def prepare(
         if restarted() and (run.folder / "run.json").is_file():
             resume, stops = True, {}  # the totals are the run's own already
         if resume:
-            plan, source = _resumed(names, run, stops)
+            plan, source = _resumed(registry, run, stops)
         else:
             own = {**(settings or {}), **({} if seed is None else {"recipe.seed": seed})}
             source = {"data": data, "limit": limit, "validation": validation}
             if group.first:
                 run.check_free()
-            plan, source = _new(names, model, source, recipe, own, stops)
+            plan, source = _new(registry, model, source, recipe, own, stops)
         with explained(0, plan.recipe, group, run.folder):
-            return _ready(names, plan, source, run, group, stops, resume)
+            return _ready(registry, plan, source, run, group, stops, resume)
     except BaseException:
         run.release()
         group.close()
@@ -192,7 +195,7 @@ def prepare(
 
 
 def _new(
-    names: Registry,
+    registry: Registry,
     model: str | None,
     source: Mapping[str, Any],
     recipe: str | None,
@@ -205,19 +208,19 @@ def _new(
         raise DataError("no model or no data named", "only --resume needs neither")
     for spec in (data, validation):  # a wrong name is told before anything else
         if spec is not None:
-            names.dataset(spec)
-    data, validation = _absolute(names, data), _absolute(names, validation)
-    plan = make_plan(names, model, data or "", recipe=recipe, settings=settings, stops=stops)
+            find_dataset(registry, spec)
+    data, validation = _absolute(registry, data), _absolute(registry, validation)
+    plan = make_plan(registry, model, data or "", recipe=recipe, settings=settings, stops=stops)
     return plan, {**source, "data": data, "validation": validation}
 
 
 def _resumed(
-    names: Registry, run: Run, stops: Mapping[str, float | None]
+    registry: Registry, run: Run, stops: Mapping[str, float | None]
 ) -> tuple[Plan, dict[str, Any]]:
     """Hold a run; return its plan, with new totals if any are given, and where its data is."""
     wanted = run.describe()
     run.hold()
-    architecture = names.architecture(wanted["architecture"])
+    architecture = registry.architecture(wanted["architecture"])
     recipe = {**wanted["recipe"], **(stops if any(stops.values()) else {})}
     plan = Plan(
         wanted["model"],
@@ -229,7 +232,7 @@ def _resumed(
 
 
 def _ready(
-    names: Registry,
+    registry: Registry,
     plan: Plan,
     source: dict[str, Any],
     run: Run,
@@ -240,8 +243,8 @@ def _ready(
     notes = run.mend() if resume else []
     if resume and group.first:
         run.check_replaceable()
-    dataset, limit = names.dataset(source["data"]), source["limit"]
-    pairs = _validation_pairs(names, dataset, source["validation"], limit)
+    dataset, limit = find_dataset(registry, source["data"]), source["limit"]
+    pairs = _validation_pairs(registry, dataset, source["validation"], limit)
     if not resume and group.first:
         tokenizers = learn_tokenizers(dataset, limit, plan.recipe)
     else:
@@ -250,7 +253,7 @@ def _ready(
         tokenizers = run.tokenizers()
     corpus = open_corpus(dataset, limit, tokenizers, _limits(plan))
     _check_corpus(corpus, dataset)
-    network = _network(names, plan, tokenizers, group)
+    network = _network(registry, plan, tokenizers, group)
     if group.device.type == "cpu":
         keep_freed_memory()
     choice = None
@@ -274,7 +277,7 @@ def _ready(
         run.create(description, complete_recipe(plan), *tokenizers)
         group.wait()
     held_out = HeldOut(pairs, *tokenizers, _limits(plan))
-    told, wrong = callbacks(names) if group.first else (None, [])
+    told, wrong = callbacks(registry) if group.first else (None, [])
     trainer = Trainer(
         network,
         corpus,
@@ -292,17 +295,17 @@ def _ready(
     padding = trainer.corpus.padding(trainer.batches)
     notes += [*wrong, *trainer.notes]
     return Prepared(
-        names, plan, dataset, limit, run, group, trainer, *tokenizers, padding, notes, choice
+        registry, plan, dataset, limit, run, group, trainer, *tokenizers, padding, notes, choice
     )
 
 
 def _network(
-    names: Registry, plan: Plan, tokenizers: tuple[Tokenizer, Tokenizer], group: Group
+    registry: Registry, plan: Plan, tokenizers: tuple[Tokenizer, Tokenizer], group: Group
 ) -> Seq2Seq:
     """Build the network with its first weights, the same in every process; seed dropout."""
     torch.manual_seed(plan.recipe.seed)
     sizes = (tokenizers[0].size, tokenizers[1].size)
-    network = build(names.architecture(plan.architecture).network_type(), plan.config, *sizes)
+    network = build(network_type(registry.architecture(plan.architecture)), plan.config, *sizes)
     if plan.recipe.initialisation == "xavier":
         draw_xavier(network, plan.config.parameters(*sizes))
     if group.rank:
@@ -325,9 +328,9 @@ def _check_totals(trainer: Trainer, stops: Mapping[str, float | None]) -> None:
         )
 
 
-def _absolute(names: Registry, spec: str | None) -> str | None:
+def _absolute(registry: Registry, spec: str | None) -> str | None:
     """Return where the user's own files are, wherever a later --resume is called from."""
-    if spec is None or spec in names.datasets or not is_file_spec(spec):
+    if spec is None or spec in registry.datasets or not is_file_spec(spec):
         return spec
     return str(Path(spec).absolute())
 
@@ -343,11 +346,11 @@ def _check_corpus(corpus: Corpus, dataset: Dataset) -> None:
 
 
 def _validation_pairs(
-    names: Registry, dataset: Dataset, validation: str | None, limit: int | None
+    registry: Registry, dataset: Dataset, validation: str | None, limit: int | None
 ) -> list[Pair]:
     if validation is None:
         return dataset.load("validation", limit) if "validation" in dataset.splits else []
-    other = names.dataset(validation)
+    other = find_dataset(registry, validation)
     return other.load("all" if "all" in other.splits else "validation")
 
 

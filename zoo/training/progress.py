@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 
 from zoo.errors import CheckpointError
-from zoo.recipe import Recipe
+from zoo.registry.recipe import Recipe
 
 
 @dataclass

@@ -27,11 +27,11 @@ import safetensors.torch
 from filelock import FileLock, Timeout
 from torch import Tensor
 
-from zoo.checkpoint import read_tensors, write_tensors
+from zoo.checkpoint.format import TRAINING
+from zoo.checkpoint.tensors import read_tensors, write_tensors
+from zoo.data.tokenizer import Tokenizer
 from zoo.errors import CheckpointError, TrainingError
 from zoo.files import mend_folder, read_json, replace_file, whole_folder, write_json
-from zoo.format import TRAINING
-from zoo.text import Tokenizer
 
 T = TypeVar("T")
 KEPT_STATES = 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from zoo.recipe import Recipe
+from zoo.registry.recipe import Recipe
 
 
 def learning_rate(recipe: Recipe, step: int, width: int, done: float) -> float:

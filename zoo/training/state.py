@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from zoo.errors import CheckpointError
-from zoo.model import Seq2Seq
+from zoo.nn.contract import Seq2Seq
 from zoo.training.averaging import Released
 from zoo.training.group import Group
 from zoo.training.progress import Progress

@@ -12,19 +12,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zoo.data import Batches, Corpus, shuffled_batches
+from zoo.data.batches import Batches, Corpus, shuffled_batches
 from zoo.errors import ConfigError, TrainingError
-from zoo.events import Event, Note, Report, Stopped, Validation
 from zoo.files import replace_file
-from zoo.model import Seq2Seq
-from zoo.recipe import Recipe
+from zoo.nn.contract import Seq2Seq
+from zoo.registry.events import Event, Note, Report, Stopped, Validation
+from zoo.registry.recipe import Recipe
 from zoo.training import state
 from zoo.training.averaging import Released
 from zoo.training.callbacks import Callbacks
 from zoo.training.failures import describe_batch, explained, run_away, speak_up
 from zoo.training.group import Group
 from zoo.training.loss import training_loss
-from zoo.training.optimiser import make_optimiser
+from zoo.training.optimizer import make_optimiser
 from zoo.training.precision import autocast, compiled
 from zoo.training.run import Run
 from zoo.training.schedule import learning_rate

@@ -7,15 +7,15 @@ from typing import NamedTuple
 
 import torch
 
-from zoo.config import LengthLimits
-from zoo.data import Corpus, LeftOut, batch_sources, encode_pairs, evaluation_batches
-from zoo.datasets import Pair
+from zoo.data.batches import Corpus, LeftOut, batch_sources, encode_pairs, evaluation_batches
+from zoo.data.tokenizer import Tokenizer
 from zoo.decoding import greedy
-from zoo.events import Sample
-from zoo.metrics import score
-from zoo.model import Seq2Seq
-from zoo.recipe import Recipe
-from zoo.text import Tokenizer
+from zoo.evaluation.metrics import score
+from zoo.nn.contract import Seq2Seq
+from zoo.registry.declarations import Pair
+from zoo.registry.events import Sample
+from zoo.registry.parameters import LengthLimits
+from zoo.registry.recipe import Recipe
 from zoo.training.group import Group
 from zoo.training.loss import teacher_forcing
 from zoo.training.precision import autocast

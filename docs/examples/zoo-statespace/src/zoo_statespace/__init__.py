@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from zoo import Architecture, Dataset, Pair, hookimpl
 
-ZOO_API = 1
+ZOO_API = 2
 
 WORDS = ("one", "two", "three", "four", "five", "six", "seven")
 SPLITS = {"train": (0, 9_000), "validation": (9_000, 9_500), "test": (9_500, 10_000)}

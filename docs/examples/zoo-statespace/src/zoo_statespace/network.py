@@ -9,12 +9,12 @@ The recurrence is linear and the same at all times, so training computes all pos
 doubling; decoding takes one step.
 """
 
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from zoo import Seq2Seq
+from zoo.nn import Encoded, Output, Seq2Seq, Step
 
 from zoo_statespace.config import StateSpaceConfig
 
@@ -66,7 +66,7 @@ class Layer(nn.Module):
         return inputs + self.dropout(self.output(state * gate)), state
 
 
-class StateSpace(Seq2Seq):
+class StateSpace(Seq2Seq[Memory, list[Tensor]]):
     """An encoder–decoder of diagonal state spaces."""
 
     def __init__(self, config: StateSpaceConfig, source_vocab: int, target_vocab: int) -> None:
@@ -81,15 +81,16 @@ class StateSpace(Seq2Seq):
         self.queries = nn.ModuleList(nn.Linear(config.dim, config.dim, bias=False) for _ in layers)
         self.output = nn.Linear(config.dim, target_vocab)
 
-    def encode(self, source: Tensor, source_mask: Tensor, attention: bool = False) -> Any:
+    def encode(
+        self, source: Tensor, source_mask: Tensor, attention: bool = False
+    ) -> Encoded[Memory]:
         """Read the sources in both directions."""
         states = self.source_embedding(source)
         for onward, backward in zip(self.onward, self.backward, strict=True):
             # Backwards the padding comes first: nothing enters there, so the state stays 0.
             back = backward(states.flip(1), source_mask.flip(1)).flip(1)
             states = (onward(states, source_mask) + back) / 2
-        memory = Memory(states, source_mask)
-        return (memory, {}) if attention else memory
+        return Encoded(Memory(states, source_mask))
 
     def attend(self, states: Tensor, memory: Memory, layer: int) -> tuple[Tensor, Tensor]:
         """Add contexts to (sentences, queries, d); return weights (sentences, queries, m) too."""
@@ -104,7 +105,7 @@ class StateSpace(Seq2Seq):
 
     def step(
         self, token: Tensor, state: list[Tensor], memory: Memory, attention: bool = False
-    ) -> Any:
+    ) -> Step[list[Tensor]]:
         """Read one token a row. A sentence's rows are queries to one memory, never copied."""
         inputs, after, weights = self.target_embedding(token), [], []
         for number, layer in enumerate(self.decoder):
@@ -115,19 +116,19 @@ class StateSpace(Seq2Seq):
             after.append(kept)
             weights.append(seen.flatten(0, 1)[:, None])
         logits = self.output(inputs)
-        return (logits, after, {"cross": _by_layer(weights)}) if attention else (logits, after)
+        return Step(logits, after, {"cross": _by_layer(weights)} if attention else {})
 
     def forward(
         self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
-    ) -> Any:
+    ) -> Output:
         """Return the logits of all positions at once."""
-        memory = self.encode(source, source_mask)
+        memory = self.encode(source, source_mask).memory
         inputs, weights = self.target_embedding(target), []
         for number, layer in enumerate(self.decoder):
             inputs, seen = self.attend(layer(inputs), memory, number)
             weights.append(seen)
         logits = self.output(inputs)
-        return (logits, {"cross": _by_layer(weights)}) if attention else logits
+        return Output(logits, {"cross": _by_layer(weights)} if attention else {})
 
 
 def _by_layer(weights: list[Tensor]) -> Tensor:

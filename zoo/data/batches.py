@@ -1,0 +1,244 @@
+"""Pairs of token sequences, kept flat, in batches of bounded tokens and like lengths."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from zoo.data.tokenizer import Tokenizer
+from zoo.nn.contract import BEGIN, END, PADDING
+from zoo.registry.declarations import Pair
+from zoo.registry.parameters import LengthLimits
+
+
+class Batch(NamedTuple):
+    """Pairs of like lengths.
+
+    source: (rows, m) int64, each ending with the end token; source_mask: (rows, m) bool;
+    target: (rows, n) int64, from the begin token to the end token; indices: which pairs.
+    """
+
+    source: Tensor
+    source_mask: Tensor
+    target: Tensor
+    indices: Tensor
+
+    def to(self, device: torch.device) -> Batch:
+        """Return the batch on a device; the copy to a GPU goes on beside the computation."""
+        if device.type == "cuda":
+            return Batch(*(part.pin_memory().to(device, non_blocking=True) for part in self))
+        return Batch(*(part.to(device) for part in self))
+
+
+class Sequences:
+    """Sequences of token ids laid end to end, `starts[i]` telling where sequence i begins.
+
+    Both arrays may be memory-mapped files: only `lengths`, four bytes a sequence, are held.
+    """
+
+    def __init__(self, tokens: npt.NDArray[Any], starts: npt.NDArray[np.int64]) -> None:
+        self.tokens, self.starts = tokens, starts
+        self.lengths = torch.from_numpy(np.diff(starts).astype(np.int32))
+
+    @classmethod
+    def of(cls, sequences: Sequence[Sequence[int]]) -> Sequences:
+        """Lay sequences end to end."""
+        lengths = np.array([0, *(len(s) for s in sequences)], dtype=np.int64)
+        return cls(np.array([t for s in sequences for t in s], dtype=np.int32), lengths.cumsum())
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def pad(self, indices: Tensor) -> Tensor:
+        """Return the sequences at `indices` as (rows, longest) int64, padded on the right."""
+        rows = indices.numpy()
+        lengths = self.lengths[indices].numpy()
+        places = np.arange(int(lengths.max()))
+        real = places < lengths[:, None]
+        padded = np.full(real.shape, PADDING, dtype=np.int64)
+        padded[real] = self.tokens[(self.starts[rows][:, None] + places)[real]]
+        return torch.from_numpy(padded)
+
+
+class Batches(Sequence[Tensor]):
+    """The indices of each batch of an epoch: slices of one ranking, in an order of their own."""
+
+    def __init__(self, ranked: Tensor, cuts: list[int], order: Sequence[int]) -> None:
+        self.ranked, self.cuts, self.order = ranked, cuts, order
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return [self[i] for i in range(*place.indices(len(self)))]
+        which = self.order[place]
+        return self.ranked[self.cuts[which] : self.cuts[which + 1]]
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """How many pairs were left out of training, and why."""
+
+    empty: int = 0
+    long: int = 0
+
+    def __add__(self, other: LeftOut) -> LeftOut:
+        return LeftOut(self.empty + other.empty, self.long + other.long)
+
+
+Ids = tuple[list[int], list[int]]
+
+
+def encode_pairs(
+    pairs: Sequence[Pair],
+    source_tokenizer: Tokenizer,
+    target_tokenizer: Tokenizer,
+    limits: LengthLimits,
+) -> Iterator[Ids | LeftOut]:
+    """Yield each pair's ids with their special tokens, or why it is left out."""
+    encoded = zip(
+        source_tokenizer.encode([pair.source for pair in pairs]),
+        target_tokenizer.encode([pair.target for pair in pairs]),
+        strict=True,
+    )
+    for pair, (source, target) in zip(pairs, encoded, strict=True):
+        if not pair.source.strip() or not pair.target.strip():
+            yield LeftOut(empty=1)
+        elif too_long(len(source) + 1, limits.source) or too_long(len(target) + 2, limits.target):
+            yield LeftOut(long=1)
+        else:
+            yield [*source, END], [BEGIN, *target, END]
+
+
+class Corpus:
+    """Token ids of all pairs of a split."""
+
+    def __init__(
+        self, source: Sequences, target: Sequences, left_out: LeftOut, fingerprint: str = ""
+    ) -> None:
+        self.source, self.target, self.left_out = source, target, left_out
+        self._fingerprint = fingerprint
+
+    @classmethod
+    def encode(
+        cls,
+        pairs: Sequence[Pair],
+        source_tokenizer: Tokenizer,
+        target_tokenizer: Tokenizer,
+        limits: LengthLimits,
+    ) -> Corpus:
+        """Tokenize pairs; an empty side, or a length over the limits, is counted and left out."""
+        sources, targets = [], []
+        left_out = LeftOut()
+        for pair in encode_pairs(pairs, source_tokenizer, target_tokenizer, limits):
+            if isinstance(pair, LeftOut):
+                left_out += pair
+            else:
+                sources.append(pair[0])
+                targets.append(pair[1])
+        return cls(Sequences.of(sources), Sequences.of(targets), left_out)
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def fingerprint(self) -> str:
+        """Return a hash of all the tokens: equal for equal corpora alone."""
+        if not self._fingerprint:
+            digest = hashlib.sha256()
+            for side in (self.source, self.target):
+                for part in (side.starts.astype(np.int64), side.tokens.astype(np.int32)):
+                    digest.update(part.tobytes())
+            self._fingerprint = digest.hexdigest()
+        return self._fingerprint
+
+    def predicted(self, indices: Tensor) -> int:
+        """Return how many target tokens a batch predicts: all but the begin tokens."""
+        return int(self.target.lengths[indices].sum()) - len(indices)
+
+    def batch(self, indices: Tensor) -> Batch:
+        """Return the pairs at `indices` as a batch."""
+        source = self.source.pad(indices)
+        return Batch(source, source != PADDING, self.target.pad(indices), indices)
+
+    def batches(
+        self, tokens: int, sentences: int | None = None, order: torch.Generator | None = None
+    ) -> Batches:
+        """Return the indices of each batch.
+
+        Args:
+            tokens: rows × longest side, padding included, is at most this.
+            sentences: rows, in place of `tokens`.
+            order: shuffles pairs of one length among themselves, and the batches; None leaves
+                the pairs sorted by length.
+        """
+        count = len(self)
+        shuffled = torch.randperm(count, generator=order) if order else torch.arange(count)
+        longest = torch.maximum(self.source.lengths, self.target.lengths)
+        # By the longer side, then by source: both sides of a batch are near one length.
+        key = longest.long() * (int(self.source.lengths.max()) + 1) + self.source.lengths
+        ranked = shuffled[key[shuffled].argsort(stable=True)]
+        cuts = _cuts(longest.bincount().tolist(), tokens, sentences)
+        if order is None:
+            return Batches(ranked, cuts, range(len(cuts) - 1))
+        return Batches(ranked, cuts, torch.randperm(len(cuts) - 1, generator=order).tolist())
+
+    def padding(self, batches: Batches) -> float:
+        """Return the share of padding among all the tokens of the batches."""
+        real = total = 0
+        rows = np.diff(batches.cuts)
+        for side in (self.source, self.target):
+            lengths = side.lengths[batches.ranked].numpy()
+            real += int(lengths.sum(dtype=np.int64))
+            total += int((np.maximum.reduceat(lengths, batches.cuts[:-1]) * rows).sum())
+        return 1 - real / total
+
+
+def _cuts(counts: Sequence[int], tokens: int, sentences: int | None) -> list[int]:
+    """Return where batches begin, and the end, of sequences ranked by length.
+
+    `counts[n]` sequences have length n: a batch is filled up with them a length at a time.
+    """
+    cuts, place = [0], 0
+    for length, count in enumerate(counts):
+        end = place + count
+        rows = max(sentences or tokens // max(length, 1), 1)
+        # A batch begun with shorter sequences may be full already at this length.
+        if count and place > cuts[-1] and place + 1 - cuts[-1] > rows:
+            cuts.append(place)
+        if count:
+            cuts.extend(range(cuts[-1] + rows, end, rows))
+        place = end
+    return [*cuts, place]
+
+
+def too_long(length: int, limit: int | None) -> bool:
+    """Tell whether a length is over a limit, if there is one."""
+    return limit is not None and length > limit
+
+
+def batch_sources(sources: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+    """Return token ids without end tokens as padded (rows, m) with ends, and their mask."""
+    padded = Sequences.of([[*source, END] for source in sources]).pad(torch.arange(len(sources)))
+    return padded, padded != PADDING
+
+
+def shuffled_batches(
+    corpus: Corpus, tokens: int, sentences: int | None, seed: int, epoch: int
+) -> Batches:
+    """Return an epoch's batches, in an order that seed and epoch alone decide."""
+    order = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
+    return corpus.batches(tokens, sentences, order)
+
+
+def evaluation_batches(corpus: Corpus, tokens: int) -> Iterator[Batch]:
+    """Yield all pairs once, sorted by length."""
+    for indices in corpus.batches(tokens):
+        yield corpus.batch(indices)

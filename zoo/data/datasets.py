@@ -1,0 +1,142 @@
+"""What data there is, by name, and parallel text of the user's own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+
+from zoo.data.readers import read_jsonl, read_parallel, read_tsv
+from zoo.errors import DataError, UnknownNameError
+from zoo.registry.declarations import Dataset, Pair
+from zoo.registry.registry import Registry
+
+
+def find_dataset(registry: Registry, spec: str) -> Dataset:
+    """Return the dataset of that name, or the one in the files that `spec` names.
+
+    Raises:
+        UnknownNameError: `spec` is neither.
+        DataError: a file it names is missing.
+    """
+    if spec in registry.datasets:
+        return registry.datasets[spec]
+    if is_file_spec(spec):
+        return file_dataset(spec)
+    raise UnknownNameError(
+        "dataset",
+        spec,
+        registry.datasets,
+        "For files of your own say PREFIX:en-de, FILE.tsv or FILE.jsonl",
+    )
+
+
+def is_file_spec(spec: str) -> bool:
+    """Tell whether `spec` names the user's own files rather than a dataset."""
+    path, languages = _languages(spec)
+    return bool(languages) or Path(path).suffix in (".tsv", ".jsonl")
+
+
+def file_dataset(spec: str) -> Dataset:
+    """Return the dataset in the user's own files.
+
+    `PREFIX:en-de` reads `PREFIX.en` and `PREFIX.de`; `FILE.tsv` its first two columns;
+    `FILE.jsonl` the keys `source` and `target`, and `FILE.jsonl:en-de` the keys `en` and `de`.
+    The splits are `all`, and `train` and `validation`: one source in twenty, at most 1,000, is
+    held out for validation, chosen by a hash of its text.
+
+    Raises:
+        DataError: a file is missing. What is inside is read, and checked, on `load`.
+    """
+    path, languages = _languages(spec)
+    suffix = Path(path).suffix
+    if suffix == ".tsv" or suffix == ".jsonl":
+        files = [Path(path)]
+    else:
+        files = [Path(f"{path}.{language}") for language in languages]
+    for file in files:
+        if not file.is_file():
+            raise DataError(f"no file {file}", f"{spec!r} names it", "Check the path")
+
+    def pairs() -> Iterator[Pair]:
+        if suffix == ".tsv":
+            return read_tsv(files[0])
+        if suffix == ".jsonl":
+            return read_jsonl(files[0], languages or ("source", "target"))
+        return read_parallel(*files)
+
+    def read(split: str, limit: int | None) -> Iterable[Pair]:
+        if split == "all":
+            return islice(pairs(), limit)
+        held_out = _held_out(pair.source for pair in islice(pairs(), limit))
+        wanted = split == "validation"
+        return (pair for pair in islice(pairs(), limit) if (pair.source in held_out) == wanted)
+
+    return Dataset(
+        name=Path(spec).name,
+        summary="parallel text of your own",
+        read=read,
+        languages=(languages[0], languages[1]) if languages else ("", ""),
+        splits=("all", "train", "validation"),
+        files=tuple(file.absolute() for file in files),
+    )
+
+
+def _held_out(sources: Iterable[str], part: int = 20, most: int = 1000) -> set[str]:
+    """Return the sources that `hash_split` holds out for validation, in memory that is bounded.
+
+    Once so many distinct sources were seen that `most` of them are held out, no more need to be
+    counted: the `most` with the smallest hashes are kept.
+    """
+    seen: dict[str, bytes] = {}
+    enough = False
+    for source in sources:
+        if source not in seen:
+            seen[source] = _text_hash(source)
+        if len(seen) >= part * most:
+            enough = True
+            seen = dict(sorted(seen.items(), key=lambda item: item[1])[:most])
+    ranked = sorted(seen, key=seen.__getitem__)
+    return set(ranked[: most if enough else len(ranked) // part])
+
+
+def _languages(spec: str) -> tuple[str, tuple[str, ...]]:
+    path, colon, pair = spec.rpartition(":")
+    parts = tuple(pair.split("-"))
+    return (path, parts) if colon and len(parts) == 2 and all(parts) else (spec, ())
+
+
+def hash_split(
+    pairs: list[Pair], held_out: dict[str, int], kept: Collection[str] = ()
+) -> dict[str, list[Pair]]:
+    """Split by a hash of the source text, so that no source stands on two sides.
+
+    `held_out` maps a split to n: one distinct source in n goes there, at most 1,000. The rest is
+    `train`, and so are the sources in `kept`. The same on every machine; order is kept.
+    """
+    ranked = sorted({pair.source for pair in pairs}.difference(kept), key=_text_hash)
+    split_of: dict[str, str] = {}
+    start = 0
+    for split, part in held_out.items():
+        size = min(len(ranked) // part, 1000)
+        split_of.update(dict.fromkeys(ranked[start : start + size], split))
+        start += size
+    splits: dict[str, list[Pair]] = {"train": [], **{split: [] for split in held_out}}
+    for pair in pairs:
+        splits[split_of.get(pair.source, "train")].append(pair)
+    return splits
+
+
+def _text_hash(text: str) -> bytes:
+    import hashlib  # here, since most commands read no data
+
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
+
+def cache_folder() -> Path:
+    """Return where generated data is kept: `ZOO_CACHE`, or `zoo` in the user's cache folder."""
+    given = os.environ.get("ZOO_CACHE")
+    if given:
+        return Path(given)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "zoo"

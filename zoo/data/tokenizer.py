@@ -1,0 +1,161 @@
+"""Text to token ids and back, through the `tokenizers` library.
+
+Every kind keeps spaces as part of the tokens (a word that follows a space begins with ▁), so that
+decoding gives the text back, spaces before signs and all; but in Unicode's form NFC, without a
+space at its beginning, and with a space for the sign ▁ itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import Tokenizer as _Tokenizer
+
+from zoo.errors import CheckpointError, ConfigError
+from zoo.files import read_text
+from zoo.nn.contract import UNKNOWN
+
+Item = TypeVar("Item")
+
+SPECIALS = ["<pad>", "<s>", "</s>", "<unk>"]
+
+# A word is a run of letters and digits, with hyphens and apostrophes inside; any other sign is one
+# of its own. ▁ marks the space before either. No token crosses such a border, lest «snow», «snow.»
+# and «snow,» be learned as three words.
+WORD = r"▁?\w+(?:[-'’]\w+)*|▁?[^\w▁]|▁"
+
+
+class Tokenizer:
+    """A vocabulary and the way to cut text into it; ids 0 to 3 are the special tokens."""
+
+    def __init__(self, tokenizer: _Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        # Text that happens to read «</s>» is text.
+        self._tokenizer.encode_special_tokens = True
+        self._tokenizer.no_padding()
+        self._tokenizer.no_truncation()
+
+    @classmethod
+    def train(cls, texts: Iterable[str], kind: str, vocab_size: int) -> Tokenizer:
+        """Learn a vocabulary of at most `vocab_size` entries, special ones included.
+
+        `kind` is `word`, `char`, `bpe` or `unigram`. The same texts give the same vocabulary, but
+        for `unigram`, whose training in the library prunes equally likely pieces in any order.
+        """
+        options: dict[str, Any] = {
+            "vocab_size": vocab_size,
+            "special_tokens": SPECIALS,
+            "show_progress": False,
+        }
+        pattern = Regex(r"[\s\S]" if kind == "char" else WORD)
+        if kind in ("word", "char"):
+            tokenizer = _Tokenizer(models.WordLevel(unk_token=SPECIALS[UNKNOWN]))
+            trainer: trainers.Trainer = trainers.WordLevelTrainer(**options)
+        elif kind == "bpe":
+            tokenizer = _Tokenizer(models.BPE(unk_token=SPECIALS[UNKNOWN], fuse_unk=True))
+            trainer = trainers.BpeTrainer(limit_alphabet=vocab_size - len(SPECIALS), **options)
+        elif kind == "unigram":
+            tokenizer = _Tokenizer(models.Unigram())
+            trainer = trainers.UnigramTrainer(unk_token=SPECIALS[UNKNOWN], **options)
+        else:
+            raise ValueError(f"no tokenizer of kind {kind!r}")
+        tokenizer.normalizer = normalizers.NFC()
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+            [pre_tokenizers.Metaspace(), pre_tokenizers.Split(pattern, "isolated")]
+        )
+        tokenizer.decoder = decoders.Metaspace()
+        try:
+            tokenizer.train_from_iterator(texts, trainer)
+        except Exception as error:  # the library raises bare Exceptions
+            raise ConfigError(
+                f"no {kind} vocabulary of {vocab_size:,} entries", f"{error}", "Raise vocab_size"
+            ) from None
+        return cls(_without_special_pieces(tokenizer) if kind == "unigram" else tokenizer)
+
+    @property
+    def size(self) -> int:
+        """The number of entries, special ones included."""
+        return self._tokenizer.get_vocab_size()
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return each text's ids, without begin and end."""
+        return [encoding.ids for encoding in self._tokenizer.encode_batch_fast(list(texts))]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of ids; an unknown token reads ⁇, other special tokens nothing."""
+        pieces = ["▁⁇" if i == UNKNOWN else self.token(i) for i in ids if i >= UNKNOWN]
+        return "".join(pieces).replace("▁", " ").removeprefix(" ")
+
+    def words(self, ids: Sequence[int]) -> list[str]:
+        """Return the words that ids make up, each cut into tokens by itself."""
+        text = "".join(self.token(i) for i in ids)
+        pre_tokenizer = self._tokenizer.pre_tokenizer
+        return [word for word, _ in pre_tokenizer.pre_tokenize_str(text)]
+
+    def merges(self) -> list[tuple[str, str]]:
+        """Return the pairs of tokens that are merged in a word, the first to be merged first.
+
+        Raises:
+            ValueError: the tokenizer is not of the kind `bpe`.
+        """
+        model = json.loads(self._tokenizer.to_str())["model"]
+        if model["type"] != "BPE":
+            raise ValueError(f"a {model['type']} tokenizer merges nothing")
+        return [(one, other) for one, other in model["merges"]]
+
+    def token(self, id: int) -> str:
+        """Return the token with this id, ▁ standing for a space."""
+        token = self._tokenizer.id_to_token(id)
+        if token is None:
+            raise ValueError(f"no token has id {id}: there are {self.size}")
+        return token
+
+    def to_json(self) -> str:
+        """Return the tokenizer as the `tokenizers` library's JSON."""
+        return self._tokenizer.to_str(pretty=True)
+
+    @classmethod
+    def load(cls, file: Path) -> Tokenizer:
+        """Read a tokenizer's JSON.
+
+        Raises:
+            CheckpointError: it is not one, or its first four ids are not the special tokens.
+        """
+        try:
+            tokenizer = _Tokenizer.from_str(read_text(file))
+        except CheckpointError:
+            raise
+        except Exception as error:  # the library raises bare Exceptions
+            raise CheckpointError(
+                f"{file} is not a tokenizer", " ".join(str(error).split())
+            ) from None
+        found = [tokenizer.id_to_token(i) for i in range(len(SPECIALS))]
+        if found != SPECIALS:
+            raise CheckpointError(
+                f"{file} has other special tokens", f"ids 0 to 3 are {found}, not {SPECIALS}"
+            )
+        return cls(tokenizer)
+
+
+def _without_special_pieces(tokenizer: _Tokenizer) -> _Tokenizer:
+    """Make the special tokens of a unigram model too unlikely for any text to be cut into them."""
+    description = json.loads(tokenizer.to_str())
+    for entry in description["model"]["vocab"][: len(SPECIALS)]:
+        entry[1] = -1e9
+    return _Tokenizer.from_str(json.dumps(description))
+
+
+def chunks(texts: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """Yield lists of at most `size` texts, in order."""
+    chunk: list[Item] = []
+    for text in texts:
+        chunk.append(text)
+        if len(chunk) == size:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk

@@ -1,0 +1,46 @@
+"""What networks are made of: the contract, layers, caches.
+
+Plugin authors import from here; what is not exported is private.
+"""
+
+from zoo.nn.build import build, create_model
+from zoo.nn.cache import Cache, KeyValueCache
+from zoo.nn.contract import (
+    BEGIN,
+    END,
+    PADDING,
+    UNKNOWN,
+    Attention,
+    Encoded,
+    Output,
+    Seq2Seq,
+    Step,
+)
+from zoo.nn.dropout import Dropout
+from zoo.nn.linear import Linear, linear, recurrent_linear
+from zoo.nn.softmax import softmax, softmax_gradient
+from zoo.nn.tree import Tree, gather
+
+__all__ = [
+    "BEGIN",
+    "END",
+    "PADDING",
+    "UNKNOWN",
+    "Attention",
+    "Cache",
+    "Dropout",
+    "Encoded",
+    "KeyValueCache",
+    "Linear",
+    "Output",
+    "Seq2Seq",
+    "Step",
+    "Tree",
+    "build",
+    "create_model",
+    "gather",
+    "linear",
+    "recurrent_linear",
+    "softmax",
+    "softmax_gradient",
+]

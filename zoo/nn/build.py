@@ -1,0 +1,93 @@
+"""Build networks by name or from their declarations."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any, cast
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from zoo.errors import ConfigError
+from zoo.nn.contract import Seq2Seq
+from zoo.registry.config import Config
+from zoo.registry.declarations import Architecture
+from zoo.registry.imports import import_object
+from zoo.registry.registry import Registry, default_registry
+
+
+class _Undrawn(TorchFunctionMode):
+    """Skips random initialisation on the meta device, where torch does it slowly in Python."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        given = kwargs or {}
+        if getattr(func, "__name__", "") in ("normal_", "uniform_"):
+            return args[0] if args else given["tensor"]
+        return func(*args, **given)
+
+
+def network_type(architecture: Architecture) -> type[Seq2Seq]:
+    """Import and return an architecture's network class.
+
+    Raises:
+        PluginError: it cannot be imported.
+    """
+    what = f"architecture {architecture.name!r}"
+    return cast("type[Seq2Seq]", import_object(architecture.network, what))
+
+
+def build(
+    network: type[Seq2Seq],
+    config: Config,
+    source_vocab: int,
+    target_vocab: int,
+    device: str | torch.device = "cpu",
+) -> Seq2Seq:
+    """Build a network on a device; on `meta`, shapes alone.
+
+    Raises:
+        ConfigError: the network refuses the configuration with these vocabularies.
+    """
+    try:
+        shapes_alone = torch.device(device).type == "meta"
+        with torch.device(device), _Undrawn() if shapes_alone else nullcontext():
+            return network(config, source_vocab, target_vocab)
+    except (ValueError, RuntimeError) as error:
+        raise ConfigError(f"{network.__name__} cannot be built", str(error)) from error
+
+
+def create_model(
+    name: str,
+    *,
+    source_vocab: int | None = None,
+    target_vocab: int | None = None,
+    device: str | torch.device = "cpu",
+    registry: Registry | None = None,
+    **overrides: Any,
+) -> Seq2Seq:
+    """Return a new network of the named model, with fresh weights.
+
+    Args:
+        name: a model of the registry.
+        source_vocab, target_vocab: sizes, special tokens included; by default the model's
+            reference sizes.
+        device: where to build it.
+        names: another registry than the installed plugins'.
+        overrides: values of the model's configuration.
+
+    Raises:
+        ZooError: the name is unknown, its plugin is missing, or a value does not fit.
+    """
+    registry = registry or default_registry()
+    entry = registry.model(name)
+    config = registry.config(name, overrides)
+    network = network_type(registry.architecture(entry.architecture))
+    return build(
+        network,
+        config,
+        entry.source_vocab if source_vocab is None else source_vocab,
+        entry.target_vocab if target_vocab is None else target_vocab,
+        device,
+    )

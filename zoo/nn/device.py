@@ -1,0 +1,22 @@
+"""Which device to compute on."""
+
+from __future__ import annotations
+
+import torch
+
+from zoo.errors import ConfigError
+
+
+def pick_device(device: str = "auto") -> torch.device:
+    """Return the device of that name; `auto` is a GPU where there is one.
+
+    Raises:
+        ConfigError: there is no such device here.
+    """
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        return torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ConfigError(f"no device {device!r} here", reason, "Say cpu, cuda or auto") from None

@@ -1,0 +1,224 @@
+"""Catalogues: TOML files that list models, checkpoints and recipes.
+
+Whatever is wrong in one is told, all of it at once, by file and entry; the rest is usable.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from zoo.errors import HubError, near
+from zoo.registry.address import SHA256, Address, is_inside
+
+FORMAT = 1
+LARGEST = 10_000_000
+"""The most bytes a catalogue may have."""
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
+
+
+@dataclass(frozen=True)
+class Model:
+    """An architecture with a named configuration, as a catalogue lists it.
+
+    `parameters` is the exact count at the reference vocabularies, `paper_parameters` what the
+    paper says; `notes` is Markdown for the card.
+    """
+
+    name: str
+    architecture: str
+    summary: str
+    parameters: int
+    source_vocab: int
+    target_vocab: int
+    config: dict[str, Any] = field(default_factory=dict)
+    recipe: dict[str, Any] = field(default_factory=dict)
+    notes: str = ""
+    paper_parameters: int | None = None
+
+
+class FileEntry(NamedTuple):
+    """What a catalogue promises of one file: its size in bytes and its SHA-256."""
+
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Released:
+    """A checkpoint that a catalogue lists.
+
+    It is at `location`, an address, or where that is empty in `folder`, beside the catalogue.
+    `files` promises its bytes; `scores` and `terms` (of its weights and of its data) are told.
+    """
+
+    name: str
+    model: str
+    dataset: str
+    summary: str
+    folder: Path
+    location: str = ""
+    files: dict[str, FileEntry] = field(default_factory=dict)
+    scores: dict[str, Any] = field(default_factory=dict)
+    terms: str = ""
+    catalogue: str = ""
+
+    @property
+    def address(self) -> Address | None:
+        """Where it is fetched from, if it does not stand beside its catalogue."""
+        return Address.parse(self.location) if self.location else None
+
+
+@dataclass
+class Contents:
+    """What a catalogue lists, as far as it is well-formed, and in `problems` what is not."""
+
+    models: dict[str, Model] = field(default_factory=dict)
+    checkpoints: dict[str, Released] = field(default_factory=dict)
+    recipes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+
+TOML_NAMES = {str: "string", int: "whole number", dict: "table"}
+MODEL_KEYS: dict[str, tuple[type, bool]] = {
+    "architecture": (str, True),
+    "summary": (str, True),
+    "parameters": (int, True),
+    "source_vocab": (int, True),
+    "target_vocab": (int, True),
+    "config": (dict, False),
+    "recipe": (dict, False),
+    "notes": (str, False),
+    "paper_parameters": (int, False),
+}
+CHECKPOINT_KEYS: dict[str, tuple[type, bool]] = {
+    "model": (str, True),
+    "dataset": (str, True),
+    "summary": (str, True),
+    "location": (str, False),
+    "files": (dict, False),
+    "scores": (dict, False),
+    "terms": (str, False),
+}
+FILE_KEYS: dict[str, tuple[type, bool]] = {"size": (int, True), "sha256": (str, True)}
+
+
+def user_catalogue() -> Path:
+    """Return the user's own catalogue: `ZOO_REGISTRY`, or `zoo/registry.toml` in their config."""
+    given = os.environ.get("ZOO_REGISTRY")
+    if given:
+        return Path(given)
+    config = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(config) / "zoo" / "registry.toml"
+
+
+def read(file: Path, origin: str = "") -> Contents:
+    """Read a catalogue; `origin` says in `problems` whose it is."""
+    origin = origin or str(file)
+    found = Contents()
+    try:
+        if file.stat().st_size > LARGEST:
+            raise ValueError(f"it has more than {LARGEST:,} bytes")
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        found.problems.append(f"{origin}: {reason}; catalogue left out")
+        return found
+    if content.pop("format", None) != FORMAT:
+        found.problems.append(f"{origin}: `format` must be {FORMAT}; catalogue left out")
+        return found
+    take: dict[str, Callable[[str, Any], list[str]]] = {
+        "models": functools.partial(_take_model, found),
+        "checkpoints": functools.partial(_take_checkpoint, found, file),
+        "recipes": functools.partial(_take_recipe, found),
+    }
+    for section, entries in content.items():
+        if section not in take:
+            found.problems.append(f"{origin}: unknown section [{section}]")
+        elif not isinstance(entries, dict):
+            found.problems.append(f"{origin}: [{section}] must be a table of tables")
+        else:
+            for name, entry in entries.items():
+                faults = [] if NAME.fullmatch(name) else [f"{name!r} can be no name"]
+                faults = faults or take[section](name, entry)
+                if faults:
+                    found.problems.append(f"{origin}, {section}.{name}: {'; '.join(faults)}")
+    return found
+
+
+def _take_model(found: Contents, name: str, entry: Any) -> list[str]:
+    faults = _faults(entry, MODEL_KEYS)
+    if not faults:
+        found.models[name] = Model(name=name, **entry)
+    return faults
+
+
+def _take_recipe(found: Contents, name: str, entry: Any) -> list[str]:
+    faults = _faults(entry, {}) or _faults(entry.get("config", {}), {}, "'config' ")
+    if not faults:
+        found.recipes[name] = entry
+    return faults
+
+
+def _take_checkpoint(found: Contents, file: Path, name: str, entry: Any) -> list[str]:
+    faults = _faults(entry, CHECKPOINT_KEYS)
+    if faults:
+        return faults
+    files = entry.get("files", {})
+    for path, promise in files.items():
+        where = f"files.{path!r} "
+        if not is_inside(path):
+            faults.append(f"{where}leads out of its folder or is no file's name")
+        else:
+            more = _faults(promise, FILE_KEYS, where)
+            if not more and (promise["size"] < 0 or not SHA256.fullmatch(promise["sha256"])):
+                more = [f"{where}needs a size and 64 hexadecimal digits of SHA-256"]
+            faults += more
+    faults += _location_faults(entry)
+    if not faults:
+        values = {key: entry[key] for key in CHECKPOINT_KEYS if key in entry and key != "files"}
+        promised = {path: FileEntry(**promise) for path, promise in files.items()}
+        folder = file.parent / "cards" / "checkpoints" / name
+        found.checkpoints[name] = Released(
+            name, folder=folder, files=promised, catalogue=str(file), **values
+        )
+    return faults
+
+
+def _location_faults(entry: Mapping[str, Any]) -> list[str]:
+    if "location" not in entry:
+        return []
+    try:
+        address = Address.parse(entry["location"])
+    except HubError as error:
+        return [f"'location': {error}"]
+    faults = []
+    if address.commit is None:
+        faults.append("'location' must name a commit, all 40 digits of it, after the @")
+    if not entry.get("files"):
+        faults.append("'files' is missing: what is fetched must be promised")
+    return faults
+
+
+def _faults(entry: object, keys: dict[str, tuple[type, bool]], where: str = "") -> list[str]:
+    """Return what is wrong with an entry's keys and types; an empty `keys` allows any keys."""
+    if not isinstance(entry, dict):
+        return [f"{where}must be a table"]
+    faults = [
+        f"{where}unknown key {key!r}" + "".join(f" (did you mean {n}?)" for n in near(key, keys, 1))
+        for key in entry
+        if keys and key not in keys
+    ]
+    for key, (kind, required) in keys.items():
+        if key not in entry:
+            faults += [f"{where}{key!r} is missing"] if required else []
+        elif type(entry[key]) is not kind:
+            faults.append(f"{where}{key!r} must be a {TOML_NAMES[kind]}")
+    return faults

@@ -1,0 +1,135 @@
+"""The parameter table that a config writes down by arithmetic alone.
+
+A dimension is a formula and a number at once, so that the two cannot disagree:
+
+    d, ff = Dim("d", 512), Dim("f", 2048)
+    table.add("encoder.inner.weight", "W_1", (ff, d))      # shape f × d = 2048 × 512
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+
+@dataclass(frozen=True)
+class Dim:
+    """A dimension's formula and size; sums and whole multiples of dimensions are dimensions."""
+
+    formula: str
+    size: int
+
+    def __add__(self, other: Dim) -> Dim:
+        return Dim(f"{self.formula} + {other.formula}", self.size + other.size)
+
+    def __rmul__(self, times: int) -> Dim:
+        inner = f"({self.formula})" if "+" in self.formula else self.formula
+        return Dim(f"{times}{inner}", times * self.size)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One symbol of the paper: a weight, or a slice of its first dimension.
+
+    `zero_gradient` is the reason why no loss can move these weights, where there is one.
+    """
+
+    block: str
+    path: str
+    symbol: str
+    formula: str
+    shape: tuple[int, ...]
+    slice: tuple[int, int] | None = None
+    zero_gradient: str | None = None
+
+    @property
+    def count(self) -> int:
+        """The number of parameters."""
+        return math.prod(self.shape)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the row as plain values, without the keys it has no value for."""
+        values = {
+            "block": self.block,
+            "path": self.path,
+            "slice": list(self.slice) if self.slice else None,
+            "symbol": self.symbol,
+            "formula": self.formula,
+            "shape": list(self.shape),
+            "count": self.count,
+            "zero_gradient": self.zero_gradient,
+        }
+        return {key: value for key, value in values.items() if value is not None}
+
+
+@dataclass
+class Table:
+    """Every parameter of a model, in the order of its computation."""
+
+    rows: list[Row] = field(default_factory=list)
+    _block: str = ""
+
+    def block(self, name: str) -> None:
+        """Put the rows that follow under `name`."""
+        self._block = name
+
+    def add(
+        self,
+        path: str,
+        symbol: str,
+        shape: tuple[Dim, ...],
+        *,
+        zero_gradient: str | None = None,
+    ) -> None:
+        """Add the whole weight at `path`."""
+        self._append(path, symbol, shape, None, zero_gradient)
+
+    def split(
+        self,
+        path: str,
+        symbols: tuple[str, ...],
+        shape: tuple[Dim, ...],
+        *,
+        zero_gradient: Mapping[str, str] | None = None,
+    ) -> None:
+        """Add the weight at `path`, which stacks one block of `shape` for each of `symbols`."""
+        size = shape[0].size
+        for index, symbol in enumerate(symbols):
+            reason = (zero_gradient or {}).get(symbol)
+            self._append(path, symbol, shape, (index * size, (index + 1) * size), reason)
+
+    def _append(
+        self,
+        path: str,
+        symbol: str,
+        shape: tuple[Dim, ...],
+        part: tuple[int, int] | None,
+        zero_gradient: str | None,
+    ) -> None:
+        formula = " × ".join(f"({d.formula})" if "+" in d.formula else d.formula for d in shape)
+        sizes = tuple(d.size for d in shape)
+        self.rows.append(Row(self._block, path, symbol, formula, sizes, part, zero_gradient))
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    @property
+    def total(self) -> int:
+        """The number of parameters of the whole model."""
+        return sum(row.count for row in self.rows)
+
+    def blocks(self) -> dict[str, int]:
+        """Return each block's sum, in order."""
+        sums: dict[str, int] = {}
+        for row in self.rows:
+            sums[row.block] = sums.get(row.block, 0) + row.count
+        return sums
+
+
+class LengthLimits(NamedTuple):
+    """The most tokens a source and a target may have, special ones included; None: no limit."""
+
+    source: int | None = None
+    target: int | None = None
