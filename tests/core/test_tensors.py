@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from zoo.data.batches import Corpus, Sequences, batch_sources, shuffled_batches
-from zoo.data.tokenizer import SPECIALS, Tokenizer
+from zoo.data.tokenizer import Tokenizer
+from zoo.data.tokenizer_kinds import SPECIALS
 from zoo.errors import CheckpointError
 from zoo.nn.cache import ROOM, Cache, KeyValueCache
 from zoo.nn.contract import END

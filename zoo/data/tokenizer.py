@@ -1,8 +1,8 @@
 """Text to token ids and back, through the `tokenizers` library.
 
-Every kind keeps spaces as part of the tokens (a word that follows a space begins with ▁), so that
-decoding gives the text back, spaces before signs and all; but in Unicode's form NFC, without a
-space at its beginning, and with a space for the sign ▁ itself.
+Every kind keeps spaces as part of the tokens: a word that follows a space begins with ▁. So
+decoding restores the text, including spaces before punctuation, with three exceptions: the text is
+normalized to Unicode's form NFC, loses a leading space, and has a space for each character ▁.
 """
 
 from __future__ import annotations
@@ -10,23 +10,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as _Tokenizer
 
-from zoo.errors import CheckpointError, ConfigError
+from zoo.data.tokenizer_kinds import SPECIALS, TOKENIZER_KINDS
+from zoo.errors import CheckpointError, ConfigError, ZooError
 from zoo.files import read_text
 from zoo.nn.contract import UNKNOWN
 
 Item = TypeVar("Item")
-
-SPECIALS = ["<pad>", "<s>", "</s>", "<unk>"]
-
-# A word is a run of letters and digits, with hyphens and apostrophes inside; any other sign is one
-# of its own. ▁ marks the space before either. No token crosses such a border, lest «snow», «snow.»
-# and «snow,» be learned as three words.
-WORD = r"▁?\w+(?:[-'’]\w+)*|▁?[^\w▁]|▁"
 
 
 class Tokenizer:
@@ -34,47 +27,30 @@ class Tokenizer:
 
     def __init__(self, tokenizer: _Tokenizer) -> None:
         self._tokenizer = tokenizer
-        # Text that happens to read «</s>» is text.
+        # The text «</s>» is text, not the special token.
         self._tokenizer.encode_special_tokens = True
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
 
     @classmethod
     def train(cls, texts: Iterable[str], kind: str, vocab_size: int) -> Tokenizer:
-        """Learn a vocabulary of at most `vocab_size` entries, special ones included.
+        """Learn a vocabulary of at most `vocab_size` entries, special tokens included.
 
-        `kind` is `word`, `char`, `bpe` or `unigram`. The same texts give the same vocabulary, but
-        for `unigram`, whose training in the library prunes equally likely pieces in any order.
+        The same texts give the same vocabulary for every `kind` but `unigram`.
+
+        Raises:
+            UnknownNameError: `kind` is not on the shelf `TOKENIZER_KINDS`.
+            ConfigError: no vocabulary of that size can be learned from these texts.
         """
-        options: dict[str, Any] = {
-            "vocab_size": vocab_size,
-            "special_tokens": SPECIALS,
-            "show_progress": False,
-        }
-        pattern = Regex(r"[\s\S]" if kind == "char" else WORD)
-        if kind in ("word", "char"):
-            tokenizer = _Tokenizer(models.WordLevel(unk_token=SPECIALS[UNKNOWN]))
-            trainer: trainers.Trainer = trainers.WordLevelTrainer(**options)
-        elif kind == "bpe":
-            tokenizer = _Tokenizer(models.BPE(unk_token=SPECIALS[UNKNOWN], fuse_unk=True))
-            trainer = trainers.BpeTrainer(limit_alphabet=vocab_size - len(SPECIALS), **options)
-        elif kind == "unigram":
-            tokenizer = _Tokenizer(models.Unigram())
-            trainer = trainers.UnigramTrainer(unk_token=SPECIALS[UNKNOWN], **options)
-        else:
-            raise ValueError(f"no tokenizer of kind {kind!r}")
-        tokenizer.normalizer = normalizers.NFC()
-        tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-            [pre_tokenizers.Metaspace(), pre_tokenizers.Split(pattern, "isolated")]
-        )
-        tokenizer.decoder = decoders.Metaspace()
+        train = TOKENIZER_KINDS.find(kind)
         try:
-            tokenizer.train_from_iterator(texts, trainer)
+            return cls(train(texts, vocab_size))
+        except ZooError:  # from the iterator of texts
+            raise
         except Exception as error:  # the library raises bare Exceptions
             raise ConfigError(
                 f"no {kind} vocabulary of {vocab_size:,} entries", f"{error}", "Raise vocab_size"
             ) from None
-        return cls(_without_special_pieces(tokenizer) if kind == "unigram" else tokenizer)
 
     @property
     def size(self) -> int:
@@ -139,14 +115,6 @@ class Tokenizer:
                 f"{file} has other special tokens", f"ids 0 to 3 are {found}, not {SPECIALS}"
             )
         return cls(tokenizer)
-
-
-def _without_special_pieces(tokenizer: _Tokenizer) -> _Tokenizer:
-    """Make the special tokens of a unigram model too unlikely for any text to be cut into them."""
-    description = json.loads(tokenizer.to_str())
-    for entry in description["model"]["vocab"][: len(SPECIALS)]:
-        entry[1] = -1e9
-    return _Tokenizer.from_str(json.dumps(description))
 
 
 def chunks(texts: Iterable[Item], size: int) -> Iterator[list[Item]]:

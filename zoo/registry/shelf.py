@@ -1,4 +1,4 @@
-"""A shelf: the named things of one kind, each with the package that brings it."""
+"""A shelf: the named things of one kind, each with its owner."""
 
 from __future__ import annotations
 
@@ -6,29 +6,27 @@ from collections.abc import Iterator, Mapping
 from typing import Generic, TypeVar
 
 from zoo.errors import UnknownNameError
+from zoo.registry.owners import BUILTIN, Owner, Plugin
 
 T = TypeVar("T")
-
-BUILTIN = "seq2seq-zoo"
-"""The distribution of the zoo itself, which brings what is built in."""
 
 
 class Shelf(Mapping[str, T], Generic[T]):
     """Things of one kind by name. The first to bring a name keeps it; later ones are ignored.
 
     Args:
-        kind: what one of them is called in messages: `metric`, `recipe`, …
-        hint: what to do about an unknown name.
+        kind: the singular noun for one of them in messages: `metric`, `recipe`, …
+        hint: the advice in the error about an unknown name.
     """
 
     def __init__(self, kind: str, hint: str = "") -> None:
         self.kind, self.hint = kind, hint
         self.problems: list[str] = []
         self._values: dict[str, T] = {}
-        self._owners: dict[str, str] = {}
+        self._owners: dict[str, Owner] = {}
 
-    def add(self, name: str, value: T, owner: str = BUILTIN) -> None:
-        """Add a thing; a name that is taken is ignored, and `problems` says whose won."""
+    def add(self, name: str, value: T, owner: Owner = BUILTIN) -> None:
+        """Add a thing; a taken name is ignored and reported in `problems`."""
         if name in self._values:
             self.problems.append(
                 f"{self.kind} {name!r} of {owner} is ignored: {self._owners[name]} brings one of "
@@ -38,7 +36,7 @@ class Shelf(Mapping[str, T], Generic[T]):
         self._values[name], self._owners[name] = value, owner
 
     def find(self, name: str) -> T:
-        """Return the thing of that name.
+        """Return the thing called `name`.
 
         Raises:
             UnknownNameError: there is none; near names are suggested.
@@ -47,9 +45,18 @@ class Shelf(Mapping[str, T], Generic[T]):
             raise UnknownNameError(self.kind, name, self._values, self.hint)
         return self._values[name]
 
-    def owner(self, name: str) -> str:
-        """Return who brings a name."""
+    def owner(self, name: str) -> Owner:
+        """Return who brings `name`; a KeyError if nobody does."""
         return self._owners[name]
+
+    def brought_by(self, plugin: Plugin) -> list[str]:
+        """Return the names that a plugin brings, by itself or in its files."""
+        return [name for name, owner in self._owners.items() if owner.plugin == plugin]
+
+    @property
+    def plural(self) -> str:
+        """The kind in the plural, as JSON keys and tables name it."""
+        return f"{self.kind}s"
 
     def __getitem__(self, name: str) -> T:
         return self._values[name]

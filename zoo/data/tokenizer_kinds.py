@@ -1,0 +1,105 @@
+"""The kinds of tokenizer: how each cuts text, and how it learns its vocabulary.
+
+To add a kind, write a function with the signature of `TokenizerKind` and add it to the shelf.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Protocol
+
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+from zoo.registry.shelf import Shelf
+
+SPECIALS = ["<pad>", "<s>", "</s>", "<unk>"]
+"""The special tokens; their ids are 0 to 3 in every vocabulary."""
+
+UNKNOWN_TOKEN = SPECIALS[3]
+
+# A word is a run of letters and digits, with hyphens and apostrophes inside; any other character is
+# a word by itself. ▁ marks the space before either. No token crosses a word boundary; otherwise
+# «snow», «snow.» and «snow,» would be learned as three words.
+WORD = r"▁?\w+(?:[-'’]\w+)*|▁?[^\w▁]|▁"
+CHARACTER = r"[\s\S]"
+
+
+class TokenizerKind(Protocol):
+    """A function that trains a tokenizer of one kind."""
+
+    def __call__(self, texts: Iterable[str], vocab_size: int) -> Tokenizer:
+        """Learn at most `vocab_size` entries from `texts`, special tokens included.
+
+        The library's exceptions may pass through.
+        """
+        ...
+
+
+TOKENIZER_KINDS: Shelf[TokenizerKind] = Shelf("tokenizer")
+
+
+def word(texts: Iterable[str], vocab_size: int) -> Tokenizer:
+    """Learn the most frequent words."""
+    return _word_level(texts, vocab_size, WORD)
+
+
+def char(texts: Iterable[str], vocab_size: int) -> Tokenizer:
+    """Learn the most frequent characters."""
+    return _word_level(texts, vocab_size, CHARACTER)
+
+
+def bpe(texts: Iterable[str], vocab_size: int) -> Tokenizer:
+    """Learn byte-pair merges of characters inside words (Sennrich et al. 2016)."""
+    tokenizer = Tokenizer(models.BPE(unk_token=UNKNOWN_TOKEN, fuse_unk=True))
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size,
+        special_tokens=SPECIALS,
+        show_progress=False,
+        limit_alphabet=vocab_size - len(SPECIALS),
+    )
+    return _train(tokenizer, trainer, texts, WORD)
+
+
+def unigram(texts: Iterable[str], vocab_size: int) -> Tokenizer:
+    """Learn the pieces of a unigram language model (Kudo 2018).
+
+    The library prunes equally likely pieces in any order, so two trainings may differ.
+    """
+    trainer = trainers.UnigramTrainer(
+        vocab_size=vocab_size,
+        special_tokens=SPECIALS,
+        show_progress=False,
+        unk_token=UNKNOWN_TOKEN,
+    )
+    tokenizer = _train(Tokenizer(models.Unigram()), trainer, texts, WORD)
+    # The special tokens become too unlikely for any text to be cut into them.
+    description = json.loads(tokenizer.to_str())
+    for entry in description["model"]["vocab"][: len(SPECIALS)]:
+        entry[1] = -1e9
+    return Tokenizer.from_str(json.dumps(description))
+
+
+for _kind in (word, char, bpe, unigram):
+    TOKENIZER_KINDS.add(_kind.__name__, _kind)
+
+
+def _word_level(texts: Iterable[str], vocab_size: int, pattern: str) -> Tokenizer:
+    tokenizer = Tokenizer(models.WordLevel(unk_token=UNKNOWN_TOKEN))
+    trainer = trainers.WordLevelTrainer(
+        vocab_size=vocab_size, special_tokens=SPECIALS, show_progress=False
+    )
+    return _train(tokenizer, trainer, texts, pattern)
+
+
+def _train(
+    tokenizer: Tokenizer, trainer: trainers.Trainer, texts: Iterable[str], pattern: str
+) -> Tokenizer:
+    """Train a model on texts that are cut at every match of `pattern`."""
+    tokenizer.normalizer = normalizers.NFC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Metaspace(), pre_tokenizers.Split(Regex(pattern), "isolated")]
+    )
+    tokenizer.decoder = decoders.Metaspace()
+    tokenizer.train_from_iterator(texts, trainer)
+    return tokenizer
