@@ -32,7 +32,9 @@ def test_the_wheel_holds_packages_catalogue_and_cards(wheel: Path) -> None:
     sources += [*TOP.glob("plugins/*/equations.md"), TOP / "zoo" / "py.typed"]
     sources += TOP.glob("zoo/cli/template/*.txt")
     wanted = {str(f.relative_to(TOP)).removeprefix("plugins/") for f in sources}
-    wanted |= {"zoo/registry.toml"} | {f"zoo/cards/models/{m}.md" for m in zoo.list_models()}
+    wanted |= {"zoo/registry.toml", "zoo/docs/api-2.md"} | {
+        f"zoo/cards/models/{m}.md" for m in zoo.list_models()
+    }
     wanted |= {
         f"zoo/cards/checkpoints/{name}/{path}"
         for name, released in read(TOP / "registry.toml").checkpoints.items()
@@ -54,7 +56,7 @@ def test_an_installed_wheel_works(wheel: Path, tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    where = "import zoo, zoo.builtin; print(zoo.__file__, zoo.builtin.top())"
+    where = "import zoo; from zoo.registry.builtin import top; print(zoo.__file__, top())"
     assert run("-c", where).split() == [str(target / "zoo/__init__.py"), str(target / "zoo")]
     listed = json.loads(run("-m", "zoo", "list", "models", "--json"))["models"]
     assert [model["name"] for model in listed] == zoo.list_models()

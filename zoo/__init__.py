@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from zoo.registry.declarations import Metric as Metric
     from zoo.registry.declarations import Pair as Pair
     from zoo.registry.declarations import Scheme as Scheme
+    from zoo.registry.discovery import list_plugins as list_plugins
     from zoo.registry.events import Callback as Callback
     from zoo.registry.events import Report as Report
     from zoo.registry.events import Validation as Validation
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
     from zoo.registry.parameters import LengthLimits as LengthLimits
     from zoo.registry.parameters import Row as Row
     from zoo.registry.parameters import Table as Table
-    from zoo.registry.plugins import list_plugins as list_plugins
     from zoo.registry.recipe import Recipe as Recipe
     from zoo.registry.registry import Registry as Registry
     from zoo.registry.registry import list_checkpoints as list_checkpoints
@@ -101,7 +101,7 @@ _HOMES = {
     "hookimpl": "registry.hookspecs",
     "list_checkpoints": "registry.registry",
     "list_models": "registry.registry",
-    "list_plugins": "registry.plugins",
+    "list_plugins": "registry.discovery",
     "load": "translation.translator",
     "pull": "hub.pull",
     "push": "hub.push",

@@ -12,7 +12,8 @@ from zoo import Metric, hookimpl
 from zoo.errors import PluginError
 from zoo.evaluation import metrics
 from zoo.evaluation.metrics import _Ours
-from zoo.registry.plugins import Plugin, Plugins
+from zoo.registry.owners import Plugin
+from zoo.registry.plugins import Plugins
 from zoo.registry.registry import Registry
 
 

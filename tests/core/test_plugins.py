@@ -1,4 +1,4 @@
-"""Plugins are found, kept apart, and told about."""
+"""Plugins are discovered, kept apart and listed."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -9,12 +9,18 @@ import pytest
 
 from zoo import Architecture, hookimpl
 from zoo.errors import PluginError, UnknownNameError
-from zoo.registry.plugins import Plugin, Plugins
+from zoo.registry.api import API
+from zoo.registry.owners import Plugin
+from zoo.registry.plugins import Plugins
 from zoo.registry.registry import Registry
 
 
 def plugin(name: str) -> Plugin:
     return Plugin(name, f"zoo-{name}", "1.0")
+
+
+def module(**hooks: Any) -> SimpleNamespace:
+    return SimpleNamespace(ZOO_API=API, **hooks)
 
 
 def architecture(name: str) -> Architecture:
@@ -27,7 +33,7 @@ def bringing(*names: str) -> SimpleNamespace:
         for name in names:
             yield architecture(name)
 
-    return SimpleNamespace(zoo_architectures=zoo_architectures)
+    return module(zoo_architectures=zoo_architectures)
 
 
 def test_a_plugin_s_architectures_are_registered() -> None:
@@ -35,7 +41,7 @@ def test_a_plugin_s_architectures_are_registered() -> None:
     plugins.add(bringing("one", "two"), plugin("a"))
     registry = Registry(plugins)
     assert set(registry.architectures) == {"one", "two"}
-    assert registry.plugin_of["two"].distribution == "zoo-a"
+    assert registry.plugin_of("two").distribution == "zoo-a"
 
 
 def test_a_raising_hook_keeps_no_other_from_working() -> None:
@@ -46,7 +52,7 @@ def test_a_raising_hook_keeps_no_other_from_working() -> None:
 
     plugins = Plugins()
     plugins.add(bringing("good"), plugin("a"))
-    plugins.add(SimpleNamespace(zoo_architectures=zoo_architectures), plugin("b"))
+    plugins.add(module(zoo_architectures=zoo_architectures), plugin("b"))
     registry = Registry(plugins)
     assert set(registry.architectures) == {"good"}
     assert [p.problem for p in plugins.broken] == [
@@ -64,13 +70,13 @@ def test_what_a_hook_should_not_return_is_left_out() -> None:
         return [None]
 
     plugins = Plugins()
-    hooks = SimpleNamespace(zoo_architectures=zoo_architectures, zoo_datasets=zoo_datasets)
+    hooks = module(zoo_architectures=zoo_architectures, zoo_datasets=zoo_datasets)
     plugins.add(hooks, plugin("a"))
     registry = Registry(plugins)
     assert set(registry.architectures) == {"good"}
-    assert [p.partition(" brings ")[2] for p in registry.problems] == [
-        "'a', which is no Architecture",
-        "None, which is no Dataset",
+    assert registry.problems == [
+        "zoo_architectures of a (zoo-a 1.0) returned 'a', which is not of type Architecture",
+        "zoo_datasets of a (zoo-a 1.0) returned None, which is not of type Dataset",
     ]
 
 
@@ -80,7 +86,7 @@ def test_a_hook_with_other_arguments_is_broken_not_fatal() -> None:
         return []
 
     plugins = Plugins()
-    plugins.add(SimpleNamespace(zoo_architectures=zoo_architectures), plugin("a"))
+    plugins.add(module(zoo_architectures=zoo_architectures), plugin("a"))
     plugins.add(bringing("good"), plugin("b"))
     assert set(Registry(plugins).architectures) == {"good"}
     assert "surprise" in plugins.broken[0].problem
@@ -91,12 +97,13 @@ def test_a_duplicate_names_both_packages_and_the_first_keeps_the_name() -> None:
     for name in ("a", "b"):
         plugins.add(bringing("same"), plugin(name))
     registry = Registry(plugins)
-    kept = registry.plugin_of["same"]
+    kept = registry.plugin_of("same")
     assert len(registry.architectures) == 1
     (problem,) = registry.problems
-    assert "zoo-a" in problem
-    assert "zoo-b" in problem
-    assert f"{kept} has that name" in problem
+    assert str(kept) == "a (zoo-a 1.0)"
+    assert problem == (
+        "architecture 'same' of b (zoo-b 1.0) is ignored: a (zoo-a 1.0) brings one of the same name"
+    )
 
 
 def test_an_architecture_that_cannot_be_imported_says_so() -> None:
@@ -114,13 +121,13 @@ def test_an_architecture_that_is_not_installed_says_so() -> None:
 def test_a_broken_installed_plugin_leaves_the_rest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from zoo.registry.plugins import discover
+    from zoo.registry.discovery import discover
 
     info = tmp_path / "zoo_broken-2.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: zoo-broken\nVersion: 2.0\n")
     (info / "entry_points.txt").write_text("[zoo]\nbroken = zoo_broken\n")
-    (tmp_path / "zoo_broken.py").write_text("import this_is_not_installed\n")
+    (tmp_path / "zoo_broken.py").write_text("import this_is_not_installed\nZOO_API = 2\n")
     monkeypatch.syspath_prepend(tmp_path)
     plugins = discover()
     assert [p.distribution for p in plugins.broken] == ["zoo-broken"]
@@ -193,7 +200,7 @@ def test_a_plugin_s_catalogue_is_read(tmp_path: Path) -> None:
         return [file]
 
     plugins = Plugins()
-    plugins.add(SimpleNamespace(zoo_catalogues=zoo_catalogues), plugin("a"))
+    plugins.add(module(zoo_catalogues=zoo_catalogues), plugin("a"))
     registry = Registry(plugins)
     assert list(registry.models) == ["good"]
     assert registry.brought_by(plugins.loaded["a"]) == {"models": ["good"]}
@@ -202,6 +209,6 @@ def test_a_plugin_s_catalogue_is_read(tmp_path: Path) -> None:
 
 def test_near_names_are_suggested(registry: Registry) -> None:
     with pytest.raises(UnknownNameError, match="did you mean transformer-tiny"):
-        registry.model("transformer-tinny")
+        registry.models.find("transformer-tinny")
     with pytest.raises(UnknownNameError, match=r"known are convs2s"):
-        registry.model("zzz")
+        registry.models.find("zzz")

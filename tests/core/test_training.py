@@ -231,7 +231,7 @@ def test_a_run_is_resumed_from_anywhere(
 def test_data_without_a_validation_split(tmp_path: Path, registry: Registry) -> None:
     pairs = [Pair(f"a {i}", f"b {i}") for i in range(9)]
     found = Registry(registry.plugins)
-    found.datasets["mine"] = Dataset("mine", "", lambda split, limit: pairs, splits=("train",))
+    found.datasets.add("mine", Dataset("mine", "", lambda split, limit: pairs, splits=("train",)))
     ready = prepare(
         "rnnsearch-tiny", "mine", tmp_path / "x", settings=SMALL, steps=2, registry=found
     )

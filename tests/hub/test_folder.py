@@ -17,7 +17,8 @@ from zoo.hub.pull import pull
 from zoo.hub.push import push
 from zoo.registry.address import Address
 from zoo.registry.declarations import Scheme
-from zoo.registry.plugins import Plugin, installed
+from zoo.registry.discovery import installed
+from zoo.registry.owners import Plugin
 from zoo.registry.registry import Registry
 
 
@@ -109,7 +110,7 @@ def brought(hub: str) -> Registry:
         yield Scheme("attic", "what is under the roof", hub)
 
     plugins = installed()
-    plugins.add(SimpleNamespace(zoo_hubs=zoo_hubs), Plugin("attic", "zoo-attic", "1.0"))
+    plugins.add(SimpleNamespace(ZOO_API=2, zoo_hubs=zoo_hubs), Plugin("attic", "zoo-attic", "1.0"))
     try:
         return Registry(plugins)
     finally:
@@ -124,4 +125,4 @@ def test_a_plugin_brings_a_hub(checkpoint: Path, tmp_path: Path) -> None:
     broken = brought("nowhere:Attic")
     with refused(PluginError, "hub attic:// is broken: nowhere:Attic gave ModuleNotFoundError"):
         pull("attic:///x", broken)
-    assert "attic" not in Registry(installed()).schemes
+    assert "attic" not in Registry(installed()).hubs

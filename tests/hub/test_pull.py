@@ -446,4 +446,4 @@ def test_the_command_line(served: Server, checkpoint: Path, run: Run) -> None:
     wrong = run("pull", "smal")
     assert wrong.exit_code == 1
     assert "unknown checkpoint 'smal'" in wrong.stderr
-    assert "unknown hub 'hff://': did you mean hf://" in run("pull", "hff://a/b").stderr
+    assert "unknown hub 'hff': did you mean hf?" in run("pull", "hff://a/b").stderr

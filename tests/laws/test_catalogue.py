@@ -22,7 +22,7 @@ def test_every_family_has_a_model_and_a_tiny_one(registry: Registry) -> None:
 
 @models
 def test_count_is_the_table_s_and_the_network_s(registry: Registry, model: str) -> None:
-    entry = registry.model(model)
+    entry = registry.models.find(model)
     config = registry.config(model)
     table = config.parameters(entry.source_vocab, entry.target_vocab)
     network = network_type(registry.architecture(entry.architecture))
@@ -45,13 +45,13 @@ def test_counts_are_the_papers_where_a_paper_gives_one(registry: Registry) -> No
     assert round(config.parameters(160_000, 80_000).total, -6) == 384_000_000
     # Vaswani et al. 2017, table 3, rounded, at «about 37,000» tokens.
     for name, within in (("transformer-base", 0.04), ("transformer-big", 0.01)):
-        entry = registry.model(name)
+        entry = registry.models.find(name)
         assert entry.paper_parameters is not None
         assert abs(entry.parameters / entry.paper_parameters - 1) < within
 
 
 def test_a_wrong_count_would_be_seen(registry: Registry) -> None:
-    entry = registry.model("transformer-6x6")
+    entry = registry.models.find("transformer-6x6")
     table = registry.config("transformer-6x6").parameters(entry.source_vocab, 9_999)
     assert table.total != entry.parameters
 

@@ -12,8 +12,10 @@ from torch import Tensor, nn
 
 from zoo import Architecture, Config, Dim, LengthLimits, Table, hookimpl
 from zoo.nn import Cache, Seq2Seq
-from zoo.registry.plugins import Plugin, Plugins
-from zoo.registry.registry import Model, Registry
+from zoo.registry.catalogue import Model
+from zoo.registry.owners import Plugin
+from zoo.registry.plugins import Plugins
+from zoo.registry.registry import Registry
 from zoo.testing import LAWS, BrokenLawError, Case, case, case_of
 
 LAW = {law.name: law for law in LAWS}
@@ -600,7 +602,7 @@ def test_a_declaration_that_imports_torch_is_caught() -> None:
 def test_a_plugin_that_is_not_whole_is_caught() -> None:
     check = LAW["the_plugin_is_whole"]
     check(declared())
-    with pytest.raises(BrokenLawError, match="brings 3, which is no Dataset"):
+    with pytest.raises(BrokenLawError, match="returned 3, which is not of type Dataset"):
         check(declared(datasets=[3]))
     with pytest.raises(BrokenLawError, match="TypeError: 'int' object is not iterable"):
         check(declared(datasets=3))
@@ -608,7 +610,7 @@ def test_a_plugin_that_is_not_whole_is_caught() -> None:
         check(declared(summary="two\nlines"))
     counted = declared()
     registry = cast("Registry", counted.registry)
-    registry.models["right-one"] = Model("right-one", "right", "", 1, 19, 17)
+    registry.models.add("right-one", Model("right-one", "right", "", 1, 19, 17))
     with pytest.raises(BrokenLawError, match="right-one has 2,752 parameters, not 1"):
         check(counted)
 

@@ -5,6 +5,8 @@ from pathlib import Path
 GOOD = """
 from zoo import Architecture, hookimpl
 
+ZOO_API = 2
+
 @hookimpl
 def zoo_architectures():
     yield Architecture("{name}", "a test", "none", "nowhere:Config", "nowhere:Network")
@@ -13,6 +15,8 @@ def zoo_architectures():
 COMMAND = """
 import click
 from zoo import hookimpl
+
+ZOO_API = 2
 
 @click.command()
 def {name}():
@@ -37,17 +41,27 @@ def put(folder: Path, name: str, code: str, *, package: str = "", entry: str = "
 
 
 BROKEN = {
-    "missing": ("import this_is_not_installed", "No module named 'this_is_not_installed'"),
+    "missing": (
+        "import this_is_not_installed\nZOO_API = 2",
+        "No module named 'this_is_not_installed'",
+    ),
     "garbled": ("def zoo_architectures(:", "SyntaxError"),
     "misspelt": (
-        "from zoo import hookimpl\n@hookimpl\ndef zoo_architecture():\n    return []",
+        "from zoo import hookimpl\nZOO_API = 2\n@hookimpl\ndef zoo_architecture():\n    return []",
         "no such hook: zoo_architecture (did you mean zoo_architectures?)",
     ),
-    "leaver": ("import sys\nsys.exit('no')", "SystemExit: no"),
+    "leaver": ("import sys\nZOO_API = 2\nsys.exit('no')", "SystemExit: no"),
+    "earlier": (
+        # As `zoo new-plugin` of version 0.1 wrote it; `Linear` has moved since.
+        "from zoo import Linear, hookimpl\nZOO_API = 1",
+        "it was written for version 1 of the plugin API or states no ZOO_API: this zoo loads "
+        "version 2. Install a newer zoo-earlier; its author changes what docs/api-2.md lists (`zoo "
+        "plugins --api-changes` prints it) and writes ZOO_API = 2",
+    ),
     "later": (
         "from zoo import NotThereYet\nZOO_API = 99",
-        "it was written for version 99 of the plugin API: this zoo speaks 1. "
+        "it was written for version 99 of the plugin API: this zoo loads version 2. "
         "Install a newer seq2seq-zoo",
     ),
 }
-"""The code of five broken plugins, and what is told of each."""
+"""The code of six broken plugins, and the problem reported for each."""

@@ -13,7 +13,7 @@ import zoo
 from tests.road.journey import EXAMPLE, TOP
 from zoo.cli.new_plugin import FILES, TEMPLATE, files_for
 from zoo.errors import ConfigError
-from zoo.registry.plugins import API
+from zoo.registry.api import API
 
 Run = Callable[..., Result]
 

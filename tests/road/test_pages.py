@@ -18,7 +18,8 @@ from tests.road.journey import EXAMPLE, TOP, Environment, build_wheel
 from tests.test_docs import build
 from zoo.cli.plugins import commands_of
 from zoo.registry import hookspecs
-from zoo.registry.plugins import Plugin, Plugins, known_hooks
+from zoo.registry.owners import Plugin
+from zoo.registry.plugins import Plugins, known_hooks
 from zoo.registry.registry import Registry
 
 DOCS = TOP / "docs"
@@ -161,7 +162,7 @@ def test_every_hook_s_example_works(name: str) -> None:
     if name in ("zoo_architectures", "zoo_catalogues", "zoo_datasets"):
         assert registry.brought_by(plugin)
     assert bool(joined) == (name == "zoo_commands")
-    for _, command in joined.values():
+    for command in joined.values():
         assert CliRunner().invoke(command, ["rnnsearch-tiny"]).output == "4,182,336\n"
     for dataset in registry.datasets.values():
         assert all(dataset.load(split, 3) for split in dataset.splits)

@@ -13,7 +13,8 @@ from click.testing import Result
 from tests.core.test_training import SMALL, finished
 from zoo import Callback, Report, Validation, hookimpl
 from zoo.registry.events import Event, Note
-from zoo.registry.plugins import Plugin, Plugins
+from zoo.registry.owners import Plugin
+from zoo.registry.plugins import Plugins
 from zoo.registry.registry import Registry, default_registry
 from zoo.training import prepare
 from zoo.training.callbacks import TensorBoard, draw_curve

@@ -18,10 +18,11 @@ from zoo.checkpoint.markdown import markdown_table as markdown_table
 from zoo.checkpoint.scores import scores_table
 from zoo.errors import CheckpointError
 from zoo.files import TEXT_LIMIT, read_json, read_text
+from zoo.registry.catalogue import Model
 from zoo.registry.config import Config
 from zoo.registry.declarations import Architecture, Dataset
 from zoo.registry.parameters import Table
-from zoo.registry.registry import Model, Registry
+from zoo.registry.registry import Registry
 
 if TYPE_CHECKING:
     from zoo.checkpoint.checkpoint import Checkpoint

@@ -71,7 +71,7 @@ def write(
     Raises:
         CheckpointError: `folder` is in the way, or a weight is beyond what `dtype` can hold.
     """
-    plugin = registry.plugin_of[checkpoint.architecture]
+    plugin = registry.plugin_of(checkpoint.architecture)
     model = checkpoint.model
     own = dict(model.named_parameters()) if weights is None else weights
     kept = in_dtype(own, dtype)

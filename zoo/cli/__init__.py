@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -25,7 +26,7 @@ from zoo.cli import (
 )
 from zoo.cli.fetching import hub_warnings
 from zoo.errors import ZooError
-from zoo.registry.plugins import CHOICE, installed
+from zoo.registry.discovery import CHOICE, installed
 
 
 class Commands(click.Group):
@@ -42,11 +43,11 @@ class Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a command in the box, or a plugin's."""
-        return self.commands.get(cmd_name) or self._of_plugins().get(cmd_name)
+        return self.commands.get(cmd_name) or self._all().get(cmd_name)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands."""
-        return sorted({*self.commands, *self._of_plugins()})
+        return sorted(self._all())
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Say below the help that plugins are broken, if any is."""
@@ -68,9 +69,8 @@ class Commands(click.Group):
             where = f"{error.filename}: " if error.filename else ""
             raise click.ClickException(f"{where}{error.strerror or error}") from error
 
-    def _of_plugins(self) -> dict[str, click.Command]:
-        joined = plugins.commands_of(installed(), frozenset(self.commands))
-        return {name: command for name, (_, command) in joined.items()}
+    def _all(self) -> Mapping[str, click.Command]:
+        return plugins.commands_of(installed(), frozenset(self.commands.items()))
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -12,7 +12,8 @@ import click
 from zoo.cli.fetching import located
 from zoo.cli.output import console, names, say
 from zoo.errors import CheckpointError, UnknownNameError
-from zoo.registry.registry import Model, Registry
+from zoo.registry.catalogue import Model
+from zoo.registry.registry import Registry
 
 
 @click.command()

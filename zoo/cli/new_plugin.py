@@ -16,7 +16,7 @@ import click
 from zoo import __version__
 from zoo.cli.output import names, say
 from zoo.errors import CheckpointError, ConfigError
-from zoo.registry.plugins import API
+from zoo.registry.api import API
 
 TEMPLATE = Path(__file__).with_name("template")
 FILES = {
@@ -80,7 +80,7 @@ def new_plugin(name: str, out: Path | None) -> None:
     found = names()
     if name in found.architectures:
         raise ConfigError(
-            f"there is an architecture {name!r}", f"{found.plugin_of[name]} brings it",
+            f"there is an architecture {name!r}", f"{found.plugin_of(name)} brings it",
             "Take another name",
         )  # fmt: skip
     folder = out or Path(f"zoo-{name}")

@@ -9,87 +9,95 @@ import click
 
 from zoo.cli.output import console, json_option, plain, print_json
 from zoo.errors import UnknownNameError
-from zoo.registry.plugins import BUILTIN, Plugin, Plugins
+from zoo.registry.api import CHANGES
+from zoo.registry.builtin import top
+from zoo.registry.owners import Owner, Plugin
+from zoo.registry.plugins import Plugins
 from zoo.registry.registry import Registry, default_registry
+from zoo.registry.shelf import Shelf
 
 
 @functools.cache
-def commands_of(plugins: Plugins, taken: frozenset[str]) -> dict[str, tuple[Plugin, click.Command]]:
-    """Return the commands that plugins add, by name, each with its plugin.
+def commands_of(
+    plugins: Plugins, builtin: frozenset[tuple[str, click.Command]]
+) -> Shelf[click.Command]:
+    """Return all commands: the `builtin` ones by name, and those that plugins add.
 
-    Every plugin is given a group of its own, so that none can replace another's command, and one
-    that raises adds nothing. A name in `taken` or of an earlier plugin is left out and told.
+    Every plugin adds its commands to a group that is made for it, so that none can replace
+    another's, and a plugin that raises adds nothing.
     """
-    joined: dict[str, tuple[Plugin, click.Command]] = {}
+    shelf: Shelf[click.Command] = Shelf("command")
+    for name, command in builtin:
+        shelf.add(name, command)
     for plugin, implementation in plugins.implementations("zoo_commands"):
         group = click.Group("zoo")
-        if plugins.ask(plugin, implementation, {"cli": group}) is None:
-            continue
-        for name, command in group.commands.items():
-            if name in taken or name in joined:
-                first = BUILTIN if name in taken else str(joined[name][0])
-                told = f"command {name!r} of {plugin} left out: {first} has that name"
-                plugins.problems.append(told)
-            else:
-                joined[name] = plugin, command
-    return joined
+        if plugins.call_one(plugin, implementation, {"cli": group}) is not None:
+            for name, command in group.commands.items():
+                shelf.add(name, command, Owner(plugin))
+    return shelf
 
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--traceback", is_flag=True, help="Where the problem of each broken plugin arose.")
+@click.option("--traceback", is_flag=True, help="Show where each broken plugin failed.")
+@click.option("--api-changes", is_flag=True,
+              help="Print what a plugin for the previous plugin API has to change.")  # fmt: skip
 @json_option
 @click.pass_context
-def plugins(ctx: click.Context, name: str | None, traceback: bool, as_json: bool) -> None:
-    """List the plugins: their packages, what each adds, and what keeps a broken one from working.
+def plugins(
+    ctx: click.Context, name: str | None, traceback: bool, api_changes: bool, as_json: bool
+) -> None:
+    """List the plugins: their packages, what each adds, and why a broken one failed.
 
-    NAME is a plugin or a package. ZOO_PLUGINS=NAME,NAME loads only these beside the built-in ones,
-    as `zoo --no-plugins` loads none.
+    NAME is a plugin or a package. ZOO_PLUGINS=NAME,NAME loads only these besides the built-in ones;
+    `zoo --no-plugins` loads only the built-in ones.
     """
-    found = default_registry()
+    if api_changes:
+        click.echo((top() / CHANGES).read_text(encoding="utf-8").rstrip())
+        return
+    registry = default_registry()
     root = ctx.find_root().command
-    commands = commands_of(found.plugins, frozenset(getattr(root, "commands", {})))
-    rows = [_row(found, commands, plugin, traceback) for plugin in _all(found.plugins)]
+    commands = commands_of(registry.plugins, frozenset(getattr(root, "commands", {}).items()))
+    rows = [_row(registry, commands, plugin, traceback) for plugin in _all(registry.plugins)]
     if name is not None:
         known = {word for row in rows for word in (row["name"], row["package"])}
         if name not in known:
             raise UnknownNameError("plugin", name, known, "See `zoo plugins`")
         rows = [row for row in rows if name in (row["name"], row["package"])]
-    problems = [*found.plugins.problems, *found.problems]
+    problems = [*registry.plugins.problems, *registry.problems, *commands.problems]
     if as_json:
         print_json({"plugins": rows, "problems": problems})
         return
-    _print(rows, problems)
+    _print(rows, problems, {*registry.hooks, "zoo_commands"})
 
 
 def _all(plugins: Plugins) -> list[Plugin]:
     """Return every plugin once, the built-in ones first, a broken one with its first problem."""
-    found: dict[tuple[str, str], Plugin] = {}
+    unique: dict[tuple[str, str], Plugin] = {}
     for plugin in (*plugins.broken, *plugins.loaded.values(), *plugins.skipped):
-        found.setdefault((plugin.name, plugin.distribution), plugin)
-    return sorted(found.values(), key=lambda p: (not p.builtin, p.distribution, p.name))
+        unique.setdefault((plugin.name, plugin.distribution), plugin)
+    return sorted(unique.values(), key=lambda p: (not p.builtin, p.distribution, p.name))
 
 
 def _row(
-    found: Registry,
-    commands: dict[str, tuple[Plugin, click.Command]],
-    plugin: Plugin,
-    traceback: bool,
+    registry: Registry, commands: Shelf[click.Command], plugin: Plugin, traceback: bool
 ) -> dict[str, Any]:
-    """Return what there is to tell of a plugin, as plain values."""
-    loaded = found.plugins.loaded.get(plugin.name)
-    own = loaded if loaded is not None and loaded.distribution == plugin.distribution else None
-    adds = found.brought_by(plugin)
-    if own is not None:
-        mine = [name for name, (by, _) in commands.items() if by == own]
-        adds |= {"commands": mine} if mine else {}
-        adds |= {"hooks": found.plugins.hooks_of(own)}
-    status = "broken" if plugin.problem else "loaded" if own else "left out"
+    """Return everything about a plugin as plain values."""
+    loaded = registry.plugins.loaded.get(plugin.name)
+    if loaded is not None and loaded.distribution != plugin.distribution:
+        loaded = None
+    adds: dict[str, list[str]] = {}
+    if loaded is not None:
+        adds = registry.brought_by(loaded)
+        names = commands.brought_by(loaded)
+        adds |= {commands.plural: names} if names else {}
+        adds |= {"hooks": registry.plugins.hooks_of(loaded)}
+    status = "broken" if plugin.problem else "loaded" if loaded else "skipped"
     row = {
         "name": plugin.name,
         "package": plugin.distribution,
         "version": plugin.version,
-        "api": plugin.api if own or plugin.problem else None,
+        "api": plugin.api if loaded or plugin.problem else None,
         "status": status,
         "adds": adds,
         "problem": plugin.problem,
@@ -97,7 +105,7 @@ def _row(
     return {**row, "traceback": plugin.traceback} if traceback else row
 
 
-def _print(rows: list[dict[str, Any]], problems: list[str]) -> None:
+def _print(rows: list[dict[str, Any]], problems: list[str], named: set[str]) -> None:
     from rich.table import Table as Grid
 
     grid = Grid("plugin", "package", "version", "API", "status", "adds",
@@ -106,15 +114,8 @@ def _print(rows: list[dict[str, Any]], problems: list[str]) -> None:
         column.no_wrap = True
     for row in rows:
         api = "" if row["api"] is None else row["api"]
-        cells = (
-            row["name"],
-            row["package"],
-            row["version"],
-            api,
-            row["status"],
-            _told(row["adds"]),
-        )
-        grid.add_row(*map(plain, cells))
+        cells = (row["name"], row["package"], row["version"], api, row["status"])
+        grid.add_row(*map(plain, (*cells, _summary(row["adds"], named))))
     console().print(grid)
     for row in rows:
         if row["problem"]:
@@ -127,9 +128,8 @@ def _print(rows: list[dict[str, Any]], problems: list[str]) -> None:
         click.echo(f"Warning: {problem}", err=True)
 
 
-def _told(adds: dict[str, list[str]]) -> str:
-    """Return what a plugin adds in a line; a hook stands for itself where it brings no names."""
-    named = {"zoo_architectures", "zoo_catalogues", "zoo_datasets", "zoo_commands"}
+def _summary(adds: dict[str, list[str]], named: set[str]) -> str:
+    """Return what a plugin adds in one line: names by kind, and hooks other than the `named`."""
     parts = []
     for kind, names in adds.items():
         if kind == "hooks":

@@ -17,7 +17,7 @@ def hub_of(address: Address, registry: Registry) -> Hub:
         UnknownNameError, PluginError: there is none, or it cannot be imported.
         HubError: the address cannot be one of its.
     """
-    scheme = registry.scheme(address.scheme)
+    scheme = registry.hubs.find(address.scheme)
     hub = cast("type[Hub]", import_object(scheme.hub, f"hub {scheme.name}://"))()
     hub.check(address)
     return hub

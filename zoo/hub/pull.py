@@ -18,7 +18,8 @@ from zoo.errors import AccessError, HubError, HubWarning, IntegrityError, Unavai
 from zoo.hub.contract import Hub, Listing, Local, Promise, Show
 from zoo.hub.hubs import hub_of
 from zoo.registry.address import Address
-from zoo.registry.registry import Registry, Released, default_registry
+from zoo.registry.catalogue import Released
+from zoo.registry.registry import Registry, default_registry
 
 logger = logging.getLogger(__name__)
 

@@ -81,7 +81,7 @@ def create_model(
         ZooError: the name is unknown, its plugin is missing, or a value does not fit.
     """
     registry = registry or default_registry()
-    entry = registry.model(name)
+    entry = registry.models.find(name)
     config = registry.config(name, overrides)
     network = network_type(registry.architecture(entry.architecture))
     return build(

@@ -1,4 +1,4 @@
-"""The core as a plugin: the catalogue `registry.toml`, and the built-in hubs."""
+"""The zoo itself as a plugin: the catalogue `registry.toml` and the built-in hubs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ PACKAGE = Path(__file__).parents[1]
 
 
 def top() -> Path:
-    """Return the folder of `registry.toml` and `cards`.
+    """Return the folder of `registry.toml`, `cards` and `docs/api-2.md`.
 
-    In a wheel both are inside the package; in an editable install, at the repository's top.
+    In a wheel they are inside the package; in an editable install, at the top of the repository.
     """
     return PACKAGE if (PACKAGE / "registry.toml").is_file() else PACKAGE.parent
 
@@ -29,6 +29,6 @@ def zoo_catalogues() -> Iterable[Path]:
 
 @hookimpl
 def zoo_hubs() -> Iterable[Scheme]:
-    """Return the hubs in the box."""
+    """Return the built-in hubs."""
     yield Scheme("hf", "the Hugging Face Hub", "zoo.hub.huggingface:HuggingFace")
-    yield Scheme("file", "a folder on a disk, shared or not", "zoo.hub.folder:Folder")
+    yield Scheme("file", "a folder on a local or shared disk", "zoo.hub.folder:Folder")

@@ -1,22 +1,24 @@
-"""Names to architectures, models, checkpoints, datasets and recipes.
+"""Everything that has a name, on one shelf for each kind.
 
-A `Registry` is an object built from plugins, so that tests build their own; `registry()` is the
-one of the installed plugins.
+A `Registry` is an object built from plugins, so that tests build their own. `default_registry()` is
+the one of the installed plugins.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from zoo.errors import PluginError, UnknownNameError
+from zoo.errors import PluginError
 from zoo.registry import catalogue
-from zoo.registry.catalogue import Model as Model
-from zoo.registry.catalogue import Released as Released
+from zoo.registry.catalogue import Model, Released
 from zoo.registry.declarations import Architecture, Dataset, Metric, Scheme
-from zoo.registry.plugins import Plugin, Plugins, installed
+from zoo.registry.discovery import installed
+from zoo.registry.owners import Owner, Plugin
+from zoo.registry.plugins import Plugins
+from zoo.registry.shelf import Shelf
 
 if TYPE_CHECKING:
     from zoo.registry.config import Config
@@ -24,49 +26,45 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+class Declaration(Protocol):
+    """What a hook returns: something with a name."""
+
+    @property
+    def name(self) -> str:
+        """The name, unique within its kind."""
+        ...
+
+
+D = TypeVar("D", bound=Declaration)
+
+
 class Registry:
-    """Everything that has a name. Whatever could not be taken in stands in `problems`."""
+    """All named things: each shelf is filled from one hook, or from the catalogues.
+
+    `hooks` lists the hooks whose values are on shelves.
+    """
 
     def __init__(self, plugins: Plugins) -> None:
         self.plugins = plugins
-        self.problems: list[str] = []
-        self.architectures: dict[str, Architecture] = {}
-        self.models: dict[str, Model] = {}
-        self.checkpoints: dict[str, Released] = {}
-        self.datasets: dict[str, Dataset] = {}
-        self.recipes: dict[str, dict[str, Any]] = {}
-        self.schemes: dict[str, Scheme] = {}
-        self.metrics: dict[str, Metric] = {}
-        self.plugin_of: dict[str, Plugin] = {}
-        self._origin: dict[tuple[str, str], str] = {}
-        for plugin, architectures in plugins.call("zoo_architectures"):
-            for architecture in self._of_type(Architecture, architectures, plugin):
-                self._add(self.architectures, architecture.name, architecture, str(plugin))
-                self.plugin_of.setdefault(architecture.name, plugin)
-        for plugin, datasets in plugins.call("zoo_datasets"):
-            for dataset in self._of_type(Dataset, datasets, plugin):
-                self._add(self.datasets, dataset.name, dataset, str(plugin))
-        for plugin, schemes in plugins.call("zoo_hubs"):
-            for scheme in self._of_type(Scheme, schemes, plugin):
-                self._add(self.schemes, scheme.name, scheme, str(plugin))
-        for plugin, metrics in plugins.call("zoo_metrics"):
-            for metric in self._of_type(Metric, metrics, plugin):
-                self._add(self.metrics, metric.name, metric, str(plugin))
-        for plugin, files in plugins.call("zoo_catalogues"):
-            for file in self._of_type(Path, files, plugin):
-                self.read_catalogue(file, plugin)
+        self.shelves: list[Shelf[Any]] = []
+        self.hooks: list[str] = []
+        self._problems: list[str] = []
+        # From hooks. To add a kind, add a line here and a hook in hookspecs.py.
+        self.architectures = self._collect("architecture", Architecture, "zoo_architectures")
+        self.datasets = self._collect("dataset", Dataset, "zoo_datasets")
+        self.hubs = self._collect("hub", Scheme, "zoo_hubs")
+        self.metrics = self._collect("metric", Metric, "zoo_metrics")
+        # From catalogues.
+        self.models: Shelf[Model] = self._shelf("model", "See `zoo list models`")
+        self.checkpoints: Shelf[Released] = self._shelf("checkpoint", "See `zoo list checkpoints`")
+        self.recipes: Shelf[dict[str, Any]] = self._shelf("recipe")
+        for plugin, file in self._values("zoo_catalogues", Path):
+            self.read_catalogue(file, plugin)
 
-    # --- asking ---------------------------------------------------------------------------------
-
-    def model(self, name: str) -> Model:
-        """Return the model called `name`.
-
-        Raises:
-            UnknownNameError: there is none.
-        """
-        if name not in self.models:
-            raise UnknownNameError("model", name, self.models, "See `zoo list models`")
-        return self.models[name]
+    @property
+    def problems(self) -> list[str]:
+        """What was ignored, and why, one line each."""
+        return self._problems + [p for shelf in self.shelves for p in shelf.problems]
 
     def architecture(self, name: str) -> Architecture:
         """Return the architecture called `name`.
@@ -83,78 +81,72 @@ class Registry:
             )
         return self.architectures[name]
 
-    def scheme(self, name: str) -> Scheme:
-        """Return the hub whose addresses begin with `name://`.
+    def plugin_of(self, architecture: str) -> Plugin:
+        """Return the plugin that brings an architecture.
 
         Raises:
-            UnknownNameError: no plugin brings one.
+            PluginError: no plugin that loaded brings it.
         """
-        if name not in self.schemes:
-            raise UnknownNameError("hub", f"{name}://", [f"{s}://" for s in self.schemes])
-        return self.schemes[name]
+        self.architecture(architecture)
+        plugin = self.architectures.owner(architecture).plugin
+        if plugin is None:
+            raise PluginError(f"architecture {architecture!r} has no plugin")
+        return plugin
 
     def config(self, model: str, overrides: Mapping[str, Any] | None = None) -> Config:
-        """Return a model's configuration, with values overridden.
+        """Return a model's configuration, with some values overridden.
 
         Raises:
-            UnknownNameError, PluginError: as `model` and `architecture` do.
-            ConfigError: names all keys and values that do not fit.
+            UnknownNameError: there is no such model.
+            PluginError: no plugin that loaded brings its architecture.
+            ConfigError: some keys or values do not fit; the message lists all of them.
         """
-        entry = self.model(model)
+        entry = self.models.find(model)
         config_type = self.architecture(entry.architecture).config_type()
         values = {**entry.config, **(overrides or {})}
         return config_type.parse(values, f"configuration of {model}")
 
-    def recipe(self, name: str) -> dict[str, Any]:
-        """Return the values of the recipe called `name`.
-
-        Raises:
-            UnknownNameError: there is none.
-        """
-        if name not in self.recipes:
-            raise UnknownNameError("recipe", name, self.recipes)
-        return self.recipes[name]
-
     def brought_by(self, plugin: Plugin) -> dict[str, list[str]]:
-        """Return the names that a plugin brought, by kind."""
-        brought: dict[str, list[str]] = {}
-        for (kind, name), origin in self._origin.items():
-            if origin == str(plugin) or origin.startswith(f"{plugin}, "):
-                brought.setdefault(PLURALS.get(kind, f"{kind}s"), []).append(name)
-        return brought
-
-    # --- taking in ------------------------------------------------------------------------------
-
-    def _add(self, names: dict[str, Any], name: str, value: object, origin: str) -> None:
-        """Add a name; the first to bring it keeps it, and both are told."""
-        kind = type(value).__name__.lower()
-        first = self._origin.setdefault((kind, name), origin)
-        if name in names:
-            self.problems.append(f"{kind} {name!r} of {origin} left out: {first} has that name")
-        else:
-            names[name] = value
-
-    def _of_type(self, kind: type[T], values: list[Any], plugin: Plugin) -> list[T]:
-        """Return the values that are what a hook is to return; the others are told."""
-        for value in values:
-            if not isinstance(value, kind):
-                self.problems.append(f"{plugin} brings {value!r}, which is no {kind.__name__}")
-        return [value for value in values if isinstance(value, kind)]
+        """Return the names that a plugin brings, by the plural of their kind."""
+        names = {shelf.plural: shelf.brought_by(plugin) for shelf in self.shelves}
+        return {kind: brought for kind, brought in names.items() if brought}
 
     def read_catalogue(self, file: Path, plugin: Plugin | None = None) -> None:
-        """Take in a catalogue; entries that are not well-formed are left out and told."""
-        origin = f"{plugin}, {file.name}" if plugin else str(file)
-        found = catalogue.read(file, origin)
-        self.problems += found.problems
-        for model in found.models.values():
-            self._add(self.models, model.name, model, origin)
-        for released in found.checkpoints.values():
-            self._add(self.checkpoints, released.name, released, origin)
-        for name, recipe in found.recipes.items():
-            self._add(self.recipes, name, recipe, origin)
+        """Add a catalogue's entries; those that are not well-formed become problems."""
+        owner = Owner(plugin, file)
+        contents = catalogue.read(file, str(owner))
+        self._problems += contents.problems
+        for model in contents.models.values():
+            self.models.add(model.name, model, owner)
+        for released in contents.checkpoints.values():
+            self.checkpoints.add(released.name, released, owner)
+        for name, recipe in contents.recipes.items():
+            self.recipes.add(name, recipe, owner)
 
+    def _shelf(self, kind: str, hint: str = "") -> Shelf[Any]:
+        shelf: Shelf[Any] = Shelf(kind, hint)
+        self.shelves.append(shelf)
+        return shelf
 
-PLURALS = {"released": "checkpoints", "dict": "recipes"}
+    def _collect(self, kind: str, declaration: type[D], hook: str) -> Shelf[D]:
+        """Return a new shelf with what all plugins return from a hook."""
+        shelf: Shelf[D] = self._shelf(kind)
+        for plugin, value in self._values(hook, declaration):
+            shelf.add(value.name, value, Owner(plugin))
+        return shelf
+
+    def _values(self, hook: str, expected: type[T]) -> Iterator[tuple[Plugin, T]]:
+        """Yield what plugins return from a hook; a value of another type becomes a problem."""
+        self.hooks.append(hook)
+        for plugin, values in self.plugins.call(hook):
+            for value in values:
+                if isinstance(value, expected):
+                    yield plugin, value
+                else:
+                    self._problems.append(
+                        f"{hook} of {plugin} returned {value!r}, which is not of type "
+                        f"{expected.__name__}"
+                    )
 
 
 def default_registry() -> Registry:
@@ -164,11 +156,11 @@ def default_registry() -> Registry:
 
 @functools.cache
 def _registry_of(plugins: Plugins) -> Registry:
-    found = Registry(plugins)
-    own = catalogue.user_catalogue()
-    if own.exists():
-        found.read_catalogue(own)
-    return found
+    registry = Registry(plugins)
+    file = catalogue.user_catalogue()
+    if file.exists():
+        registry.read_catalogue(file)
+    return registry
 
 
 def list_models() -> list[str]:

@@ -58,7 +58,7 @@ def declaring_imports_no_torch(case: Case) -> None:
     """Importing the plugin, and its config, imports no torch: `zoo --help`, `zoo info` are fast."""
     if case.declared is None or case.registry is None:
         return
-    plugin = case.registry.plugin_of[case.declared.name]
+    plugin = case.registry.plugin_of(case.declared.name)
     modules = [word.partition(":")[0] for word in (plugin.module, case.declared.config) if word]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, "-c", PROGRAM, *modules]
@@ -75,7 +75,7 @@ def the_plugin_is_whole(case: Case) -> None:
     """Nothing of its plugin was left out, and each of its models has the size that is said."""
     if case.declared is None or case.registry is None:
         return
-    names, plugin = case.registry, case.registry.plugin_of[case.declared.name]
+    names, plugin = case.registry, case.registry.plugin_of(case.declared.name)
     faults = [p.problem for p in names.plugins.broken if p.distribution == plugin.distribution]
     faults += [told for told in names.problems if str(plugin) in told]
     if "\n" in case.declared.summary or not case.declared.summary:

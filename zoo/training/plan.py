@@ -47,7 +47,7 @@ def make_plan(
         UnknownNameError: there is no such model or recipe.
         ConfigError: the file cannot be read; or names all keys and values that do not fit.
     """
-    entry = registry.model(model)
+    entry = registry.models.find(model)
     config_type = registry.architecture(entry.architecture).config_type()
     known = registry.datasets.get(data)
     task = known.recipe if known and known.recipe else data
@@ -95,7 +95,7 @@ def _named(registry: Registry, recipe: str) -> list[dict[str, Any]]:
     """Return the recipe of that name or file, after the one it stands on."""
     if recipe.endswith(".toml"):
         return [read_recipe(Path(recipe))]
-    return [registry.recipes.get(recipe.partition(".")[2], {}), registry.recipe(recipe)]
+    return [registry.recipes.get(recipe.partition(".")[2], {}), registry.recipes.find(recipe)]
 
 
 def read_recipe(file: Path) -> dict[str, Any]:
