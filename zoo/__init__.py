@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from zoo.errors import DataError as DataError
     from zoo.errors import HubWarning as HubWarning
     from zoo.errors import ZooError as ZooError
+    from zoo.evaluation.segment_metrics import SegmentMetric as SegmentMetric
     from zoo.hub.contract import Hub as Hub
     from zoo.hub.pull import pull as pull
     from zoo.hub.push import push as push
@@ -89,6 +90,7 @@ _HOMES = {
     "Row": "registry.parameters",
     "Scheme": "registry.declarations",
     "Search": "decoding",
+    "SegmentMetric": "evaluation.segment_metrics",
     "Table": "registry.parameters",
     "Translation": "translation.translation",
     "Translator": "translation.translator",

@@ -21,7 +21,7 @@ Run = Callable[..., Result]
 def test_all_scores_are_of_the_translations_it_writes(
     run: Run, checkpoint: Path, data: str, tmp_path: Path
 ) -> None:
-    from zoo.evaluation import metrics
+    from zoo.evaluation.segment_metrics import levenshtein
 
     out = tmp_path / "out.de"
     options = ("--bleu-order", 2, "--confidence", "--out", out, "--json")
@@ -35,7 +35,7 @@ def test_all_scores_are_of_the_translations_it_writes(
     wanted = tokenizer.encode(references)
     # An unknown token is not the reference's unknown token.
     written = [[-1 if i == 3 else i for i in ids] for ids in tokenizer.encode(texts)]
-    errors = sum(map(metrics.levenshtein, written, wanted))
+    errors = sum(map(levenshtein, written, wanted))
     assert told["token_error_rate"] == pytest.approx(100 * errors / sum(map(len, wanted)))
     assert 0 < told["token_error_rate"] < 100, "the test would be empty otherwise"
     names = ("bleu", "bleu_2", "chrf", "ter", "exact_match", "token_error_rate")

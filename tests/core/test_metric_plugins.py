@@ -1,61 +1,168 @@
-"""Metrics that plugins bring by `zoo_metrics`."""
+"""Metrics that plugins bring by `zoo_metrics`, with and without the source texts."""
 
 from __future__ import annotations
 
+import json
+import subprocess
 from collections.abc import Iterable
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from sacrebleu.metrics.base import Metric as SacreMetric
 from sacrebleu.metrics.base import Score
 
+import zoo
+from tests.road.packages import put
+from tests.road.test_plugins import zoo as zoo_command
 from zoo import Metric, hookimpl
-from zoo.errors import PluginError
-from zoo.evaluation import metrics
-from zoo.evaluation.metrics import _Ours
+from zoo.errors import DataError, PluginError
+from zoo.evaluation.metrics import compare, make_metrics, score
+from zoo.registry.api import API
 from zoo.registry.owners import Plugin
 from zoo.registry.plugins import Plugins
 from zoo.registry.registry import Registry
 
 
-class Vowels(_Ours):
+class Vowels(zoo.SegmentMetric):
     """The share of texts with as many vowels as their reference."""
 
     name = "vowels"
 
-    def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, str]) -> list[int]:
-        counts = [sum(sign in "aeiou" for sign in t) for t in (hypothesis, ref_kwargs["reference"])]
-        return [int(counts[0] == counts[1]), 1]
+    def count(self, text: str, reference: str, source: str) -> tuple[float, float]:
+        assert not source, "it did not ask for the source"
+        counts = [sum(letter in "aeiou" for letter in t) for t in (text, reference)]
+        return counts[0] == counts[1], 1
 
 
-def brought(where: str, name: str = "vowels") -> Registry:
+class Copied(zoo.SegmentMetric):
+    """The share of a text's words that are copied from the source and not in the reference."""
+
+    name = "copied"
+    needs_source = True
+
+    def count(self, text: str, reference: str, source: str) -> tuple[float, float]:
+        words = text.split()
+        return sum(w in source.split() and w not in reference.split() for w in words), len(words)
+
+
+class Longer(SacreMetric):
+    """The share of texts longer than their source, written against sacreBLEU's own base class."""
+
+    needs_source = True
+
+    def _preprocess_segment(self, sent: str) -> str:
+        return sent
+
+    def _extract_reference_info(self, refs: Any) -> dict[str, Any]:
+        return {"source": refs[1]}
+
+    def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: Any) -> list[int]:
+        return [len(hypothesis) > len(ref_kwargs["source"])]
+
+    def _compute_score_from_stats(self, stats: Any) -> Score:
+        return Score("longer", float(stats[0]))
+
+    def _aggregate_and_compute(self, stats: Any) -> Score:
+        return Score("longer", 100 * sum(row[0] for row in stats) / len(stats))
+
+
+def registry_with(where: str, name: str = "vowels") -> Registry:
     @hookimpl
     def zoo_metrics() -> Iterable[Metric]:
-        yield Metric(name, "texts with as many vowels", where)
+        yield Metric(name, "a test", where)
 
     plugins = Plugins()
-    plugins.add(SimpleNamespace(zoo_metrics=zoo_metrics), Plugin("vowels", "zoo-vowels", "1.0"))
+    module = SimpleNamespace(ZOO_API=API, zoo_metrics=zoo_metrics)
+    plugins.add(module, Plugin("vowels", "zoo-vowels", "1.0"))
     return Registry(plugins)
 
 
-def test_a_plugin_s_metric_is_scored_beside_ours() -> None:
-    names = brought(f"{__name__}:Vowels")
-    using = metrics.measures(more=names.metrics.values())
-    scores = metrics.score(["a b", "e i", "x"], ["o k", "e", "y"], using, resamples=50)
+def test_a_plugin_s_metric_is_scored_beside_the_built_in_ones() -> None:
+    registry = registry_with(f"{__name__}:Vowels")
+    using = make_metrics(registry.metrics)
+    scores = score(["a b", "e i", "x"], ["o k", "e", "y"], using, resamples=50)
     assert scores.by_name["vowels"].value == pytest.approx(200 / 3)
     assert scores.by_name["vowels"].confidence is not None
     assert {"bleu", "chrf", "ter", "exact_match"} <= set(scores.by_name)
-    compared = metrics.compare(["a"], ["a"], ["a"], using, resamples=20)
-    assert compared["vowels"].p_value == 1.0
+    assert compare(["a"], ["a"], ["a"], using, resamples=20)["vowels"].p_value == 1.0
     assert isinstance(using["vowels"].corpus_score(["a"], [["a"]]), Score)
-    (plugin,) = names.plugins.loaded.values()
-    assert names.brought_by(plugin) == {"metrics": ["vowels"]}
+    (plugin,) = registry.plugins.loaded.values()
+    assert registry.brought_by(plugin) == {"metrics": ["vowels"]}
 
 
-def test_a_broken_metric_says_so() -> None:
+TEXTS, OTHERS = ["the chat", "un chien", "x"], ["le chat", "un dog", "x"]
+REFERENCES, SOURCES = ["le chat", "un chien", "y z"], ["the cat", "a dog", "x"]
+
+
+def test_a_metric_that_needs_the_source_gets_it() -> None:
+    using = {"copied": Copied(), "longer": Longer()}  # type: ignore[no-untyped-call]  # sacreBLEU's
+    scores = score(TEXTS, REFERENCES, using, sources=SOURCES, resamples=100).by_name
+    assert scores["copied"].value == pytest.approx(100 * 2 / 5)  # «the» and «x»
+    assert scores["longer"].value == pytest.approx(100 * 2 / 3)
+    assert "nrefs:1|" in scores["copied"].signature
+    assert all(each.confidence is not None for each in scores.values())
+    compared = compare(TEXTS, OTHERS, REFERENCES, using, sources=SOURCES, resamples=100)
+    assert compared["copied"].other.value == pytest.approx(100 * 2 / 5)  # «dog» and «x»
+    with pytest.raises(DataError, match="metric 'copied' needs the source of every reference"):
+        score(TEXTS, REFERENCES, using)
+    # sacreBLEU's own metrics never see a source.
+    built_in = score(TEXTS, REFERENCES, make_metrics(), sources=SOURCES)
+    assert built_in == score(TEXTS, REFERENCES, make_metrics())
+
+
+PLUGIN = """
+from zoo import Metric, SegmentMetric, hookimpl
+
+ZOO_API = 2
+
+
+@hookimpl
+def zoo_metrics():
+    yield Metric("copied", "words of the source", "zoo_copying:Copied")
+
+
+class Copied(SegmentMetric):
+    name = "copied"
+    needs_source = True
+
+    def count(self, text, reference, source):
+        return sum(word in source.split() for word in text.split()), len(text.split())
+"""
+
+
+def test_zoo_eval_passes_sources_to_a_plugin_s_metric(tmp_path: Path) -> None:
+    """Everything that this metric needs is in the plugin's one file."""
+    put(tmp_path, "copying", PLUGIN)
+    pairs = tmp_path / "pairs.tsv"
+    # As many source words are copied as the translation has words in common with its source.
+    pairs.write_text("two\tdeux\nten dix\tdix\nsix\tsix\n", encoding="utf-8")
+    out = tmp_path / "out.txt"
+    options = ("--data", str(pairs), "--confidence", "--json", "--out", str(out))
+    done: subprocess.CompletedProcess[str] = zoo_command(
+        tmp_path, "eval", "rnnsearch-tiny.numbers-en-fr", *options
+    )
+    record = json.loads(done.stdout)
+    texts = out.read_text(encoding="utf-8").splitlines()
+    sources = ["two", "ten dix", "six"]
+    copied = [w in s.split() for t, s in zip(texts, sources, strict=True) for w in t.split()]
+    assert any(copied)
+    assert record["copied"] == pytest.approx(100 * sum(copied) / len(copied))
+    assert "copied_confidence" in record
+    assert record["bleu_signature"].startswith("nrefs:1|bs:1000|")
+    assert record["copied_signature"].startswith("nrefs:1|bs:1000|")
+
+
+def test_a_broken_metric_is_reported() -> None:
     with pytest.raises(PluginError, match="metric 'vowels' is broken: nowhere:Vowels gave"):
-        metrics.measures(more=brought("nowhere:Vowels").metrics.values())
+        make_metrics(registry_with("nowhere:Vowels").metrics)
 
 
-def test_a_plugin_does_not_replace_our_metrics() -> None:
-    using = metrics.measures(more=brought(f"{__name__}:Vowels", "bleu").metrics.values())
+def test_a_plugin_does_not_replace_a_built_in_metric() -> None:
+    using = make_metrics(registry_with(f"{__name__}:Vowels", "bleu").metrics)
     assert type(using["bleu"]).__name__ == "BLEU"
+    assert using.problems == [
+        "metric 'bleu' of vowels (zoo-vowels 1.0) is ignored: seq2seq-zoo brings one of the same "
+        "name"
+    ]

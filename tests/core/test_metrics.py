@@ -13,6 +13,7 @@ import pytest
 from zoo.data.tokenizer import Tokenizer
 from zoo.errors import DataError
 from zoo.evaluation import metrics
+from zoo.evaluation.segment_metrics import TokenErrorRate, levenshtein
 
 TEXTS = ["the cat sat on the mat today .", "a dog ran far away from home", "Sing a song now please"]
 REFERENCES = [
@@ -38,12 +39,12 @@ def test_levenshtein_is_its_recurrence() -> None:
     draw = random.Random(1)
     for _ in range(300):
         one, other = ([draw.randrange(3) for _ in range(draw.randrange(7))] for _ in range(2))
-        assert metrics.levenshtein(one, other) == recurrence(one, other)
-    assert metrics.levenshtein("a" * 500 + "b", "a" * 499 + "b") == 1  # beyond a machine's word
+        assert levenshtein(one, other) == recurrence(one, other)
+    assert levenshtein("a" * 500 + "b", "a" * 499 + "b") == 1  # beyond a machine's word
 
 
 def test_by_hand(tokenizer: Tokenizer) -> None:
-    using = metrics.measures(orders=[2, 1], tokenizer=tokenizer)
+    using = metrics.make_metrics(orders=[2, 1], tokenizer=tokenizer)
     scores = metrics.score(TEXTS, REFERENCES, using).by_name
     assert list(scores) == ["bleu", "bleu_1", "bleu_2", "chrf", "ter", "exact_match",
                             "token_error_rate"]  # fmt: skip
@@ -56,7 +57,7 @@ def test_by_hand(tokenizer: Tokenizer) -> None:
     # Words: 8, 6 and 4 of 8, 7 and 5. Pairs: 5, 4 and 3 of 7, 6 and 4. No brevity penalty.
     assert scores["bleu_1"].value == pytest.approx(100 * 18 / 20)
     assert scores["bleu_2"].value == pytest.approx(100 * (18 / 20 * 12 / 17) ** 0.5)
-    lowered = metrics.score(TEXTS, REFERENCES, metrics.measures(
+    lowered = metrics.score(TEXTS, REFERENCES, metrics.make_metrics(
         lowercase=True, orders=[1], tokenizer=tokenizer)).by_name  # fmt: skip
     assert lowered["bleu_1"].value == pytest.approx(100 * 19 / 20)
     assert lowered["exact_match"].value == pytest.approx(100 / 3)
@@ -67,7 +68,7 @@ def test_by_hand(tokenizer: Tokenizer) -> None:
 
 
 def test_unknown_and_composed_signs(tokenizer: Tokenizer) -> None:
-    rate = {"rate": metrics.TokenErrorRate(tokenizer)}
+    rate = {"rate": TokenErrorRate(tokenizer)}
     assert metrics.score(["a zebra"], ["a yak"], rate).by_name["rate"].value == 50
     assert metrics.score(["a zebra"], ["a zebra"], rate).by_name["rate"].value == 50
     assert metrics.score(["a dog"], [""], rate).by_name["rate"].value == 100
@@ -94,14 +95,14 @@ def test_as_sacrebleu_s_own_command_says(tmp_path: Path) -> None:
         return done.stdout
 
     names = ("bleu", "chrf", "ter")
-    scores = metrics.score(systems[0], references, metrics.measures(), resamples=1000).by_name
+    scores = metrics.score(systems[0], references, metrics.make_metrics(), resamples=1000).by_name
     told = json.loads(sacrebleu("-i", "one", "--confidence"))
     for name, row in zip(names, told, strict=True):
         assert scores[name].value == pytest.approx(row["score"], abs=1e-5)
         assert scores[name].mean == pytest.approx(row["confidence_mean"], abs=1e-5)
         assert scores[name].confidence == pytest.approx(row["confidence_var"], abs=1e-5)
         assert scores[name].signature == row["signature"]
-    compared = metrics.compare(systems[0], systems[1], references, metrics.measures())
+    compared = metrics.compare(systems[0], systems[1], references, metrics.make_metrics())
     table = sacrebleu("-i", "other", "one", "--paired-bs", "--format", "text")
     chances = re.findall(r"\(p = ([\d.]+)\)", table)
     for name, p_value in zip(names, chances, strict=True):
@@ -112,7 +113,7 @@ def test_as_sacrebleu_s_own_command_says(tmp_path: Path) -> None:
 
 
 def test_a_system_does_not_differ_from_itself() -> None:
-    compared = metrics.compare(TEXTS, TEXTS, REFERENCES, metrics.measures())
+    compared = metrics.compare(TEXTS, TEXTS, REFERENCES, metrics.make_metrics())
     assert {c.p_value for c in compared.values()} == {1.0}
 
 
@@ -120,4 +121,4 @@ def test_nothing_to_score() -> None:
     with pytest.raises(DataError, match="0 texts and 0 references"):
         metrics.score([], [])
     with pytest.raises(DataError, match="1 texts and 3 references"):
-        metrics.compare(TEXTS, ["a"], REFERENCES, metrics.measures())
+        metrics.compare(TEXTS, ["a"], REFERENCES, metrics.make_metrics())

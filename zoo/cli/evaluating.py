@@ -98,15 +98,20 @@ def eval_(
         other = load(located(against, found), device=device, precision=precision, registry=found)
         others = _translations(other, pairs, against, search)
     references = [pair.target for pair in pairs]
-    using = metrics.measures(
+    sources = [pair.source for pair in pairs]
+    using = metrics.make_metrics(
+        found.metrics,
         lowercase=lowercase,
         orders=orders,
         tokenizer=translator.checkpoint.target_tokenizer,
-        more=found.metrics.values(),
     )
+    for problem in using.problems:
+        say(f"Warning: {problem}")
     resamples = metrics.RESAMPLES if confidence or others is not None else 0
-    scores = metrics.score(texts, references, using, resamples=resamples)
-    compared = metrics.compare(texts, others, references, using) if others is not None else {}
+    scores = metrics.score(texts, references, using, sources=sources, resamples=resamples)
+    compared = {}
+    if others is not None:
+        compared = metrics.compare(texts, others, references, using, sources=sources)
     if sum(text.endswith(" .") for text in texts) >= TOKENISED:
         say("The translations look tokenised (« .»): BLEU of plain text is something else.")
     if as_json:

@@ -1,7 +1,7 @@
 """What plugins declare: architectures, datasets, hubs and metrics.
 
-Each declaration names its class or function as text where that is heavy, so that listing
-everything imports neither pydantic, torch nor any other library.
+A heavy class is declared by its import path, `"package.module:Class"`, so that listing everything
+imports neither pydantic nor torch.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 class Architecture:
     """A family of networks.
 
-    `config` and `network` name the two classes as `"package.module:Class"`; each is imported on
-    first use (`zoo.nn.build` imports the network). `equations` is a Markdown file for the models'
-    cards, as `"package:file"`.
+    `config` and `network` are the import paths of its two classes; each is imported on first use.
+    `equations` is a Markdown file for the models' cards, as `"package:file"`.
     """
 
     name: str
@@ -44,7 +43,7 @@ class Architecture:
         return cast("type[Config]", import_object(self.config, f"architecture {self.name!r}"))
 
     def equations_text(self) -> str:
-        """Return the Markdown of the equations, empty if there is none."""
+        """Return the equations' Markdown, or an empty string."""
         package, _, file = self.equations.partition(":")
         if not file:
             return ""
@@ -55,8 +54,8 @@ class Architecture:
 class Scheme:
     """A hub: its addresses begin with `NAME://`.
 
-    `hub` names its class, a subclass of `zoo.Hub`, as `"package.module:Class"`; it is imported
-    when an address of the scheme is first used.
+    `hub` is the import path of its class, a subclass of `zoo.Hub`, imported when an address of the
+    scheme is first used.
     """
 
     name: str
@@ -66,11 +65,11 @@ class Scheme:
 
 @dataclass(frozen=True)
 class Metric:
-    """A score that `zoo eval` reports beside the built-in ones.
+    """A score that `zoo eval` reports after the built-in ones.
 
-    `metric` names its class as `"package.module:Class"`, imported by `zoo eval`: a subclass of
-    sacreBLEU's `Metric` that is made without arguments. That base class provides confidence
-    intervals and significance tests.
+    `metric` is the import path of its class, imported by `zoo eval` and called without arguments: a
+    subclass of `zoo.SegmentMetric`, or of sacreBLEU's `Metric`. If the class has an attribute
+    `needs_source` that is true, it also gets the source texts.
     """
 
     name: str
@@ -89,10 +88,10 @@ class Pair(NamedTuple):
 class Dataset:
     """Parallel text with named splits.
 
-    `read(split, limit)` yields that split's pairs in order; `limit` bounds how many pairs of each
-    file are read, before any split is made. `recipe` names the recipe to train with, where that
-    differs from the dataset's name. `files` are the files that it reads, if they alone determine
-    its text.
+    `read(split, limit)` yields that split's pairs in order. `limit` is the most pairs to read of
+    each file, before any splitting. `terms` are its licence or terms of use. `recipe` is the name
+    of its recipe, if that differs from the dataset's name. `files` are the files that determine its
+    text, if files alone do.
     """
 
     name: str
@@ -113,7 +112,7 @@ class Dataset:
         return list(self.stream(split, limit))
 
     def stream(self, split: str, limit: int | None = None) -> Iterator[Pair]:
-        """Yield a split's pairs, as `load` returns them, without holding them all in memory.
+        """Yield a split's pairs one by one, without holding all of them in memory.
 
         Raises:
             DataError: there is no such split, or its files are missing, empty or malformed.
@@ -125,5 +124,5 @@ class Dataset:
 
     @property
     def scored_split(self) -> str:
-        """The split that `zoo eval` scores when none is named."""
+        """The split that `zoo eval` scores by default."""
         return "test" if "test" in self.splits else self.splits[0]

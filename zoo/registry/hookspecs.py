@@ -1,6 +1,6 @@
 """What a plugin can add: every hook, with its exact signature and an example.
 
-The reference in the documentation is written from this file, and a test runs each example.
+The hook reference in the documentation is generated from this file; a test runs each example.
 """
 
 from __future__ import annotations
@@ -25,18 +25,20 @@ hookimpl = pluggy.HookimplMarker("zoo")
 def zoo_architectures() -> Iterable[Architecture]:  # type: ignore[empty-body]  # a specification
     """Return the architectures that this plugin brings.
 
-    Config and network are named by where they are, so that a list of architectures imports
-    neither pydantic nor torch.
+    `config` and `network` are import paths, so that a list of architectures imports neither
+    pydantic nor torch.
 
     Example:
         from zoo import Architecture, hookimpl
+
+        ZOO_API = 2
 
 
         @hookimpl
         def zoo_architectures():
             yield Architecture(
                 name="gated",
-                summary="gated linear recurrences, joined by attention",
+                summary="gated linear recurrences with attention",
                 paper="Feng et al. 2024, Were RNNs All We Needed?",
                 config="zoo_gated.config:GatedConfig",
                 network="zoo_gated.network:Gated",
@@ -53,6 +55,8 @@ def zoo_catalogues() -> Iterable[Path]:  # type: ignore[empty-body]  # a specifi
 
         from zoo import hookimpl
 
+        ZOO_API = 2
+
 
         @hookimpl
         def zoo_catalogues():
@@ -64,27 +68,26 @@ def zoo_catalogues() -> Iterable[Path]:  # type: ignore[empty-body]  # a specifi
 def zoo_datasets() -> Iterable[Dataset]:  # type: ignore[empty-body]  # a specification
     """Return the datasets that this plugin brings.
 
-    `read(split, limit)` yields the pairs of a split in order, each time the same; nothing is read
-    before it is asked for.
+    `read(split, limit)` yields the pairs of a split, always in the same order. It is called only
+    when the dataset is used; listing datasets reads no data.
 
     Example:
         from itertools import islice
 
         from zoo import Dataset, Pair, hookimpl
 
-        COUNTS = {"train": 900, "validation": 50, "test": 50}
+        ZOO_API = 2
+        RANGES = {"train": range(900), "validation": range(900, 950), "test": range(950, 1000)}
 
 
         def spell(split, limit):
-            start = {"train": 0, "validation": 900, "test": 950}[split]
-            numbers = range(start, start + COUNTS[split])
-            for number in islice(numbers, limit):
+            for number in islice(RANGES[split], limit):
                 yield Pair(str(number), " ".join(str(number)))
 
 
         @hookimpl
         def zoo_datasets():
-            yield Dataset("spelling", "a number, to its digits one by one", spell)
+            yield Dataset("spelling", "a number, to its digits separated by spaces", spell)
     """
 
 
@@ -92,37 +95,42 @@ def zoo_datasets() -> Iterable[Dataset]:  # type: ignore[empty-body]  # a specif
 def zoo_hubs() -> Iterable[Scheme]:  # type: ignore[empty-body]  # a specification
     """Return the hubs that this plugin brings, each with the scheme of its addresses.
 
-    The class is named as text and imported when an address of the scheme is first used. It is a
-    subclass of `zoo.Hub`; pinning and checks are the same for every hub, and not its business.
+    The class is an import path, imported when an address of the scheme is first used. It is a
+    subclass of `zoo.Hub`. Pinning and integrity checks are the same for every hub and not part of
+    the class.
 
     Example:
         from zoo import Scheme, hookimpl
 
+        ZOO_API = 2
+
 
         @hookimpl
         def zoo_hubs():
-            yield Scheme("attic", "checkpoints under the roof", "zoo_attic.hub:Attic")
+            yield Scheme("attic", "checkpoints in the attic", "zoo_attic.hub:Attic")
     """
 
 
 @hookspec
 def zoo_commands(cli: click.Group) -> None:
-    """Add commands to the `zoo` command line: `cli.add_command(...)`.
+    """Add commands to the `zoo` command line with `cli.add_command(...)`.
 
-    `cli` is a group of this plugin's own, whose commands then join `zoo`. A name that is taken,
-    by a command in the box or by another plugin, is left out, and both are told. Import what is
-    heavy inside the command.
+    `cli` is a group that belongs to this plugin; its commands are then added to `zoo`. A command
+    whose name is taken, by a built-in command or by another plugin, is ignored with a warning that
+    names both. Import heavy libraries inside the command.
 
     Example:
         import click
 
         from zoo import hookimpl
 
+        ZOO_API = 2
+
 
         @click.command()
         @click.argument("model")
         def size(model):
-            "Print how many parameters MODEL has."
+            "Print the number of parameters of MODEL."
             from zoo import create_model
 
             network = create_model(model, device="meta")
@@ -137,21 +145,24 @@ def zoo_commands(cli: click.Group) -> None:
 
 @hookspec
 def zoo_callbacks() -> Iterable[Callback]:  # type: ignore[empty-body]  # a specification
-    """Return callbacks for a training run that begins.
+    """Return the callbacks for a training run.
 
-    Each is a `zoo.Callback` with some of `begin`, `report`, `validation` and `end`. One that raises
-    is told and left out of the rest of the run; training goes on. Of several processes, the first
-    has them.
+    The hook is called when a run begins. Each callback is a `zoo.Callback` that overrides some of
+    `begin`, `report`, `validation` and `end`. If one raises, a warning is shown, its callback is
+    removed from the run, and training continues. With several processes, only the first one calls
+    callbacks.
 
     Example:
         from zoo import Callback, hookimpl
 
+        ZOO_API = 2
+
 
         class Telegraph(Callback):
-            "Tells of every validation."
+            "Prints every validation."
 
             def validation(self, validation):
-                print(f"update {validation.step}: {validation.validation_loss:.3f} nats a token")
+                print(f"update {validation.step}: {validation.validation_loss:.3f} nats per token")
 
 
         @hookimpl
@@ -162,16 +173,32 @@ def zoo_callbacks() -> Iterable[Callback]:  # type: ignore[empty-body]  # a spec
 
 @hookspec
 def zoo_metrics() -> Iterable[Metric]:  # type: ignore[empty-body]  # a specification
-    """Return the metrics that this plugin brings, which `zoo eval` gives beside its own.
+    """Return the metrics that this plugin brings; `zoo eval` reports them after its own.
 
-    The class is named as text and imported by `zoo eval`. It is a subclass of sacreBLEU's `Metric`
-    that is made without arguments; intervals and tests by bootstrap come with that.
+    The class is an import path, imported by `zoo eval` and called without arguments. It is a
+    subclass of `zoo.SegmentMetric`, which counts segment by segment, or of sacreBLEU's `Metric`.
+    Confidence intervals and significance tests are computed by bootstrap for either.
+
+    A class with `needs_source = True` also gets the source texts: `zoo.SegmentMetric.count` as its
+    argument `source`, a subclass of sacreBLEU's `Metric` as a second reference. Put a class that
+    imports heavy libraries in a module of its own.
 
     Example:
-        from zoo import Metric, hookimpl
+        from zoo import Metric, SegmentMetric, hookimpl
+
+        ZOO_API = 2
 
 
         @hookimpl
         def zoo_metrics():
-            yield Metric("vowels", "share of vowels that are right", "zoo_vowels.metric:Vowels")
+            yield Metric("copied", "words that are copied from the source", "zoo_copied:Copied")
+
+
+        class Copied(SegmentMetric):
+            name = "copied"
+            needs_source = True
+
+            def count(self, text, reference, source):
+                words = text.split()
+                return sum(word in source.split() for word in words), len(words)
     """

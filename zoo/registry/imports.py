@@ -1,4 +1,4 @@
-"""What a plugin names by where it is, as `"package.module:Name"`, imported on first use."""
+"""Import an object by its path, `"package.module:Name"`, as declarations give it."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 from zoo.errors import PluginError
 
 
-def import_object(where: str, what: str) -> Any:
-    """Return what stands at `where`, `what` being what it is for.
+def import_object(path: str, kind: str) -> Any:
+    """Import the object at `path`; `kind` names its purpose in the error.
 
     Raises:
         PluginError: it cannot be imported.
     """
-    module, _, name = where.partition(":")
+    module, _, name = path.partition(":")
     try:
         return getattr(importlib.import_module(module), name)
     except Exception as error:
         raise PluginError(
-            f"{what} is broken",
-            f"{where} gave {type(error).__name__}: {error}",
+            f"{kind} is broken",
+            f"{path} gave {type(error).__name__}: {error}",
             "Install its package again, or report this to its author",
         ) from error
