@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
@@ -13,15 +14,18 @@ import click
 import pytest
 from click.testing import CliRunner
 
+import zoo as package
 from tests.road.packages import BROKEN, COMMAND, GOOD, put
-from zoo import Architecture, hookimpl
+from zoo import Architecture, hookimpl, nn
 from zoo.cli import cli
 from zoo.cli.plugins import commands_of
-from zoo.registry.api import API
+from zoo.registry.api import API, CHANGES
 from zoo.registry.discovery import discover
 from zoo.registry.owners import Plugin
 from zoo.registry.plugins import Plugins
 from zoo.registry.registry import Registry
+
+TOP = Path(__file__).parents[2]
 
 
 def in_process(
@@ -306,3 +310,42 @@ def test_plugins_for_people_and_for_programs() -> None:
     (row,) = rows["plugins"]
     assert row["adds"] == {"architectures": ["transformer"], "hooks": ["zoo_architectures"]}
     assert (row["status"], row["api"], row["problem"]) == ("loaded", API, "")
+
+
+EXPORTED_BY_0_1 = [
+    "Address", "Architecture", "Cache", "Callback", "Config", "Dataset", "Depth", "Dim", "Dropout",
+    "Hub", "HubWarning", "Hypothesis", "LengthLimits", "Linear", "Metric", "Pair", "Past",
+    "Recipe", "Registry", "Report", "Row", "Scheme", "Search", "Seq2Seq", "Table", "Translation",
+    "Translator", "Validation", "Width", "ZooError", "create_model", "gather", "hookimpl",
+    "linear", "list_checkpoints", "list_models", "list_plugins", "load", "pull", "push",
+    "repeated", "softmax", "softmax_gradient", "train",
+]  # fmt: skip
+
+
+def test_every_name_that_version_0_1_exported_is_kept_or_listed() -> None:
+    changes = (TOP / CHANGES).read_text(encoding="utf-8")
+    for name in EXPORTED_BY_0_1:
+        assert name in package.__all__ or f"| `zoo.{name}` | `zoo.nn." in changes, name
+    # What the page promises to be in zoo.nn is there.
+    for name in re.findall(r"`zoo\.nn\.(\w+)", changes):
+        assert name in nn.__all__, name
+    assert set(package.__dir__()) == set(package.__all__)
+
+
+def test_a_plugin_for_api_1_is_reported_in_one_line_with_the_page_that_says_what_to_change(
+    tmp_path: Path,
+) -> None:
+    code, problem = BROKEN["earlier"]
+    put(tmp_path, "earlier", code)
+    put(tmp_path, "silent", GOOD.format(name="silent").replace(f"ZOO_API = {API}", ""))
+    done = zoo(tmp_path, "list", "models")
+    first, second = done.stderr.splitlines()
+    assert first == f"Warning: plugin earlier (zoo-earlier 1.0) is broken: {problem}"
+    assert second == (
+        "Warning: plugin silent (zoo-silent 1.0) is broken: "
+        + problem.replace("zoo-earlier", "zoo-silent")
+    )
+    assert CHANGES in problem
+    assert "`zoo plugins --api-changes`" in problem
+    page = (TOP / CHANGES).read_text(encoding="utf-8").rstrip()
+    assert zoo(tmp_path, "plugins", "--api-changes").stdout.rstrip() == page

@@ -17,6 +17,7 @@ from zoo.cli import (
     card,
     evaluating,
     hub,
+    info,
     listing,
     new_plugin,
     plugins,
@@ -82,7 +83,7 @@ def cli(no_plugins: bool) -> None:
 
 for command in (
     listing.list_,
-    listing.info,
+    info.info,
     card.card,
     training.train,
     bench.bench,

@@ -1,1 +1,1 @@
-"""."""
+"""Text and token ids: datasets, tokenizers, batches, corpora on disk."""

@@ -39,7 +39,7 @@ class SegmentMetric(Metric):
 
     @abstractmethod
     def count(self, text: str, reference: str, source: str) -> tuple[float, float]:
-        """Return the part and the whole of one segment; the score is sum of parts / sum of wholes."""
+        """Return a segment's part and whole; the score is the sum of parts over that of wholes."""
 
     def get_signature(self) -> Signature:
         """Return what is needed to compute the same score again."""

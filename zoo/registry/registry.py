@@ -41,12 +41,13 @@ D = TypeVar("D", bound=Declaration)
 class Registry:
     """All named things: each shelf is filled from one hook, or from the catalogues.
 
-    `hooks` lists the hooks whose values are on shelves.
+    `shelves` maps the plural of each kind to its shelf; `hooks` lists the hooks whose values are on
+    shelves.
     """
 
     def __init__(self, plugins: Plugins) -> None:
         self.plugins = plugins
-        self.shelves: list[Shelf[Any]] = []
+        self.shelves: dict[str, Shelf[Any]] = {}
         self.hooks: list[str] = []
         self._problems: list[str] = []
         # From hooks. To add a kind, add a line here and a hook in hookspecs.py.
@@ -64,7 +65,7 @@ class Registry:
     @property
     def problems(self) -> list[str]:
         """What was ignored, and why, one line each."""
-        return self._problems + [p for shelf in self.shelves for p in shelf.problems]
+        return self._problems + [p for shelf in self.shelves.values() for p in shelf.problems]
 
     def architecture(self, name: str) -> Architecture:
         """Return the architecture called `name`.
@@ -108,7 +109,7 @@ class Registry:
 
     def brought_by(self, plugin: Plugin) -> dict[str, list[str]]:
         """Return the names that a plugin brings, by the plural of their kind."""
-        names = {shelf.plural: shelf.brought_by(plugin) for shelf in self.shelves}
+        names = {kind: shelf.brought_by(plugin) for kind, shelf in self.shelves.items()}
         return {kind: brought for kind, brought in names.items() if brought}
 
     def read_catalogue(self, file: Path, plugin: Plugin | None = None) -> None:
@@ -125,7 +126,7 @@ class Registry:
 
     def _shelf(self, kind: str, hint: str = "") -> Shelf[Any]:
         shelf: Shelf[Any] = Shelf(kind, hint)
-        self.shelves.append(shelf)
+        self.shelves[shelf.plural] = shelf
         return shelf
 
     def _collect(self, kind: str, declaration: type[D], hook: str) -> Shelf[D]:
