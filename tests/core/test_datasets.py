@@ -10,7 +10,7 @@ from zoo.data.datasets import file_dataset, find_dataset, hash_split
 from zoo.errors import DataError, UnknownNameError
 from zoo.registry.declarations import Pair
 from zoo.registry.registry import Registry
-from zoo_corpora import SPLIT_SIZES, draw, permute
+from zoo_corpora.generated import SPLIT_SIZES, draw, permute
 
 
 def test_the_permutation_is_one() -> None:

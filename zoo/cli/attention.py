@@ -18,7 +18,7 @@ from zoo.cli.output import (
 )
 from zoo.cli.search import search_options
 from zoo.cli.translating import device_option
-from zoo.data.readers import half_a_pair
+from zoo.data.readers import has_lone_surrogate
 from zoo.errors import DataError
 from zoo.files import replace_file
 
@@ -77,7 +77,7 @@ def attention(
     if out is not None and suffix not in SUFFIXES:
         raise DataError(f"cannot draw {out}", "its name ends in none of .png, .svg and .html")
     for given, what in ((text, "the text"), (target or "", "the target")):
-        if half_a_pair(given):
+        if has_lone_surrogate(given):
             raise DataError(f"{what} is not UTF-8", "give it in the terminal's encoding")
     if out is not None:
         writable(out)

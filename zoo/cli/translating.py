@@ -14,7 +14,7 @@ import click
 from zoo.cli.fetching import located
 from zoo.cli.output import json_option, messages, names, person_watches, print_json, say
 from zoo.cli.search import search_options
-from zoo.data.readers import decode_line, half_a_pair
+from zoo.data.readers import decode_line, has_lone_surrogate
 from zoo.errors import DataError
 from zoo.files import whole_file
 
@@ -80,7 +80,7 @@ def translate(
     checkpoints = [located(name, found) for name in (checkpoint, *more)]
     translator = load(*checkpoints, device=device, precision=precision, registry=found)
     for place, given in enumerate(text, 1):
-        if half_a_pair(given):
+        if has_lone_surrogate(given):
             raise DataError(f"text {place} is not UTF-8", "give it in the terminal's encoding")
     # A person at the keyboard wants each answer before the next line.
     window = 1 if not text and source is None and sys.stdin.isatty() else None
@@ -199,7 +199,7 @@ def score(
     if source is not None and target is None:
         raise click.UsageError("give SOURCE and TARGET, or neither")
     found = names()
-    from zoo.data.tokenizer import chunks
+    from zoo.data.readers import chunks
     from zoo.translation.translator import WINDOW, load
 
     translator = load(located(checkpoint, found), device=device, registry=found)

@@ -1,4 +1,4 @@
-"""Pairs of token sequences, kept flat, in batches of bounded tokens and like lengths."""
+"""Pairs of token sequences, stored flat, in batches of similar length and bounded size."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from zoo.registry.parameters import LengthLimits
 
 
 class Batch(NamedTuple):
-    """Pairs of like lengths.
+    """Pairs of similar length.
 
-    source: (rows, m) int64, each ending with the end token; source_mask: (rows, m) bool;
-    target: (rows, n) int64, from the begin token to the end token; indices: which pairs.
+    `source` is (rows, m) int64, each row ending with the end token; `source_mask` (rows, m) bool;
+    `target` (rows, n) int64, from the begin token to the end token; `indices` (rows,) int64, the
+    pairs' indices in the corpus.
     """
 
     source: Tensor
@@ -31,16 +32,16 @@ class Batch(NamedTuple):
     indices: Tensor
 
     def to(self, device: torch.device) -> Batch:
-        """Return the batch on a device; the copy to a GPU goes on beside the computation."""
+        """Return the batch on a device; the copy to a GPU overlaps with computation."""
         if device.type == "cuda":
             return Batch(*(part.pin_memory().to(device, non_blocking=True) for part in self))
         return Batch(*(part.to(device) for part in self))
 
 
 class Sequences:
-    """Sequences of token ids laid end to end, `starts[i]` telling where sequence i begins.
+    """Concatenated sequences of token ids; sequence i begins at `starts[i]`.
 
-    Both arrays may be memory-mapped files: only `lengths`, four bytes a sequence, are held.
+    Both arrays may be memory-mapped files: only `lengths`, four bytes per sequence, is in memory.
     """
 
     def __init__(self, tokens: npt.NDArray[Any], starts: npt.NDArray[np.int64]) -> None:
@@ -49,7 +50,7 @@ class Sequences:
 
     @classmethod
     def of(cls, sequences: Sequence[Sequence[int]]) -> Sequences:
-        """Lay sequences end to end."""
+        """Concatenate sequences."""
         lengths = np.array([0, *(len(s) for s in sequences)], dtype=np.int64)
         return cls(np.array([t for s in sequences for t in s], dtype=np.int32), lengths.cumsum())
 
@@ -60,15 +61,18 @@ class Sequences:
         """Return the sequences at `indices` as (rows, longest) int64, padded on the right."""
         rows = indices.numpy()
         lengths = self.lengths[indices].numpy()
-        places = np.arange(int(lengths.max()))
-        real = places < lengths[:, None]
+        positions = np.arange(int(lengths.max()))
+        real = positions < lengths[:, None]
         padded = np.full(real.shape, PADDING, dtype=np.int64)
-        padded[real] = self.tokens[(self.starts[rows][:, None] + places)[real]]
+        padded[real] = self.tokens[(self.starts[rows][:, None] + positions)[real]]
         return torch.from_numpy(padded)
 
 
 class Batches(Sequence[Tensor]):
-    """The indices of each batch of an epoch: slices of one ranking, in an order of their own."""
+    """The pair indices of each batch of an epoch.
+
+    Batch i is the slice of `ranked` that begins at `cuts[order[i]]` and ends at the next cut.
+    """
 
     def __init__(self, ranked: Tensor, cuts: list[int], order: Sequence[int]) -> None:
         self.ranked, self.cuts, self.order = ranked, cuts, order
@@ -76,16 +80,16 @@ class Batches(Sequence[Tensor]):
     def __len__(self) -> int:
         return len(self.order)
 
-    def __getitem__(self, place: Any) -> Any:
-        if isinstance(place, slice):
-            return [self[i] for i in range(*place.indices(len(self)))]
-        which = self.order[place]
-        return self.ranked[self.cuts[which] : self.cuts[which + 1]]
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        cut = self.order[index]
+        return self.ranked[self.cuts[cut] : self.cuts[cut + 1]]
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """How many pairs were left out of training, and why."""
+    """The number of pairs excluded from training, by reason."""
 
     empty: int = 0
     long: int = 0
@@ -94,7 +98,8 @@ class LeftOut:
         return LeftOut(self.empty + other.empty, self.long + other.long)
 
 
-Ids = tuple[list[int], list[int]]
+IdPair = tuple[list[int], list[int]]
+"""The token ids of a source and of its target."""
 
 
 def encode_pairs(
@@ -102,8 +107,8 @@ def encode_pairs(
     source_tokenizer: Tokenizer,
     target_tokenizer: Tokenizer,
     limits: LengthLimits,
-) -> Iterator[Ids | LeftOut]:
-    """Yield each pair's ids with their special tokens, or why it is left out."""
+) -> Iterator[IdPair | LeftOut]:
+    """Yield each pair's ids with their special tokens, or the reason why it is excluded."""
     encoded = zip(
         source_tokenizer.encode([pair.source for pair in pairs]),
         target_tokenizer.encode([pair.target for pair in pairs]),
@@ -112,14 +117,14 @@ def encode_pairs(
     for pair, (source, target) in zip(pairs, encoded, strict=True):
         if not pair.source.strip() or not pair.target.strip():
             yield LeftOut(empty=1)
-        elif too_long(len(source) + 1, limits.source) or too_long(len(target) + 2, limits.target):
+        elif exceeds(len(source) + 1, limits.source) or exceeds(len(target) + 2, limits.target):
             yield LeftOut(long=1)
         else:
             yield [*source, END], [BEGIN, *target, END]
 
 
 class Corpus:
-    """Token ids of all pairs of a split."""
+    """The token ids of all pairs of a split."""
 
     def __init__(
         self, source: Sequences, target: Sequences, left_out: LeftOut, fingerprint: str = ""
@@ -135,7 +140,7 @@ class Corpus:
         target_tokenizer: Tokenizer,
         limits: LengthLimits,
     ) -> Corpus:
-        """Tokenize pairs; an empty side, or a length over the limits, is counted and left out."""
+        """Tokenize pairs; those with an empty side or beyond the length limits are excluded."""
         sources, targets = [], []
         left_out = LeftOut()
         for pair in encode_pairs(pairs, source_tokenizer, target_tokenizer, limits):
@@ -150,7 +155,7 @@ class Corpus:
         return len(self.source)
 
     def fingerprint(self) -> str:
-        """Return a hash of all the tokens: equal for equal corpora alone."""
+        """Return a hash of all tokens, which identifies the corpus."""
         if not self._fingerprint:
             digest = hashlib.sha256()
             for side in (self.source, self.target):
@@ -160,7 +165,7 @@ class Corpus:
         return self._fingerprint
 
     def predicted(self, indices: Tensor) -> int:
-        """Return how many target tokens a batch predicts: all but the begin tokens."""
+        """Return the number of target tokens that a batch predicts: all but the begin tokens."""
         return int(self.target.lengths[indices].sum()) - len(indices)
 
     def batch(self, indices: Tensor) -> Batch:
@@ -174,15 +179,15 @@ class Corpus:
         """Return the indices of each batch.
 
         Args:
-            tokens: rows × longest side, padding included, is at most this.
-            sentences: rows, in place of `tokens`.
-            order: shuffles pairs of one length among themselves, and the batches; None leaves
-                the pairs sorted by length.
+            tokens: the most tokens of a batch: rows × longest side, padding included.
+            sentences: the number of rows; replaces `tokens`.
+            order: shuffles the pairs of equal length, and the batches; None keeps the pairs sorted
+                by length.
         """
         count = len(self)
         shuffled = torch.randperm(count, generator=order) if order else torch.arange(count)
         longest = torch.maximum(self.source.lengths, self.target.lengths)
-        # By the longer side, then by source: both sides of a batch are near one length.
+        # By the longer side, then by source, so that both sides of a batch are similar in length.
         key = longest.long() * (int(self.source.lengths.max()) + 1) + self.source.lengths
         ranked = shuffled[key[shuffled].argsort(stable=True)]
         cuts = _cuts(longest.bincount().tolist(), tokens, sentences)
@@ -191,7 +196,7 @@ class Corpus:
         return Batches(ranked, cuts, torch.randperm(len(cuts) - 1, generator=order).tolist())
 
     def padding(self, batches: Batches) -> float:
-        """Return the share of padding among all the tokens of the batches."""
+        """Return the share of padding among all tokens of the batches."""
         real = total = 0
         rows = np.diff(batches.cuts)
         for side in (self.source, self.target):
@@ -202,30 +207,31 @@ class Corpus:
 
 
 def _cuts(counts: Sequence[int], tokens: int, sentences: int | None) -> list[int]:
-    """Return where batches begin, and the end, of sequences ranked by length.
+    """Return the start of each batch of sequences ranked by length, and the end of the last one.
 
-    `counts[n]` sequences have length n: a batch is filled up with them a length at a time.
+    `counts[n]` is the number of sequences of length n. They are added to the current batch, one
+    length after the other, until it is full.
     """
-    cuts, place = [0], 0
+    cuts, position = [0], 0
     for length, count in enumerate(counts):
-        end = place + count
+        end = position + count
         rows = max(sentences or tokens // max(length, 1), 1)
-        # A batch begun with shorter sequences may be full already at this length.
-        if count and place > cuts[-1] and place + 1 - cuts[-1] > rows:
-            cuts.append(place)
+        # A batch that began with shorter sequences may already be full at this length.
+        if count and position > cuts[-1] and position + 1 - cuts[-1] > rows:
+            cuts.append(position)
         if count:
             cuts.extend(range(cuts[-1] + rows, end, rows))
-        place = end
-    return [*cuts, place]
+        position = end
+    return [*cuts, position]
 
 
-def too_long(length: int, limit: int | None) -> bool:
-    """Tell whether a length is over a limit, if there is one."""
+def exceeds(length: int, limit: int | None) -> bool:
+    """Return whether a length is above the limit; None is no limit."""
     return limit is not None and length > limit
 
 
 def batch_sources(sources: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-    """Return token ids without end tokens as padded (rows, m) with ends, and their mask."""
+    """Append end tokens to sources and pad them: (rows, m) int64, with their mask, bool."""
     padded = Sequences.of([[*source, END] for source in sources]).pad(torch.arange(len(sources)))
     return padded, padded != PADDING
 
@@ -233,12 +239,12 @@ def batch_sources(sources: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
 def shuffled_batches(
     corpus: Corpus, tokens: int, sentences: int | None, seed: int, epoch: int
 ) -> Batches:
-    """Return an epoch's batches, in an order that seed and epoch alone decide."""
+    """Return an epoch's batches, in an order that depends only on seed and epoch."""
     order = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
     return corpus.batches(tokens, sentences, order)
 
 
 def evaluation_batches(corpus: Corpus, tokens: int) -> Iterator[Batch]:
-    """Yield all pairs once, sorted by length."""
+    """Yield all pairs in batches, sorted by length."""
     for indices in corpus.batches(tokens):
         yield corpus.batch(indices)

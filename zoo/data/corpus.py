@@ -22,7 +22,8 @@ from filelock import FileLock
 
 from zoo.data.batches import Corpus, LeftOut, Sequences, encode_pairs
 from zoo.data.datasets import cache_folder
-from zoo.data.tokenizer import Tokenizer, chunks
+from zoo.data.readers import chunks
+from zoo.data.tokenizer import Tokenizer
 from zoo.errors import CheckpointError
 from zoo.files import read_json, whole_folder, write_json
 from zoo.registry.declarations import Dataset

@@ -1,4 +1,4 @@
-"""What data there is, by name, and parallel text of the user's own."""
+"""Datasets by name, or from files of parallel text; splits by a hash of the source."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zoo.registry.registry import Registry
 
 
 def find_dataset(registry: Registry, spec: str) -> Dataset:
-    """Return the dataset of that name, or the one in the files that `spec` names.
+    """Return the dataset called `spec`, or the one in the files that `spec` names.
 
     Raises:
         UnknownNameError: `spec` is neither.
@@ -28,36 +28,36 @@ def find_dataset(registry: Registry, spec: str) -> Dataset:
         "dataset",
         spec,
         registry.datasets,
-        "For files of your own say PREFIX:en-de, FILE.tsv or FILE.jsonl",
+        "For files, write PREFIX:en-de, FILE.tsv or FILE.jsonl",
     )
 
 
 def is_file_spec(spec: str) -> bool:
-    """Tell whether `spec` names the user's own files rather than a dataset."""
-    path, languages = _languages(spec)
+    """Return whether `spec` has the form of a file name rather than of a dataset's name."""
+    path, languages = _split_languages(spec)
     return bool(languages) or Path(path).suffix in (".tsv", ".jsonl")
 
 
 def file_dataset(spec: str) -> Dataset:
-    """Return the dataset in the user's own files.
+    """Return a dataset that reads parallel text from files.
 
     `PREFIX:en-de` reads `PREFIX.en` and `PREFIX.de`; `FILE.tsv` its first two columns;
     `FILE.jsonl` the keys `source` and `target`, and `FILE.jsonl:en-de` the keys `en` and `de`.
-    The splits are `all`, and `train` and `validation`: one source in twenty, at most 1,000, is
-    held out for validation, chosen by a hash of its text.
+    The splits are `all`, `train` and `validation`. One source in twenty, at most 1,000, is held out
+    for validation, chosen by a hash of its text.
 
     Raises:
-        DataError: a file is missing. What is inside is read, and checked, on `load`.
+        DataError: a file is missing. Its content is read and checked by `load` and `stream`.
     """
-    path, languages = _languages(spec)
+    path, languages = _split_languages(spec)
     suffix = Path(path).suffix
-    if suffix == ".tsv" or suffix == ".jsonl":
+    if suffix in (".tsv", ".jsonl"):
         files = [Path(path)]
     else:
         files = [Path(f"{path}.{language}") for language in languages]
     for file in files:
         if not file.is_file():
-            raise DataError(f"no file {file}", f"{spec!r} names it", "Check the path")
+            raise DataError(f"there is no file {file}", f"{spec!r} names it", "Check the path")
 
     def pairs() -> Iterator[Pair]:
         if suffix == ".tsv":
@@ -70,12 +70,12 @@ def file_dataset(spec: str) -> Dataset:
         if split == "all":
             return islice(pairs(), limit)
         held_out = _held_out(pair.source for pair in islice(pairs(), limit))
-        wanted = split == "validation"
-        return (pair for pair in islice(pairs(), limit) if (pair.source in held_out) == wanted)
+        validation = split == "validation"
+        return (pair for pair in islice(pairs(), limit) if (pair.source in held_out) == validation)
 
     return Dataset(
         name=Path(spec).name,
-        summary="parallel text of your own",
+        summary="parallel text from files",
         read=read,
         languages=(languages[0], languages[1]) if languages else ("", ""),
         splits=("all", "train", "validation"),
@@ -84,24 +84,25 @@ def file_dataset(spec: str) -> Dataset:
 
 
 def _held_out(sources: Iterable[str], part: int = 20, most: int = 1000) -> set[str]:
-    """Return the sources that `hash_split` holds out for validation, in memory that is bounded.
+    """Return the sources that `hash_split` holds out for validation, in bounded memory.
 
-    Once so many distinct sources were seen that `most` of them are held out, no more need to be
-    counted: the `most` with the smallest hashes are kept.
+    The `most` sources with the smallest hashes suffice as soon as `part` × `most` distinct sources
+    have been read; until then, all of them are kept.
     """
-    seen: dict[str, bytes] = {}
+    hashes: dict[str, bytes] = {}
     enough = False
     for source in sources:
-        if source not in seen:
-            seen[source] = _text_hash(source)
-        if len(seen) >= part * most:
+        if source not in hashes:
+            hashes[source] = _text_hash(source)
+        if len(hashes) >= part * most:
             enough = True
-            seen = dict(sorted(seen.items(), key=lambda item: item[1])[:most])
-    ranked = sorted(seen, key=seen.__getitem__)
+            hashes = dict(sorted(hashes.items(), key=lambda item: item[1])[:most])
+    ranked = sorted(hashes, key=hashes.__getitem__)
     return set(ranked[: most if enough else len(ranked) // part])
 
 
-def _languages(spec: str) -> tuple[str, tuple[str, ...]]:
+def _split_languages(spec: str) -> tuple[str, tuple[str, ...]]:
+    """Return `spec` without a pair of languages after a colon, and that pair, if there is one."""
     path, colon, pair = spec.rpartition(":")
     parts = tuple(pair.split("-"))
     return (path, parts) if colon and len(parts) == 2 and all(parts) else (spec, ())
@@ -110,10 +111,11 @@ def _languages(spec: str) -> tuple[str, tuple[str, ...]]:
 def hash_split(
     pairs: list[Pair], held_out: dict[str, int], kept: Collection[str] = ()
 ) -> dict[str, list[Pair]]:
-    """Split by a hash of the source text, so that no source stands on two sides.
+    """Split pairs by a hash of the source text, so that no source is in two splits.
 
-    `held_out` maps a split to n: one distinct source in n goes there, at most 1,000. The rest is
-    `train`, and so are the sources in `kept`. The same on every machine; order is kept.
+    `held_out` maps the name of a split to n: it gets one in n distinct sources, at most 1,000. The
+    rest is `train`, including the sources in `kept`. The result is the same on every machine, and
+    keeps the order of the pairs.
     """
     ranked = sorted({pair.source for pair in pairs}.difference(kept), key=_text_hash)
     split_of: dict[str, str] = {}
@@ -129,13 +131,13 @@ def hash_split(
 
 
 def _text_hash(text: str) -> bytes:
-    import hashlib  # here, since most commands read no data
+    import hashlib  # here, because most commands read no data
 
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 def cache_folder() -> Path:
-    """Return where generated data is kept: `ZOO_CACHE`, or `zoo` in the user's cache folder."""
+    """Return the folder for generated data: `ZOO_CACHE`, or `zoo` in the user's cache folder."""
     given = os.environ.get("ZOO_CACHE")
     if given:
         return Path(given)

@@ -1,20 +1,23 @@
-"""Read parallel text from files, line by line."""
+"""Read parallel text from files, one line at a time."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from zoo.errors import DataError
 from zoo.registry.declarations import Pair
 
+Item = TypeVar("Item")
+
 
 def read_lines(file: Path) -> Iterator[str]:
-    """Yield a file's lines without their ends.
+    """Yield a file's lines without their line ends, and without a byte order mark.
 
     Raises:
-        DataError: the file is missing, empty, or not UTF-8 (with the line's number).
+        DataError: the file is missing, empty, or not UTF-8; the message has the line's number.
     """
     try:
         with file.open("rb") as lines:
@@ -28,32 +31,32 @@ def read_lines(file: Path) -> Iterator[str]:
         raise DataError(f"{file} is empty", "it has no lines")
 
 
-def decode_line(line: bytes, number: int, where: str) -> str:
-    """Return a line's text without its end.
+def decode_line(line: bytes, number: int, file: str) -> str:
+    """Return a line's text without its line end.
 
     Raises:
-        DataError: it is not UTF-8; tells `where`, the line's number and the byte.
+        DataError: it is not UTF-8; the message has the file, the line's number and the byte.
     """
     try:
         return line.rstrip(b"\r\n").decode("utf-8")
     except UnicodeDecodeError as error:
         raise DataError(
-            f"{where}, line {number}, is not UTF-8",
+            f"{file}, line {number}, is not UTF-8",
             f"byte {error.start + 1} is 0x{line[error.start]:02x}",
             "Convert it, for example with iconv",
         ) from None
 
 
-def half_a_pair(text: str) -> bool:
-    """Tell whether a text holds half of a surrogate pair, which no UTF-8 can hold."""
-    return any("\ud800" <= sign <= "\udfff" for sign in text)
+def has_lone_surrogate(text: str) -> bool:
+    """Return whether a text has half of a surrogate pair, which UTF-8 cannot encode."""
+    return any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def read_parallel(source: Path, target: Path) -> Iterator[Pair]:
-    """Yield pairs from two files aligned by line.
+    """Yield pairs from two files that are aligned by line.
 
     Raises:
-        DataError: the files differ in length (both counts are told), or `read_lines` raised.
+        DataError: the files differ in length (the message has both counts), or as `read_lines`.
     """
     sources, targets = read_lines(source), read_lines(target)
     pairs = 0
@@ -71,21 +74,31 @@ def read_parallel(source: Path, target: Path) -> Iterator[Pair]:
         raise DataError(
             f"{source} and {target} differ in length",
             f"{counts[0]:,} and {counts[1]:,} lines",
-            "Line n of one must translate line n of the other",
+            "Line n of one file must translate line n of the other",
         )
 
 
 def read_tsv(file: Path) -> Iterator[Pair]:
-    """Yield pairs from a file's first two columns, parted by tabs."""
+    """Yield pairs from the first two columns of a file of tab-separated values.
+
+    Raises:
+        DataError: a line has no tab, or as `read_lines`.
+    """
     for number, line in enumerate(read_lines(file), 1):
         columns = line.split("\t")
         if len(columns) < 2:
-            raise DataError(f"{file}, line {number}, has no tab", "a line is source, tab, target")
+            raise DataError(
+                f"{file}, line {number}, has no tab", "each line is a source, a tab and a target"
+            )
         yield Pair(columns[0], columns[1])
 
 
 def read_jsonl(file: Path, keys: tuple[str, ...]) -> Iterator[Pair]:
-    """Yield pairs from a file of JSON objects, one a line, with text under both keys."""
+    """Yield pairs from a file of JSON objects, one per line, with text under both keys.
+
+    Raises:
+        DataError: a line is not such an object, or as `read_lines`.
+    """
     for number, line in enumerate(read_lines(file), 1):
         try:
             record = json.loads(line)
@@ -96,11 +109,23 @@ def read_jsonl(file: Path, keys: tuple[str, ...]) -> Iterator[Pair]:
         if len(strings) != 2:
             raise DataError(
                 f"{file}, line {number}, has no text under {' and '.join(keys)}",
-                "a line is an object with both keys",
-                f"Name other keys after the file: {file}:en-de",
+                "each line is an object with both keys",
+                f"To use other keys, name them after the file: {file}:en-de",
             )
-        if any(half_a_pair(text) for text in strings):
+        if any(has_lone_surrogate(text) for text in strings):
             raise DataError(
                 f"{file}, line {number}, is not text", "it has half of a surrogate pair"
             )
         yield Pair(*strings)
+
+
+def chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """Yield lists of `size` consecutive items; the last one may be shorter."""
+    chunk: list[Item] = []
+    for item in items:
+        chunk.append(item)
+        if len(chunk) == size:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk

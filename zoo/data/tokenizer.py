@@ -8,9 +8,8 @@ normalized to Unicode's form NFC, loses a leading space, and has a space for eac
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 from tokenizers import Tokenizer as _Tokenizer
 
@@ -19,11 +18,9 @@ from zoo.errors import CheckpointError, ConfigError, ZooError
 from zoo.files import read_text
 from zoo.nn.contract import UNKNOWN
 
-Item = TypeVar("Item")
-
 
 class Tokenizer:
-    """A vocabulary and the way to cut text into it; ids 0 to 3 are the special tokens."""
+    """A vocabulary, and how text is cut into it; ids 0 to 3 are the special tokens."""
 
     def __init__(self, tokenizer: _Tokenizer) -> None:
         self._tokenizer = tokenizer
@@ -54,44 +51,48 @@ class Tokenizer:
 
     @property
     def size(self) -> int:
-        """The number of entries, special ones included."""
+        """The number of entries, special tokens included."""
         return self._tokenizer.get_vocab_size()
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return each text's ids, without begin and end."""
+        """Return each text's ids, without begin and end tokens."""
         return [encoding.ids for encoding in self._tokenizer.encode_batch_fast(list(texts))]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of ids; an unknown token reads ⁇, other special tokens nothing."""
+        """Return the text of ids; ⁇ stands for an unknown token, other special tokens vanish."""
         pieces = ["▁⁇" if i == UNKNOWN else self.token(i) for i in ids if i >= UNKNOWN]
         return "".join(pieces).replace("▁", " ").removeprefix(" ")
 
     def words(self, ids: Sequence[int]) -> list[str]:
-        """Return the words that ids make up, each cut into tokens by itself."""
+        """Return the words that ids make up; each is tokenized independently of the others."""
         text = "".join(self.token(i) for i in ids)
         pre_tokenizer = self._tokenizer.pre_tokenizer
         return [word for word, _ in pre_tokenizer.pre_tokenize_str(text)]
 
     def merges(self) -> list[tuple[str, str]]:
-        """Return the pairs of tokens that are merged in a word, the first to be merged first.
+        """Return the merges of byte-pair encoding, in the order in which they apply.
 
         Raises:
             ValueError: the tokenizer is not of the kind `bpe`.
         """
         model = json.loads(self._tokenizer.to_str())["model"]
         if model["type"] != "BPE":
-            raise ValueError(f"a {model['type']} tokenizer merges nothing")
+            raise ValueError(f"a {model['type']} tokenizer has no merges")
         return [(one, other) for one, other in model["merges"]]
 
     def token(self, id: int) -> str:
-        """Return the token with this id, ▁ standing for a space."""
+        """Return the token with this id; ▁ stands for a space.
+
+        Raises:
+            ValueError: there is no such id.
+        """
         token = self._tokenizer.id_to_token(id)
         if token is None:
             raise ValueError(f"no token has id {id}: there are {self.size}")
         return token
 
     def to_json(self) -> str:
-        """Return the tokenizer as the `tokenizers` library's JSON."""
+        """Return the tokenizer as JSON of the `tokenizers` library."""
         return self._tokenizer.to_str(pretty=True)
 
     @classmethod
@@ -109,21 +110,9 @@ class Tokenizer:
             raise CheckpointError(
                 f"{file} is not a tokenizer", " ".join(str(error).split())
             ) from None
-        found = [tokenizer.id_to_token(i) for i in range(len(SPECIALS))]
-        if found != SPECIALS:
+        specials = [tokenizer.id_to_token(i) for i in range(len(SPECIALS))]
+        if specials != SPECIALS:
             raise CheckpointError(
-                f"{file} has other special tokens", f"ids 0 to 3 are {found}, not {SPECIALS}"
+                f"{file} has other special tokens", f"ids 0 to 3 are {specials}, not {SPECIALS}"
             )
         return cls(tokenizer)
-
-
-def chunks(texts: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    """Yield lists of at most `size` texts, in order."""
-    chunk: list[Item] = []
-    for text in texts:
-        chunk.append(text)
-        if len(chunk) == size:
-            yield chunk
-            chunk = []
-    if chunk:
-        yield chunk

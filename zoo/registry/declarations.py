@@ -118,7 +118,7 @@ class Dataset:
             DataError: there is no such split, or its files are missing, empty or malformed.
         """
         if split not in self.splits:
-            known = " and ".join(self.splits)
+            known = " and ".join(filter(None, (", ".join(self.splits[:-1]), self.splits[-1])))
             raise DataError(f"{self.name} has no split {split!r}", f"it has {known}")
         yield from self.read(split, limit)
 

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 from torch import Tensor
 
 from zoo.checkpoint.checkpoint import Checkpoint
-from zoo.data.batches import batch_sources, too_long
+from zoo.data.batches import batch_sources, exceeds
 from zoo.decoding import look
 from zoo.errors import DecodingError
 
@@ -117,7 +117,7 @@ def attend(checkpoint: Checkpoint, text: str, target: Sequence[int]) -> Attentio
         ("text", len(source) + 1, limits.source),
         ("target", len(target) + 1, limits.target),
     ):
-        if too_long(length, limit):
+        if exceeds(length, limit):
             raise DecodingError(
                 f"the {side} is too long",
                 f"{length:,} tokens, and {checkpoint.model_name} reads {limit:,} at most",

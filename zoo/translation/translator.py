@@ -13,7 +13,8 @@ from zoo.checkpoint import checkpoint as folder_format
 from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.cli.process import keep_freed_memory
 from zoo.data.batches import batch_sources
-from zoo.data.tokenizer import Tokenizer, chunks
+from zoo.data.readers import chunks
+from zoo.data.tokenizer import Tokenizer
 from zoo.decoding import Decoder, Ensemble, Hypothesis, Search, Task, align, forced, search
 from zoo.errors import DecodingError
 from zoo.hub import pull as hub

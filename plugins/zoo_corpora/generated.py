@@ -1,0 +1,76 @@
+"""Generated datasets: random numbers that are the same on every machine."""
+
+import importlib.metadata
+import os
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+
+from zoo import Pair, cache_folder, read_tsv
+
+SPLIT_SIZES = {"train": 100_000, "validation": 1_000, "test": 1_000}
+
+
+def numbers(split: str, limit: int | None) -> Iterable[Pair]:
+    """Return numbers below a million in English words, with the same in French words.
+
+    They are generated on first use and then read from the cache.
+    """
+    version = importlib.metadata.version("num2words")
+    file = cache_folder() / "datasets" / f"numbers-en-fr-{version}" / f"{split}.tsv"
+    if not file.is_file():
+        _write_numbers(split, file)
+    return islice(read_tsv(file), limit)
+
+
+def shift(split: str, limit: int | None) -> Iterator[Pair]:
+    """Yield ten random numbers from 1 to 10, with the last nine of them as the target."""
+    for code in draw(split, 10**10, limit):
+        items = [str((code // 10**digit) % 10 + 1) for digit in range(10)]
+        yield Pair(" ".join(items), " ".join(items[1:]))
+
+
+def draw(split: str, below: int, limit: int | None = None) -> Iterator[int]:
+    """Yield random numbers from 0 to `below` − 1, which are distinct across all splits.
+
+    A split is a range of indices into one fixed permutation, so it is the same on every machine.
+    """
+    start = 0
+    for name, size in SPLIT_SIZES.items():
+        if name == split:
+            break
+        start += size
+    for index in range(start, start + min(size, size if limit is None else limit)):
+        yield permute(index, below)
+
+
+def permute(index: int, below: int) -> int:
+    """Return the number at `index` of a fixed permutation of 0 … `below` − 1.
+
+    Each round (multiply by an odd number, add, fold the high half onto the low half) is a bijection
+    of the integers of that many bits. Repeating the rounds until the value is below the bound keeps
+    it a bijection.
+    """
+    bits = (below - 1).bit_length()
+    mask, half = (1 << bits) - 1, (bits + 1) // 2
+    value = index
+    while True:
+        for factor in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9):
+            value = (value * factor + 0x27D4EB2F165667C5) & mask
+            value ^= value >> half
+        if value < below:
+            return value
+
+
+def _write_numbers(split: str, file: Path) -> None:
+    from num2words import num2words
+
+    file.parent.mkdir(parents=True, exist_ok=True)
+    part = file.with_suffix(f".{os.getpid()}.part")
+    try:
+        with part.open("w", encoding="utf-8") as out:
+            for number in draw(split, 1_000_000):
+                out.write(f"{num2words(number, lang='en')}\t{num2words(number, lang='fr')}\n")
+        part.replace(file)
+    finally:
+        part.unlink(missing_ok=True)
