@@ -78,7 +78,7 @@ def test_settings_are_key_value() -> None:
     assert parse_settings(given) == {
         "a": 1, "b": 0.5, "c": "word", "d": [[8, 3]], "e": True, "f": "x=y", "g": "7"
     }  # fmt: skip
-    with pytest.raises(ConfigError, match="not so 'dim', '7'"):
+    with pytest.raises(ConfigError, match="no equals sign in 'dim', '7'"):
         parse_settings(["dim", "7", "a=1"])
 
 

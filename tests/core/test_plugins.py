@@ -167,7 +167,7 @@ def test_a_catalogue_s_faults_are_all_told_and_the_rest_is_usable(tmp_path: Path
     assert "unknown key 'sumary' (did you mean summary?)" in told
     assert "'architecture' must be a string" in told
     assert "'source_vocab' is missing" in told
-    assert "'parameters' must be a whole number" in told
+    assert "'parameters' must be an integer" in told
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Catalogues: TOML files that list models, checkpoints and recipes.
 
-Whatever is wrong in one is told, all of it at once, by file and entry; the rest is usable.
+Everything that is wrong in a catalogue is listed, by file and entry; the rest of it is usable.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from zoo.registry.address import SHA256, Address, is_inside
 
 FORMAT = 1
 LARGEST = 10_000_000
-"""The most bytes a catalogue may have."""
+"""The most bytes of a catalogue."""
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
 
@@ -28,8 +28,8 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
 class Model:
     """An architecture with a named configuration, as a catalogue lists it.
 
-    `parameters` is the exact count at the reference vocabularies, `paper_parameters` what the
-    paper says; `notes` is Markdown for the card.
+    `parameters` is the exact count at the reference vocabularies, `paper_parameters` the paper's
+    number; `notes` is Markdown for the card.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Model:
 
 
 class FileEntry(NamedTuple):
-    """What a catalogue promises of one file: its size in bytes and its SHA-256."""
+    """A file of a checkpoint as its catalogue lists it: size in bytes and SHA-256."""
 
     size: int
     sha256: str
@@ -55,8 +55,9 @@ class FileEntry(NamedTuple):
 class Released:
     """A checkpoint that a catalogue lists.
 
-    It is at `location`, an address, or where that is empty in `folder`, beside the catalogue.
-    `files` promises its bytes; `scores` and `terms` (of its weights and of its data) are told.
+    It is at the address `location`, or, if that is empty, in `folder` beside the catalogue. `files`
+    lists its files with their hashes, `scores` its scores, `terms` the licences of its weights and
+    of its data.
     """
 
     name: str
@@ -72,13 +73,13 @@ class Released:
 
     @property
     def address(self) -> Address | None:
-        """Where it is fetched from, if it does not stand beside its catalogue."""
+        """Where it is downloaded from; None if it is in a folder beside its catalogue."""
         return Address.parse(self.location) if self.location else None
 
 
 @dataclass
 class Contents:
-    """What a catalogue lists, as far as it is well-formed, and in `problems` what is not."""
+    """The well-formed entries of a catalogue, and in `problems` a line for each other one."""
 
     models: dict[str, Model] = field(default_factory=dict)
     checkpoints: dict[str, Released] = field(default_factory=dict)
@@ -86,7 +87,7 @@ class Contents:
     problems: list[str] = field(default_factory=list)
 
 
-TOML_NAMES = {str: "string", int: "whole number", dict: "table"}
+TOML_NAMES = {str: "a string", int: "an integer", dict: "a table"}
 MODEL_KEYS: dict[str, tuple[type, bool]] = {
     "architecture": (str, True),
     "summary": (str, True),
@@ -111,7 +112,7 @@ FILE_KEYS: dict[str, tuple[type, bool]] = {"size": (int, True), "sha256": (str, 
 
 
 def user_catalogue() -> Path:
-    """Return the user's own catalogue: `ZOO_REGISTRY`, or `zoo/registry.toml` in their config."""
+    """Return the user's catalogue: `ZOO_REGISTRY`, or `zoo/registry.toml` in the config folder."""
     given = os.environ.get("ZOO_REGISTRY")
     if given:
         return Path(given)
@@ -120,74 +121,74 @@ def user_catalogue() -> Path:
 
 
 def read(file: Path, origin: str = "") -> Contents:
-    """Read a catalogue; `origin` says in `problems` whose it is."""
+    """Read a catalogue; `origin` names it in `problems`."""
     origin = origin or str(file)
-    found = Contents()
+    contents = Contents()
     try:
         if file.stat().st_size > LARGEST:
             raise ValueError(f"it has more than {LARGEST:,} bytes")
         content = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
-        found.problems.append(f"{origin}: {reason}; catalogue left out")
-        return found
+        contents.problems.append(f"{origin}: {reason}; the catalogue is ignored")
+        return contents
     if content.pop("format", None) != FORMAT:
-        found.problems.append(f"{origin}: `format` must be {FORMAT}; catalogue left out")
-        return found
-    take: dict[str, Callable[[str, Any], list[str]]] = {
-        "models": functools.partial(_take_model, found),
-        "checkpoints": functools.partial(_take_checkpoint, found, file),
-        "recipes": functools.partial(_take_recipe, found),
+        contents.problems.append(f"{origin}: `format` must be {FORMAT}; the catalogue is ignored")
+        return contents
+    sections: dict[str, Callable[[str, Any], list[str]]] = {
+        "models": functools.partial(_add_model, contents),
+        "checkpoints": functools.partial(_add_checkpoint, contents, file),
+        "recipes": functools.partial(_add_recipe, contents),
     }
     for section, entries in content.items():
-        if section not in take:
-            found.problems.append(f"{origin}: unknown section [{section}]")
+        if section not in sections:
+            contents.problems.append(f"{origin}: unknown section [{section}]")
         elif not isinstance(entries, dict):
-            found.problems.append(f"{origin}: [{section}] must be a table of tables")
+            contents.problems.append(f"{origin}: [{section}] must be a table of tables")
         else:
             for name, entry in entries.items():
-                faults = [] if NAME.fullmatch(name) else [f"{name!r} can be no name"]
-                faults = faults or take[section](name, entry)
+                faults = [] if NAME.fullmatch(name) else [f"{name!r} is not a valid name"]
+                faults = faults or sections[section](name, entry)
                 if faults:
-                    found.problems.append(f"{origin}, {section}.{name}: {'; '.join(faults)}")
-    return found
+                    contents.problems.append(f"{origin}, {section}.{name}: {'; '.join(faults)}")
+    return contents
 
 
-def _take_model(found: Contents, name: str, entry: Any) -> list[str]:
+def _add_model(contents: Contents, name: str, entry: Any) -> list[str]:
     faults = _faults(entry, MODEL_KEYS)
     if not faults:
-        found.models[name] = Model(name=name, **entry)
+        contents.models[name] = Model(name=name, **entry)
     return faults
 
 
-def _take_recipe(found: Contents, name: str, entry: Any) -> list[str]:
+def _add_recipe(contents: Contents, name: str, entry: Any) -> list[str]:
     faults = _faults(entry, {}) or _faults(entry.get("config", {}), {}, "'config' ")
     if not faults:
-        found.recipes[name] = entry
+        contents.recipes[name] = entry
     return faults
 
 
-def _take_checkpoint(found: Contents, file: Path, name: str, entry: Any) -> list[str]:
+def _add_checkpoint(contents: Contents, file: Path, name: str, entry: Any) -> list[str]:
     faults = _faults(entry, CHECKPOINT_KEYS)
     if faults:
         return faults
     files = entry.get("files", {})
-    for path, promise in files.items():
+    for path, listed in files.items():
         where = f"files.{path!r} "
         if not is_inside(path):
-            faults.append(f"{where}leads out of its folder or is no file's name")
+            faults.append(f"{where}leads out of its folder or is not a file name")
         else:
-            more = _faults(promise, FILE_KEYS, where)
-            if not more and (promise["size"] < 0 or not SHA256.fullmatch(promise["sha256"])):
+            more = _faults(listed, FILE_KEYS, where)
+            if not more and (listed["size"] < 0 or not SHA256.fullmatch(listed["sha256"])):
                 more = [f"{where}needs a size and 64 hexadecimal digits of SHA-256"]
             faults += more
     faults += _location_faults(entry)
     if not faults:
         values = {key: entry[key] for key in CHECKPOINT_KEYS if key in entry and key != "files"}
-        promised = {path: FileEntry(**promise) for path, promise in files.items()}
+        hashes = {path: FileEntry(**listed) for path, listed in files.items()}
         folder = file.parent / "cards" / "checkpoints" / name
-        found.checkpoints[name] = Released(
-            name, folder=folder, files=promised, catalogue=str(file), **values
+        contents.checkpoints[name] = Released(
+            name, folder=folder, files=hashes, catalogue=str(file), **values
         )
     return faults
 
@@ -201,14 +202,14 @@ def _location_faults(entry: Mapping[str, Any]) -> list[str]:
         return [f"'location': {error}"]
     faults = []
     if address.commit is None:
-        faults.append("'location' must name a commit, all 40 digits of it, after the @")
+        faults.append("'location' must name a commit: 40 hexadecimal digits after the @")
     if not entry.get("files"):
-        faults.append("'files' is missing: what is fetched must be promised")
+        faults.append("'files' is missing: files that are downloaded need sizes and hashes")
     return faults
 
 
 def _faults(entry: object, keys: dict[str, tuple[type, bool]], where: str = "") -> list[str]:
-    """Return what is wrong with an entry's keys and types; an empty `keys` allows any keys."""
+    """Return the wrong keys and types of an entry; an empty `keys` allows any keys."""
     if not isinstance(entry, dict):
         return [f"{where}must be a table"]
     faults = [
@@ -220,5 +221,5 @@ def _faults(entry: object, keys: dict[str, tuple[type, bool]], where: str = "") 
         if key not in entry:
             faults += [f"{where}{key!r} is missing"] if required else []
         elif type(entry[key]) is not kind:
-            faults.append(f"{where}{key!r} must be a {TOML_NAMES[kind]}")
+            faults.append(f"{where}{key!r} must be {TOML_NAMES[kind]}")
     return faults

@@ -1,4 +1,4 @@
-"""Configurations: validated, frozen values that know their keys."""
+"""Configurations: validated, frozen values with a known set of keys."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from zoo.errors import ConfigError, near
 from zoo.registry.parameters import LengthLimits, Table
 
 Width = Annotated[int, Field(ge=1, le=65_536)]
-"""A dimension in a config, bounded so that no file can ask for the impossible."""
+"""A dimension in a config; the bound keeps a file from requesting impossible sizes."""
 
 Depth = Annotated[int, Field(ge=1, le=512)]
-"""A number of layers in a config, bounded likewise."""
+"""A number of layers in a config, bounded for the same reason."""
 
 
 class Settings(BaseModel):
-    """Frozen values that know all of their keys: the base of configs and recipes."""
+    """Frozen values that reject unknown keys: the base class of configs and recipes."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     @classmethod
     def parse(cls, values: Mapping[str, Any], where: str) -> Self:
-        """Validate plain values, the same way whether from TOML, JSON or `--set`.
+        """Validate plain values from TOML, JSON or `--set`, all by the same rules.
 
         Raises:
-            ConfigError: names every wrong key and value at once; `where` says what was read.
+            ConfigError: it lists every wrong key and value; `where` is what was read.
         """
         try:
             return cls.model_validate_json(json.dumps(values))
@@ -55,16 +55,16 @@ class Settings(BaseModel):
 
 
 class Config(Settings):
-    """What sets one network of an architecture apart from another.
+    """What distinguishes the networks of one architecture.
 
-    A subclass gives each field a description, and answers the questions below by arithmetic
-    alone: no torch.
+    A subclass gives each field a description, and implements the methods below by arithmetic,
+    without torch.
     """
 
     @classmethod
     @abstractmethod
     def example(cls) -> Self:
-        """Return a tiny config, for the laws."""
+        """Return a tiny config, on which the laws are tested."""
 
     @abstractmethod
     def parameters(self, source_vocab: int, target_vocab: int) -> Table:
@@ -73,28 +73,31 @@ class Config(Settings):
     @property
     @abstractmethod
     def width(self) -> int:
-        """The model's width, by which schedules such as Noam's scale the rate."""
+        """The model's width; schedules such as Noam's scale the learning rate by it."""
 
     @property
     def one_vocabulary(self) -> bool:
-        """Whether source and target must share one vocabulary."""
+        """Whether source and target must share one vocabulary; by default not."""
         return False
 
     @property
     def length_limits(self) -> LengthLimits:
-        """The longest source and target, in tokens, special ones included."""
+        """The longest source and target in tokens, special tokens included; by default no limit."""
         return LengthLimits()
 
 
 def parse_settings(given: Sequence[str]) -> dict[str, Any]:
-    """Read `key=value` texts; a value that is not JSON is a string.
+    """Parse `key=value` texts; a value that is not JSON is a string.
 
     Raises:
-        ConfigError: names every text without an equals sign.
+        ConfigError: it lists every text without an equals sign.
     """
     wrong = [text for text in given if "=" not in text]
     if wrong:
-        raise ConfigError("settings are key=value", f"not so {', '.join(map(repr, wrong))}")
+        listed = ", ".join(map(repr, wrong))
+        raise ConfigError(
+            "settings have the form key=value", f"there is no equals sign in {listed}"
+        )
     settings = {}
     for text in given:
         key, _, value = text.partition("=")

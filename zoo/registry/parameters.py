@@ -1,6 +1,6 @@
-"""The parameter table that a config writes down by arithmetic alone.
+"""The parameter table of a model, which a config computes by arithmetic.
 
-A dimension is a formula and a number at once, so that the two cannot disagree:
+A dimension is both a formula and a number, so that the two always agree:
 
     d, ff = Dim("d", 512), Dim("f", 2048)
     table.add("encoder.inner.weight", "W_1", (ff, d))      # shape f × d = 2048 × 512
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 @dataclass(frozen=True)
 class Dim:
-    """A dimension's formula and size; sums and whole multiples of dimensions are dimensions."""
+    """A dimension's formula and size; sums and integer multiples of dimensions are dimensions."""
 
     formula: str
     size: int
@@ -33,7 +33,7 @@ class Dim:
 class Row:
     """One symbol of the paper: a weight, or a slice of its first dimension.
 
-    `zero_gradient` is the reason why no loss can move these weights, where there is one.
+    `zero_gradient` is the reason why the gradient of these weights is always zero, if it is.
     """
 
     block: str
@@ -50,7 +50,7 @@ class Row:
         return math.prod(self.shape)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the row as plain values, without the keys it has no value for."""
+        """Return the row as plain values, without keys whose value is None."""
         values = {
             "block": self.block,
             "path": self.path,
@@ -66,13 +66,13 @@ class Row:
 
 @dataclass
 class Table:
-    """Every parameter of a model, in the order of its computation."""
+    """Every parameter of a model, in the order of computation."""
 
     rows: list[Row] = field(default_factory=list)
     _block: str = ""
 
     def block(self, name: str) -> None:
-        """Put the rows that follow under `name`."""
+        """Begin a block: the rows added next belong to `name`."""
         self._block = name
 
     def add(
@@ -94,7 +94,7 @@ class Table:
         *,
         zero_gradient: Mapping[str, str] | None = None,
     ) -> None:
-        """Add the weight at `path`, which stacks one block of `shape` for each of `symbols`."""
+        """Add the weight at `path`, in which one part of `shape` is stacked for each symbol."""
         size = shape[0].size
         for index, symbol in enumerate(symbols):
             reason = (zero_gradient or {}).get(symbol)
@@ -121,7 +121,7 @@ class Table:
         return sum(row.count for row in self.rows)
 
     def blocks(self) -> dict[str, int]:
-        """Return each block's sum, in order."""
+        """Return the number of parameters of each block, in order."""
         sums: dict[str, int] = {}
         for row in self.rows:
             sums[row.block] = sums.get(row.block, 0) + row.count
@@ -129,7 +129,7 @@ class Table:
 
 
 class LengthLimits(NamedTuple):
-    """The most tokens a source and a target may have, special ones included; None: no limit."""
+    """The most tokens of a source and a target, special tokens included; None is no limit."""
 
     source: int | None = None
     target: int | None = None
