@@ -1,7 +1,7 @@
 """A plugin-based model zoo for sequence-to-sequence learning.
 
-Every public name is imported on first use, so that `import zoo` is fast. What networks are made of
-is in `zoo.nn`.
+Every public name is imported on first use, so that `import zoo` is fast. What networks are built
+from is in `zoo.nn`.
 
 The rooms, from the top down; each imports only from those below it:
 
@@ -16,7 +16,7 @@ The rooms, from the top down; each imports only from those below it:
     data         datasets, tokenizers, batches, corpora
     nn           the contract, layers, caches
     registry     plugins, hooks, catalogues, configurations, recipes; imports no torch
-    files        read files with care, write them whole or not at all
+    files        checked reads, atomic writes
     errors       one tree of errors
 """
 

@@ -1,6 +1,8 @@
 """The rooms and their boundaries, read off the folders and the imports."""
 
 import ast
+import importlib
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -175,3 +177,21 @@ def test_functions_are_short() -> None:
         if count > FUNCTION_LINES
     }
     assert long.keys() == LONG_FUNCTIONS.keys(), long
+
+
+def test_the_drawing_and_the_page_list_the_rooms_in_order() -> None:
+    drawing = (TOP / "docs" / "architecture.svg").read_text(encoding="utf-8")
+    assert re.findall(r'<text class="room"[^>]*>(\w+)</text>', drawing) == ROOMS
+    page = (TOP / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = page.partition("## Rooms")[2].partition("## ")[0]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == ROOMS
+
+
+def test_every_path_that_the_page_names_exists() -> None:
+    page = (TOP / "docs" / "architecture.md").read_text(encoding="utf-8")
+    paths = re.findall(r"`((?:zoo|plugins)/[\w/]*(?:\.py)?)`", page)
+    assert len(paths) > 10
+    for path in paths:
+        assert (TOP / path).exists(), path
+    for module, name in re.findall(r"`(zoo(?:\.\w+)+)\.(\w+)\(\)`", page):
+        assert callable(getattr(importlib.import_module(module), name))
