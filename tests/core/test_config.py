@@ -12,7 +12,7 @@ from zoo.registry.registry import Registry
 from zoo.training.plan import make_plan
 
 
-def test_a_dimension_s_formula_and_size_go_together() -> None:
+def test_a_dimension_has_a_formula_and_a_size() -> None:
     d, h = Dim("d", 5), Dim("h", 3)
     assert d + 2 * h == Dim("d + 2h", 11)
     assert 3 * (d + h) == Dim("3(d + h)", 24)
@@ -34,16 +34,16 @@ def test_table_rows() -> None:
     }  # fmt: skip
 
 
-def test_all_wrong_keys_and_values_are_told_at_once(registry: Registry) -> None:
+def test_all_wrong_keys_and_values_are_listed_at_once(registry: Registry) -> None:
     wrong = {"dmi": 3, "heads": "four", "dropout": 2.0, "norm": "sideways"}
     with pytest.raises(ConfigError) as error:
         registry.config("transformer-tiny", wrong)
-    told = str(error.value)
-    assert "unknown key 'dmi' (did you mean dim?)" in told
-    assert "heads = 'four'" in told
-    assert "dropout = 2.0" in told
-    assert "norm = 'sideways'" in told
-    assert "\n" not in told
+    message = str(error.value)
+    assert "unknown key 'dmi' (did you mean dim?)" in message
+    assert "heads = 'four'" in message
+    assert "dropout = 2.0" in message
+    assert "norm = 'sideways'" in message
+    assert "\n" not in message
 
 
 def test_a_config_that_contradicts_itself(registry: Registry) -> None:
@@ -56,13 +56,13 @@ def test_a_config_that_contradicts_itself(registry: Registry) -> None:
 
 
 @pytest.mark.parametrize("value", ["3", 3.5, True, None, [3]])
-def test_a_number_is_a_number_whatever_the_source(registry: Registry, value: Any) -> None:
+def test_only_integers_are_accepted_as_integers(registry: Registry, value: Any) -> None:
     with pytest.raises(ConfigError, match="heads"):
         registry.config("transformer-tiny", {"heads": value})
 
 
 @pytest.mark.parametrize("values", [{"dim": 10**9}, {"encoder_layers": 10**9}, {"heads": 0}])
-def test_no_file_can_ask_for_the_impossible(registry: Registry, values: dict[str, int]) -> None:
+def test_sizes_are_bounded(registry: Registry, values: dict[str, int]) -> None:
     with pytest.raises(ConfigError, match=r"should be (less|greater) than or equal to"):
         registry.config("transformer-tiny", values)
 
@@ -87,7 +87,7 @@ def test_a_plan_layers_recipes(registry: Registry) -> None:
     assert plan.recipe.tokenizer == "word", "the data's recipe"
     assert plan.config.model_dump()["encoder_layers"] == 2, "the recipe of this model and data"
     other = make_plan(registry, "transformer-tiny", "multi30k-en-de", stops={"steps": 5})
-    assert other.config.model_dump()["encoder_layers"] == 4, "the model's own"
+    assert other.config.model_dump()["encoder_layers"] == 4, "the model's recipe"
     settings = {"dim": 64, "learning_rate": 0.5, "recipe.seed": 7, "config.dropout": 0.3}
     plan = make_plan(registry, "transformer-tiny", "numbers-en-fr", settings=settings)
     assert plan.config.width == 64
@@ -100,9 +100,9 @@ def test_a_plan_layers_recipes(registry: Registry) -> None:
 def test_a_recipe_of_a_model_and_data_means_the_same_for_other_texts(
     registry: Registry, model: str
 ) -> None:
-    """It stands on the data's, which comes along."""
-    own = make_plan(registry, model, "multi30k-en-de")
-    assert make_plan(registry, model, "corpus:en-de", recipe=f"{model}.multi30k") == own
+    """It is layered on the data's recipe, which is applied, too."""
+    expected = make_plan(registry, model, "multi30k-en-de")
+    assert make_plan(registry, model, "corpus:en-de", recipe=f"{model}.multi30k") == expected
 
 
 def test_a_new_stop_replaces_the_recipe_s(registry: Registry) -> None:
@@ -112,13 +112,13 @@ def test_a_new_stop_replaces_the_recipe_s(registry: Registry) -> None:
     assert (plan.recipe.steps, plan.recipe.epochs, plan.recipe.minutes) == (None, 3, None)
 
 
-def test_faults_of_config_and_recipe_are_told_together(registry: Registry) -> None:
+def test_errors_of_config_and_recipe_are_listed_together(registry: Registry) -> None:
     settings = {"dimm": 3, "heads": "x", "learning_rate": -1, "schedule": "steep", "steps": 1}
     with pytest.raises(ConfigError) as error:
         make_plan(registry, "transformer-tiny", "numbers-en-fr", settings=settings)
-    told = str(error.value)
+    message = str(error.value)
     for part in ("'dimm' (did you mean dim?)", "heads = 'x'", "learning_rate = -1", "'steep'"):
-        assert part in told
+        assert part in message
 
 
 def test_a_run_must_end(registry: Registry) -> None:

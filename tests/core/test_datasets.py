@@ -1,4 +1,4 @@
-"""Data by name, and parallel text of the user's own."""
+"""Datasets by name, and parallel text from files."""
 
 import json
 from pathlib import Path
@@ -13,9 +13,9 @@ from zoo.registry.registry import Registry
 from zoo_corpora.generated import SPLIT_SIZES, draw, permute
 
 
-def test_the_permutation_is_one() -> None:
+def test_permute_is_a_permutation() -> None:
     for below in (1, 2, 7, 100, 1000, 4097):
-        assert sorted(permute(place, below) for place in range(below)) == list(range(below))
+        assert sorted(permute(index, below) for index in range(below)) == list(range(below))
 
 
 def test_numbers_are_disjoint_and_the_same_everywhere(registry: Registry) -> None:
@@ -65,7 +65,7 @@ def test_parallel_files(parallel: Path) -> None:
         dataset.load("test")
 
 
-def test_a_source_is_never_on_two_sides() -> None:
+def test_a_source_is_never_in_two_splits() -> None:
     pairs = [Pair(f"s{i % 40}", str(i)) for i in range(200)]
     parts = hash_split(pairs, {"validation": 10, "test": 20}, kept={"s3"})
     sources = {split: {p.source for p in part} for split, part in parts.items()}
@@ -89,7 +89,7 @@ def test_tsv_and_json_lines(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "told"),
+    ("name", "content", "message"),
     [
         ("a.tsv", b"", "a.tsv is empty"),
         ("a.tsv", b"x\ty\nno tab\n", "line 2, has no tab"),
@@ -100,14 +100,14 @@ def test_tsv_and_json_lines(tmp_path: Path) -> None:
     ],
 )
 def test_files_that_are_not_well_formed(
-    tmp_path: Path, name: str, content: bytes, told: str
+    tmp_path: Path, name: str, content: bytes, message: str
 ) -> None:
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=message):
         file_dataset(str(tmp_path / name)).load("all")
 
 
-def test_files_of_unequal_length_tell_both_counts(parallel: Path) -> None:
+def test_the_error_about_files_of_unequal_length_has_both_counts(parallel: Path) -> None:
     with parallel.with_suffix(".de").open("a") as file:
         file.write("eins\nzwei\n")
     with pytest.raises(DataError, match="60 and 62 lines"):

@@ -1,4 +1,4 @@
-"""Scores: cases checked by hand, the plain recurrence, and sacreBLEU's own command."""
+"""Scores compared with cases checked by hand, the plain recurrence, and the command sacrebleu."""
 
 import json
 import random
@@ -35,12 +35,12 @@ def recurrence(one: Sequence[int], other: Sequence[int]) -> int:
     return min(change, recurrence(one[1:], other) + 1, recurrence(one, other[1:]) + 1)
 
 
-def test_levenshtein_is_its_recurrence() -> None:
+def test_levenshtein_equals_the_recurrence() -> None:
     draw = random.Random(1)
     for _ in range(300):
         one, other = ([draw.randrange(3) for _ in range(draw.randrange(7))] for _ in range(2))
         assert levenshtein(one, other) == recurrence(one, other)
-    assert levenshtein("a" * 500 + "b", "a" * 499 + "b") == 1  # beyond a machine's word
+    assert levenshtein("a" * 500 + "b", "a" * 499 + "b") == 1  # longer than a machine word
 
 
 def test_by_hand(tokenizer: Tokenizer) -> None:
@@ -50,7 +50,7 @@ def test_by_hand(tokenizer: Tokenizer) -> None:
                             "token_error_rate"]  # fmt: skip
     # One phrase shifted, one word too many; letter case does not count. References of 19 words.
     assert scores["ter"].value == pytest.approx(100 * 2 / 19)
-    # Six words of the first have another place (three taken out, three put in), one is too many,
+    # Six words of the first are elsewhere (three deletions, three insertions), one is too many,
     # and «Sing» is unknown.
     assert scores["token_error_rate"].value == pytest.approx(100 * 8 / 19)
     assert scores["exact_match"].value == 0
@@ -67,7 +67,7 @@ def test_by_hand(tokenizer: Tokenizer) -> None:
     assert "order:1" in lowered["bleu_1"].signature
 
 
-def test_unknown_and_composed_signs(tokenizer: Tokenizer) -> None:
+def test_unknown_tokens_and_composed_characters(tokenizer: Tokenizer) -> None:
     rate = {"rate": TokenErrorRate(tokenizer)}
     assert metrics.score(["a zebra"], ["a yak"], rate).by_name["rate"].value == 50
     assert metrics.score(["a zebra"], ["a zebra"], rate).by_name["rate"].value == 50
@@ -76,7 +76,7 @@ def test_unknown_and_composed_signs(tokenizer: Tokenizer) -> None:
     assert metrics.score(["caf\u00e9"], ["cafe\u0301"]).by_name["exact_match"].value == 100
 
 
-def test_as_sacrebleu_s_own_command_says(tmp_path: Path) -> None:
+def test_scores_equal_those_of_the_command_sacrebleu(tmp_path: Path) -> None:
     draw = random.Random(2)
     words = ["a", "the", "man", "dog", "runs", "sleeps", "red", "in", "street", "house", ",", "."]
     references = [" ".join(draw.choices(words, k=draw.randrange(3, 12))) for _ in range(60)]
@@ -96,16 +96,16 @@ def test_as_sacrebleu_s_own_command_says(tmp_path: Path) -> None:
 
     names = ("bleu", "chrf", "ter")
     scores = metrics.score(systems[0], references, metrics.make_metrics(), resamples=1000).by_name
-    told = json.loads(sacrebleu("-i", "one", "--confidence"))
-    for name, row in zip(names, told, strict=True):
+    expected = json.loads(sacrebleu("-i", "one", "--confidence"))
+    for name, row in zip(names, expected, strict=True):
         assert scores[name].value == pytest.approx(row["score"], abs=1e-5)
         assert scores[name].mean == pytest.approx(row["confidence_mean"], abs=1e-5)
         assert scores[name].confidence == pytest.approx(row["confidence_var"], abs=1e-5)
         assert scores[name].signature == row["signature"]
     compared = metrics.compare(systems[0], systems[1], references, metrics.make_metrics())
     table = sacrebleu("-i", "other", "one", "--paired-bs", "--format", "text")
-    chances = re.findall(r"\(p = ([\d.]+)\)", table)
-    for name, p_value in zip(names, chances, strict=True):
+    p_values = re.findall(r"\(p = ([\d.]+)\)", table)
+    for name, p_value in zip(names, p_values, strict=True):
         assert compared[name].p_value == pytest.approx(float(p_value), abs=1e-4)
     for name in names:
         assert f"{compared[name].other.value:.6f}" in table

@@ -44,7 +44,7 @@ def test_a_plugin_s_architectures_are_registered() -> None:
     assert registry.plugin_of("two").distribution == "zoo-a"
 
 
-def test_a_raising_hook_keeps_no_other_from_working() -> None:
+def test_a_hook_that_raises_does_not_block_other_plugins() -> None:
     @hookimpl
     def zoo_architectures() -> Iterable[Architecture]:
         yield architecture("half")
@@ -60,7 +60,7 @@ def test_a_raising_hook_keeps_no_other_from_working() -> None:
     ]
 
 
-def test_what_a_hook_should_not_return_is_left_out() -> None:
+def test_values_of_the_wrong_type_are_ignored() -> None:
     @hookimpl
     def zoo_architectures() -> list[Any]:
         return ["a", architecture("good")]
@@ -80,7 +80,7 @@ def test_what_a_hook_should_not_return_is_left_out() -> None:
     ]
 
 
-def test_a_hook_with_other_arguments_is_broken_not_fatal() -> None:
+def test_a_hook_with_unknown_arguments_is_broken() -> None:
     @hookimpl
     def zoo_architectures(surprise: int) -> Iterable[Architecture]:
         return []
@@ -92,33 +92,33 @@ def test_a_hook_with_other_arguments_is_broken_not_fatal() -> None:
     assert "surprise" in plugins.broken[0].problem
 
 
-def test_a_duplicate_names_both_packages_and_the_first_keeps_the_name() -> None:
+def test_the_first_plugin_keeps_a_name_and_the_warning_names_both() -> None:
     plugins = Plugins()
     for name in ("a", "b"):
         plugins.add(bringing("same"), plugin(name))
     registry = Registry(plugins)
-    kept = registry.plugin_of("same")
+    first = registry.plugin_of("same")
     assert len(registry.architectures) == 1
     (problem,) = registry.problems
-    assert str(kept) == "a (zoo-a 1.0)"
+    assert str(first) == "a (zoo-a 1.0)"
     assert problem == (
         "architecture 'same' of b (zoo-b 1.0) is ignored: a (zoo-a 1.0) brings one of the same name"
     )
 
 
-def test_an_architecture_that_cannot_be_imported_says_so() -> None:
+def test_an_architecture_that_cannot_be_imported_is_an_error() -> None:
     with pytest.raises(PluginError, match="nowhere:Config gave ModuleNotFoundError"):
         architecture("one").config_type()
 
 
-def test_an_architecture_that_is_not_installed_says_so() -> None:
+def test_an_architecture_that_is_not_installed_is_an_error() -> None:
     plugins = Plugins()
     plugins.reject(plugin("a"), ImportError("no module named numba"))
     with pytest.raises(PluginError, match=r"a \(zoo-a 1.0\) did not load: ImportError"):
         Registry(plugins).architecture("gone")
 
 
-def test_a_broken_installed_plugin_leaves_the_rest(
+def test_a_broken_installed_plugin_does_not_block_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from zoo.registry.discovery import discover
@@ -145,10 +145,10 @@ source_vocab = 5
 target_vocab = 5
 [models.bad]
 architecture = 3
-sumary = "misspelt"
+sumary = "misspelled"
 [models.odd]
 architecture = "one"
-summary = "a bool is no number"
+summary = "a bool is not a number"
 parameters = true
 source_vocab = 5
 target_vocab = 5
@@ -156,18 +156,18 @@ target_vocab = 5
 """
 
 
-def test_a_catalogue_s_faults_are_all_told_and_the_rest_is_usable(tmp_path: Path) -> None:
+def test_all_errors_of_a_catalogue_are_listed_and_the_rest_is_usable(tmp_path: Path) -> None:
     file = tmp_path / "models.toml"
     file.write_text(CATALOGUE)
     registry = Registry(Plugins())
     registry.read_catalogue(file)
     assert list(registry.models) == ["good"]
-    told = "\n".join(registry.problems)
-    assert "unknown section [surprise]" in told
-    assert "unknown key 'sumary' (did you mean summary?)" in told
-    assert "'architecture' must be a string" in told
-    assert "'source_vocab' is missing" in told
-    assert "'parameters' must be an integer" in told
+    problems = "\n".join(registry.problems)
+    assert "unknown section [surprise]" in problems
+    assert "unknown key 'sumary' (did you mean summary?)" in problems
+    assert "'architecture' must be a string" in problems
+    assert "'source_vocab' is missing" in problems
+    assert "'parameters' must be an integer" in problems
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_a_catalogue_s_faults_are_all_told_and_the_rest_is_usable(tmp_path: Path
         "format = 1\n[recipes.r]\nconfig = 3",
     ],
 )
-def test_a_file_that_is_no_catalogue_is_left_out(tmp_path: Path, content: str) -> None:
+def test_a_file_that_is_not_a_catalogue_is_ignored(tmp_path: Path, content: str) -> None:
     file = tmp_path / "models.toml"
     file.write_text(content)
     registry = Registry(Plugins())
@@ -204,7 +204,7 @@ def test_a_plugin_s_catalogue_is_read(tmp_path: Path) -> None:
     registry = Registry(plugins)
     assert list(registry.models) == ["good"]
     assert registry.brought_by(plugins.loaded["a"]) == {"models": ["good"]}
-    assert all("a (zoo-a 1.0), models.toml" in told for told in registry.problems)
+    assert all("a (zoo-a 1.0), models.toml" in problem for problem in registry.problems)
 
 
 def test_near_names_are_suggested(registry: Registry) -> None:

@@ -46,7 +46,7 @@ BROKEN = {
         "No module named 'this_is_not_installed'",
     ),
     "garbled": ("def zoo_architectures(:", "SyntaxError"),
-    "misspelt": (
+    "misspelled": (
         "from zoo import hookimpl\nZOO_API = 2\n@hookimpl\ndef zoo_architecture():\n    return []",
         "no such hook: zoo_architecture (did you mean zoo_architectures?)",
     ),

@@ -77,8 +77,8 @@ def test_thirty_plugins_of_which_six_are_broken(thirty: Path, command: str) -> N
         assert "train" in done.stdout
     elif command == "plugins":
         assert done.stdout.count("loaded") == GOOD_ONES + BUILTIN_ONES
-        for _, told in BROKEN.values():
-            assert told in done.stdout
+        for _, problem in BROKEN.values():
+            assert problem in done.stdout
     elif command == "list --json":
         listed = json.loads(done.stdout)["architectures"]
         assert {f"good{n}" for n in range(GOOD_ONES)} <= {row["name"] for row in listed}
@@ -89,16 +89,16 @@ def test_each_broken_plugin_has_a_line_and_a_traceback(thirty: Path) -> None:
     rows = json.loads(zoo(thirty, "plugins", "--json").stdout)["plugins"]
     broken = {row["name"]: row for row in rows if row["status"] == "broken"}
     assert set(broken) == set(BROKEN)
-    for name, (_, told) in BROKEN.items():
-        assert told in broken[name]["problem"]
+    for name, (_, problem) in BROKEN.items():
+        assert problem in broken[name]["problem"]
         assert "\n" not in broken[name]["problem"]
         assert broken[name]["package"] == f"zoo-{name}"
         assert "traceback" not in broken[name]
     assert broken["later"]["api"] == 99
-    told = zoo(thirty, "plugins", "missing", "--traceback").stdout
-    assert "Traceback (most recent call last)" in told
-    assert "import this_is_not_installed" in told
-    assert "misspelt" not in told
+    shown = zoo(thirty, "plugins", "missing", "--traceback").stdout
+    assert "Traceback (most recent call last)" in shown
+    assert "import this_is_not_installed" in shown
+    assert "misspelled" not in shown
     unknown = zoo(thirty, "plugins", "mising", code=1).stderr
     assert "unknown plugin 'mising': did you mean missing" in unknown
 
@@ -107,7 +107,7 @@ PYTHON = "import zoo; print(*zoo.list_plugins())"
 
 
 @pytest.mark.parametrize("choice", [None, "", "good3", "zoo-good3, good4", "good3,goood4"])
-def test_python_and_the_command_line_see_the_same_plugins(thirty: Path, choice: str | None) -> None:
+def test_python_and_the_command_line_agree_on_plugins(thirty: Path, choice: str | None) -> None:
     variables = {} if choice is None else {"ZOO_PLUGINS": choice}
     rows = json.loads(zoo(thirty, "plugins", "--json", variables=variables).stdout)["plugins"]
     loaded = sorted(row["name"] for row in rows if row["status"] == "loaded")
@@ -119,12 +119,12 @@ def test_python_and_the_command_line_see_the_same_plugins(thirty: Path, choice: 
     assert {"core", "transformer"} <= set(loaded)
 
 
-def test_a_choice_that_is_not_installed_is_told(thirty: Path) -> None:
+def test_a_choice_that_is_not_installed_is_a_warning(thirty: Path) -> None:
     done = zoo(thirty, "list", "models", variables={"ZOO_PLUGINS": "good3,goood4"})
     assert "ZOO_PLUGINS names 'goood4', which is not installed: did you mean good" in done.stderr
 
 
-def test_no_plugins_keeps_the_built_in_ones(thirty: Path) -> None:
+def test_no_plugins_loads_only_the_built_in_ones(thirty: Path) -> None:
     for options in (("--no-plugins", "--help"), ("--help", "--no-plugins")):
         assert "broken" not in zoo(thirty, *options).stdout
     done = zoo(thirty, "--no-plugins", "list", "--json")
@@ -137,7 +137,7 @@ def test_no_plugins_keeps_the_built_in_ones(thirty: Path) -> None:
     assert "missing" in left  # not even imported
 
 
-def test_what_a_plugin_prints_when_it_is_imported_is_kept_off_standard_output(
+def test_output_of_a_plugin_s_import_goes_to_standard_error(
     tmp_path: Path,
 ) -> None:
     put(tmp_path, "chatty", "print('hello')\n" + GOOD.format(name="chatty"))
@@ -147,21 +147,21 @@ def test_what_a_plugin_prints_when_it_is_imported_is_kept_off_standard_output(
 
 
 @pytest.mark.parametrize(
-    ("entry", "told"),
+    ("entry", "problem"),
     [("not a module!", "its entry point 'not a module!' does not name a module"),
      ("zoo_odd:absent", "AttributeError: module 'zoo_odd' has no attribute 'absent'"),
      ("zoo_oddly", "ModuleNotFoundError: No module named 'zoo_oddly'")],
 )  # fmt: skip
 def test_an_entry_point_that_leads_nowhere_is_broken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str, told: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str, problem: str
 ) -> None:
     put(tmp_path, "odd", "ZOO_API = 2", entry=entry)
     monkeypatch.syspath_prepend(tmp_path)
     (broken,) = discover().broken
-    assert broken.problem == told
+    assert broken.problem == problem
 
 
-def test_entry_points_that_cannot_be_read_keep_no_other_from_working(
+def test_entry_points_that_cannot_be_read_do_not_block_other_plugins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(tmp_path, "good", GOOD.format(name="good"))
@@ -171,10 +171,10 @@ def test_entry_points_that_cannot_be_read_keep_no_other_from_working(
     plugins = discover()
     assert "good" in plugins.loaded
     assert "transformer" in plugins.loaded
-    assert any("zoo-garbled" in told for told in plugins.problems)
+    assert any("zoo-garbled" in problem for problem in plugins.problems)
 
 
-def test_metadata_without_a_name_are_no_harm(
+def test_metadata_without_a_name_are_accepted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(tmp_path, "nameless", GOOD.format(name="nameless"))
@@ -194,7 +194,7 @@ def no_architectures() -> Iterable[Architecture]:
     return []
 
 
-def test_two_packages_with_one_plugin_name_are_both_told() -> None:
+def test_the_error_about_a_taken_plugin_name_names_both_packages() -> None:
     plugins = Plugins()
     add(plugins, "same", zoo_architectures=no_architectures)
     plugins.add(SimpleNamespace(ZOO_API=API, zoo_architectures=no_architectures),
@@ -212,8 +212,8 @@ def unmarked() -> None:
 
 
 @hookimpl
-def surprise() -> None:
-    """A hook that nobody knows."""
+def unknown() -> None:
+    """A hook that does not exist."""
 
 
 @hookimpl(optionalhook=True)
@@ -227,12 +227,12 @@ def around() -> Any:
 
 
 @pytest.mark.parametrize(
-    ("parts", "told"),
+    ("parts", "problem"),
     [
         ({}, "it implements no hook: the hooks are zoo_architectures,"),
         ({"zoo_datasets": unmarked}, "zoo_datasets: not marked as a hook. Put @zoo.hookimpl above"),
-        ({"zoo_dataset": surprise}, "no such hook: zoo_dataset (did you mean zoo_datasets?)"),
-        ({"zoo_xylophone": surprise, "zoo_comands": surprise},
+        ({"zoo_dataset": unknown}, "no such hook: zoo_dataset (did you mean zoo_datasets?)"),
+        ({"zoo_xylophone": unknown, "zoo_comands": unknown},
          "no such hook: zoo_comands (did you mean zoo_commands?), zoo_xylophone; the hooks"),
         ({"zoo_architectures": around},
          "it wraps a hook: a hook returns only what its own plugin brings"),
@@ -242,14 +242,14 @@ def around() -> Any:
         ({"ZOO_API": "1"}, "ZOO_API is '1': it must be an integer. Write ZOO_API = 2"),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_broken_and_says_why(parts: dict[str, Any], told: str) -> None:
+def test_a_plugin_that_does_not_fit_is_broken(parts: dict[str, Any], problem: str) -> None:
     plugins = Plugins()
     add(plugins, "a", **parts)
     assert not plugins.loaded
-    assert told in plugins.broken[0].problem
+    assert problem in plugins.broken[0].problem
 
 
-def test_a_hook_that_may_be_unknown_is_no_fault() -> None:
+def test_an_optional_hook_may_be_unknown() -> None:
     plugins = Plugins()
     add(plugins, "a", zoo_architectures=no_architectures, zoo_of_a_later_zoo=of_a_later_zoo)
     assert not plugins.broken
@@ -283,19 +283,19 @@ def test_no_command_of_a_plugin_replaces_another() -> None:
     assert [p.problem for p in plugins.broken] == ["zoo_commands raised RuntimeError: no"]
 
 
-def test_a_plugin_s_command_runs_and_none_in_the_box_is_replaced(tmp_path: Path) -> None:
+def test_a_plugin_s_command_runs_and_no_built_in_one_is_replaced(tmp_path: Path) -> None:
     put(tmp_path, "talker", COMMAND.format(name="talk", package="zoo-talker"))
     put(tmp_path, "thief", COMMAND.format(name="list", package="zoo-thief"))
     assert zoo(tmp_path, "talk").stdout == "from zoo-talker\n"
     assert "from zoo-thief" not in zoo(tmp_path, "list").stdout
-    told = zoo(tmp_path, "plugins")
-    assert "command talk" in told.stdout
-    assert "command 'list' of thief (zoo-thief 1.0) is ignored: seq2seq-zoo brings" in told.stderr
+    done = zoo(tmp_path, "plugins")
+    assert "command talk" in done.stdout
+    assert "command 'list' of thief (zoo-thief 1.0) is ignored: seq2seq-zoo brings" in done.stderr
     assert "Say where this comes from." in zoo(tmp_path, "--help").stdout
     zoo(tmp_path, "--no-plugins", "talk", code=2)
 
 
-def test_what_a_plugin_brings_is_known_by_plugin(registry: Registry) -> None:
+def test_the_names_that_a_plugin_brings(registry: Registry) -> None:
     core = registry.plugins.loaded["core"]
     brought = registry.brought_by(core)
     assert {"models", "recipes"} <= set(brought)
@@ -303,7 +303,7 @@ def test_what_a_plugin_brings_is_known_by_plugin(registry: Registry) -> None:
     assert registry.brought_by(Plugin("core", "another", "1.0")) == {}
 
 
-def test_plugins_for_people_and_for_programs() -> None:
+def test_zoo_plugins_as_a_table_and_as_json() -> None:
     shown = CliRunner().invoke(cli, ["plugins"]).stdout
     assert "architecture transformer" in shown
     rows = json.loads(CliRunner().invoke(cli, ["plugins", "transformer", "--json"]).stdout)

@@ -1,0 +1,93 @@
+"""Shelves: one class for every kind of named thing."""
+
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from tokenizers import Tokenizer as LibraryTokenizer
+
+from zoo import hookimpl
+from zoo.data.tokenizer import Tokenizer
+from zoo.data.tokenizer_kinds import TOKENIZER_KINDS, word
+from zoo.errors import UnknownNameError
+from zoo.registry.api import API
+from zoo.registry.owners import Owner, Plugin
+from zoo.registry.plugins import Plugins
+from zoo.registry.registry import Registry
+from zoo.registry.shelf import Shelf
+
+FIRST = Owner(Plugin("a", "package-a", "1.0"))
+SECOND = Owner(Plugin("b", "package-b", "2.0"), Path("/somewhere/models.toml"))
+
+
+def test_a_shelf_is_a_mapping_whose_names_have_owners() -> None:
+    shelf: Shelf[int] = Shelf("recipe")
+    shelf.add("x", 1, FIRST)
+    shelf.add("y", 2, SECOND)
+    shelf.add("z", 3)
+    assert dict(shelf) == {"x": 1, "y": 2, "z": 3}
+    assert shelf.find("y") == 2
+    assert [str(shelf.owner(name)) for name in shelf] == [
+        "a (package-a 1.0)",
+        "b (package-b 2.0), models.toml",
+        "seq2seq-zoo",
+    ]
+    assert shelf.plural == "recipes"
+    assert FIRST.plugin is not None
+    assert shelf.brought_by(FIRST.plugin) == ["x"]
+    assert shelf.brought_by(Plugin("a", "another", "1.0")) == []
+
+
+def test_a_clash_names_kind_owner_and_winner() -> None:
+    shelf: Shelf[int] = Shelf("recipe")
+    shelf.add("x", 1, FIRST)
+    shelf.add("x", 2, SECOND)
+    shelf.add("x", 3)
+    assert shelf["x"] == 1
+    assert shelf.problems == [
+        "recipe 'x' of b (package-b 2.0), models.toml is ignored: a (package-a 1.0) brings one of "
+        "the same name",
+        "recipe 'x' of seq2seq-zoo is ignored: a (package-a 1.0) brings one of the same name",
+    ]
+
+
+def test_an_unknown_name_is_answered_with_near_ones() -> None:
+    shelf: Shelf[int] = Shelf("metric", hint="See `zoo eval --help`")
+    with pytest.raises(UnknownNameError, match="unknown metric 'x': none is known"):
+        shelf.find("x")
+    shelf.add("chrf", 1)
+    message = "unknown metric 'chrff': did you mean chrf? See `zoo eval --help`"
+    with pytest.raises(UnknownNameError, match=re.escape(message)):
+        shelf.find("chrff")
+
+
+def test_a_tokenizer_kind_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert list(TOKENIZER_KINDS) == ["word", "char", "bpe", "unigram"]
+    with pytest.raises(UnknownNameError, match="unknown tokenizer 'bqe': did you mean bpe"):
+        Tokenizer.train(["a"], "bqe", 10)
+
+    def two_words(texts: list[str], vocab_size: int) -> LibraryTokenizer:
+        return word(texts, 6)
+
+    monkeypatch.setattr(TOKENIZER_KINDS, "_values", {**TOKENIZER_KINDS, "two": two_words})
+    assert Tokenizer.train(["the cat and the dog and the end"], "two", 100).size == 6
+
+
+def test_names_belong_to_a_plugin_not_to_a_prefix(tmp_path: Path) -> None:
+    """A plugin whose name begins like another's does not get the other's names."""
+    file = tmp_path / "models.toml"
+    file.write_text("format = 1\n[recipes.mine]\nsteps = 1\n")
+
+    @hookimpl
+    def zoo_catalogues() -> list[Path]:
+        return [file]
+
+    plugins = Plugins()
+    module = SimpleNamespace(ZOO_API=API, zoo_catalogues=zoo_catalogues)
+    plugins.add(module, Plugin("a, b", "zoo-a", "1.0"))
+    registry = Registry(plugins)
+    assert registry.brought_by(plugins.loaded["a, b"]) == {"recipes": ["mine"]}
+    assert registry.brought_by(Plugin("a", "zoo-a", "1.0", api=API)) == {}
+    assert registry.recipes.owner("mine") == Owner(plugins.loaded["a, b"], file)
+    assert registry.shelves["recipes"] is registry.recipes
