@@ -61,6 +61,7 @@ def test_an_installed_wheel_works(wheel: Path, tmp_path: Path) -> None:
     listed = json.loads(run("-m", "zoo", "list", "models", "--json"))["models"]
     assert [model["name"] for model in listed] == zoo.list_models()
     assert "total" in run("-m", "zoo", "info", "convs2s-tiny")
+    assert "# From plugin API 1 to 2" in run("-m", "zoo", "plugins", "--api-changes")
 
 
 def test_an_editable_install_reads_the_repository_s_own_files() -> None:

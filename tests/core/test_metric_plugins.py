@@ -31,7 +31,7 @@ class Vowels(zoo.SegmentMetric):
     name = "vowels"
 
     def count(self, text: str, reference: str, source: str) -> tuple[float, float]:
-        assert not source, "it did not ask for the source"
+        assert not source, "it does not need the source"
         counts = [sum(letter in "aeiou" for letter in t) for t in (text, reference)]
         return counts[0] == counts[1], 1
 

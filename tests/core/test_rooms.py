@@ -120,7 +120,7 @@ def test_no_circles_between_modules() -> None:
 
 
 @pytest.mark.parametrize("file", plugins, ids=lambda f: str(f.relative_to(TOP)))
-def test_plugins_import_what_a_stranger_could(file: Path) -> None:
+def test_plugins_import_only_public_names(file: Path) -> None:
     package = file.relative_to(TOP / "plugins").parts[0]
     public = {"zoo": zoo.__all__, "zoo.nn": zoo.nn.__all__}
     for module, name in imports(file):
@@ -164,7 +164,7 @@ def test_light_commands_import_nothing_heavy(arguments: list[str], absent: list[
     assert done.stdout
 
 
-def test_modules_are_small_enough_to_read_at_one_sitting() -> None:
+def test_modules_are_short() -> None:
     lines = {name_of(file): len(file.read_text().splitlines()) for file in [*core, *plugins]}
     assert {name: count for name, count in lines.items() if count > MODULE_LINES} == {}
 

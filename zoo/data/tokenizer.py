@@ -24,7 +24,7 @@ class Tokenizer:
 
     def __init__(self, tokenizer: _Tokenizer) -> None:
         self._tokenizer = tokenizer
-        # The text «</s>» is text, not the special token.
+        # The text `</s>` is text, not the special token.
         self._tokenizer.encode_special_tokens = True
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()

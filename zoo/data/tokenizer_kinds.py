@@ -20,7 +20,7 @@ UNKNOWN_TOKEN = SPECIALS[3]
 
 # A word is a run of letters and digits, with hyphens and apostrophes inside; any other character is
 # a word by itself. ▁ marks the space before either. No token crosses a word boundary; otherwise
-# «snow», «snow.» and «snow,» would be learned as three words.
+# `snow`, `snow.` and `snow,` would be learned as three words.
 WORD = r"▁?\w+(?:[-'’]\w+)*|▁?[^\w▁]|▁"
 CHARACTER = r"[\s\S]"
 

@@ -46,7 +46,7 @@ class Shelf(Mapping[str, T], Generic[T]):
         return self._values[name]
 
     def owner(self, name: str) -> Owner:
-        """Return who brings `name`; a KeyError if nobody does."""
+        """Return the owner of `name`; raise KeyError if the shelf has no such name."""
         return self._owners[name]
 
     def brought_by(self, plugin: Plugin) -> list[str]:
