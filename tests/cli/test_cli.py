@@ -275,7 +275,7 @@ def test_a_checkpoint_s_card_is_shown(run: Run, checkpoint: Path) -> None:
 
 def test_problems_are_warnings_on_stderr(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     found = default_registry()
-    monkeypatch.setattr(found, "problems", ["something odd"])
+    monkeypatch.setattr(type(found), "problems", ["something odd"])
     result = run("list", "--json")
     assert result.exit_code == 0
     assert result.stderr == "Warning: something odd\n"
