@@ -1,4 +1,4 @@
-"""The built-in catalogue: its counts equal those of the tables, the networks and the papers."""
+"""The catalogue's numbers are those of the tables, the networks and the papers."""
 
 import pytest
 
@@ -8,20 +8,20 @@ from zoo.registry.registry import Registry, default_registry
 models = pytest.mark.parametrize("model", sorted(default_registry().models))
 
 
-def test_the_built_in_plugins_have_no_problems(registry: Registry) -> None:
+def test_the_registry_has_no_problems(registry: Registry) -> None:
     assert registry.problems == []
     assert registry.plugins.broken == []
 
 
-def test_every_family_has_a_model_and_a_tiny_one(registry: Registry) -> None:
-    families = {"seq2seq-lstm4", "rnnsearch", "convs2s", "transformer-6x6"}
+def test_every_family_has_a_full_and_a_tiny_model(registry: Registry) -> None:
+    full = {"seq2seq-lstm4", "rnnsearch", "convs2s", "transformer-6x6"}
     tiny = {"seq2seq-tiny", "rnnsearch-tiny", "convs2s-tiny", "transformer-tiny"}
-    assert families | tiny <= set(registry.models)
+    assert full | tiny <= set(registry.models)
     assert {registry.models[m].architecture for m in tiny} == set(registry.architectures)
 
 
 @models
-def test_the_count_equals_the_table_s_and_the_network_s(registry: Registry, model: str) -> None:
+def test_parameters_match_table_and_network(registry: Registry, model: str) -> None:
     entry = registry.models.find(model)
     config = registry.config(model)
     table = config.parameters(entry.source_vocab, entry.target_vocab)
@@ -39,25 +39,25 @@ def test_the_6x6_transformer_has_59_508_496_parameters(registry: Registry) -> No
     assert registry.config("transformer-6x6").parameters(10_000, 10_000).total == 59_508_496
 
 
-def test_counts_equal_the_papers_counts(registry: Registry) -> None:
+def test_parameters_match_the_papers_that_state_them(registry: Registry) -> None:
     # Sutskever et al. 2014, section 3.4: 384M, at 160,000 source and 80,000 target words.
     config = registry.config("seq2seq-lstm4", {"context": False})
     assert round(config.parameters(160_000, 80_000).total, -6) == 384_000_000
-    # Vaswani et al. 2017, table 3, rounded, at «about 37,000» tokens.
+    # Vaswani et al. 2017, table 3, rounded, at "about 37,000" tokens.
     for name, within in (("transformer-base", 0.04), ("transformer-big", 0.01)):
         entry = registry.models.find(name)
         assert entry.paper_parameters is not None
         assert abs(entry.parameters / entry.paper_parameters - 1) < within
 
 
-def test_a_wrong_count_is_detected(registry: Registry) -> None:
+def test_another_vocabulary_gives_another_count(registry: Registry) -> None:
     entry = registry.models.find("transformer-6x6")
     table = registry.config("transformer-6x6").parameters(entry.source_vocab, 9_999)
     assert table.total != entry.parameters
 
 
 @pytest.mark.parametrize("name", sorted(default_registry().recipes))
-def test_recipes_fit_every_model_that_they_apply_to(registry: Registry, name: str) -> None:
+def test_named_recipes_fit_their_models(registry: Registry, name: str) -> None:
     from zoo.training.plan import make_plan
 
     task = name.rpartition(".")[2]
