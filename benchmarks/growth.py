@@ -25,7 +25,9 @@ from with_zoo import create
 
 from zoo.checkpoint.markdown import markdown_table
 from zoo.cli.process import keep_freed_memory
-from zoo.decoding import Search, Task, search
+from zoo.decoding.options import Search
+from zoo.decoding.search import search
+from zoo.decoding.task import Task
 from zoo.nn.contract import BEGIN, Seq2Seq
 from zoo.nn.linear import PackedWeights
 

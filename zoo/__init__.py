@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from zoo.data.datasets import hash_split as hash_split
     from zoo.data.readers import read_parallel as read_parallel
     from zoo.data.readers import read_tsv as read_tsv
-    from zoo.decoding import Hypothesis as Hypothesis
-    from zoo.decoding import Search as Search
+    from zoo.decoding.options import Hypothesis as Hypothesis
+    from zoo.decoding.options import Search as Search
     from zoo.errors import DataError as DataError
     from zoo.errors import HubWarning as HubWarning
     from zoo.errors import ZooError as ZooError
@@ -80,7 +80,7 @@ _HOMES = {
     "Dim": "registry.parameters",
     "Hub": "hub.contract",
     "HubWarning": "errors",
-    "Hypothesis": "decoding",
+    "Hypothesis": "decoding.options",
     "LengthLimits": "registry.parameters",
     "Metric": "registry.declarations",
     "Pair": "registry.declarations",
@@ -89,7 +89,7 @@ _HOMES = {
     "Report": "registry.events",
     "Row": "registry.parameters",
     "Scheme": "registry.declarations",
-    "Search": "decoding",
+    "Search": "decoding.options",
     "SegmentMetric": "evaluation.segment_metrics",
     "Table": "registry.parameters",
     "Translation": "translation.translation",

@@ -23,7 +23,9 @@ from torch import Tensor
 import zoo
 from zoo.data.batches import batch_sources
 from zoo.data.tokenizer import Tokenizer
-from zoo.decoding import Search, Task, search
+from zoo.decoding.options import Search
+from zoo.decoding.search import search
+from zoo.decoding.task import Task
 from zoo.errors import ZooError
 from zoo.nn.contract import Seq2Seq
 from zoo.nn.int8 import Int8

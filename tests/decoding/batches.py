@@ -18,7 +18,11 @@ import torch
 from tests.decoding.reference import Oracle, Small, slow_beam
 from zoo.data.batches import batch_sources
 from zoo.data.tokenizer import Tokenizer
-from zoo.decoding import Hypothesis, Search, Task, forced, search
+from zoo.decoding.forced import forced_log_probs
+from zoo.decoding.options import Hypothesis, Search
+from zoo.decoding.ranking import length_divisor
+from zoo.decoding.search import search
+from zoo.decoding.task import Task
 from zoo.nn.build import create_model
 from zoo.nn.contract import Seq2Seq
 from zoo.registry.registry import default_registry
@@ -99,9 +103,9 @@ def compare(name: str, given: Sequence[list[int]], vocab: int, options: Search) 
 def _rank(name: str, vocab: int, source: list[int], one: Hypothesis, options: Search) -> float:
     """Return what float64 ranks a hypothesis by."""
     padded, mask = batch_sources([source])
-    (scores,) = forced(network(name, vocab).double(), padded, mask, [one.tokens])
+    (scores,) = forced_log_probs(network(name, vocab).double(), padded, mask, [one.tokens])
     scores = scores if one.finished else scores[:-1]
-    return sum(scores) / options.divisor(len(scores))
+    return sum(scores) / length_divisor(options, len(scores))
 
 
 def _closest_cut(name: str, vocab: int, source: list[int], options: Search) -> float:

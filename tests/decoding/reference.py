@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from zoo.decoding import Search, Task
+from zoo.decoding.options import Search
+from zoo.decoding.task import Task
 from zoo.nn import Encoded, Output, Step
 from zoo.nn.build import build, network_type
 from zoo.nn.contract import BEGIN, END, PADDING, UNKNOWN, Seq2Seq

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.decoding.batches import MODELS, SEARCHES, compare, sources
-from zoo.decoding import Search
+from zoo.decoding.options import Search
 
 
 @pytest.mark.parametrize("options", SEARCHES, ids=["greedy", "beam"])

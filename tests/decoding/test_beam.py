@@ -18,7 +18,10 @@ from tests.decoding.reference import (
     slow_beam,
     small,
 )
-from zoo.decoding import Hypothesis, Search, beam_search, greedy_search, search
+from zoo.decoding.beam import beam_search
+from zoo.decoding.greedy import greedy_search
+from zoo.decoding.options import Hypothesis, Search
+from zoo.decoding.search import search
 from zoo.nn.contract import END
 
 MOST = 4

@@ -5,7 +5,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812  # the field's name for it
 
 from tests.decoding.reference import scripted
-from zoo.decoding import greedy, target_limits
+from zoo.decoding.greedy import greedy
+from zoo.decoding.task import target_limits
 from zoo.nn.contract import BEGIN, END, PADDING, UNKNOWN
 from zoo.registry.registry import default_registry
 from zoo.testing import case

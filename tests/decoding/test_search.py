@@ -17,16 +17,13 @@ from tests.decoding.reference import (
     slow_beam,
     small,
 )
-from zoo.decoding import (
-    Ensemble,
-    Search,
-    Task,
-    align,
-    beam_search,
-    forced,
-    sample,
-    search,
-)
+from zoo.decoding.beam import beam_search
+from zoo.decoding.ensemble import Ensemble
+from zoo.decoding.forced import align, forced_log_probs
+from zoo.decoding.options import Search
+from zoo.decoding.sampling import sample
+from zoo.decoding.search import search
+from zoo.decoding.task import Task
 from zoo.errors import DecodingError
 from zoo.nn.contract import END
 
@@ -74,7 +71,7 @@ def test_what_is_drawn_depends_on_the_seed_and_the_place_alone() -> None:
     assert found != sample(scripted_task(*[PLACES] * 40), Search(sample=True, n_best=3, seed=2))
     whole = scripted_task(*[PLACES] * 5)
     places = [7, 3, 39, 0, 20]
-    part = Task(whole.model, whole.memory, whole.mask, places=places)
+    part = Task(whole.model, whole.memory, whole.mask, indices=places)
     assert sample(part, options) == [found[place] for place in places]
     more = sample(scripted_task(*[PLACES] * 40), Search(sample=True, n_best=4))
     for three, four in zip(found, more, strict=True):
@@ -160,7 +157,7 @@ def test_forced_scores_are_the_search_s_own(architecture: str) -> None:
     found = beam_search(given.task(), Search(beam=3, n_best=1, max_length=9))
     targets = [hypotheses[0].tokens for hypotheses in found]
     for scores, (best,) in zip(
-        forced(given.model, given.source, given.mask, targets), found, strict=True
+        forced_log_probs(given.model, given.source, given.mask, targets), found, strict=True
     ):
         assert len(scores) == len(best.tokens) + 1
         assert sum(scores[: None if best.finished else -1]) == pytest.approx(best.score, abs=1e-9)

@@ -1,4 +1,4 @@
-"""The options by which commands search."""
+"""The command-line options of a search, one for each field of `zoo.Search`."""
 
 from __future__ import annotations
 
@@ -8,53 +8,33 @@ from typing import Any
 
 import click
 
-OPTIONS: tuple[tuple[str, Any, str], ...] = (
-    ("--beam", int, "Hypotheses kept at each step; 1, the default, is greedy search."),
-    ("--n-best", int, "Translations of each text, at most as many as the beam has."),
-    (
-        "--length-penalty",
-        float,
-        "A: hypotheses are ranked by log probability / ((5 + n) / 6)^A, n being the tokens with "
-        "the end token counted. 0, the default, ranks by probability; the greater A, the longer.",
-    ),
-    (
-        "--coverage-penalty",
-        float,
-        "B: adds B · Σ log min(attention paid, 1) over the source's tokens, as ranked by.",
-    ),
-    ("--min-length", int, "Least tokens of a translation, the end token counted."),
-    ("--max-length", int, "Most tokens of a translation, the end token counted."),
-    (
-        "--stop",
-        click.Choice(["safe", "first"]),
-        "When a beam stops: safe, when nothing live can still win; first, when one has finished "
-        "and nothing live is ranked better as it stands.",
-    ),
-    ("--sample", None, "Draw each token by its probability."),
-    ("--temperature", float, "Divides the logits before drawing."),
-    ("--top-k", int, "Draw from the K likeliest tokens."),
-    ("--top-p", float, "Draw from the fewest likeliest tokens that have the probability P."),
-    ("--seed", int, "Of drawing: the same seed draws the same."),
-    ("--exhaustive", None, "Score every target there can be; for tiny vocabularies."),
-)
+from zoo.decoding import options
 
 
 def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of a search; it takes those given as the mapping `search`."""
+    """Add the search options to a command, which receives those given as the mapping `search`."""
 
     @functools.wraps(command)
-    def with_search(*arguments: Any, **options: Any) -> Any:
-        own = {name: options.pop(name) for name in _names()}
+    def with_search(*arguments: Any, **given: Any) -> Any:
+        values = {option.name: given.pop(option.name) for option in options.search_options()}
+        # By identity: a seed of 0 is given, though 0 == False.
+        absent = (None, False, ())
         search = {
-            name: value for name, value in own.items() if value is not None and value is not False
+            name: value
+            for name, value in values.items()
+            if not any(value is nothing for nothing in absent)
         }
-        return command(*arguments, search=search, **options)
+        return command(*arguments, search=search, **given)
 
-    for name, kind, text in reversed(OPTIONS):
-        shape: dict[str, Any] = {"is_flag": True} if kind is None else {"type": kind}
-        with_search = click.option(name, help=text, **shape)(with_search)
+    for option in reversed(options.search_options()):
+        with_search = _add(option)(with_search)
     return with_search
 
 
-def _names() -> list[str]:
-    return [name.removeprefix("--").replace("-", "_") for name, _, _ in OPTIONS]
+def _add(option: options.Option) -> Callable[..., Any]:
+    """Return the decorator that adds one option; without a default, so that given ones show."""
+    flag = option.flag.strip("`")
+    if option.kind is bool:
+        return click.option(flag, option.name, is_flag=True, help=option.help)
+    kind = click.Choice(option.choices) if option.choices else option.kind
+    return click.option(flag, option.name, type=kind, multiple=option.repeated, help=option.help)

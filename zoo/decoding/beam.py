@@ -1,104 +1,141 @@
 """Beam search.
 
-A beam of k has k slots a sentence. At each step every live prefix is continued with every token,
-and the likeliest continuations take the free slots; of equally likely ones, those of the earlier
-slot, then of the lower token id. A continuation with the end token is finished: it keeps its slot
-to the end, so that a sentence with f finished hypotheses goes on with k − f live ones. A sentence
-is done when none is live, or none can still get among the n best. A beam of one is greedy search,
-and a beam with a slot for every prefix there is finds what an exhaustive search finds.
+A beam of k has k slots for each sentence. At each step every live prefix is continued with every
+token, and the best continuations take the free slots; of equal ones, those of the earlier slot,
+then of the lower token id. A continuation with the end token is finished and keeps its slot, so
+that a sentence with f finished hypotheses continues with k − f live ones. A sentence is done when
+none is live, or when none can still be among the n best. A beam of one is greedy search, and a
+beam with a slot for every prefix finds what an exhaustive search finds.
 """
 
 from __future__ import annotations
 
+from typing import Generic
+
 import torch
 from torch import Tensor
 
-from zoo.decoding.candidates import Allowed, likeliest
-from zoo.decoding.coverage import Coverage
+from zoo.decoding.candidates import Candidates, best_continuations
 from zoo.decoding.options import Hypothesis, Search
-from zoo.decoding.task import LEAVING, Task
-from zoo.nn.contract import BEGIN, END
+from zoo.decoding.pipeline import Pipeline, dead_ends
+from zoo.decoding.processor import Rows
+from zoo.decoding.ranking import best, ended, length_divisor
+from zoo.decoding.task import LEAVE_FRACTION, Task
+from zoo.nn.contract import BEGIN, END, Memory, State
 from zoo.nn.tree import gather
 
 
 @torch.inference_mode()
-def beam_search(task: Task, options: Search) -> list[list[Hypothesis]]:
-    """Return each sentence's n best hypotheses, the best first; fewer where there are fewer."""
+def beam_search(task: Task[Memory, State], options: Search) -> list[list[Hypothesis]]:
+    """Return each sentence's n best hypotheses, best first; fewer where there are fewer."""
     beam = _Beam(task, options)
     while len(beam.alive):
         beam.advance()
-    best = (sorted(found, key=lambda h: h.order) for found in beam.found)
-    return [found[: options.n_best] for found in best]
+    return [best(hypotheses, options) for hypotheses in beam.ended]
 
 
-class _Beam:
-    """The sentences that are still searched, each with `width` rows, adjacent.
+class _Beam(Generic[Memory, State]):
+    """The sentences that are still searched, each with `width` adjacent rows.
 
-    alive: (sentences,), which sentence of the task each is; score: (sentences, width), −inf where
-    a slot is not live; written: (sentences, width, place), the live prefixes.
+    alive: (sentences,), the index of each in the task; score: (sentences, width), −inf where a
+    slot is not live; log_prob: the same of the network alone; written: (sentences, width,
+    position − 1), the live prefixes; state, states: the network's and the logits processors'.
     """
 
-    def __init__(self, task: Task, options: Search) -> None:
+    def __init__(self, task: Task[Memory, State], options: Search) -> None:
         self.task, self.options = task, options
+        self.pipeline = Pipeline(task, options)
         device, count = task.mask.device, len(task)
         self.memory = task.memory
         self.state = task.model.init_state(task.memory)
-        self.most, self.prefix = task.most(options), task.prefix
         self.alive = torch.arange(count, device=device)
+        self.states = self.pipeline.init_state(self.alive)
+        self.lengths = self.pipeline.max_lengths
         self.free = torch.full((count,), options.beam, device=device)
-        self.score = torch.zeros(count, 1, device=device)
+        self.score = self.log_prob = torch.zeros(count, 1, device=device)
         self.written = torch.full((count, 1, 0), BEGIN, device=device)
         self.token = torch.full((count,), BEGIN, device=device)
-        self.coverage = Coverage(task, options, self.alive)
-        self.found: list[list[Hypothesis]] = [[] for _ in range(count)]
-        # What a live hypothesis has to pass, and what the longest is divided by, by sentence.
+        self.ended: list[list[Hypothesis]] = [[] for _ in range(count)]
+        # The rank that a live hypothesis must exceed, and the divisor of the longest one.
         self.bar = torch.full((count,), -torch.inf, device=device)
-        divisors = [options.divisor(most) for most in self.most.tolist()]
+        divisors = [length_divisor(options, length) for length in self.lengths.tolist()]
         self.divisor = torch.tensor(divisors, device=device)
 
     def advance(self) -> None:
         """Write one more token of every live prefix."""
-        place = self.written.shape[2] + 1
-        logits, self.state = self.coverage.step(self.token, self.state, self.memory)
-        allowed = Allowed(place, self.options, self.prefix)
-        score, parent, token = likeliest(logits, self.score, self.options.beam, allowed)
-        # Finished hypotheses have taken slots away: the last of these continuations find none.
+        position = self.written.shape[2] + 1
+        (score, parent, token), log_prob = self._continuations(position)
+        # Finished hypotheses occupy slots: the last continuations find none free.
         slots = torch.arange(score.shape[1], device=score.device)
         score = score.masked_fill(slots >= self.free[:, None], -torch.inf)
         sentences, width = self.score.shape
         first = torch.arange(0, sentences * width, width, device=score.device)
-        rows = first[:, None] + parent  # the row that each slot goes on from
+        rows = first[:, None] + parent  # the row that each slot continues
         written = torch.cat([self.written.flatten(0, 1)[rows], token[..., None]], 2)
         real = score > -torch.inf
-        ended = real & (token == END)
-        over = ended | (real & (place >= self.most)[:, None])
+        finished = real & (token == END)
+        over = finished | (real & (position >= self.lengths)[:, None])
         if bool(over.any()):
-            penalty = self.coverage.penalty(rows[over])
-            self._finish(over, written[over], score[over], penalty)
-            self.free = self.free - ended.sum(1)
+            self._end(over, written, score, score if log_prob is None else log_prob, rows)
+            self.free = self.free - finished.sum(1)
             score = score.masked_fill(over, -torch.inf)
-        best = score.amax(1)
-        if self.options.stop == "first":  # as if it ended here
-            reach = best / self.options.divisor(place)
-        else:  # a later token only takes from the score, and more tokens divide it by more
-            reach = best / self.divisor
-        self._go_on(score, rows, written, reach <= self.bar)
+        highest = score.amax(1)
+        if self.options.stop == "first":  # the rank if it ended here
+            reachable = highest / length_divisor(self.options, position)
+        else:  # later tokens only lower the score, and more tokens increase the divisor
+            reachable = highest / self.divisor
+        self._keep_live(score, log_prob, rows, written, reachable <= self.bar)
 
-    def _finish(self, over: Tensor, written: Tensor, score: Tensor, penalty: Tensor) -> None:
-        """Record the hypotheses that are over, (sentences, slots), and what each of them is."""
-        ends = zip(written.tolist(), score.tolist(), penalty.tolist(), strict=True)
+    def _continuations(self, position: int) -> tuple[Candidates, Tensor | None]:
+        """Take a step; return the best continuations, and their log probabilities if others."""
+        pipeline, sentences = self.pipeline, self.score.shape[0]
+        step = self.task.step(self.token, self.state, self.memory, pipeline.needs_attention)
+        self.state = step.state
+        self.states = pipeline.update(self.states, self.token, step.attention)
+        banned = pipeline.bans(position, self.states, step.logits.shape[1])
+        if banned is not None:
+            return best_continuations(step.logits, self.score, self.options.beam, banned), None
+        log_probs = step.logits.log_softmax(1)
+        rows = Rows(self._sentences(), self.written.flatten(0, 1), log_probs)
+        scores = pipeline.process(self.states, rows)
+        dead = dead_ends(scores).view_as(self.score) & (self.score > -torch.inf)
+        if bool(dead.any()):
+            index = torch.arange(dead.numel(), device=dead.device).view_as(dead)
+            self._end(dead, self.written, self.score, self.log_prob, index)
+        found = best_continuations(scores, self.score, self.options.beam, normalized=True)
+        if not pipeline.changes_scores:
+            return found, None
+        chosen = log_probs.view(sentences, -1).gather(
+            1, found.parent * log_probs.shape[1] + found.token
+        )
+        return found, self.log_prob.gather(1, found.parent) + chosen
+
+    def _sentences(self) -> Tensor:
+        """Return the index in the task of each row's sentence, (rows,)."""
+        return self.alive.repeat_interleave(self.score.shape[1])
+
+    def _end(
+        self, over: Tensor, written: Tensor, score: Tensor, log_prob: Tensor, rows: Tensor
+    ) -> None:
+        """Record the hypotheses that are over, (sentences, slots); rows: their states' rows."""
+        states = gather(self.states, rows[over])
+        penalty = self.pipeline.penalties(states, self._sentences()[rows[over]])
+        columns = (written[over], score[over], log_prob[over], penalty)
+        ends = zip(*(column.tolist() for column in columns), strict=True)
         for i, end in zip(over.nonzero()[:, 0].tolist(), ends, strict=True):
-            found = self.found[int(self.alive[i])]
-            found.append(self.options.hypothesis(*end))
-            finished = sorted((h.rank_score for h in found if h.finished), reverse=True)
-            if len(finished) >= self.options.n_best:
-                self.bar[i] = finished[self.options.n_best - 1]
+            hypotheses = self.ended[int(self.alive[i])]
+            hypotheses.append(ended(self.options, *end))
+            finished = best((h for h in hypotheses if h.finished), self.options)
+            if len(finished) == self.options.n_best:
+                self.bar[i] = finished[-1].rank_score
 
-    def _go_on(self, score: Tensor, rows: Tensor, written: Tensor, done: Tensor) -> None:
-        """Keep what is live in the sentences that are not done, in as few rows as hold it.
+    def _keep_live(
+        self, score: Tensor, log_prob: Tensor | None, rows: Tensor, written: Tensor, done: Tensor
+    ) -> None:
+        """Keep the live prefixes of sentences that are not done, in as few rows as possible.
 
-        score, rows: (sentences, slots); written: (sentences, slots, place); done: (sentences,),
-        true wherever nothing is live.
+        score, log_prob, rows: (sentences, slots); written: (sentences, slots, position); done:
+        (sentences,), true where no prefix is live.
         """
         if bool(done.all()):
             self.alive = self.alive[:0]
@@ -109,16 +146,19 @@ class _Beam:
         if width < score.shape[1]:
             slots = (~live).int().argsort(dim=1, stable=True)[:, :width]
             score, rows = score.gather(1, slots), rows.gather(1, slots)
+            log_prob = None if log_prob is None else log_prob.gather(1, slots)
             written = written.gather(1, slots[..., None].expand(-1, -1, written.shape[2]))
-        if int(done.sum()) * LEAVING >= len(done):
+        if int(done.sum()) * LEAVE_FRACTION >= len(done):
             kept = (~done).nonzero()[:, 0]
             score, rows, written = score[kept], rows[kept], written[kept]
+            log_prob = None if log_prob is None else log_prob[kept]
             self.alive, self.free, self.bar = self.alive[kept], self.free[kept], self.bar[kept]
-            self.most, self.prefix = self.most[kept], self.prefix[kept]
-            self.divisor, self.memory = self.divisor[kept], gather(self.memory, kept)
+            self.lengths, self.divisor = self.lengths[kept], self.divisor[kept]
+            self.memory = gather(self.memory, kept)
         self.score, self.written = score, written
+        self.log_prob = score if log_prob is None else log_prob
         moved = rows.flatten()
         if len(moved) != len(self.token) or bool((moved.diff() != 1).any()):
             self.state = gather(self.state, moved)
-            self.coverage.gather(moved)
+            self.states = gather(self.states, moved)
         self.token = written[..., -1].flatten()

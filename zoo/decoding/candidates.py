@@ -1,29 +1,32 @@
-"""Which tokens may come next, and the likeliest of them."""
+"""The best tokens of each row, and the best continuations of each sentence's rows.
+
+No whole vocabulary is sorted: the largest values of chunks of the vocabulary come first.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from zoo.decoding.options import Search
-from zoo.nn.contract import BEGIN, END, PADDING, UNKNOWN
+from zoo.nn.contract import END
 
-NEVER = (PADDING, BEGIN, UNKNOWN)
-"""Tokens that no hypothesis contains."""
-
-IN_CACHE = 200_000
-"""Numbers that a processor's cache holds."""
+CACHE_NUMBERS = 200_000
+"""Float32 numbers that fit into a processor's cache."""
 
 CHUNK = 64
-"""Neighbouring tokens whose largest logit stands for them in the first look."""
+"""Tokens in a chunk of the vocabulary."""
 
 
 class Candidates(NamedTuple):
-    """Continuations, the best first: (sentences, k) each; the score is −inf where there is none.
+    """Continuations of each sentence's prefixes, best first: (sentences, k) each.
 
-    `parent` is the slot that it goes on from, of the sentence's own.
+    Attributes:
+        score: −inf where there is no continuation.
+        parent: the slot, among those of the sentence, of the prefix that is continued.
+        token: the token that continues it.
     """
 
     score: Tensor
@@ -31,153 +34,121 @@ class Candidates(NamedTuple):
     token: Tensor
 
 
-class Allowed(NamedTuple):
-    """What may come at a place, 1 being the first; prefix: (sentences, longest), 0 after its end.
+def log_normalizer(logits: Tensor, largest: Tensor) -> Tensor:
+    """Return log Σ exp of each row, (rows,), given each row's largest logit.
 
-    Each of a sentence's rows must go on with the prefix.
+    It is the largest logit less its log probability: torch's log-softmax takes half as long as exp
+    and a sum. A few rows at a time, so that intermediate values stay in the cache.
+
+    Args:
+        logits: (rows, V).
+        largest: (rows,).
     """
-
-    place: int
-    options: Search
-    prefix: Tensor
-
-    @property
-    def forced(self) -> bool:
-        """Whether a prefix decides here."""
-        return self.place <= self.prefix.shape[1]
-
-    @property
-    def banned(self) -> list[int]:
-        """The special tokens that may not come: always three, and an end that is too early."""
-        return [*NEVER, END] if self.place < self.options.min_length else [*NEVER]
-
-    def restrict(self, chances: Tensor) -> None:
-        """Make what may not come impossible, −inf, in place: chances (sentences, …, V)."""
-        for token in self.banned:
-            chances[..., token] = -torch.inf
-        if self.forced:
-            wanted = self.prefix[:, self.place - 1].view(-1, *[1] * (chances.dim() - 1))
-            tokens = torch.arange(chances.shape[-1], device=chances.device)
-            chances.masked_fill_((tokens != wanted) & (wanted != PADDING), -torch.inf)
-
-
-def in_full(logits: Tensor) -> Tensor:
-    """Return logits in a precision to add scores up in: float32, or float64 if they have it."""
-    return logits if logits.dtype == torch.float64 else logits.float()
-
-
-def log_total(logits: Tensor, largest: Tensor) -> Tensor:
-    """Return log Σ exp of each row, (rows,), given each row's largest.
-
-    logits: (rows, V). It is the largest's logit less its log probability: torch's log-softmax takes
-    half as long as exp and a sum. A few rows at a time, so that what lies between stays in the
-    cache.
-    """
-    most = torch.empty_like(largest)
-    size = max(1, IN_CACHE // logits.shape[1])
-    for rows, part in zip(logits.split(size), most.split(size), strict=True):
+    log_probs = torch.empty_like(largest)
+    size = max(1, CACHE_NUMBERS // logits.shape[1])
+    for rows, part in zip(logits.split(size), log_probs.split(size), strict=True):
         torch.amax(rows.log_softmax(1), 1, out=part)
-    return largest - most
+    return largest - log_probs
 
 
-def likeliest(logits: Tensor, score: Tensor, k: int, allowed: Allowed) -> Candidates:
-    """Return each sentence's k likeliest continuations.
+def best_continuations(
+    values: Tensor, score: Tensor, k: int, banned: Sequence[int] = (), normalized: bool = False
+) -> Candidates:
+    """Return the k best continuations of each sentence's prefixes.
 
     Of equal ones those of the lower slot come first, then those of the lower token.
 
     Args:
-        logits: (sentences × width, V), not normalised.
-        score: (sentences, width), each prefix's log probability, −inf where it is not live.
-        k: how many; there may be fewer.
-        allowed: what may come.
+        values: (sentences × width, V), logits, or scores that are added as they stand.
+        score: (sentences, width), each prefix's score, −inf where it is not live.
+        k: the number of continuations; there may be fewer.
+        banned: tokens that may not come.
+        normalized: whether the values are scores.
     """
-    logits = in_full(logits)
-    maxima = _maxima(logits)
-    # A token's log probability is its logit and this; the whole table of them is never made.
-    base = score - log_total(logits, maxima.amax(1)).view_as(score)
-    logits = logits.view(*score.shape, -1)
-    if allowed.forced or maxima.shape[1] <= 4:
-        return _of_all(logits, base, k, allowed)
-    found, unsure = _by_chunks(logits, maxima.view(*score.shape, -1), base, k, allowed)
+    maxima = _chunk_maxima(values)
+    # A log probability is the logit plus this number: no table of log probabilities is made.
+    base = score if normalized else score - log_normalizer(values, maxima.amax(1)).view_as(score)
+    values = values.view(*score.shape, -1)
+    if maxima.shape[1] <= 4:
+        return _by_sorting(values, base, k, banned)
+    found, unsure = _by_chunks(values, maxima.view(*score.shape, -1), base, k, banned)
     if bool(unsure.any()):
-        again = _of_all(logits[unsure], base[unsure], k, allowed)
-        for part, new in zip(found, again, strict=True):
-            part[unsure] = new
+        sorted_ = _by_sorting(values[unsure], base[unsure], k, banned)
+        for part, exact in zip(found, sorted_, strict=True):
+            part[unsure] = exact
     return found
 
 
-def best(logits: Tensor, allowed: Allowed) -> tuple[Tensor, Tensor]:
-    """Return each row's likeliest token, of equal ones the lowest, and its log probability.
-
-    logits: (rows, V), of a sentence each, not normalised.
-    """
-    chances = in_full(logits).log_softmax(1)  # ours to write to
-    allowed.restrict(chances)
+def argmax(scores: Tensor) -> Tensor:
+    """Return each row's best token, (rows,), of equal ones the lowest: scores (rows, V)."""
     # The first of the chunks that have the largest maximum, and in it the first that has it.
-    chunk = _maxima(chances).argmax(1, keepdim=True)
-    tokens = chunk * CHUNK + torch.arange(CHUNK, device=logits.device)
-    tokens.clamp_(max=logits.shape[1] - 1)
-    token = tokens.gather(1, chances.gather(1, tokens).argmax(1, keepdim=True))
-    return token[:, 0], chances.gather(1, token)[:, 0]
+    chunk = _chunk_maxima(scores).argmax(1, keepdim=True)
+    tokens = chunk * CHUNK + torch.arange(CHUNK, device=scores.device)
+    tokens.clamp_(max=scores.shape[1] - 1)
+    return tokens.gather(1, scores.gather(1, tokens).argmax(1, keepdim=True))[:, 0]
 
 
-def _of_all(logits: Tensor, base: Tensor, k: int, allowed: Allowed) -> Candidates:
-    """Sort all continuations: logits (sentences, width, V), base (sentences, width)."""
-    chances = logits + base[..., None]
-    allowed.restrict(chances)
-    k = min(k, chances[0].numel())
-    ranked, place = chances.flatten(1).sort(dim=1, descending=True, stable=True)
-    return _candidates(ranked[:, :k], place[:, :k], logits.shape[2])
+def _by_sorting(values: Tensor, base: Tensor, k: int, banned: Sequence[int]) -> Candidates:
+    """Sort all continuations: values (sentences, width, V), base (sentences, width)."""
+    scores = values + base[..., None]
+    for token in banned:
+        scores[..., token] = -torch.inf
+    k = min(k, scores[0].numel())
+    ranked, index = scores.flatten(1).sort(dim=1, descending=True, stable=True)
+    return _candidates(ranked[:, :k], index[:, :k], values.shape[2])
 
 
-def _maxima(logits: Tensor) -> Tensor:
-    """Return the largest logit of each chunk, (rows, chunks)."""
-    whole = logits.shape[1] // CHUNK
-    maxima = logits[:, : whole * CHUNK].unflatten(1, (whole, CHUNK)).amax(2)
-    if logits.shape[1] % CHUNK:
-        last = logits[:, whole * CHUNK :].amax(1, keepdim=True)
+def _chunk_maxima(values: Tensor) -> Tensor:
+    """Return the largest value of each chunk, (rows, chunks)."""
+    whole = values.shape[1] // CHUNK
+    maxima = values[:, : whole * CHUNK].unflatten(1, (whole, CHUNK)).amax(2)
+    if values.shape[1] % CHUNK:
+        last = values[:, whole * CHUNK :].amax(1, keepdim=True)
         maxima = torch.cat([maxima, last], 1)
     return maxima
 
 
-def _bar(maxima: Tensor, logits: Tensor, allowed: Allowed) -> None:
-    """Have the first chunk's maximum, (…, chunks), be of what may come: logits (…, V)."""
-    special = logits[..., : UNKNOWN + 1].clone()
-    special[..., allowed.banned] = -torch.inf
-    maxima[..., 0] = torch.cat([special, logits[..., UNKNOWN + 1 : CHUNK]], -1).amax(-1)
+def _without(banned: Sequence[int], maxima: Tensor, values: Tensor) -> None:
+    """Correct, in place, the maxima (…, chunks) of chunks that hold banned tokens."""
+    for number in {token // CHUNK for token in banned}:
+        start = number * CHUNK
+        chunk = values[..., start : start + CHUNK].clone()
+        chunk[..., [token - start for token in banned if token // CHUNK == number]] = -torch.inf
+        maxima[..., number] = chunk.amax(-1)
 
 
 def _by_chunks(
-    logits: Tensor, maxima: Tensor, base: Tensor, k: int, allowed: Allowed
+    values: Tensor, maxima: Tensor, base: Tensor, k: int, banned: Sequence[int]
 ) -> tuple[Candidates, Tensor]:
-    """Look at the largest of each chunk first, (sentences, width, chunks).
+    """Find the continuations from the largest value of each chunk, (sentences, width, chunks).
 
     The k + 1 chunks of largest maxima hold the k + 1 largest values. Where the last two of these
-    are equal, more of the same may lie in other chunks: such sentences, (sentences,), are unsure.
+    are equal, other chunks may hold equal ones: such sentences, (sentences,) bool, are unsure.
     """
-    (sentences, width, vocab), chunks = logits.shape, maxima.shape[2]
-    _bar(maxima, logits, allowed)
+    (sentences, width, vocab), chunks = values.shape, maxima.shape[2]
+    _without(banned, maxima, values)
     first = (maxima + base[..., None]).flatten(1)
     first = first.topk(min(k + 1, width * chunks)).indices.sort(1).values
     slot, start = first // chunks, first % chunks * CHUNK
-    tokens = start[..., None] + torch.arange(CHUNK, device=logits.device)
+    tokens = start[..., None] + torch.arange(CHUNK, device=values.device)
     inside = tokens < vocab
-    row = torch.arange(0, sentences * width, width, device=logits.device)[:, None] + slot
-    places = row[..., None] * vocab + tokens.clamp(max=vocab - 1)
-    values = logits.flatten()[places] + base.gather(1, slot)[..., None]
-    for token in allowed.banned:
+    row = torch.arange(0, sentences * width, width, device=values.device)[:, None] + slot
+    index = row[..., None] * vocab + tokens.clamp(max=vocab - 1)
+    scores = values.flatten()[index] + base.gather(1, slot)[..., None]
+    for token in banned:
         inside &= tokens != token
-    values = values.masked_fill(~inside, -torch.inf).flatten(1)
-    where = values.topk(min(k + 1, values.shape[1])).indices.sort(1).values
-    # What is looked at lies in the order of its places: so do equal ones after a stable sort.
-    ranked, order = values.gather(1, where).sort(dim=1, descending=True, stable=True)
+    scores = scores.masked_fill(~inside, -torch.inf).flatten(1)
+    where = scores.topk(min(k + 1, scores.shape[1])).indices.sort(1).values
+    # The values lie in the order of slots and tokens: so do equal ones after a stable sort.
+    ranked, order = scores.gather(1, where).sort(dim=1, descending=True, stable=True)
     flat = (slot[..., None] * vocab + tokens).flatten(1).gather(1, where.gather(1, order))
     last, beyond = ranked[:, k - 1 : k], ranked[:, k : k + 1]  # the latter may be empty
     unsure = ((last == beyond) & (beyond > -torch.inf)).any(1)
     return _candidates(ranked[:, :k], flat[:, :k], vocab), unsure
 
 
-def _candidates(score: Tensor, place: Tensor, vocab: int) -> Candidates:
-    # Where there is no continuation, place may point past the vocabulary: to a token that is none.
-    token = torch.where(score > -torch.inf, place % vocab, END)
-    return Candidates(score, place // vocab, token)
+def _candidates(score: Tensor, index: Tensor, vocab: int) -> Candidates:
+    # Where there is no continuation, the index may lie outside the vocabulary.
+    real = score > -torch.inf
+    parent, token = index // vocab, index % vocab
+    return Candidates(score, parent.masked_fill(~real, 0), token.masked_fill(~real, END))

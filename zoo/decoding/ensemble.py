@@ -1,23 +1,24 @@
-"""Several networks that write one target together."""
+"""An ensemble: several networks decode one target together."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from zoo.decoding.candidates import in_full
+from zoo.decoding.task import full_precision
 from zoo.errors import DecodingError
 from zoo.nn.contract import Seq2Seq, Step
 from zoo.nn.tree import Tree
 
 
 class Ensemble:
-    """Gives each token the mean of its members' probabilities.
+    """Averages the members' probabilities of each token.
 
-    Members share the target vocabulary; each may read the source in tokens of its own. To a
-    search it is like one network, whose memory and state are the tuple of its members'.
+    Members share the target vocabulary; each may have its own source vocabulary. A search calls it
+    like one network, whose memory and state are tuples of the members'.
 
     Raises:
         DecodingError: the members' target vocabularies differ in size.
@@ -27,22 +28,23 @@ class Ensemble:
         sizes = {model.target_vocab for model in models}
         if len(sizes) != 1:
             raise DecodingError(
-                "these checkpoints cannot write together",
+                "these checkpoints cannot form an ensemble",
                 f"their target vocabularies have {' and '.join(f'{s:,}' for s in sorted(sizes))} "
                 "entries",
             )
         self.models = tuple(models)
 
     def encode(self, sources: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tree, ...]:
-        """Read each member's source and mask, (sentences, its own m)."""
+        """Encode each member's source and mask, (sentences, m); m may differ between members."""
         return tuple(
             model.encode(source, mask).memory
             for model, (source, mask) in zip(self.models, sources, strict=True)
         )
 
     def init_state(self, memory: tuple[Tree, ...]) -> tuple[Tree, ...]:
-        """Return each member's first state."""
-        return tuple(m.init_state(own) for m, own in zip(self.models, memory, strict=True))
+        """Return each member's state before the first token."""
+        pairs = zip(self.models, memory, strict=True)
+        return tuple(model.init_state(part) for model, part in pairs)
 
     def step(
         self,
@@ -51,21 +53,21 @@ class Ensemble:
         memory: tuple[Tree, ...],
         attention: bool = False,
     ) -> Step[tuple[Tree, ...]]:
-        """Read one token a row; return the log of the mean probability, (rows, V), and state.
+        """Read one token a row; return the log of the mean probability, (rows, V), and the states.
 
         Raises:
-            DecodingError: `attention` is asked for: members look at tokens of their own.
+            DecodingError: `attention` is asked for: the members' source tokens may differ.
         """
         if attention:
             raise DecodingError(
-                "an ensemble has no attention of its own",
-                "its members may look at different tokens",
+                "an ensemble has no attention",
+                "its members may have different source tokens",
                 "Leave out the coverage penalty",
             )
-        logs, states = [], []
-        for model, own, read in zip(self.models, state, memory, strict=True):
-            step = model.step(token, own, read)
-            logs.append(in_full(step.logits).log_softmax(-1))
-            states.append(step.state)
-        mean = torch.stack(logs).logsumexp(0) - torch.tensor(float(len(logs))).log()
-        return Step(mean, tuple(states))
+        steps = [
+            model.step(token, model_state, model_memory)
+            for model, model_state, model_memory in zip(self.models, state, memory, strict=True)
+        ]
+        log_probs = [full_precision(step.logits).log_softmax(-1) for step in steps]
+        mean = torch.stack(log_probs).logsumexp(0) - math.log(len(steps))
+        return Step(mean, tuple(step.state for step in steps))

@@ -1,88 +1,134 @@
-"""Exhaustive search: every target that there can be."""
+"""Exhaustive search: every possible target."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Generic, NamedTuple
 
 import torch
 from torch import Tensor
 
-from zoo.decoding.candidates import NEVER, Allowed, in_full
-from zoo.decoding.coverage import Coverage
 from zoo.decoding.options import Hypothesis, Search
+from zoo.decoding.pipeline import Pipeline, States, dead_ends
+from zoo.decoding.processor import Rows
+from zoo.decoding.processors import NEVER
+from zoo.decoding.ranking import best, ended
 from zoo.decoding.task import Task
 from zoo.errors import DecodingError
-from zoo.nn.contract import BEGIN, END
-from zoo.nn.tree import Tree, gather
+from zoo.nn.contract import BEGIN, END, PADDING, Memory, State
+from zoo.nn.tree import gather
 
-MOST = 1_000_000
-"""Prefixes of one sentence that an exhaustive search will go on from."""
+MAX_PREFIXES = 1_000_000
+"""The most prefixes of one sentence that an exhaustive search continues."""
 
 ROWS = 1024
 """Prefixes that take a step together."""
 
 
-class Block(NamedTuple):
-    """Prefixes of one length: written (rows, places), score (rows,), state, summed attention."""
+class Block(NamedTuple, Generic[State]):
+    """Prefixes of one length, one a row.
+
+    Attributes:
+        written: (rows, position − 1) int64.
+        score, log_prob: (rows,), the sums of the processed and of the network's log probabilities.
+        parent: (rows,) int64, the rows of the states that the prefixes continue.
+        state, states: the network's state, and the logits processors'.
+    """
 
     written: Tensor
     score: Tensor
-    state: Tree
-    covered: Tensor
+    log_prob: Tensor
+    parent: Tensor
+    state: State
+    states: States
+
+    def part(self, rows: Tensor) -> Block[State]:
+        """Return some rows, (rows,) int64; the states stay whole, so that parts share them."""
+        written, score, log_prob, parent = (column[rows] for column in self[:4])
+        return Block(written, score, log_prob, parent, self.state, self.states)
 
 
-def exhaustive_search(task: Task, options: Search) -> list[list[Hypothesis]]:
-    """Score every target of each sentence; return the n best, the best first.
+def exhaustive_search(task: Task[Memory, State], options: Search) -> list[list[Hypothesis]]:
+    """Score every target of each sentence; return the n best, best first.
 
     Raises:
-        DecodingError: there are more than a million prefixes to go on from.
+        DecodingError: there are more than a million prefixes to continue.
     """
-    return [_one(task.of(sentence), options) for sentence in range(len(task))]
+    return [_search_one(task.sentence(index), options) for index in range(len(task))]
 
 
 @torch.inference_mode()
-def _one(task: Task, options: Search) -> list[Hypothesis]:
-    """Search the one sentence of a task, going deep first, so that few prefixes wait."""
-    most, prefix = int(task.most(options)), task.prefix
-    written = torch.full((1, 0), BEGIN, device=task.mask.device)
-    state = task.model.init_state(task.memory)
-    coverage = Coverage(task, options, torch.zeros(1, dtype=torch.long, device=task.mask.device))
-    blocks = [Block(written, torch.zeros(1, device=task.mask.device), state, coverage.sums)]
-    found: list[Hypothesis] = []
+def _search_one(task: Task[Memory, State], options: Search) -> list[Hypothesis]:
+    """Search the one sentence of a task, depth first, so that few blocks wait."""
+    pipeline = Pipeline(task, options)
+    device = task.mask.device
+    zero, row = torch.zeros(1, device=device), torch.zeros(1, dtype=torch.long, device=device)
+    written = torch.full((1, 0), BEGIN, device=device)
+    state, states = task.model.init_state(task.memory), pipeline.init_state(row)
+    blocks = [Block(written, zero, zero, row, state, states)]
+    hypotheses: list[Hypothesis] = []
     while blocks:
-        block = blocks.pop()
-        place = block.written.shape[1] + 1
-        token = block.written[:, -1] if place > 1 else torch.full_like(block.score, BEGIN).long()
-        coverage.mask = task.mask.expand(len(token), -1)
-        coverage.sums = block.covered
-        logits, state = coverage.step(token, block.state, task.memory)
-        if place == 1:
-            _refuse(logits.shape[1] - len(NEVER) - 1, most, int((prefix > 0).sum()))
-        chances = in_full(logits).log_softmax(-1)[None]
-        Allowed(place, options, prefix).restrict(chances)
-        total = chances[0] + block.score[:, None]
-        rows, tokens = (total > -torch.inf).nonzero(as_tuple=True)
-        score, longer = total[rows, tokens], torch.cat([block.written[rows], tokens[:, None]], 1)
-        over = (tokens == END) | (place >= most)
-        ends = (longer[over].tolist(), score[over].tolist(), coverage.penalty(rows[over]).tolist())
-        found += [options.hypothesis(*end) for end in zip(*ends, strict=True)]
-        found = sorted(found, key=lambda hypothesis: hypothesis.order)[: options.n_best]
-        for part in (~over).nonzero()[:, 0].split(ROWS):
-            if len(part):  # nothing splits into one part of nothing
-                come = rows[part]
-                sums = coverage.sums[come]
-                blocks.append(Block(longer[part], score[part], gather(state, come), sums))
-    return found
+        longer, over, more = _continue(task, options, pipeline, blocks.pop())
+        hypotheses = best([*hypotheses, *more], options)
+        blocks += [longer.part(rows) for rows in (~over).nonzero()[:, 0].split(ROWS) if len(rows)]
+    return hypotheses
 
 
-def _refuse(words: int, most: int, forced: int) -> None:
-    """Refuse a search of too many prefixes: of `words` tokens beside the end, `most` places."""
-    prefixes = sum(words**place for place in range(most - forced))
-    if prefixes > MOST:
+def _continue(
+    task: Task[Memory, State], options: Search, pipeline: Pipeline, block: Block[State]
+) -> tuple[Block[State], Tensor, list[Hypothesis]]:
+    """Continue a block with every allowed token.
+
+    Returns:
+        The longer prefixes, which of them are over, (rows,) bool, and the hypotheses that these and
+        the prefixes without a continuation are.
+    """
+    begin = torch.full_like(block.score, BEGIN, dtype=torch.long)[:, None]
+    token = torch.cat([begin, block.written], 1)[:, -1]
+    state, states = gather(block.state, block.parent), gather(block.states, block.parent)
+    step = task.step(token, state, task.memory, pipeline.needs_attention)
+    states = pipeline.update(states, token, step.attention)
+    if not block.written.shape[1]:
+        _check_size(task, options, step.logits.shape[1], int(pipeline.max_lengths))
+    log_probs = step.logits.log_softmax(1)
+    scores = pipeline.process(states, Rows(torch.zeros_like(token), block.written, log_probs))
+    rows = torch.arange(len(token), device=token.device)
+    dead = block._replace(parent=rows, state=step.state, states=states)
+    hypotheses = _ended(dead, dead_ends(scores), options, pipeline)
+    row, tokens = (scores > -torch.inf).nonzero(as_tuple=True)
+    longer = Block(
+        torch.cat([block.written[row], tokens[:, None]], 1),
+        block.score[row] + scores[row, tokens],
+        block.log_prob[row] + log_probs[row, tokens],
+        row,
+        step.state,
+        states,
+    )
+    over = (tokens == END) | (longer.written.shape[1] >= pipeline.max_lengths)
+    return longer, over, hypotheses + _ended(longer, over, options, pipeline)
+
+
+def _ended(
+    block: Block[State], over: Tensor, options: Search, pipeline: Pipeline
+) -> list[Hypothesis]:
+    """Return the hypotheses of some rows, (rows,) bool."""
+    part = block.part(over.nonzero()[:, 0])
+    states = gather(part.states, part.parent)
+    penalties = pipeline.penalties(states, torch.zeros_like(part.parent))
+    columns = (part.written, part.score, part.log_prob, penalties)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return [ended(options, *row) for row in rows]
+
+
+def _check_size(task: Task[Memory, State], options: Search, vocab: int, length: int) -> None:
+    """Refuse a search of too many prefixes, given the vocabulary size and the maximum length."""
+    words = vocab - len({END, *NEVER, *options.banned})
+    free = length - int((task.padded_prefixes() != PADDING).sum())
+    prefixes = sum(words**position for position in range(free))
+    if prefixes > MAX_PREFIXES:
         size = f"{prefixes:,}" if prefixes < 1e15 else f"about 10^{len(str(prefixes)) - 1}"
         raise DecodingError(
             "exhaustive search would take too long",
-            f"{words:,} tokens in {most:,} places, the end token's among them, make {size} "
-            f"prefixes to go on from, and {MOST:,} are the most",
-            "Lower max_length, or use a beam",
+            f"{words:,} tokens and a maximum length of {length:,}, the end token included, make "
+            f"{size} prefixes to continue; the limit is {MAX_PREFIXES:,}",
+            "Lower `--max-length`, or use a beam",
         )

@@ -1,24 +1,30 @@
-"""What a search is asked for."""
+"""The options of a search, and the hypotheses that it returns; imports no torch."""
 
 from __future__ import annotations
 
+import functools
 import math
-from dataclasses import dataclass, fields
-from typing import Literal
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
+from types import NoneType
+from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
-from torch import Tensor
+from zoo.errors import DecodingError, near
 
-from zoo.errors import DecodingError
-from zoo.nn.contract import END
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A target: its token ids without begin and end, and the natural log of its probability.
+    """A target: its token ids without begin and end, and its natural log probability.
 
-    The score sums over its tokens and, where it is `finished`, the end token; a hypothesis that
-    reached the length limit first is not finished. Hypotheses are ranked by `rank_score`, which
-    is the score unless a penalty was asked for (`Search`).
+    Attributes:
+        tokens: the token ids.
+        score: the sum of the network's log probabilities of the tokens and, if `finished`, of the
+            end token. No option changes the score of a given target.
+        finished: whether it ends with the end token. A hypothesis that is cut at the maximum
+            length, or that no token may continue, is not finished.
+        rank_score: what hypotheses are ranked by (`Search`); equal to `score` by default.
     """
 
     tokens: tuple[int, ...]
@@ -28,120 +34,227 @@ class Hypothesis:
 
     @property
     def order(self) -> tuple[bool, float]:
-        """What hypotheses sort by, the best first."""
+        """The sort key: finished before unfinished, then by `rank_score`, best first."""
         return (not self.finished, -self.rank_score)
+
+
+class Limits(NamedTuple):
+    """The range of a number: `at_least` and `at_most` are inclusive, `above` is not."""
+
+    at_least: float = -math.inf
+    above: float = -math.inf
+    at_most: float = math.inf
+
+    def contain(self, value: float) -> bool:
+        """Return whether a number is finite and within the limits."""
+        within = self.at_least <= value <= self.at_most and value > self.above
+        return within and math.isfinite(value)
+
+    def __str__(self) -> str:
+        """Return the limits in words: ` above 0 and at most 1`."""
+        bounds = zip(("at least", "above", "at most"), self, strict=True)
+        parts = [f"{name} {bound:g}" for name, bound in bounds if math.isfinite(bound)]
+        return " and ".join(parts)
+
+
+def _option(default: T, help: str, limits: Limits | None = None) -> T:
+    """Return a field of `Search` with its help text and the limits of its value."""
+    return field(default=default, metadata={"help": help, "limits": limits or Limits()})
+
+
+DRAWING = ("temperature", "top_k", "top_p", "seed")
+"""Options of `Search` that only sampling reads."""
+
+_POSITIVE = Limits(at_least=1)
+_NOT_NEGATIVE = Limits(at_least=0)
 
 
 @dataclass(frozen=True)
 class Search:
-    """How to search, and how hypotheses are ranked.
+    """The options of a search; each field's metadata holds its help text.
 
-    A hypothesis of log probability s, of n tokens with the end token counted, is ranked by
+    A hypothesis of score s and n tokens, the end token counted, is ranked by
 
         s / ((5 + n) / 6)^length_penalty + coverage_penalty · Σ_j log min(Σ_i α_ij, 1)
 
-    (Wu et al. 2016, equation 14), α being the attention from target to source, its mean over
-    layers and heads, and j going over the source's tokens. Finished hypotheses go before those
-    that were cut at the longest length.
-
-    Args:
-        beam: hypotheses kept at each step; 1 is greedy search.
-        n_best: hypotheses returned, at most `beam`.
-        length_penalty: 0 ranks by probability alone; the greater, the longer the best.
-        coverage_penalty: 0 or greater; the greater, the more of the source must be looked at.
-        min_length, max_length: tokens of a target, the end token counted.
-        stop: `safe` goes on until no live hypothesis can get among the n best; `first` until one
-            has finished and no live one is ranked better at its present length.
-        sample: draw each token by its probability, `n_best` hypotheses independently.
-        temperature: divides the logits before drawing.
-        top_k, top_p: draw from the k likeliest tokens, or from the fewest likeliest that together
-            have the probability p.
-        seed: of drawing; a text's place among the texts and this decide what is drawn.
-        exhaustive: score every possible target.
+    (Wu et al. 2016, equation 14), where α is the attention from target to source, averaged over
+    layers and heads, and j runs over the source tokens. Finished hypotheses precede unfinished
+    ones. With a repetition penalty, s is the sum of the penalized log probabilities.
 
     Raises:
-        DecodingError: values that do not fit, all of them.
+        DecodingError: values are out of range or contradict each other; the error lists them all.
     """
 
-    beam: int = 1
-    n_best: int = 1
-    length_penalty: float = 0.0
-    coverage_penalty: float = 0.0
-    min_length: int = 1
-    max_length: int | None = None
-    stop: Literal["safe", "first"] = "safe"
-    sample: bool = False
-    temperature: float = 1.0
-    top_k: int | None = None
-    top_p: float | None = None
-    seed: int = 1
-    exhaustive: bool = False
+    beam: int = _option(
+        1, "Number of hypotheses kept at each step; 1 (default) is greedy search.", _POSITIVE
+    )
+    n_best: int = _option(
+        1, "Number of translations returned for each text, at most the beam size.", _POSITIVE
+    )
+    length_penalty: float = _option(
+        0.0,
+        "A: rank hypotheses by log probability / ((5 + n) / 6)^A, where n is the number of tokens "
+        "including the end token. 0 (default) ranks by log probability; larger values favor "
+        "longer translations.",
+        _NOT_NEGATIVE,
+    )
+    coverage_penalty: float = _option(
+        0.0,
+        "B: add B · Σ log min(total attention, 1) over the source tokens when ranking.",
+        _NOT_NEGATIVE,
+    )
+    min_length: int = _option(
+        1, "Minimum number of tokens in a translation, including the end token.", _POSITIVE
+    )
+    max_length: int | None = _option(
+        None, "Maximum number of tokens in a translation, including the end token.", _POSITIVE
+    )
+    allow_empty: bool = _option(False, "Allow translations that are empty or only white space.")
+    banned: tuple[int | str, ...] = _option(
+        (), "Never write this token of the target vocabulary (▁ marks a space); may be repeated."
+    )
+    no_repeat_ngram_size: int | None = _option(
+        None, "N: no translation contains the same N tokens in a row twice.", _POSITIVE
+    )
+    repetition_penalty: float = _option(
+        1.0,
+        "Multiply the log probability of tokens already written; above 1 discourages repetition.",
+        Limits(above=0),
+    )
+    stop: Literal["safe", "first"] = _option(
+        "safe",
+        "When beam search stops: safe (default), when no live hypothesis can still be among the n "
+        "best; first, when one has finished and no live one is ranked higher at its current "
+        "length.",
+    )
+    sample: bool = _option(False, "Draw each token at random by its probability.")
+    temperature: float = _option(1.0, "Divide the logits by this before drawing.", Limits(above=0))
+    top_k: int | None = _option(None, "Draw from the K most probable tokens.", _POSITIVE)
+    top_p: float | None = _option(
+        None,
+        "Draw from the smallest set of most probable tokens with total probability P or more.",
+        Limits(above=0, at_most=1),
+    )
+    seed: int = _option(1, "Random seed of sampling.")
+    exhaustive: bool = _option(
+        False, "Score every possible translation; for tiny vocabularies only."
+    )
 
     def __post_init__(self) -> None:
-        """Check every value and their fit."""
-        wrong = [*self._out_of_range(), *self._unfit()]
+        """Check every value, and whether the good ones fit each other."""
+        errors = {option: option.error(getattr(self, option.name)) for option in search_options()}
+        wrong = [f"{option.flag} must be {error}" for option, error in errors.items() if error]
+        good = {option.name for option, error in errors.items() if not error}
+        wrong += self._contradictions(good)
         if wrong:
-            raise DecodingError("no such search", "; ".join(wrong))
+            raise DecodingError("invalid search options", "; ".join(wrong))
 
-    def _out_of_range(self) -> list[str]:
-        wrong = []
-        for name in ("beam", "n_best", "min_length", "max_length", "top_k"):
-            value = getattr(self, name)
-            if value is not None and not (isinstance(value, int) and value >= 1):
-                wrong.append(f"{name} is a whole number of at least 1, not {value!r}")
-        for name in ("length_penalty", "coverage_penalty"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value >= 0):
-                wrong.append(f"{name} is a number of at least 0, not {value!r}")
-        if not (math.isfinite(self.temperature) and self.temperature > 0):
-            wrong.append(f"temperature is a number above 0, not {self.temperature!r}")
-        if self.top_p is not None and not 0 < self.top_p <= 1:
-            wrong.append(f"top_p is a number above 0 and at most 1, not {self.top_p!r}")
-        if self.stop not in ("safe", "first"):
-            wrong.append(f"stop is safe or first, not {self.stop!r}")
-        return wrong
+    def with_banned_ids(self, vocabulary: Sequence[str]) -> Search:
+        """Return the search with ids in place of banned tokens that are given as text.
 
-    def _unfit(self) -> list[str]:
-        wrong = []
-        drawing = [
-            field.name
-            for field in fields(self)
-            if field.name in ("temperature", "top_k", "top_p", "seed")
-            and getattr(self, field.name) != field.default
-        ]
-        if drawing and not self.sample:
-            wrong.append(f"{' and '.join(drawing)} count where tokens are drawn: ask to sample")
-        if self.sample and self.beam != 1:
-            wrong.append("a beam does not draw: leave out beam or sample")
+        Args:
+            vocabulary: the text of each target token, by its id.
+
+        Raises:
+            DecodingError: a token is not in the vocabulary; near ones are suggested.
+        """
+        if not any(isinstance(token, str) for token in self.banned):
+            return self
+        ids = {token: i for i, token in enumerate(vocabulary)}
+        unknown = [token for token in self.banned if isinstance(token, str) and token not in ids]
+        if unknown:
+            nearest = near(unknown[0], ids)
+            raise DecodingError(
+                f"cannot ban {' or '.join(map(repr, unknown))}",
+                "it is not one token of the target vocabulary",
+                f"Did you mean {' or '.join(nearest)}?" if nearest else "",
+            )
+        banned = tuple(ids[token] if isinstance(token, str) else token for token in self.banned)
+        return replace(self, banned=banned)
+
+    def _contradictions(self, good: set[str]) -> Iterator[str]:
+        """Yield each contradiction among the options whose own values are good."""
+        if "sample" in good and not self.sample:
+            for option in search_options():
+                changed = getattr(self, option.name) != option.default
+                if option.name in DRAWING and option.name in good and changed:
+                    yield f"{option.flag} needs `--sample`"
         if self.sample and self.exhaustive:
-            wrong.append("an exhaustive search does not draw: leave out one of them")
-        if self.exhaustive and self.beam != 1:
-            wrong.append("an exhaustive search has no beam: leave out one of them")
-        if self.n_best > self.beam and not (self.sample or self.exhaustive):
-            wrong.append(f"a beam of {self.beam} has no {self.n_best} best: raise beam")
-        if self.stop == "first" and self.n_best > 1:
-            wrong.append("stop=first finds one hypothesis: n best need stop=safe")
-        if self.max_length is not None and self.min_length > self.max_length:
-            wrong.append(f"min_length {self.min_length} is over max_length {self.max_length}")
-        return wrong
+            yield "`--sample` and `--exhaustive` exclude each other"
+        for name in ("sample", "exhaustive"):
+            if getattr(self, name) and "beam" in good and self.beam != 1:
+                yield f"`--{name}` and `--beam {self.beam}` exclude each other"
+        if "n_best" in good:
+            many = f"`--n-best {self.n_best}`"
+            beams = "beam" in good and not (self.sample or self.exhaustive)
+            if beams and self.n_best > self.beam:
+                yield f"{many} needs a beam of at least {self.n_best}"
+            if self.stop == "first" and self.n_best > 1:
+                yield f"{many} needs `--stop safe`"
+        least, most = self.min_length, self.max_length
+        if {"min_length", "max_length"} <= good and most is not None and least > most:
+            yield f"`--min-length {least}` exceeds `--max-length {most}`"
+
+
+class Option(NamedTuple):
+    """A field of `Search`: its name, type, default, help text and limits.
+
+    Attributes:
+        kind: `int`, `float`, `bool` or `str`; the type of one item where `repeated`.
+        choices: the values that a `str` may have; empty if it may have any.
+        optional: whether None is a value.
+        repeated: whether the value is a tuple.
+    """
+
+    name: str
+    kind: type
+    choices: tuple[str, ...]
+    optional: bool
+    repeated: bool
+    default: object
+    help: str
+    limits: Limits
 
     @property
-    def penalised(self) -> bool:
-        """Whether hypotheses are ranked by more than their probability."""
-        return bool(self.length_penalty or self.coverage_penalty)
+    def flag(self) -> str:
+        """The option's name on the command line, in code quotes."""
+        return f"`--{self.name.replace('_', '-')}`"
 
-    def divisor(self, length: float) -> float:
-        """Return ((5 + n) / 6)^length_penalty for n tokens, the end token counted."""
-        return float(((5 + length) / 6) ** self.length_penalty)
+    def error(self, value: Any) -> str | None:
+        """Return what a wrong value must be, or None for a good one."""
+        if self.repeated:
+            good = isinstance(value, tuple) and all(isinstance(item, int | str) for item in value)
+            return None if good else f"a tuple of token ids and tokens, not {value!r}"
+        if value is None and self.optional:
+            return None
+        if self.kind is bool:
+            return None if isinstance(value, bool) else f"true or false, not {value!r}"
+        if self.kind is str:
+            return None if value in self.choices else f"{' or '.join(self.choices)}, not {value!r}"
+        types = int if self.kind is int else int | float
+        if isinstance(value, types) and not isinstance(value, bool) and self.limits.contain(value):
+            return None
+        what = "an integer" if self.kind is int else "a number"
+        return f"{f'{what} {self.limits}'.strip()}, not {value!r}"
 
-    def coverage(self, covered: Tensor, mask: Tensor) -> Tensor:
-        """Return the coverage penalty, (…), of attention summed over steps, (…, m)."""
-        # What was never looked at has underflowed, and counts as the least that has not.
-        logs = covered.clamp(min=1e-30, max=1.0).log().masked_fill(~mask, 0.0)
-        return self.coverage_penalty * logs.sum(-1)
 
-    def hypothesis(self, written: list[int], score: float, coverage: float = 0.0) -> Hypothesis:
-        """Return the hypothesis of the tokens written, the end token among them if it came."""
-        finished = written[-1] == END
-        tokens = tuple(written[:-1] if finished else written)
-        return Hypothesis(tokens, score, finished, score / self.divisor(len(written)) + coverage)
+@functools.cache
+def search_options() -> tuple[Option, ...]:
+    """Return the fields of `Search` in order, for checks and for the command line."""
+    types = get_type_hints(Search)
+    return tuple(
+        _described(f.name, types[f.name], f.default, f.metadata["help"], f.metadata["limits"])
+        for f in fields(Search)
+    )
+
+
+def _described(name: str, kind: Any, default: object, help: str, limits: Limits) -> Option:
+    """Return a field's option from its type hint."""
+    repeated = get_origin(kind) is tuple
+    optional = NoneType in get_args(kind)
+    choices = get_args(kind) if get_origin(kind) is Literal else ()
+    if repeated or choices:
+        kind = str
+    elif optional:
+        (kind,) = (part for part in get_args(kind) if part is not NoneType)
+    return Option(name, kind, choices, optional, repeated, default, help, limits)

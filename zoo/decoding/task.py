@@ -1,97 +1,122 @@
-"""What is searched, and what is found."""
+"""What a search decodes: a network, the encoded sources, and what each target must satisfy."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Generic, Protocol
 
 import torch
 from torch import Tensor
+from typing_extensions import TypeVar
 
-from zoo.decoding.options import Search
-from zoo.nn.contract import PADDING, State, Step
+from zoo.errors import DecodingError
+from zoo.nn.contract import PADDING, Attention, Memory, State, Step
 from zoo.nn.tree import Tree, gather
 
-LEAVING = 8
-"""Done sentences leave the batch, which copies the memory, when they are one in so many."""
+LEAVE_FRACTION = 8
+"""Finished sentences leave the batch, which copies the memory, once they are 1/8 of it."""
 
-
-Read = TypeVar("Read", contravariant=True)
+MemoryIn = TypeVar("MemoryIn", bound=Tree, contravariant=True)
 """The memory that a decoder reads."""
 
 
-class Decoder(Protocol[Read, State]):
-    """What a search needs of a network."""
+class Decoder(Protocol[MemoryIn, State]):
+    """The part of a network that a search calls."""
 
-    def init_state(self, memory: Read) -> State:
+    def init_state(self, memory: MemoryIn) -> State:
         """Return the state before the first token, one row a sentence."""
 
     def step(
-        self, token: Tensor, state: State, memory: Read, attention: bool = False
+        self, token: Tensor, state: State, memory: MemoryIn, attention: bool = False
     ) -> Step[State]:
-        """Read one token a row; return logits, state and, if asked, attention by kind."""
+        """Read one token a row, (rows,) int64, and predict the next, as `Seq2Seq.step` does."""
+
+
+@dataclass(frozen=True)
+class Task(Generic[Memory, State]):
+    """Sentences to decode.
+
+    Attributes:
+        model: a network, or an `Ensemble`.
+        memory: what its `encode` returned.
+        mask: (sentences, m) bool, the real source tokens.
+        limit: the model's maximum target length in tokens, begin and end included, or None.
+        prefixes: the tokens that each target must begin with.
+        indices: the index of each sentence in the whole input, which seeds its sampling; by
+            default its row.
+        blank: ids of the target tokens that are only white space, (tokens,), or None.
+    """
+
+    model: Decoder[Memory, State]
+    memory: Memory
+    mask: Tensor
+    limit: int | None = None
+    prefixes: Sequence[Sequence[int]] | None = None
+    indices: Sequence[int] | None = None
+    blank: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.mask)
+
+    def step(
+        self, token: Tensor, state: State, memory: Memory, attention: bool = False
+    ) -> Step[State]:
+        """Call the network; the logits are float32, or float64 if the network computes in it."""
+        step = self.model.step(token, state, memory, attention)
+        return step._replace(logits=full_precision(step.logits))
+
+    def sentence(self, index: int) -> Task[Memory, State]:
+        """Return the task of one sentence."""
+        row = torch.tensor([index], device=self.mask.device)
+        return dataclasses.replace(
+            self,
+            memory=gather(self.memory, row),
+            mask=self.mask[row],
+            prefixes=None if self.prefixes is None else [self.prefixes[index]],
+            indices=None if self.indices is None else [self.indices[index]],
+        )
+
+    def padded_prefixes(self) -> Tensor:
+        """Return the prefixes as (sentences, longest) int64, padded on the right."""
+        prefixes = self.prefixes or [()] * len(self)
+        longest = max(map(len, prefixes), default=0)
+        rows = [[*prefix, *[PADDING] * (longest - len(prefix))] for prefix in prefixes]
+        padded = torch.tensor(rows, dtype=torch.long, device=self.mask.device)
+        return padded.view(len(self), longest)
 
 
 def target_limits(lengths: Tensor, limit: int | None) -> Tensor:
-    """Return the most tokens a target may have, the end token included, for each source.
+    """Return the default maximum target length of each source, the end token included.
 
-    Three times the source's tokens and 20 more, far beyond any translation, so that a net that
-    repeats itself comes to an end; and never over the model's own limit. It depends on the
-    sentence alone, not on its batch mates.
+    It is three times the source length plus 20, far longer than any translation, so that a network
+    that repeats itself stops; and never over the model's limit. It depends on the sentence alone,
+    not on the batch.
+
+    Args:
+        lengths: (sentences,) int64, source tokens.
+        limit: the model's maximum target length in tokens, begin and end included, or None.
     """
     most = 3 * lengths + 20
     return most if limit is None else most.clamp(max=limit - 1)  # the limit counts the begin token
 
 
-@dataclass(frozen=True)
-class Task:
-    """Sentences to write targets for.
+def full_precision(values: Tensor) -> Tensor:
+    """Return values in the precision in which scores are added up: float32, or float64."""
+    return values if values.dtype == torch.float64 else values.float()
 
-    model: a network, or an `Ensemble`; memory: what its `encode` returned; mask: (sentences, m),
-    the source's real tokens; limit: the longest target in tokens, begin and end counted, or None;
-    prefixes: the tokens that each target must begin with; places: each sentence's number among
-    all texts, by which its random numbers are drawn.
+
+def cross_attention(kinds: Attention) -> Tensor:
+    """Return the attention from target to source, averaged over layers and heads: (rows, n, m).
+
+    Raises:
+        DecodingError: the model has none.
     """
-
-    model: Decoder[Any, Any]
-    memory: Tree
-    mask: Tensor
-    limit: int | None = None
-    prefixes: Sequence[Sequence[int]] | None = None
-    places: Sequence[int] | None = None
-
-    def __len__(self) -> int:
-        return len(self.mask)
-
-    def most(self, options: Search) -> Tensor:
-        """Return the most tokens that each target may have, the end token counted."""
-        if options.max_length is None:
-            most = target_limits(self.mask.sum(1), None).clamp(min=options.min_length)
-        else:
-            most = torch.full((len(self),), options.max_length, device=self.mask.device)
-        if self.prefixes is not None:
-            most = torch.maximum(most, (self.prefix != PADDING).sum(1) + 1)
-        return most if self.limit is None else most.clamp(max=self.limit - 1)
-
-    def of(self, sentence: int) -> Task:
-        """Return the task of one sentence."""
-        row = torch.tensor([sentence], device=self.mask.device)
-        return dataclasses.replace(
-            self,
-            memory=gather(self.memory, row),
-            mask=self.mask[row],
-            prefixes=None if self.prefixes is None else [self.prefixes[sentence]],
-            places=None if self.places is None else [self.places[sentence]],
+    if "cross" not in kinds:
+        raise DecodingError(
+            "no attention from target to source",
+            "this model encodes the source into one vector",
+            "Leave out the coverage penalty and alignments, or use a model with attention",
         )
-
-    @property
-    def prefix(self) -> Tensor:
-        """The prefixes as (sentences, longest) int64, padded on the right."""
-        given = self.prefixes or [()] * len(self)
-        longest = max(map(len, given))
-        rows = [[*prefix, *[PADDING] * (longest - len(prefix))] for prefix in given]
-        return torch.tensor(rows, dtype=torch.long, device=self.mask.device).view(
-            len(self), longest
-        )
+    return full_precision(kinds["cross"]).mean((1, 2))

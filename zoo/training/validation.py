@@ -9,7 +9,7 @@ import torch
 
 from zoo.data.batches import Corpus, LeftOut, batch_sources, encode_pairs, evaluation_batches
 from zoo.data.tokenizer import Tokenizer
-from zoo.decoding import greedy
+from zoo.decoding.greedy import greedy
 from zoo.evaluation.metrics import score
 from zoo.nn.contract import Seq2Seq
 from zoo.registry.declarations import Pair

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.data.batches import batch_sources, exceeds
-from zoo.decoding import look
+from zoo.decoding.forced import forced_attention
 from zoo.errors import DecodingError
 
 KINDS = {
@@ -126,7 +126,7 @@ def attend(checkpoint: Checkpoint, text: str, target: Sequence[int]) -> Attentio
     model = checkpoint.model
     device = next(model.parameters()).device
     ids, mask = batch_sources([source])
-    kinds = look(model, ids.to(device), mask.to(device), [target])
+    kinds = forced_attention(model, ids.to(device), mask.to(device), [target])
     if not kinds:
         raise DecodingError(
             f"{name} has no attention",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from zoo.data.tokenizer import Tokenizer
-from zoo.decoding import Hypothesis
+from zoo.decoding.options import Hypothesis
 from zoo.nn.contract import UNKNOWN
 
 

@@ -15,7 +15,11 @@ from zoo.cli.process import keep_freed_memory
 from zoo.data.batches import batch_sources
 from zoo.data.readers import chunks
 from zoo.data.tokenizer import Tokenizer
-from zoo.decoding import Decoder, Ensemble, Hypothesis, Search, Task, align, forced, search
+from zoo.decoding.ensemble import Ensemble
+from zoo.decoding.forced import align, forced_log_probs
+from zoo.decoding.options import Hypothesis, Search
+from zoo.decoding.search import search
+from zoo.decoding.task import Decoder, Task
 from zoo.errors import DecodingError
 from zoo.hub import pull as hub
 from zoo.nn.contract import UNKNOWN
@@ -83,6 +87,9 @@ class Translator:
             Ensemble([m.model for m in self.checkpoints]) if more else checkpoint.model
         )
         pieces = _pieces(checkpoint.target_tokenizer)
+        # The target tokens that are only white space.
+        blank = [i for i, piece in enumerate(pieces) if not piece.replace("▁", " ").strip()]
+        self._target_tokens, self._blank = pieces, torch.tensor(blank, dtype=torch.long)
         for other in more:
             if _pieces(other.target_tokenizer) != pieces:
                 raise DecodingError(
@@ -139,7 +146,8 @@ class Translator:
             DecodingError: a text is too long, the prefix cannot be written, the options do not
                 fit, or the model has no attention to align by.
         """
-        ask = Ask(Search(**options), self._prefix(prefix), alignment, long, longest)
+        chosen = Search(**options).with_banned_ids(self._target_tokens)
+        ask = Ask(chosen, self._prefix(prefix), alignment, long, longest)
         return self._stream(texts, window or WINDOW, ask)
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[list[float]]:
@@ -163,7 +171,7 @@ class Translator:
         found: list[list[float]] = [[] for _ in sources]
         for batch in _batches(parts, 1):
             source, mask = self._read(batch)[0]
-            scores = forced(
+            scores = forced_log_probs(
                 self.checkpoint.model, source, mask, [wanted[part.of] for part in batch]
             )
             for part, row in zip(batch, scores, strict=True):
@@ -248,7 +256,9 @@ class Translator:
                 memory: Any = self.model.encode(sources)
             else:
                 memory = self.checkpoint.model.encode(source, mask).memory
-            found = search(Task(self.model, memory, mask, limit, prefixes, places), ask.search)
+            blank = self._blank.to(mask.device)
+            task = Task(self.model, memory, mask, limit, prefixes, places, blank)
+            found = search(task, ask.search)
         tokenizers = self.checkpoint.source_tokenizer, self.checkpoint.target_tokenizer
         aligned = self._align(source, mask, found) if ask.alignment else None
         return [

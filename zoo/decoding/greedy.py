@@ -1,0 +1,36 @@
+"""Greedy search: the best token at every step."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from zoo.decoding.candidates import argmax
+from zoo.decoding.independent import decode_independently
+from zoo.decoding.options import Hypothesis, Search
+from zoo.decoding.task import Task
+from zoo.nn.contract import Memory, Seq2Seq, State
+
+
+@torch.inference_mode()
+def greedy(
+    model: Seq2Seq[Memory, State], source: Tensor, source_mask: Tensor, limit: int | None = None
+) -> list[Hypothesis]:
+    """Encode sources, and decode each by greedy search with the default options.
+
+    Args:
+        model: a network.
+        source, source_mask: (sentences, m) int64 and bool.
+        limit: the model's maximum target length in tokens, begin and end included.
+
+    Returns:
+        One hypothesis for each sentence, in order.
+    """
+    memory = model.encode(source, source_mask).memory
+    hypotheses = greedy_search(Task(model, memory, source_mask, limit), Search())
+    return [best[0] for best in hypotheses]
+
+
+def greedy_search(task: Task[Memory, State], options: Search) -> list[list[Hypothesis]]:
+    """Take the best token at every step; of equal ones, the lowest."""
+    return decode_independently(task, options, lambda scores, position, rows: argmax(scores))

@@ -1,0 +1,130 @@
+"""Decoding in which hypotheses do not compete: each chooses its next token by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic
+
+import torch
+from torch import Tensor
+
+from zoo.decoding.options import Hypothesis, Search
+from zoo.decoding.pipeline import Pipeline, dead_ends
+from zoo.decoding.processor import Rows
+from zoo.decoding.ranking import best, ended
+from zoo.decoding.task import LEAVE_FRACTION, Task
+from zoo.nn.contract import BEGIN, END, PADDING, Memory, State
+from zoo.nn.tree import gather
+
+Choose = Callable[[Tensor, int, Tensor], Tensor]
+"""Chooses a token for each row, (rows,), from the scores (rows, V), the position, and which
+hypothesis each row is, (rows,)."""
+
+
+@torch.inference_mode()
+def decode_independently(
+    task: Task[Memory, State], options: Search, choose: Choose
+) -> list[list[Hypothesis]]:
+    """Write `n_best` hypotheses for each sentence; return them best first."""
+    batch = _Batch(task, options)
+    while bool(batch.live.any()):
+        batch.advance(choose)
+        batch.drop_ended()
+    width = options.n_best
+    return [
+        best((batch.ended[first + i] for i in range(width)), options)
+        for first in range(0, len(task) * width, width)
+    ]
+
+
+class _Batch(Generic[Memory, State]):
+    """The hypotheses that are still written, one a row; `n_best` adjacent ones for each sentence.
+
+    row: (rows,), the hypothesis that each row writes; live: (rows,), false once it has ended;
+    written: for each position, the token of every hypothesis, 0 where it has ended; score,
+    log_prob: (rows,), the sums of the processed and of the network's own log probabilities.
+    """
+
+    def __init__(self, task: Task[Memory, State], options: Search) -> None:
+        self.task, self.options = task, options
+        self.pipeline = Pipeline(task, options)
+        device, width = task.mask.device, options.n_best
+        self.row = torch.arange(len(task) * width, device=device)
+        self.count = len(self.row)
+        self.memory = task.memory if width == 1 else gather(task.memory, self._sentences())
+        self.state = task.model.init_state(self.memory)
+        self.states = self.pipeline.init_state(self._sentences())
+        self.lengths = self.pipeline.max_lengths.repeat_interleave(width)
+        self.token = torch.full_like(self.row, BEGIN)
+        self.score = self.log_prob = torch.zeros(self.count, device=device)
+        self.live = torch.ones_like(self.row, dtype=torch.bool)
+        self.written: list[Tensor] = []
+        self.ended: dict[int, Hypothesis] = {}
+
+    def advance(self, choose: Choose) -> None:
+        """Write one more token of every hypothesis, and record those that end."""
+        pipeline, position = self.pipeline, len(self.written) + 1
+        step = self.task.step(self.token, self.state, self.memory, pipeline.needs_attention)
+        self.state = step.state
+        self.states = pipeline.update(self.states, self.token, step.attention)
+        log_probs = scores = step.logits.log_softmax(1)  # a new tensor, which may be written to
+        over = position >= self.lengths
+        dead = None
+        banned = pipeline.bans(position, self.states, scores.shape[1])
+        if banned is None:
+            rows = Rows(self._sentences(), self._tokens(self.row), log_probs)
+            scores = pipeline.process(self.states, rows)
+            dead = dead_ends(scores)
+        else:
+            for token in banned:
+                scores[:, token] = -torch.inf
+        self.token = choose(scores, position, self.row)
+        gained = scores.gather(1, self.token[:, None])[:, 0]
+        own = log_probs.gather(1, self.token[:, None])[:, 0] if pipeline.changes_scores else gained
+        if dead is not None:  # such a hypothesis is cut before this position
+            self.token = self.token.masked_fill(dead, PADDING)
+            gained, own = gained.masked_fill(dead, 0.0), own.masked_fill(dead, 0.0)
+            over = over | dead
+        self.score = self.score + gained
+        self.log_prob = self.log_prob + own if pipeline.changes_scores else self.score
+        column = torch.zeros(self.count, dtype=torch.long, device=self.row.device)
+        self.written.append(column.index_copy(0, self.row, self.token))
+        self._end(self.live & (over | (self.token == END)))
+
+    def drop_ended(self) -> None:
+        """Drop the rows that have ended, once they are a good part of the batch."""
+        rows = self.live.nonzero()[:, 0]
+        ended = len(self.live) - len(rows)
+        if not len(rows) or not ended or ended * LEAVE_FRACTION < len(self.live):
+            return
+        self.row, self.token, self.live = self.row[rows], self.token[rows], self.live[rows]
+        self.score, self.log_prob = self.score[rows], self.log_prob[rows]
+        self.lengths, self.states = self.lengths[rows], gather(self.states, rows)
+        self.memory, self.state = gather(self.memory, rows), gather(self.state, rows)
+
+    def _end(self, over: Tensor) -> None:
+        """Record the hypotheses of some rows, (rows,) bool."""
+        if not bool(over.any()):
+            return
+        self.live = self.live & ~over
+        states = gather(self.states, over.nonzero()[:, 0])
+        columns = (
+            self.row[over],
+            self._tokens(self.row[over]),
+            self.score[over],
+            self.log_prob[over],
+            self.pipeline.penalties(states, self._sentences()[over]),
+        )
+        for row, written, *numbers in zip(*(c.tolist() for c in columns), strict=True):
+            tokens = written[:-1] if written[-1] == PADDING else written
+            self.ended[row] = ended(self.options, tokens, *numbers)
+
+    def _sentences(self) -> Tensor:
+        """Return the index in the task of each row's sentence, (rows,)."""
+        return self.row // self.options.n_best
+
+    def _tokens(self, hypotheses: Tensor) -> Tensor:
+        """Return what some hypotheses have written, (hypotheses, position)."""
+        if not self.written:
+            return hypotheses.new_empty(len(hypotheses), 0)
+        return torch.stack(self.written, 1)[hypotheses]

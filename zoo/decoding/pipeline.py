@@ -1,0 +1,106 @@
+"""The logits processors of one search, called together."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from zoo.decoding.options import Search
+from zoo.decoding.processor import LogitsProcessor, Rows
+from zoo.decoding.processors import LOGITS_PROCESSORS
+from zoo.decoding.task import Task
+from zoo.errors import DecodingError
+from zoo.nn.tree import Tree
+
+States = tuple[Tree, ...]
+"""One state for each processor; `zoo.nn.tree.gather` reorders them with the rows."""
+
+
+class Pipeline:
+    """The processors that a task and its options need; immutable.
+
+    Attributes:
+        needs_attention: whether a processor reads the attention of each step.
+        changes_scores: whether scores differ from the network's log probabilities by more than
+            bans, so that a search must add up both.
+        max_lengths: (sentences,), each sentence's maximum length, the end token included.
+    """
+
+    def __init__(self, task: Task[Any, Any], options: Search) -> None:
+        created = (kind.create(task, options) for kind in LOGITS_PROCESSORS.values())
+        self.processors: tuple[LogitsProcessor[Any], ...] = tuple(p for p in created if p)
+        self.needs_attention = any(p.needs_attention for p in self.processors)
+        self.changes_scores = any(p.changes_scores for p in self.processors)
+        lengths = [p.max_lengths() for p in self.processors]
+        self.max_lengths = torch.stack([given for given in lengths if given is not None]).amin(0)
+
+    def init_state(self, sentence: Tensor) -> States:
+        """Return the states before the first token, of rows that belong to sentences, (rows,)."""
+        return tuple(p.init_state(sentence) for p in self.processors)
+
+    def update(self, states: States, token: Tensor, attention: Mapping[str, Tensor]) -> States:
+        """Return the states after the network has read a token a row, (rows,)."""
+        pairs = zip(self.processors, states, strict=True)
+        return tuple(p.update(state, token, attention) for p, state in pairs)
+
+    def bans(self, position: int, states: States, vocab: int) -> list[int] | None:
+        """Return the tokens banned in all rows, or None if a processor needs all scores.
+
+        Bans that are the same for all rows need no table of log probabilities: by default every
+        step takes this way.
+
+        Raises:
+            DecodingError: a banned token is not in the vocabulary.
+        """
+        if self.changes_scores:
+            return None
+        banned: set[int] = set()
+        for p, state in zip(self.processors, states, strict=True):
+            more = p.bans(position, state)
+            if more is None:
+                return None
+            banned.update(more)
+        _check(banned, vocab)
+        return sorted(banned) if len(banned) < vocab else None
+
+    def process(self, states: States, rows: Rows) -> Tensor:
+        """Return the scores of the next token, (rows, V), −inf for banned tokens.
+
+        Raises:
+            DecodingError: a banned token is not in the vocabulary, or no first token is allowed.
+        """
+        scores = rows.log_probs
+        for p, state in zip(self.processors, states, strict=True):
+            _check(p.bans(rows.position, state) or (), scores.shape[1])
+            scores = p.process(scores, rows, state)
+        if rows.position == 1 and bool(dead_ends(scores).any()):
+            raise DecodingError(
+                "no translation is possible",
+                "the search options ban every token at the first position",
+                "Ban fewer tokens, or raise `--max-length`",
+            )
+        return scores
+
+    def penalties(self, states: States, sentence: Tensor) -> Tensor:
+        """Return what is added to the rank of each row, (rows,), 0 or less."""
+        total = torch.zeros(len(sentence), device=sentence.device)
+        for p, state in zip(self.processors, states, strict=True):
+            penalty = p.penalty(state, sentence)
+            total = total if penalty is None else total + penalty
+        return total
+
+
+def dead_ends(scores: Tensor) -> Tensor:
+    """Return which rows no token may continue, (rows,) bool; their hypotheses are cut."""
+    return scores.amax(1) == -torch.inf
+
+
+def _check(banned: Collection[int], vocab: int) -> None:
+    outside = sorted(token for token in banned if not 0 <= token < vocab)
+    if outside:
+        raise DecodingError(
+            f"cannot ban token {outside[0]}", f"the vocabulary's ids are 0 to {vocab - 1:,}"
+        )

@@ -1,0 +1,42 @@
+"""How finished and cut hypotheses are scored and ranked: one rule for every search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from zoo.decoding.options import Hypothesis, Search
+from zoo.nn.contract import END
+
+
+def length_divisor(options: Search, length: float) -> float:
+    """Return ((5 + n) / 6)^length_penalty for n tokens, the end token included.
+
+    Wu et al. 2016, equation 14.
+    """
+    return float(((5 + length) / 6) ** options.length_penalty)
+
+
+def ended(
+    options: Search, written: list[int], score: float, log_prob: float, penalty: float
+) -> Hypothesis:
+    """Return the hypothesis of the tokens written.
+
+    Args:
+        options: the search.
+        written: token ids without the begin token, with the end token if the hypothesis has one.
+        score: the sum of the processed log probabilities, which the search maximizes.
+        log_prob: the sum of the network's own log probabilities.
+        penalty: what the logits processors add to the rank, 0 or less.
+    """
+    finished = bool(written) and written[-1] == END
+    tokens = tuple(written[:-1] if finished else written)
+    rank_score = score / length_divisor(options, len(written)) + penalty
+    return Hypothesis(tokens, log_prob, finished, rank_score)
+
+
+def best(hypotheses: Iterable[Hypothesis], options: Search) -> list[Hypothesis]:
+    """Return the n best hypotheses: finished before unfinished, then by rank score.
+
+    Equal ones keep their order.
+    """
+    return sorted(hypotheses, key=lambda hypothesis: hypothesis.order)[: options.n_best]

@@ -1,0 +1,58 @@
+"""Sampling: each token is drawn at random by its probability."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from zoo.decoding.independent import decode_independently
+from zoo.decoding.options import Hypothesis, Search
+from zoo.decoding.pipeline import Pipeline
+from zoo.decoding.task import Task
+from zoo.nn.contract import Memory, State
+
+
+def sample(task: Task[Memory, State], options: Search) -> list[list[Hypothesis]]:
+    """Draw `n_best` targets for each sentence; return them best first.
+
+    Tokens are drawn by their processed scores. Each sentence has its own random numbers, decided by
+    the seed and the sentence's index, so that the batch does not matter. Temperature, `top_k` and
+    `top_p` change what is drawn and no score.
+    """
+    numbers = _random_numbers(task, options)
+
+    def choose(scores: Tensor, position: int, hypotheses: Tensor) -> Tensor:
+        return _draw(scores, numbers[hypotheses, position - 1], options)
+
+    return decode_independently(task, options, choose)
+
+
+def _random_numbers(task: Task[Memory, State], options: Search) -> Tensor:
+    """Return a number for each hypothesis and position, (hypotheses, longest) float64."""
+    indices = range(len(task)) if task.indices is None else task.indices
+    longest = int(Pipeline(task, options).max_lengths.max())
+    rows = []
+    for index in indices:
+        generator = torch.Generator().manual_seed(options.seed * 1_000_003 + index)
+        # Hypothesis by hypothesis: a larger n-best continues where a smaller one stopped.
+        rows += [
+            torch.rand(longest, generator=generator, dtype=torch.float64)
+            for _ in range(options.n_best)
+        ]
+    return torch.stack(rows).to(task.mask.device)
+
+
+def _draw(scores: Tensor, numbers: Tensor, options: Search) -> Tensor:
+    """Return the tokens, (rows,), at which the cumulative probability passes the numbers."""
+    ranked, tokens = (scores.double() / options.temperature).sort(
+        dim=-1, descending=True, stable=True
+    )
+    if options.top_k is not None:
+        ranked[:, options.top_k :] = -torch.inf
+    probabilities = ranked.softmax(-1)
+    cumulative = probabilities.cumsum(-1)
+    if options.top_p is not None:
+        beyond = cumulative - probabilities >= options.top_p
+        cumulative = probabilities.masked_fill(beyond, 0.0).cumsum(-1)
+    passed = cumulative > (numbers * cumulative[:, -1])[:, None]
+    return tokens.gather(1, passed.int().argmax(-1, keepdim=True))[:, 0]

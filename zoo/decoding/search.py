@@ -1,0 +1,25 @@
+"""The search that the options choose."""
+
+from __future__ import annotations
+
+from zoo.decoding.beam import beam_search
+from zoo.decoding.exhaustive import exhaustive_search
+from zoo.decoding.greedy import greedy_search
+from zoo.decoding.options import Hypothesis, Search
+from zoo.decoding.sampling import sample
+from zoo.decoding.task import Task
+from zoo.nn.contract import Memory, State
+
+
+def search(task: Task[Memory, State], options: Search) -> list[list[Hypothesis]]:
+    """Search as the options say; return each sentence's n best hypotheses, best first.
+
+    Raises:
+        DecodingError: the model has no attention for a coverage penalty, a banned token is not in
+            the vocabulary, the options ban every token, or an exhaustive search is too large.
+    """
+    if options.exhaustive:
+        return exhaustive_search(task, options)
+    if options.sample:
+        return sample(task, options)
+    return greedy_search(task, options) if options.beam == 1 else beam_search(task, options)
