@@ -1,7 +1,7 @@
-"""Whether batch mates change what a search finds: `python -m tests.decoding.batches`.
+"""Whether the batch changes a search's result: `python -m tests.decoding.batches`.
 
-Runs 1,000 Multi30k sentences through each tiny model, alone, in batches of 7 and of 64, sorted by
-length and not, greedily and with a beam; `tests/decoding/test_batches.py` does the same with fewer.
+Decodes 1,000 Multi30k sentences with each tiny model, alone, in batches of 7 and of 64, sorted by
+length and not, by greedy and by beam search; `tests/decoding/test_batches.py` uses fewer sentences.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import torch
 
-from tests.decoding.reference import Oracle, Small, slow_beam
+from tests.decoding.reference import Oracle, Rules, Small, slow_beam
 from zoo.data.batches import batch_sources
 from zoo.data.tokenizer import Tokenizer
 from zoo.decoding.forced import forced_log_probs
@@ -34,17 +34,21 @@ WAYS = tuple(itertools.product((7, 64), (False, True)))
 
 
 class Outcome(NamedTuple):
-    """How many texts were compared, how many differ, for how many of these float64 does not say
-    why, and the largest difference of scores of the same text.
+    """The result of a comparison.
 
-    It does if it puts the two within 1e-5; or if a search in float64 itself once kept a prefix of
-    the beam that was within 1e-5 of one that it did not, since these may lead to other ends.
+    Attributes:
+        compared: the number of texts compared.
+        differ: how many of their translations differ.
+        unexplained: how many of these rounding does not explain. It does if float64 ranks the two
+            within 1e-5, or if a beam search in float64 once kept a prefix within 1e-5 of one that
+            it dropped.
+        difference: the largest difference between scores of the same translation.
     """
 
     compared: int
     differ: int
-    apart: int
-    off: float
+    unexplained: int
+    difference: float
 
 
 def sources(folder: Path, count: int) -> tuple[list[list[int]], int]:
@@ -55,15 +59,15 @@ def sources(folder: Path, count: int) -> tuple[list[list[int]], int]:
 
 
 def network(name: str, vocab: int) -> Seq2Seq:
-    """Return a tiny model of random weights."""
+    """Return a tiny model with random weights."""
     torch.manual_seed(3)
     return create_model(name, source_vocab=vocab, target_vocab=vocab).eval()
 
 
-def found(
+def decode(
     model: Seq2Seq, given: Sequence[list[int]], size: int, ordered: bool, options: Search
 ) -> list[Hypothesis]:
-    """Return each sentence's best hypothesis, searched in batches of a size."""
+    """Return each sentence's best hypothesis, decoded in batches of a size."""
     order = list(range(len(given)))
     if ordered:
         order.sort(key=lambda i: len(given[i]))
@@ -79,29 +83,29 @@ def found(
 
 
 def compare(name: str, given: Sequence[list[int]], vocab: int, options: Search) -> Outcome:
-    """Compare every way to batch with each sentence alone.
+    """Compare every batching with each sentence alone.
 
     Raises:
-        AssertionError: scores of one text differ by over 1e-4.
+        AssertionError: scores of one translation differ by more than 1e-4.
     """
     model = network(name, vocab)
-    alone = found(model, given, 1, False, options)
-    differ, apart, off = 0, 0, 0.0
+    alone = decode(model, given, 1, False, options)
+    differ, unexplained, difference = 0, 0, 0.0
     for size, ordered in WAYS:
-        for i, one in enumerate(found(model, given, size, ordered, options)):
+        for i, one in enumerate(decode(model, given, size, ordered, options)):
             if one.tokens == alone[i].tokens:
-                off = max(off, abs(one.score - alone[i].score))
+                difference = max(difference, abs(one.score - alone[i].score))
                 continue
             differ += 1
             ranks = [_rank(name, vocab, given[i], h, options) for h in (one, alone[i])]
             if abs(ranks[0] - ranks[1]) > 1e-5:
-                apart += _closest_cut(name, vocab, given[i], options) > 1e-5
-    assert off <= 1e-4, (name, off)
-    return Outcome(len(WAYS) * len(given), differ, apart, off)
+                unexplained += _closest_cut(name, vocab, given[i], options) > 1e-5
+    assert difference <= 1e-4, (name, difference)
+    return Outcome(len(WAYS) * len(given), differ, unexplained, difference)
 
 
 def _rank(name: str, vocab: int, source: list[int], one: Hypothesis, options: Search) -> float:
-    """Return what float64 ranks a hypothesis by."""
+    """Return a hypothesis's rank score in float64."""
     padded, mask = batch_sources([source])
     (scores,) = forced_log_probs(network(name, vocab).double(), padded, mask, [one.tokens])
     scores = scores if one.finished else scores[:-1]
@@ -109,22 +113,23 @@ def _rank(name: str, vocab: int, source: list[int], one: Hypothesis, options: Se
 
 
 def _closest_cut(name: str, vocab: int, source: list[int], options: Search) -> float:
-    """Return how near float64's beam came to keeping another prefix than it did."""
+    """Return the smallest difference between a kept and a dropped prefix in float64."""
     oracle = Oracle(Small(network(name, vocab).double(), *batch_sources([source])), 0)
     cuts: list[float] = []
     assert options.max_length is not None
-    slow_beam(oracle, options, options.max_length, cuts)
+    slow_beam(oracle, Rules(options, options.max_length), cuts)
     return min(cuts)
 
 
 def main() -> None:
-    """Run the whole comparison and print it."""
+    """Run the whole comparison and print its results."""
     given, vocab = sources(Path(os.environ["ZOO_DATA"]), 1000)
     for name, options in itertools.product(MODELS, SEARCHES):
         outcome = compare(name, given, vocab, options)
-        told = f"{outcome.compared:,} compared, {outcome.differ} differ, {outcome.apart} apart"
-        told += f", scores to {outcome.off:.1e}"
-        sys.stdout.write(f"{name}, beam {options.beam}: {told}\n")
+        sys.stdout.write(
+            f"{name}, beam {options.beam}: {outcome.compared:,} compared, {outcome.differ} differ, "
+            f"{outcome.unexplained} unexplained, scores equal to {outcome.difference:.1e}\n"
+        )
         sys.stdout.flush()
 
 

@@ -1,8 +1,9 @@
-"""Searches written to be read, with plain lists and whole prefixes, and models to try them on."""
+"""Reference searches over plain lists and whole prefixes, and models to test them on."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -17,18 +18,21 @@ from zoo.registry.registry import default_registry
 
 ARCHITECTURES = sorted(default_registry().architectures)
 WORDS = 3
-"""Target tokens beside the four special ones, where every target is to be enumerated."""
+"""Target tokens besides the four special ones, where every target is enumerated."""
 
 
 class Script(NamedTuple):
-    """What has been written so far, and the sentence's own script."""
+    """How many tokens have been read, and the sentence's script."""
 
-    place: Tensor
+    position: Tensor
     probabilities: Tensor
 
 
 class Scripted(Seq2Seq[Tensor, Script]):
-    """Gives scripted probabilities: `script[sentence][place]`, the sentence being source[:, 0]."""
+    """Returns scripted probabilities, `script[sentence][position]`.
+
+    source[:, 0] − 4 is the sentence.
+    """
 
     def __init__(self, script: Tensor) -> None:
         super().__init__(default_registry().config("seq2seq-tiny"), 9, script.shape[-1])
@@ -45,9 +49,9 @@ class Scripted(Seq2Seq[Tensor, Script]):
     def step(
         self, token: Tensor, state: Script, memory: Tensor, attention: bool = False
     ) -> Step[Script]:
-        place = state.place.clamp(max=memory.shape[1] - 1)
-        logits = state.probabilities[torch.arange(len(place)), place].log()
-        return Step(logits, Script(state.place + 1, state.probabilities))
+        position = state.position.clamp(max=memory.shape[1] - 1)
+        logits = state.probabilities[torch.arange(len(position)), position].log()
+        return Step(logits, Script(state.position + 1, state.probabilities))
 
     def forward(
         self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
@@ -59,9 +63,10 @@ def scripted(*sentences: list[list[float]]) -> tuple[Scripted, Tensor]:
     return Scripted(torch.tensor(sentences)), torch.arange(4, 4 + len(sentences))[:, None]
 
 
-def scripted_task(*sentences: list[list[float]]) -> Task:
+def scripted_task(*sentences: list[list[float]], blank: Sequence[int] = ()) -> Task[Tensor, Script]:
     model, source = scripted(*sentences)
-    return Task(model, model.encode(source, source > 0).memory, source > 0)
+    memory = model.encode(source, source > 0).memory
+    return Task(model, memory, source > 0, blank=torch.tensor(blank, dtype=torch.long))
 
 
 class Small(NamedTuple):
@@ -78,7 +83,7 @@ class Small(NamedTuple):
 
 
 def small(architecture: str, seed: int = 1, words: int = WORDS, sharp: float = 3.0) -> Small:
-    """Build a network on its example config, its last layer's weights made larger."""
+    """Build a network on its example config, with larger weights."""
     torch.manual_seed(seed)
     declared = default_registry().architecture(architecture)
     config, vocab = declared.config_type().example(), words + 4
@@ -93,6 +98,52 @@ def small(architecture: str, seed: int = 1, words: int = WORDS, sharp: float = 3
     return Small(model, source, source != PADDING)
 
 
+class Rules(NamedTuple):
+    """What targets of one sentence must satisfy, stated on whole targets.
+
+    Attributes:
+        options: the search.
+        longest: the maximum length, the end token included.
+        blank: the tokens that are only white space.
+        prefix: the tokens that the target begins with; no rule applies to them.
+    """
+
+    options: Search
+    longest: int
+    blank: tuple[int, ...] = ()
+    prefix: tuple[int, ...] = ()
+
+    def permit(self, tokens: tuple[int, ...]) -> bool:
+        """Return whether a target, or the beginning of one, breaks no rule."""
+        options, given = self.options, len(self.prefix)
+        if tokens[:given] != self.prefix[: len(tokens)]:
+            return False
+        if len(tokens) <= given:
+            return True
+        words = tokens[:-1] if tokens[-1] == END else tokens
+        if {*tokens[given:]} & {*options.banned}:
+            return False
+        if tokens[-1] == END and len(tokens) < options.min_length:
+            return False
+        over = tokens[-1] == END or len(tokens) == self.longest
+        if over and not options.allow_empty and all(word in self.blank for word in words):
+            return False
+        size = options.no_repeat_ngram_size
+        if size is not None:
+            ngrams = [words[end - size : end] for end in range(size, len(words) + 1)]
+            new = [i for i in range(len(ngrams)) if i + size > given]
+            return all(ngrams[i] not in ngrams[:i] for i in new)
+        return True
+
+    def score(self, tokens: tuple[int, ...], log_probs: list[float]) -> float:
+        """Return what the search maximizes, given each token's log probability."""
+        total = 0.0
+        for i, log_prob in enumerate(log_probs):
+            repeated = i >= len(self.prefix) and tokens[i] in tokens[:i]
+            total += log_prob * (self.options.repetition_penalty if repeated else 1.0)
+        return total
+
+
 class Oracle:
     """Log probabilities of whole prefixes, by `forward` alone, sentence by sentence."""
 
@@ -103,17 +154,22 @@ class Oracle:
         self.known: dict[tuple[int, ...], Tensor] = {}
 
     def next(self, prefix: tuple[int, ...]) -> Tensor:
-        """Return log probabilities of the token after a prefix, (V,), −inf for what never comes."""
+        """Return the log probabilities of the token after a prefix, (V,), −inf for specials."""
         if prefix not in self.known:
             with torch.no_grad():
                 target = torch.tensor([[BEGIN, *prefix]])
-                chances = self.model(self.source, self.mask, target).logits[0, -1].log_softmax(-1)
-            chances[[PADDING, BEGIN, UNKNOWN]] = -math.inf
-            self.known[prefix] = chances
+                logits = self.model(self.source, self.mask, target).logits[0, -1]
+            log_probs = logits.log_softmax(-1)
+            log_probs[[PADDING, BEGIN, UNKNOWN]] = -math.inf
+            self.known[prefix] = log_probs
         return self.known[prefix]
 
+    def log_probs(self, tokens: tuple[int, ...]) -> list[float]:
+        """Return the log probability of each token of a target."""
+        return [float(self.next(tokens[:i])[token]) for i, token in enumerate(tokens)]
+
     def covered(self, tokens: tuple[int, ...]) -> Tensor:
-        """Return the attention that writing these tokens paid each source token, (m,)."""
+        """Return the attention to each source token, (m,), summed while writing these tokens."""
         with torch.no_grad():
             target = torch.tensor([[BEGIN, *tokens[:-1]]])
             kinds = self.model(self.source, self.mask, target, True)[1]
@@ -133,56 +189,75 @@ class Found(NamedTuple):
         return (self.tokens[-1] != END, -self.rank)
 
 
-def ranked(oracle: Oracle, tokens: tuple[int, ...], score: float, options: Search) -> Found:
-    rank = score / ((5 + len(tokens)) / 6) ** options.length_penalty
+def ranked(oracle: Oracle, tokens: tuple[int, ...], rules: Rules) -> Found:
+    """Return a target with the sum of its log probabilities and what it is ranked by."""
+    options, log_probs = rules.options, oracle.log_probs(tokens)
+    rank = rules.score(tokens, log_probs) / ((5 + len(tokens)) / 6) ** options.length_penalty
     if options.coverage_penalty:
-        covered = oracle.covered(tokens)
+        # Where no token may follow, one more step has been taken to see that.
+        stuck = tokens[-1] != END and len(tokens) < rules.longest
+        covered = oracle.covered((*tokens, END) if stuck else tokens)
         rank += options.coverage_penalty * sum(math.log(min(float(c), 1.0)) for c in covered)
-    return Found(rank, score, tokens)
+    return Found(rank, sum(log_probs), tokens)
 
 
-def everything(oracle: Oracle, options: Search, most: int) -> list[Found]:
-    """Enumerate every target of at most `most` tokens, the end token counted; best first."""
+def continuations(
+    oracle: Oracle, prefix: tuple[int, ...], rules: Rules
+) -> list[tuple[float, tuple[int, ...]]]:
+    """Return every permitted continuation by one token, with its score, in the tokens' order."""
+    longer = [
+        (*prefix, token)
+        for token, log_prob in enumerate(oracle.next(prefix).tolist())
+        if log_prob > -math.inf
+    ]
+    return [
+        (rules.score(tokens, oracle.log_probs(tokens)), tokens)
+        for tokens in longer
+        if rules.permit(tokens)
+    ]
+
+
+def everything(oracle: Oracle, rules: Rules) -> list[Found]:
+    """Enumerate every permitted target; best first. What no token may continue is cut."""
     found: list[Found] = []
 
-    def go(prefix: tuple[int, ...], score: float) -> None:
-        for token, chance in enumerate(oracle.next(prefix).tolist()):
-            if chance == -math.inf or (token == END and len(prefix) + 1 < options.min_length):
-                continue
-            longer = (*prefix, token)
-            if token == END or len(longer) == most:
-                found.append(ranked(oracle, longer, score + chance, options))
+    def enumerate_from(prefix: tuple[int, ...]) -> None:
+        longer = continuations(oracle, prefix, rules)
+        if not longer:
+            found.append(ranked(oracle, prefix, rules))
+        for _, tokens in longer:
+            if tokens[-1] == END or len(tokens) == rules.longest:
+                found.append(ranked(oracle, tokens, rules))
             else:
-                go(longer, score + chance)
+                enumerate_from(tokens)
 
-    go((), 0.0)
+    enumerate_from(())
     return sorted(found, key=lambda f: f.order)
 
 
-def slow_beam(
-    oracle: Oracle, options: Search, most: int, cuts: list[float] | None = None
-) -> list[Found]:
+def slow_beam(oracle: Oracle, rules: Rules, cuts: list[float] | None = None) -> list[Found]:
     """Beam search by its definition, to the very end: the finished keep their slots.
 
-    `cuts` is given how much better the last that was kept was than the first that was not, at
-    each place.
+    `cuts` receives how much better the last continuation that was kept was than the first that was
+    not, at each position.
     """
     live: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
     done: list[Found] = []
-    slots = options.beam
-    for place in range(1, most + 1):
+    slots = rules.options.beam
+    for position in range(1, rules.longest + 1):
         continued = []
-        for score, prefix in live:
-            for token, chance in enumerate(oracle.next(prefix).tolist()):
-                if chance > -math.inf and not (token == END and place < options.min_length):
-                    continued.append((score + chance, (*prefix, token)))
+        for _, prefix in live:
+            longer = continuations(oracle, prefix, rules)
+            continued += longer
+            if not longer:
+                done.append(ranked(oracle, prefix, rules))
         continued.sort(key=lambda pair: -pair[0])
         if cuts is not None and 0 < slots < len(continued):
             cuts.append(continued[slots - 1][0] - continued[slots][0])
         live = []
         for score, tokens in continued[:slots]:
-            if tokens[-1] == END or place == most:
-                done.append(ranked(oracle, tokens, score, options))
+            if tokens[-1] == END or position == rules.longest:
+                done.append(ranked(oracle, tokens, rules))
                 slots -= 1
             else:
                 live.append((score, tokens))

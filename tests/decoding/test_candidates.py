@@ -1,52 +1,66 @@
-"""The likeliest continuations, against a sort of all of them."""
+"""The best continuations and tokens, against a sort of all of them."""
+
+from __future__ import annotations
 
 import pytest
 import torch
 
-from zoo.decoding.candidates import Allowed, best, likeliest, log_total
-from zoo.decoding.options import Search
+from zoo.decoding.candidates import argmax, best_continuations, log_normalizer
 
 
 @pytest.mark.parametrize("spread", [3, 40, 100_000])
-@pytest.mark.parametrize("places", [1, 3])
-def test_the_first_look_finds_what_a_sort_finds(spread: int, places: int) -> None:
-    """Whole numbers: with a small spread nearly all are equal, within chunks and across them."""
-    torch.manual_seed(spread + places)
-    allowed = Allowed(places, Search(min_length=2), torch.zeros(1, 0, dtype=torch.long))
+@pytest.mark.parametrize("banned", [(0, 1, 3), (0, 1, 2, 3), (0, 1, 3, 70, 255)], ids=str)
+def test_chunks_give_the_same_continuations_as_a_sort(spread: int, banned: tuple[int, ...]) -> None:
+    """Integers: with a small spread nearly all are equal, within chunks and across them."""
+    torch.manual_seed(spread + len(banned))
     for _ in range(100):
         sentences, width, k = (int(torch.randint(1, 7, ())) for _ in range(3))
         vocab = int(torch.randint(257, 700, ()))
         logits = torch.randint(-spread, spread, (sentences * width, vocab)).double()
         score = torch.randint(-3, 1, (sentences, width)).double()
         score[torch.rand(score.shape) < 0.2] = -torch.inf
-        base = score - log_total(logits, logits.amax(1)).view_as(score)
-        chances = logits.view(sentences, width, vocab) + base[..., None]
-        chances[..., allowed.banned] = -torch.inf
-        found = likeliest(logits, score, k, allowed)
-        for i, row in enumerate(chances.flatten(1).tolist()):
-            want = sorted(range(len(row)), key=lambda place: (-row[place], place))[:k]
-            assert found.score[i].tolist() == [row[place] for place in want]
-            real = [place for place in want if row[place] > -torch.inf]
+        base = score - log_normalizer(logits, logits.amax(1)).view_as(score)
+        scores = logits.view(sentences, width, vocab) + base[..., None]
+        scores[..., list(banned)] = -torch.inf
+        before = logits.clone()
+        found = best_continuations(logits, score, k, banned)
+        assert torch.equal(logits, before)
+        for i, row in enumerate(scores.flatten(1).tolist()):
+            wanted = sorted(range(len(row)), key=lambda index: (-row[index], index))[:k]
+            assert found.score[i].tolist() == [row[index] for index in wanted]
+            real = [index for index in wanted if row[index] > -torch.inf]
             parents, tokens = (x[i, : len(real)].tolist() for x in (found.parent, found.token))
-            assert parents == [place // vocab for place in real]
-            assert tokens == [place % vocab for place in real]
+            assert parents == [index // vocab for index in real]
+            assert tokens == [index % vocab for index in real]
+
+
+@pytest.mark.parametrize("vocab", [7, 300, 513])
+@pytest.mark.parametrize("allowed", [0, 1, 3])
+def test_scores_with_few_allowed_tokens(vocab: int, allowed: int) -> None:
+    """Processed scores are taken as they stand; what does not exist is −inf, within bounds."""
+    torch.manual_seed(vocab + allowed)
+    scores = torch.full((6, vocab), -torch.inf)
+    for row in scores:
+        row[torch.randperm(vocab)[:allowed]] = -torch.rand(allowed)
+    prefix = -torch.rand(3, 2)
+    found = best_continuations(scores, prefix, 5, normalized=True)
+    total = (scores.view(3, 2, vocab) + prefix[..., None]).flatten(1)
+    wanted = total.sort(dim=1, descending=True, stable=True).values[:, :5]
+    assert torch.equal(found.score, wanted)
+    assert found.parent.min() >= 0
+    assert found.parent.max() < 2
+    assert found.token.max() < vocab
+    real = found.score > -torch.inf
+    assert torch.equal(total.gather(1, found.parent * vocab + found.token)[real], wanted[real])
 
 
 @pytest.mark.parametrize("spread", [3, 100_000])
-@pytest.mark.parametrize("longest", [0, 2])
-def test_the_best_is_the_first_of_a_sort(spread: int, longest: int) -> None:
-    torch.manual_seed(spread + longest)
+def test_the_best_token_is_the_first_of_a_sort(spread: int) -> None:
+    torch.manual_seed(spread)
     for _ in range(100):
         rows, vocab = int(torch.randint(1, 9, ())), int(torch.randint(6, 300, ()))
-        prefix = torch.randint(4, vocab, (rows, longest)) * torch.randint(0, 2, (rows, longest))
-        allowed = Allowed(1, Search(min_length=1 + rows % 2), prefix)
-        logits = torch.randint(-spread, spread, (rows, vocab)).double()
-        before = logits.clone()
-        token, chance = best(logits, allowed)
-        assert torch.equal(logits, before)
-        wanted = logits.log_softmax(1)
-        for i, row in enumerate(logits.tolist()):
-            given = int(prefix[i, 0]) if longest else 0
-            may = [given] if given else [y for y in range(vocab) if y not in allowed.banned]
-            assert int(token[i]) == min(may, key=lambda y: (-row[y], y))
-        torch.testing.assert_close(chance, wanted.gather(1, token[:, None])[:, 0])
+        scores = torch.randint(-spread, spread, (rows, vocab)).double()
+        scores[torch.rand(scores.shape) < 0.3] = -torch.inf
+        token = argmax(scores)
+        for i, row in enumerate(scores.tolist()):
+            assert int(token[i]) == min(range(vocab), key=lambda y: (-row[y], y))

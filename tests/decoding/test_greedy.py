@@ -5,8 +5,9 @@ import torch
 import torch.nn.functional as F  # noqa: N812  # the field's name for it
 
 from tests.decoding.reference import scripted
-from zoo.decoding.greedy import greedy
-from zoo.decoding.task import target_limits
+from zoo.decoding.greedy import greedy, greedy_search
+from zoo.decoding.options import Search
+from zoo.decoding.task import Task, target_limits
 from zoo.nn.contract import BEGIN, END, PADDING, UNKNOWN
 from zoo.registry.registry import default_registry
 from zoo.testing import case
@@ -18,11 +19,17 @@ def test_scores_count_the_end_token() -> None:
         [[0.0, 0.0, 0.1, 0.0, 0.6, 0.3], [0.0, 0.0, 0.5, 0.0, 0.2, 0.3]],
         [[0.0, 0.0, 0.7, 0.0, 0.2, 0.1], [0.0, 0.0, 0.5, 0.0, 0.2, 0.3]],
     )
-    first, second = greedy(model, source, source != 0)
+    task = Task(model, model.encode(source, source != 0).memory, source != 0)
+    (first,), (second,) = greedy_search(task, Search(allow_empty=True))
     assert (first.tokens, first.finished) == ((4,), True)
     assert first.score == pytest.approx(torch.tensor(0.6 * 0.5).log().item())
     assert (second.tokens, second.finished) == ((), True)
     assert second.score == pytest.approx(torch.tensor(0.7).log().item())
+    # By default the end token may not come first; the score is the network's all the same.
+    first, second = greedy(model, source, source != 0)
+    assert first.tokens == (4,)
+    assert (second.tokens, second.finished) == ((4,), True)
+    assert second.score == pytest.approx(torch.tensor(0.2 * 0.5).log().item())
 
 
 def test_padding_begin_and_unknown_are_never_written() -> None:
@@ -30,11 +37,11 @@ def test_padding_begin_and_unknown_are_never_written() -> None:
     (found,) = greedy(model, source, source != 0)
     assert found.tokens == (4,)
     assert not {PADDING, BEGIN, UNKNOWN} & set(found.tokens)
-    # Their share of the probability is not given to others.
+    # Their probability is not distributed among the others.
     assert found.score == pytest.approx(torch.tensor(0.1 * 0.2).log().item())
 
 
-def test_what_never_ends_is_cut_at_the_limit_and_says_so() -> None:
+def test_an_endless_hypothesis_is_cut_at_the_limit_and_not_finished() -> None:
     model, source = scripted([[0.0, 0.0, 0.1, 0.0, 0.9, 0.0]])
     (found,) = greedy(model, source, source != 0)
     assert len(found.tokens) == 3 * 1 + 20
@@ -43,14 +50,14 @@ def test_what_never_ends_is_cut_at_the_limit_and_says_so() -> None:
     assert len(found.tokens) == 5, "the limit counts the begin token too"
 
 
-def test_limits_depend_on_the_sentence_alone() -> None:
+def test_length_limits_depend_on_the_sentence_alone() -> None:
     assert target_limits(torch.tensor([3, 9]), None).tolist() == [29, 47]
     assert target_limits(torch.tensor([3, 9]), 40).tolist() == [29, 39]
 
 
 @pytest.mark.parametrize("architecture", sorted(default_registry().architectures))
-def test_greedy_is_the_likeliest_token_by_forward(architecture: str) -> None:
-    """Against a search that knows no step: it runs the whole prefix again for every token."""
+def test_greedy_search_takes_the_most_probable_token_of_forward(architecture: str) -> None:
+    """Against a search by `forward` alone, which reads the whole prefix again for every token."""
     tried = case(architecture)
     limit = 12
     found = greedy(tried.model, tried.source, tried.mask, limit)
@@ -60,12 +67,14 @@ def test_greedy_is_the_likeliest_token_by_forward(architecture: str) -> None:
         tokens, score = [BEGIN], 0.0
         with torch.no_grad():
             while tokens[-1] != END and len(tokens) < limit:
-                chances = (
+                log_probs = (
                     tried.model(source, mask, torch.tensor([tokens])).logits[0, -1].log_softmax(-1)
                 )
-                chances[[PADDING, BEGIN, UNKNOWN]] = -torch.inf
-                tokens.append(int(chances.argmax()))
-                score += float(chances.max())
+                log_probs[[PADDING, BEGIN, UNKNOWN]] = -torch.inf
+                if len(tokens) == 1:
+                    log_probs[END] = -torch.inf
+                tokens.append(int(log_probs.argmax()))
+                score += float(log_probs.max())
         finished = tokens[-1] == END
         assert list(hypothesis.tokens) == tokens[1 : -1 if finished else None]
         assert hypothesis.finished == finished
@@ -73,7 +82,7 @@ def test_greedy_is_the_likeliest_token_by_forward(architecture: str) -> None:
 
 
 @pytest.mark.parametrize("architecture", sorted(default_registry().architectures))
-def test_batch_mates_change_nothing(architecture: str) -> None:
+def test_the_batch_changes_no_result(architecture: str) -> None:
     tried = case(architecture)
     together = greedy(tried.model, tried.source, tried.mask, 20)
     padded = greedy(tried.model, F.pad(tried.source, (0, 2)), F.pad(tried.mask, (0, 2)), 20)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +15,7 @@ import torch
 from tests.decoding.reference import (
     ARCHITECTURES,
     Oracle,
+    Rules,
     everything,
     scripted_task,
     slow_beam,
@@ -27,13 +31,14 @@ from zoo.decoding.task import Task
 from zoo.errors import DecodingError
 from zoo.nn.contract import END
 
-PLACES = [[0.0, 0.0, 0.1, 0.0, 0.5, 0.3, 0.1], [0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0]]
+SCRIPT = [[0.0, 0.0, 0.1, 0.0, 0.5, 0.3, 0.1], [0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0]]
 
 
 def drawn(count: int = 2000, **options: Any) -> Counter[tuple[int, ...]]:
     """Return how often each target was drawn, over as many sentences of one script."""
-    task = scripted_task(*[PLACES] * count)
-    return Counter(h[0].tokens for h in sample(task, Search(sample=True, **options)))
+    task = scripted_task(*[SCRIPT] * count)
+    search_options = Search(sample=True, allow_empty=True, **options)
+    return Counter(h[0].tokens for h in sample(task, search_options))
 
 
 def expected(shares: dict[tuple[int, ...], float], seen: Counter[tuple[int, ...]]) -> None:
@@ -64,26 +69,26 @@ def test_only_the_likeliest_are_drawn_from() -> None:
 
 
 def test_what_is_drawn_depends_on_the_seed_and_the_place_alone() -> None:
-    options = Search(sample=True, n_best=3)
-    found = sample(scripted_task(*[PLACES] * 40), options)
-    again = sample(scripted_task(*[PLACES] * 40), options)
+    options = Search(sample=True, allow_empty=True, n_best=3)
+    found = sample(scripted_task(*[SCRIPT] * 40), options)
+    again = sample(scripted_task(*[SCRIPT] * 40), options)
     assert found == again
-    assert found != sample(scripted_task(*[PLACES] * 40), Search(sample=True, n_best=3, seed=2))
-    whole = scripted_task(*[PLACES] * 5)
-    places = [7, 3, 39, 0, 20]
-    part = Task(whole.model, whole.memory, whole.mask, indices=places)
-    assert sample(part, options) == [found[place] for place in places]
-    more = sample(scripted_task(*[PLACES] * 40), Search(sample=True, n_best=4))
+    assert found != sample(scripted_task(*[SCRIPT] * 40), replace(options, seed=2))
+    whole = scripted_task(*[SCRIPT] * 5)
+    indices = [7, 3, 39, 0, 20]
+    part = Task(whole.model, whole.memory, whole.mask, indices=indices)
+    assert sample(part, options) == [found[index] for index in indices]
+    more = sample(scripted_task(*[SCRIPT] * 40), Search(sample=True, allow_empty=True, n_best=4))
     for three, four in zip(found, more, strict=True):
         assert not Counter(h.tokens for h in three) - Counter(h.tokens for h in four)
 
 
 def test_a_sample_is_scored_by_the_model_whatever_the_temperature() -> None:
-    task = scripted_task(PLACES)
-    (found,) = sample(task, Search(sample=True, n_best=20, temperature=3.0))
+    task = scripted_task(SCRIPT)
+    (found,) = sample(task, Search(sample=True, allow_empty=True, n_best=20, temperature=3.0))
     for hypothesis in found:
         first = hypothesis.tokens[0] if hypothesis.tokens else END
-        assert hypothesis.score == pytest.approx(math.log(PLACES[0][first]), abs=1e-6)
+        assert hypothesis.score == pytest.approx(math.log(SCRIPT[0][first]), abs=1e-6)
     assert [h.score for h in found] == sorted((h.score for h in found), reverse=True)
 
 
@@ -95,7 +100,7 @@ def test_every_target_begins_with_its_prefix(architecture: str, kind: str) -> No
     options = {
         "greedy": Search(max_length=6),
         "beam": Search(beam=4, n_best=4, max_length=6),
-        "sample": Search(sample=True, n_best=4, max_length=6),
+        "sample": Search(sample=True, allow_empty=True, n_best=4, max_length=6),
         "exhaustive": Search(exhaustive=True, n_best=4, max_length=5),
     }[kind]
     found = search(given.task(prefixes=prefixes), options)
@@ -109,7 +114,7 @@ def test_every_target_begins_with_its_prefix(architecture: str, kind: str) -> No
             assert hypothesis.score == pytest.approx(score, abs=1e-9)
     if kind == "exhaustive":  # of all targets, those with the prefix, in the same order
         for row, prefix in enumerate(prefixes):
-            wanted = [f.tokens for f in everything(Oracle(given, row), options, 5)]
+            wanted = [f.tokens for f in everything(Oracle(given, row), Rules(options, 5))]
             wanted = [t for t in wanted if t[: len(prefix)] == prefix][:4]
             assert [(*h.tokens, *[END] * h.finished) for h in found[row]] == wanted
 
@@ -131,7 +136,7 @@ def test_an_ensemble_gives_the_mean_of_probabilities(other: str) -> None:
             return torch.stack([m.next(prefix).exp() for m in self.members]).mean(0).log()
 
     for row, hypotheses in enumerate(found):
-        wanted = slow_beam(Mean(row), options, 5)
+        wanted = slow_beam(Mean(row), Rules(options, 5))
         assert [h.score for h in hypotheses] == pytest.approx([f.score for f in wanted], abs=1e-6)
         ends = [(*h.tokens, *[END] * h.finished) for h in hypotheses]
         assert ends == [f.tokens for f in wanted]
@@ -190,32 +195,49 @@ def test_no_attention_no_alignment_and_no_coverage() -> None:
 
 def test_an_exhaustive_search_that_is_too_large_says_how_large() -> None:
     task = small("rnnsearch", words=100).task()
-    with pytest.raises(DecodingError, match=r"100 tokens in 5 places.* make 101,010,101 prefixes"):
+    with pytest.raises(DecodingError, match=r"100 tokens and .* of 5.* make 101,010,101 prefixes"):
         search(task, Search(exhaustive=True, max_length=5))
     with pytest.raises(DecodingError, match=r"about 10\^"):
         search(task, Search(exhaustive=True))
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "error"),
     [
-        ({"beam": 0}, "beam is a whole number of at least 1, not 0"),
-        ({"beam": 2, "n_best": 3}, "a beam of 2 has no 3 best: raise beam"),
-        ({"sample": True, "temperature": -1.0}, "temperature is a number above 0, not -1.0"),
-        ({"temperature": 0.5}, "temperature count where tokens are drawn: ask to sample"),
-        ({"length_penalty": -1.0}, "length_penalty is a number of at least 0"),
-        ({"length_penalty": math.nan}, "length_penalty is a number of at least 0"),
-        ({"coverage_penalty": -0.1}, "coverage_penalty is a number of at least 0"),
-        ({"sample": True, "top_p": 0.0}, "top_p is a number above 0 and at most 1"),
-        ({"sample": True, "top_k": 0}, "top_k is a whole number"),
-        ({"sample": True, "beam": 3}, "leave out beam or sample"),
-        ({"exhaustive": True, "beam": 3}, "has no beam"),
-        ({"beam": 3, "n_best": 2, "stop": "first"}, "n best need stop=safe"),
-        ({"min_length": 5, "max_length": 4}, "min_length 5 is over max_length 4"),
-        ({"stop": "soon"}, "stop is safe or first"),
-        ({"beam": 0, "n_best": 0}, "beam is .*; n_best is "),
+        ({"beam": 0}, "`--beam` must be an integer of at least 1, not 0"),
+        ({"beam": True}, "`--beam` must be an integer of at least 1, not True"),
+        ({"beam": 2, "n_best": 3}, "`--n-best 3` needs a beam of at least 3"),
+        ({"sample": True, "temperature": -1.0}, "`--temperature` must be a number above 0, not -1"),
+        ({"temperature": 0.5}, "`--temperature` needs `--sample`"),
+        ({"length_penalty": -1.0}, "`--length-penalty` must be a number of at least 0"),
+        ({"length_penalty": math.nan}, "`--length-penalty` must be a number of at least 0"),
+        ({"length_penalty": "1"}, "`--length-penalty` must be a number of at least 0, not '1'"),
+        ({"coverage_penalty": -0.1}, "`--coverage-penalty` must be a number of at least 0"),
+        ({"sample": True, "top_p": 0.0}, "`--top-p` must be a number above 0 and at most 1"),
+        ({"sample": True, "top_p": 1.1}, "`--top-p` must be a number above 0 and at most 1"),
+        ({"sample": True, "top_k": 0}, "`--top-k` must be an integer"),
+        ({"sample": True, "beam": 3}, "`--sample` and `--beam 3` exclude each other"),
+        ({"exhaustive": True, "beam": 3}, "`--exhaustive` and `--beam 3` exclude each other"),
+        ({"exhaustive": True, "sample": True}, "`--sample` and `--exhaustive` exclude each other"),
+        ({"beam": 3, "n_best": 2, "stop": "first"}, "`--n-best 2` needs `--stop safe`"),
+        ({"min_length": 5, "max_length": 4}, "`--min-length 5` exceeds `--max-length 4`"),
+        ({"stop": "soon"}, "`--stop` must be safe or first, not 'soon'"),
+        ({"allow_empty": 1}, "`--allow-empty` must be true or false, not 1"),
+        ({"banned": ["x"]}, "`--banned` must be a tuple of token ids and tokens"),
+        ({"no_repeat_ngram_size": 0}, "`--no-repeat-ngram-size` must be an integer of at least 1"),
+        ({"repetition_penalty": 0.0}, "`--repetition-penalty` must be a number above 0"),
+        ({"beam": 0, "n_best": 0}, "`--beam` must be .*; `--n-best` must be "),
+        (
+            {"beam": "x", "seed": 2, "min_length": 5, "max_length": 4},
+            "`--beam` must be .*; `--seed` needs `--sample`; `--min-length 5` exceeds",
+        ),
     ],
 )
-def test_searches_that_cannot_be(options: dict[str, Any], told: str) -> None:
-    with pytest.raises(DecodingError, match=told):
+def test_invalid_options_are_all_reported(options: dict[str, Any], error: str) -> None:
+    with pytest.raises(DecodingError, match=error):
         Search(**options)
+
+
+def test_options_import_no_torch() -> None:
+    program = "import sys, zoo.decoding.options, zoo.cli.search; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

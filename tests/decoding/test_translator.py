@@ -96,7 +96,7 @@ def test_an_ensemble_of_two_families(folders: tuple[Path, Path]) -> None:
     together = zoo.load(*folders)
     texts = ["the dog b runs", "the dog c runs"]
     assert together.translate(texts, beam=3) == [together.translate(text, beam=3) for text in texts]
-    with pytest.raises(DecodingError, match="no attention of its own"):
+    with pytest.raises(DecodingError, match="an ensemble has no attention"):
         together.translate(texts, coverage_penalty=0.2)
     with pytest.raises(DecodingError, match="name one checkpoint"):
         together.score(texts, texts)
@@ -182,10 +182,10 @@ def test_nothing_is_written_where_a_line_fails(
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (("--beam", 2, "--n-best", 3), "a beam of 2 has no 3 best"),
-        (("--beam", 0), "beam is a whole number of at least 1"),
-        (("--sample", "--temperature", -1), "temperature is a number above 0"),
-        (("--exhaustive",), "prefixes to go on from"),
+        (("--beam", 2, "--n-best", 3), "`--n-best 3` needs a beam of at least 3"),
+        (("--beam", 0), "`--beam` must be an integer of at least 1, not 0"),
+        (("--sample", "--temperature", -1), "`--temperature` must be a number above 0, not -1.0"),
+        (("--exhaustive",), "prefixes to continue"),
         (("--longest", 3), "reads 3 at most"),
     ],
 )

@@ -52,7 +52,7 @@ class Limits(NamedTuple):
 
     def __str__(self) -> str:
         """Return the limits in words: ` above 0 and at most 1`."""
-        bounds = zip(("at least", "above", "at most"), self, strict=True)
+        bounds = zip(("of at least", "above", "at most"), self, strict=True)
         parts = [f"{name} {bound:g}" for name, bound in bounds if math.isfinite(bound)]
         return " and ".join(parts)
 

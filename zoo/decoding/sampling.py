@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from zoo.decoding.independent import decode_independently
 from zoo.decoding.options import Hypothesis, Search
@@ -30,16 +31,14 @@ def sample(task: Task[Memory, State], options: Search) -> list[list[Hypothesis]]
 def _random_numbers(task: Task[Memory, State], options: Search) -> Tensor:
     """Return a number for each hypothesis and position, (hypotheses, longest) float64."""
     indices = range(len(task)) if task.indices is None else task.indices
-    longest = int(Pipeline(task, options).max_lengths.max())
-    rows = []
-    for index in indices:
+    lengths = Pipeline(task, options).max_lengths.tolist()
+    rows: list[Tensor] = []
+    for index, length in zip(indices, lengths, strict=True):
         generator = torch.Generator().manual_seed(options.seed * 1_000_003 + index)
-        # Hypothesis by hypothesis: a larger n-best continues where a smaller one stopped.
-        rows += [
-            torch.rand(longest, generator=generator, dtype=torch.float64)
-            for _ in range(options.n_best)
-        ]
-    return torch.stack(rows).to(task.mask.device)
+        # Hypothesis by hypothesis, as many as the sentence may need: a larger n-best continues
+        # where a smaller one stopped, and the other sentences do not matter.
+        rows += torch.rand(options.n_best, length, generator=generator, dtype=torch.float64)
+    return pad_sequence(rows, batch_first=True).to(task.mask.device)
 
 
 def _draw(scores: Tensor, numbers: Tensor, options: Search) -> Tensor:

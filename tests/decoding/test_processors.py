@@ -1,0 +1,374 @@
+"""Every logits processor in every search, against rules stated on whole targets."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections import Counter
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.decoding.reference import (
+    ARCHITECTURES,
+    WORDS,
+    Found,
+    Oracle,
+    Rules,
+    Small,
+    everything,
+    scripted_task,
+    slow_beam,
+    small,
+)
+from zoo.decoding.beam import beam_search
+from zoo.decoding.greedy import greedy_search
+from zoo.decoding.options import Hypothesis, Search
+from zoo.decoding.processor import LogitsProcessor, Rows
+from zoo.decoding.processors import LOGITS_PROCESSORS
+from zoo.decoding.search import search
+from zoo.decoding.task import Task
+from zoo.errors import DecodingError
+from zoo.nn.contract import END
+from zoo.registry.shelf import Shelf
+
+MOST = 4
+EVERY = sum(WORDS**n for n in range(MOST)) + WORDS**MOST
+"""Targets of at most `MOST` tokens: a beam with this many slots has room for all."""
+
+
+class Case(NamedTuple):
+    """Options of a search, blank tokens, and prefixes by sentence."""
+
+    options: dict[str, Any]
+    blank: tuple[int, ...] = ()
+    prefixes: tuple[tuple[int, ...], ...] = ((), (), ())
+
+    def search(self, **more: Any) -> Search:
+        return Search(**{"max_length": MOST, **self.options, **more})
+
+    def task(self, given: Small) -> Task:
+        blank = torch.tensor(self.blank, dtype=torch.long)
+        return given.task(blank=blank, prefixes=self.prefixes)
+
+    def rules(self, options: Search, row: int) -> Rules:
+        assert options.max_length is not None
+        longest = max(options.max_length, len(self.prefixes[row]) + 1)
+        return Rules(options, longest, self.blank, self.prefixes[row])
+
+
+CASES = {
+    "nothing": Case({"allow_empty": True}),
+    "not empty": Case({}),
+    "blank": Case({}, (4,)),
+    "all but one blank": Case({}, (4, 6)),
+    "one token": Case({"max_length": 1}, (5,)),
+    "banned word": Case({"banned": (5,)}),
+    "banned end": Case({"banned": (END, 6)}),
+    "minimum length": Case({"min_length": 3}),
+    "no token twice": Case({"no_repeat_ngram_size": 1}),
+    "no bigram twice": Case({"no_repeat_ngram_size": 2}),
+    "dead ends": Case({"no_repeat_ngram_size": 1, "banned": (END, 4)}),
+    "dead ends in blanks": Case({"no_repeat_ngram_size": 1, "banned": (5, 6)}, (4,)),
+    "repetition": Case({"repetition_penalty": 1.7}),
+    "repetition favored": Case({"repetition_penalty": 0.4}),
+    "prefix": Case({}, prefixes=((), (5,), (6, 6, 4))),
+    "prefix against rules": Case(
+        {"no_repeat_ngram_size": 1, "banned": (6,), "repetition_penalty": 1.3, "min_length": 4},
+        (5,),
+        ((5,), (6, 6), (5, 5, 5)),
+    ),
+    "longer prefix": Case({"max_length": 2}, prefixes=((4, 5, 6), (), (4, 4))),
+    "coverage": Case({"coverage_penalty": 0.4, "repetition_penalty": 1.2}),
+    "coverage and dead ends": Case(
+        {"coverage_penalty": 0.3, "no_repeat_ngram_size": 1, "banned": (END,)}
+    ),
+    "all": Case(
+        {"banned": (6,), "no_repeat_ngram_size": 2, "repetition_penalty": 1.4, "min_length": 2,
+         "length_penalty": 1.1},
+        (4,),
+        ((), (5,), (4, 4)),
+    ),
+}  # fmt: skip
+
+
+@functools.cache
+def network(architecture: str, words: int = WORDS) -> tuple[Small, tuple[Oracle, ...]]:
+    given = small(architecture, words=words)
+    return given, tuple(Oracle(given, row) for row in range(len(given.mask)))
+
+
+def prepared(
+    architecture: str, name: str, words: int = WORDS
+) -> tuple[Case, Small, tuple[Oracle, ...]]:
+    case = CASES[name]
+    given, oracles = network(architecture, words)
+    if "coverage_penalty" in case.options:
+        with torch.no_grad():
+            if "cross" not in given.model(given.source, given.mask, given.source, True)[1]:
+                pytest.skip(f"{architecture} has no attention")
+    return case, given, oracles
+
+
+def same(hypotheses: list[Hypothesis], wanted: list[Found]) -> None:
+    """The same targets in the same order, scores to 1e-9, and none twice."""
+    targets = [(*h.tokens, *[END] * h.finished) for h in hypotheses]
+    assert targets == [f.tokens for f in wanted]
+    assert len({*targets}) == len(targets)
+    for one, other in zip(hypotheses, wanted, strict=True):
+        assert one.score == pytest.approx(other.score, abs=1e-9)
+        assert one.rank_score == pytest.approx(other.rank, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_exhaustive_search_and_a_full_beam_give_the_enumeration(
+    architecture: str, name: str
+) -> None:
+    case, given, oracles = prepared(architecture, name)
+    for options in (case.search(exhaustive=True, n_best=9), case.search(beam=EVERY, n_best=9)):
+        for row, hypotheses in enumerate(search(case.task(given), options)):
+            same(hypotheses, everything(oracles[row], case.rules(options, row))[:9])
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_narrow_beams_and_greedy_search_give_the_slow_reference(
+    architecture: str, name: str
+) -> None:
+    case, given, oracles = prepared(architecture, name, words=5)
+    task = case.task(given)
+    for beam in (1, 2, 3):
+        options = case.search(beam=beam, n_best=beam)
+        found = beam_search(task, options)
+        for row, hypotheses in enumerate(found):
+            same(hypotheses, slow_beam(oracles[row], case.rules(options, row))[:beam])
+            alone = beam_search(task.sentence(row), options)[0]
+            assert [h.tokens for h in alone] == [h.tokens for h in hypotheses]
+        if beam == 1:
+            for row, hypotheses in enumerate(greedy_search(task, options)):
+                same(hypotheses, slow_beam(oracles[row], case.rules(options, row))[:1])
+                assert greedy_search(task.sentence(row), options)[0][0].tokens == (
+                    hypotheses[0].tokens
+                )
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("words", [9, 300])
+def test_longer_targets_and_larger_vocabularies(name: str, words: int) -> None:
+    """Over 256 tokens, continuations come by chunks, which the reference knows nothing of."""
+    case, given, oracles = prepared("rnnsearch", name, words)
+    longest = case.options.get("max_length", 9 if words == 9 else 5)
+    options = case.search(beam=4, n_best=4, max_length=longest)
+    for row, hypotheses in enumerate(beam_search(case.task(given), options)):
+        same(hypotheses, slow_beam(oracles[row], case.rules(options, row))[:4])
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_samples_break_no_rule_and_do_not_depend_on_the_batch(architecture: str, name: str) -> None:
+    case, given, oracles = prepared(architecture, name)
+    options = case.search(sample=True, n_best=20)
+    found = search(case.task(given), options)
+    for row, hypotheses in enumerate(found):
+        possible = {f.tokens: f for f in everything(oracles[row], case.rules(options, row))}
+        for hypothesis in hypotheses:
+            wanted = possible[(*hypothesis.tokens, *[END] * hypothesis.finished)]
+            assert hypothesis.score == pytest.approx(wanted.score, abs=1e-9)
+            assert hypothesis.rank_score == pytest.approx(wanted.rank, abs=1e-9)
+        assert sorted(h.order for h in hypotheses) == [h.order for h in hypotheses]
+        alone = replace(case.task(given).sentence(row), indices=[row])
+        assert [h.tokens for h in search(alone, options)[0]] == [h.tokens for h in hypotheses]
+
+
+#           pad  beg  end  unk  a    b    c
+SCRIPT = [[0.0, 0.0, 0.3, 0.1, 0.3, 0.2, 0.1], [0.0, 0.0, 0.2, 0.0, 0.4, 0.1, 0.3],
+          [0.0, 0.0, 0.3, 0.0, 0.2, 0.4, 0.1]]  # fmt: skip
+
+
+def probabilities(rules: Rules) -> dict[tuple[int, ...], float]:
+    """Return the probability of drawing each target: processed scores, normalized at each step."""
+    shares: dict[tuple[int, ...], float] = {}
+
+    def draw(prefix: tuple[int, ...], share: float) -> None:
+        weights = {}
+        for token in (END, 4, 5, 6):
+            longer = (*prefix, token)
+            log_probs = [math.log(SCRIPT[i][t]) for i, t in enumerate(longer)]
+            if rules.permit(longer):
+                gained = rules.score(longer, log_probs) - rules.score(prefix, log_probs[:-1])
+                weights[longer] = math.exp(gained)
+        if not weights:
+            shares[prefix] = share
+        for longer, weight in weights.items():
+            reached = share * weight / sum(weights.values())
+            if longer[-1] == END or len(longer) == rules.longest:
+                shares[longer] = reached
+            else:
+                draw(longer, reached)
+
+    draw((), 1.0)
+    return shares
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if "coverage" not in name])
+def test_samples_follow_the_processed_distribution(name: str) -> None:
+    case = CASES[name]
+    if any(case.prefixes):
+        pytest.skip("the sentences of the script have no prefix")
+    options = case.search(sample=True, max_length=min(3, case.search().max_length or 3))
+    count = 2000
+    task = scripted_task(*[SCRIPT] * count, blank=case.blank)
+    drawn = Counter((*h[0].tokens, *[END] * h[0].finished) for h in search(task, options))
+    wanted = probabilities(case.rules(options, 0))
+    assert {*drawn} <= {*wanted}
+    for tokens, share in wanted.items():
+        deviation = math.sqrt(count * share * (1 - share))
+        assert abs(drawn[tokens] - count * share) <= 4.5 * deviation + 1e-6
+
+
+# Empty and blank translations.
+
+EMPTY = [[0.0, 0.0, 0.8, 0.0, 0.15, 0.05], [0.0, 0.0, 0.9, 0.0, 0.06, 0.04]]
+SEARCHES: list[dict[str, Any]] = [{}, {"beam": 3}, {"sample": True}, {"exhaustive": True}]
+
+
+@pytest.mark.parametrize("kind", SEARCHES, ids=str)
+def test_no_translation_is_empty_unless_it_is_allowed(kind: dict[str, Any]) -> None:
+    task = scripted_task(EMPTY, EMPTY)
+    for best, *_ in search(task, Search(max_length=4, **kind)):
+        assert best.tokens
+    if "sample" not in kind:
+        for best, *_ in search(task, Search(max_length=4, allow_empty=True, **kind)):
+            assert best.tokens == ()
+            assert best.finished
+            assert best.score == pytest.approx(math.log(0.8))
+
+
+@pytest.mark.parametrize("kind", SEARCHES, ids=str)
+def test_no_translation_is_blank_unless_it_is_allowed(kind: dict[str, Any]) -> None:
+    """Token 4 is white space: probable, and not enough."""
+    task = scripted_task(EMPTY, EMPTY, blank=[4])
+    for length in (1, 2, 3, 4):
+        for best, *_ in search(task, Search(max_length=length, **kind)):
+            assert 5 in best.tokens
+    if "sample" not in kind:
+        (best,), _ = search(task, Search(max_length=4, min_length=2, allow_empty=True, **kind))
+        assert best.tokens == (4,)
+
+
+@pytest.mark.parametrize("kind", SEARCHES, ids=str)
+def test_a_maximum_length_of_one_gives_one_token_without_the_end(kind: dict[str, Any]) -> None:
+    for hypotheses in search(scripted_task(EMPTY, blank=[4]), Search(max_length=1, **kind)):
+        assert [(h.tokens, h.finished) for h in hypotheses] == [((5,), False)]
+
+
+def test_scores_and_ranking_of_others_do_not_change() -> None:
+    """Without the empty translation, the others keep their order and their scores."""
+    task = scripted_task(EMPTY)
+    every = Search(exhaustive=True, n_best=50, max_length=3, length_penalty=0.7)
+    (allowed,) = search(task, replace(every, allow_empty=True))
+    (found,) = search(task, every)
+    assert found == [h for h in allowed if h.tokens]
+    assert len(found) == len(allowed) - 1
+
+
+# Refusals.
+
+
+def test_banning_everything_is_refused() -> None:
+    task = scripted_task(EMPTY)
+    for kind in SEARCHES:
+        with pytest.raises(DecodingError, match=r"no translation is possible.*every token"):
+            search(task, Search(banned=(4, 5), max_length=3, **kind))
+
+
+def test_a_banned_token_outside_the_vocabulary_is_refused() -> None:
+    for kind in SEARCHES:
+        with pytest.raises(DecodingError, match=r"cannot ban token 6: the .* ids are 0 to 5"):
+            search(scripted_task(EMPTY), Search(banned=(6,), max_length=3, **kind))
+
+
+def test_banned_text_becomes_ids_by_the_vocabulary() -> None:
+    vocabulary = ["<pad>", "<s>", "</s>", "<unk>", "▁der", "▁Hund"]
+    assert Search(banned=("▁Hund", 4)).with_banned_ids(vocabulary).banned == (5, 4)
+    with pytest.raises(DecodingError, match=r"cannot ban '▁Hunt'.* Did you mean ▁Hund"):
+        Search(banned=("▁Hunt",)).with_banned_ids(vocabulary)
+    with pytest.raises(DecodingError, match=r"cannot ban '▁Hund': a search takes token ids"):
+        search(scripted_task(EMPTY), Search(banned=("▁Hund",)))
+
+
+# The interface.
+
+
+class Remember(LogitsProcessor[Tensor]):
+    """Bans the token that the row read two steps ago; its state is what the row has read."""
+
+    @classmethod
+    def create(cls, task: Task[Any, Any], options: Search) -> Remember:
+        return cls()
+
+    def init_state(self, sentence: Tensor) -> Tensor:
+        return sentence.new_zeros(len(sentence), 2)
+
+    def update(self, state: Tensor | tuple[()], token: Tensor, attention: object) -> Tensor:
+        assert isinstance(state, Tensor)
+        return torch.stack([state[:, 1], token], 1)
+
+    def bans(self, position: int, state: Tensor | tuple[()]) -> None:
+        return None
+
+    def process(self, scores: Tensor, rows: Rows, state: Tensor | tuple[()]) -> Tensor:
+        assert isinstance(state, Tensor)
+        # What the state remembers of each row is what that row has written.
+        if rows.position > 2:
+            assert torch.equal(state, rows.written[:, -2:])
+        return scores.scatter(1, state[:, :1], -torch.inf)
+
+
+@pytest.mark.parametrize("kind", SEARCHES, ids=str)
+def test_state_moves_with_the_rows(kind: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new processor is one entry of the shelf, and every search uses it."""
+    shelf: Shelf[type[LogitsProcessor[Any]]] = Shelf("logits processor")
+    for name, processor in LOGITS_PROCESSORS.items():
+        shelf.add(name, processor)
+    shelf.add("remember", Remember)
+    monkeypatch.setattr("zoo.decoding.pipeline.LOGITS_PROCESSORS", shelf)
+    given, _ = network("transformer")
+    n_best = 1 if not kind else 3
+    for hypotheses in search(given.task(), Search(max_length=6, n_best=n_best, **kind)):
+        for h in hypotheses:
+            assert all(a != b for a, b in zip(h.tokens, h.tokens[2:], strict=False))
+
+
+def test_a_processor_changes_nothing_in_place() -> None:
+    script = torch.tensor(SCRIPT)
+    rows = Rows(torch.tensor([0, 0]), torch.tensor([[4, 4, 5], [5, 6, 5]]), script[:2].log())
+    task = scripted_task(SCRIPT, blank=[5])
+    options = Search(
+        banned=(4,), no_repeat_ngram_size=2, repetition_penalty=2.0, max_length=4, min_length=2
+    )
+    for kind in LOGITS_PROCESSORS.values():
+        processor = kind.create(task, options)
+        if processor is not None:
+            state = processor.init_state(rows.sentence)
+            before = rows.log_probs.clone()
+            processor.process(rows.log_probs, rows, state)
+            assert torch.equal(rows.log_probs, before)
+
+
+def test_ended_rows_leave_the_batch_with_their_states() -> None:
+    scripts = torch.rand(16, 6, 9, generator=torch.Generator().manual_seed(1)).softmax(-1)
+    scripts[:, :, 2] *= torch.linspace(0.2, 3.0, 16)[:, None]
+    options = Search(no_repeat_ngram_size=2, repetition_penalty=1.5, beam=3, n_best=3, max_length=9)
+    for chosen in (options, replace(options, beam=1, n_best=1)):
+        together = search(scripted_task(*scripts.tolist(), blank=[4]), chosen)
+        for row, hypotheses in enumerate(together):
+            (alone,) = search(scripted_task(scripts[row].tolist(), blank=[4]), chosen)
+            assert [h.tokens for h in alone] == [h.tokens for h in hypotheses]
+            assert [h.rank_score for h in alone] == pytest.approx(
+                [h.rank_score for h in hypotheses]
+            )
