@@ -106,7 +106,7 @@ def test_members_have_one_target_vocabulary(folders: tuple[Path, Path], tmp_path
     (tmp_path / "b.tsv").write_text("one\teins\ntwo\tzwei\n")
     other = zoo.train("rnnsearch-tiny", str(tmp_path / "b.tsv"), tmp_path / "o", settings=SMALL,
                       steps=1)  # fmt: skip
-    with pytest.raises(DecodingError, match="cannot write together"):
+    with pytest.raises(DecodingError, match="cannot form an ensemble"):
         zoo.load(folders[0], other)
 
 

@@ -93,7 +93,7 @@ class Translator:
         for other in more:
             if _pieces(other.target_tokenizer) != pieces:
                 raise DecodingError(
-                    "these checkpoints cannot write together",
+                    "these checkpoints cannot form an ensemble",
                     f"{checkpoint.model_name} and {other.model_name} have different target "
                     "vocabularies",
                     "Train them on the same data, or one after the other with the same seed",
