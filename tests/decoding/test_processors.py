@@ -101,7 +101,7 @@ def network(architecture: str, words: int = WORDS) -> tuple[Small, tuple[Oracle,
     return given, tuple(Oracle(given, row) for row in range(len(given.mask)))
 
 
-def prepared(
+def set_up(
     architecture: str, name: str, words: int = WORDS
 ) -> tuple[Case, Small, tuple[Oracle, ...]]:
     case = CASES[name]
@@ -128,7 +128,7 @@ def same(hypotheses: list[Hypothesis], wanted: list[Found]) -> None:
 def test_exhaustive_search_and_a_full_beam_give_the_enumeration(
     architecture: str, name: str
 ) -> None:
-    case, given, oracles = prepared(architecture, name)
+    case, given, oracles = set_up(architecture, name)
     for options in (case.search(exhaustive=True, n_best=9), case.search(beam=EVERY, n_best=9)):
         for row, hypotheses in enumerate(search(case.task(given), options)):
             same(hypotheses, everything(oracles[row], case.rules(options, row))[:9])
@@ -139,7 +139,7 @@ def test_exhaustive_search_and_a_full_beam_give_the_enumeration(
 def test_narrow_beams_and_greedy_search_give_the_slow_reference(
     architecture: str, name: str
 ) -> None:
-    case, given, oracles = prepared(architecture, name, words=5)
+    case, given, oracles = set_up(architecture, name, words=5)
     task = case.task(given)
     for beam in (1, 2, 3):
         options = case.search(beam=beam, n_best=beam)
@@ -160,7 +160,7 @@ def test_narrow_beams_and_greedy_search_give_the_slow_reference(
 @pytest.mark.parametrize("words", [9, 300])
 def test_longer_targets_and_larger_vocabularies(name: str, words: int) -> None:
     """Over 256 tokens, continuations come by chunks, which the reference knows nothing of."""
-    case, given, oracles = prepared("rnnsearch", name, words)
+    case, given, oracles = set_up("rnnsearch", name, words)
     longest = case.options.get("max_length", 9 if words == 9 else 5)
     options = case.search(beam=4, n_best=4, max_length=longest)
     for row, hypotheses in enumerate(beam_search(case.task(given), options)):
@@ -170,7 +170,7 @@ def test_longer_targets_and_larger_vocabularies(name: str, words: int) -> None:
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_samples_break_no_rule_and_do_not_depend_on_the_batch(architecture: str, name: str) -> None:
-    case, given, oracles = prepared(architecture, name)
+    case, given, oracles = set_up(architecture, name)
     options = case.search(sample=True, n_best=20)
     found = search(case.task(given), options)
     for row, hypotheses in enumerate(found):

@@ -1,10 +1,8 @@
-"""Sampling, prefixes, ensembles, forced decoding, refusals."""
+"""Sampling, prefixes, ensembles, forced decoding, invalid options."""
 
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -68,7 +66,7 @@ def test_only_the_likeliest_are_drawn_from() -> None:
     assert drawn(count=50, top_p=1e-9) == {(4,): 50}
 
 
-def test_what_is_drawn_depends_on_the_seed_and_the_place_alone() -> None:
+def test_samples_depend_on_the_seed_and_the_index_alone() -> None:
     options = Search(sample=True, allow_empty=True, n_best=3)
     found = sample(scripted_task(*[SCRIPT] * 40), options)
     again = sample(scripted_task(*[SCRIPT] * 40), options)
@@ -157,7 +155,7 @@ def test_an_ensemble_has_no_coverage() -> None:
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_forced_scores_are_the_search_s_own(architecture: str) -> None:
+def test_forced_log_probs_are_those_of_the_search(architecture: str) -> None:
     given = small(architecture, words=9)
     found = beam_search(given.task(), Search(beam=3, n_best=1, max_length=9))
     targets = [hypotheses[0].tokens for hypotheses in found]
@@ -169,11 +167,11 @@ def test_forced_scores_are_the_search_s_own(architecture: str) -> None:
 
 
 @pytest.mark.parametrize("architecture", sorted({*ARCHITECTURES} - {"seq2seq"}))
-def test_alignments_are_where_steps_look(architecture: str) -> None:
+def test_alignments_follow_the_attention_of_steps(architecture: str) -> None:
     given = small(architecture, words=9)
     targets = [(4, 5, 6), (7,), (8, 8, 4, 5)]
     found = align(given.model, given.source, given.mask, targets)
-    for row, (target, looked) in enumerate(zip(targets, found, strict=True)):
+    for row, (target, aligned) in enumerate(zip(targets, found, strict=True)):
         length = int(given.mask[row].sum())
         memory = given.model.encode(given.source[[row], :length], given.mask[[row], :length]).memory
         state = given.model.init_state(memory)
@@ -181,7 +179,7 @@ def test_alignments_are_where_steps_look(architecture: str) -> None:
         for token in (1, *target[:-1]):
             _, state, kinds = given.model.step(torch.tensor([token]), state, memory, True)
             wanted.append(int(kinds["cross"].mean((1, 2))[0, 0].argmax()))
-        assert looked == tuple(wanted)
+        assert aligned == tuple(wanted)
 
 
 def test_no_attention_no_alignment_and_no_coverage() -> None:
@@ -236,8 +234,3 @@ def test_an_exhaustive_search_that_is_too_large_says_how_large() -> None:
 def test_invalid_options_are_all_reported(options: dict[str, Any], error: str) -> None:
     with pytest.raises(DecodingError, match=error):
         Search(**options)
-
-
-def test_options_import_no_torch() -> None:
-    program = "import sys, zoo.decoding.options, zoo.cli.search; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -57,7 +57,7 @@ class _Beam(Generic[Memory, State]):
         self.token = torch.full((count,), BEGIN, device=device)
         self.ended: list[list[Hypothesis]] = [[] for _ in range(count)]
         # The rank that a live hypothesis must exceed, and the divisor of the longest one.
-        self.bar = torch.full((count,), -torch.inf, device=device)
+        self.threshold = torch.full((count,), -torch.inf, device=device)
         divisors = [length_divisor(options, length) for length in self.lengths.tolist()]
         self.divisor = torch.tensor(divisors, device=device)
 
@@ -84,7 +84,7 @@ class _Beam(Generic[Memory, State]):
             reachable = highest / length_divisor(self.options, position)
         else:  # later tokens only lower the score, and more tokens increase the divisor
             reachable = highest / self.divisor
-        self._keep_live(score, log_prob, rows, written, reachable <= self.bar)
+        self._keep_live(score, log_prob, rows, written, reachable <= self.threshold)
 
     def _continuations(self, position: int) -> tuple[Candidates, Tensor | None]:
         """Take a step; return the best continuations, and their log probabilities if others."""
@@ -127,7 +127,7 @@ class _Beam(Generic[Memory, State]):
             hypotheses.append(ended(self.options, *end))
             finished = best((h for h in hypotheses if h.finished), self.options)
             if len(finished) == self.options.n_best:
-                self.bar[i] = finished[-1].rank_score
+                self.threshold[i] = finished[-1].rank_score
 
     def _keep_live(
         self, score: Tensor, log_prob: Tensor | None, rows: Tensor, written: Tensor, done: Tensor
@@ -152,7 +152,11 @@ class _Beam(Generic[Memory, State]):
             kept = (~done).nonzero()[:, 0]
             score, rows, written = score[kept], rows[kept], written[kept]
             log_prob = None if log_prob is None else log_prob[kept]
-            self.alive, self.free, self.bar = self.alive[kept], self.free[kept], self.bar[kept]
+            self.alive, self.free, self.threshold = (
+                self.alive[kept],
+                self.free[kept],
+                self.threshold[kept],
+            )
             self.lengths, self.divisor = self.lengths[kept], self.divisor[kept]
             self.memory = gather(self.memory, kept)
         self.score, self.written = score, written

@@ -42,7 +42,7 @@ class _Batch(Generic[Memory, State]):
 
     row: (rows,), the hypothesis that each row writes; live: (rows,), false once it has ended;
     written: for each position, the token of every hypothesis, 0 where it has ended; score,
-    log_prob: (rows,), the sums of the processed and of the network's own log probabilities.
+    log_prob: (rows,), the sums of the processed and of the network's log probabilities.
     """
 
     def __init__(self, task: Task[Memory, State], options: Search) -> None:
@@ -80,13 +80,15 @@ class _Batch(Generic[Memory, State]):
                 scores[:, token] = -torch.inf
         self.token = choose(scores, position, self.row)
         gained = scores.gather(1, self.token[:, None])[:, 0]
-        own = log_probs.gather(1, self.token[:, None])[:, 0] if pipeline.changes_scores else gained
+        log_prob = gained
+        if pipeline.changes_scores:
+            log_prob = log_probs.gather(1, self.token[:, None])[:, 0]
         if dead is not None:  # such a hypothesis is cut before this position
             self.token = self.token.masked_fill(dead, PADDING)
-            gained, own = gained.masked_fill(dead, 0.0), own.masked_fill(dead, 0.0)
+            gained, log_prob = gained.masked_fill(dead, 0.0), log_prob.masked_fill(dead, 0.0)
             over = over | dead
         self.score = self.score + gained
-        self.log_prob = self.log_prob + own if pipeline.changes_scores else self.score
+        self.log_prob = self.log_prob + log_prob if pipeline.changes_scores else self.score
         column = torch.zeros(self.count, dtype=torch.long, device=self.row.device)
         self.written.append(column.index_copy(0, self.row, self.token))
         self._end(self.live & (over | (self.token == END)))

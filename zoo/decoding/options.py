@@ -141,11 +141,11 @@ class Search:
     )
 
     def __post_init__(self) -> None:
-        """Check every value, and whether the good ones fit each other."""
+        """Check every value, and whether the valid ones fit each other."""
         errors = {option: option.error(getattr(self, option.name)) for option in search_options()}
         wrong = [f"{option.flag} must be {error}" for option, error in errors.items() if error]
-        good = {option.name for option, error in errors.items() if not error}
-        wrong += self._contradictions(good)
+        valid = {option.name for option, error in errors.items() if not error}
+        wrong += self._contradictions(valid)
         if wrong:
             raise DecodingError("invalid search options", "; ".join(wrong))
 
@@ -172,27 +172,27 @@ class Search:
         banned = tuple(ids[token] if isinstance(token, str) else token for token in self.banned)
         return replace(self, banned=banned)
 
-    def _contradictions(self, good: set[str]) -> Iterator[str]:
-        """Yield each contradiction among the options whose own values are good."""
-        if "sample" in good and not self.sample:
+    def _contradictions(self, valid: set[str]) -> Iterator[str]:
+        """Yield each contradiction among options whose values are valid."""
+        if "sample" in valid and not self.sample:
             for option in search_options():
                 changed = getattr(self, option.name) != option.default
-                if option.name in DRAWING and option.name in good and changed:
+                if option.name in DRAWING and option.name in valid and changed:
                     yield f"{option.flag} needs `--sample`"
         if self.sample and self.exhaustive:
             yield "`--sample` and `--exhaustive` exclude each other"
         for name in ("sample", "exhaustive"):
-            if getattr(self, name) and "beam" in good and self.beam != 1:
+            if getattr(self, name) and "beam" in valid and self.beam != 1:
                 yield f"`--{name}` and `--beam {self.beam}` exclude each other"
-        if "n_best" in good:
+        if "n_best" in valid:
             many = f"`--n-best {self.n_best}`"
-            beams = "beam" in good and not (self.sample or self.exhaustive)
+            beams = "beam" in valid and not (self.sample or self.exhaustive)
             if beams and self.n_best > self.beam:
                 yield f"{many} needs a beam of at least {self.n_best}"
             if self.stop == "first" and self.n_best > 1:
                 yield f"{many} needs `--stop safe`"
         least, most = self.min_length, self.max_length
-        if {"min_length", "max_length"} <= good and most is not None and least > most:
+        if {"min_length", "max_length"} <= valid and most is not None and least > most:
             yield f"`--min-length {least}` exceeds `--max-length {most}`"
 
 
@@ -221,10 +221,10 @@ class Option(NamedTuple):
         return f"`--{self.name.replace('_', '-')}`"
 
     def error(self, value: Any) -> str | None:
-        """Return what a wrong value must be, or None for a good one."""
+        """Return what a wrong value must be, or None for a valid one."""
         if self.repeated:
-            good = isinstance(value, tuple) and all(isinstance(item, int | str) for item in value)
-            return None if good else f"a tuple of token ids and tokens, not {value!r}"
+            valid = isinstance(value, tuple) and all(isinstance(item, int | str) for item in value)
+            return None if valid else f"a tuple of token ids and tokens, not {value!r}"
         if value is None and self.optional:
             return None
         if self.kind is bool:

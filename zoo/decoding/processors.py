@@ -235,7 +235,7 @@ class CoveragePenalty(LogitsProcessor[Tensor]):
 class Prefix(LogitsProcessor):
     """Forces each sentence's prefix, whatever other processors ban or penalize.
 
-    It must be the last processor. A prefix's tokens keep the network's own log probabilities.
+    It must be the last processor. A prefix's tokens keep the network's log probabilities.
     """
 
     def __init__(self, prefixes: Tensor) -> None:

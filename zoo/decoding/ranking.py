@@ -25,7 +25,7 @@ def ended(
         options: the search.
         written: token ids without the begin token, with the end token if the hypothesis has one.
         score: the sum of the processed log probabilities, which the search maximizes.
-        log_prob: the sum of the network's own log probabilities.
+        log_prob: the sum of the network's log probabilities.
         penalty: what the logits processors add to the rank, 0 or less.
     """
     finished = bool(written) and written[-1] == END

@@ -1,0 +1,70 @@
+"""The options of a search: on the command line, in the docs, and what they import."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from zoo.cli.search import search_options as add_options
+from zoo.decoding import options
+from zoo.decoding.options import Search
+from zoo.errors import DecodingError
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def parsed(*arguments: str) -> dict[str, Any]:
+    """Return what a command receives as its search options."""
+    received: dict[str, Any] = {}
+
+    @click.command()
+    @add_options
+    def command(search: dict[str, Any]) -> None:
+        received.update(search)
+
+    done = CliRunner().invoke(command, arguments)
+    assert done.exit_code == 0, done.output
+    return received
+
+
+def test_only_given_options_reach_a_command() -> None:
+    assert parsed() == {}
+    given = parsed("--beam", "3", "--seed", "0", "--length-penalty", "0", "--stop", "first",
+                   "--allow-empty", "--banned", "▁a", "--banned", "b", "--top-p", ".5")  # fmt: skip
+    assert given == {"beam": 3, "seed": 0, "length_penalty": 0.0, "stop": "first",
+                     "allow_empty": True, "banned": ("▁a", "b"), "top_p": 0.5}  # fmt: skip
+    Search(**parsed("--beam", "3", "--max-length", "4", "--no-repeat-ngram-size", "2"))
+
+
+def test_every_field_of_a_search_is_an_option_with_help() -> None:
+    command = click.command()(add_options(lambda search: None))
+    shown = {option.name: option for option in command.params if isinstance(option, click.Option)}
+    assert [*shown] == [option.name for option in options.search_options()]
+    for option in options.search_options():
+        assert shown[option.name].help == option.help
+        assert option.help.endswith(".")
+
+
+def test_the_page_names_every_option() -> None:
+    page = (DOCS / "decoding.md").read_text(encoding="utf-8")
+    for option in options.search_options():
+        assert option.flag.strip("`") in page, option.flag
+
+
+@pytest.mark.parametrize("option", options.search_options(), ids=lambda option: option.name)
+def test_every_default_is_valid_and_a_wrong_type_is_not(option: options.Option) -> None:
+    assert option.error(option.default) is None
+    wrong: dict[str, Any] = {option.name: object()}
+    with pytest.raises(DecodingError, match=f"{option.flag} must be "):
+        Search(**wrong)
+
+
+def test_options_import_no_torch() -> None:
+    program = "import sys, zoo.decoding.options, zoo.cli.search; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
