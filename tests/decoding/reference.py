@@ -21,6 +21,10 @@ WORDS = 3
 """Target tokens besides the four special ones, where every target is enumerated."""
 
 
+SEARCHES: list[dict[str, Any]] = [{}, {"beam": 3}, {"sample": True}, {"exhaustive": True}]
+"""The options of greedy, beam, random and exhaustive search."""
+
+
 class Script(NamedTuple):
     """How many tokens have been read, and the sentence's script."""
 

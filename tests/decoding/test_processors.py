@@ -14,6 +14,7 @@ from torch import Tensor
 
 from tests.decoding.reference import (
     ARCHITECTURES,
+    SEARCHES,
     WORDS,
     Found,
     Oracle,
@@ -31,7 +32,6 @@ from zoo.decoding.processor import LogitsProcessor, Rows
 from zoo.decoding.processors import LOGITS_PROCESSORS
 from zoo.decoding.search import search
 from zoo.decoding.task import Task
-from zoo.errors import DecodingError
 from zoo.nn.contract import END
 from zoo.registry.shelf import Shelf
 
@@ -228,80 +228,6 @@ def test_samples_follow_the_processed_distribution(name: str) -> None:
     for tokens, share in wanted.items():
         deviation = math.sqrt(count * share * (1 - share))
         assert abs(drawn[tokens] - count * share) <= 4.5 * deviation + 1e-6
-
-
-# Empty and blank translations.
-
-EMPTY = [[0.0, 0.0, 0.8, 0.0, 0.15, 0.05], [0.0, 0.0, 0.9, 0.0, 0.06, 0.04]]
-SEARCHES: list[dict[str, Any]] = [{}, {"beam": 3}, {"sample": True}, {"exhaustive": True}]
-
-
-@pytest.mark.parametrize("kind", SEARCHES, ids=str)
-def test_no_translation_is_empty_unless_it_is_allowed(kind: dict[str, Any]) -> None:
-    task = scripted_task(EMPTY, EMPTY)
-    for best, *_ in search(task, Search(max_length=4, **kind)):
-        assert best.tokens
-    if "sample" not in kind:
-        for best, *_ in search(task, Search(max_length=4, allow_empty=True, **kind)):
-            assert best.tokens == ()
-            assert best.finished
-            assert best.score == pytest.approx(math.log(0.8))
-
-
-@pytest.mark.parametrize("kind", SEARCHES, ids=str)
-def test_no_translation_is_blank_unless_it_is_allowed(kind: dict[str, Any]) -> None:
-    """Token 4 is white space: probable, and not enough."""
-    task = scripted_task(EMPTY, EMPTY, blank=[4])
-    for length in (1, 2, 3, 4):
-        for best, *_ in search(task, Search(max_length=length, **kind)):
-            assert 5 in best.tokens
-    if "sample" not in kind:
-        (best,), _ = search(task, Search(max_length=4, min_length=2, allow_empty=True, **kind))
-        assert best.tokens == (4,)
-
-
-@pytest.mark.parametrize("kind", SEARCHES, ids=str)
-def test_a_maximum_length_of_one_gives_one_token_without_the_end(kind: dict[str, Any]) -> None:
-    for hypotheses in search(scripted_task(EMPTY, blank=[4]), Search(max_length=1, **kind)):
-        assert [(h.tokens, h.finished) for h in hypotheses] == [((5,), False)]
-
-
-def test_scores_and_ranking_of_others_do_not_change() -> None:
-    """Without the empty translation, the others keep their order and their scores."""
-    task = scripted_task(EMPTY)
-    every = Search(exhaustive=True, n_best=50, max_length=3, length_penalty=0.7)
-    (allowed,) = search(task, replace(every, allow_empty=True))
-    (found,) = search(task, every)
-    assert found == [h for h in allowed if h.tokens]
-    assert len(found) == len(allowed) - 1
-
-
-# Refusals.
-
-
-def test_banning_everything_is_refused() -> None:
-    task = scripted_task(EMPTY)
-    for kind in SEARCHES:
-        with pytest.raises(DecodingError, match=r"no translation is possible.*every token"):
-            search(task, Search(banned=(4, 5), max_length=3, **kind))
-
-
-def test_a_banned_token_outside_the_vocabulary_is_refused() -> None:
-    for kind in SEARCHES:
-        with pytest.raises(DecodingError, match=r"cannot ban token 6: the .* ids are 0 to 5"):
-            search(scripted_task(EMPTY), Search(banned=(6,), max_length=3, **kind))
-
-
-def test_banned_text_becomes_ids_by_the_vocabulary() -> None:
-    vocabulary = ["<pad>", "<s>", "</s>", "<unk>", "▁der", "▁Hund"]
-    assert Search(banned=("▁Hund", 4)).with_banned_ids(vocabulary).banned == (5, 4)
-    with pytest.raises(DecodingError, match=r"cannot ban '▁Hunt'.* Did you mean ▁Hund"):
-        Search(banned=("▁Hunt",)).with_banned_ids(vocabulary)
-    with pytest.raises(DecodingError, match=r"cannot ban '▁Hund': a search takes token ids"):
-        search(scripted_task(EMPTY), Search(banned=("▁Hund",)))
-
-
-# The interface.
 
 
 class Remember(LogitsProcessor[Tensor]):

@@ -53,7 +53,7 @@ class Limits(NamedTuple):
     def __str__(self) -> str:
         """Return the limits in words: ` above 0 and at most 1`."""
         bounds = zip(("of at least", "above", "at most"), self, strict=True)
-        parts = [f"{name} {bound:g}" for name, bound in bounds if math.isfinite(bound)]
+        parts = [f"{name} {bound:,}" for name, bound in bounds if math.isfinite(bound)]
         return " and ".join(parts)
 
 
@@ -135,7 +135,7 @@ class Search:
         "Draw from the smallest set of most probable tokens with total probability P or more.",
         Limits(above=0, at_most=1),
     )
-    seed: int = _option(1, "Random seed of sampling.")
+    seed: int = _option(1, "Random seed of sampling.", Limits(at_least=0, at_most=10**9))
     exhaustive: bool = _option(
         False, "Score every possible translation; for tiny vocabularies only."
     )
