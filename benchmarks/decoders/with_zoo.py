@@ -96,7 +96,7 @@ def shape_outputs(model: Seq2Seq, table: Tensor, sources: Batch) -> None:
         middle = (low + high) / 2
         bias.copy_(middle * towards)
         task = Task(model, model.encode(source, mask).memory, mask)
-        found = search(task, Search(max_length=FREE))
+        found = search(task, Search(max_length=FREE, allow_empty=True))
         mean = sum(len(hypotheses[0].tokens) for hypotheses in found) / len(found)
         low, high = (middle, high) if mean > WISHED else (low, middle)
 
@@ -142,7 +142,8 @@ def make(job: Job) -> tuple[Decode, int]:
         model.load_state_dict({name: torch.from_numpy(arrays[name]) for name in model.state_dict()})
     parameters = sum(weight.numel() for weight in model.parameters())
     products = Int8() if job.precision == "int8" else PackedWeights()
-    options = Search(beam=job.beam, min_length=job.least, max_length=job.most)
+    # The other decoders may write empty targets.
+    options = Search(beam=job.beam, min_length=job.least, max_length=job.most, allow_empty=True)
 
     @torch.inference_mode()
     def decode(batch: Batch) -> Batch:
