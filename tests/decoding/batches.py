@@ -128,7 +128,7 @@ def main() -> None:
         outcome = compare(name, given, vocab, options)
         sys.stdout.write(
             f"{name}, beam {options.beam}: {outcome.compared:,} compared, {outcome.differ} differ, "
-            f"{outcome.unexplained} unexplained, scores differ by at most {outcome.difference:.1e}\n"
+            f"{outcome.unexplained} unexplained, scores differ by up to {outcome.difference:.1e}\n"
         )
         sys.stdout.flush()
 
