@@ -26,8 +26,8 @@ from with_zoo import create
 from zoo.checkpoint.markdown import markdown_table
 from zoo.cli.process import keep_freed_memory
 from zoo.decoding import Search, Task, search
+from zoo.nn.cached_weights import PackedWeights
 from zoo.nn.contract import BEGIN, Seq2Seq
-from zoo.nn.linear import PackedWeights
 
 SHAPES = {
     "Transformer 3+3×256": "transformer-256",
@@ -114,7 +114,7 @@ def main() -> None:
     torch.set_num_threads(2)
     keep_freed_memory()
     models = {name: create(shape) for name, shape in SHAPES.items()}
-    with PackedWeights().on():  # as a translator has it
+    with PackedWeights().activate():  # as a translator has it
         panels = measured(models)
     tables = []
     for across, up, curves in panels:

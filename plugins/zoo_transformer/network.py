@@ -61,10 +61,10 @@ class Attention(nn.Module):
         """Let the last place, x (rows, 1, d), look at itself and the past, and write it there."""
         query, key, value = self.split(self.project(x), 3)
         keys, values = past.write(layer, key, value)
-        found = attend(past.beside(query), keys, values, hidden, weights)
+        found = attend(past.fold_beam(query), keys, values, hidden, weights)
         if weights is not None:
-            weights.append(past.own(weights.pop()))
-        return self.join(past.apart(found))
+            weights.append(past.prefix_weights(weights.pop()))
+        return self.join(past.unfold_beam(found))
 
 
 class CrossAttention(Attention):
@@ -274,7 +274,7 @@ class Transformer(Seq2Seq[Memory, KeyValueCache]):
         self, token: Tensor, state: KeyValueCache, memory: Memory, attention: bool = False
     ) -> Step[KeyValueCache]:
         """Read one token a row; only attention's reach grows with the position."""
-        state = state.longer()
+        state = state.extended()
         logits, weights = self._decode(token[:, None], state, memory, attention)
         return Step(logits[:, 0], state, weights)
 
