@@ -89,7 +89,7 @@ def hooks() -> str:
 
 def laws() -> str:
     """Return every law with what it says and what usually breaks it."""
-    rows = [[f"`{law.name}`", law.says, law.causes] for law in LAWS]
+    rows = [[f"`{law.name}`", law.statement, law.causes] for law in LAWS]
     return markdown_table(["law", "says", "usual causes of a failure"], rows)
 
 

@@ -10,7 +10,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from zoo.errors import ConfigError
-from zoo.nn.contract import Seq2Seq
+from zoo.nn.contract import Memory, Seq2Seq, State
 from zoo.registry.config import Config
 from zoo.registry.declarations import Architecture
 from zoo.registry.imports import import_object
@@ -44,12 +44,12 @@ def network_type(architecture: Architecture) -> type[Seq2Seq]:
 
 
 def build(
-    network: type[Seq2Seq],
+    network: type[Seq2Seq[Memory, State]],
     config: Config,
     source_vocab: int,
     target_vocab: int,
     device: str | torch.device = "cpu",
-) -> Seq2Seq:
+) -> Seq2Seq[Memory, State]:
     """Build a network on a device; on `meta`, its weights have shapes but no values.
 
     Raises:
