@@ -116,7 +116,7 @@ def test_initialization_preserves_the_variance() -> None:
 
 
 def test_the_cached_matrix_follows_its_parts() -> None:
-    """Whether they change by an assignment, by loading, or by a change of dtype."""
+    """Whether they change in place, by loading, by assignment, or in dtype."""
     torch.manual_seed(1)
     model = create_model("convs2s-tiny", source_vocab=20, target_vocab=20).eval()
     source = torch.randint(4, 20, (2, 5))
