@@ -14,7 +14,8 @@ other scores, initial states and readouts.
 """
 
 import math
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -33,6 +34,9 @@ from zoo.nn import (
 )
 from zoo_rnnsearch.cells import Bidirectional, Product, Recurrent, State
 from zoo_rnnsearch.config import RNNSearchConfig
+
+Run = Callable[..., tuple[Tensor, ...]]
+"""torch's function for a recurrent net; its results begin with the hidden states."""
 
 
 class Memory(NamedTuple):
@@ -145,7 +149,7 @@ class RNNSearch(Seq2Seq[Memory, State]):
             return states.gather(1, index.expand(-1, -1, states.shape[2]))
 
         zero = x.new_zeros(1, len(x), net.hidden_size)
-        run: Any = torch.lstm if isinstance(net, nn.LSTM) else torch.gru
+        run = cast("Run", torch.lstm if isinstance(net, nn.LSTM) else torch.gru)
         start = (zero, zero) if isinstance(net, nn.LSTM) else zero
 
         def read(words: Tensor, weights: list[nn.Parameter]) -> Tensor:

@@ -39,18 +39,21 @@ def torch_logits(model: Seq2Seq, source: Tensor, target: Tensor, *, pre: bool) -
         )
 
     def weights(path: str, kinds: dict[str, str], norms: list[str]) -> dict[str, Tensor]:
-        found: dict[str, Tensor] = {}
-        for theirs, ours in kinds.items():
-            weight, bias = attention(f"{path}.{ours}")
-            found |= {f"{theirs}.in_proj_weight": weight, f"{theirs}.in_proj_bias": bias}
+        tensors: dict[str, Tensor] = {}
+        for name_in_torch, name_here in kinds.items():
+            weight, bias = attention(f"{path}.{name_here}")
+            tensors |= {
+                f"{name_in_torch}.in_proj_weight": weight,
+                f"{name_in_torch}.in_proj_bias": bias,
+            }
             for part in ("weight", "bias"):
-                found[f"{theirs}.out_proj.{part}"] = w[f"{path}.{ours}.out.{part}"]
+                tensors[f"{name_in_torch}.out_proj.{part}"] = w[f"{path}.{name_here}.out.{part}"]
         pairs = [("linear1", "inner"), ("linear2", "outer")]
         pairs += [(f"norm{i}", name) for i, name in enumerate(norms, 1)]
-        for theirs, ours in pairs:
+        for name_in_torch, name_here in pairs:
             for part in ("weight", "bias"):
-                found[f"{theirs}.{part}"] = w[f"{path}.{ours}.{part}"]
-        return {name: weight.detach() for name, weight in found.items()}
+                tensors[f"{name_in_torch}.{part}"] = w[f"{path}.{name_here}.{part}"]
+        return {name: weight.detach() for name, weight in tensors.items()}
 
     def norm(x: Tensor, name: str) -> Tensor:
         if not pre:

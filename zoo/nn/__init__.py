@@ -3,7 +3,6 @@
 Plugin authors import these names; everything else in this package is private.
 """
 
-from zoo.nn.build import build, create_model
 from zoo.nn.cache import Cache
 from zoo.nn.contract import (
     BEGIN,
@@ -38,8 +37,6 @@ __all__ = [
     "Seq2Seq",
     "Step",
     "Tree",
-    "build",
-    "create_model",
     "gather",
     "linear",
     "recurrent_linear",

@@ -70,7 +70,7 @@ def create_model(
     target_vocab: int | None = None,
     device: str | torch.device = "cpu",
     registry: Registry | None = None,
-    **overrides: Any,
+    **overrides: object,
 ) -> Seq2Seq:
     """Return a new network of the named model, with fresh weights.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -40,7 +40,7 @@ class Case:
         return build(self.network, self.config, self.model.source_vocab, TARGET_VOCAB, device)
 
 
-def case(architecture: str, registry: Registry | None = None, **values: Any) -> Case:
+def case(architecture: str, registry: Registry | None = None, **values: object) -> Case:
     """Build the case of an architecture by name; `values` override its example config.
 
     Raises:
@@ -62,7 +62,7 @@ def case_of(network: type[Seq2Seq[Memory, State]], config: Config) -> Case:
     """Build the case of a network class and a config."""
     torch.manual_seed(5)
     source_vocab = TARGET_VOCAB if config.one_vocabulary else SOURCE_VOCAB
-    # Laws treat memory and state as trees of tensors, whatever their types are.
+    # The laws treat memory and state as trees of tensors; their types do not matter.
     of_trees = cast("type[Seq2Seq]", network)
     model = build(of_trees, config, source_vocab, TARGET_VOCAB).double().eval()
     source, target = _tokens(SOURCE_LENGTHS, source_vocab), _tokens(TARGET_LENGTHS, TARGET_VOCAB)
