@@ -3,6 +3,7 @@
 Plugin authors import these names; everything else in this package is private.
 """
 
+from zoo.nn.build import create_model
 from zoo.nn.cache import Cache
 from zoo.nn.contract import (
     BEGIN,
@@ -37,6 +38,7 @@ __all__ = [
     "Seq2Seq",
     "Step",
     "Tree",
+    "create_model",
     "gather",
     "linear",
     "recurrent_linear",
