@@ -65,7 +65,7 @@ OLD = (
     "encode returns a Memory, not zoo.nn.Encoded(memory, attention); "
     "step returns a tuple (Tensor, list), not zoo.nn.Step(logits, state, attention); "
     "forward returns a Tensor, not zoo.nn.Output(logits, attention). "
-    "Plugin API 2 returns named tuples: see docs/api-2.md"
+    "Since plugin API 2, methods return named tuples: see docs/api-2.md"
 )
 WITHOUT_RESULTS = {
     "plugin_has_no_problems",

@@ -47,7 +47,8 @@ def wrong_results(case: Case) -> str | None:
             check("forward", model(source, mask, target, attention), attention)
     if not problems:
         return None
-    return f"{'; '.join(problems.values())}. Plugin API 2 returns named tuples: see docs/api-2.md"
+    listed = "; ".join(problems.values())
+    return f"{listed}. Since plugin API 2, methods return named tuples: see docs/api-2.md"
 
 
 def _memory(encoded: object) -> Tree:
