@@ -22,7 +22,7 @@ def test_every_family_has_a_full_and_a_tiny_model(registry: Registry) -> None:
 
 @models
 def test_parameters_match_table_and_network(registry: Registry, model: str) -> None:
-    entry = registry.model(model)
+    entry = registry.models.find(model)
     config = registry.config(model)
     table = config.parameters(entry.source_vocab, entry.target_vocab)
     network = network_type(registry.architecture(entry.architecture))
@@ -51,7 +51,7 @@ def test_parameters_match_the_papers_that_state_them(registry: Registry) -> None
 
 
 def test_another_vocabulary_gives_another_count(registry: Registry) -> None:
-    entry = registry.model("transformer-6x6")
+    entry = registry.models.find("transformer-6x6")
     table = registry.config("transformer-6x6").parameters(entry.source_vocab, 9_999)
     assert table.total != entry.parameters
 

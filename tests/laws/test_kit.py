@@ -14,8 +14,11 @@ from tests.laws import wrong_parameters, wrong_results
 from tests.laws.networks import WRONG, Memory, Network, Right, State
 from zoo import Architecture, hookimpl
 from zoo.nn import Encoded, Output, Step
-from zoo.registry.plugins import API, Plugin, Plugins
-from zoo.registry.registry import Model, Registry
+from zoo.registry.api import API
+from zoo.registry.catalogue import Model
+from zoo.registry.owners import Plugin
+from zoo.registry.plugins import Plugins
+from zoo.registry.registry import Registry
 from zoo.testing import LAWS, BrokenLawError, Case, Law, case, case_of
 
 LAW = {law.name: law for law in LAWS}
@@ -128,7 +131,7 @@ def test_a_plugin_with_problems_is_caught() -> None:
         check(declared(summary="two\nlines"))
     miscounted = declared()
     registry = cast("Registry", miscounted.registry)
-    registry.models["right-one"] = Model("right-one", "right", "", 1, 19, 17)
+    registry.models.add("right-one", Model("right-one", "right", "", 1, 19, 17))
     with pytest.raises(BrokenLawError, match="right-one has 2,752 parameters, not 1"):
         check(miscounted)
 

@@ -85,7 +85,7 @@ def new_plugin(name: str, out: Path | None) -> None:
     if name in registry.architectures:
         raise ConfigError(
             f"there is already an architecture {name!r}",
-            f"{registry.plugin_of[name]} brings it",
+            f"{registry.plugin_of(name)} brings it",
             "Choose another name",
         )
     folder = out or Path(f"zoo-{name}")

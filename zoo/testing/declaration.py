@@ -57,7 +57,7 @@ def declaration_imports_no_torch(case: Case) -> None:
     """Importing the plugin and its config imports no torch, so `zoo info` stays fast."""
     if case.declaration is None or case.registry is None:
         return
-    plugin = case.registry.plugin_of[case.declaration.name]
+    plugin = case.registry.plugin_of(case.declaration.name)
     modules = [word.partition(":")[0] for word in (plugin.module, case.declaration.config) if word]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, "-c", PROGRAM, *modules]
@@ -74,7 +74,7 @@ def plugin_has_no_problems(case: Case) -> None:
     """The plugin loads without problems, and its models have the sizes that it states."""
     if case.declaration is None or case.registry is None:
         return
-    registry, plugin = case.registry, case.registry.plugin_of[case.declaration.name]
+    registry, plugin = case.registry, case.registry.plugin_of(case.declaration.name)
     faults = [p.problem for p in registry.plugins.broken if p.distribution == plugin.distribution]
     faults += [problem for problem in registry.problems if str(plugin) in problem]
     if "\n" in case.declaration.summary or not case.declaration.summary:
