@@ -28,8 +28,8 @@ from zoo.cli.process import keep_freed_memory
 from zoo.decoding.options import Search
 from zoo.decoding.search import search
 from zoo.decoding.task import Task
+from zoo.nn.cached_weights import PackedWeights
 from zoo.nn.contract import BEGIN, Seq2Seq
-from zoo.nn.linear import PackedWeights
 
 SHAPES = {
     "Transformer 3+3×256": "transformer-256",
@@ -116,7 +116,7 @@ def main() -> None:
     torch.set_num_threads(2)
     keep_freed_memory()
     models = {name: create(shape) for name, shape in SHAPES.items()}
-    with PackedWeights().on():  # as a translator has it
+    with PackedWeights().activate():  # as a translator has it
         panels = measured(models)
     tables = []
     for across, up, curves in panels:

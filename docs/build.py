@@ -88,9 +88,9 @@ def hooks() -> str:
 
 
 def laws() -> str:
-    """Return every law with what it says and what usually breaks it."""
-    rows = [[f"`{law.name}`", law.says, law.causes] for law in LAWS]
-    return markdown_table(["law", "says", "usual causes of a failure"], rows)
+    """Return every law with its statement and what usually breaks it."""
+    rows = [[f"`{law.name}`", law.statement, law.causes] for law in LAWS]
+    return markdown_table(["law", "statement", "usual causes of a failure"], rows)
 
 
 COMPARISON = FOLDER.parent / "cards" / "comparison.json"

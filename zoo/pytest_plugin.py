@@ -1,4 +1,4 @@
-"""The option `--zoo-architecture` of pytest, which loads this every time: nothing heavy here."""
+"""pytest's option `--zoo-architecture`. pytest loads this module every time: keep it light."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="with --pyargs zoo.testing: the architecture to try the zoo's laws on; repeatable",
+        help="with --pyargs zoo.testing: run the zoo's laws on this architecture; repeatable",
     )

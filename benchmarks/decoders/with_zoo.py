@@ -27,9 +27,9 @@ from zoo.decoding.options import Search
 from zoo.decoding.search import search
 from zoo.decoding.task import Task
 from zoo.errors import ZooError
+from zoo.nn.cached_weights import PackedWeights
 from zoo.nn.contract import Seq2Seq
 from zoo.nn.int8 import Int8
-from zoo.nn.linear import PackedWeights
 from zoo.registry.registry import default_registry
 from zoo.translation.parallel import parallel_map
 
@@ -148,7 +148,7 @@ def make(job: Job) -> tuple[Decode, int]:
     @torch.inference_mode()
     def decode(batch: Batch) -> Batch:
         source, mask = batch_sources([tokens[:-1] for tokens in batch])
-        with products.on():
+        with products.activate():
             found = search(Task(model, model.encode(source, mask).memory, mask), options)
         return [list(hypotheses[0].tokens) for hypotheses in found]
 

@@ -1,4 +1,4 @@
-"""ConvS2S: convolutions read and write, attention at every decoder layer."""
+"""ConvS2S: a convolutional encoder and decoder, with attention in every decoder layer."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""What sets one ConvS2S apart from another."""
+"""The configuration of ConvS2S, and its parameter table."""
 
 from typing import Annotated, Self
 
@@ -7,39 +7,39 @@ from pydantic import AfterValidator, Field
 from zoo import Config, Dim, LengthLimits, Table, Width
 
 Layers = Annotated[tuple[tuple[Width, Width], ...], Field(min_length=1, max_length=512)]
-"""Each layer's width and kernel size."""
+"""The width and kernel size of each layer."""
 
 
 def _odd(layers: Layers) -> Layers:
     if any(kernel % 2 == 0 for _, kernel in layers):
-        raise ValueError("an encoder's kernels must be odd, to look as far back as ahead")
+        raise ValueError("an encoder's kernels must be odd, to be centered on a position")
     return layers
 
 
 class ConvS2SConfig(Config):
-    """Widths and kernels of both stacks."""
+    """Widths and kernels of both stacks, and options of the paper's section 3."""
 
     embedding_dim: Width = Field(description="width e of embeddings and of attention")
     encoder: Annotated[Layers, AfterValidator(_odd)] = Field(
-        description="the encoder's layers, each [width, kernel]"
+        description="encoder layers, each [width, kernel]"
     )
-    decoder: Layers = Field(description="the decoder's layers, each [width, kernel]")
+    decoder: Layers = Field(description="decoder layers, each [width, kernel]")
     output_dim: Width = Field(description="width o between the decoder and the logits")
-    positions: bool = Field(True, description="learned position embeddings join the words'")
+    positions: bool = Field(True, description="add learned position embeddings")
     max_positions: Width = Field(
-        1024, ge=3, description="how many, and so the longest source and target"
+        1024, ge=3, description="number of position embeddings, which limits source and target"
     )
-    weight_norm: bool = Field(True, description="every map as g V / ‖V‖")
+    weight_norm: bool = Field(True, description="weight normalization: every map is g V / ‖V‖")
     scale: bool = Field(
         True,
-        description="section 3.4: sums times √0.5, contexts times √m, the encoder's gradient "
-        "over the number of attentions",
+        description="section 3.4: scale sums by √0.5 and contexts by √m, and divide the encoder's "
+        "gradient by the number of attentions",
     )
-    dropout: float = Field(0.1, ge=0, lt=1, description="on embeddings and layers' inputs")
+    dropout: float = Field(0.1, ge=0, lt=1, description="dropout on embeddings and layer inputs")
 
     @classmethod
     def example(cls) -> Self:
-        """Return a tiny config, for the laws."""
+        """Return a tiny config for the laws."""
         return cls(
             embedding_dim=12,
             encoder=((16, 3), (10, 5)),
@@ -56,12 +56,12 @@ class ConvS2SConfig(Config):
 
     @property
     def length_limits(self) -> LengthLimits:
-        """As many tokens as there are learned positions, if there are."""
+        """The number of position embeddings; no limit without them."""
         most = self.max_positions if self.positions else None
         return LengthLimits(most, most)
 
     def parameters(self, source_vocab: int, target_vocab: int) -> Table:
-        """Return the parameter table; weight normalisation has directions V and lengths g."""
+        """Return the parameter table; weight normalization has directions V and lengths g."""
         vs, vt = Dim("V_s", source_vocab), Dim("V_t", target_vocab)
         e, p, o = Dim("e", self.embedding_dim), Dim("p", self.max_positions), self.output_dim
         table = Table()
@@ -113,7 +113,7 @@ class ConvS2SConfig(Config):
             table.add(f"{path}.{kind}", f"{symbol}{index}", shape)
 
     def _kinds(self) -> tuple[tuple[str, str], ...]:
-        """Return each weight of a map, and its symbol."""
+        """Return the parameters of a map with their symbols."""
         if self.weight_norm:
             return ("direction", "V"), ("length", "g"), ("bias", "b")
         return ("weight", "W"), ("bias", "b")

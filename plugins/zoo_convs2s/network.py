@@ -1,22 +1,22 @@
 """ConvS2S of Gehring et al. 2017; section numbers are that paper's.
 
-Both stacks (section 3.2) add position embeddings to word embeddings, and each layer is
+Both stacks (section 3.2) add position embeddings to token embeddings, and each layer is
 
     h^l = (GLU(conv(h^{l−1})) + h^{l−1}) √0.5,       GLU([a; b]) = a ⊗ σ(b)
 
-the decoder's convolutions seeing the past alone. Multi-step attention (section 3.3), in each
-decoder layer, with g the target's embedding, z the encoder's output and e the source's embedding:
+where the decoder's convolutions are causal. Multi-step attention (section 3.3) in each decoder
+layer, with g the target's embedding, z the encoder's output and e the source's embedding:
 
     d_i = (W_d h_i + b_d + g_i) √0.5,  α_ij = softmax_j(d_i · z_j),
-    c_i = m √(1/m) Σ_j α_ij (z_j + e_j) √0.5,        m being the source's length (section 3.4)
+    c_i = m √(1/m) Σ_j α_ij (z_j + e_j) √0.5,        where m is the source's length (section 3.4)
 
-and W_c c_i + b_c is added to h_i, scaled by √0.5 again. As the authors' code has it and the paper
-does not say: h_i is the gated output before its residual is added, and the √0.5 of section 3.4
-stands in d_i, in z_j + e_j and in h_i + c_i too.
+and W_c c_i + b_c is added to h_i, again scaled by √0.5. Two details come from the authors' code,
+not from the paper: h_i is the gated output before the residual connection, and the √0.5 of section
+3.4 also scales d_i, z_j + e_j and h_i + c_i.
 """
 
 import math
-from typing import Any, NamedTuple, Self, cast
+from typing import NamedTuple, Self, cast
 
 import torch
 import torch.nn.functional as F  # noqa: N812  # the field's name for it
@@ -25,16 +25,19 @@ from torch import Tensor, nn
 from zoo.nn import Dropout, Encoded, Output, Seq2Seq, Step, linear, softmax
 from zoo_convs2s.config import ConvS2SConfig, Layers
 
+Version = tuple[int, int, torch.dtype]
+"""What changes when a weight does: its version counter, address and dtype."""
+
 
 def root(config: ConvS2SConfig) -> float:
-    """Return √0.5, which halves the variance of a sum of two like terms (section 3.4), or 1."""
+    """Return √0.5, which halves the variance of a sum of two terms (section 3.4), or 1."""
     return math.sqrt(0.5) if config.scale else 1.0
 
 
 class Memory(NamedTuple):
-    """The source: keys z_j and values (z_j + e_j) √0.5 √m, (sentences, m, e), and mask.
+    """Keys z_j and values (z_j + e_j) √0.5 √m, (sentences, m, e), and mask, (sentences, m).
 
-    Section 3.4 multiplies what attention gathers by m √(1/m) = √m, which may as well be done here.
+    Section 3.4 multiplies attention's result by m √(1/m) = √m; here the values are multiplied.
     """
 
     keys: Tensor
@@ -43,16 +46,16 @@ class Memory(NamedTuple):
 
 
 class State(NamedTuple):
-    """The next position, (rows,), and each layer's last k − 1 inputs, (rows, width, k − 1)."""
+    """The next position, (rows,), and the last k − 1 inputs of each layer, (rows, width, k − 1)."""
 
     position: Tensor
     windows: tuple[Tensor, ...]
 
 
 class Map(nn.Module):
-    """A linear map or convolution; with weight normalisation W = g V / ‖V‖, output by output.
+    """A linear map or convolution; with weight normalization, W = g V / ‖V‖ for each output.
 
-    Initialised as section 3.5 says: normal with deviation √(gain / inputs), biases zero.
+    Initialization (section 3.5): normal with deviation √(gain / inputs); biases are zero.
     """
 
     def __init__(
@@ -63,51 +66,50 @@ class Map(nn.Module):
         self.normed = config.weight_norm
         if self.normed:
             self.direction = nn.Parameter(first)
-            # Shapes alone have no norm, and torch takes a second to find that out.
+            # A meta tensor has no norm, and torch takes a second to compute none.
             norm = first.new_empty(outputs) if first.is_meta else first.flatten(1).norm(dim=1)
             self.length = nn.Parameter(norm)
         else:
             self.weight = nn.Parameter(first)
         self.bias = nn.Parameter(torch.zeros(outputs))
-        self._kept: tuple[Any, Tensor] | None = None
+        self._cached: tuple[list[Version], Tensor] | None = None
 
     def matrix(self) -> Tensor:
         """Return W, (outputs, all inputs).
 
-        Where nothing is learnt it is kept for the next call, for as long as its parts are the same:
-        a search asks for it at every step.
+        Without gradients W is cached until its parts change, since decoding needs it at every step.
         """
         if not self.normed:
             return self.weight.flatten(1)
         if torch.is_grad_enabled() or torch.compiler.is_compiling():
             return self._matrix()
         parts = (self.direction, self.length)
-        made_of = [(part._version, part.data_ptr(), part.dtype) for part in parts]
-        if self._kept is None or self._kept[0] != made_of:
-            self._kept = (made_of, nn.Parameter(self._matrix(), requires_grad=False))
-        return self._kept[1]
+        versions = [(part._version, part.data_ptr(), part.dtype) for part in parts]
+        if self._cached is None or self._cached[0] != versions:
+            self._cached = (versions, nn.Parameter(self._matrix(), requires_grad=False))
+        return self._cached[1]
 
     def _matrix(self) -> Tensor:
         direction = self.direction.flatten(1)
         return direction * (self.length / direction.norm(dim=1))[:, None]
 
     def train(self, mode: bool = True) -> Self:
-        """Forget what was kept, too: parts in shards change without a sign."""
-        self._kept = None
+        """Set training mode, and drop the cached W: sharded parts change without a new version."""
+        self._cached = None
         return super().train(mode)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map (…, inputs) to (…, outputs); a kernel's inputs lie flat, width by width."""
+        """Map (…, inputs) to (…, outputs); a convolution's inputs are (width × kernel) in a row."""
         return linear(x, self.matrix(), self.bias)
 
     def convolve(self, x: Tensor, padding: int) -> Tensor:
-        """Convolve (rows, width, n), zeros on both sides."""
+        """Convolve (rows, width, n), padded with zeros on both sides."""
         weight = self.matrix().view(len(self.bias), x.shape[1], -1)
         return F.conv1d(x, weight, self.bias, padding=padding)
 
 
 class Layer(nn.Module):
-    """A gated convolution with its residual connection; in the decoder, attention between."""
+    """A gated convolution with a residual connection; the decoder adds attention in between."""
 
     def __init__(self, config: ConvS2SConfig, below: int, width: int, kernel: int) -> None:
         super().__init__()
@@ -118,19 +120,19 @@ class Layer(nn.Module):
         self.residual = Map(config, width, below) if below != width else None
         self.convolution = Map(config, 2 * width, below, kernel, gain=gain)
 
-    def across(self, h: Tensor) -> Tensor:
+    def residual_branch(self, h: Tensor) -> Tensor:
         """Return the residual branch of h, (rows, n, below)."""
         return h if self.residual is None else cast(Tensor, self.residual(h))
 
     def forward(self, h: Tensor, mask: Tensor) -> Tensor:
-        """Run an encoder layer over h, (rows, m, below); padding counts as zero."""
+        """Run an encoder layer over h, (rows, m, below); padding is set to zero."""
         x = self.dropout(h.masked_fill(~mask[..., None], 0.0)).transpose(1, 2)
         gated = F.glu(self.convolution.convolve(x, self.kernel // 2), dim=1).transpose(1, 2)
-        return (gated + self.across(h)) * self.root
+        return (gated + self.residual_branch(h)) * self.root
 
 
 class DecoderLayer(Layer):
-    """A layer that sees the past alone, and attends to the source."""
+    """A causal layer that attends to the source."""
 
     def __init__(self, config: ConvS2SConfig, below: int, width: int, kernel: int) -> None:
         super().__init__(config, below, width, kernel)
@@ -143,29 +145,29 @@ class DecoderLayer(Layer):
         return F.glu(self.convolution.convolve(x, 0), dim=1).transpose(1, 2)
 
     def gated_next(self, h: Tensor, window: Tensor) -> tuple[Tensor, Tensor]:
-        """Return GLU(conv(h)) of one position, (rows, 1, width), and the window moved on."""
-        seen = torch.cat([window, self.dropout(h).transpose(1, 2)], 2)
-        return F.glu(self.convolution(seen.flatten(1)), dim=1)[:, None], seen[:, :, 1:]
+        """Return GLU(conv(h)) of one position, (rows, 1, width), and the next window."""
+        inputs = torch.cat([window, self.dropout(h).transpose(1, 2)], 2)
+        return F.glu(self.convolution(inputs.flatten(1)), dim=1)[:, None], inputs[:, :, 1:]
 
     def attend(
         self, gated: Tensor, h: Tensor, target: Tensor, memory: Memory
     ) -> tuple[Tensor, Tensor]:
         """Return h^l, (rows, n, width), and α, (rows, n, m), section 3.3.
 
-        With a beam, a sentence's rows stand beside each other as further queries.
+        The rows of a sentence's beam are further queries to one copy of its keys and values.
         """
         rows, n, _ = gated.shape
         query = (self.query(gated) + target) * self.root
         sentences, m, e = memory.keys.shape
         scores = query.view(sentences, -1, e) @ memory.keys.transpose(1, 2)
         weights = softmax(scores.masked_fill(~memory.mask[:, None], -math.inf))
-        found = weights @ memory.values
-        x = (self.context(found.view(rows, n, e)) + gated) * self.root
-        return (x + self.across(h)) * self.root, weights.view(rows, n, m)
+        context = weights @ memory.values
+        x = (self.context(context.view(rows, n, e)) + gated) * self.root
+        return (x + self.residual_branch(h)) * self.root, weights.view(rows, n, m)
 
 
 class Stack(nn.Module):
-    """Layers between a map from the embedding's width and a map away from the last."""
+    """Layers between a map from the embedding's width and a map to the output's width."""
 
     def __init__(
         self, config: ConvS2SConfig, kind: type[Layer], layers: Layers, outputs: int
@@ -182,7 +184,7 @@ class Stack(nn.Module):
 
 
 class ConvS2S(Seq2Seq[Memory, State]):
-    """The whole network."""
+    """Encoder and decoder stacks with multi-step attention."""
 
     def __init__(self, config: ConvS2SConfig, source_vocab: int, target_vocab: int) -> None:
         super().__init__(config, source_vocab, target_vocab)
@@ -204,19 +206,19 @@ class ConvS2S(Seq2Seq[Memory, State]):
     def encode(
         self, source: Tensor, source_mask: Tensor, attention: bool = False
     ) -> Encoded[Memory]:
-        """Read the sources, (sentences, m)."""
+        """Encode the sources, (sentences, m)."""
         embedded = self.source_embedding(source)
         if self.config.positions:
-            places = torch.arange(source.shape[1], device=source.device)
-            embedded = embedded + self.source_positions(places)
+            positions = torch.arange(source.shape[1], device=source.device)
+            embedded = embedded + self.source_positions(positions)
         embedded = self.dropout(embedded)
         h = self.encoder.enter(embedded)
         for layer in self.encoder.layers:
             h = layer(h, source_mask)
         keys = self.encoder.leave(h)
         if self.config.scale and keys.requires_grad:
-            # Section 3.4 scales the encoder's gradient down by the number of attentions; twice
-            # that number, since keys and values both bring it one (as the authors' code has it).
+            # Section 3.4 divides the encoder's gradient by the number of attentions. Like the
+            # authors' code, divide by twice that number: keys and values each contribute one.
             share = 1 / (2 * len(self.config.decoder))
             keys.register_hook(lambda gradient: gradient * share)
         values = (keys + embedded) * root(self.config)
@@ -225,7 +227,7 @@ class ConvS2S(Seq2Seq[Memory, State]):
         return Encoded(Memory(keys, values, source_mask))
 
     def init_state(self, memory: Memory) -> State:
-        """Return position 0 and windows of zeros."""
+        """Return position 0 and windows filled with zeros."""
         rows = len(memory.keys)
         position = torch.zeros(rows, dtype=torch.long, device=memory.keys.device)
         windows, below = [], self.config.decoder[0][0]
@@ -237,15 +239,15 @@ class ConvS2S(Seq2Seq[Memory, State]):
     def step(
         self, token: Tensor, state: State, memory: Memory, attention: bool = False
     ) -> Step[State]:
-        """Read one token a row: each layer sees its window, nothing is run again."""
+        """Read one token per row; each layer computes one position from its window."""
         embedded = self._embed(token, state.position)[:, None]
         h = self.decoder.enter(embedded)
         windows, weights = [], []
         for layer, window in zip(self._layers(), state.windows, strict=True):
             gated, window = layer.gated_next(h, window)
-            h, looked = layer.attend(gated, h, embedded, memory)
+            h, alpha = layer.attend(gated, h, embedded, memory)
             windows.append(window)
-            weights.append(looked)
+            weights.append(alpha)
         logits = self._logits(h)[:, 0]
         state = State(state.position + 1, tuple(windows))
         return Step(logits, state, self._kinds(weights) if attention else {})
@@ -253,21 +255,21 @@ class ConvS2S(Seq2Seq[Memory, State]):
     def forward(
         self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
     ) -> Output:
-        """Return logits of all positions at once."""
+        """Return the logits of all positions at once."""
         memory = self.encode(source, source_mask).memory
-        places = torch.arange(target.shape[1], device=target.device)
-        embedded = self._embed(target, places)
+        positions = torch.arange(target.shape[1], device=target.device)
+        embedded = self._embed(target, positions)
         h = self.decoder.enter(embedded)
         weights = []
         for layer in self._layers():
-            h, looked = layer.attend(layer.gated(h), h, embedded, memory)
-            weights.append(looked)
+            h, alpha = layer.attend(layer.gated(h), h, embedded, memory)
+            weights.append(alpha)
         return Output(self._logits(h), self._kinds(weights) if attention else {})
 
-    def _embed(self, target: Tensor, places: Tensor) -> Tensor:
+    def _embed(self, target: Tensor, positions: Tensor) -> Tensor:
         embedded = self.target_embedding(target)
         if self.config.positions:
-            embedded = embedded + self.target_positions(places)
+            embedded = embedded + self.target_positions(positions)
         return self.dropout(embedded)
 
     def _layers(self) -> list[DecoderLayer]:
@@ -278,5 +280,5 @@ class ConvS2S(Seq2Seq[Memory, State]):
 
     @staticmethod
     def _kinds(weights: list[Tensor]) -> dict[str, Tensor]:
-        """Return each layer's (rows, n, m) as the one kind there is, of one head a layer."""
+        """Return each layer's weights, (rows, n, m), as cross-attention of one head per layer."""
         return {"cross": torch.stack(weights, 1)[:, :, None]}

@@ -1,4 +1,4 @@
-"""RNNSearch: a recurrent decoder that looks back at every word of the source."""
+"""RNNSearch: a recurrent decoder with attention to every source token."""
 
 from collections.abc import Iterable
 

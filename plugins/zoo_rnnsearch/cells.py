@@ -1,4 +1,4 @@
-"""Recurrent cells in torch's layout and order of gates, for nets that torch's own cannot run."""
+"""Recurrent cells with torch's weight layout and gate order, for nets that torch cannot run."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -9,18 +9,18 @@ from torch import Tensor, nn
 from zoo.nn import linear, recurrent_linear
 
 Product = Callable[[Tensor], Tensor]
-"""Maps (rows, inputs) to (rows, outputs) at each step of a recurrence."""
+"""A map from (rows, inputs) to (rows, outputs), called once per step of a recurrence."""
 
 
 class State(NamedTuple):
-    """Each layer's hidden state and, for an LSTM, its cell: (rows, width) each."""
+    """The hidden state of each layer and, for an LSTM, its cell: (rows, width) each."""
 
     hidden: tuple[Tensor, ...]
     cell: tuple[Tensor, ...]
 
 
 class Recurrent(nn.Module):
-    """One cell: `lstm`, `gru`, or `gru-before`, which resets the state before its matrix."""
+    """One cell: `lstm`, `gru`, or `gru-before`, whose reset gate comes before the matrix."""
 
     def __init__(self, kind: str, inputs: int, hidden: int) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class Recurrent(nn.Module):
             nn.init.uniform_(weight, -(hidden**-0.5), hidden**-0.5)
 
     def products(self, rows: int, steps: int) -> tuple[Product, ...]:
-        """Return the products with U that `forward` needs, for so many steps."""
+        """Return the products with U that `forward` needs, for at most this many steps."""
         if self.kind == "gru-before":
             return _products_before(self.weight_hh, rows, steps)
         return (recurrent_linear(self.weight_hh, self.bias_hh, rows, steps),)
@@ -45,9 +45,9 @@ class Recurrent(nn.Module):
     def forward(
         self, inputs: Tensor, hidden: Tensor, cell: Tensor | None, products: tuple[Product, ...]
     ) -> tuple[Tensor, ...]:
-        """Return the new hidden state and, for an LSTM, cell.
+        """Return the new hidden state and, for an LSTM, the new cell.
 
-        `inputs` is W x + b of all gates, (rows, gates · width), made beforehand.
+        `inputs` is W x + b of all gates, (rows, gates × width), computed by the caller.
         """
         if self.kind == "gru-before":
             return (_gru_before(inputs, hidden, *products),)
@@ -66,7 +66,7 @@ def _lstm(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _gru(inputs: Tensor, recurrent: Tensor, hidden: Tensor) -> Tensor:
-    """h′ = (1 − z) tanh(W_n x + b + r ∘ (U_n h + b′)) + z h: torch's, cuDNN's."""
+    """h′ = (1 − z) tanh(W_n x + b + r ∘ (U_n h + b′)) + z h, as in torch and cuDNN."""
     r, z, n = inputs.chunk(3, -1)
     from_r, from_z, from_n = recurrent.chunk(3, -1)
     update = (z + from_z).sigmoid()
@@ -75,26 +75,26 @@ def _gru(inputs: Tensor, recurrent: Tensor, hidden: Tensor) -> Tensor:
 
 
 def _products_before(weight: Tensor, rows: int, steps: int) -> tuple[Product, Product]:
-    """Return the products with U of r and z, and of the new state."""
-    of_gates, of_new = weight.tensor_split((2 * weight.shape[1],))
+    """Return the product with U of the gates r and z, and that of the candidate state."""
+    of_gates, of_candidate = weight.tensor_split((2 * weight.shape[1],))
     return recurrent_linear(of_gates, None, rows, steps), recurrent_linear(
-        of_new, None, rows, steps
+        of_candidate, None, rows, steps
     )
 
 
-def _gru_before(inputs: Tensor, hidden: Tensor, gates: Product, new_state: Product) -> Tensor:
+def _gru_before(inputs: Tensor, hidden: Tensor, gates: Product, candidate: Product) -> Tensor:
     """h′ = (1 − z) h + z tanh(W x + U (r ∘ h)): Bahdanau et al. 2015, appendix A.1.1.
 
-    Note that z weighs the new state here, and the old one in torch's.
+    Here z weights the new state; in torch's GRU it weights the old one.
     """
     width = hidden.shape[-1]
     r, z = (inputs[..., : 2 * width] + gates(hidden)).sigmoid().chunk(2, -1)
-    new = (inputs[..., 2 * width :] + new_state(r * hidden)).tanh()
+    new = (inputs[..., 2 * width :] + candidate(r * hidden)).tanh()
     return hidden + z * (new - hidden)
 
 
-class BothWays(nn.Module):
-    """A bidirectional layer of `gru-before`, with the weights' names that torch's nets have."""
+class Bidirectional(nn.Module):
+    """A bidirectional layer of `gru-before`, with the parameter names of torch's recurrent nets."""
 
     def __init__(self, inputs: int, hidden: int) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ class BothWays(nn.Module):
                 self.register_parameter(f"{name}{end}", weight)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """Read x, (rows, m, inputs), both ways; return (rows, m, 2 · hidden), zero on padding."""
+        """Read x, (rows, m, inputs); return the states, (rows, m, 2 × hidden), zero at padding."""
         return torch.cat([self._read(x, mask, "_l0"), self._read(x, mask, "_l0_reverse")], -1)
 
     def _read(self, x: Tensor, mask: Tensor, end: str) -> Tensor:
@@ -112,10 +112,10 @@ class BothWays(nn.Module):
         products = _products_before(self.get_parameter(f"weight_hh{end}"), *mask.shape)
         inputs, real = linear(x, *weights).unbind(1), mask[..., None].unbind(1)
         hidden, states = x.new_zeros(len(x), self.hidden), []
-        places = range(len(inputs)) if end == "_l0" else range(len(inputs) - 1, -1, -1)
-        for place in places:
-            new = _gru_before(inputs[place], hidden, *products)
-            hidden = torch.where(real[place], new, hidden)  # padding leaves the state alone
+        positions = range(len(inputs)) if end == "_l0" else range(len(inputs) - 1, -1, -1)
+        for position in positions:
+            new = _gru_before(inputs[position], hidden, *products)
+            hidden = torch.where(real[position], new, hidden)  # padding does not change the state
             states.append(hidden)
         if end != "_l0":
             states.reverse()

@@ -1,4 +1,4 @@
-"""What sets one RNNSearch apart from another."""
+"""The configuration of RNNSearch, and its parameter table."""
 
 from typing import Literal, Self
 
@@ -10,18 +10,18 @@ GATES = {"lstm": ("i", "f", "g", "o"), "gru": ("r", "z", "n"), "gru-before": ("r
 
 
 class RNNSearchConfig(Config):
-    """An encoder whose every state is kept, and a decoder that attends to them."""
+    """A recurrent encoder, and a recurrent decoder that attends to all of its states."""
 
     cell: Literal["lstm", "gru", "gru-before"] = Field(
         "lstm",
-        description="the recurrent cell; gru-before resets the state before its matrix, as the "
-        "paper does, gru after it, as torch does",
+        description="the recurrent cell; gru-before applies the reset gate before the matrix, as "
+        "in the paper, gru after it, as in torch",
     )
-    layers: Depth = Field(1, description="layers of encoder and decoder")
+    layers: Depth = Field(1, description="layers in the encoder, and as many in the decoder")
     start: Literal["backward", "final"] = Field(
         "backward",
-        description="the decoder's first state: tanh(W_s h_1^(2) + b_s) of one bidirectional "
-        "layer, or the final states of a one-way encoder, layer by layer",
+        description="the decoder's initial state: tanh(W_s h_1^(2) + b_s) of one bidirectional "
+        "layer, or the final states of a unidirectional encoder, layer by layer",
     )
     embedding_dim: Width = Field(description="width e of both embeddings")
     encoder_dim: Width = Field(description="width h of the encoder, in each direction")
@@ -30,43 +30,47 @@ class RNNSearchConfig(Config):
         "additive",
         description="vᵀ tanh(W_k h + W_q s), (W_k h) · (W_q s) / √a, or σ(wᵀ [s; h] + b)",
     )
-    attention_dim: Width | None = Field(
-        None, description="width a of the score, but for sigmoid's, which has none"
-    )
+    attention_dim: Width | None = Field(None, description="width a of the scores additive and dot")
     readout: Literal["state", "tanh", "maxout"] = Field(
         "state",
-        description="what the logits come from: s_i; tanh(W_r [s_i; y; c_i] + b_r); or the larger "
-        "of each two of U_o s_{i−1} + V_o y + C_o c_i + b_r",
+        description="input of the output layer: s_i; tanh(W_r [s_i; y; c_i] + b_r); or the maximum "
+        "of each pair of entries of U_o s_{i−1} + V_o y + C_o c_i + b_r",
     )
-    readout_dim: Width | None = Field(None, description="width r of that, unless it is s_i")
+    readout_dim: Width | None = Field(None, description="width r of the readouts tanh and maxout")
     share: Literal["none", "target", "all"] = Field(
         "none",
-        description="one matrix for target embedding and output, or for source embedding too",
+        description="share one matrix between target embedding and output, or among all three",
     )
-    dropout: float = Field(0.0, ge=0, lt=1, description="on embeddings, source and readout")
+    dropout: float = Field(
+        0.0, ge=0, lt=1, description="dropout on embeddings, encoder states and readout"
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if (self.attention_dim is None) != (self.score == "sigmoid"):
-            raise ValueError("attention_dim is for score additive or dot, and needed there")
+            raise ValueError(
+                "attention_dim must be set for score additive or dot, and for these only"
+            )
         if (self.readout_dim is None) != (self.readout == "state"):
-            raise ValueError("readout_dim is for readout tanh or maxout, and needed there")
+            raise ValueError(
+                "readout_dim must be set for readout tanh or maxout, and for these only"
+            )
         if self.start == "backward" and self.layers > 1:
-            raise ValueError("start = 'backward' is of one layer")
+            raise ValueError("start = 'backward' needs layers = 1")
         if self.start == "final" and self.encoder_dim != self.hidden_dim:
-            raise ValueError("start = 'final' needs an encoder as wide as the decoder")
+            raise ValueError("start = 'final' needs encoder_dim = hidden_dim")
         if self.start == "final" and self.cell == "gru-before":
-            raise ValueError("cell = 'gru-before' comes with start = 'backward'")
+            raise ValueError("cell = 'gru-before' needs start = 'backward'")
         if self.share != "none" and self.embedding_dim != (self.readout_dim or self.hidden_dim):
             raise ValueError(
-                "share needs embeddings as wide as what the logits come from: "
-                "embedding_dim = readout_dim, or hidden_dim where readout is state"
+                "share needs embedding_dim = readout_dim, or embedding_dim = hidden_dim if readout "
+                "is 'state'"
             )
         return self
 
     @classmethod
     def example(cls) -> Self:
-        """Return a tiny config, for the laws."""
+        """Return a tiny config for the laws."""
         return cls(
             embedding_dim=12,
             encoder_dim=11,
@@ -78,12 +82,12 @@ class RNNSearchConfig(Config):
 
     @property
     def one_vocabulary(self) -> bool:
-        """One matrix embeds both sides' tokens only if they are the same tokens."""
+        """Whether one matrix embeds the tokens of both sides, which must then be the same."""
         return self.share == "all"
 
     @property
     def bidirectional(self) -> bool:
-        """Whether the encoder reads the source both ways."""
+        """Whether the encoder reads the source in both directions."""
         return self.start == "backward"
 
     @property
@@ -132,7 +136,7 @@ class RNNSearchConfig(Config):
         return table
 
     def _dims(self) -> tuple[Dim, Dim, Dim]:
-        """Return e, h and s; a one-way encoder's h is the decoder's s where they must agree."""
+        """Return e, h and s; with start = 'final', h is the decoder's s."""
         s = Dim("s", self.hidden_dim)
         h = s if self.start == "final" else Dim("h", self.encoder_dim)
         return Dim("e", self.embedding_dim), h, s
@@ -142,8 +146,8 @@ class RNNSearchConfig(Config):
         for layer in range(self.layers):
             below = e if layer == 0 else h
             for direction in ("1", "2") if self.bidirectional else ("1",):
-                way = ", backward" if direction == "2" else ", forward" * self.bidirectional
-                table.block(f"encoder layer {layer + 1}{way}")
+                name = ", backward" if direction == "2" else ", forward" * self.bidirectional
+                table.block(f"encoder layer {layer + 1}{name}")
                 end = f"_l{layer}{'_reverse' if direction == '2' else ''}"
                 number = direction if self.bidirectional else str(layer + 1)
                 self._cell(table, "encoder", end, f"^({number})_{{E,", below, h)
@@ -170,6 +174,6 @@ class RNNSearchConfig(Config):
             ("bias_hh", "b′", (hidden,)),
         ):
             if path == "bias_hh" and self.cell == "gru-before":
-                continue  # before the matrix one bias a gate is all there is
+                continue  # this cell has one bias per gate
             symbols = tuple(f"{symbol}{index}{gate}}}" for gate in GATES[self.cell])
             table.split(f"{name}.{path}{end}", symbols, shape)

@@ -1,4 +1,4 @@
-"""The basic sequence-to-sequence network: one recurrent net reads, another writes."""
+"""The basic sequence-to-sequence network: a recurrent encoder and a recurrent decoder."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""What sets one basic sequence-to-sequence network apart from another."""
+"""The configuration of the basic sequence-to-sequence network, and its parameter table."""
 
 from typing import Literal, Self
 
@@ -10,32 +10,32 @@ GATES = {"lstm": ("i", "f", "g", "o"), "gru": ("r", "z", "n")}
 
 
 class Seq2SeqConfig(Config):
-    """An encoder and a decoder of like layers; what passes between them is a choice of two."""
+    """A recurrent encoder and decoder with equal layers, and how h_m passes between them."""
 
     cell: Literal["lstm", "gru"] = Field("lstm", description="the recurrent cell")
-    layers: Depth = Field(description="recurrent layers, in each of encoder and decoder")
+    layers: Depth = Field(description="recurrent layers in the encoder, and as many in the decoder")
     embedding_dim: Width = Field(description="width of both embeddings")
     hidden_dim: Width = Field(description="width of the recurrent state")
     start: bool = Field(
-        True, description="the decoder's first state is the encoder's final one, layer by layer"
+        True, description="the decoder starts from the encoder's final state, layer by layer"
     )
     context: bool = Field(
-        False, description="the encoder's top-layer final state joins every decoder input"
+        False, description="the last layer's final state is concatenated to every decoder input"
     )
     reverse: bool = Field(
-        False, description="the encoder reads the source from its end (Sutskever, section 3.3)"
+        False, description="the encoder reads the source reversed (Sutskever et al., section 3.3)"
     )
-    dropout: float = Field(0.0, ge=0, lt=1, description="on embeddings and between layers")
+    dropout: float = Field(0.0, ge=0, lt=1, description="dropout on embeddings and between layers")
 
     @model_validator(mode="after")
     def _connected(self) -> Self:
         if not (self.start or self.context):
-            raise ValueError("start and context are both false: the decoder would see no source")
+            raise ValueError("start or context must be true, or the decoder never sees the source")
         return self
 
     @classmethod
     def example(cls) -> Self:
-        """Return a tiny config, for the laws."""
+        """Return a tiny config for the laws."""
         return cls(layers=2, embedding_dim=10, hidden_dim=24, context=True)
 
     @property

@@ -1,8 +1,8 @@
 """The basic sequence-to-sequence network.
 
-Sutskever et al. 2014, section 2: the encoder's recurrent net reads x_1 … x_m and its final state
-h_m stands for the whole source; the decoder's net writes y_1 … y_n from it. h_m reaches the
-decoder as its first state (s_0 = h_m), or joined to each of its inputs ([y_{i−1}; h_m]), or both.
+Sutskever et al. 2014, section 2: a recurrent encoder reads x_1 … x_m, and its final state h_m
+represents the whole source; a recurrent decoder generates y_1 … y_n from it. The decoder receives
+h_m as its initial state (s_0 = h_m), concatenated to each input ([y_{i−1}; h_m]), or both.
 """
 
 from typing import NamedTuple
@@ -14,18 +14,18 @@ from torch.nn.utils.rnn import pack_padded_sequence
 from zoo.nn import Dropout, Encoded, Linear, Output, Seq2Seq, Step
 from zoo_seq2seq.config import Seq2SeqConfig
 
-States = tuple[Tensor, ...]
-"""Hidden state, and for an LSTM the cell, each (rows, layers, hidden)."""
+State = tuple[Tensor, ...]
+"""The hidden state and, for an LSTM, the cell: (rows, layers, hidden) each."""
 
 
 class Memory(NamedTuple):
-    """The encoder's final states."""
+    """The encoder's final state."""
 
-    final: States
+    final: State
 
 
-class RecurrentSeq2Seq(Seq2Seq[Memory, States]):
-    """Two recurrent nets and the vector between them."""
+class RecurrentSeq2Seq(Seq2Seq[Memory, State]):
+    """Two recurrent networks, connected by a vector of fixed size."""
 
     def __init__(self, config: Seq2SeqConfig, source_vocab: int, target_vocab: int) -> None:
         super().__init__(config, source_vocab, target_vocab)
@@ -46,11 +46,11 @@ class RecurrentSeq2Seq(Seq2Seq[Memory, States]):
     def encode(
         self, source: Tensor, source_mask: Tensor, attention: bool = False
     ) -> Encoded[Memory]:
-        """Read the sources, (sentences, m); the padding never reaches a state."""
+        """Encode the sources, (sentences, m); padding never reaches a state."""
         lengths = source_mask.sum(1)
         if self.config.reverse:
-            places = torch.arange(source.shape[1], device=source.device)
-            source = source.gather(1, (lengths[:, None] - 1 - places).clamp(min=0))
+            positions = torch.arange(source.shape[1], device=source.device)
+            source = source.gather(1, (lengths[:, None] - 1 - positions).clamp(min=0))
         embedded = self.dropout(self.source_embedding(source))
         packed = pack_padded_sequence(
             embedded, lengths.cpu(), batch_first=True, enforce_sorted=False
@@ -58,42 +58,42 @@ class RecurrentSeq2Seq(Seq2Seq[Memory, States]):
         final = self.encoder(packed)[1]
         return Encoded(Memory(self._rows_first(final)))
 
-    def init_state(self, memory: Memory) -> States:
-        """Return s_0 = h_m, or zeros where only the context carries h_m."""
+    def init_state(self, memory: Memory) -> State:
+        """Return s_0 = h_m, or zeros if only the context carries h_m."""
         if self.config.start:
             return memory.final
         return tuple(torch.zeros_like(state) for state in memory.final)
 
     def step(
-        self, token: Tensor, state: States, memory: Memory, attention: bool = False
-    ) -> Step[States]:
-        """Read one token a row; a step costs the same at every position."""
+        self, token: Tensor, state: State, memory: Memory, attention: bool = False
+    ) -> Step[State]:
+        """Read one token per row; the cost does not depend on the position."""
         hidden, state = self._decode(token[:, None], state, memory)
         return Step(self.output(hidden[:, 0]), state)
 
     def forward(
         self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
     ) -> Output:
-        """Return logits of all positions: the decoder has no feedback, so one call runs it."""
+        """Return the logits of all positions, by one call of the recurrent decoder."""
         memory = self.encode(source, source_mask).memory
         hidden, _ = self._decode(target, self.init_state(memory), memory)
         return Output(self.output(hidden))
 
-    def _decode(self, tokens: Tensor, state: States, memory: Memory) -> tuple[Tensor, States]:
+    def _decode(self, tokens: Tensor, state: State, memory: Memory) -> tuple[Tensor, State]:
         """Run the decoder over (rows, n) tokens; return its outputs (rows, n, hidden) and state."""
         inputs = self.dropout(self.target_embedding(tokens))
         if self.config.context:
             rows, n = tokens.shape
-            context = memory.final[0][:, -1]  # h_m of the top layer, (sentences, hidden)
+            context = memory.final[0][:, -1]  # h_m of the last layer, (sentences, hidden)
             beam = rows // len(context)
             context = context[:, None].expand(-1, beam, -1).reshape(rows, 1, -1)
             inputs = torch.cat([inputs, context.expand(-1, n, -1)], -1)
         layers_first = [part.transpose(0, 1).contiguous() for part in state]
-        given = tuple(layers_first) if self.config.cell == "lstm" else layers_first[0]
-        hidden, final = self.decoder(inputs, given)
+        initial = tuple(layers_first) if self.config.cell == "lstm" else layers_first[0]
+        hidden, final = self.decoder(inputs, initial)
         return self.dropout(hidden), self._rows_first(final)
 
-    def _rows_first(self, final: Tensor | tuple[Tensor, Tensor]) -> States:
+    def _rows_first(self, final: Tensor | tuple[Tensor, Tensor]) -> State:
         """Turn torch's (layers, rows, hidden) into (rows, layers, hidden)."""
         parts = final if isinstance(final, tuple) else (final,)
         return tuple(part.transpose(0, 1) for part in parts)

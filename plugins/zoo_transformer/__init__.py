@@ -1,4 +1,4 @@
-"""The Transformer: attention alone."""
+"""The Transformer: multi-head attention without recurrence."""
 
 from collections.abc import Iterable
 
@@ -12,7 +12,7 @@ def zoo_architectures() -> Iterable[Architecture]:
     """Return the architecture `transformer`."""
     yield Architecture(
         name="transformer",
-        summary="multi-head attention in encoder, decoder and between them",
+        summary="multi-head attention in the encoder, in the decoder and between them",
         paper="Vaswani et al. 2017, Attention Is All You Need",
         config="zoo_transformer.config:TransformerConfig",
         network="zoo_transformer.network:Transformer",

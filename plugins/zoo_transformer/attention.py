@@ -1,4 +1,4 @@
-"""Scaled dot-product attention (section 3.2.1), by whatever way is fastest where it runs."""
+"""Scaled dot-product attention (section 3.2.1), by the fastest method for the device and size."""
 
 import math
 from typing import Any
@@ -9,69 +9,74 @@ from torch import Tensor
 
 from zoo.nn import softmax, softmax_gradient
 
-MOST_KEYS = 512
-"""With more keys than this the weights of all queries are never in memory at once."""
+MAX_KEYS = 512
+"""With more keys than this, the weights of all queries are never in memory at once."""
 
-FEW = 400
-"""Torch's batched product goes number by number where one has fewer multiplications than this."""
+SMALL = 400
+"""torch's batched product computes matrices with fewer multiplications one number at a time."""
 
 
 def attend(
-    query: Tensor, key: Tensor, value: Tensor, hidden: Tensor | None, weights: list[Tensor] | None
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, weights: list[Tensor] | None
 ) -> Tensor:
-    """Return softmax(q kᵀ / √d_h) v, section 3.2.1.
+    """Return softmax(q kᵀ / √d_h) v, (rows, heads, n, d_h), section 3.2.1.
 
-    query (rows, heads, n, d_h), key and value (rows, heads, m, d_h); hidden is bool and broadcasts
-    to (rows, heads, n, m), True where a query may not look. The weights are appended to `weights`.
+    Args:
+        query: (rows, heads, n, d_h).
+        key, value: (rows, heads, m, d_h).
+        mask: bool, True where a query must not attend to a key, as in `nn.MultiheadAttention`; it
+            broadcasts to (rows, heads, n, m). None masks nothing. Every mask of this package has
+            this polarity.
+        weights: a list to which the attention weights, (rows, heads, n, m), are appended.
     """
     if weights is not None:
-        weights.append(_weigh(query, key, hidden))
-        return _mix(weights[-1], value)
-    # Torch's kernels for the processor cut long sentences into blocks. On those of a few dozen
-    # words that costs twice as much as two plain products, and in bfloat16 7 times as much.
-    short = query.device.type == "cpu" and key.shape[2] <= MOST_KEYS
+        weights.append(_weights(query, key, mask))
+        return _weighted_sum(weights[-1], value)
+    # torch's CPU kernels cut long sentences into blocks. For a few dozen words that takes twice as
+    # long as two plain products, and in bfloat16 seven times as long.
+    short = query.device.type == "cpu" and key.shape[2] <= MAX_KEYS
     if not short or torch.compiler.is_compiling():
-        mask = None if hidden is None else ~hidden
-        return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        allowed = None if mask is None else ~mask  # this function of torch has the other polarity
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=allowed)
     if query.requires_grad:
-        return _Attend.apply(query, key, value, hidden)  # type: ignore[no-untyped-call]  # torch has no types for it
-    return _mix(_weigh(query, key, hidden), value)
+        return _Attend.apply(query, key, value, mask)  # type: ignore[no-untyped-call]  # torch has no types for it
+    return _weighted_sum(_weights(query, key, mask), value)
 
 
-def _weigh(query: Tensor, key: Tensor, hidden: Tensor | None) -> Tensor:
+def _weights(query: Tensor, key: Tensor, mask: Tensor | None) -> Tensor:
     """Return softmax(q kᵀ / √d_h), (rows, heads, n, m)."""
     scores = (query @ key.transpose(-2, -1)).div_(math.sqrt(query.shape[-1]))
-    if hidden is not None:
-        scores.masked_fill_(hidden, -math.inf)
+    if mask is not None:
+        scores.masked_fill_(mask, -math.inf)
     return softmax(scores)
 
 
-def _mix(weights: Tensor, value: Tensor) -> Tensor:
+def _weighted_sum(weights: Tensor, value: Tensor) -> Tensor:
     """Return w v, (rows, heads, n, d_h)."""
-    if weights.shape[2] == 1 and value.shape[2] * value.shape[3] < FEW:
-        # A third of the time of a product that goes number by number.
+    if weights.shape[2] == 1 and value.shape[2] * value.shape[3] < SMALL:
+        # Three times as fast as a batched product this small.
         return (weights.transpose(2, 3) * value).sum(2, keepdim=True)
     return weights @ value
 
 
 class _Attend(torch.autograd.Function):
-    """`attend` as four products, the weights being kept for the backward pass.
+    """`attend` as four products; the backward pass reuses the weights.
 
-    Products are in the query's type, the softmax in float32 or wider. With g the gradient of the
+    Products are in the query's dtype, the softmax in float32 or wider. With g the gradient of the
     output, w the weights and s the scores:
 
         dv = wᵀ g,   dw = g vᵀ,   ds = w ⊗ (dw − Σ_j dw_j w_j),   dq = ds k / √d,   dk = dsᵀ q / √d
     """
 
     @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, hidden: Tensor | None) -> Tensor:
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
         ctx.shapes = q.shape, k.shape
         q, k, v = (x.reshape(-1, *x.shape[2:]) for x in (q, k.to(q.dtype), v.to(q.dtype)))
         wide = torch.promote_types(q.dtype, torch.float32)
         scores = torch.bmm(q, k.transpose(1, 2)).to(wide).mul_(q.shape[-1] ** -0.5)
-        if hidden is not None:
+        if mask is not None:
             rows, heads, n, _ = ctx.shapes[0]
-            scores.view(rows, heads, n, -1).masked_fill_(hidden, -math.inf)
+            scores.view(rows, heads, n, -1).masked_fill_(mask, -math.inf)
         weights = softmax(scores).to(q.dtype)
         ctx.save_for_backward(q, k, v, weights)
         return torch.bmm(weights, v).view(ctx.shapes[0])
@@ -80,10 +85,10 @@ class _Attend(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
         q, k, v, weights = ctx.saved_tensors
         g = gradients[0].reshape(q.shape)
-        of_value = torch.bmm(weights.transpose(1, 2), g)
+        dv = torch.bmm(weights.transpose(1, 2), g)
         wide = torch.promote_types(q.dtype, torch.float32)
-        given, kept = torch.bmm(g, v.transpose(1, 2)).to(wide), weights.to(wide)
-        scores = softmax_gradient(given, kept).mul_(q.shape[-1] ** -0.5).to(q.dtype)
-        of_query, of_key = torch.bmm(scores, k), torch.bmm(scores.transpose(1, 2), q)
+        dw, wide_weights = torch.bmm(g, v.transpose(1, 2)).to(wide), weights.to(wide)
+        ds = softmax_gradient(dw, wide_weights).mul_(q.shape[-1] ** -0.5).to(q.dtype)
+        dq, dk = torch.bmm(ds, k), torch.bmm(ds.transpose(1, 2), q)
         queries, keys = ctx.shapes
-        return of_query.view(queries), of_key.view(keys), of_value.view(keys), None
+        return dq.view(queries), dk.view(keys), dv.view(keys), None

@@ -1,4 +1,4 @@
-"""What sets one Transformer apart from another."""
+"""The configuration of the Transformer, and its parameter table."""
 
 from typing import Literal, Self
 
@@ -6,32 +6,34 @@ from pydantic import Field, model_validator
 
 from zoo import Config, Depth, Dim, Table, Width
 
-CANCELS = "adds the same to a query's every score, which the softmax cancels"
+CANCELS = "adds the same number to all scores of a query, which the softmax cancels"
 
 
 class TransformerConfig(Config):
-    """Widths, depths, biases, and where the norm stands."""
+    """Widths, depths, biases, and the position of the norm."""
 
-    encoder_layers: Depth = Field(description="layers of the encoder")
-    decoder_layers: Depth = Field(description="layers of the decoder")
-    dim: Width = Field(description="width d of every layer's input and output")
-    heads: Width = Field(description="attention heads; they share d evenly")
-    feedforward_dim: Width = Field(description="width f between the two feed-forward maps")
-    dropout: float = Field(0.1, ge=0, lt=1, description="on embeddings and sublayers' outputs")
+    encoder_layers: Depth = Field(description="encoder layers")
+    decoder_layers: Depth = Field(description="decoder layers")
+    dim: Width = Field(description="width d of the input and output of every layer")
+    heads: Width = Field(description="attention heads, of width d / heads")
+    feedforward_dim: Width = Field(description="width f of the feed-forward layer's hidden units")
+    dropout: float = Field(
+        0.1, ge=0, lt=1, description="dropout on embeddings and sublayer outputs"
+    )
     norm: Literal["post", "pre", "branch"] = Field(
         "post",
-        description="norm(x + f(x)); or x + f(norm(x)), or x + norm(f(x)), with a norm after "
-        "each stack",
+        description="post: norm(x + f(x)); pre: x + f(norm(x)); branch: x + norm(f(x)); the last "
+        "two with a norm after each stack",
     )
     unbiased_norm: bool = Field(
-        False, description="the norm divides by the unbiased standard deviation plus 1e-6"
+        False, description="divide by the unbiased standard deviation plus 1e-6 in the norm"
     )
-    scale_embeddings: bool = Field(True, description="embeddings times √d")
-    attention_bias: bool = Field(True, description="biases on q, k, v and h")
-    output_bias: bool = Field(True, description="bias on the logits")
+    scale_embeddings: bool = Field(True, description="multiply embeddings by √d")
+    attention_bias: bool = Field(True, description="biases in the projections to q, k, v and h")
+    output_bias: bool = Field(True, description="a bias in the output layer")
     share: Literal["none", "target", "all"] = Field(
         "none",
-        description="one matrix for target embedding and output, or for source embedding too",
+        description="share one matrix between target embedding and output, or among all three",
     )
 
     @model_validator(mode="after")
@@ -42,7 +44,7 @@ class TransformerConfig(Config):
 
     @classmethod
     def example(cls) -> Self:
-        """Return a tiny config, for the laws."""
+        """Return a tiny config for the laws."""
         return cls(
             encoder_layers=3, decoder_layers=2, dim=24, heads=4, feedforward_dim=40, dropout=0.0
         )
@@ -54,11 +56,11 @@ class TransformerConfig(Config):
 
     @property
     def one_vocabulary(self) -> bool:
-        """One matrix embeds both sides' tokens only if they are the same tokens."""
+        """Whether one matrix embeds the tokens of both sides, which must then be the same."""
         return self.share == "all"
 
     def parameters(self, source_vocab: int, target_vocab: int) -> Table:
-        """Return the parameter table, fused projections by their symbols."""
+        """Return the parameter table, with a row for each symbol of a fused projection."""
         s, t = Dim("V_s", source_vocab), Dim("V_t", target_vocab)
         d = Dim("d", self.dim)
         table = Table()

@@ -91,7 +91,7 @@ def test_info_for_people(run: Run, checkpoint: Path) -> None:
     assert "total" in run("info", "rnnsearch").stdout
     assert "feedforward_dim" in run("info", "transformer").stdout
     fields = json.loads(run("info", "transformer", "--json").stdout)["fields"]
-    assert fields["heads"] == "attention heads; they share d evenly"
+    assert fields["heads"] == "attention heads, of width d / heads"
     parameters = sum(w.numel() for w in zoo.load(checkpoint).checkpoint.model.parameters())
     told = json.loads(run("info", checkpoint, "--json").stdout)
     assert told["parameters"] == parameters

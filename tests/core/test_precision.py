@@ -1,4 +1,4 @@
-"""The choice of precision, and what it leaves alone."""
+"""The choice of precision, and what it must not change."""
 
 import json
 import shutil
@@ -16,7 +16,7 @@ from zoo.training import Report, precision, prepare
 Run = Callable[..., Result]
 
 
-def test_auto_takes_what_is_faster_and_writes_it_down(
+def test_auto_chooses_the_faster_precision_and_records_it(
     tmp_path: Path, parallel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for faster, other in (("float32", "bf16"), ("bf16", "float32")):
@@ -50,7 +50,7 @@ def test_measuring_changes_neither_weights_nor_generators(tmp_path: Path, parall
 
 
 @pytest.mark.parametrize("name", ["rnnsearch-tiny", "transformer-tiny"])
-def test_bf16_learns_as_float32_does(name: str, tmp_path: Path, parallel: Path) -> None:
+def test_bf16_trains_as_well_as_float32(name: str, tmp_path: Path, parallel: Path) -> None:
     small = SMALL if name == "rnnsearch-tiny" else {
         "dim": 32, "feedforward_dim": 64, "encoder_layers": 1, "decoder_layers": 1,
         "tokenizer": "word", "batch_tokens": 100,
@@ -79,7 +79,7 @@ def test_compile_needs_a_compiler(
         )  # fmt: skip
 
 
-def test_the_command_line_has_both(run: Run, tmp_path: Path, parallel: Path) -> None:
+def test_train_and_bench_take_a_precision(run: Run, tmp_path: Path, parallel: Path) -> None:
     words = [word for key, value in SMALL.items() for word in ("--set", f"{key}={value}")]
     data = ("--data", f"{parallel}:en-de")
     out = tmp_path / "out"
@@ -91,10 +91,10 @@ def test_the_command_line_has_both(run: Run, tmp_path: Path, parallel: Path) -> 
     assert again.exit_code == 2
     assert "--precision" in again.stderr
     bench = ("bench", "train", "rnnsearch-tiny", *data, "--updates", 2, *words)
-    told = json.loads(run(*bench, "--json").stdout)
-    assert told["tokens_per_second"] > 0
-    assert 0 < told["utilisation"] < 1
-    assert 0 <= told["padding"] < 1
+    report = json.loads(run(*bench, "--json").stdout)
+    assert report["tokens_per_second"] > 0
+    assert 0 < report["utilisation"] < 1
+    assert 0 <= report["padding"] < 1
     shown = run(*bench, "--precision", "bf16")
     for part in ("bf16: ", "target tokens/s", "is padding", "of a matrix product's speed"):
         assert part in shown.stderr

@@ -1,4 +1,4 @@
-"""What is done in ways of our own for speed gives what torch's own gives."""
+"""Functions rewritten for speed give what torch's own give."""
 
 import math
 
@@ -12,120 +12,120 @@ from zoo_transformer.attention import attend
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_the_loss_and_its_gradient_are_torchs(smoothing: float) -> None:
+def test_the_loss_and_its_gradient_equal_torchs(smoothing: float) -> None:
     torch.manual_seed(1)
-    wanted = torch.randint(0, 7, (23,))
-    assert bool((wanted == 0).any())
-    ours = (4 * torch.randn(23, 7, dtype=torch.float64)).requires_grad_()
-    theirs = ours.detach().clone().requires_grad_()
-    loss = cross_entropy(ours, wanted, smoothing)
+    targets = torch.randint(0, 7, (23,))
+    assert bool((targets == 0).any())
+    actual = (4 * torch.randn(23, 7, dtype=torch.float64)).requires_grad_()
+    reference = actual.detach().clone().requires_grad_()
+    loss = cross_entropy(actual, targets, smoothing)
     expected = F.cross_entropy(
-        theirs, wanted, ignore_index=0, label_smoothing=smoothing, reduction="sum"
+        reference, targets, ignore_index=0, label_smoothing=smoothing, reduction="sum"
     )
     (3 * loss).backward()
     (3 * expected).backward()
-    assert ours.grad is not None
+    assert actual.grad is not None
     torch.testing.assert_close(loss, expected)
-    torch.testing.assert_close(ours.grad, theirs.grad)
+    torch.testing.assert_close(actual.grad, reference.grad)
 
 
-def test_the_loss_in_bf16_is_nearer_to_the_truth_than_torchs() -> None:
+def test_the_loss_in_bf16_is_more_accurate_than_torchs() -> None:
     torch.manual_seed(1)
     exact = 4 * torch.randn(200, 500, dtype=torch.float64)
     rounded = exact.bfloat16()
-    wanted = torch.randint(1, 500, (200,))
-    truth = F.cross_entropy(rounded.double(), wanted, reduction="sum")
-    ours = cross_entropy(rounded, wanted)
-    theirs = F.cross_entropy(rounded, wanted, reduction="sum")
-    assert ours.dtype == torch.float32
-    assert abs(ours - truth) < abs(theirs - truth)
+    targets = torch.randint(1, 500, (200,))
+    truth = F.cross_entropy(rounded.double(), targets, reduction="sum")
+    actual = cross_entropy(rounded, targets)
+    reference = F.cross_entropy(rounded, targets, reduction="sum")
+    assert actual.dtype == torch.float32
+    assert abs(actual - truth) < abs(reference - truth)
 
 
-def test_a_vanished_probability_does_not_make_the_loss_infinite() -> None:
+def test_a_probability_of_zero_gives_a_finite_loss() -> None:
     logits = torch.tensor([[0.0, 500.0, 0.0]])
     assert float(cross_entropy(logits, torch.tensor([2]))) == pytest.approx(500.0)
 
 
-def test_the_divergence_and_its_gradient_are_torchs() -> None:
+def test_the_divergence_and_its_gradient_equal_torchs() -> None:
     torch.manual_seed(1)
-    tokens = 150  # more than are looked at in one go
-    wanted = torch.randint(0, 5, (tokens,))
-    ours = (3 * torch.randn(2 * tokens, 7, dtype=torch.float64)).requires_grad_()
-    theirs = ours.detach().clone().requires_grad_()
-    p, q = theirs.log_softmax(-1).chunk(2)
+    tokens = 150  # more than one chunk
+    targets = torch.randint(0, 5, (tokens,))
+    actual = (3 * torch.randn(2 * tokens, 7, dtype=torch.float64)).requires_grad_()
+    reference = actual.detach().clone().requires_grad_()
+    p, q = reference.log_softmax(-1).chunk(2)
     both = F.kl_div(q, p, reduction="none", log_target=True) + F.kl_div(
         p, q, reduction="none", log_target=True
     )
-    expected = (both / 2)[wanted != 0].sum()
-    loss = divergence(ours, wanted)
+    expected = (both / 2)[targets != 0].sum()
+    loss = divergence(actual, targets)
     (3 * loss).backward()
     (3 * expected).backward()
-    assert ours.grad is not None
+    assert actual.grad is not None
     torch.testing.assert_close(loss, expected)
-    torch.testing.assert_close(ours.grad, theirs.grad)
+    torch.testing.assert_close(actual.grad, reference.grad)
 
 
 @pytest.mark.parametrize("kind", [None, "causal", "padding"])
-def test_attention_while_training_is_torchs(kind: str | None) -> None:
+def test_attention_in_training_equals_torchs(kind: str | None) -> None:
     torch.manual_seed(1)
     rows, heads, n, m, d = 3, 2, 5, 7, 4
     if kind == "causal":
         m = n
-    hidden = {
+    mask = {
         None: None,
         "causal": torch.ones(n, n, dtype=torch.bool).triu(1),
         "padding": torch.arange(m) >= torch.tensor([7, 2, 5])[:, None, None, None],
     }[kind]
-    made = [torch.randn(rows, heads, size, d, dtype=torch.float64) for size in (n, m, m)]
-    ours = [x.clone().requires_grad_() for x in made]
-    theirs = [x.clone().requires_grad_() for x in made]
-    out = attend(ours[0], ours[1], ours[2], hidden, None)
+    inputs = [torch.randn(rows, heads, size, d, dtype=torch.float64) for size in (n, m, m)]
+    actual = [x.clone().requires_grad_() for x in inputs]
+    reference = [x.clone().requires_grad_() for x in inputs]
+    out = attend(actual[0], actual[1], actual[2], mask, None)
     assert type(out.grad_fn).__name__ == "_AttendBackward"
     expected = F.scaled_dot_product_attention(
-        theirs[0], theirs[1], theirs[2], attn_mask=None if hidden is None else ~hidden
+        reference[0], reference[1], reference[2], attn_mask=None if mask is None else ~mask
     )
-    given = torch.randn_like(out)
-    out.backward(given)
-    expected.backward(given)
+    gradient = torch.randn_like(out)
+    out.backward(gradient)
+    expected.backward(gradient)
     torch.testing.assert_close(out, expected)
-    for mine, other in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(mine.grad, other.grad)
+    for ours, theirs in zip(actual, reference, strict=True):
+        torch.testing.assert_close(ours.grad, theirs.grad)
 
 
 @pytest.mark.parametrize("n", [1, 2])
 @pytest.mark.parametrize("m", [1, 6, 7, 40])
-def test_attention_while_decoding_is_torchs(n: int, m: int) -> None:
-    """With one query and few keys it takes another way than with many."""
+def test_attention_in_decoding_equals_torchs(n: int, m: int) -> None:
+    """One query with few keys takes another path than many."""
     torch.manual_seed(n + m)
     query, key, value = (torch.randn(3, 2, size, 64) for size in (n, m, m))
-    hidden = torch.arange(m) >= torch.tensor([1, m, (m + 1) // 2])[:, None, None, None]
+    mask = torch.arange(m) >= torch.tensor([1, m, (m + 1) // 2])[:, None, None, None]
     weights: list[torch.Tensor] = []
-    out = attend(query, key, value, hidden, None)
+    out = attend(query, key, value, mask, None)
     torch.testing.assert_close(
-        out, F.scaled_dot_product_attention(query, key, value, attn_mask=~hidden)
+        out, F.scaled_dot_product_attention(query, key, value, attn_mask=~mask)
     )
-    torch.testing.assert_close(attend(query, key, value, hidden, weights), out)
+    torch.testing.assert_close(attend(query, key, value, mask, weights), out)
     torch.testing.assert_close(weights[0] @ value, out)
 
 
 @pytest.mark.parametrize("m", [1, 2, 15, 16, 17])
 @pytest.mark.parametrize("rows", [3, 700])
-def test_a_softmax_of_short_rows_is_torchs(rows: int, m: int) -> None:
+def test_softmax_of_short_rows_equals_torchs(rows: int, m: int) -> None:
     torch.manual_seed(4)
     scores = torch.randn(rows, 4, m)
     scores[torch.rand(rows, 4, m) < 0.3] = -math.inf
     scores[..., 0] = 0.5
-    mine, theirs = scores.clone().requires_grad_(), scores.clone().requires_grad_()
-    weights, expected = softmax(mine), theirs.softmax(-1)
+    actual, reference = scores.clone().requires_grad_(), scores.clone().requires_grad_()
+    weights, expected = softmax(actual), reference.softmax(-1)
     torch.testing.assert_close(weights, expected)
-    given = torch.randn(rows, 4, m)
-    weights.backward(given)
-    expected.backward(given)
-    torch.testing.assert_close(mine.grad, theirs.grad)
-    torch.testing.assert_close(softmax_gradient(given, weights.detach()), theirs.grad)
+    gradient = torch.randn(rows, 4, m)
+    weights.backward(gradient)
+    expected.backward(gradient)
+    torch.testing.assert_close(actual.grad, reference.grad)
+    torch.testing.assert_close(softmax_gradient(gradient, weights.detach()), reference.grad)
 
 
-def test_dropout_drops_its_share_and_keeps_the_mean() -> None:
+def test_dropout_drops_a_fraction_p_and_keeps_the_mean() -> None:
     torch.manual_seed(1)
     drop = Dropout(0.3)
     x = torch.ones(1001, 999, requires_grad=True)
@@ -140,22 +140,22 @@ def test_dropout_drops_its_share_and_keeps_the_mean() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
-def test_dropout_is_a_product_with_its_mask_in_every_type(dtype: torch.dtype) -> None:
+def test_dropout_multiplies_by_its_mask_in_every_dtype(dtype: torch.dtype) -> None:
     torch.manual_seed(2)
     x = torch.randn(7, 33, dtype=dtype, requires_grad=True)
-    given = torch.randn(33, 7, dtype=dtype).t()
+    gradient = torch.randn(33, 7, dtype=dtype).t()
     y = Dropout(0.25)(x)
-    y.backward(given)
+    y.backward(gradient)
     mask = y.detach() != 0
     assert 0 < int(mask.sum()) < mask.numel()
     assert torch.equal(y.detach(), x.detach() * mask * (4 / 3))
     assert x.grad is not None
-    assert torch.equal(x.grad, given * mask * (4 / 3))
+    assert torch.equal(x.grad, gradient * mask * (4 / 3))
     for p, expected in ((0.0, x), (1e-9, x), (1 - 1e-9, 0 * x), (1.0, 0 * x)):
         assert torch.equal(Dropout(p)(x), expected)
 
 
-def test_dropout_draws_from_the_default_generator_alone() -> None:
+def test_dropout_draws_only_from_the_default_generator() -> None:
     drop, x = Dropout(0.5), torch.ones(64, 3)
     torch.manual_seed(1)
     first, second = drop(x), drop(x)

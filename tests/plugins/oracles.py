@@ -1,4 +1,4 @@
-"""Small NumPy pieces that the oracles share, written from the equations alone."""
+"""NumPy functions that the oracles share, written from the equations."""
 
 import numpy as np
 import torch
@@ -41,7 +41,7 @@ def gru(x: Array, h: Array, w: dict[str, Array], end: str = "") -> Array:
 
 
 def part(w: dict[str, Array], prefix: str) -> dict[str, Array]:
-    """Return the weights below a module, under their own names."""
+    """Return the weights of a module, named relative to it."""
     return {k.removeprefix(f"{prefix}."): v for k, v in w.items() if k.startswith(f"{prefix}.")}
 
 

@@ -1,4 +1,4 @@
-"""ConvS2S against NumPy, written from the equations alone."""
+"""ConvS2S compared with NumPy, written from the equations."""
 
 import itertools
 import math
@@ -26,17 +26,17 @@ def linear(w: dict[str, Array], path: str, x: Array) -> Array:
 
 
 def convolve(w: dict[str, Array], path: str, x: list[Array], before: int) -> list[Array]:
-    """GLU of the convolution whose kernel begins `before` places back; zeros outside."""
+    """GLU of the convolution whose kernel begins `before` positions back; zeros outside."""
     kernel, zero = matrix(w, path), np.zeros_like(x[0])
-    found = []
-    for place in range(len(x)):
+    outputs = []
+    for position in range(len(x)):
         total = w[f"{path}.bias"].copy()
         for tap in range(kernel.shape[2]):
-            at = place - before + tap
+            at = position - before + tap
             total += kernel[:, :, tap] @ (x[at] if 0 <= at < len(x) else zero)
         a, b = np.split(total, 2)
-        found.append(a * sigmoid(b))
-    return found
+        outputs.append(a * sigmoid(b))
+    return outputs
 
 
 @pytest.mark.parametrize("lesson", [False, True])
@@ -49,11 +49,11 @@ def test_equations(lesson: bool) -> None:
                          dropout=0.0, positions=not lesson, scale=not lesson,
                          weight_norm=not lesson).double().eval()  # fmt: skip
     with torch.no_grad():
-        for weight in model.parameters():  # away from the initial g = ‖V‖, and biases of zero
+        for weight in model.parameters():  # so that g is not ‖V‖ and biases are not zero
             weight.add_(torch.randn_like(weight), alpha=0.1)
     source, target = random_batch(15, (4, 7, 3), 2), random_batch(13, (5, 5, 5), 3)
     with torch.no_grad():
-        logits, kinds = model(source, source != 0, target, attention=True)
+        logits, attention = model(source, source != 0, target, attention=True)
     w = weights_of(model)
     for row in range(3):
         tokens = source[row][source[row] != 0].tolist()
@@ -62,9 +62,9 @@ def test_equations(lesson: bool) -> None:
         h = [linear(w, "encoder.enter", x) for x in e]
         for layer, (width, kernel) in enumerate(encoder):
             path = f"encoder.layers.{layer}"
-            across = h if len(h[0]) == width else [linear(w, f"{path}.residual", x) for x in h]
+            residual = h if len(h[0]) == width else [linear(w, f"{path}.residual", x) for x in h]
             new = convolve(w, f"{path}.convolution", h, kernel // 2)
-            h = [(x + y) * half for x, y in zip(new, across, strict=True)]
+            h = [(x + y) * half for x, y in zip(new, residual, strict=True)]
         z = [linear(w, "encoder.leave", x) for x in h]
         values = [(x + y) * half for x, y in zip(z, e, strict=True)]
         g = [w["target_embedding.weight"][t] + (0 if lesson else w["target_positions.weight"][p])
@@ -72,25 +72,25 @@ def test_equations(lesson: bool) -> None:
         h = [linear(w, "decoder.enter", x) for x in g]
         for layer, (width, kernel) in enumerate(decoder):
             path = f"decoder.layers.{layer}"
-            across = h if len(h[0]) == width else [linear(w, f"{path}.residual", x) for x in h]
+            residual = h if len(h[0]) == width else [linear(w, f"{path}.residual", x) for x in h]
             new = convolve(w, f"{path}.convolution", h, kernel - 1)
-            for place, x in enumerate(new):
-                d = (linear(w, f"{path}.query", x) + g[place]) * half
+            for position, x in enumerate(new):
+                d = (linear(w, f"{path}.query", x) + g[position]) * half
                 weights = softmax(np.array([d @ key for key in z]))
                 c = np.sum([a * v for a, v in zip(weights, values, strict=True)], axis=0)
                 if not lesson:
                     c = len(tokens) * math.sqrt(1 / len(tokens)) * c
                 y = (linear(w, f"{path}.context", c) + x) * half
-                new[place] = (y + across[place]) * half
-                looked = kinds["cross"][row, layer, 0, place, : len(tokens)]
-                np.testing.assert_allclose(looked, weights, rtol=0, atol=1e-10)
+                new[position] = (y + residual[position]) * half
+                actual = attention["cross"][row, layer, 0, position, : len(tokens)]
+                np.testing.assert_allclose(actual, weights, rtol=0, atol=1e-10)
             h = new
-        for place, x in enumerate(h):
-            wanted = linear(w, "output", linear(w, "decoder.leave", x))
-            np.testing.assert_allclose(logits[row, place], wanted, rtol=0, atol=1e-10)
+        for position, x in enumerate(h):
+            expected = linear(w, "output", linear(w, "decoder.leave", x))
+            np.testing.assert_allclose(logits[row, position], expected, rtol=0, atol=1e-10)
 
 
-def test_the_encoder_s_gradient_is_scaled_by_the_number_of_attentions() -> None:
+def test_the_encoders_gradient_is_divided_by_the_number_of_attentions() -> None:
     torch.manual_seed(1)
     model = create_model("convs2s-tiny", source_vocab=15, target_vocab=13, dropout=0.0).double()
     source, target = random_batch(15, (4, 7, 3), 2), random_batch(13, (5, 5, 5), 3)
@@ -101,8 +101,8 @@ def test_the_encoder_s_gradient_is_scaled_by_the_number_of_attentions() -> None:
     assert model(source, source != 0, target).logits.requires_grad
 
 
-def test_a_fresh_layer_keeps_the_variance() -> None:
-    """Section 3.5: weights are drawn so that activations keep their variance through the layers."""
+def test_initialization_preserves_the_variance() -> None:
+    """Section 3.5: with its initialization, activations keep their variance through the layers."""
     torch.manual_seed(1)
     model = create_model("convs2s", source_vocab=50, target_vocab=50, max_positions=64,
                          encoder=[[256, 3]] * 8, embedding_dim=256).eval()  # fmt: skip
@@ -115,8 +115,8 @@ def test_a_fresh_layer_keeps_the_variance() -> None:
     assert 0.5 < float(h.std()) / first < 2
 
 
-def test_what_is_kept_of_a_matrix_follows_its_parts() -> None:
-    """However they change: in place, by loading, or by another type."""
+def test_the_cached_matrix_follows_its_parts() -> None:
+    """Whether they change in place, by loading, by assignment, or in dtype."""
     torch.manual_seed(1)
     model = create_model("convs2s-tiny", source_vocab=20, target_vocab=20).eval()
     source = torch.randint(4, 20, (2, 5))
@@ -124,21 +124,21 @@ def test_what_is_kept_of_a_matrix_follows_its_parts() -> None:
 
     def logits() -> torch.Tensor:
         with torch.no_grad():
-            kept = model(source, source != 0, source).logits
-        wanted = model(source, source != 0, source).logits  # with gradients: nothing is kept
-        torch.testing.assert_close(kept, wanted)
-        return wanted.detach().clone()
+            cached = model(source, source != 0, source).logits
+        expected = model(source, source != 0, source).logits  # with gradients nothing is cached
+        torch.testing.assert_close(cached, expected)
+        return expected.detach().clone()
 
-    seen = [logits()]
+    results = [logits()]
     with torch.no_grad():
         maps[-1].length.mul_(1.5)
-    seen.append(logits())
+    results.append(logits())
     other = create_model("convs2s-tiny", source_vocab=20, target_vocab=20)
     model.load_state_dict(other.state_dict())
-    seen.append(logits())
+    results.append(logits())
     maps[-1].direction.data = maps[-1].direction.data + 1.0
-    seen.append(logits())
-    assert all(not torch.equal(a, b) for a, b in itertools.pairwise(seen))
+    results.append(logits())
+    assert all(not torch.equal(a, b) for a, b in itertools.pairwise(results))
     assert model.double()(source, source != 0, source).logits.dtype == torch.float64
     logits()
-    assert not any("kept" in name for name in model.state_dict())
+    assert not any("cached" in name for name in model.state_dict())

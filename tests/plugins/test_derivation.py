@@ -1,4 +1,4 @@
-"""Every formula of docs/derivations/attention.md against autograd."""
+"""Every formula of docs/derivations/attention.md compared with autograd."""
 
 import math
 from typing import Any
@@ -13,9 +13,9 @@ N, D, H = 7, 12, 3
 WIDTH = D // H
 
 
-def close(seen: Tensor, wanted: Tensor | None) -> None:
-    assert wanted is not None
-    torch.testing.assert_close(seen, wanted, rtol=0, atol=1e-10)
+def close(actual: Tensor, expected: Tensor | None) -> None:
+    assert expected is not None
+    torch.testing.assert_close(actual, expected, rtol=0, atol=1e-10)
 
 
 def softmax(s: Tensor) -> Tensor:
@@ -24,7 +24,7 @@ def softmax(s: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_the_formulas_are_autograd_s(causal: bool) -> None:
+def test_the_formulas_equal_autograd(causal: bool) -> None:
     torch.manual_seed(0)
     model: Any = create_model("transformer-6x6", source_vocab=9, target_vocab=9, dim=D, heads=H)
     attention = model.double().encoder[0].attention
@@ -38,14 +38,16 @@ def test_the_formulas_are_autograd_s(causal: bool) -> None:
     y = attention(x[None], ~allowed[None, None], None)[0]
     (y * y_bar).sum().backward()
 
-    # The document's weights are d × d_h, for x W; torch's are transposed, for x Wᵀ.
+    # The page's weights are d × d_h, for x W; torch's are transposed, for x Wᵀ.
     project, out = attention.project, attention.out
     of_parts = [part.T for part in project.weight.detach().split(D)]
     wq, wk, wv = ([w[:, a * WIDTH : (a + 1) * WIDTH] for a in range(H)] for w in of_parts)
     bq, bk, bv = (list(b.split(WIDTH)) for b in project.bias.detach().split(D))
     wo = list(out.weight.detach().T.split(WIDTH))
     x_ = x.detach()
-    found: dict[str, list[Tensor]] = {name: [] for name in ("q", "k", "v", "o", "bq", "bk", "bv")}
+    gradients: dict[str, list[Tensor]] = {
+        name: [] for name in ("q", "k", "v", "o", "bq", "bk", "bv")
+    }
     x_bar = torch.zeros_like(x_)
     total = out.bias.detach().expand(N, D).clone()
     for a in range(H):
@@ -61,21 +63,21 @@ def test_the_formulas_are_autograd_s(causal: bool) -> None:
         close(s_bar.sum(1), torch.zeros(N, dtype=torch.float64))
         q_bar, k_bar = s_bar @ k / math.sqrt(WIDTH), s_bar.T @ q / math.sqrt(WIDTH)
         v_bar = weights.T @ c_bar
-        found["q"].append(x_.T @ q_bar)
-        found["k"].append(x_.T @ k_bar)
-        found["v"].append(x_.T @ weights.T @ y_bar @ wo[a].T)
-        found["o"].append(c.T @ y_bar)
+        gradients["q"].append(x_.T @ q_bar)
+        gradients["k"].append(x_.T @ k_bar)
+        gradients["v"].append(x_.T @ weights.T @ y_bar @ wo[a].T)
+        gradients["o"].append(c.T @ y_bar)
         for name, bar in (("bq", q_bar), ("bk", k_bar), ("bv", v_bar)):
-            found[name].append(bar.sum(0))
+            gradients[name].append(bar.sum(0))
         x_bar += q_bar @ wq[a].T + k_bar @ wk[a].T + v_bar @ wv[a].T
     close(total, y.detach())
-    close(torch.cat([*found["q"], *found["k"], *found["v"]], 1).T, project.weight.grad)
-    close(torch.cat(found["o"]).T, out.weight.grad)
-    close(torch.cat([*found["bq"], *found["bk"], *found["bv"]]), project.bias.grad)
+    close(torch.cat([*gradients["q"], *gradients["k"], *gradients["v"]], 1).T, project.weight.grad)
+    close(torch.cat(gradients["o"]).T, out.weight.grad)
+    close(torch.cat([*gradients["bq"], *gradients["bk"], *gradients["bv"]]), project.bias.grad)
     close(x_bar, x.grad)
 
 
-def test_without_biases_the_written_out_forms_hold() -> None:
+def test_the_expanded_formulas_hold_without_biases() -> None:
     torch.manual_seed(0)
     x, y_bar = torch.randn(N, D).double(), torch.randn(N, D).double()
     w = {n: torch.randn(D, D).double().requires_grad_() for n in "qkvo"}
@@ -113,7 +115,7 @@ def test_without_biases_the_written_out_forms_hold() -> None:
             close((weights @ x @ head("v", a)).T @ y_bar, gradient[part])
 
 
-def test_the_elementwise_answer_is_wrong() -> None:
+def test_the_elementwise_formula_is_wrong() -> None:
     s = torch.randn(N, N, dtype=torch.float64, requires_grad=True)
     a_bar = torch.randn(N, N, dtype=torch.float64)
     weights = softmax(s)

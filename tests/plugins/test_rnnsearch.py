@@ -1,4 +1,4 @@
-"""RNNSearch against NumPy, written from the equations alone."""
+"""RNNSearch compared with NumPy, written from the equations."""
 
 from typing import Any
 
@@ -72,7 +72,7 @@ def check(values: dict[str, Any], source: torch.Tensor, target: torch.Tensor) ->
     model = create_model("rnnsearch-tiny", source_vocab=15, target_vocab=size, **given)
     model = model.double().eval()
     with torch.no_grad():
-        logits, kinds = model(source, source != 0, target, attention=True)
+        logits, attention = model(source, source != 0, target, attention=True)
     w, kind, layers = weights_of(model), given["cell"], given.get("layers", 1)
 
     def read(words: list[Array], end: str) -> tuple[list[Array], Array, Array]:
@@ -97,7 +97,7 @@ def check(values: dict[str, Any], source: torch.Tensor, target: torch.Tensor) ->
                 states, hidden, cell = read(states, f"_l{layer}")
                 s.append(hidden)
                 c.append(cell)
-        for place, token in enumerate(target[row].tolist()):
+        for position, token in enumerate(target[row].tolist()):
             y, before = w["target_embedding.weight"][token], s[-1]
             weights = softmax(np.array([score(given["score"], w, h, before) for h in states]))
             context = np.sum([a * h for a, h in zip(weights, states, strict=True)], axis=0)
@@ -108,11 +108,11 @@ def check(values: dict[str, Any], source: torch.Tensor, target: torch.Tensor) ->
                 )
                 x = s[layer]
             top = readout(given["readout"], w, s[-1], before, y, context)
-            of_words = w.get("output.weight", w["target_embedding.weight"])
-            wanted = of_words @ top + w["output.bias"]
-            np.testing.assert_allclose(logits[row, place], wanted, rtol=0, atol=1e-10)
-            looked = kinds["cross"][row, 0, 0, place, : len(tokens)]
-            np.testing.assert_allclose(looked, weights, rtol=0, atol=1e-10)
+            output = w.get("output.weight", w["target_embedding.weight"])
+            expected = output @ top + w["output.bias"]
+            np.testing.assert_allclose(logits[row, position], expected, rtol=0, atol=1e-10)
+            actual = attention["cross"][row, 0, 0, position, : len(tokens)]
+            np.testing.assert_allclose(actual, weights, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru", "gru-before"])
@@ -126,36 +126,36 @@ def test_equations(cell: str, kind: str, out: str) -> None:
 
 
 @pytest.mark.parametrize("share", ["target", "all"])
-def test_one_matrix_for_embedding_and_output(share: str) -> None:
+def test_shared_embeddings(share: str) -> None:
     values = {"readout": "tanh", "readout_dim": E, "share": share}
     check(values, random_batch(15, (4, 6, 3), 2), random_batch(13, (5, 5, 5), 3))
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
-def test_a_decoder_of_layers_that_starts_from_the_encoder_s(cell: str) -> None:
+def test_a_deep_decoder_starts_from_the_encoders_final_states(cell: str) -> None:
     values = {"cell": cell, "score": "additive", "layers": 2,
               "start": "final", "encoder_dim": S}  # fmt: skip
     check(values, random_batch(15, (4, 6, 3), 2), random_batch(13, (5, 5, 5), 3))
 
 
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
-def test_cells_are_torch_s(kind: str) -> None:
+def test_cells_equal_torchs(kind: str) -> None:
     from zoo_rnnsearch.cells import Recurrent
 
     torch.manual_seed(0)
-    ours = Recurrent(kind, 5, 7).double()
-    theirs = (torch.nn.LSTMCell if kind == "lstm" else torch.nn.GRUCell)(5, 7).double()
-    theirs.load_state_dict(ours.state_dict())
+    actual = Recurrent(kind, 5, 7).double()
+    reference = (torch.nn.LSTMCell if kind == "lstm" else torch.nn.GRUCell)(5, 7).double()
+    reference.load_state_dict(actual.state_dict())
     x, h, c = torch.randn(3, 5).double(), torch.randn(3, 7).double(), torch.randn(3, 7).double()
-    inputs = torch.nn.functional.linear(x, ours.weight_ih, ours.bias_ih)
-    seen = ours(inputs, h, c, ours.products(3, 1))
-    wanted = theirs(x, (h, c)) if kind == "lstm" else (theirs(x, h),)
-    for a, b in zip(seen, wanted, strict=True):
+    inputs = torch.nn.functional.linear(x, actual.weight_ih, actual.bias_ih)
+    result = actual(inputs, h, c, actual.products(3, 1))
+    expected = reference(x, (h, c)) if kind == "lstm" else (reference(x, h),)
+    for a, b in zip(result, expected, strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=1e-12)
 
 
-def test_a_score_within_0_and_1_cannot_choose() -> None:
-    """Softmax of values in (0, 1): no weight is over e times another (the lesson's card)."""
+def test_a_score_between_0_and_1_gives_nearly_uniform_attention() -> None:
+    """The softmax of values in (0, 1) has no weight above e times another (the lesson's card)."""
     torch.manual_seed(1)
     model = create_model("rnnsearch-lesson", source_vocab=50, target_vocab=50, embedding_dim=8,
                          encoder_dim=8, hidden_dim=8)  # fmt: skip
@@ -163,8 +163,8 @@ def test_a_score_within_0_and_1_cannot_choose() -> None:
         for weight in model.parameters():
             weight.mul_(30)
         source = torch.randint(4, 50, (16, 20))
-        _, kinds = model(source, source != 0, source[:, :6], attention=True)
-    weights = kinds["cross"]
+        _, attention = model(source, source != 0, source[:, :6], attention=True)
+    weights = attention["cross"]
     ratio = float((weights.amax(-1) / weights.amin(-1)).max())
     assert 2 < ratio <= np.e + 1e-5
     assert float(weights.max()) <= np.e / (np.e + 19) + 1e-6

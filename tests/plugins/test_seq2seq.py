@@ -1,4 +1,4 @@
-"""The basic sequence-to-sequence network against NumPy, written from the equations alone."""
+"""The basic sequence-to-sequence network compared with NumPy, written from the equations."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def test_equations(cell: str, start: bool, context: bool, reverse: bool) -> None
                          embedding_dim=5, **values).double().eval()  # fmt: skip
     source, target = random_batch(15, (4, 6), 2), random_batch(13, (5, 5), 3)
     with torch.no_grad():
-        seen = model(source, source != 0, target).logits.numpy()
+        logits = model(source, source != 0, target).logits.numpy()
     w = weights_of(model)
     for row in range(2):
         h, c = [np.zeros(7)] * 3, [np.zeros(7)] * 3
@@ -49,8 +49,8 @@ def test_equations(cell: str, start: bool, context: bool, reverse: bool) -> None
         top = h[-1]
         if not start:
             h, c = [np.zeros(7)] * 3, [np.zeros(7)] * 3
-        for place, token in enumerate(target[row].tolist()):
+        for position, token in enumerate(target[row].tolist()):
             x = w["target_embedding.weight"][token]
             y = read(np.concatenate([x, top]) if context else x, "decoder", h, c)
-            wanted = w["output.weight"] @ y + w["output.bias"]
-            np.testing.assert_allclose(seen[row, place], wanted, rtol=0, atol=1e-10)
+            expected = w["output.weight"] @ y + w["output.bias"]
+            np.testing.assert_allclose(logits[row, position], expected, rtol=0, atol=1e-10)

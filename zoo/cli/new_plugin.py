@@ -1,6 +1,6 @@
-"""`zoo new-plugin`: a package with a small architecture that installs, trains and keeps the laws.
+"""`zoo new-plugin`: write a package with a small architecture that installs, trains and is tested.
 
-The package's files lie in `template/`, with `$name` and its like where names go.
+The package's files are in `template/`, with `$name` and similar placeholders for its names.
 """
 
 from __future__ import annotations
@@ -30,23 +30,25 @@ FILES = {
     "src/$package/py.typed": "",
     "tests/test_$module.py": "test.py.txt",
 }
-LONGEST = 24
+MAX_LENGTH = 24
+"""Characters in the name of a new plugin."""
 
 
 def files_for(name: str) -> dict[str, str]:
-    """Return the path and the text of every file of a new plugin.
+    """Return the text of every file of a new plugin, by path.
 
     Raises:
         ConfigError: `name` cannot name an architecture and a package.
     """
-    if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name) or len(name) > LONGEST:
+    if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name) or len(name) > MAX_LENGTH:
         raise ConfigError(
             f"{name!r} cannot name a plugin",
-            f"lower-case letters and digits, words joined by hyphens, {LONGEST} at most",
+            f"a name has at most {MAX_LENGTH} lower-case letters, digits and single hyphens, and "
+            "starts with a letter",
             "For instance: zoo new-plugin my-net",
         )
     module = name.replace("-", "_")
-    words = {
+    placeholders = {
         "name": name,
         "module": module,
         "package": f"zoo_{module}",
@@ -56,36 +58,41 @@ def files_for(name: str) -> dict[str, str]:
         "api": str(API),
     }
 
-    def filled(text: str) -> str:
-        return string.Template(text).substitute(words)
+    def fill(text: str) -> str:
+        return string.Template(text).substitute(placeholders)
 
     network = (TEMPLATE / FILES["src/$package/network.py"]).read_text(encoding="utf-8")
-    if keyword.iskeyword(words["title"]) or words["title"] in re.findall(r"\w+", network):
+    title = placeholders["title"]
+    if keyword.iskeyword(title) or title in re.findall(r"\w+", network):
         raise ConfigError(
             f"{name!r} cannot name a plugin",
-            f"its network would be called {words['title']}, which means something else there",
+            f"its network class would be {title}, a name that the template already uses",
+            "Choose another name",
         )
     return {
-        filled(path): filled((TEMPLATE / file).read_text(encoding="utf-8")) if file else ""
+        fill(path): fill((TEMPLATE / file).read_text(encoding="utf-8")) if file else ""
         for path, file in FILES.items()
     }
 
 
 @click.command("new-plugin")
 @click.argument("name")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder; by default zoo-NAME.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder to write; default: zoo-NAME.")
 def new_plugin(name: str, out: Path | None) -> None:
-    """Write a package that adds the architecture NAME: it installs, trains and keeps the laws."""
+    """Write a plugin package that adds the architecture NAME, with models and tests."""
     files = files_for(name)
-    found = names()
-    if name in found.architectures:
+    registry = names()
+    if name in registry.architectures:
         raise ConfigError(
-            f"there is an architecture {name!r}", f"{found.plugin_of(name)} brings it",
-            "Take another name",
-        )  # fmt: skip
+            f"there is already an architecture {name!r}",
+            f"{registry.plugin_of(name)} brings it",
+            "Choose another name",
+        )
     folder = out or Path(f"zoo-{name}")
     if folder.exists():
-        raise CheckpointError(f"{folder} is in the way", "", "Say --out OTHER, or move it")
+        raise CheckpointError(
+            f"{folder} already exists", "", "Say --out OTHER, or move the existing folder"
+        )
     try:
         for path, text in files.items():
             file = folder / path

@@ -1,10 +1,10 @@
-"""What networks are made of: the contract, layers, caches.
+"""The contract of networks, and the parts they are built from: layers, caches, functions.
 
-Plugin authors import from here; what is not exported is private.
+Plugin authors import these names; everything else in this package is private.
 """
 
-from zoo.nn.build import build, create_model
-from zoo.nn.cache import Cache, KeyValueCache
+from zoo.nn.build import create_model
+from zoo.nn.cache import Cache
 from zoo.nn.contract import (
     BEGIN,
     END,
@@ -17,7 +17,9 @@ from zoo.nn.contract import (
     Step,
 )
 from zoo.nn.dropout import Dropout
-from zoo.nn.linear import Linear, linear, recurrent_linear
+from zoo.nn.key_value_cache import KeyValueCache
+from zoo.nn.linear import Linear, linear
+from zoo.nn.recurrent import recurrent_linear
 from zoo.nn.softmax import softmax, softmax_gradient
 from zoo.nn.tree import Tree, gather
 
@@ -36,7 +38,6 @@ __all__ = [
     "Seq2Seq",
     "Step",
     "Tree",
-    "build",
     "create_model",
     "gather",
     "linear",

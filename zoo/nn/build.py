@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, cast
 
@@ -9,23 +10,27 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from zoo.errors import ConfigError
-from zoo.nn.contract import Seq2Seq
+from zoo.nn.contract import Memory, Seq2Seq, State
 from zoo.registry.config import Config
 from zoo.registry.declarations import Architecture
 from zoo.registry.imports import import_object
 from zoo.registry.registry import Registry, default_registry
 
 
-class _Undrawn(TorchFunctionMode):
-    """Skips random initialisation on the meta device, where torch does it slowly in Python."""
+class _NoRandomInitialization(TorchFunctionMode):
+    """Skips random initialization on the meta device, where torch runs it slowly in Python."""
 
     def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        given = kwargs or {}
+        keywords = kwargs or {}
         if getattr(func, "__name__", "") in ("normal_", "uniform_"):
-            return args[0] if args else given["tensor"]
-        return func(*args, **given)
+            return args[0] if args else keywords["tensor"]
+        return func(*args, **keywords)
 
 
 def network_type(architecture: Architecture) -> type[Seq2Seq]:
@@ -39,20 +44,20 @@ def network_type(architecture: Architecture) -> type[Seq2Seq]:
 
 
 def build(
-    network: type[Seq2Seq],
+    network: type[Seq2Seq[Memory, State]],
     config: Config,
     source_vocab: int,
     target_vocab: int,
     device: str | torch.device = "cpu",
-) -> Seq2Seq:
-    """Build a network on a device; on `meta`, shapes alone.
+) -> Seq2Seq[Memory, State]:
+    """Build a network on a device; on `meta`, its weights have shapes but no values.
 
     Raises:
         ConfigError: the network refuses the configuration with these vocabularies.
     """
     try:
-        shapes_alone = torch.device(device).type == "meta"
-        with torch.device(device), _Undrawn() if shapes_alone else nullcontext():
+        without_values = torch.device(device).type == "meta"
+        with torch.device(device), _NoRandomInitialization() if without_values else nullcontext():
             return network(config, source_vocab, target_vocab)
     except (ValueError, RuntimeError) as error:
         raise ConfigError(f"{network.__name__} cannot be built", str(error)) from error
@@ -65,17 +70,17 @@ def create_model(
     target_vocab: int | None = None,
     device: str | torch.device = "cpu",
     registry: Registry | None = None,
-    **overrides: Any,
+    **overrides: object,
 ) -> Seq2Seq:
     """Return a new network of the named model, with fresh weights.
 
     Args:
         name: a model of the registry.
-        source_vocab, target_vocab: sizes, special tokens included; by default the model's
-            reference sizes.
+        source_vocab, target_vocab: vocabulary sizes, special tokens included; by default the
+            model's reference sizes.
         device: where to build it.
-        names: another registry than the installed plugins'.
-        overrides: values of the model's configuration.
+        registry: the registry to use; by default that of the installed plugins.
+        overrides: values that replace those of the model's configuration.
 
     Raises:
         ZooError: the name is unknown, its plugin is missing, or a value does not fit.

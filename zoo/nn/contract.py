@@ -1,4 +1,4 @@
-"""The contract that every network meets, and the named tuples that it returns."""
+"""The contract that every network meets, and the named tuples that its methods return."""
 
 from __future__ import annotations
 
@@ -16,56 +16,58 @@ PADDING, BEGIN, END, UNKNOWN = range(4)
 """The ids of the special tokens, in every vocabulary."""
 
 Memory = TypeVar("Memory", bound=Tree, default=Tree)
-"""What an architecture's encoder returns."""
+"""What an architecture's encoder returns: its type differs between architectures."""
 
 State = TypeVar("State", bound=Tree, default=Tree)
 """What an architecture's decoder carries from one step to the next."""
 
 Attention = Mapping[str, Tensor]
-"""Weights by kind (`encoder`, `decoder`, `cross`): (rows, layers, heads, queries, keys) each."""
+"""Weights by kind (`encoder`, `decoder`, `cross`), each (rows, layers, heads, queries, keys)."""
 
-
-NOTHING: Attention = {}
-"""What `attention` holds where it was not asked for."""
+NO_ATTENTION: Attention = {}
+"""The field `attention` of a result for which attention was not requested."""
 
 
 class Encoded(NamedTuple, Generic[Memory]):
-    """What `encode` returns; `attention` is empty unless asked for."""
+    """What `encode` returns: the memory, and attention if requested."""
 
     memory: Memory
-    attention: Attention = NOTHING
+    attention: Attention = NO_ATTENTION
 
 
 class Step(NamedTuple, Generic[State]):
-    """What `step` returns: logits (rows, target_vocab), the next state, and attention if asked."""
+    """What `step` returns: logits (rows, target_vocab), the next state, attention if requested."""
 
     logits: Tensor
     state: State
-    attention: Attention = NOTHING
+    attention: Attention = NO_ATTENTION
 
 
 class Output(NamedTuple):
-    """What `forward` returns: logits (sentences, n, target_vocab), and attention if asked."""
+    """What `forward` returns: logits (sentences, n, target_vocab), and attention if requested."""
 
     logits: Tensor
-    attention: Attention = NOTHING
+    attention: Attention = NO_ATTENTION
 
 
 class Seq2Seq(nn.Module, ABC, Generic[Memory, State]):
     """An encoder–decoder. `Network(config, source_vocab, target_vocab)` builds it.
 
-    Batch first; masks are bool, True at real tokens; padding on the right. A source ends with the
-    end token, a target begins with the begin token, and `logits[:, i]` predict token i + 1. With
-    `attention=True`, `encode`, `step` and `forward` fill the field `attention` of what they
-    return; `forward`'s kinds include those of `encode` and `step`. Nothing else changes.
+    Tensors are batch first. Masks are bool, True at real tokens; padding is on the right. A source
+    ends with the end token, a target begins with the begin token, and `logits[:, i]` predicts token
+    i + 1. `attention=True` fills the field `attention` of what `encode`, `step` and `forward`
+    return and changes nothing else; `forward`'s kinds include those of `encode` and `step`.
 
-    Memory and state are nested NamedTuples, tuples or lists of tensors, `zoo.nn.Cache`s and
-    `zoo.nn.KeyValueCache`s, with rows on dimension 0. Memory rows are sentences; state rows are
-    sentences × beam, a sentence's rows adjacent; memory is never copied per beam. A `step` must
-    not modify its arguments.
+    Memory and state are nested NamedTuples, tuples or lists of tensors, `zoo.nn.Cache` and
+    `zoo.nn.KeyValueCache`, with rows on dimension 0. Memory rows are sentences. State rows are
+    sentences × beam, the rows of a sentence adjacent; memory is not copied for the beam. `step`
+    must not modify its arguments.
 
     A network has parameters and no buffers. Randomness comes only from torch's default
     generators.
+
+    Raises:
+        ValueError: the configuration needs one vocabulary, and the two sizes differ.
     """
 
     def __init__(self, config: Config, source_vocab: int, target_vocab: int) -> None:
@@ -80,27 +82,27 @@ class Seq2Seq(nn.Module, ABC, Generic[Memory, State]):
     def encode(
         self, source: Tensor, source_mask: Tensor, attention: bool = False
     ) -> Encoded[Memory]:
-        """Encode the sources, (sentences, m) int64, with their mask, into memory."""
+        """Encode sources, (sentences, m) int64, with their mask, into memory."""
 
     @abstractmethod
     def init_state(self, memory: Memory) -> State:
-        """Return the state before the first token, one row a sentence."""
+        """Return the state before the first token, one row per sentence."""
 
     @abstractmethod
     def step(
         self, token: Tensor, state: State, memory: Memory, attention: bool = False
     ) -> Step[State]:
-        """Read one token a row, (rows,) int64, and predict the next."""
+        """Read one token per row, (rows,) int64, and predict the next."""
 
     @abstractmethod
     def forward(
         self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
     ) -> Output:
-        """Predict every position of the target, (sentences, n) int64, at once: teacher forcing."""
+        """Predict all positions of the target, (sentences, n) int64, at once: teacher forcing."""
 
     if TYPE_CHECKING:
 
         def __call__(
             self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
         ) -> Output:
-            """Call `forward`: torch's own signature has no types."""
+            """Call `forward`; `nn.Module.__call__` is untyped."""

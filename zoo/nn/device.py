@@ -1,4 +1,4 @@
-"""Which device to compute on."""
+"""The device to compute on."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from zoo.errors import ConfigError
 
 
 def pick_device(device: str = "auto") -> torch.device:
-    """Return the device of that name; `auto` is a GPU where there is one.
+    """Return the device of that name; `auto` is the GPU if there is one, else the CPU.
 
     Raises:
-        ConfigError: there is no such device here.
+        ConfigError: the machine has no such device.
     """
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"

@@ -1,4 +1,4 @@
-"""Dropout with masks that are cheap to draw."""
+"""Dropout whose masks are cheap to draw on a CPU."""
 
 from __future__ import annotations
 
@@ -9,18 +9,24 @@ import torch.nn.functional as F  # noqa: N812  # the field's name for it
 from torch import Tensor, nn
 
 _VALUES = 1 << 16
-"""A mask's entry is kept or not by 16 random bits."""
+"""Each entry of a mask is decided by 16 random bits."""
 
 _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
-"""The type of a value's bits, by its bytes."""
+"""The integer type with the same number of bytes as a floating one."""
 
 
 class Dropout(nn.Module):
-    """Zeroes each value with probability p while training, and scales the rest by 1 / (1 − p).
+    """Zero each value with probability p during training, and scale the rest by 1 / (1 − p).
 
-    On the processor torch draws one random number for each value, up to a tenth of a small
-    model's training step; here one draw of 64 bits serves four values, so that p is met to within
-    1 / 131,072. The draws are from torch's default generator.
+    On a CPU torch draws one random number per value, up to a tenth of a small model's training
+    step. Here one draw of 64 bits decides four values; p is therefore exact to within 1 / 131,072.
+    The random numbers come from torch's default generator.
+
+    Args:
+        p: the probability of dropping a value, from 0 to 1.
+
+    Raises:
+        ValueError: p is outside that range.
     """
 
     def __init__(self, p: float = 0.5) -> None:
@@ -30,7 +36,7 @@ class Dropout(nn.Module):
         self.p = p
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return (…) with some values dropped; x itself when not training."""
+        """Return x, of any shape, with values dropped; outside training, x itself."""
         if not self.training or self.p == 0:
             return x
         if x.device.type != "cpu" or torch.compiler.is_compiling():
@@ -43,32 +49,32 @@ class Dropout(nn.Module):
 
 
 class _Drop(torch.autograd.Function):
-    """Values are dropped by their bits: what has none is zero, in every floating type.
+    """Drop values by masking their bits: a value without bits is zero in every floating type.
 
-    A mask of 16-bit words, all ones or all zeros, is made in two passes and joined in one. Boolean
-    masks are turned into the values' type first, which took half of a layer's dropout.
+    The mask has 16-bit words, all ones or all zeros, and is made in two passes. A boolean mask
+    would first be converted to the values' type, which took half of the time of a dropout layer.
     """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, p: float) -> Tensor:
-        count, dropped = x.numel(), round(p * _VALUES)  # of the 65,536 values that 16 bits have
+        count, dropped = x.numel(), round(p * _VALUES)  # out of the 65,536 values of 16 bits
         drawn = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
-        kept = drawn.view(torch.int16)[:count].view(x.shape)
-        first = dropped - _VALUES // 2  # of the values that are kept
+        mask = drawn.view(torch.int16)[:count].view(x.shape)
+        first = dropped - _VALUES // 2  # the smallest value that is kept
         if 0 < dropped < _VALUES:
-            kept = torch.rsub(kept.clamp_(first - 1, first), first - 1)
+            mask = torch.rsub(mask.clamp_(first - 1, first), first - 1)
         else:
-            kept.fill_(0 if dropped else -1)
-        ctx.save_for_backward(kept)
+            mask.fill_(0 if dropped else -1)
+        ctx.save_for_backward(mask)
         ctx.scale = _VALUES / max(_VALUES - dropped, 1)
-        return _joined(x, kept).mul_(ctx.scale)
+        return _masked(x, mask).mul_(ctx.scale)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        (kept,) = ctx.saved_tensors
-        return _joined(gradients[0], kept).mul_(ctx.scale), None
+        (mask,) = ctx.saved_tensors
+        return _masked(gradients[0], mask).mul_(ctx.scale), None
 
 
-def _joined(x: Tensor, kept: Tensor) -> Tensor:
-    """Return x where the words of `kept` are ones, and else 0."""
-    return torch.bitwise_and(x.view(_BITS[x.element_size()]), kept).view(x.dtype)
+def _masked(x: Tensor, mask: Tensor) -> Tensor:
+    """Return x where the words of `mask` are ones, and 0 elsewhere."""
+    return torch.bitwise_and(x.view(_BITS[x.element_size()]), mask).view(x.dtype)

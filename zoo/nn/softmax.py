@@ -1,4 +1,4 @@
-"""Attention's softmax, as fast over a few words as over many."""
+"""A softmax for attention that is as fast over short rows as over long ones."""
 
 from __future__ import annotations
 
@@ -9,38 +9,41 @@ import torch.nn.functional as F  # noqa: N812  # the field's name for it
 from torch import Tensor
 
 VECTOR = 16
-"""Float32 numbers that a processor's widest vector holds."""
+"""Float32 numbers in the widest vector register of a CPU."""
 
-FEW = 2048
-"""Numbers for which it does not matter how it is done."""
+SMALL = 2048
+"""Below this many numbers the method does not matter."""
 
 
 def softmax(scores: Tensor) -> Tensor:
     """Return the softmax of scores (…, m) over their last dimension.
 
-    On a processor torch takes rows that are shorter than a vector number by number, ten times as
-    long as longer ones: these are filled up with −∞, which adds nothing.
+    On a CPU, torch computes rows shorter than a vector register one number at a time, ten times
+    slower than longer rows. Such rows are padded with −∞, which leaves the result unchanged.
     """
     m = scores.shape[-1]
-    if not _slow(scores):
+    if not _has_short_rows(scores):
         return scores.softmax(-1)
     return F.pad(scores, (0, VECTOR - m), value=-math.inf).softmax(-1)[..., :m]
 
 
-def softmax_gradient(given: Tensor, weights: Tensor) -> Tensor:
-    """Return the gradient of the scores, w ⊗ (g − Σ_j g_j w_j), both (…, m) and of one type."""
-    if not _slow(given):
-        # Torch's own kernel for it: one pass instead of four.
-        return torch._softmax_backward_data(given, weights, -1, weights.dtype)
-    product = given * weights
+def softmax_gradient(gradient: Tensor, weights: Tensor) -> Tensor:
+    """Return the gradient of the scores, w ⊗ (g − Σ_j g_j w_j), for g and w (…, m) of one dtype.
+
+    `weights` is what `softmax` returned and `gradient` the gradient of the loss by it.
+    """
+    if not _has_short_rows(gradient):
+        # torch's own kernel makes one pass instead of four.
+        return torch._softmax_backward_data(gradient, weights, -1, weights.dtype)
+    product = gradient * weights
     return product.sub_(weights * product.sum(-1, keepdim=True))
 
 
-def _slow(scores: Tensor) -> bool:
-    """Tell whether torch would go number by number, and there are many."""
+def _has_short_rows(scores: Tensor) -> bool:
+    """Return whether torch would compute these rows one number at a time, and slowly."""
     return (
         scores.device.type == "cpu"
         and 1 < scores.shape[-1] < VECTOR
-        and scores.numel() > FEW
+        and scores.numel() > SMALL
         and not torch.compiler.is_compiling()
     )

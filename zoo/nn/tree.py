@@ -1,27 +1,33 @@
-"""Nested memory and state, whose rows one function gathers."""
+"""Memory and state as nested tuples of tensors, and the function that gathers their rows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, TypeAlias, TypeVar, cast
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, TypeVar, cast
 
 from torch import Tensor
 
-from zoo.nn.cache import Cache, KeyValueCache
+from zoo.nn.cache import Cache
+from zoo.nn.key_value_cache import KeyValueCache
 
 Tree: TypeAlias = "Tensor | Cache | KeyValueCache | Sequence[Tree]"
 """Nested NamedTuples, tuples or lists of tensors and caches, rows on dimension 0."""
 
 T = TypeVar("T", bound=Tree)
 
+ALLOWED = (
+    "memory and state are nested NamedTuples, tuples or lists of tensors, zoo.nn.Cache and "
+    "zoo.nn.KeyValueCache"
+)
+
 
 def gather(tree: T, rows: Tensor) -> T:
-    """Return `tree` with the given rows, (new rows,) int64, of everything in it.
+    """Return `tree` with the given rows, (new rows,) int64, of every tensor and cache in it.
 
-    Reordering beams, expanding to a beam and dropping finished sentences all use this.
+    It reorders beams, widens sentences to a beam and drops finished sentences.
 
     Raises:
-        TypeError: the tree holds something of another type.
+        TypeError: the tree holds an object of another type.
     """
     return cast(T, _gather(tree, rows))
 
@@ -33,17 +39,18 @@ def _gather(tree: Tree, rows: Tensor) -> Tree:
         return tree.gather(rows)
     if isinstance(tree, tuple | list):
         parts = [_gather(part, rows) for part in tree]
-        make: Any = type(tree)
-        # A NamedTuple takes its fields one by one.
-        return cast(Tree, make(*parts) if hasattr(tree, "_fields") else make(parts))
-    raise TypeError(
-        f"cannot gather rows of a {type(tree).__name__}: memory and state are nested NamedTuples, "
-        "tuples or lists of tensors, zoo.nn.Cache and zoo.nn.KeyValueCache"
-    )
+        make = cast("Callable[..., Tree]", type(tree))
+        # A NamedTuple takes its fields as separate arguments.
+        return make(*parts) if hasattr(tree, "_fields") else make(parts)
+    raise TypeError(f"cannot gather rows of a {type(tree).__name__}: {ALLOWED}")
 
 
 def tensors(tree: Tree) -> list[Tensor]:
-    """Return every tensor in the tree; of caches, the values written so far."""
+    """Return every tensor in the tree; for a cache, the values written so far.
+
+    Raises:
+        TypeError: the tree holds an object of another type.
+    """
     if isinstance(tree, Tensor):
         return [tree]
     if isinstance(tree, Cache):
@@ -52,6 +59,4 @@ def tensors(tree: Tree) -> list[Tensor]:
         return tree.values()
     if isinstance(tree, tuple | list):
         return [tensor for part in tree for tensor in tensors(part)]
-    raise TypeError(
-        f"a {type(tree).__name__} is neither a tensor, a zoo.nn.Cache nor a nesting of them"
-    )
+    raise TypeError(f"a {type(tree).__name__} cannot be part of memory or state: {ALLOWED}")

@@ -1,10 +1,10 @@
 """The conformance kit: every law of the contract, for any architecture.
 
-In a plugin's own tests one line runs them all:
+In a plugin's own tests, one line runs all of them:
 
     test_law = zoo.testing.conformance("my-architecture")
 
-and `pytest --pyargs zoo.testing --zoo-architecture my-architecture` does so from anywhere.
+`pytest --pyargs zoo.testing --zoo-architecture my-architecture` does the same without a test file.
 """
 
 from zoo.testing.case import Case, case, case_of

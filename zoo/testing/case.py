@@ -1,15 +1,15 @@
-"""What a law is tried on: a network on its example config, and a batch."""
+"""What a law is checked on: a network of the example config, and a batch."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
 import torch
 from torch import Tensor
 
 from zoo.nn.build import build, network_type
-from zoo.nn.contract import BEGIN, END, PADDING, Seq2Seq
+from zoo.nn.contract import BEGIN, END, PADDING, Memory, Seq2Seq, State
 from zoo.registry.config import Config
 from zoo.registry.declarations import Architecture
 from zoo.registry.registry import Registry, default_registry
@@ -21,9 +21,9 @@ ROWS, BEAM = len(SOURCE_LENGTHS), 3
 
 @dataclass
 class Case:
-    """An architecture's network on its example config, and a batch to try it on.
+    """A network of an architecture's example config, and a batch to check laws on.
 
-    `declared` and `names` say how a registry knows it; a network by itself has neither.
+    `declaration` and `registry` are None for a network that no plugin declares.
     """
 
     network: type[Seq2Seq]
@@ -32,42 +32,44 @@ class Case:
     source: Tensor
     mask: Tensor
     target: Tensor
-    declared: Architecture | None = None
+    declaration: Architecture | None = None
     registry: Registry | None = None
 
-    def again(self, device: str = "cpu") -> Seq2Seq:
-        """Return another network of the same configuration, with weights of its own."""
+    def rebuild(self, device: str = "cpu") -> Seq2Seq:
+        """Return a new network of the same configuration, with fresh weights."""
         return build(self.network, self.config, self.model.source_vocab, TARGET_VOCAB, device)
 
 
-def case(architecture: str, registry: Registry | None = None, **values: Any) -> Case:
-    """Build the case of an architecture of the registry; `values` override its example config.
+def case(architecture: str, registry: Registry | None = None, **values: object) -> Case:
+    """Build the case of an architecture by name; `values` override its example config.
 
     Raises:
-        ZooError: no plugin brings it, or a value does not fit.
+        ZooError: no plugin provides it, or a value does not fit.
     """
     registry = registry or default_registry()
-    declared = registry.architecture(architecture)
-    config_type = declared.config_type()
+    declaration = registry.architecture(architecture)
+    config_type = declaration.config_type()
     config = config_type.example()
     if values:
-        given = {**config.model_dump(mode="json"), **values}
-        config = config_type.parse(given, f"example of {architecture}")
-    made = case_of(network_type(declared), config)
-    made.declared, made.registry = declared, registry
+        overridden = {**config.model_dump(mode="json"), **values}
+        config = config_type.parse(overridden, f"example of {architecture}")
+    made = case_of(network_type(declaration), config)
+    made.declaration, made.registry = declaration, registry
     return made
 
 
-def case_of(network: type[Seq2Seq], config: Config) -> Case:
-    """Build the case of a network and a config."""
+def case_of(network: type[Seq2Seq[Memory, State]], config: Config) -> Case:
+    """Build the case of a network class and a config."""
     torch.manual_seed(5)
     source_vocab = TARGET_VOCAB if config.one_vocabulary else SOURCE_VOCAB
-    model = build(network, config, source_vocab, TARGET_VOCAB).double().eval()
+    # The laws treat memory and state as trees of tensors; their types do not matter.
+    of_trees = cast("type[Seq2Seq]", network)
+    model = build(of_trees, config, source_vocab, TARGET_VOCAB).double().eval()
     source, target = _tokens(SOURCE_LENGTHS, source_vocab), _tokens(TARGET_LENGTHS, TARGET_VOCAB)
     for row, length in enumerate(SOURCE_LENGTHS):
         source[row, length - 1] = END
     target[:, 0] = BEGIN
-    return Case(network, config, model, source, source != PADDING, target)
+    return Case(of_trees, config, model, source, source != PADDING, target)
 
 
 def _tokens(lengths: tuple[int, ...], vocab: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""All laws as one test, for an author's own test file."""
+"""All laws as one parametrized test, for a plugin's own test file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zoo.testing.laws import LAWS
 
 
 def conformance(architecture: str, **values: Any) -> Callable[[Law], None]:
-    """Return a test of every law, for an architecture that an installed plugin brings.
+    """Return a test of every law, for an architecture that an installed plugin provides.
 
     `values` override its example config, to test a variant.
     """

@@ -1,4 +1,4 @@
-"""What a law is: a check that says which law was broken, what was seen, and what causes it."""
+"""What a law is: a check whose failure names the law, what was observed and the usual causes."""
 
 from __future__ import annotations
 
@@ -8,30 +8,34 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from zoo.testing.results import wrong_results
+
 if TYPE_CHECKING:
     from zoo.testing.case import Case
 
-CLOSE = 1e-9
-"""How near two float64 answers must be that are one in mathematics."""
+TOLERANCE = 1e-9
+"""Largest difference between two float64 results that are mathematically equal."""
 
 
 class BrokenLawError(AssertionError):
-    """A law of the contract does not hold. `seen` says what was seen."""
+    """A law of the contract does not hold; `observed` says what happened instead."""
 
-    def __init__(self, seen: str, law: Law | None = None) -> None:
-        self.seen, self.law = seen, law
+    def __init__(self, observed: str, law: Law | None = None) -> None:
+        self.observed, self.law = observed, law
+        message = observed
         if law is not None:
-            lines = [f"law {law.name}: {law.says}", f"seen: {seen}", f"usual causes: {law.causes}"]
-            seen = "\n".join(lines)
-        super().__init__(seen)
+            message = (
+                f"law {law.name}: {law.statement}\nobserved: {observed}\nusual causes: {law.causes}"
+            )
+        super().__init__(message)
 
 
 @dataclass(frozen=True)
 class Law:
-    """A law of the contract: called with a case, it raises `BrokenLawError` unless it holds.
+    """A law of the contract: calling it with a case raises `BrokenLawError` unless it holds.
 
-    The check raises `BrokenLawError` with what it saw. Whatever else is raised, by the network, is
-    a broken law too.
+    `check` raises `BrokenLawError` with what it observed. Any other exception that the network
+    raises breaks the law too.
     """
 
     check: Callable[[Case], None]
@@ -43,8 +47,8 @@ class Law:
         return self.check.__name__
 
     @property
-    def says(self) -> str:
-        """What the law says, in a sentence."""
+    def statement(self) -> str:
+        """The law in one sentence."""
         return str(self.check.__doc__).partition("\n")[0]
 
     def __call__(self, case: Case) -> None:
@@ -53,21 +57,31 @@ class Law:
         try:
             self.check(case)
         except BrokenLawError as error:
-            raise BrokenLawError(error.seen, self) from None
+            raise BrokenLawError(error.observed, self) from None
         except Exception as error:
-            seen = f"the network raised {type(error).__name__}: {error}"
-            raise BrokenLawError(seen, self) from error
+            # A network that returns other types fails in many ways; their cause is this one.
+            observed = wrong_results(case)
+            if observed is not None:
+                raise BrokenLawError(observed, self) from None
+            observed = f"the network raised {type(error).__name__}: {error}"
+            raise BrokenLawError(observed, self) from error
 
 
 def law(*, causes: str) -> Callable[[Callable[[Case], None]], Law]:
-    """Make a law of a check: its docstring is what the law says."""
+    """Make a law of a check; the first line of its docstring states the law."""
     return lambda check: Law(check, causes)
 
 
-def same(seen: Tensor, wanted: Tensor, what: str, within: float = CLOSE) -> None:
-    """Raise unless the two are of one shape and equal to `within`."""
-    if seen.shape != wanted.shape:
-        raise BrokenLawError(f"{what}: shape {tuple(seen.shape)}, not {tuple(wanted.shape)}")
-    off = float((seen - wanted).abs().max()) if seen.numel() else 0.0
-    if not off < within:
-        raise BrokenLawError(f"{what}: off by {off:.2g}")
+def require_close(
+    actual: Tensor, expected: Tensor, what: str, tolerance: float = TOLERANCE
+) -> None:
+    """Raise unless the two have one shape and no difference above the tolerance.
+
+    Raises:
+        BrokenLawError: they differ; the message begins with `what`.
+    """
+    if actual.shape != expected.shape:
+        raise BrokenLawError(f"{what}: shape {tuple(actual.shape)}, not {tuple(expected.shape)}")
+    difference = float((actual.double() - expected.double()).abs().max()) if actual.numel() else 0.0
+    if not difference < tolerance:
+        raise BrokenLawError(f"{what}: off by {difference:.2g}")

@@ -1,4 +1,4 @@
-"""`pytest --pyargs zoo.testing --zoo-architecture NAME` runs every law on what is installed."""
+"""`pytest --pyargs zoo.testing --zoo-architecture NAME` runs every law on installed plugins."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from zoo.testing.laws import LAWS
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Try every law on the architectures named, or on all there are."""
+    """Run every law on the named architectures, or on all that are installed."""
     named = metafunc.config.getoption("zoo_architecture", [])
     metafunc.parametrize("architecture", named or sorted(default_registry().architectures))
     metafunc.parametrize("law", LAWS, ids=lambda law: law.name)
 
 
 def test_law(architecture: str, law: Law) -> None:
-    """A law of the contract, on an architecture's example config."""
+    """A law of the contract holds for an architecture's example config."""
     law(case(architecture))

@@ -22,10 +22,10 @@ from zoo.decoding.search import search
 from zoo.decoding.task import Decoder, Task
 from zoo.errors import DecodingError
 from zoo.hub import pull as hub
+from zoo.nn.cached_weights import PackedWeights
 from zoo.nn.contract import UNKNOWN
 from zoo.nn.device import pick_device
 from zoo.nn.int8 import Int8
-from zoo.nn.linear import PackedWeights
 from zoo.registry.registry import Registry, default_registry
 from zoo.translation.parallel import parallel_map
 from zoo.translation.sentences import split
@@ -251,7 +251,7 @@ class Translator:
         limit = min((limit for limit in limits if limit is not None), default=None)
         prefixes = [() if part.number else ask.prefix for part in batch] if ask.prefix else None
         places = [before + part.of + (part.number << 40) for part in batch]
-        with torch.inference_mode(), self._products.on():
+        with torch.inference_mode(), self._products.activate():
             if isinstance(self.model, Ensemble):
                 memory: Any = self.model.encode(sources)
             else:

@@ -1,4 +1,4 @@
-"""Diagonal linear state spaces, joined by attention; a dataset to try them; a look inside."""
+"""Diagonal linear state spaces, connected by attention, with a dataset and a command."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -15,10 +15,10 @@ SPLITS = {"train": (0, 9_000), "validation": (9_000, 9_500), "test": (9_500, 10_
 
 @hookimpl
 def zoo_architectures() -> Iterable[Architecture]:
-    """Return the architecture `statespace`."""
+    """Declare the architecture `statespace`."""
     yield Architecture(
         name="statespace",
-        summary="diagonal linear state spaces, joined by attention",
+        summary="diagonal linear state spaces, connected by attention",
         paper="Gupta, Gu and Berant 2022, Diagonal State Spaces are as Effective as Structured "
         "State Spaces",
         config="zoo_statespace.config:StateSpaceConfig",
@@ -34,18 +34,20 @@ def zoo_catalogues() -> Iterable[Path]:
 
 @hookimpl
 def zoo_datasets() -> Iterable[Dataset]:
-    """Return a task that needs a memory of the whole source."""
+    """Declare a task that needs a memory of the whole source."""
     yield Dataset(
-        "backwards", "five words, to the same words backwards; generated", _backwards,
-        terms="generated; free of terms",
-    )  # fmt: skip
+        "backwards",
+        "five words to the same words in reverse order; generated",
+        _backwards,
+        terms="generated; free to use",
+    )
 
 
 def _backwards(split: str, limit: int | None) -> Iterator[Pair]:
     start, end = SPLITS[split]
-    for place in islice(range(start, end), limit):
-        # Multiplying by a number prime to the count goes through all sequences, in mixed order.
-        number = place * 7_919 % len(WORDS) ** 5
+    for index in islice(range(start, end), limit):
+        # Multiplying by a number coprime to the count visits all sequences in a shuffled order.
+        number = index * 7_919 % len(WORDS) ** 5
         words = [WORDS[number // len(WORDS) ** digit % len(WORDS)] for digit in range(5)]
         yield Pair(" ".join(words), " ".join(reversed(words)))
 
@@ -53,21 +55,21 @@ def _backwards(split: str, limit: int | None) -> Iterator[Pair]:
 @click.command("half-lives")
 @click.argument("checkpoint")
 def half_lives(checkpoint: str) -> None:
-    """Print over how many tokens each layer of CHECKPOINT forgets half: least, median, most."""
+    """Print the half-life of each layer's state in tokens: minimum, median, maximum."""
     from zoo import ZooError, load
 
     network = load(checkpoint, device="cpu").checkpoint.model
-    found = {name: rate for name, rate in network.named_parameters() if name.endswith("log_rate")}
-    if not found:
+    rates = {name: rate for name, rate in network.named_parameters() if name.endswith("log_rate")}
+    if not rates:
         raise ZooError(f"{checkpoint} has no state spaces", "it is of another architecture")
-    for name, rate in found.items():
-        # a = exp(−exp(ρ)), and half is left after ln 2 / exp(ρ) tokens.
+    for name, rate in rates.items():
+        # a = exp(−exp(ρ)), so half of the state remains after ln 2 / exp(ρ) tokens.
         lives = (0.6931 / rate.exp()).sort().values.tolist()
-        least, median, most = lives[0], lives[len(lives) // 2], lives[-1]
-        click.echo(f"{name.removesuffix('.log_rate')}  {least:.1f}  {median:.1f}  {most:.1f}")
+        shortest, median, longest = lives[0], lives[len(lives) // 2], lives[-1]
+        click.echo(f"{name.removesuffix('.log_rate')}  {shortest:.1f}  {median:.1f}  {longest:.1f}")
 
 
 @hookimpl
 def zoo_commands(cli: click.Group) -> None:
-    """Add `zoo half-lives`."""
+    """Add the command `zoo half-lives`."""
     cli.add_command(half_lives)

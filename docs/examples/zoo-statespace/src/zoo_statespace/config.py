@@ -1,4 +1,4 @@
-"""What sets one state-space network apart from another, and its parameter table."""
+"""The configuration of the state-space network, and its parameter table."""
 
 from typing import Self
 
@@ -7,21 +7,21 @@ from zoo import Config, Depth, Dim, Table, Width
 
 
 class StateSpaceConfig(Config):
-    """As many layers in the encoder, in each direction, as in the decoder."""
+    """An encoder with as many layers per direction as the decoder has."""
 
-    layers: Depth = Field(2, description="layers of encoder and decoder")
-    dim: Width = Field(description="width d of embeddings and of what passes between layers")
-    states: Width = Field(description="width n of every layer's state")
-    dropout: float = Field(0.0, ge=0, lt=1, description="on what each layer adds")
+    layers: Depth = Field(2, description="layers of the encoder, per direction, and of the decoder")
+    dim: Width = Field(description="width d of embeddings and of the input and output of layers")
+    states: Width = Field(description="width n of the state of each layer")
+    dropout: float = Field(0.0, ge=0, lt=1, description="dropout on the output of each layer")
 
     @classmethod
     def example(cls) -> Self:
-        """Return a tiny config, for the laws."""
+        """Return a tiny config for the laws."""
         return cls(layers=2, dim=12, states=10)
 
     @property
     def width(self) -> int:
-        """The width by which schedules scale the rate."""
+        """The width by which schedules scale the learning rate."""
         return self.dim
 
     def parameters(self, source_vocab: int, target_vocab: int) -> Table:
@@ -32,9 +32,9 @@ class StateSpaceConfig(Config):
         table.add("source_embedding.weight", "W_i", (vs, d))
         table.add("target_embedding.weight", "W_o", (vt, d))
         for layer in range(self.layers):
-            for way in ("onward", "backward"):
-                table.block(f"encoder layer {layer + 1}, {way}")
-                self._layer(table, f"{way}.{layer}")
+            for direction in ("onward", "backward"):
+                table.block(f"encoder layer {layer + 1}, {direction}")
+                self._layer(table, f"{direction}.{layer}")
         for layer in range(self.layers):
             table.block(f"decoder layer {layer + 1}")
             self._layer(table, f"decoder.{layer}")

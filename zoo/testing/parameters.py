@@ -1,4 +1,4 @@
-"""Laws of the weights: the table tells them all, each of them learns, and they are all there is."""
+"""Laws of the parameters: the table is exact, each is trained, and there is no other state."""
 
 from __future__ import annotations
 
@@ -12,114 +12,118 @@ from zoo.testing.law import BrokenLawError, law
 
 
 @law(
-    causes="a bias forgotten; a weight renamed in one of the two places; rows and columns in the "
-    "wrong order; a gate missing from a fused weight"
+    causes="a missing bias; a weight renamed in one of the two; rows and columns swapped; a gate "
+    "missing from a fused weight"
 )
-def table_is_the_network(case: Case) -> None:
-    """The table's rows partition the network's parameters, and its sum is their number."""
+def parameter_table_matches_network(case: Case) -> None:
+    """The table's rows partition the network's parameters, and its total is their number."""
     table = case.config.parameters(case.model.source_vocab, TARGET_VOCAB)
-    built = {name: tuple(weight.shape) for name, weight in case.model.named_parameters()}
-    faults = [f"{name} {shape} is not in the table" for name, shape in built.items()]
-    found: dict[str, int] = {}
+    shapes = {name: tuple(weight.shape) for name, weight in case.model.named_parameters()}
+    faults = [f"{name} {shape} is not in the table" for name, shape in shapes.items()]
+    covered: dict[str, int] = {}
     for row in table:
-        if row.path not in built:
-            faults.append(f"{row.path} is in the table, not in the network")
+        if row.path not in shapes:
+            faults.append(f"{row.path} is in the table but not in the network")
             continue
-        shape, start = built[row.path], found.get(row.path, 0)
+        shape, start = shapes[row.path], covered.get(row.path, 0)
         faults = [fault for fault in faults if not fault.startswith(f"{row.path} (")]
         part = row.slice or (0, shape[0])
         if part[0] != start or part[1] - part[0] != row.shape[0] or row.shape[1:] != shape[1:]:
             faults.append(f"{row.path}{list(part)} {row.shape} does not fit {shape} after {start}")
-        found[row.path] = part[1]
+        covered[row.path] = part[1]
     faults += [
-        f"{n} ends at row {e} of {built[n][0]}" for n, e in found.items() if e != built[n][0]
+        f"{name} ends at row {end} of {shapes[name][0]}"
+        for name, end in covered.items()
+        if end != shapes[name][0]
     ]
     total = sum(weight.numel() for weight in case.model.parameters())
     if table.total != total:
-        faults.append(f"its sum is {table.total:,}, the network has {total:,}")
+        faults.append(f"its total is {table.total:,}, the network has {total:,}")
     if faults:
-        raise BrokenLawError("the parameter table is not the network's: " + "; ".join(faults))
+        raise BrokenLawError("the parameter table differs from the network: " + "; ".join(faults))
 
 
 @law(
     causes="register_buffer, or a norm over the batch, which keeps buffers; a constructor that "
     "reads values or names a device"
 )
-def no_weights_but_parameters(case: Case) -> None:
-    """There are no buffers, and the network can be built on the meta device."""
+def network_has_only_parameters(case: Case) -> None:
+    """The network has no buffers and can be built on the meta device."""
     buffers = [name for name, _ in case.model.named_buffers()]
     if buffers:
         raise BrokenLawError(f"buffers {buffers}: compute them, or make them parameters")
-    meta = case.again("meta")
+    meta = case.rebuild("meta")
     shapes = {name: weight.shape for name, weight in meta.named_parameters()}
     if shapes != {name: weight.shape for name, weight in case.model.named_parameters()}:
         raise BrokenLawError("built on the meta device, the network has other parameters")
     elsewhere = [name for name, weight in meta.named_parameters() if not weight.is_meta]
     if elsewhere:
-        raise BrokenLawError(f"built on the meta device, {', '.join(elsewhere)} are not there")
+        raise BrokenLawError(f"built on the meta device, {', '.join(elsewhere)} are elsewhere")
 
 
 @law(
-    causes="a weight that forward does not use; .detach(), .data or .item() on the way; a branch "
-    "of the config's that the table does not know; a bias that softmax cancels, not declared with "
-    "zero_gradient"
+    causes="a weight that forward does not use; .detach(), .data or .item() on the way to the "
+    "loss; an option of the config that the table ignores; a bias that the softmax cancels, not "
+    "declared with zero_gradient"
 )
 def every_parameter_gets_a_gradient(case: Case) -> None:
-    """Each row of the table moves the loss, or is declared not to, with the reason."""
+    """Each row of the table affects the loss, or is declared not to, with the reason."""
     case.model.zero_grad()
     logits = case.model(case.source, case.mask, case.target[:, :-1]).logits
-    wanted = case.target[:, 1:]
-    F.cross_entropy(logits.flatten(0, 1), wanted.flatten(), ignore_index=PADDING).backward()
+    targets = case.target[:, 1:]
+    F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=PADDING).backward()
     weights = dict(case.model.named_parameters())
     for row in case.config.parameters(case.model.source_vocab, TARGET_VOCAB):
         gradient = weights[row.path].grad
         start, end = row.slice or (0, weights[row.path].shape[0])
         largest = 0.0 if gradient is None else float(gradient[start:end].abs().max())
         if row.zero_gradient is None and largest < 1e-12:
-            raise BrokenLawError(f"{row.symbol} ({row.path}) gets no gradient, and gives no reason")
+            raise BrokenLawError(
+                f"{row.symbol} ({row.path}) gets no gradient and declares no zero_gradient"
+            )
         if row.zero_gradient is not None and largest >= 1e-12:
             raise BrokenLawError(
-                f"{row.symbol} ({row.path}) is declared without gradient, but gets one"
+                f"{row.symbol} ({row.path}) declares zero_gradient but gets a gradient"
             )
 
 
 @law(
-    causes="a tensor kept as a plain attribute beside the parameters; weights changed outside "
-    "__init__; a value drawn when the network is made"
+    causes="a tensor kept as a plain attribute; weights changed outside __init__; a value drawn "
+    "when the network is built"
 )
 @torch.no_grad()
 def weights_round_trip(case: Case) -> None:
-    """Weights saved as safetensors and loaded into a new network give the same answers."""
-    wanted = case.model(case.source, case.mask, case.target).logits
+    """Weights saved as safetensors and loaded into a new network give the same logits."""
+    expected = case.model(case.source, case.mask, case.target).logits
     saved = load(save({n: weight.contiguous() for n, weight in case.model.named_parameters()}))
     torch.manual_seed(6)
-    other = case.again().to(wanted.dtype).eval()
+    other = case.rebuild().to(expected.dtype).eval()
     for name, weight in other.named_parameters():
         weight.copy_(saved[name])
-    seen = other(case.source, case.mask, case.target).logits
-    if not torch.equal(seen, wanted):
-        raise BrokenLawError("loaded weights give other answers than those that were saved")
+    logits = other(case.source, case.mask, case.target).logits
+    if not torch.equal(logits, expected):
+        raise BrokenLawError("loaded weights give other logits than the saved ones")
 
 
 @law(
-    causes="first weights far too large or too small; a loss of signal between encoder and "
-    "decoder; an activation that saturates; gradients cut off"
+    causes="initial weights far too large or too small; a signal lost between encoder and decoder; "
+    "an activation that saturates; gradients cut off"
 )
-def overfits(case: Case) -> None:
-    """It learns a small copy task by heart in seconds."""
+def learns_a_copy_task(case: Case) -> None:
+    """The network overfits eight copied sequences within 400 updates."""
     torch.manual_seed(3)
-    model = case.again().train()
+    model = case.rebuild().train()
     words = torch.randint(END + 1, min(case.model.source_vocab, TARGET_VOCAB), (8, 4))
     source = F.pad(words, (0, 1), value=END)
     target = F.pad(source, (1, 0), value=BEGIN)
-    optimiser = torch.optim.Adam(model.parameters(), 5e-3)
+    optimizer = torch.optim.Adam(model.parameters(), 5e-3)
     last = torch.inf
     for _ in range(400):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         logits = model(source, source != PADDING, target[:, :-1]).logits
         loss = F.cross_entropy(logits.flatten(0, 1), target[:, 1:].flatten())
         loss.backward()
-        optimiser.step()
+        optimizer.step()
         last = loss.item()
         if last < 0.02:
             return

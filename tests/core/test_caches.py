@@ -1,0 +1,134 @@
+"""Trees and caches against plain tensors of rows."""
+
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from torch import Tensor
+
+from zoo.nn.cache import INITIAL_CAPACITY, Cache
+from zoo.nn.key_value_cache import KeyValueCache
+from zoo.nn.tree import gather, tensors
+
+
+class State(NamedTuple):
+    hidden: Tensor
+    layers: list[tuple[Cache, Tensor]]
+
+
+def test_gather_reaches_everything() -> None:
+    cache = Cache(torch.arange(24.0).view(4, 3, 2))
+    state = State(torch.arange(4), [(cache, torch.arange(8).view(4, 2)), (cache, torch.ones(4))])
+    rows = torch.tensor([3, 0, 0])
+    gathered = gather(state, rows)
+    assert isinstance(gathered, State)
+    assert isinstance(gathered.layers, list)
+    for before, after in zip(tensors(state), tensors(gathered), strict=True):
+        assert torch.equal(before[rows], after)
+
+
+@pytest.mark.parametrize("odd", [{"a": torch.ones(2)}, None, 3, "state"])
+def test_gather_refuses_other_types(odd: Any) -> None:
+    with pytest.raises(TypeError, match=f"cannot gather rows of a {type(odd).__name__}"):
+        gather((torch.ones(2), odd), torch.tensor([0]))
+    with pytest.raises(TypeError, match=f"a {type(odd).__name__} cannot be part of"):
+        tensors([odd])
+
+
+@pytest.mark.parametrize("dim", [1, 2])
+@pytest.mark.parametrize("grad", [False, True])
+def test_a_cache_never_changes(dim: int, grad: bool) -> None:
+    torch.manual_seed(0)
+    shape = [3, 2, 2]
+    shape[dim] = 0
+    caches, expected = [Cache(torch.empty(shape), dim)], [torch.empty(shape)]
+    shape[dim] = 1
+    with torch.set_grad_enabled(grad):
+        for step in range(60):
+            # Mostly from the newest cache, sometimes from an old one, sometimes after a reordering.
+            at = len(caches) - 1 if step % 5 else int(torch.randint(len(caches), ()))
+            new = torch.randn(shape, requires_grad=grad)
+            caches.append(caches[at].append(new))
+            expected.append(torch.cat([expected[at], new], dim))
+            if step % 7 == 0:
+                rows = torch.tensor([2, 0, 0])
+                caches.append(caches[-1].gather(rows))
+                expected.append(expected[-1][rows])
+    for cache, values in zip(caches, expected, strict=True):
+        assert torch.equal(cache.values, values)
+
+
+def test_a_cache_appends_in_place_at_its_newest_end() -> None:
+    cache = Cache(torch.zeros(1, 1, 1)).append(torch.ones(1, 1, 1))
+    longer = cache.append(torch.ones(1, 1, 1))
+    assert longer.values.data_ptr() == cache.values.data_ptr()
+    other = cache.append(torch.zeros(1, 1, 1))
+    assert other.values.data_ptr() != cache.values.data_ptr()
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_a_key_value_cache_never_changes(grad: bool) -> None:
+    """Extended, reordered, widened, narrowed and cut: against plain tensors of rows."""
+    torch.manual_seed(0)
+    caches, expected = [KeyValueCache(3)], [[torch.empty(3, 2, 0, 5)] * 4]
+    with torch.set_grad_enabled(grad):
+        for step in range(80):
+            # Mostly from the newest cache, sometimes from an old one.
+            at = len(caches) - 1 if step % 5 else int(torch.randint(len(caches), ()))
+            cache, rows = caches[at].extended(), len(expected[at][0])
+            new = [torch.randn(rows, 2, 1, 5, requires_grad=grad) for _ in range(4)]
+            for layer in range(2):
+                cache.write(layer, *new[2 * layer : 2 * layer + 2])
+            caches.append(cache)
+            expected.append([torch.cat(both, 2) for both in zip(expected[at], new, strict=True)])
+            sentences, beam = cache.sentences, cache.beam
+            if step % 3 == 0:  # within each sentence's beam
+                index = (
+                    torch.randint(beam, (sentences, beam)) + beam * torch.arange(sentences)[:, None]
+                )
+            elif step % 7 == 0:  # another beam width, for some sentences
+                kept = torch.randperm(sentences)[: max(2, sentences - 1)].sort().values
+                index = torch.randint(beam, (len(kept), 1 + step % 4)) + beam * kept[:, None]
+            elif step % 11 == 0:  # any rows at all
+                index = torch.randint(rows, (4,))
+            else:
+                continue
+            caches.append(cache.gather(index.flatten()))
+            expected.append([part[index.flatten()] for part in expected[-1]])
+    assert max(cache.length for cache in caches) > 2 * INITIAL_CAPACITY
+    for cache, parts in zip(caches[1:], expected[1:], strict=True):
+        for values, part in zip(cache.values(), parts, strict=True):
+            assert torch.equal(values, part)
+
+
+def test_each_row_attends_to_its_own_prefix() -> None:
+    torch.manual_seed(0)
+    cache, keys = KeyValueCache(2), torch.empty(2, 3, 0, 5)
+    reorderings = {0: [0, 0, 1, 1], 2: [1, 0, 3, 3], 4: [0, 0, 2, 3], 5: [2, 3]}
+    for step in range(7):
+        cache = cache.extended()
+        new = torch.randn(len(keys), 3, 1, 5)
+        keys = torch.cat([keys, new], 2)
+        shared, values = cache.write(0, new, new + 1)
+        assert torch.equal(values, shared + 1)
+        query = torch.randn(len(keys), 3, 1, 5)
+        scores = cache.fold_beam(query) @ shared.transpose(2, 3)
+        if cache.mask is not None:
+            scores = scores.masked_fill(~cache.mask, -torch.inf)
+        weights = scores.softmax(-1)
+        expected = (query @ keys.transpose(2, 3)).softmax(-1)
+        torch.testing.assert_close(cache.prefix_weights(weights), expected)
+        torch.testing.assert_close(cache.unfold_beam(weights @ values), expected @ (keys + 1))
+        if step in reorderings:
+            rows = torch.tensor(reorderings[step])
+            cache, keys = cache.gather(rows), keys[rows]
+
+
+@torch.no_grad()
+def test_reordering_a_beam_copies_nothing() -> None:
+    cache = KeyValueCache(2).extended()
+    cache.write(0, torch.zeros(2, 1, 1, 1), torch.zeros(2, 1, 1, 1))
+    wide = cache.gather(torch.tensor([0, 0, 1, 1]))
+    reordered = wide.gather(torch.tensor([1, 1, 3, 2])).extended()
+    keys, _ = reordered.write(0, torch.ones(4, 1, 1, 1), torch.ones(4, 1, 1, 1))
+    assert keys.data_ptr() == wide._layers[0][0].data_ptr()

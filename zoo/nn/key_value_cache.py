@@ -1,0 +1,156 @@
+"""Keys and values of self-attention, shared by the hypotheses of a sentence's beam."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch import Tensor
+
+from zoo.nn.cache import INITIAL_CAPACITY
+
+
+class KeyValueCache:
+    """The keys and values of every decoder layer, for the positions decoded so far.
+
+    `extended` returns a cache with one more position, which each layer then writes once; this cache
+    is unchanged. The hypotheses of a sentence share their storage, so reordering a beam moves no
+    keys or values: a query attends to what all hypotheses of its sentence have written, and `mask`
+    selects the positions that belong to its own prefix.
+
+    A layer's keys and values are stored as (sentences, heads, positions, beam, d) and returned as
+    (sentences, heads, positions × beam, d).
+
+    Args:
+        sentences: how many, with one row each.
+    """
+
+    def __init__(self, sentences: int) -> None:
+        self.sentences, self.beam, self.length = sentences, 1, 0
+        self._layers: list[tuple[Tensor, Tensor]] = []
+        self._filled = [0]  # positions in use in the storage, by any cache that shares it
+        # Which hypothesis of the beam wrote each position of a row's prefix, (sentences, beam,
+        # positions); None if every row wrote its own.
+        self._origin: Tensor | None = None
+        self._mask: Tensor | None = None
+
+    def extended(self) -> KeyValueCache:
+        """Return a cache with one more position, still to be written."""
+        cache = copy.copy(self)
+        cache.length, cache._mask = self.length + 1, None
+        capacity = self._layers[0][0].shape[2] if self._layers else 0
+        if self._filled[0] != self.length or cache.length > capacity or torch.is_grad_enabled():
+            capacity = max(2 * cache.length, INITIAL_CAPACITY)
+            cache._layers = [
+                (self._copied(k, capacity), self._copied(v, capacity)) for k, v in self._layers
+            ]
+            cache._filled = [self.length]
+        cache._filled[0] = cache.length
+        if self._origin is not None:
+            writers = torch.arange(self.beam, device=self._origin.device)
+            writers = writers.expand(self.sentences, -1)[..., None]
+            cache._origin = torch.cat([self._origin, writers], 2)
+        return cache
+
+    def write(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Write a layer's last position, (rows, heads, 1, d); return all its keys and values."""
+        new = self.fold_beam(key), self.fold_beam(value)  # (sentences, heads, beam, d)
+        if layer == len(self._layers):
+            shapes = [(*x.shape[:2], INITIAL_CAPACITY, *x.shape[2:]) for x in new]
+            self._layers.append((new[0].new_empty(shapes[0]), new[1].new_empty(shapes[1])))
+        keys, values = self._layers[layer]
+        keys.select(2, self.length - 1).copy_(new[0])
+        values.select(2, self.length - 1).copy_(new[1])
+        key, value = (x.narrow(2, 0, self.length).flatten(2, 3) for x in (keys, values))
+        return key, value
+
+    def fold_beam(self, x: Tensor) -> Tensor:
+        """Turn (rows, heads, 1, d) into (sentences, heads, beam, d): the beam becomes queries."""
+        if self.beam == 1:
+            return x
+        return x.view(self.sentences, self.beam, x.shape[1], x.shape[3]).transpose(1, 2)
+
+    def unfold_beam(self, x: Tensor) -> Tensor:
+        """Turn (sentences, heads, beam, d) back into (rows, heads, 1, d)."""
+        if self.beam == 1:
+            return x
+        return x.transpose(1, 2).flatten(0, 1)[:, :, None]
+
+    @property
+    def mask(self) -> Tensor | None:
+        """True where a query may attend, (sentences, 1, beam, positions × beam); None: anywhere."""
+        if self._mask is None and (self.beam > 1 and self._layers):
+            origin = self._origins(self._layers[0][0].device)  # (sentences, beam, positions)
+            hypotheses = torch.arange(self.beam, device=origin.device)
+            self._mask = (origin[..., None] == hypotheses).flatten(2)[:, None]
+        return self._mask
+
+    def prefix_weights(self, weights: Tensor) -> Tensor:
+        """Return each row's attention weights over its own prefix, (rows, heads, 1, positions).
+
+        weights: (sentences, heads, beam, positions × beam), zero where `mask` is False.
+        """
+        return self.unfold_beam(weights.unflatten(3, (self.length, self.beam)).sum(4))
+
+    def values(self) -> list[Tensor]:
+        """Return every layer's keys and values, each (rows, heads, positions, d)."""
+        if not self._layers:
+            return []
+        rows = torch.arange(self.sentences * self.beam, device=self._layers[0][0].device)
+        index = self._index(rows)
+        return [
+            part.movedim(1, 3)[index].transpose(1, 2) for layer in self._layers for part in layer
+        ]
+
+    def gather(self, rows: Tensor) -> KeyValueCache:
+        """Return a cache of the given rows, (new rows,); rows of a sentence must be adjacent."""
+        cache = copy.copy(self)
+        cache._mask = None
+        sentence = rows // self.beam
+        in_order = torch.arange(self.sentences, device=rows.device)
+        if torch.equal(sentence, in_order.repeat_interleave(self.beam)):
+            if self.beam > 1:
+                parents = (rows % self.beam).view(self.sentences, -1, 1)
+                origin = self._origins(rows.device)
+                cache._origin = origin.gather(1, parents.expand(-1, -1, self.length))
+            return cache
+        kept, counts = sentence.unique_consecutive(return_counts=True)
+        even = len(counts) > 0 and bool((counts == counts[0]).all())
+        cache.sentences, cache.beam = (len(kept), int(counts[0])) if even else (len(rows), 1)
+        if self.beam == cache.beam == 1:  # whole sentences copy several times faster
+            cache._layers = [
+                (k.index_select(0, rows), v.index_select(0, rows)) for k, v in self._layers
+            ]
+        else:
+            index = self._index(rows)
+            cache._layers = [
+                (cache._selected(k, index), cache._selected(v, index)) for k, v in self._layers
+            ]
+        cache._origin, cache._filled = None, [self.length]
+        return cache
+
+    def _origins(self, device: torch.device) -> Tensor:
+        """Return which hypothesis wrote each position of each row, (sentences, beam, positions)."""
+        if self._origin is not None:
+            return self._origin
+        hypotheses = torch.arange(self.beam, device=device)
+        return hypotheses[None, :, None].expand(self.sentences, -1, self.length)
+
+    def _index(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the sentence, position and hypothesis of these rows' prefixes, (rows, length)."""
+        positions = torch.arange(self.length, device=rows.device)
+        origin = self._origins(rows.device).flatten(0, 1)[rows]
+        return (rows // self.beam)[:, None], positions, origin
+
+    def _selected(self, part: Tensor, index: tuple[Tensor, Tensor, Tensor]) -> Tensor:
+        """Return the indexed entries of another cache's storage, in this cache's layout."""
+        rows = part.movedim(1, 3)[index].unflatten(0, (self.sentences, self.beam))
+        return self._copied(rows.permute(0, 3, 2, 1, 4), max(2 * self.length, INITIAL_CAPACITY))
+
+    def _copied(self, part: Tensor, capacity: int) -> Tensor:
+        """Return a copy of storage, (sentences, heads, capacity, beam, d)."""
+        shape = list(part.shape)
+        shape[2] = capacity
+        storage = part.new_empty(shape)
+        storage[:, :, : self.length] = part[:, :, : self.length]
+        return storage

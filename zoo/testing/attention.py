@@ -1,0 +1,100 @@
+"""Laws of the attention weights that a network returns."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from zoo.nn.contract import Attention
+from zoo.nn.tree import Tree, tensors
+from zoo.testing.case import ROWS, Case
+from zoo.testing.law import BrokenLawError, law, require_close
+
+
+@law(
+    causes="a branch on attention that computes something else, or leaves it out; weights returned "
+    "although attention was not requested"
+)
+@torch.no_grad()
+def attention_flag_fills_a_field(case: Case) -> None:
+    """attention=True fills the field `attention` and changes no other result."""
+    model, token = case.model, case.target[:, 0]
+    plain, encoded = (model.encode(case.source, case.mask, flag) for flag in (False, True))
+    _require_equal_trees("the memory", encoded.memory, plain.memory)
+    state = model.init_state(plain.memory)
+    plain_step, step = (model.step(token, state, plain.memory, flag) for flag in (False, True))
+    _require_equal_trees("the state", step.state, plain_step.state)
+    require_close(step.logits, plain_step.logits, "attention=True changes step's logits")
+    plain_output, output = (
+        model(case.source, case.mask, case.target, flag) for flag in (False, True)
+    )
+    require_close(output.logits, plain_output.logits, "attention=True changes forward's logits")
+    for method, result in (("encode", plain), ("step", plain_step), ("forward", plain_output)):
+        if result.attention:
+            raise BrokenLawError(f"{method} returns attention that was not requested")
+
+
+def _require_equal_trees(what: str, tree: Tree, expected: Tree) -> None:
+    for one, other in zip(tensors(tree), tensors(expected), strict=True):
+        require_close(one, other, f"attention=True changes {what}")
+
+
+@law(
+    causes="a kind that forward leaves out, or names differently; a step that numbers layers or "
+    "heads in another order; a step's weights in another layout than (rows, layers, heads, 1, keys)"
+)
+@torch.no_grad()
+def forward_gives_every_attention(case: Case) -> None:
+    """forward's attention has every kind that encode and step give, with equal weights."""
+    model = case.model
+    attention = model(case.source, case.mask, case.target, attention=True).attention
+    encoded = model.encode(case.source, case.mask, attention=True)
+    for kind, weights in encoded.attention.items():
+        expected = _of_kind(kind, attention, "encode")
+        require_close(expected, weights, f"{kind} attention of forward differs from encode's")
+    state = model.init_state(encoded.memory)
+    for position in range(case.target.shape[1]):
+        step = model.step(case.target[:, position], state, encoded.memory, attention=True)
+        state = step.state
+        for kind, weights in step.attention.items():
+            expected = _of_kind(kind, attention, "step")[:, :, :, position]
+            of_step = weights[:, :, :, 0]
+            what = f"{kind} attention of step {position} differs from forward's"
+            require_close(of_step, expected[..., : of_step.shape[-1]], what)
+
+
+def _of_kind(kind: str, attention: Attention, method: str) -> Tensor:
+    if kind not in attention:
+        kinds = ", ".join(attention) or "none"
+        raise BrokenLawError(f"{method} gives {kind} attention, forward does not: it gives {kinds}")
+    return attention[kind]
+
+
+@law(
+    causes="weights before the softmax, or after dropout; a mask that is missing; layers or heads "
+    "on another dimension than (rows, layers, heads, queries, keys)"
+)
+@torch.no_grad()
+def attention_sums_to_one(case: Case) -> None:
+    """Attention weights sum to one over real tokens, and are zero at padding and the future."""
+    m, n = case.source.shape[1], case.target.shape[1]
+    causal = torch.ones(n, n, dtype=torch.bool).tril()[None, None, None]
+    real = case.mask[:, None, None, None]
+    allowed = {"encoder": real, "cross": real, "decoder": causal}
+    sizes = {"encoder": (m, m), "cross": (n, m), "decoder": (n, n)}
+    output = case.model(case.source, case.mask, case.target, attention=True)
+    encoded = case.model.encode(case.source, case.mask, attention=True)
+    for kind, weights in (*output.attention.items(), *encoded.attention.items()):
+        if kind not in allowed:
+            raise BrokenLawError(
+                f"{kind!r} is not a kind of attention; the kinds are {', '.join(allowed)}"
+            )
+        if weights.dim() != 5 or (len(weights), *weights.shape[3:]) != (ROWS, *sizes[kind]):
+            queries, keys = sizes[kind]
+            raise BrokenLawError(
+                f"{kind} attention is {tuple(weights.shape)}, not (rows, layers, heads, queries, "
+                f"keys) = ({ROWS}, layers, heads, {queries}, {keys})"
+            )
+        if weights.masked_select(~allowed[kind].expand_as(weights)).any():
+            raise BrokenLawError(f"{kind} attention attends to padding or to the future")
+        require_close(weights.sum(-1), torch.ones_like(weights[..., 0]), f"{kind} attention's sum")

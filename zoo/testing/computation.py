@@ -1,0 +1,166 @@
+"""Laws of how a network computes: device, precision and random numbers."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from zoo.nn.contract import Seq2Seq
+from zoo.nn.tree import Tree, tensors
+from zoo.testing.case import Case
+from zoo.testing.law import BrokenLawError, law, require_close
+
+TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-3, torch.bfloat16: 0.25}
+"""Largest difference of each precision from float64, as a fraction of the largest logit."""
+
+
+class Results(NamedTuple):
+    """What encode, init_state, step and forward compute; step and forward as their logits."""
+
+    memory: Tree
+    state: Tree
+    step: Tensor
+    next_state: Tree
+    forward: Tensor
+
+    def named_tensors(self) -> list[tuple[str, Tensor]]:
+        """Return every tensor with the name of the result that holds it."""
+        named = zip(self._fields, self, strict=True)
+        return [(name, tensor) for name, tree in named for tensor in tensors(tree)]
+
+
+def compute(case: Case, model: Seq2Seq, device: str) -> Results:
+    """Run a model on the case's batch, on a device."""
+    source, mask, target = (t.to(device) for t in (case.source, case.mask, case.target))
+    memory = model.encode(source, mask).memory
+    state = model.init_state(memory)
+    step = model.step(target[:, 0], state, memory)
+    return Results(memory, state, step.logits, step.state, model(source, mask, target).logits)
+
+
+class _OneDevice(TorchDispatchMode):
+    """Refuses operations on tensors of two devices, like a GPU; only copies may cross devices."""
+
+    def __torch_dispatch__(
+        self,
+        func: torch._ops.OpOverload[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        operands = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+        devices = {tensor.device.type for tensor in operands}
+        keywords = kwargs or {}
+        is_copy = func is torch.ops.aten._to_copy.default and keywords.get("device")
+        if is_copy and operands[0].is_meta:
+            # A meta tensor has no values to copy; what matters here is only the new device.
+            dtype = keywords.get("dtype") or operands[0].dtype
+            return torch.ones(operands[0].shape, dtype=dtype, device=keywords["device"])
+        # The lengths of packed sequences must be on the CPU, wherever the sequences are.
+        if len(devices) > 1 and func is not torch.ops.aten._pack_padded_sequence.default:
+            raise BrokenLawError(f"{func} received tensors on {' and '.join(sorted(devices))}")
+        return func(*args, **keywords)
+
+
+@law(
+    causes="torch.arange, zeros, ones, full or tensor without device=x.device; a device written "
+    "as a string; a tensor kept as a plain attribute, which .to(device) does not move"
+)
+@torch.no_grad()
+def tensors_follow_the_device(case: Case) -> None:
+    """Every tensor is created on the device of the weights and the source."""
+    # A tensor created without a device lands on the default one: make that differ from the model's.
+    with torch.device("meta"), _OneDevice():  # type: ignore[no-untyped-call]  # torch's own
+        results = compute(case, case.model, "cpu")
+    _require_device("cpu", results)
+    # The other way round, for a device written as a string. Meta tensors have no values: code that
+    # needs some raises, and is not checked in this direction.
+    meta = copy.deepcopy(case.model).to("meta")
+    with contextlib.suppress(RuntimeError, NotImplementedError, ValueError, IndexError):
+        with _OneDevice():  # type: ignore[no-untyped-call]  # torch's own
+            results = compute(case, meta, "meta")
+        _require_device("meta", results)
+    if torch.cuda.is_available():
+        expected = compute(case, case.model, "cpu")
+        results = compute(case, copy.deepcopy(case.model).to("cuda"), "cuda")
+        _require_device("cuda", results)
+        for name in ("forward", "step"):
+            actual = getattr(results, name).cpu()
+            what = f"{name} differs on the GPU"
+            require_close(actual, getattr(expected, name), what, tolerance=1e-6)
+
+
+def _require_device(device: str, results: Results) -> None:
+    for name, tensor in results.named_tensors():
+        if tensor.device.type != device:
+            raise BrokenLawError(
+                f"{name} holds a tensor {tuple(tensor.shape)} on {tensor.device}, but the model is "
+                f"on {device}"
+            )
+
+
+@law(
+    causes="a tensor created without dtype=x.dtype; -1e9 or another constant that a small type "
+    "cannot hold; .float() or .double() that is not undone; a sum of very many small numbers"
+)
+@torch.no_grad()
+def every_precision_works(case: Case) -> None:
+    """In float64, float32 and bfloat16, results have that type, are finite, and agree."""
+    expected: Results | None = None
+    for precision, tolerance in TOLERANCES.items():
+        dtype_name = str(precision).removeprefix("torch.")
+        try:
+            results = compute(case, copy.deepcopy(case.model).to(precision), "cpu")
+        except RuntimeError as error:
+            raise BrokenLawError(f"{dtype_name} fails: {error}") from error
+        for name, tensor in results.named_tensors():
+            if tensor.is_floating_point() and tensor.dtype != precision:
+                raise BrokenLawError(f"{name} holds {tensor.dtype}, the weights are {dtype_name}")
+        expected = expected or results  # float64's
+        scale = float(expected.forward.abs().max())
+        for name in ("forward", "step"):
+            logits = getattr(results, name)
+            if not logits.isfinite().all():
+                raise BrokenLawError(f"{name} gives infinite or NaN logits in {dtype_name}")
+            what = f"{name} in {dtype_name} differs from float64"
+            require_close(logits, getattr(expected, name), what, tolerance * scale)
+
+
+@law(
+    causes="Python's random or numpy; a torch.Generator of the network's; F.dropout without "
+    "training=self.training; weights initialized outside torch.nn.init"
+)
+def randomness_is_seeded(case: Case) -> None:
+    """One seed gives one network and one training result; outside training nothing is random."""
+    networks = []
+    for _ in range(2):
+        torch.manual_seed(12)
+        networks.append(case.rebuild())
+    for (name, one), other in zip(
+        networks[0].named_parameters(), networks[1].parameters(), strict=True
+    ):
+        if not torch.equal(one, other):
+            raise BrokenLawError(f"two networks of one seed differ in {name}")
+    logits: list[Tensor] = []
+    for training in (True, True, False, False):
+        torch.manual_seed(11 if training else len(logits))
+        before = torch.get_rng_state()
+        case.model.train(training)
+        logits.append(case.model(case.source, case.mask, case.target).logits.detach())
+        if not training and not torch.equal(before, torch.get_rng_state()):
+            raise BrokenLawError("random numbers are drawn outside training mode")
+    case.model.eval()
+    if not torch.equal(logits[0], logits[1]):
+        raise BrokenLawError(
+            "two training passes of one seed differ: some random numbers do not come from torch's "
+            "default generator"
+        )
+    if not torch.equal(logits[2], logits[3]):
+        raise BrokenLawError("results are random outside training mode")

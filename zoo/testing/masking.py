@@ -1,0 +1,87 @@
+"""Laws of what a prediction depends on: real source tokens and the target's prefix, all of both."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F  # noqa: N812  # the field's name for it
+
+from zoo.nn.contract import END
+from zoo.testing.case import SOURCE_LENGTHS, TARGET_VOCAB, Case
+from zoo.testing.law import BrokenLawError, law, require_close
+
+
+@law(
+    causes="attention to padding; a recurrent net or a convolution that reads padding; a mean, a "
+    "norm or a last state over the padded length"
+)
+@torch.no_grad()
+def padding_is_ignored(case: Case) -> None:
+    """A sentence gives the same logits alone, in a batch, and with more padding."""
+    expected = case.model(case.source, case.mask, case.target).logits
+    source, mask = F.pad(case.source, (0, 3)), F.pad(case.mask, (0, 3))
+    padded = case.model(source, mask, case.target).logits
+    require_close(padded, expected, "three more columns of padding change the logits")
+    for row, length in enumerate(SOURCE_LENGTHS):
+        one = slice(row, row + 1)
+        source, mask = case.source[one, :length], case.mask[one, :length]
+        alone = case.model(source, mask, case.target[one]).logits
+        require_close(
+            alone, expected[one], f"sentence {row} gives other logits alone than in the batch"
+        )
+
+
+@law(
+    causes="no causal mask, or one off by one; a convolution padded on both sides; a norm over "
+    "positions; a decoder that does not read the previous token"
+)
+@torch.no_grad()
+def future_is_ignored(case: Case) -> None:
+    """The logits at a position depend on the target up to that position, and on nothing after."""
+    expected = case.model(case.source, case.mask, case.target).logits
+    for position in range(1, case.target.shape[1]):
+        target = case.target.clone()
+        target[:, position:] = (target[:, position:] + 3) % (TARGET_VOCAB - END - 1) + END + 1
+        logits = case.model(case.source, case.mask, target).logits
+        what = f"positions before {position} depend on what follows"
+        require_close(logits[:, :position], expected[:, :position], what)
+        if torch.equal(logits[:, position], expected[:, position]):
+            raise BrokenLawError(f"the logits at position {position} ignore the token there")
+
+
+@law(
+    causes="a mask off by one, or inverted; a window that misses the ends; an encoder whose output "
+    "is not used"
+)
+@torch.no_grad()
+def every_source_token_matters(case: Case) -> None:
+    """Every source token can change the logits."""
+    expected = case.model(case.source, case.mask, case.target).logits
+    for row, length in enumerate(SOURCE_LENGTHS):
+        for position in range(length - 1):
+            source = case.source.clone()
+            source[row, position] = (
+                (source[row, position] + 5) % (case.model.source_vocab - END - 1) + END + 1
+            )
+            if source[row, position] == case.source[row, position]:
+                source[row, position] = END + 1 + (source[row, position] == END + 1).long()
+            logits = case.model(source, case.mask, case.target).logits
+            if torch.equal(logits[row], expected[row]):
+                raise BrokenLawError(
+                    f"source token {position} of {length} does not affect the logits"
+                )
+
+
+@law(
+    causes="fewer position embeddings than length_limits allows; a limit that does not count the "
+    "begin or end token"
+)
+@torch.no_grad()
+def length_limits_hold(case: Case) -> None:
+    """A source and a target of the greatest length that the config allows give finite logits."""
+    limits = case.config.length_limits
+    m, n = min(limits.source or 40, 2000), min(limits.target or 40, 2000)
+    source = torch.randint(END + 1, case.model.source_vocab, (2, m))
+    source[:, -1] = END
+    target = torch.randint(END + 1, TARGET_VOCAB, (2, n - 1))
+    if not case.model(source, torch.ones_like(source).bool(), target).logits.isfinite().all():
+        raise BrokenLawError(f"sources of {m} and targets of {n} tokens give infinite logits")
