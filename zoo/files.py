@@ -121,7 +121,7 @@ def damaged(file: Path, reason: object) -> CheckpointError:
 
 @contextlib.contextmanager
 def whole_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
-    """Yield a temporary folder that becomes `folder` if the block succeeds and is removed otherwise.
+    """Yield a temporary folder that becomes `folder` if the block succeeds, else it is removed.
 
     Raises:
         CheckpointError: `folder` exists and `replace` is not set.
@@ -179,7 +179,7 @@ def _number_between(name: str, start: str, end: str) -> bool:
 
 @contextlib.contextmanager
 def whole_file(file: Path) -> Iterator[Path]:
-    """Yield a temporary file that replaces `file` if the block succeeds and is removed otherwise."""
+    """Yield a temporary file that replaces `file` if the block succeeds, else it is removed."""
     part = file.with_name(f".{file.name}.{os.getpid()}.part")
     try:
         yield part

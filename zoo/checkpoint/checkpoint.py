@@ -151,7 +151,9 @@ def load_weights(
     with open_tensors(file) as opened:
         _raise_faults(file, _header_faults(model, opened.specs, tied))
         weights = opened.read()
-    _raise_faults(file, [f"{n} has values that are not finite" for n, w in weights.items() if not _finite(w)])
+    _raise_faults(
+        file, [f"{n} has values that are not finite" for n, w in weights.items() if not _finite(w)]
+    )
     # One new parameter for each weight, set wherever the network uses it, so that ties are kept.
     loaded = {
         id(parameter): nn.Parameter(weights[name].to(device, parameter.dtype))

@@ -68,7 +68,7 @@ class TensorFile:
         for name, spec in sorted(self.specs.items(), key=lambda item: item[1].begin):
             content = torch.empty(spec.size, dtype=torch.uint8)
             self._stream.seek(self._start + spec.begin)
-            self._read_into(memoryview(content.numpy()))
+            self._read_into(content.numpy().data)
             tensors[name] = content.view(DTYPES[spec.dtype]).view(spec.shape)
         return {name: tensors[name] for name in self.specs}
 

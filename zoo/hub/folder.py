@@ -86,13 +86,17 @@ class Folder(Hub):
     def create(self, address: Address, *, private: bool) -> None:
         """Do nothing: `commit` creates the folders."""
         if private:
-            raise HubError(f"{address} cannot be made private", "the permissions of its folder apply")
+            raise HubError(
+                f"{address} cannot be made private", "the permissions of its folder apply"
+            )
 
     def commit(self, address: Address, commit: Commit) -> str:
         """Write the commit's folder completely, then move the branch to it."""
         root, revision = Path(address.path), address.revision or MAIN
         if (root / CONFIG).exists():
-            raise HubError(f"cannot push to {root}", "it is a checkpoint itself", "Choose another folder")
+            raise HubError(
+                f"cannot push to {root}", "it is a checkpoint itself", "Choose another folder"
+            )
         digests = _digests(commit.folder)
         name = commit_name(manifest(digests))
         ref = root / "refs" / revision
@@ -143,7 +147,9 @@ def _read_manifest(file: Path, commit: str) -> dict[str, FileDigest]:
     except CheckpointError as error:
         raise HubError(f"commit {commit[:12]} is damaged", str(error)) from None
     lines = [line.split(" ", 2) for line in text.splitlines()]
-    if commit_name(text) != commit or not all(len(line) == 3 and line[2] in FILES for line in lines):
+    if commit_name(text) != commit or not all(
+        len(line) == 3 and line[2] in FILES for line in lines
+    ):
         raise IntegrityError(f"{file} has changed", f"it is not the manifest of commit {commit}")
     return {path: FileDigest(int(size), sha256) for sha256, size, path in lines}
 

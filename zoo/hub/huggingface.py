@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
-from huggingface_hub.utils import tqdm
+from huggingface_hub.utils.tqdm import tqdm
 
 from zoo.checkpoint.format import FILES
 from zoo.errors import ConflictError, HubError, IntegrityError, UnavailableError
@@ -54,9 +54,7 @@ class HuggingFace(Hub):
         branch = f"/tree/{address.revision}" if address.revision else ""
         return f"{self.settings.endpoint}/{address.path}{branch}"
 
-    def _call(
-        self, address: Address, call: Callable[[HfApi], T], *, resumes: bool = False
-    ) -> T:
+    def _call(self, address: Address, call: Callable[[HfApi], T], *, resumes: bool = False) -> T:
         """Return the result of a call of the client, checked and retried."""
 
         def attempt() -> T:
@@ -248,15 +246,16 @@ def cached_digest(file: Path) -> FileDigest:
     return FileDigest.of(file)
 
 
-def _progress_bar(path: str, size: int, progress: Progress | None) -> type[tqdm] | None:
+def _progress_bar(path: str, size: int, progress: Progress | None) -> type | None:
     """Return a progress bar for the client that calls `progress`; None is the client's own bar."""
     if progress is None:
         return None
     report = progress
 
-    class Bar(tqdm):  # type: ignore[misc]  # tqdm carries no types
+    class Bar(tqdm):
         def __init__(self, *arguments: Any, **options: Any) -> None:
-            super().__init__(*arguments, **{**options, "disable": False})
+            options["disable"] = False
+            super().__init__(*arguments, **options)  # type: ignore[no-untyped-call]  # it has no types
             self.received = int(options.get("initial") or 0)
 
         def display(self, *_: Any, **__: Any) -> bool:

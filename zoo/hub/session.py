@@ -208,12 +208,15 @@ class Checks:
         valid = commit is None or COMMIT.fullmatch(commit)
         if commit is not None and (not valid or self.commit not in (None, commit)):
             raise IntegrityError(
-                f"{self.subject}: the Hub sent another commit", f"{commit[:60]!r}, not {self.commit}"
+                f"{self.subject}: the Hub sent another commit",
+                f"{commit[:60]!r}, not {self.commit}",
             )
         for name in ("etag", "x-linked-etag"):
             etag = response.headers.get(name)
             if etag is not None and not _ETAG.fullmatch(etag):
-                raise IntegrityError(f"{self.subject}: the Hub sent an invalid ETag", f"{etag[:60]!r}")
+                raise IntegrityError(
+                    f"{self.subject}: the Hub sent an invalid ETag", f"{etag[:60]!r}"
+                )
 
     def _check_links(self, response: httpx2.Response) -> None:
         """Reject links to other hosts, which the client would follow with the token."""

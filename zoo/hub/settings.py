@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from huggingface_hub import constants
@@ -19,7 +19,7 @@ class Settings:
     endpoint: str
     cache: Path
     timeout: float = 20.0
-    retry: RetryPolicy = RetryPolicy()
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
 
     @classmethod
     def from_environment(cls) -> Settings:

@@ -112,9 +112,7 @@ def remove(name: str) -> None:
             del document[section][name]
             _write(document)
             return
-    raise CatalogueError(
-        f"{name!r} is not in {user_catalogue()}", "", "See `zoo registry check`"
-    )
+    raise CatalogueError(f"{name!r} is not in {user_catalogue()}", "", "See `zoo registry check`")
 
 
 def _folder_address(folder: Path) -> Address:
