@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ import torch
 
 import zoo
 from tests.core.test_training import SMALL
-from zoo.checkpoint.tensors import read_tensors, write_tensors
+from zoo.checkpoint.tensors import DTYPES, open_tensors, read_tensors, write_tensors
 from zoo.errors import CheckpointError, DecodingError, PluginError, ZooError
 from zoo.files import whole_folder
 from zoo.registry.registry import Registry, default_registry
@@ -243,6 +244,38 @@ def test_a_released_checkpoint_is_found_by_name(trained: Path, tmp_path: Path) -
     assert zoo.load("x.y", registry=registry).translate("the dog a runs") == zoo.load(
         trained
     ).translate("the dog a runs")
+
+
+@pytest.mark.parametrize("dtype", sorted(DTYPES))
+def test_tensors_are_read_as_the_library_reads_them(tmp_path: Path, dtype: str) -> None:
+    numbers = torch.arange(24).to(DTYPES[dtype]).view(2, 3, 4)
+    tensors = {
+        "b": numbers,
+        "a": numbers[1, 1, 1].clone(),
+        "empty": numbers[:, :0].clone(),
+        "c": torch.ones(3, dtype=torch.uint8),
+    }
+    file = tmp_path / "x.safetensors"
+    safetensors.torch.save_file(tensors, file, metadata={"format": "pt", "more": "é"})
+    by_library = safetensors.torch.load_file(file)
+    by_zoo = read_tensors(file)
+    assert by_zoo.keys() == by_library.keys()
+    for name, tensor in by_zoo.items():
+        other = by_library[name]
+        assert (tensor.dtype, tensor.shape) == (other.dtype, other.shape)
+        assert torch.equal(tensor.ravel().view(torch.uint8), other.ravel().view(torch.uint8))
+        assert tensor.untyped_storage().nbytes() == tensor.nbytes, "it has memory of its own"
+    write_tensors(tmp_path / "y.safetensors", by_zoo)
+    assert (tmp_path / "y.safetensors").read_bytes() == safetensors.torch.save(tensors)
+
+
+def test_a_file_that_becomes_shorter_while_it_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "x.safetensors"
+    write_tensors(file, {"a": torch.zeros(1000)})
+    with open_tensors(file) as opened:
+        os.truncate(file, 2000)
+        with pytest.raises(CheckpointError, match="it became shorter while it was read"):
+            opened.read()
 
 
 def test_nothing_is_pickled(trained: Path, forbid_pickle: Callable[[], None]) -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 from click.testing import Result
-from huggingface_hub import ModelCard, parse_eval_result_entries
+from huggingface_hub import ModelCard, ModelCardData, parse_eval_result_entries
 
 import zoo
 from tests.hub.helpers import refused
-from zoo.checkpoint.card import BEGIN, END, card_of, split_card
+from zoo.checkpoint.card import BEGIN, END, card_of, render_front_matter, split_card
 from zoo.checkpoint.checkpoint import convert
 from zoo.checkpoint.tensors import read_tensors
 from zoo.errors import CheckpointError
@@ -62,6 +62,32 @@ def test_made_again_it_keeps_what_its_author_wrote(
     assert body.strip().startswith(f"My preface.\n\n{BEGIN}# My dogs\n")
     assert again.endswith(f"{END}\n## Limits\n\nDogs only. ---\n")
     assert card_of(mine, registry) == again, "made a third time it is the same"
+
+
+SHIPPED = sorted((Path(__file__).parents[2] / "cards" / "checkpoints").glob("*/README.md"))
+AUTHORS = (
+    "license: mit\nlanguage: [en, 'no']\ntags: [a, b]\n",
+    "mood: null\nliste: {b: 1, a: [1, 2.5, true]}\ntitle: 'a: b # c'\nlanguage: en\n",
+    f"summary: {'a long line, wrapped by YAML ' * 9}\nemoji: ключ 🐶\ndate: 2026-01-02\n",
+)
+
+
+@pytest.mark.parametrize(
+    "card",
+    [*(file.read_text(encoding="utf-8") for file in SHIPPED), *(f"---\n{a}---\n" for a in AUTHORS)],
+)
+def test_front_matter_is_what_the_client_writes(card: str) -> None:
+    metadata, _ = split_card(card, "a card")
+    assert metadata
+    expected = ModelCardData(**metadata).to_yaml(original_order=list(metadata))
+    assert render_front_matter(metadata) == f"---\n{expected}\n---\n"
+
+
+def test_front_matter_of_shipped_cards_is_unchanged() -> None:
+    assert SHIPPED
+    for file in SHIPPED:
+        card = file.read_text(encoding="utf-8")
+        assert card.startswith(render_front_matter(split_card(card, "a card")[0]))
 
 
 def test_a_card_without_our_part_gets_one(mine: Path, registry: Registry) -> None:

@@ -159,6 +159,20 @@ def with_header(content: bytes, change: Callable[[str], str]) -> bytes:
     return len(header).to_bytes(8, "little") + header + content[8 + length :]
 
 
+def moved(header: str, step: int) -> str:
+    """Return a header with its second tensor's offsets moved."""
+    tensors = json.loads(header)
+    entry = sorted(tensors.values(), key=lambda entry: entry["data_offsets"])[1]
+    entry["data_offsets"] = [offset + step for offset in entry["data_offsets"]]
+    return json.dumps(tensors)
+
+
+def without_first(header: str) -> str:
+    tensors = json.loads(header)
+    del tensors[next(iter(tensors))]
+    return json.dumps(tensors)
+
+
 HEADERS: dict[str, tuple[Callable[[str], str], str]] = {
     "a name that stands twice": (
         lambda h: h.rstrip()[:-1] + "," + h[1:].split("},")[0] + "}}", "duplicate key"),
@@ -173,8 +187,15 @@ HEADERS: dict[str, tuple[Callable[[str], str], str]] = {
     "sizes beyond all": (lambda h: h.replace('"shape":[', f'"shape":[{2**60},'), "no valid entry"),
     "sizes below zero": (lambda h: h.replace('"shape":[', '"shape":[-1,'), "no valid entry"),
     "an unknown type": (lambda h: h.replace("F32", "F31"), "no valid entry"),
-    "offsets that overlap": (
+    "offsets that do not match the shape": (
         lambda h: h.replace('"data_offsets":[', '"data_offsets":[1'), "do not match its shape"),
+    "offsets that overlap": (lambda h: moved(h, -4), "overlaps another tensor, or a gap"),
+    "offsets with a gap": (lambda h: moved(h, 4), "overlaps another tensor, or a gap"),
+    "more than one list of offsets": (
+        lambda h: h.replace('"data_offsets":[', '"data_offsets":[0,'), "no valid entry"),
+    "more bytes than described": (lambda h: without_first(h), "bytes follow it"),
+    "metadata that is no table": (lambda h: '{"__metadata__":[1],' + h[1:], "__metadata__"),
+    "metadata of numbers": (lambda h: '{"__metadata__":{"a":1},' + h[1:], "__metadata__"),
 }  # fmt: skip
 
 

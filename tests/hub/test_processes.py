@@ -38,7 +38,8 @@ def run(
 
 def environment(home: Path, server: Server | None, **more: str) -> dict[str, str]:
     home.mkdir(exist_ok=True)
-    kept = {key: os.environ[key] for key in ("PATH", "LD_LIBRARY_PATH") if key in os.environ}
+    inherited = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH")
+    kept = {key: os.environ[key] for key in inherited if key in os.environ}
     endpoint = {"HF_ENDPOINT": server.endpoint} if server else {"HF_ENDPOINT": "http://127.0.0.1:9"}
     return {**kept, "HOME": str(home), "OMP_NUM_THREADS": "1", **endpoint, **more}
 
