@@ -19,7 +19,7 @@ FORMAT = (DOCS / "checkpoint-format.md").read_text(encoding="utf-8")
 
 
 def test_commands_and_options_exist() -> None:
-    commands = re.findall(r"zoo ((?:registry |cache )?[a-z]+)([^\n`|#]*)", HUB)
+    commands = re.findall(r"(?:`|\| |^)zoo ((?:registry |cache )?[a-z]+)([^\n`|#]*)", HUB, re.M)
     assert len(commands) > 12
     for name, rest in commands:
         command: click.Command = cli
