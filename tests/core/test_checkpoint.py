@@ -256,7 +256,10 @@ def test_tensors_are_read_as_the_library_reads_them(tmp_path: Path, dtype: str) 
         "c": torch.ones(3, dtype=torch.uint8),
     }
     file = tmp_path / "x.safetensors"
-    safetensors.torch.save_file(tensors, file, metadata={"format": "pt", "more": "é"})
+    try:
+        safetensors.torch.save_file(tensors, file, metadata={"format": "pt", "more": "é"})
+    except KeyError:
+        pytest.skip(f"this version of safetensors cannot write {dtype}")
     by_library = safetensors.torch.load_file(file)
     by_zoo = read_tensors(file)
     assert by_zoo.keys() == by_library.keys()
