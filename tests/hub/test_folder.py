@@ -17,7 +17,8 @@ from zoo.hub.pull import pull
 from zoo.hub.push import push
 from zoo.registry.address import Address
 from zoo.registry.declarations import Scheme
-from zoo.registry.plugins import API, Plugin, installed
+from zoo.registry.discovery import installed
+from zoo.registry.owners import Plugin
 from zoo.registry.registry import Registry
 
 
@@ -109,7 +110,7 @@ def brought(hub: str) -> Registry:
         yield Scheme("attic", "what is under the roof", hub)
 
     plugins = installed()
-    module = SimpleNamespace(zoo_hubs=zoo_hubs, ZOO_API=API)
+    module = SimpleNamespace(zoo_hubs=zoo_hubs, ZOO_API=2)
     plugins.add(module, Plugin("attic", "zoo-attic", "1.0"))
     try:
         return Registry(plugins)

@@ -19,7 +19,6 @@ from zoo.checkpoint.model_card import parameter_table, settings_table
 from zoo.checkpoint.scores import scores_table
 from zoo.errors import CheckpointError
 from zoo.files import TEXT_LIMIT, read_json, read_text
-from zoo.registry.catalogue import Model
 from zoo.registry.config import Config
 from zoo.registry.declarations import Architecture, Dataset
 from zoo.registry.registry import Registry

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from zoo.checkpoint.markdown import markdown_table
+from zoo.registry.catalogue import Model
 from zoo.registry.config import Config
 from zoo.registry.declarations import Architecture
 from zoo.registry.parameters import Table
-from zoo.registry.registry import Model
 
 EQUATIONS = """## Equations
 
