@@ -1,6 +1,7 @@
 # make setup   a virtual environment in .venv with everything in it
 # make demo    train a tiny model on numbers, score it, translate three (MODEL=transformer-tiny, …)
 # make test    ruff, mypy and every test
+# make test-lowest   the tests of the core and the hub with the lowest supported dependencies
 # make cards   write the models' cards, and the tables in docs, again
 # make docs    build the documentation into site/
 # make release-checkpoints   train, score and list the released checkpoints (NAMES="…" for some)
@@ -11,13 +12,14 @@
 
 PYTHON ?= python3
 VENV ?= .venv
+LOWEST ?= build/lowest
 PIP_ARGS ?=
 MODEL ?= rnnsearch-tiny
 NAMES ?=
 DEMO ?= runs/demo/$(MODEL)
 BIN := $(VENV)/bin
 
-.PHONY: setup demo test cards docs release-checkpoints verify-release verify-install clean
+.PHONY: setup demo test test-lowest cards docs release-checkpoints verify-release verify-install clean
 setup: $(VENV)/ready
 
 $(VENV)/ready: pyproject.toml constraints.txt
@@ -36,6 +38,12 @@ test: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest
+
+# Warnings of old versions about newer ones of their own dependencies are no failures.
+test-lowest:
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/pip install --quiet --disable-pip-version-check --constraint constraints-lowest.txt $(PIP_ARGS) --editable . pytest hypothesis
+	$(LOWEST)/bin/python -m pytest -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning tests/hub tests/core
 
 cards: setup
 	$(BIN)/zoo card --all --out cards/models

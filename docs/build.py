@@ -12,7 +12,7 @@ from collections.abc import Callable
 from itertools import zip_longest
 from pathlib import Path
 
-from zoo.checkpoint.card import markdown_table
+from zoo.checkpoint.markdown import markdown_table
 from zoo.cli.new_plugin import files_for
 from zoo.registry import hookspecs
 from zoo.registry.parameters import Row, Table

@@ -1,4 +1,4 @@
-"""One tree of errors. Each says what is wrong, why, and what to do next, in one line."""
+"""One tree of errors. Each message says what is wrong, why, and what to do next, in one line."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 
 class ZooError(Exception):
-    """Anything a user can put right.
+    """An error that a user can correct.
 
-    `what` is wrong, `why` it is, and what to do `next`; the message joins the three.
+    `what` is wrong, `why`, and what to do `next`; the message joins the three.
     """
 
     def __init__(self, what: str, why: str = "", next: str = "") -> None:
@@ -20,7 +20,7 @@ class ZooError(Exception):
 
 
 class UnknownNameError(ZooError):
-    """A name that nothing answers to; near names are suggested."""
+    """An unknown name; near names are suggested."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str], next: str = "") -> None:
         known = sorted(set(known))
@@ -35,39 +35,39 @@ class UnknownNameError(ZooError):
 
 
 class ConfigError(ZooError):
-    """Configuration or recipe values that do not fit; all of them at once."""
+    """Invalid configuration or recipe values; all of them are listed at once."""
 
 
 class DataError(ZooError):
-    """Data that is missing, unequal, empty or not text."""
+    """Data that is missing, empty, not text, or of unequal length."""
 
 
 class CheckpointError(ZooError):
-    """A checkpoint or run folder that is missing, in the way, or not whole."""
+    """A checkpoint or run folder that is missing, damaged, or already exists."""
 
 
 class PluginError(ZooError):
-    """A plugin that could not be loaded, or an architecture that no installed plugin brings."""
+    """A plugin that cannot be loaded, or an architecture that no installed plugin provides."""
 
 
 class TrainingError(ZooError):
-    """Training that cannot go on."""
+    """Training that cannot continue."""
 
 
 class DecodingError(ZooError):
-    """A source that the model cannot take, or search options that contradict each other."""
+    """A source that the model cannot translate, or search options that contradict each other."""
 
 
 class CatalogueError(ZooError):
-    """A catalogue that cannot be read or written, or an entry of it that does not hold."""
+    """A catalogue that cannot be read or written, or an invalid entry of it."""
 
 
 class HubError(ZooError):
-    """A hub that refuses, or does not give what it should."""
+    """A hub that rejects a request, or sends an invalid response."""
 
 
 class UnavailableError(HubError):
-    """A hub that does not answer now; `wait` is for how many seconds it asks, where it says so."""
+    """A temporary failure of a hub; `wait` is the seconds after which it accepts a retry, or 0."""
 
     def __init__(self, what: str, why: str = "", next: str = "", wait: float = 0.0) -> None:
         self.wait = wait
@@ -79,23 +79,23 @@ class AccessError(HubError):
 
 
 class NotFoundError(HubError):
-    """A repository, a revision or a file that a hub does not have."""
+    """A repository, a revision or a file that does not exist on a hub."""
 
 
 class IntegrityError(HubError):
-    """Bytes that are not the ones that were promised."""
+    """A file that does not match its digest, or a response that contradicts an earlier one."""
 
 
 class ConflictError(HubError):
-    """A repository that somebody else has changed in the meantime."""
+    """A repository that somebody else changed in the meantime."""
 
 
 class HubWarning(UserWarning):
-    """A hub that could not be asked, so that what is cached was used as it is."""
+    """A local copy is used because the hub is not available."""
 
 
 def near(name: str, known: Iterable[str], most: int = 3) -> list[str]:
     """Return the names in `known` that look like `name`, nearest first."""
     lowered = {k.lower(): k for k in known}
-    found = difflib.get_close_matches(name.lower(), lowered, n=most, cutoff=0.6)
-    return [lowered[k] for k in found]
+    matches = difflib.get_close_matches(name.lower(), lowered, n=most, cutoff=0.6)
+    return [lowered[k] for k in matches]

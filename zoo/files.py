@@ -1,5 +1,7 @@
-"""Files that may come from anywhere, read with care: regular, bounded, and of one meaning only;
-and files of our own, written whole or not at all. No torch here.
+"""Careful reading and whole-file writing.
+
+Files that may come from anywhere are read only if they are regular, of bounded size and
+unambiguous. Files of the zoo are written completely or not at all. Nothing here imports torch.
 """
 
 from __future__ import annotations
@@ -11,46 +13,58 @@ import shutil
 import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 from zoo.errors import CheckpointError
 
 JSON_LIMIT = 4_000_000
-"""The most bytes of a configuration."""
+"""The largest size of a configuration, in bytes."""
 
 TEXT_LIMIT = 200_000_000
-"""The most bytes of a tokenizer, a training record or a card."""
+"""The largest size of a tokenizer, a training record or a card, in bytes."""
 
 
-def read_bytes(file: Path, limit: int | None = None, *, first: int = -1) -> bytes:
-    """Return a regular file's bytes, or the `first` so many of them.
+@contextlib.contextmanager
+def open_regular(file: Path, limit: int | None = None) -> Iterator[BinaryIO]:
+    """Open a regular file for reading, without buffering.
 
     Raises:
-        CheckpointError: it is missing, is no regular file, or has more than `limit` bytes.
+        CheckpointError: the file is missing, is not a regular file, has more than `limit` bytes, or
+            cannot be read.
     """
     try:
-        # Without waiting: a pipe in the file's place would otherwise never be opened.
-        how = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-        handle = os.open(file, how)
-        with os.fdopen(handle, "rb") as stream:
+        # O_NONBLOCK: opening a pipe without a writer would otherwise wait forever.
+        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        handle = os.open(file, flags)
+        with os.fdopen(handle, "rb", buffering=0) as stream:
             status = os.fstat(handle)
             if not stat.S_ISREG(status.st_mode):
                 raise CheckpointError(f"{file} cannot be read", "it is not a regular file")
             if limit is not None and status.st_size > limit:
                 raise CheckpointError(
                     f"{file} cannot be read",
-                    f"it has {status.st_size:,} bytes, and {limit:,} are the most",
+                    f"it has {status.st_size:,} bytes; the limit is {limit:,}",
                 )
-            return stream.read(first)
+            yield stream
     except OSError as error:
         raise CheckpointError(f"{file} cannot be read", error.strerror or str(error)) from None
 
 
-def read_text(file: Path, limit: int = TEXT_LIMIT) -> str:
-    """Return a regular file's text.
+def read_bytes(file: Path, limit: int | None = None) -> bytes:
+    """Return the content of a regular file.
 
     Raises:
-        CheckpointError: as `read_bytes`, or it is not UTF-8.
+        CheckpointError: as `open_regular`.
+    """
+    with open_regular(file, limit) as stream:
+        return stream.read()
+
+
+def read_text(file: Path, limit: int = TEXT_LIMIT) -> str:
+    """Return the text of a regular file.
+
+    Raises:
+        CheckpointError: as `open_regular`, or the file is not UTF-8.
     """
     try:
         return read_bytes(file, limit).decode("utf-8")
@@ -59,24 +73,24 @@ def read_text(file: Path, limit: int = TEXT_LIMIT) -> str:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Parse JSON in which a key stands once and every number is finite.
+    """Parse JSON without duplicate keys, NaN and infinities.
 
     Raises:
-        ValueError: it is not such.
+        ValueError: the text is not such JSON.
     """
 
-    def once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    def without_duplicates(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
         value = dict(pairs)
         if len(value) < len(pairs):
             names = [name for name, _ in pairs]
-            raise ValueError(f"{next(n for n in names if names.count(n) > 1)!r} stands twice")
+            raise ValueError(f"duplicate key {next(n for n in names if names.count(n) > 1)!r}")
         return value
 
     def refuse(constant: str) -> NoReturn:
-        raise ValueError(f"{constant} is no number of JSON")
+        raise ValueError(f"{constant} is not a JSON number")
 
     try:
-        return json.loads(text, object_pairs_hook=once, parse_constant=refuse)
+        return json.loads(text, object_pairs_hook=without_duplicates, parse_constant=refuse)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
@@ -85,7 +99,7 @@ def read_json(file: Path, limit: int = JSON_LIMIT) -> dict[str, Any]:
     """Read a JSON object.
 
     Raises:
-        CheckpointError: the file is not one, or too large.
+        CheckpointError: the file is not a JSON object, or too large.
     """
     try:
         value = parse_json(read_bytes(file, limit))
@@ -97,20 +111,20 @@ def read_json(file: Path, limit: int = JSON_LIMIT) -> dict[str, Any]:
 
 
 def damaged(file: Path, reason: object) -> CheckpointError:
-    """Return the error that says so."""
+    """Return the error for a file whose content is damaged."""
     return CheckpointError(
         f"{file} cannot be read",
         " ".join(str(reason).split()),
-        "It is damaged: fetch or train it again",
+        "The file is damaged: pull or train it again",
     )
 
 
 @contextlib.contextmanager
 def whole_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
-    """Give a folder to write to; it becomes `folder` when the block ends well, and else vanishes.
+    """Yield a temporary folder that becomes `folder` if the block succeeds, else it is removed.
 
     Raises:
-        CheckpointError: `folder` is there and not to be replaced.
+        CheckpointError: `folder` exists and `replace` is not set.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     beside = folder.with_name(f".{folder.name}.{os.getpid()}.part")
@@ -121,14 +135,14 @@ def whole_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
         for file in [*beside.rglob("*"), beside]:
             flush(file)
         if replace and folder.exists():
-            # No file system swaps two folders for certain: a process that ends between the two
-            # renames leaves the old one aside, and `mend_folder` brings it back.
+            # Folders cannot be swapped atomically everywhere. If the process is killed between the
+            # two renames, the old folder stays under its temporary name: `mend_folder` restores it.
             old = folder.with_name(f".{folder.name}.{os.getpid()}.old")
             folder.rename(old)
             beside.rename(folder)
             shutil.rmtree(old)
         elif folder.exists():
-            raise CheckpointError(f"{folder} is in the way", "it was not there at the start")
+            raise CheckpointError(f"{folder} already exists", "it was created in the meantime")
         else:
             beside.rename(folder)
         flush(folder.parent)
@@ -137,26 +151,26 @@ def whole_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
 
 
 def mend_folder(folder: Path) -> list[str]:
-    """Put right what processes that were killed left of writing `folder`; return what was done.
+    """Clean up after processes that were killed while they wrote `folder`; return a report.
 
-    A half-written folder is removed; an old one that was set aside comes back if no new one took
-    its place. Nobody else may be writing `folder`.
+    A half-written folder is removed. The previous folder is restored if no new one replaced it.
+    No other process may be writing `folder`.
     """
-    done = []
-    aside = f".{folder.name}."
-    found = [f for f in folder.parent.glob(".*") if f.name.startswith(aside) and f.is_dir()]
-    for old in sorted((f for f in found if f.suffix == ".old"), key=lambda f: f.stat().st_mtime):
-        if _number_between(old.name, aside, ".old"):
+    report = []
+    prefix = f".{folder.name}."
+    folders = [f for f in folder.parent.glob(".*") if f.name.startswith(prefix) and f.is_dir()]
+    for old in sorted((f for f in folders if f.suffix == ".old"), key=lambda f: f.stat().st_mtime):
+        if _number_between(old.name, prefix, ".old"):
             if folder.exists():
                 shutil.rmtree(old)
             else:
                 old.rename(folder)
-                done.append(f"{folder} is back as it was before it was to be replaced")
-    for part in found:
-        if part.suffix == ".part" and _number_between(part.name, aside, ".part"):
+                report.append(f"{folder} is restored: the process that replaced it was killed")
+    for part in folders:
+        if part.suffix == ".part" and _number_between(part.name, prefix, ".part"):
             shutil.rmtree(part)
-            done.append(f"a half-written {folder.name} is removed")
-    return done
+            report.append(f"a half-written {folder.name} is removed")
+    return report
 
 
 def _number_between(name: str, start: str, end: str) -> bool:
@@ -165,9 +179,7 @@ def _number_between(name: str, start: str, end: str) -> bool:
 
 @contextlib.contextmanager
 def whole_file(file: Path) -> Iterator[Path]:
-    """Give a file to write to; it takes the place of `file` when the block ends well, and else
-    vanishes.
-    """
+    """Yield a temporary file that replaces `file` if the block succeeds, else it is removed."""
     part = file.with_name(f".{file.name}.{os.getpid()}.part")
     try:
         yield part
@@ -179,13 +191,13 @@ def whole_file(file: Path) -> Iterator[Path]:
 
 
 def replace_file(file: Path, content: str | bytes) -> None:
-    """Write a file whole, in place of the one that is there."""
+    """Write a file completely or not at all; an existing file is replaced."""
     with whole_file(file) as part:
         part.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def flush(path: Path) -> None:
-    """Bring a file or folder to the disk itself."""
+    """Flush a file or folder to disk (fsync)."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

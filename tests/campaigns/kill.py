@@ -51,7 +51,7 @@ def train(data: Path, out: Path, settings: dict[str, Any]) -> None:
     model, source = (None, None) if resume else ("rnnsearch-tiny", str(data))
     with prepare(model, source, out, resume=resume, **options) as ready:
         # Whoever watches reads where this process began, and what a kill had left.
-        half = sum("half-written" in note or "is back" in note for note in ready.notes)
+        half = sum("half-written" in note or "is restored" in note for note in ready.notes)
         (data.parent / "told").write_text(f"{ready.trainer.step} {half}")
         for _ in ready.trainer.events():
             pass

@@ -1,4 +1,4 @@
-"""Records of scores: which take each other's place, and the command that gives one again."""
+"""Records of scores: which replace each other, and the command that reproduces one."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ def record(**more: Any) -> dict[str, Any]:
         {"bleu_2": 1.0, "bleu_2_signature": "c"},
     ],
 )
-def test_another_way_to_measure_stands_beside(other: dict[str, Any]) -> None:
-    kept = with_score(with_score([], record()), record(**other))
-    assert len(kept) == 2
-    again = with_score(kept, record(**{**other, "bleu": 31.0}))
-    assert [told["bleu"] for told in again] == [30.0, 31.0], "the same way takes its place"
+def test_a_record_of_another_evaluation_is_added(other: dict[str, Any]) -> None:
+    records = with_score(with_score([], record()), record(**other))
+    assert len(records) == 2
+    again = with_score(records, record(**{**other, "bleu": 31.0}))
+    assert [kept["bleu"] for kept in again] == [30.0, 31.0], "the same evaluation is replaced"
     assert "checkpoint" not in again[0]
 
 
-def test_the_command_is_one_that_the_program_has() -> None:
-    told = record(
+def test_the_command_exists_with_its_options() -> None:
+    measured = record(
         beam=5, length_penalty=0.6, lowercase=True, bleu_2=50.0, bleu_2_signature="c",
         bleu_confidence=1.5, bleu_mean=30.1, against="other", against_bleu=20.0, bleu_p_value=0.01,
         benchmark="ann/dogs",
     )  # fmt: skip
-    assert metrics(told) == ["bleu", "bleu_2"]
-    words = shlex.split(command(told, "my-dogs"))
+    assert metrics(measured) == ["bleu", "bleu_2"]
+    words = shlex.split(command(measured, "my-dogs"))
     assert words[:3] == ["zoo", "eval", "my-dogs"]
     context = cli.commands["eval"].make_context("eval", words[2:])
     wanted = {"data": "dogs", "split": "test", "beam": 5, "length_penalty": 0.6,
@@ -50,7 +50,7 @@ def test_the_command_is_one_that_the_program_has() -> None:
     assert wanted.items() <= context.params.items()
 
 
-def test_a_table_tells_score_interval_signature_and_command() -> None:
+def test_a_table_has_score_interval_signature_and_command() -> None:
     shown = scores_table([record(beam=5, bleu_mean=30.1, bleu_confidence=1.5)], "my-dogs")
     assert "9 sentences of `dogs`, test: `zoo eval my-dogs --data dogs" in shown
     assert "| bleu | 30.00 ± 1.50 | `a|b` |".replace("a|b", r"a\|b") in shown

@@ -17,7 +17,7 @@ SETTINGS = {
 
 @pytest.fixture(scope="session")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small checkpoint, of some 100 kB."""
+    """A small checkpoint, about 100 kB."""
     folder = tmp_path_factory.mktemp("hub")
     lines = [f"the dog {n} runs\tder Hund {n} rennt\n" for n in "abcdefghijklmnopqrstuvwxyz"]
     (folder / "a.tsv").write_text("".join(lines))
@@ -29,7 +29,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> Iterator[Server]:
-    """A Hub of its own for each test; the environment leads there, and is not patient."""
+    """A new Hub for each test; the environment has its endpoint and short time-outs."""
     made = Server()
     for name, value in {
         "HF_ENDPOINT": made.endpoint,

@@ -1,4 +1,4 @@
-"""What the hub's tests share."""
+"""Shared by the tests of the hub."""
 
 import contextlib
 import hashlib
@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 from zoo.errors import ZooError
-from zoo.hub.contract import digest
+from zoo.hub.digest import FileDigest
 
 NAME = "ann/small"
 ADDRESS = f"hf://{NAME}"
 WEIGHTS = r"/get/"
-"""The path at the CDN that the large file comes from."""
+"""The path of the large file at the CDN."""
 
 
 @contextlib.contextmanager
-def refused(kind: type[ZooError], *told: str, cache: Path | None = None) -> Iterator[None]:
-    """What is within ends with an error of this very type, told on one line, and leaves nothing."""
+def refused(kind: type[ZooError], *parts: str, cache: Path | None = None) -> Iterator[None]:
+    """The block raises an error of exactly this type, on one line, and leaves no partial file."""
     with pytest.raises(ZooError) as caught:
         yield
     assert type(caught.value) is kind, caught.value
@@ -28,20 +28,20 @@ def refused(kind: type[ZooError], *told: str, cache: Path | None = None) -> Iter
     assert len(text) < 600
     assert "hf_ann" not in text
     assert "Bearer" not in text
-    for part in told:
+    for part in parts:
         assert part in text, text
     if cache is not None:
         clean(cache)
 
 
 def clean(cache: Path) -> None:
-    """Nothing in a cache is half-written: every blob is what its name says, and no revision is
-    noted that is not there, whole.
-    """
+    """A cache has no partial file, its blobs match their names, its revisions are complete."""
     assert not list(cache.rglob("*.incomplete"))
     assert not list(cache.rglob("*.part"))
     for blob in cache.glob("models--*/blobs/*"):
-        assert digest(blob, git=len(blob.name) == 40) == blob.name
+        size = blob.stat().st_size
+        git = len(blob.name) == 40
+        assert FileDigest(size, "" if git else blob.name, blob.name if git else "").matches(blob)
     for ref in cache.glob("models--*/refs/*"):
         snapshot = ref.parents[1] / "snapshots" / ref.read_text()
         assert (snapshot / "model.safetensors").is_file()

@@ -1,4 +1,4 @@
-"""A Hub for tests, on loopback: enough of the real one's HTTP for the real client to push and pull.
+"""A Hub for tests on loopback, with enough of the real HTTP API for the real client.
 
 A second port plays the CDN that large files come from. Every request is kept in `log`, and a test
 orders what goes wrong with `fault`.
@@ -26,7 +26,7 @@ import yaml
 
 
 class Blob(NamedTuple):
-    """A file's content; large ones are kept apart, as by LFS."""
+    """The content of a file; large files are stored as LFS objects."""
 
     content: bytes
     large: bool = False
@@ -70,7 +70,7 @@ class Repository:
 
 @dataclass
 class Fault:
-    """What goes wrong with the next `times` requests that fit, after the first `skip`.
+    """A failure of the next `times` matching requests, after the first `skip`.
 
     `cut`: the connection ends after so many bytes of the body, by a `reset` or after a `stall` of
     so many seconds if asked. `change` alters the body (the length told stays), `headers` replaces
@@ -132,7 +132,7 @@ class Server:
         return fault
 
     def put(self, name: str, folder: Path, *, large: str = ".safetensors", **how: Any) -> str:
-        """Have a repository hold a folder's files; return the commit."""
+        """Commit a folder's files to a repository; return the commit."""
         repository = self.repositories.setdefault(name, Repository(**how))
         files = {}
         for file in sorted(folder.rglob("*")):
@@ -143,7 +143,7 @@ class Server:
         return repository.commit(files)
 
     def learn_xet(self, folder: Path, cas: Path) -> None:
-        """Serve these files' contents the Xet way, out of a store that is a folder."""
+        """Serve these files by Xet, from a store that is a folder."""
         import hf_xet  # type: ignore[import-untyped]  # it carries no types
 
         self.xet_folder = cas
@@ -154,7 +154,7 @@ class Server:
             self.xet[sha256], self.known[sha256] = info.hash, content
 
     def asked(self, pattern: str = "", port: str = "") -> list[str]:
-        """Return the requests so far that fit, as «METHOD path»."""
+        """Return the matching requests so far, as «METHOD path»."""
         lines = [f"{r.method} {r.path}" for r in self.log if port in ("", r.port)]
         return [line for line in lines if re.search(pattern, line)]
 
@@ -163,7 +163,7 @@ class Quiet(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, *_: Any) -> None:
-        """Keep quiet: a client that leaves is what many tests are about."""
+        """Print nothing: many tests make the client disconnect."""
 
 
 def _serve(server: Server, port: str) -> ThreadingHTTPServer:
@@ -184,7 +184,7 @@ class Handler(BaseHTTPRequestHandler):
     order: Fault | None = None
 
     def log_message(self, *_: object) -> None:
-        """Keep quiet: requests are in the server's log."""
+        """Print nothing: requests are in the server's log."""
 
     def do_GET(self) -> None:
         self.exchange()
@@ -230,7 +230,7 @@ class Handler(BaseHTTPRequestHandler):
         return None
 
     def upset(self, order: Fault) -> bool:
-        """Do what a fault wants before any work is done; tell whether that was all."""
+        """Apply a fault before the request is handled; return whether the exchange is over."""
         if order.call is not None:
             order.call()
         if order.hang:
@@ -245,7 +245,7 @@ class Handler(BaseHTTPRequestHandler):
         return False
 
     def end(self, *, reset: bool = False) -> None:
-        """Close the connection here and now."""
+        """Close the connection at once."""
         self.wfile.flush()
         if reset:
             now = struct.pack("ii", 1, 0)
@@ -258,7 +258,7 @@ class Handler(BaseHTTPRequestHandler):
         raise Gone
 
     def send(self, status: int, body: bytes = b"", headers: dict[str, str] | None = None) -> None:
-        """Send an answer, spoilt as ordered."""
+        """Send a response, changed by the fault if there is one."""
         order = self.order or Fault("", "")
         all_headers = {"Content-Type": "application/json", **(headers or {}), **order.headers}
         all_headers.setdefault("Content-Length", str(len(body)))
@@ -476,7 +476,7 @@ class Handler(BaseHTTPRequestHandler):
         return lambda: self.give(content, kind)
 
     def give(self, content: bytes, headers: dict[str, str]) -> None:
-        """Send a file, or the range of it that is asked for."""
+        """Send a file, or the requested range of it."""
         match = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("range", ""))
         if match is None or (self.order is not None and self.order.whole):
             self.send(200, content, headers)

@@ -1,4 +1,4 @@
-"""What was pulled: listed, removed, verified, over the client's own cache."""
+"""The cache of the client: list, remove and verify."""
 
 import json
 from collections.abc import Callable
@@ -25,17 +25,17 @@ def pulled(server: Server, checkpoint: Path, run: Run) -> Path:
 def test_list(pulled: Path, run: Run, cache: Path) -> None:
     (cache / "models--x--notours" / "snapshots" / ("0" * 40)).mkdir(parents=True)
     shown = json.loads(run("cache", "list", "--json").stdout)
-    assert [(row["address"], row["names"], row["whole"]) for row in shown] == [
+    assert [(row["address"], row["revisions"], row["complete"]) for row in shown] == [
         (ADDRESS, ["main"], True), ("hf://bob/other", ["main"], True),
     ]  # fmt: skip
     assert shown[0]["folder"] == str(pulled)
     assert ADDRESS in run("cache", "list").stdout
     (pulled / "config.json").unlink()
-    assert "in part" in run("cache", "list").stdout
+    assert "incomplete" in run("cache", "list").stdout
 
 
 def test_an_empty_cache(server: Server, run: Run) -> None:
-    assert run("cache", "list").stdout == "nothing is in the cache\n"
+    assert run("cache", "list").stdout == "the cache is empty\n"
     assert run("cache", "verify").exit_code == 0
 
 
@@ -61,10 +61,10 @@ def test_verify(pulled: Path, run: Run) -> None:
     result = run("cache", "verify", "--json")
     assert result.exit_code == 1
     (mine, other) = json.loads(result.stdout)
-    assert other["whole"]
+    assert other["good"]
     reasons = {Path(fault["file"]).name: fault["reason"] for fault in mine["faults"]}
     assert "SHA-256" in reasons["model.safetensors"]
-    assert "is gone" in reasons["config.json"]
+    assert "is missing" in reasons["config.json"]
     assert run("cache", "verify", ADDRESS, "--remove").exit_code == 1
     assert pull(ADDRESS) == pulled
     assert run("cache", "verify").exit_code == 0

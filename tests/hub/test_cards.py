@@ -1,4 +1,4 @@
-"""Cards: what is known, in the Hub's metadata too, and what their authors wrote stays."""
+"""Cards: generated sections and metadata; what the author wrote is kept."""
 
 import json
 import shutil
@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 from click.testing import Result
-from huggingface_hub import ModelCard, parse_eval_result_entries
+from huggingface_hub import ModelCard, ModelCardData, parse_eval_result_entries
 
 import zoo
 from tests.hub.helpers import refused
-from zoo.checkpoint.card import BEGIN, END, card_of, split_card
+from zoo.checkpoint.card import BEGIN, END, card_of, render_front_matter, split_card
 from zoo.checkpoint.checkpoint import convert
 from zoo.checkpoint.tensors import read_tensors
 from zoo.errors import CheckpointError
@@ -64,12 +64,38 @@ def test_made_again_it_keeps_what_its_author_wrote(
     assert card_of(mine, registry) == again, "made a third time it is the same"
 
 
+SHIPPED = sorted((Path(__file__).parents[2] / "cards" / "checkpoints").glob("*/README.md"))
+AUTHORS = (
+    "license: mit\nlanguage: [en, 'no']\ntags: [a, b]\n",
+    "mood: null\nliste: {b: 1, a: [1, 2.5, true]}\ntitle: 'a: b # c'\nlanguage: en\n",
+    f"summary: {'a long line, wrapped by YAML ' * 9}\nemoji: ключ 🐶\ndate: 2026-01-02\n",
+)
+
+
+@pytest.mark.parametrize(
+    "card",
+    [*(file.read_text(encoding="utf-8") for file in SHIPPED), *(f"---\n{a}---\n" for a in AUTHORS)],
+)
+def test_front_matter_is_what_the_client_writes(card: str) -> None:
+    metadata, _ = split_card(card, "a card")
+    assert metadata
+    expected = ModelCardData(**metadata).to_yaml(original_order=list(metadata))
+    assert render_front_matter(metadata) == f"---\n{expected}\n---\n"
+
+
+def test_front_matter_of_shipped_cards_is_unchanged() -> None:
+    assert SHIPPED
+    for file in SHIPPED:
+        card = file.read_text(encoding="utf-8")
+        assert card.startswith(render_front_matter(split_card(card, "a card")[0]))
+
+
 def test_a_card_without_our_part_gets_one(mine: Path, registry: Registry) -> None:
     (mine / "README.md").write_text("# Dogs\n\nAll mine.\n")
     text = card_of(mine, registry)
     assert text.endswith(f"{END}\n# Dogs\n\nAll mine.\n")
     (mine / "README.md").write_text(text.replace(END, ""))
-    with refused(CheckpointError, "has lost its mark"):
+    with refused(CheckpointError, "lacks the mark"):
         card_of(mine, registry)
     (mine / "README.md").unlink()
     assert "# mine" in card_of(mine, registry)
@@ -105,13 +131,11 @@ def test_scores_join_the_card_with_their_signatures(mine: Path, run: Run, checkp
     ):
         result = run("card", mine, "--write", "--scores", "-", input=wrong)
         assert result.exit_code == 1
-        assert "holds no scores" in result.stderr
+        assert "has no scores" in result.stderr
 
 
 @pytest.mark.parametrize("text", ['{"pairs": "many"}', '{"curve": [3]}', '{"recipe": 3}', "[]"])
-def test_a_record_of_training_that_makes_no_sense(
-    mine: Path, registry: Registry, text: str
-) -> None:
+def test_an_invalid_training_record(mine: Path, registry: Registry, text: str) -> None:
     (mine / "training.json").write_text(text)
     with refused(CheckpointError, "training.json"):
         card_of(mine, registry)
@@ -132,7 +156,7 @@ def test_weights_of_another_type(mine: Path, tmp_path: Path, run: Run, dtype: st
     before = read_tensors(mine / "model.safetensors")
     assert all((made[n].float() - before[n]).abs().max() < 0.02 for n in before)
     assert zoo.load(tmp_path / "out").translate("the dog a runs")
-    with refused(CheckpointError, "is there already"):
+    with refused(CheckpointError, "already exists"):
         convert(mine, tmp_path / "out", dtype)
 
 
@@ -143,11 +167,11 @@ def test_a_weight_beyond_float16_is_told(mine: Path, tmp_path: Path) -> None:
     name = next(iter(weights))
     weights[name] = weights[name] * 0 + 1e6
     write_tensors(mine / "model.safetensors", weights)
-    with refused(CheckpointError, f"{name} would not be finite", "Say bfloat16"):
+    with refused(CheckpointError, f"{name} would not be finite", "Use bfloat16"):
         convert(mine, tmp_path / "out", "float16")
     assert not (tmp_path / "out").exists()
     convert(mine, tmp_path / "out", "bfloat16")
     weights[name] = weights[name] * float("nan")
     write_tensors(mine / "model.safetensors", weights)
-    with refused(CheckpointError, f"{name} holds values that are not finite", "has diverged"):
+    with refused(CheckpointError, f"{name} has values that are not finite", "has diverged"):
         convert(mine, tmp_path / "again", "float32")

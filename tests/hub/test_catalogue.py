@@ -1,4 +1,4 @@
-"""Names: of released checkpoints, and the user's own."""
+"""Names of released checkpoints, and the user's catalogue."""
 
 import json
 import shutil
@@ -12,8 +12,8 @@ import zoo
 from tests.hub.helpers import ADDRESS, NAME, fingerprint, refused
 from tests.hub.server import Server
 from zoo.errors import CatalogueError, IntegrityError
-from zoo.hub import user_catalogue as own
-from zoo.hub.pull import promises, pull
+from zoo.hub import user_catalogue
+from zoo.hub.pull import expected_files, pull
 from zoo.registry import catalogue
 from zoo.registry.plugins import Plugins
 from zoo.registry.registry import Registry, _registry_of, default_registry
@@ -23,7 +23,7 @@ Run = Callable[..., Result]
 
 @pytest.fixture
 def fresh(server: Server) -> Iterator[Callable[[], Registry]]:
-    """A registry that has read the user's catalogue as it is now."""
+    """A function that reads the catalogues again."""
 
     def make() -> Registry:
         _registry_of.cache_clear()
@@ -42,7 +42,7 @@ def served(server: Server, checkpoint: Path) -> Server:
 def test_a_name_always_gives_the_same_bytes(
     served: Server, checkpoint: Path, cache: Path, fresh: Callable[[], Registry], tmp_path: Path
 ) -> None:
-    pinned = own.add("mine", ADDRESS, fresh(), summary="a dog", terms="free")
+    pinned = user_catalogue.add("mine", ADDRESS, fresh(), summary="a dog", terms="free")
     assert pinned.commit == served.repositories[NAME].branches["main"][-1].name
     other = Path(shutil.copytree(checkpoint, tmp_path / "other"))
     (other / "training.json").write_text("{}")
@@ -54,7 +54,7 @@ def test_a_name_always_gives_the_same_bytes(
     asked = len(served.log)
     wanted = zoo.load(checkpoint).translate(["the dog a runs", "dog q"])
     assert zoo.load("mine", registry=registry).translate(["the dog a runs", "dog q"]) == wanted
-    assert len(served.log) == asked, "it is here, and checked without asking anybody"
+    assert len(served.log) == asked, "the local copy is checked without a request"
     shutil.rmtree(cache)
     assert fingerprint(pull("mine", registry)) == fingerprint(checkpoint)
 
@@ -62,17 +62,15 @@ def test_a_name_always_gives_the_same_bytes(
 def test_a_hub_that_gives_other_bytes_under_the_same_commit(
     served: Server, checkpoint: Path, cache: Path, fresh: Callable[[], Registry]
 ) -> None:
-    own.add("mine", ADDRESS, fresh())
+    user_catalogue.add("mine", ADDRESS, fresh())
     shutil.rmtree(cache)
     files = served.repositories[NAME].branches["main"][-1].files
     files["config.json"] = files["config.json"]._replace(content=b"{}")
-    with refused(
-        IntegrityError, "config.json of", "is not what the catalogue promises", cache=cache
-    ):
+    with refused(IntegrityError, "config.json of", "does not match the catalogue", cache=cache):
         pull("mine", fresh())
     same_size = b"x" * (checkpoint / "config.json").stat().st_size
     files["config.json"] = files["config.json"]._replace(content=same_size)
-    with refused(IntegrityError, "config.json of", "is not what was promised", cache=cache):
+    with refused(IntegrityError, "config.json of", "does not match its digest", cache=cache):
         pull("mine", fresh())
 
 
@@ -89,7 +87,7 @@ def test_a_folder_gets_a_name(
     listed = json.loads(run("list", "checkpoints", "--json").stdout)["checkpoints"]
     assert "dogs" in [row["name"] for row in listed]
     (folder / "config.json").write_text("{}")
-    with refused(IntegrityError, "is not what it was"):
+    with refused(IntegrityError, "has changed"):
         zoo.load("dogs", registry=registry)
     assert run("registry", "remove", "dogs").exit_code == 0
     assert "dogs" not in fresh().checkpoints
@@ -116,60 +114,60 @@ summary = "s"
 def test_comments_and_order_are_kept(served: Server, fresh: Callable[[], Registry]) -> None:
     file = catalogue.user_catalogue()
     file.write_text(CATALOGUE)
-    own.add("second.one", ADDRESS, fresh())
+    user_catalogue.add("second.one", ADDRESS, fresh())
     text = file.read_text()
     assert text.startswith(CATALOGUE)
     assert set(fresh().checkpoints) >= {"first", "second.one"}
-    own.remove("second.one")
+    user_catalogue.remove("second.one")
     assert file.read_text().strip() == CATALOGUE.strip()
-    with refused(CatalogueError, "does not list 'second.one'"):
-        own.remove("second.one")
+    with refused(CatalogueError, "'second.one' is not in"):
+        user_catalogue.remove("second.one")
 
 
-def test_names_that_can_be_none(served: Server, fresh: Callable[[], Registry]) -> None:
-    own.add("mine", ADDRESS, fresh())
+def test_invalid_and_taken_names(served: Server, fresh: Callable[[], Registry]) -> None:
+    user_catalogue.add("mine", ADDRESS, fresh())
     with refused(CatalogueError, "'mine' is taken", "--replace"):
-        own.add("mine", ADDRESS, fresh())
-    own.add("mine", ADDRESS, fresh(), replace=True)
+        user_catalogue.add("mine", ADDRESS, fresh())
+    user_catalogue.add("mine", ADDRESS, fresh(), replace=True)
     for name in ("../x", "a/b", "", ".hidden", "a b", "rnnsearch", "rnnsearch-tiny", "a" * 300):
-        with refused(CatalogueError, "can be no checkpoint's name"):
-            own.add(name, ADDRESS, fresh())
+        with refused(CatalogueError, "is not a valid name for a checkpoint"):
+            user_catalogue.add(name, ADDRESS, fresh())
     assert fresh().problems == []
 
 
-def test_a_catalogue_that_cannot_be_read_is_not_written_over(
+def test_an_invalid_catalogue_is_not_overwritten(
     served: Server, fresh: Callable[[], Registry]
 ) -> None:
     file = catalogue.user_catalogue()
     for text in ("not = [toml", "format = 2", "format = 1\ncheckpoints = 3"):
         file.write_text(text)
-        with refused(CatalogueError, "cannot be changed", "Put it right by hand first"):
-            own.add("mine", ADDRESS, fresh())
+        with refused(CatalogueError, "cannot be changed", "Correct it by hand first"):
+            user_catalogue.add("mine", ADDRESS, fresh())
         assert file.read_text() == text
 
 
-PROMISE = f'{{ size = 1, sha256 = "{"0" * 64}" }}'
+DIGEST = f'{{ size = 1, sha256 = "{"0" * 64}" }}'
 ENTRIES = {
     "types": ('model = 3\ndataset = "d"\nsummary = "s"', "'model' must be a string"),
     "keys": ('model = "m"\ndataset = "d"\nsumary = "s"',
              "unknown key 'sumary' (did you mean summary?); 'summary' is missing"),
     "unpinned": (f'model = "m"\ndataset = "d"\nsummary = "s"\nlocation = "hf://a/b"\n'
-                 f'files = {{ "config.json" = {PROMISE} }}', "must name a commit"),
-    "unpromised": (f'model = "m"\ndataset = "d"\nsummary = "s"\nlocation = "hf://a/b@{"1" * 40}"',
+                 f'files = {{ "config.json" = {DIGEST} }}', "must name a commit"),
+    "undescribed": (f'model = "m"\ndataset = "d"\nsummary = "s"\nlocation = "hf://a/b@{"1" * 40}"',
                    "'files' is missing"),
     "nowhere": ('model = "m"\ndataset = "d"\nsummary = "s"\nlocation = "somewhere"',
-                "'somewhere' is no address"),
-    "climber": (f'model = "m"\ndataset = "d"\nsummary = "s"\nfiles = {{ "../x" = {PROMISE} }}',
+                "'somewhere' is not an address"),
+    "climber": (f'model = "m"\ndataset = "d"\nsummary = "s"\nfiles = {{ "../x" = {DIGEST} }}',
                 "'../x' leads out of its folder"),
     "undigested": ('model = "m"\ndataset = "d"\nsummary = "s"\n'
                    'files = { "x" = { size = -1, sha256 = "0" } }', "64 hexadecimal digits"),
 }  # fmt: skip
 
 
-def test_27_what_is_wrong_in_a_catalogue_is_all_told(
+def test_27_all_faults_of_a_catalogue_are_reported(
     served: Server, checkpoint: Path, fresh: Callable[[], Registry], run: Run
 ) -> None:
-    own.add("good", ADDRESS, fresh())
+    user_catalogue.add("good", ADDRESS, fresh())
     file = catalogue.user_catalogue()
     more = "".join(f"\n[checkpoints.{name}]\n{entry}\n" for name, (entry, _) in ENTRIES.items())
     more += '\n[checkpoints."../../up"]\nmodel = "m"\ndataset = "d"\nsummary = "s"\n'
@@ -218,10 +216,8 @@ def test_27_no_catalogue_is_fatal(tmp_path: Path, content: bytes) -> None:
     assert len(problem) < 500
 
 
-def test_check_tells_of_every_entry(
-    served: Server, fresh: Callable[[], Registry], run: Run
-) -> None:
-    own.add("mine", ADDRESS, fresh())
+def test_check_reports_every_entry(served: Server, fresh: Callable[[], Registry], run: Run) -> None:
+    user_catalogue.add("mine", ADDRESS, fresh())
     fresh()
     result = run("registry", "check")
     assert result.exit_code == 0, result.output
@@ -235,11 +231,11 @@ def test_check_tells_of_every_entry(
     del served.repositories[NAME]
     result = run("registry", "check")
     assert result.exit_code == 1
-    assert "there is none, or it is private" in result.stdout
+    assert "it does not exist, or it is private" in result.stdout
 
 
 def test_a_released_checkpoint_in_the_box_is_checked(checkpoint: Path, tmp_path: Path) -> None:
-    """Beside its catalogue, with the promises that the catalogue makes of its files."""
+    """It lies beside its catalogue, which has the digests of its files."""
     folder = tmp_path / "cards" / "checkpoints" / "small.dogs"
     shutil.copytree(checkpoint, folder)
     sums = fingerprint(folder)
@@ -257,12 +253,12 @@ def test_a_released_checkpoint_in_the_box_is_checked(checkpoint: Path, tmp_path:
     assert registry.problems == []
     released = registry.checkpoints["small.dogs"]
     assert released.scores == {"bleu": 1.5, "bleu_signature": "x"}
-    assert promises(released)["config.json"].sha256 == sums["config.json"]
+    assert expected_files(released)["config.json"].sha256 == sums["config.json"]
     assert zoo.load("small.dogs", registry=registry).translate("the dog a runs")
     weights = folder / "model.safetensors"
     content = weights.read_bytes()
     weights.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    with refused(IntegrityError, "model.safetensors of small.dogs is not what was promised"):
+    with refused(IntegrityError, "model.safetensors of small.dogs does not match its digest"):
         zoo.load("small.dogs", registry=registry)
     weights.unlink()
     with refused(IntegrityError, "it has no model.safetensors"):

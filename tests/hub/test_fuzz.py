@@ -12,11 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import zoo
-from zoo.checkpoint.card import check_card, split_card
-from zoo.checkpoint.tensors import read_header
+from zoo.checkpoint.card import split_card
+from zoo.checkpoint.tensors import read_tensors
 from zoo.data.tokenizer import Tokenizer
 from zoo.errors import HubError, ZooError
 from zoo.files import parse_json, read_json
+from zoo.hub.metadata import check_card
 from zoo.registry import catalogue
 from zoo.registry.address import Address, is_inside
 from zoo.registry.plugins import Plugins
@@ -130,7 +131,7 @@ def test_safetensors_header(copied: Path, data: st.DataObject) -> None:
 def test_bytes_for_any_file(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "file"
     file.write_bytes(content)
-    for read in (read_json, read_header, Tokenizer.load):
+    for read in (read_json, read_tensors, Tokenizer.load):
         typed(lambda read=read: read(file))  # type: ignore[misc]  # bound in the loop
     (tmp_path / "README.md").write_bytes(b"---\n" + content + b"\n---\n")
     typed(lambda: check_card(tmp_path))

@@ -1,4 +1,4 @@
-"""Checkpoints that mean harm, or make no sense: pulled whole, and refused by what reads them."""
+"""Hostile and invalid checkpoints: pulled, and rejected when they are read."""
 
 import json
 import os
@@ -83,9 +83,9 @@ def test_24_a_hostile_config(load: Callable[[], Any], trap: Path, harm: str) -> 
         ("not JSON", "config.json cannot be read"),
         ("[1]", "it is not a JSON object"),
         (nested(100_000), "nested too deeply"),
-        ('{"format": NaN}', "NaN is no number"),
-        ('{"format": 1, "format": 1}', "'format' stands twice"),
-        (" " * 4_000_001, "4,000,000 are the most"),
+        ('{"format": NaN}', "NaN is not a JSON number"),
+        ('{"format": 1, "format": 1}', "duplicate key 'format'"),
+        (" " * 4_000_001, "the limit is 4,000,000"),
         ("9" * 5000, "cannot be read"),
     ],
 )
@@ -132,7 +132,7 @@ def test_25_missing_extra_and_misshapen_tensors_are_all_told(
     write_tensors(trap / "model.safetensors", weights)
     told = (
         f"{first} is missing",
-        "surprise is not of",
+        "surprise is not a weight of",
         f"{second} is (3,), not",
         f"{third} is of type F64",
     )
@@ -148,7 +148,7 @@ def test_26_values_that_are_not_finite(load: Callable[[], Any], trap: Path, valu
         weights[name].flatten().index_fill(0, torch.tensor([0]), value).view_as(weights[name])
     )
     write_tensors(trap / "model.safetensors", weights)
-    with refused(CheckpointError, f"{name} holds values that are not finite"):
+    with refused(CheckpointError, f"{name} has values that are not finite"):
         load()
 
 
@@ -159,22 +159,43 @@ def with_header(content: bytes, change: Callable[[str], str]) -> bytes:
     return len(header).to_bytes(8, "little") + header + content[8 + length :]
 
 
+def moved(header: str, step: int) -> str:
+    """Return a header with its second tensor's offsets moved."""
+    tensors = json.loads(header)
+    entry = sorted(tensors.values(), key=lambda entry: entry["data_offsets"])[1]
+    entry["data_offsets"] = [offset + step for offset in entry["data_offsets"]]
+    return json.dumps(tensors)
+
+
+def without_first(header: str) -> str:
+    tensors = json.loads(header)
+    del tensors[next(iter(tensors))]
+    return json.dumps(tensors)
+
+
 HEADERS: dict[str, tuple[Callable[[str], str], str]] = {
     "a name that stands twice": (
-        lambda h: h.rstrip()[:-1] + "," + h[1:].split("},")[0] + "}}", "stands twice"),
+        lambda h: h.rstrip()[:-1] + "," + h[1:].split("},")[0] + "}}", "duplicate key"),
     "more bytes than follow": (
-        lambda h: h.replace('"shape":[', '"shape":[2,'), "its header tells of"),
+        lambda h: h.replace('"shape":[', '"shape":[2,'), "do not match its shape"),
     "too many tensors": (
         lambda h: "{" + ",".join(f'"{i}":{{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}'
-                                 for i in range(100_001)) + "}", "100,000 are the most"),
-    "too long": (lambda h: h + " " * 25_000_000, "25,000,000 are the most"),
+                                 for i in range(100_001)) + "}", "the limit is 100,000"),
+    "too long": (lambda h: h + " " * 25_000_000, "the limit is 25,000,000"),
     "no table": (lambda h: "[]", "is not a JSON object"),
     "too deep": (lambda h: "[" * 100_000, "nested too deeply"),
-    "sizes beyond all": (lambda h: h.replace('"shape":[', f'"shape":[{2**60},'), "nothing clear"),
-    "sizes below zero": (lambda h: h.replace('"shape":[', '"shape":[-1,'), "nothing clear"),
-    "an unknown type": (lambda h: h.replace("F32", "F31"), "nothing clear"),
-    "offsets that overlap": (
-        lambda h: h.replace('"data_offsets":[', '"data_offsets":[1'), "It is damaged"),
+    "sizes beyond all": (lambda h: h.replace('"shape":[', f'"shape":[{2**60},'), "no valid entry"),
+    "sizes below zero": (lambda h: h.replace('"shape":[', '"shape":[-1,'), "no valid entry"),
+    "an unknown type": (lambda h: h.replace("F32", "F31"), "no valid entry"),
+    "offsets that do not match the shape": (
+        lambda h: h.replace('"data_offsets":[', '"data_offsets":[1'), "do not match its shape"),
+    "offsets that overlap": (lambda h: moved(h, -4), "overlaps another tensor, or a gap"),
+    "offsets with a gap": (lambda h: moved(h, 4), "overlaps another tensor, or a gap"),
+    "more than one list of offsets": (
+        lambda h: h.replace('"data_offsets":[', '"data_offsets":[0,'), "no valid entry"),
+    "more bytes than described": (lambda h: without_first(h), "bytes follow it"),
+    "metadata that is no table": (lambda h: '{"__metadata__":[1],' + h[1:], "__metadata__"),
+    "metadata of numbers": (lambda h: '{"__metadata__":{"a":1},' + h[1:], "__metadata__"),
 }  # fmt: skip
 
 
@@ -184,14 +205,14 @@ def test_26_a_header_that_means_harm(load: Callable[[], Any], trap: Path, harm: 
     change, told = HEADERS[harm]
     file.write_bytes(with_header(file.read_bytes(), change))
     with refused(
-        CheckpointError, "model.safetensors cannot be read", told, "fetch or train it again"
+        CheckpointError, "model.safetensors cannot be read", told, "pull or train it again"
     ):
         load()
 
 
 def test_26_an_enormous_header_is_not_read(load: Callable[[], Any], trap: Path) -> None:
     (trap / "model.safetensors").write_bytes(b"\xff" * 7 + b"\x00" + b"{}")
-    with refused(CheckpointError, "25,000,000 are the most"):
+    with refused(CheckpointError, "the limit is 25,000,000"):
         load()
 
 
@@ -203,7 +224,7 @@ def test_26_a_pipe_in_the_weights_place(server: Server, trap: Path) -> None:
         kept = file.readlink()
         file.unlink()
         os.mkfifo(file)
-        with refused(HubError, "here only in part", name.split(".")[0]):
+        with refused(HubError, "is not completely in the cache", name.split(".")[0]):
             pull(ADDRESS, offline=True)
         with refused(CheckpointError, name):
             zoo.load(folder)

@@ -25,7 +25,7 @@ SHOW = (
 def run(
     *arguments: object, home: Path, server: Server | None = None, **more: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run Python in an environment that has nothing of ours but the endpoint."""
+    """Run Python in an environment without any of our variables but the endpoint."""
     return subprocess.run(
         [sys.executable, *map(str, arguments)],
         env=environment(home, server, **more),
@@ -38,13 +38,14 @@ def run(
 
 def environment(home: Path, server: Server | None, **more: str) -> dict[str, str]:
     home.mkdir(exist_ok=True)
-    kept = {key: os.environ[key] for key in ("PATH", "LD_LIBRARY_PATH") if key in os.environ}
+    inherited = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH")
+    kept = {key: os.environ[key] for key in inherited if key in os.environ}
     endpoint = {"HF_ENDPOINT": server.endpoint} if server else {"HF_ENDPOINT": "http://127.0.0.1:9"}
     return {**kept, "HOME": str(home), "OMP_NUM_THREADS": "1", **endpoint, **more}
 
 
-def told(folder: Path) -> str:
-    """What SHOW prints of a checkpoint here."""
+def translations(folder: Path) -> str:
+    """Return what SHOW prints for a local checkpoint."""
     lines = [repr((t.text, t.score.hex())) for t in zoo.load(folder).stream(TEXTS)]
     return "".join(f"{line}\n" for line in lines)
 
@@ -62,7 +63,7 @@ def test_pushed_pulled_elsewhere_and_loaded_by_name_it_translates_the_same_bit_f
     assert added.returncode == 0, added.stderr
     assert "hf_ann" not in added.stdout + added.stderr + sent.stdout + sent.stderr
     shown = run("-c", SHOW, "dogs", *TEXTS, home=other)
-    assert shown.stdout == told(checkpoint), shown.stderr
+    assert shown.stdout == translations(checkpoint), shown.stderr
     assert (other / ".config" / "zoo" / "registry.toml").is_file()
     offline = run("-c", SHOW, ADDRESS, *TEXTS, home=other, HF_HUB_OFFLINE="1")
     assert offline.returncode == 1, "only the commit was asked for, not the branch"
@@ -81,7 +82,7 @@ def test_the_xet_way(server: Server, checkpoint: Path, tmp_path: Path) -> None:
     assert server.asked("xet-write-token")
     assert not server.asked("^PUT"), "the weights went to the store"
     shown = run("-c", SHOW, ADDRESS, *TEXTS, home=home, server=server)
-    assert shown.stdout == told(checkpoint), shown.stderr
+    assert shown.stdout == translations(checkpoint), shown.stderr
     assert server.asked("xet-read-token")
     assert not server.asked("GET", port="cdn"), "and came from there"
 
@@ -100,10 +101,10 @@ def test_23_a_pull_that_is_killed(server: Server, checkpoint: Path, tmp_path: Pa
         process.send_signal(signal.SIGKILL)
     off = run("-m", "zoo", "pull", ADDRESS, "--offline", home=home)
     assert off.returncode == 1
-    assert "is not here: and nobody may be asked" in off.stderr
+    assert "is not in the cache: requests are disabled" in off.stderr
     commit = server.repositories[NAME].branches["main"][-1].name
     off = run("-m", "zoo", "pull", f"{ADDRESS}@{commit}", "--offline", home=home)
-    assert "is here only in part: it has no model.safetensors" in off.stderr
+    assert "is not completely in the cache: it has no model.safetensors" in off.stderr
     assert off.stderr.count("\n") == 1
     again = run("-m", "zoo", "pull", ADDRESS, home=home, server=server, HF_HUB_DISABLE_XET="1")
     assert again.returncode == 0, again.stderr
@@ -132,7 +133,7 @@ def test_help_imports_no_client(arguments: list[str], tmp_path: Path) -> None:
 def test_a_pull_imports_no_torch(server: Server, checkpoint: Path, tmp_path: Path) -> None:
     server.put(NAME, checkpoint)
     program = (
-        "import sys\nfrom zoo.hub import pull, push\n"
+        "import sys\nfrom zoo.hub.pull import pull\nimport zoo.hub.push\n"
         f"pull({ADDRESS!r})\n"
         "sys.exit('torch' in sys.modules)"
     )

@@ -1,1 +1,1 @@
-"""."""
+"""The checkpoint folder on disk: its format, weights, cards and scores."""

@@ -1,7 +1,7 @@
-"""The cards: what a model or a checkpoint is, for people and for the Hub.
+"""Checkpoint cards: the README.md of a checkpoint, for people and for the Hub.
 
-A checkpoint's card has a part that is written from what is known, between two marks, and around it
-whatever its author writes: making it again keeps the author's words and metadata.
+A card has front matter in YAML, a generated section between two marks, and the author's text around
+it. When a card is generated again, the author's text and metadata are kept.
 """
 
 from __future__ import annotations
@@ -14,97 +14,35 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zoo.checkpoint.format import CARD, CONFIG, CURVE, TRAINING, architecture_of, describe
-from zoo.checkpoint.markdown import markdown_table as markdown_table
+from zoo.checkpoint.markdown import markdown_table
+from zoo.checkpoint.model_card import parameter_table, settings_table
 from zoo.checkpoint.scores import scores_table
 from zoo.errors import CheckpointError
 from zoo.files import TEXT_LIMIT, read_json, read_text
-from zoo.registry.catalogue import Model
 from zoo.registry.config import Config
 from zoo.registry.declarations import Architecture, Dataset
-from zoo.registry.parameters import Table
 from zoo.registry.registry import Registry
 
 if TYPE_CHECKING:
     from zoo.checkpoint.checkpoint import Checkpoint
 
-
-EQUATIONS = """## Equations
-
-The family's, with all of its choices; which of them this model makes stands under Configuration."""
-
-
-def parameter_table(table: Table) -> str:
-    """Return every parameter, each block's sum, and the total, as Markdown."""
-    rows = [
-        [
-            row.block,
-            f"`{row.symbol}`",
-            row.formula,
-            " × ".join(f"{size:,}" for size in row.shape),
-            f"{row.count:,}",
-            f"`{row.path}`" + (f"[{row.slice[0]}:{row.slice[1]}]" if row.slice else ""),
-        ]
-        for row in table
-    ]
-    head = ["block", "symbol", "shape", "numbers", "parameters", "weight"]
-    sums = [[block, f"{count:,}"] for block, count in table.blocks().items()]
-    sums.append(["**total**", f"**{table.total:,}**"])
-    return f"{markdown_table(head, rows)}\n\n{markdown_table(['block', 'parameters'], sums)}"
-
-
-def settings_table(config: Config) -> str:
-    """Return a configuration with each value's meaning, as Markdown."""
-    fields = type(config).model_fields
-    rows = [
-        [f"`{name}`", f"`{value}`", fields[name].description or ""]
-        for name, value in config.model_dump(mode="json").items()
-    ]
-    return markdown_table(["key", "value", "meaning"], rows)
-
-
-def model_card(model: Model, architecture: Architecture, config: Config) -> str:
-    """Return the card of a model that a catalogue lists."""
-    table = config.parameters(model.source_vocab, model.target_vocab)
-    count = (
-        f"{table.total:,} parameters at {model.source_vocab:,} source and "
-        f"{model.target_vocab:,} target entries."
-    )
-    if model.paper_parameters is not None:
-        off = 100 * (table.total / model.paper_parameters - 1)
-        more = f"{abs(off):.1f}% {'more' if off > 0 else 'less'}"
-        count += f" The paper says {model.paper_parameters:,}: this is {more}."
-    sections = [
-        f"# {model.name}",
-        f"{model.summary[:1].upper()}{model.summary[1:]}.",
-        f"Architecture `{architecture.name}`: {architecture.summary}. Paper: {architecture.paper}.",
-        count,
-        model.notes.strip(),
-        f"```sh\nzoo train {model.name} --data corpus:en-de --out my-{model.name} --epochs 10\n```",
-        EQUATIONS if architecture.equations else "",
-        architecture.equations_text(),
-        f"## Configuration\n\n{settings_table(config)}",
-        f"## Parameters\n\n{parameter_table(table)}",
-    ]
-    return "\n\n".join(section for section in sections if section) + "\n"
-
-
 CARD_LIMIT = 1_000_000
-"""The most bytes of a card."""
+"""The largest size of a card in bytes."""
 
 LIBRARY = "seq2seq-zoo"
 BEGIN, END = "<!-- generated: zoo card -->\n", "<!-- end -->\n"
-_FRONT = re.compile(r"\A---[ \t]*\r?\n(.*?\r?\n)---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(.*?\r?\n)---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
 
 
 @dataclass(frozen=True)
-class Facts:
-    """What is known of a checkpoint; `training` and `scores` may be empty."""
+class CardData:
+    """The data from which a checkpoint's card is generated; `training`, `scores` may be empty."""
 
     name: str
     model: str
     architecture: Architecture
     config: Config
-    sizes: tuple[int, int]
+    vocab_sizes: tuple[int, int]
     dataset: str
     languages: Sequence[str] = ()
     terms: str = ""
@@ -118,9 +56,9 @@ def checkpoint_card(
     dataset: Dataset,
     training: Mapping[str, Any],
 ) -> str:
-    """Return a new checkpoint's card, with the metadata that the Hub reads."""
+    """Return the card of a new checkpoint."""
     model = checkpoint.model
-    facts = Facts(
+    data = CardData(
         checkpoint.name,
         checkpoint.model_name,
         architecture,
@@ -131,15 +69,15 @@ def checkpoint_card(
         dataset.terms,
         training=training,
     )
-    return compose(facts, "")
+    return render_card(data, "")
 
 
 def card_of(folder: Path, registry: Registry, scores: Sequence[Mapping[str, Any]] = ()) -> str:
-    """Return a checkpoint folder's card, made again from what is known and what its author wrote.
+    """Return the card of a checkpoint folder, generated again; the author's parts are kept.
 
     Raises:
-        CheckpointError, PluginError: the folder is not a whole checkpoint, its card is not
-            well-formed, or its architecture is not installed.
+        CheckpointError, PluginError: the folder is not a complete checkpoint, its card or training
+            record is invalid, or its architecture is not installed.
     """
     description = describe(folder)
     architecture = architecture_of(folder, description, registry)
@@ -150,7 +88,7 @@ def card_of(folder: Path, registry: Registry, scores: Sequence[Mapping[str, Any]
     data = str(training.get("data", "unknown data"))
     dataset = registry.datasets.get(data)
     before = read_text(folder / CARD, CARD_LIMIT) if (folder / CARD).is_file() else ""
-    facts = Facts(
+    card_data = CardData(
         _title(before) or folder.resolve().name,
         description["model"],
         architecture,
@@ -163,68 +101,73 @@ def card_of(folder: Path, registry: Registry, scores: Sequence[Mapping[str, Any]
         scores=scores,
     )
     try:
-        return compose(facts, before)
+        return render_card(card_data, before)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         reason = f"{type(error).__name__}: {error}"
-        raise CheckpointError(f"{folder / TRAINING} is not well-formed", reason) from None
+        raise CheckpointError(f"{folder / TRAINING} is invalid", reason) from None
 
 
-def compose(facts: Facts, before: str) -> str:
-    """Return a card: the author's metadata and words of the card before, and ours made new.
+def render_card(data: CardData, before: str) -> str:
+    """Return a card with a new generated section and the author's parts of the card before.
 
     Raises:
-        CheckpointError: the card before is not well-formed.
+        CheckpointError: the card before is invalid.
     """
-    from huggingface_hub import ModelCardData
-
     metadata, text = split_card(before, CARD)
     tags = metadata.get("tags")
-    ours = {
+    tags = [*(tags if isinstance(tags, list) else []), "seq2seq", data.architecture.name]
+    generated_metadata = {
         "library_name": LIBRARY,
         "pipeline_tag": "translation",
-        "language": list(facts.languages) or metadata.get("language"),
-        "tags": [*(tags if isinstance(tags, list) else []), "seq2seq", facts.architecture.name],
+        "language": list(data.languages) or metadata.get("language"),
+        "tags": list(dict.fromkeys(tags)),
     }
-    # Whoever writes a card by hand may order its metadata as they like.
-    order = [*metadata, *(key for key in ours if key not in metadata)]
-    data = ModelCardData(**{**metadata, **ours})
     start, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if begin and not end:
-        raise CheckpointError(f"{CARD} has lost its mark {END.strip()!r}", "", "Put it back")
-    around = (start, after) if begin else ("", f"\n{text.strip()}\n" if text.strip() else "")
-    front = data.to_yaml(original_order=order)
-    lead = around[0].strip()
-    lead = f"{lead}\n\n" if lead else ""
-    return f"---\n{front}\n---\n\n{lead}{BEGIN}{generated(facts)}{END}{around[1]}"
+        raise CheckpointError(f"{CARD} lacks the mark {END.strip()!r}", "", "Put it back")
+    if not begin:
+        start, after = "", f"\n{text.strip()}\n" if text.strip() else ""
+    preface = f"{start.strip()}\n\n" if start.strip() else ""
+    front_matter = render_front_matter({**metadata, **generated_metadata})
+    return f"{front_matter}\n{preface}{BEGIN}{generated_section(data)}{END}{after}"
 
 
-def generated(facts: Facts) -> str:
-    """Return the part of a card that is written from what is known."""
-    training, config = facts.training, facts.config
-    story = f"The model `{facts.model}` ({facts.architecture.summary}) trained on `{facts.dataset}`"
-    picture = f"![Loss by update]({CURVE})\n\n" if "released" in training else ""
+def render_front_matter(metadata: Mapping[str, Any]) -> str:
+    """Return metadata as YAML between two lines `---`; the order of keys is kept, None dropped."""
+    import yaml
+
+    present = {key: value for key, value in metadata.items() if value is not None}
+    text = yaml.dump(present, sort_keys=False, allow_unicode=True).strip()
+    return f"---\n{text}\n---\n"
+
+
+def generated_section(data: CardData) -> str:
+    """Return the generated section of a card."""
+    training, config = data.training, data.config
+    summary = f"The model `{data.model}` ({data.architecture.summary}), trained on `{data.dataset}`"
+    picture = f"![Loss per update]({CURVE})\n\n" if "released" in training else ""
     details = []
     if "pairs" in training:
         details = [f"{training['pairs']:,} pairs", f"{training['steps']:,} updates"]
         details.append(f"{training['minutes']} minutes")
-    last = training.get("released", math.inf)  # what came after is not in the weights
+    last = training.get("released", math.inf)  # later updates are not in the weights
     curve = [
         row for row in training.get("curve", []) if "validation_loss" in row and row["step"] <= last
     ]
     if curve:
-        details.append(f"validation loss {curve[-1]['validation_loss']:.3f} nats a token")
+        details.append(f"validation loss {curve[-1]['validation_loss']:.3f} nats per token")
     sections = [
-        f"# {facts.name}",
-        story + (f": {', '.join(details)}." if details else "."),
-        f"Terms of the data: {facts.terms}." if facts.terms else "",
-        f'```python\nimport zoo\n\nzoo.load("{facts.name}").translate(["…"])\n```',
-        f"Paper: {facts.architecture.paper}.",
-        f"## Scores\n\n{scores_table(facts.scores, facts.name)}" if facts.scores else "",
+        f"# {data.name}",
+        summary + (f": {', '.join(details)}." if details else "."),
+        f"Terms of the data: {data.terms}." if data.terms else "",
+        f'```python\nimport zoo\n\nzoo.load("{data.name}").translate(["…"])\n```',
+        f"Paper: {data.architecture.paper}.",
+        f"## Scores\n\n{scores_table(data.scores, data.name)}" if data.scores else "",
         f"## Configuration\n\n{settings_table(config)}",
         f"## Recipe\n\n{_recipe_table(training['recipe'])}" if training.get("recipe") else "",
-        f"## Curve\n\n{picture}{_curve_table(curve)}" if curve else "",
-        f"## Parameters\n\n{parameter_table(config.parameters(*facts.sizes))}",
+        f"## Training curve\n\n{picture}{_curve_table(curve)}" if curve else "",
+        f"## Parameters\n\n{parameter_table(config.parameters(*data.vocab_sizes))}",
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
 
@@ -234,86 +177,44 @@ def _recipe_table(recipe: Mapping[str, Any]) -> str:
 
 
 def _curve_table(curve: Sequence[Mapping[str, Any]]) -> str:
-    """Return at most ten points of the validation curve, the last among them."""
+    """Return at most ten points of the validation curve, including the last one."""
     step = max(1, -(-len(curve) // 10))
     rows = [[f"{row['step']:,}", f"{row['validation_loss']:.4f}"] for row in curve[::-step][::-1]]
-    return markdown_table(["update", "validation loss, nats a token"], rows)
+    return markdown_table(["update", "validation loss (nats per token)"], rows)
 
 
-def evaluation_results(scores: Sequence[Mapping[str, Any]]) -> str:
-    """Return the Hub's record of the scores on its own benchmarks, empty if there are none.
-
-    A score is one of those where its `benchmark` reads owner/dataset or owner/dataset:task.
-    """
-    import yaml
-    from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
-
-    entries = []
-    for record in scores:
-        dataset, _, task = str(record.get("benchmark", "")).partition(":")
-        if dataset and "bleu" in record:
-            notes = f"BLEU, {record.get('bleu_signature', '')}".removesuffix(", ")
-            value = round(record["bleu"], 2)
-            entries.append(EvalResultEntry(dataset, task or "default", value, notes=notes))
-    return yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False) if entries else ""
-
-
-# --- reading ------------------------------------------------------------------------------------
-
-
-def split_card(card: str, where: str) -> tuple[dict[str, Any], str]:
-    """Return a card's metadata and its text.
+def split_card(card: str, source: str) -> tuple[dict[str, Any], str]:
+    """Return the metadata and the text of a card; `source` names it in errors.
 
     Raises:
-        CheckpointError: the metadata is not a table of YAML, or not what the Hub takes.
+        CheckpointError: the front matter is not a YAML mapping of the expected types.
     """
-    match = _FRONT.match(card)
+    match = _FRONT_MATTER.match(card)
     if match is None:
         return {}, card
     import yaml
-    from huggingface_hub import ModelCardData
 
     try:
         metadata = yaml.safe_load(match[1])
         if metadata is None:
             metadata = {}
         if not isinstance(metadata, dict) or not all(type(key) is str for key in metadata):
-            raise ValueError("it is not a table with words for keys")
+            raise ValueError("it is not a mapping with strings as keys")
         for key in ("library_name", "pipeline_tag", "license"):
             if not isinstance(metadata.get(key), str | None):
-                raise ValueError(f"{key!r} must be a word")
+                raise ValueError(f"{key!r} must be a string")
         for key in ("language", "tags", "datasets", "metrics"):
             value = [] if metadata.get(key) is None else metadata[key]
             values = value if isinstance(value, list) else [value]
             if not all(isinstance(value, str) for value in values):
-                raise ValueError(f"{key!r} must be words (quote no and on)")
-        ModelCardData(**metadata).to_yaml()
-    except Exception as error:  # YAML's constructors raise whatever Python's own do
+                raise ValueError(f"{key!r} must be one or more strings (quote no and on)")
+        render_front_matter(metadata)
+    except Exception as error:  # constructors of YAML raise arbitrary built-in exceptions
         reason = " ".join(str(error).split())[:300] or type(error).__name__
-        raise CheckpointError(f"the metadata of {where} is not well-formed", reason) from None
+        raise CheckpointError(f"the metadata of {source} is invalid", reason) from None
     return metadata, card[match.end() :]
 
 
 def _title(card: str) -> str:
     match = re.search(r"^# (.+)$", card, re.MULTILINE)
     return match[1].strip() if match else ""
-
-
-def check_card(folder: Path) -> None:
-    """Make sure that a checkpoint's card can go to a hub.
-
-    Raises:
-        CheckpointError: it is missing, or its metadata is not well-formed or of something else.
-    """
-    file = folder / CARD
-    if not file.is_file():
-        raise CheckpointError(
-            f"{folder} has no card", f"{CARD} is missing", f"`zoo card {folder} --write` makes it"
-        )
-    metadata, _ = split_card(read_text(file, CARD_LIMIT), str(file))
-    if metadata.get("library_name") != LIBRARY:
-        raise CheckpointError(
-            f"the card {file} does not say what it is a card of",
-            f"its metadata must have library_name: {LIBRARY}",
-            f"`zoo card {folder} --write` makes it again and keeps what you wrote",
-        )

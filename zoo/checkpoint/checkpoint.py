@@ -1,5 +1,6 @@
-"""The checkpoint folder: a model with trained weights and its tokenizers, written whole or not at
-all, and read without executing anything.
+"""Write and read checkpoint folders: a model with trained weights and its tokenizers.
+
+A folder is written completely or not at all. Reading one never executes anything from it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from zoo.checkpoint.format import (
     architecture_of,
     describe,
 )
-from zoo.checkpoint.tensors import read_header, read_tensors, write_tensors
+from zoo.checkpoint.tensors import TensorSpec, open_tensors, read_tensors, write_tensors
 from zoo.data.tokenizer import Tokenizer
 from zoo.errors import CheckpointError
 from zoo.files import TEXT_LIMIT, read_bytes, whole_folder, write_json
@@ -36,12 +37,12 @@ from zoo.registry.config import Config
 from zoo.registry.registry import Registry
 
 DTYPES = ("F32", "F16", "BF16")
-"""The types that weights may have on disk, as safetensors names them."""
+"""The data types that weights may have on disk, by their names in safetensors."""
 
 
 @dataclass
 class Checkpoint:
-    """A trained model with what it needs to take and give plain text."""
+    """A trained model with its tokenizers."""
 
     name: str
     model_name: str
@@ -64,19 +65,19 @@ def write(
     replace: bool = False,
     dtype: str = "float32",
 ) -> None:
-    """Write a checkpoint folder, whole or not at all; `dtype` is the weights' type on disk.
+    """Write a checkpoint folder completely or not at all; `dtype` is the weights' type on disk.
 
-    `weights` stand in for the model's own; `more` are further files, by name.
+    `weights` replace those of the model; `more` are additional files, by name.
 
     Raises:
-        CheckpointError: `folder` is in the way, or a weight is beyond what `dtype` can hold.
+        CheckpointError: `folder` exists, or a weight is outside the range of `dtype`.
     """
     plugin = registry.plugin_of(checkpoint.architecture)
     model = checkpoint.model
-    own = dict(model.named_parameters()) if weights is None else weights
-    kept = in_dtype(own, dtype)
+    weights = dict(model.named_parameters()) if weights is None else weights
+    converted = in_dtype(weights, dtype)
     with whole_folder(folder, replace=replace) as part:
-        write_tensors(part / WEIGHTS, kept)
+        write_tensors(part / WEIGHTS, converted)
         for name, content in (more or {}).items():
             (part / name).write_bytes(content)
         if checkpoint.source_tokenizer is checkpoint.target_tokenizer:
@@ -105,94 +106,112 @@ def read(folder: Path, registry: Registry, device: str | torch.device = "cpu") -
     """Read a checkpoint folder.
 
     Raises:
-        CheckpointError: something is missing or damaged; all that is missing is told at once.
+        CheckpointError: files are missing or damaged; all missing files are listed at once.
         PluginError: its architecture is not installed; names the package that wrote it.
     """
     description = describe(folder)
-    declared = architecture_of(folder, description, registry)
-    config = declared.config_type().parse(description["config"], f"{folder / CONFIG}, config")
+    architecture = architecture_of(folder, description, registry)
+    config = architecture.config_type().parse(description["config"], f"{folder / CONFIG}, config")
     shared = (folder / SHARED).is_file()
     if config.one_vocabulary and not shared:
-        raise CheckpointError(f"{folder} does not fit together", f"its config needs {SHARED}")
+        raise CheckpointError(f"{folder} is inconsistent", f"its config needs {SHARED}")
     source = Tokenizer.load(folder / (SHARED if shared else SOURCE))
     target = source if shared else Tokenizer.load(folder / TARGET)
     for side, tokenizer in (("source", source), ("target", target)):
         if tokenizer.size != description[f"{side}_vocab"]:
             raise CheckpointError(
-                f"{folder} does not fit together",
+                f"{folder} is inconsistent",
                 f"its {side} tokenizer has {tokenizer.size:,} entries, "
-                f"its weights {description[f'{side}_vocab']:,}",
+                f"and {CONFIG} says {description[f'{side}_vocab']:,}",
             )
-    model = build(network_type(declared), config, source.size, target.size, "meta")
-    _load_weights(model, folder / WEIGHTS, description["tied"], device)
-    name, architecture = folder.resolve().name, declared.name
+    model = build(network_type(architecture), config, source.size, target.size, "meta")
+    load_weights(model, folder / WEIGHTS, description["tied"], device)
     return Checkpoint(
-        name, description["model"], architecture, config, model.eval(), source, target
+        name=folder.resolve().name,
+        model_name=description["model"],
+        architecture=architecture.name,
+        config=config,
+        model=model.eval(),
+        source_tokenizer=source,
+        target_tokenizer=target,
     )
 
 
-def _load_weights(
+def load_weights(
     model: Seq2Seq, file: Path, tied: Mapping[str, str], device: str | torch.device
 ) -> None:
-    """Put the file's weights into a network built on the meta device.
+    """Load a file's weights into a network that was built on the meta device.
 
-    Nothing is read before the file's header says that every weight is there and of its shape.
+    Memory is allocated only after the header has shown that every weight is there with its shape.
+
+    Raises:
+        CheckpointError: the file is damaged, or does not fit the network; all faults at once.
     """
-    wanted = dict(model.named_parameters())
-    shared = ties(model)
-    found = read_header(file)
-    faults = [f"{name} is missing" for name in wanted if name not in found]
-    for name, spec in found.items():
-        if name in shared:
-            faults.append(f"{name} is stored, though it is one with {shared[name]}")
-        elif name not in wanted:
-            faults.append(f"{name} is not of this network")
-        elif spec.shape != tuple(wanted[name].shape):
-            faults.append(f"{name} is {spec.shape}, not {tuple(wanted[name].shape)}")
+    parameters = dict(model.named_parameters())
+    with open_tensors(file) as opened:
+        _raise_faults(file, _header_faults(model, opened.specs, tied))
+        weights = opened.read()
+    _raise_faults(
+        file, [f"{n} has values that are not finite" for n, w in weights.items() if not _finite(w)]
+    )
+    # One new parameter for each weight, set wherever the network uses it, so that ties are kept.
+    loaded = {
+        id(parameter): nn.Parameter(weights[name].to(device, parameter.dtype))
+        for name, parameter in parameters.items()
+    }
+    for name, parameter in list(model.named_parameters(remove_duplicate=False)):
+        owner, _, attribute = name.rpartition(".")
+        setattr(model.get_submodule(owner), attribute, loaded[id(parameter)])
+
+
+def _header_faults(
+    model: Seq2Seq, specs: Mapping[str, TensorSpec], tied: Mapping[str, str]
+) -> list[str]:
+    """Return all differences between a network's weights and what a file and its config declare."""
+    parameters = dict(model.named_parameters())
+    expected_ties = ties(model)
+    faults = [f"{name} is missing" for name in parameters if name not in specs]
+    for name, spec in specs.items():
+        if name in expected_ties:
+            faults.append(f"{name} is stored although it is tied to {expected_ties[name]}")
+        elif name not in parameters:
+            faults.append(f"{name} is not a weight of this network")
+        elif spec.shape != tuple(parameters[name].shape):
+            faults.append(f"{name} is {spec.shape}, not {tuple(parameters[name].shape)}")
         elif spec.dtype not in DTYPES:
             faults.append(f"{name} is of type {spec.dtype}, not {' or '.join(DTYPES)}")
-    if tied != shared:
+    if tied != expected_ties:
         faults.append(
-            f"its config ties {dict(tied) or 'nothing'}, the network {shared or 'nothing'}"
+            f"its config ties {dict(tied) or 'nothing'}, the network {expected_ties or 'nothing'}"
         )
-    if not faults:
-        weights = read_tensors(file)
-        faults = [
-            f"{name} holds values that are not finite"
-            for name, weight in weights.items()
-            if not weight.isfinite().all()
-        ]
+    return faults
+
+
+def _raise_faults(file: Path, faults: list[str]) -> None:
+    """Raise if there are faults; the first 20 are listed."""
     if faults:
         more = f" and {len(faults) - 20} more" if len(faults) > 20 else ""
         raise CheckpointError(f"{file} does not fit its config", "; ".join(faults[:20]) + more)
-    # One new parameter for each weight, put wherever the network uses it: ties stay ties.
-    made = {
-        id(weight): nn.Parameter(weights[name].to(device, weight.dtype))
-        for name, weight in wanted.items()
-    }
-    for name, weight in list(model.named_parameters(remove_duplicate=False)):
-        owner, _, attribute = name.rpartition(".")
-        setattr(model.get_submodule(owner), attribute, made[id(weight)])
 
 
 def ties(model: Seq2Seq) -> dict[str, str]:
-    """Return the further names of weights that have several, each with the name it is stored by."""
+    """Return the additional names of tied weights, each with the name under which it is stored."""
     weights = dict(model.named_parameters())
-    first = {id(weight): name for name, weight in weights.items()}
-    every = model.named_parameters(remove_duplicate=False)
-    return {name: first[id(weight)] for name, weight in every if name not in weights}
+    stored_name = {id(weight): name for name, weight in weights.items()}
+    named = model.named_parameters(remove_duplicate=False)
+    return {name: stored_name[id(weight)] for name, weight in named if name not in weights}
 
 
 def convert(folder: Path, out: Path, dtype: str) -> None:
-    """Write a checkpoint again with its weights as float32, float16 or bfloat16.
+    """Write a copy of a checkpoint with its weights as float32, float16 or bfloat16.
 
     Raises:
-        CheckpointError: `folder` is no whole checkpoint, `out` is there already, or a weight is
-            beyond what the type can hold.
+        CheckpointError: `folder` is not a complete checkpoint, `out` exists, or a weight is outside
+            the range of the type.
     """
     describe(folder)
     if os.path.lexists(out):
-        raise CheckpointError(f"{out} is there already", "", "Name a new folder")
+        raise CheckpointError(f"{out} already exists", "", "Choose a new folder")
     weights = in_dtype(read_tensors(folder / WEIGHTS), dtype)
     with whole_folder(out) as part:
         for name in FILES:
@@ -203,25 +222,30 @@ def convert(folder: Path, out: Path, dtype: str) -> None:
 
 
 def in_dtype(weights: Mapping[str, Tensor], dtype: str) -> dict[str, Tensor]:
-    """Return weights as numbers of another type.
+    """Return weights converted to another data type.
 
     Raises:
-        CheckpointError: one of them is not finite, or would not be.
+        CheckpointError: a weight is not finite, or would not be after the conversion.
     """
     kind = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}[dtype]
-    made = {name: weight.detach().to(kind) for name, weight in weights.items()}
-    lost = [name for name, weight in weights.items() if not weight.isfinite().all()]
-    if lost:
+    converted = {name: weight.detach().to(kind) for name, weight in weights.items()}
+    diverged = [name for name, weight in weights.items() if not _finite(weight)]
+    if diverged:
         raise CheckpointError(
-            "these weights are no use",
-            f"{', '.join(lost[:5])} holds values that are not finite",
+            "these weights are not usable",
+            f"{', '.join(diverged[:5])} has values that are not finite",
             "The training has diverged: try a lower learning_rate",
         )
-    beyond = [name for name, weight in made.items() if not weight.isfinite().all()]
-    if beyond:
+    overflowed = [name for name, weight in converted.items() if not _finite(weight)]
+    if overflowed:
         raise CheckpointError(
-            f"these weights cannot be {dtype}",
-            f"{', '.join(beyond[:5])} would not be finite",
-            "Say bfloat16, which reaches as far as float32",
+            f"these weights cannot be converted to {dtype}",
+            f"{', '.join(overflowed[:5])} would not be finite",
+            "Use bfloat16, which has the range of float32",
         )
-    return made
+    return converted
+
+
+def _finite(weight: Tensor) -> bool:
+    """Return whether all values of a tensor are finite."""
+    return bool(weight.isfinite().all())

@@ -1,6 +1,6 @@
-"""The format of a checkpoint folder: which files it holds, and what `config.json` says. No torch.
+"""The format of a checkpoint folder: its files and the content of `config.json`.
 
-`docs/checkpoint-format.md` is its specification.
+`docs/checkpoint-format.md` is the specification. Nothing here imports torch.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FILES = (
     CONFIG, SHARED, SOURCE, TARGET, WEIGHTS, TRAINING, CURVE, ATTENTION, SCORES,
     EVALUATION, CARD
 )  # fmt: skip
-"""Every file that a checkpoint may hold. Others are neither fetched, sent nor read."""
+"""All files of a checkpoint. Other files are not read, downloaded or uploaded."""
 
 KEYS: dict[str, type] = {
     "model": str,
@@ -39,29 +39,29 @@ KEYS: dict[str, type] = {
 VOCABULARY_LIMIT = 10_000_000
 
 
-def missing(there: Collection[str]) -> list[str]:
-    """Return the files that a checkpoint needs and that are not there."""
-    tokenizers = [SHARED] if SHARED in there else [SOURCE, TARGET]
-    return [file for file in (CONFIG, WEIGHTS, *tokenizers) if file not in there]
+def missing(present: Collection[str]) -> list[str]:
+    """Return the required files of a checkpoint that are not among those present."""
+    tokenizers = [SHARED] if SHARED in present else [SOURCE, TARGET]
+    return [file for file in (CONFIG, WEIGHTS, *tokenizers) if file not in present]
 
 
 def describe(folder: Path) -> dict[str, Any]:
-    """Return what the `config.json` of a checkpoint folder says.
+    """Return the content of a checkpoint folder's `config.json`.
 
     Raises:
-        CheckpointError: there is no folder, it lacks files (all are told), or what `config.json`
-            says is not well-formed (all of it is told) or of another version of the format.
+        CheckpointError: the folder does not exist, files are missing, or `config.json` is invalid
+            or of another format version; all missing files and all invalid keys are listed at once.
     """
     if not folder.is_dir():
         raise CheckpointError(
             f"no checkpoint {str(folder)!r}",
-            "it is neither a folder, an address nor a released checkpoint",
+            "it is not a folder, an address or the name of a released checkpoint",
             "See `zoo list checkpoints`, or train one with `zoo train`",
         )
-    lacks = missing([file for file in FILES if (folder / file).exists()])
-    if lacks:
+    lacking = missing([file for file in FILES if (folder / file).exists()])
+    if lacking:
         raise CheckpointError(
-            f"{folder} is not a whole checkpoint", f"it has no {', no '.join(lacks)}"
+            f"{folder} is not a complete checkpoint", f"it has no {', no '.join(lacking)}"
         )
     file = folder / CONFIG
     description = read_json(file)
@@ -70,7 +70,7 @@ def describe(folder: Path) -> dict[str, Any]:
         newer = type(version) is int and version > FORMAT
         raise CheckpointError(
             f"{file} has format {version!r}",
-            f"this version of the zoo reads {FORMAT}",
+            f"this version of the zoo reads format {FORMAT}",
             "Install a newer seq2seq-zoo" if newer else "",
         )
     faults = [
@@ -87,17 +87,17 @@ def describe(folder: Path) -> dict[str, Any]:
         if type(table) is dict and not all(type(value) is str for value in table.values()):
             faults.append(f"{key!r} must hold strings")
     if faults:
-        raise CheckpointError(f"{file} is not well-formed", "; ".join(faults))
+        raise CheckpointError(f"{file} is invalid", "; ".join(faults))
     return description
 
 
 def architecture_of(
     folder: Path, description: Mapping[str, Any], registry: Registry
 ) -> Architecture:
-    """Return the architecture of a described checkpoint.
+    """Return the architecture of a checkpoint, given the content of its `config.json`.
 
     Raises:
-        PluginError: it is not installed; names the package that wrote the checkpoint.
+        PluginError: the architecture is not installed; names the package that wrote the checkpoint.
     """
     try:
         return registry.architecture(description["architecture"])

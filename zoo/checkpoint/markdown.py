@@ -1,4 +1,4 @@
-"""Tables of Markdown."""
+"""Markdown tables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def markdown_table(head: list[str], rows: list[list[str]]) -> str:
-    """Return a Markdown table; what would end a cell is escaped."""
+    """Return a Markdown table; characters that would end a cell are escaped."""
     lines = [_line(head), _line(["---"] * len(head)), *map(_line, rows)]
     return "\n".join(lines)
 

@@ -1,4 +1,4 @@
-"""The scores that a checkpoint carries: records as `zoo eval --json` prints them."""
+"""The scores of a checkpoint: records as `zoo eval --json` prints them."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ def read_scores(folder: Path) -> list[dict[str, Any]]:
     """Return a checkpoint's scores, each a record as `zoo eval --json` prints it.
 
     Raises:
-        CheckpointError: they are not well-formed.
+        CheckpointError: `scores.json` is invalid.
     """
     file = folder / SCORES
     if not file.is_file():
         return []
     records = read_json(file).get("scores")
     if not isinstance(records, list) or not all(is_score(record) for record in records):
-        raise CheckpointError(f"{file} is not well-formed", "it needs records under 'scores'")
+        raise CheckpointError(f"{file} is invalid", "'scores' must be a list of score records")
     return records
 
 
 def is_score(record: object) -> bool:
-    """Tell whether a value is a record of scores: data, split, and numbers with signatures."""
+    """Return whether a value is a record of scores: data, split, and numbers with signatures."""
     return (
         isinstance(record, dict)
         and isinstance(record.get("data"), str)
@@ -41,13 +41,13 @@ def is_score(record: object) -> bool:
 def with_score(
     records: Sequence[Mapping[str, Any]], new: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    """Return the records with a new one, which takes the place of one measured in the same way."""
-    kept = [dict(record) for record in records if _way(record) != _way(new)]
-    return [*kept, {name: value for name, value in new.items() if name != "checkpoint"}]
+    """Return the records with a new one, which replaces a record of the same evaluation."""
+    others = [dict(record) for record in records if _evaluation(record) != _evaluation(new)]
+    return [*others, {name: value for name, value in new.items() if name != "checkpoint"}]
 
 
 def metrics(record: Mapping[str, Any]) -> list[str]:
-    """Return the names of a record's scores: each has a signature beside it."""
+    """Return the names of a record's metrics: those that have a signature."""
     return [
         name
         for name, value in record.items()
@@ -55,55 +55,56 @@ def metrics(record: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _way(record: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return what was scored, how and by which metrics: what a repetition has in common."""
+def _evaluation(record: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return what identifies an evaluation: its data, split, metrics and options."""
     return (record["data"], record["split"], sorted(metrics(record)), _options(record))
 
 
-ABOUT = ("checkpoint", "data", "split", "sentences", "benchmark", "command")
-"""What a record tells besides scores, options of `zoo eval`, and another system's scores."""
+DESCRIPTION = ("checkpoint", "data", "split", "sentences", "benchmark", "command")
+"""The keys of a record that are not scores, options of `zoo eval` or another system's scores."""
 
 
 def _options(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what `zoo eval` was asked besides data and split."""
-    scores = metrics(record)
+    """Return the options of `zoo eval` in a record, except data and split."""
+    names = metrics(record)
     return {
         name: value
         for name, value in record.items()
-        if name not in ABOUT
+        if name not in DESCRIPTION
         and not name.startswith("against")
-        and not any(name == score or name.startswith(f"{score}_") for score in scores)
+        and not any(name == score or name.startswith(f"{score}_") for score in names)
         and not name.endswith("_p_value")
     }
 
 
 def command(record: Mapping[str, Any], checkpoint: str) -> str:
-    """Return the command that gives a record's scores again."""
+    """Return the command that reproduces a record's scores."""
     words = ["zoo", "eval", checkpoint, "--data", record["data"], "--split", record["split"]]
     for name, value in _options(record).items():
         option = f"--{name.replace('_', '-')}"
         words += [option] if value is True else [option, str(value)]
-    scores = metrics(record)
-    for name in scores:
+    names = metrics(record)
+    for name in names:
         order = name.removeprefix("bleu_")
         words += ["--bleu-order", order] if order != name and order.isdigit() else []
-    if any(f"{name}_confidence" in record for name in scores):
+    if any(f"{name}_confidence" in record for name in names):
         words.append("--confidence")
     return shlex.join(words)
 
 
 def scores_table(records: Sequence[Mapping[str, Any]], checkpoint: str) -> str:
-    """Return scores as Markdown: each record's command, and a line for each of its metrics."""
+    """Return scores as Markdown: the command of each record, and a row for each of its metrics."""
     parts = []
     for record in records:
         count = record.get("sentences")
-        how = record.get("command", command(record, checkpoint))
-        about = f"{count:,} sentences of " if type(count) is int else ""
-        parts.append(f"{about}`{record['data']}`, {record['split']}: `{how}`")
+        printed_by = record.get("command", command(record, checkpoint))
+        sentences = f"{count:,} sentences of " if type(count) is int else ""
+        parts.append(f"{sentences}`{record['data']}`, {record['split']}: `{printed_by}`")
         rows = []
         for name in metrics(record):
-            wide = record.get(f"{name}_confidence")
-            shown = f"{record[name]:.2f}" + (f" ± {wide:.2f}" if type(wide) is float else "")
-            rows.append([name.replace("_", " "), shown, f"`{record[f'{name}_signature']}`"])
+            interval = record.get(f"{name}_confidence")
+            score = f"{record[name]:.2f}"
+            score += f" ± {interval:.2f}" if type(interval) is float else ""
+            rows.append([name.replace("_", " "), score, f"`{record[f'{name}_signature']}`"])
         parts.append(markdown_table(["metric", "score", "signature"], rows))
     return "\n\n".join(parts)

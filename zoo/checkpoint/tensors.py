@@ -1,96 +1,168 @@
-"""Tensors in safetensors files."""
+"""Read and write tensors in safetensors files.
+
+The header of a file is parsed once, with all of its checks, before memory for any tensor is
+allocated. Each tensor is then read into memory of its own. Files are not memory-mapped: a mapped
+file that is truncated by another process would kill this one.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import safetensors.torch
-from safetensors import SafetensorError
+import torch
 from torch import Tensor
 
-from zoo.files import damaged, parse_json, read_bytes
+from zoo.files import damaged, open_regular, parse_json
+
+HEADER_LIMIT = 25_000_000
+"""The largest size of a safetensors header in bytes: the same limit as the Hub's."""
+
+TENSOR_LIMIT = 100_000
+"""The largest number of tensors in one file."""
+
+DTYPES = {
+    "BOOL": torch.bool, "U8": torch.uint8, "I8": torch.int8, "I16": torch.int16,
+    "U16": torch.uint16, "I32": torch.int32, "U32": torch.uint32, "I64": torch.int64,
+    "U64": torch.uint64, "F8_E5M2": torch.float8_e5m2, "F8_E4M3": torch.float8_e4m3fn,
+    "F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32, "F64": torch.float64,
+}  # fmt: skip
+"""The data types that are read, by their names in safetensors."""
+
+
+class TensorSpec(NamedTuple):
+    """The header's entry for one tensor; `begin` is its first byte after the header."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    begin: int
+
+    @property
+    def size(self) -> int:
+        """The tensor's size in bytes."""
+        return DTYPES[self.dtype].itemsize * math.prod(self.shape)
+
+
+@dataclass(frozen=True)
+class TensorFile:
+    """An open safetensors file whose header is parsed and checked."""
+
+    file: Path
+    specs: Mapping[str, TensorSpec]
+    _stream: BinaryIO
+    _start: int
+
+    def read(self) -> dict[str, Tensor]:
+        """Return all tensors, each in memory of its own.
+
+        Raises:
+            CheckpointError: the file became shorter since it was opened.
+        """
+        tensors = {}
+        for name, spec in sorted(self.specs.items(), key=lambda item: item[1].begin):
+            content = torch.empty(spec.size, dtype=torch.uint8)
+            self._stream.seek(self._start + spec.begin)
+            self._read_into(content.numpy().data)
+            tensors[name] = content.view(DTYPES[spec.dtype]).view(spec.shape)
+        return {name: tensors[name] for name in self.specs}
+
+    def _read_into(self, memory: memoryview) -> None:
+        done = 0
+        while done < len(memory):  # one call reads two gigabytes at most
+            count = self._stream.readinto(memory[done:])  # type: ignore[attr-defined]  # raw files
+            if not count:
+                raise damaged(self.file, "it became shorter while it was read")
+            done += count
+
+
+@contextlib.contextmanager
+def open_tensors(file: Path) -> Iterator[TensorFile]:
+    """Open a safetensors file and parse its header; no tensor is read yet.
+
+    Raises:
+        CheckpointError: the header is not a JSON object of tensors, is too large, has a duplicate
+            name, or its tensors do not cover the bytes after it exactly once.
+    """
+    with open_regular(file) as stream:
+        start = stream.read(8)
+        length = int.from_bytes(start, "little")
+        if len(start) < 8:
+            raise damaged(file, "it is truncated")
+        if length > HEADER_LIMIT:
+            raise damaged(file, f"its header has {length:,} bytes; the limit is {HEADER_LIMIT:,}")
+        specs = _parse_header(file, stream.read(length))
+        _check_coverage(file, specs, os.fstat(stream.fileno()).st_size - 8 - length)
+        yield TensorFile(file, specs, stream, 8 + length)
+
+
+def read_tensors(file: Path) -> dict[str, Tensor]:
+    """Return the tensors of a safetensors file.
+
+    Raises:
+        CheckpointError: as `open_tensors`.
+    """
+    with open_tensors(file) as opened:
+        return opened.read()
 
 
 def write_tensors(file: Path, tensors: Mapping[str, Tensor]) -> None:
     """Write tensors as safetensors."""
-    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    file.write_bytes(safetensors.torch.save(plain))
+    contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    file.write_bytes(safetensors.torch.save(contiguous))
 
 
-def read_tensors(file: Path) -> dict[str, Tensor]:
-    """Read safetensors into memory of their own.
-
-    Raises:
-        CheckpointError: the file is not whole.
-    """
-    read_header(file)
+def _parse_header(file: Path, content: bytes) -> dict[str, TensorSpec]:
     try:
-        # Not by memory map: a file cut short while it is mapped would end the process.
-        return safetensors.torch.load(read_bytes(file))
-    except (SafetensorError, KeyError, ValueError) as error:
-        raise damaged(file, error) from None
-
-
-HEADER_LIMIT = 25_000_000
-"""The most bytes of a safetensors header: the Hub's own limit."""
-
-TENSOR_LIMIT = 100_000
-"""The most tensors in one file."""
-
-
-WIDTHS = {"BOOL": 1, "U8": 1, "I8": 1, "F8_E5M2": 1, "F8_E4M3": 1, "I16": 2, "U16": 2, "F16": 2,
-          "BF16": 2, "I32": 4, "U32": 4, "F32": 4, "I64": 8, "U64": 8, "F64": 8}  # fmt: skip
-"""The bytes of one number of each kind that safetensors knows."""
-
-
-class TensorSpec(NamedTuple):
-    """What a safetensors header says of one tensor."""
-
-    dtype: str
-    shape: tuple[int, ...]
-
-
-def read_header(file: Path) -> dict[str, TensorSpec]:
-    """Return what the header of a safetensors file says, before any tensor is read.
-
-    Raises:
-        CheckpointError: the header is no JSON object of tensors, is too large, names one twice, or
-            tells of other than all the bytes that follow it.
-    """
-    start = read_bytes(file, first=8)
-    length = int.from_bytes(start, "little")
-    if len(start) < 8:
-        raise damaged(file, "it is cut short")
-    if length > HEADER_LIMIT:
-        raise damaged(file, f"its header has {length:,} bytes, and {HEADER_LIMIT:,} are the most")
-    content = read_bytes(file, first=8 + length)
-    try:
-        header = parse_json(content[8:])
+        header = parse_json(content)
     except ValueError as error:
         raise damaged(file, error) from None
     if not isinstance(header, dict):
         raise damaged(file, "its header is not a JSON object")
-    header.pop("__metadata__", None)
+    metadata = header.pop("__metadata__", {})
+    if type(metadata) is not dict or not all(type(v) is str for v in metadata.values()):
+        raise damaged(file, "the __metadata__ of its header is not an object of strings")
     if len(header) > TENSOR_LIMIT:
-        raise damaged(file, f"it has {len(header):,} tensors, and {TENSOR_LIMIT:,} are the most")
-    specs = {name: _spec(file, name, entry) for name, entry in header.items()}
-    told = sum(WIDTHS[spec.dtype] * math.prod(spec.shape) for spec in specs.values())
-    if told != file.stat().st_size - 8 - length:
-        raise damaged(
-            file,
-            f"its header tells of {told:,} bytes, and {file.stat().st_size - 8 - length:,} follow",
-        )
-    return specs
+        raise damaged(file, f"it has {len(header):,} tensors; the limit is {TENSOR_LIMIT:,}")
+    return {name: _parse_spec(file, name, entry) for name, entry in header.items()}
 
 
-def _spec(file: Path, name: str, entry: object) -> TensorSpec:
+def _parse_spec(file: Path, name: str, entry: object) -> TensorSpec:
     fields = entry if isinstance(entry, dict) else {}
-    shape, dtype = fields.get("shape"), fields.get("dtype")
-    known = isinstance(dtype, str) and dtype in WIDTHS
-    sizes: list[Any] = shape if isinstance(shape, list) and len(shape) <= 16 else [None]
-    if not known or not all(type(n) is int and 0 <= n < 2**48 for n in sizes):
-        raise damaged(file, f"its header says nothing clear of {name[:100]!r}")
-    return TensorSpec(str(dtype), tuple(sizes))
+    dtype = fields.get("dtype")
+    shape, offsets = _sizes(fields.get("shape")), _sizes(fields.get("data_offsets"))
+    known = isinstance(dtype, str) and dtype in DTYPES
+    if not known or shape is None or offsets is None or len(offsets) != 2:
+        raise damaged(file, f"its header has no valid entry for {name[:100]!r}")
+    spec = TensorSpec(str(dtype), shape, offsets[0])
+    if offsets[1] - offsets[0] != spec.size:
+        raise damaged(
+            file, f"the offsets of {name[:100]!r} do not match its shape ({spec.size:,} bytes)"
+        )
+    return spec
+
+
+def _sizes(value: object) -> tuple[int, ...] | None:
+    """Return a list of sizes or offsets as a tuple; None if it is not one."""
+    if not isinstance(value, list) or len(value) > 16:
+        return None
+    return tuple(value) if all(type(n) is int and 0 <= n < 2**48 for n in value) else None
+
+
+def _check_coverage(file: Path, specs: Mapping[str, TensorSpec], available: int) -> None:
+    """Make sure that tensors follow each other without gap or overlap up to the end of the file."""
+    described = sum(spec.size for spec in specs.values())
+    if described != available:
+        raise damaged(
+            file, f"its header describes {described:,} bytes, and {available:,} bytes follow it"
+        )
+    end = 0
+    for name, spec in sorted(specs.items(), key=lambda item: (item[1].begin, item[1].size)):
+        if spec.begin != end:
+            raise damaged(file, f"{name[:100]!r} overlaps another tensor, or a gap precedes it")
+        end += spec.size

@@ -12,67 +12,69 @@ from zoo.cli.output import console, json_option, plain, print_json, say
 
 @click.group()
 def cache() -> None:
-    """The checkpoints that were pulled from the Hub, in its client's cache."""
+    """Manage the checkpoints in the cache of the Hugging Face Hub's client."""
 
 
 @cache.command("list")
 @json_option
 def list_(as_json: bool) -> None:
-    """List what is here."""
+    """List the checkpoints in the cache."""
     from rich.table import Table as Grid
 
-    from zoo.hub.cache import listed
+    from zoo.hub.cache import list_commits
 
-    found = listed()
+    commits = list_commits()
     if as_json:
         print_json(
             [
-                {"address": c.address, "commit": c.commit, "names": list(c.names),
-                 "folder": str(c.folder), "size": c.size, "whole": c.whole}
-                for c in found
+                {"address": c.address, "commit": c.commit, "revisions": list(c.revisions),
+                 "folder": str(c.folder), "size": c.size, "complete": c.complete}
+                for c in commits
             ]
         )  # fmt: skip
         return
-    grid = Grid("address", "commit", "names", "size", "", box=None, pad_edge=False)
-    for c in found:
-        names = ", ".join(c.names)
-        state = "" if c.whole else "in part"
-        grid.add_row(plain(c.address), c.commit[:12], plain(names), readable(c.size), state)
-    console().print(grid if found else "nothing is in the cache")
+    grid = Grid("address", "commit", "revisions", "size", "", box=None, pad_edge=False)
+    for c in commits:
+        revisions = ", ".join(c.revisions)
+        state = "" if c.complete else "incomplete"
+        grid.add_row(plain(c.address), c.commit[:12], plain(revisions), readable(c.size), state)
+    console().print(grid if commits else "the cache is empty")
 
 
 @cache.command()
 @click.argument("address")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def remove(address: str, yes: bool) -> None:
-    """Remove ADDRESS from the cache: hf://owner/repo whole, or one @REVISION of it."""
-    from zoo.hub import cache as room
+    """Remove ADDRESS from the cache: hf://owner/repo, or one @REVISION of it."""
+    from zoo.hub.cache import find_commits
+    from zoo.hub.cache import remove as remove_commits
 
-    chosen = room.matching(address)
-    for cached in chosen:
+    commits = find_commits(address)
+    for cached in commits:
         say(f"{cached.address}@{cached.commit[:12]}  {readable(cached.size)}")
     if not yes:
         click.confirm("Remove?", abort=True, err=True)
-    say(f"Freed {readable(room.remove(chosen))}")
+    say(f"Freed {readable(remove_commits(commits))}")
 
 
 @cache.command()
 @click.argument("address", required=False)
-@click.option("--remove", "clear", is_flag=True, help="Remove the files that are damaged.")
+@click.option("--remove", "remove_damaged", is_flag=True, help="Remove damaged files.")
 @json_option
-def verify(address: str | None, clear: bool, as_json: bool) -> None:
-    """Check every file in the cache, or of ADDRESS, against its digest; asks nobody.
+def verify(address: str | None, remove_damaged: bool, as_json: bool) -> None:
+    """Verify the files in the cache, or those of ADDRESS, against their digests.
 
-    Exits with 1 if any is damaged or missing.
+    Makes no request. The exit code is 1 if a file is damaged or missing.
     """
-    from zoo.hub import cache as room
+    from zoo.hub.cache import discard, find_commits, list_commits
+    from zoo.hub.cache import verify as verify_commits
 
-    results = list(room.verify(room.matching(address) if address else room.listed()))
-    bad = [fault for _, faults in results for fault in faults]
+    results = list(verify_commits(find_commits(address) if address else list_commits()))
+    all_faults = [fault for _, faults in results for fault in faults]
     if as_json:
         print_json(
             [
-                {"address": c.address, "commit": c.commit, "whole": not faults,
+                {"address": c.address, "commit": c.commit, "good": not faults,
                  "faults": [{"file": str(f.file), "reason": f.reason} for f in faults]}
                 for c, faults in results
             ]
@@ -82,7 +84,7 @@ def verify(address: str | None, clear: bool, as_json: bool) -> None:
             click.echo(f"{cached.address}@{cached.commit[:12]}  {'damaged' if faults else 'good'}")
             for fault in faults:
                 click.echo(f"  {fault.file}: {fault.reason}")
-    if clear and bad:
-        room.discard(bad)
-        say("Removed; pull again")
-    sys.exit(1 if bad else 0)
+    if remove_damaged and all_faults:
+        discard(all_faults)
+        say("Removed the damaged files; pull them again")
+    sys.exit(1 if all_faults else 0)

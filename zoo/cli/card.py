@@ -1,4 +1,4 @@
-"""`zoo card`: shows and writes cards. Nothing here imports torch."""
+"""`zoo card`: show and write cards. Nothing here imports torch."""
 
 from __future__ import annotations
 
@@ -18,13 +18,17 @@ from zoo.registry.registry import Registry
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--all", "every", is_flag=True, help="The cards of all models, into --out.")
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder to write to.")
-@click.option("--write", is_flag=True, help="Make a checkpoint's card again; what you wrote stays.")
+@click.option("--all", "every", is_flag=True, help="Write the cards of all models to --out.")
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), help="The folder to write to."
+)
+@click.option(
+    "--write", is_flag=True, help="Generate a checkpoint's card again; your text is kept."
+)
 @click.option("--scores", type=click.File("rb"), metavar="FILE",
-              help="With --write: add what `zoo eval --json` printed; - reads it.")  # fmt: skip
+              help="With --write: add the output of `zoo eval --json`; - reads it.")  # fmt: skip
 @click.option("--benchmark", metavar="OWNER/DATASET[:TASK]",
-              help="With --scores: the Hub's benchmark that they are scores on.")  # fmt: skip
+              help="With --scores: the benchmark on the Hub to which they belong.")  # fmt: skip
 def card(
     name: str | None,
     every: bool,
@@ -35,85 +39,86 @@ def card(
 ) -> None:
     """Show the card of a model or checkpoint, or write it.
 
-    --write makes the card of a checkpoint folder again from what is known: configuration, data,
-    recipe, curve, scores, parameters. Your own sections, and metadata such as the license, stay.
+    --write generates the card of a checkpoint folder again: configuration, data, recipe, training
+    curve, scores and parameters. Your own sections and metadata, such as the license, are kept.
     """
-    found = names()
+    registry = names()
     if (scores is not None and not write) or (benchmark is not None and scores is None):
         raise click.UsageError("--scores needs --write, and --benchmark needs --scores")
     if every:
-        _all_models(found, out)
+        _write_model_cards(registry, out)
         return
     if name is None:
-        raise click.UsageError("name a model or checkpoint, or say --all")
+        raise click.UsageError("name a model or a checkpoint, or use --all")
     if write:
-        _write(found, Path(name), scores, benchmark)
+        _write_card(registry, Path(name), scores, benchmark)
         return
-    shown = _shown(found, name)
+    text = _card_text(registry, name)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-        (out / f"{Path(name).name}.md").write_text(shown, encoding="utf-8")
+        (out / f"{Path(name).name}.md").write_text(text, encoding="utf-8")
     elif console().is_terminal:
         from rich.markdown import Markdown
 
-        console().print(Markdown(_without_metadata(shown)))
+        console().print(Markdown(_without_metadata(text)))
     else:
-        click.echo(shown, nl=False)
+        click.echo(text, nl=False)
 
 
-def _text(found: Registry, model: Model) -> str:
-    from zoo.checkpoint.card import model_card
+def _model_card(registry: Registry, model: Model) -> str:
+    from zoo.checkpoint.model_card import model_card
 
-    return model_card(model, found.architecture(model.architecture), found.config(model.name))
+    return model_card(model, registry.architecture(model.architecture), registry.config(model.name))
 
 
-def _all_models(found: Registry, out: Path | None) -> None:
+def _write_model_cards(registry: Registry, out: Path | None) -> None:
     if out is None:
         raise click.UsageError("--all needs --out")
     out.mkdir(parents=True, exist_ok=True)
-    for model in found.models.values():
-        (out / f"{model.name}.md").write_text(_text(found, model), encoding="utf-8")
+    for model in registry.models.values():
+        (out / f"{model.name}.md").write_text(_model_card(registry, model), encoding="utf-8")
 
 
-def _shown(found: Registry, name: str) -> str:
-    if name in found.models:
-        return _text(found, found.models[name])
+def _card_text(registry: Registry, name: str) -> str:
+    if name in registry.models:
+        return _model_card(registry, registry.models[name])
     from zoo.checkpoint.card import CARD_LIMIT
+    from zoo.checkpoint.format import CARD
     from zoo.files import read_text
 
-    file = located(name, found) / "README.md"
+    file = located(name, registry) / CARD
     if not file.is_file():
-        raise UnknownNameError("name", name, [*found.models, *found.checkpoints], "See `zoo list`")
+        known = [*registry.models, *registry.checkpoints]
+        raise UnknownNameError("name", name, known, "See `zoo list`")
     return read_text(file, CARD_LIMIT)
 
 
 def _without_metadata(text: str) -> str:
-    """Return a card as a person reads it: without the Hub's metadata and our own marks."""
+    """Return a card without its front matter and its marks."""
     if text.startswith("---\n"):
         text = text[4:].partition("\n---\n")[2]
     lines = [line for line in text.split("\n") if not line.startswith("<!-- ")]
     return "\n".join(lines)
 
 
-def _write(found: Registry, folder: Path, scores: Any, benchmark: str | None) -> None:
-    from zoo.checkpoint.card import card_of, evaluation_results
+def _write_card(registry: Registry, folder: Path, scores: Any, benchmark: str | None) -> None:
+    from zoo.checkpoint.card import card_of
     from zoo.checkpoint.format import CARD, EVALUATION, SCORES
     from zoo.checkpoint.scores import read_scores, with_score
     from zoo.files import replace_file
+    from zoo.hub.metadata import evaluation_results
 
     if not folder.is_dir():
-        raise CheckpointError(
-            f"no folder {str(folder)!r}", "--write needs a checkpoint folder of your own"
-        )
+        raise CheckpointError(f"no folder {str(folder)!r}", "--write needs a checkpoint folder")
     records = read_scores(folder)
     if scores is not None:
-        for record in _given(scores):
-            about = {"benchmark": benchmark} if benchmark else {}
-            records = with_score(records, {**record, **about})
-    text = card_of(folder, found, records)
+        for record in _read_records(scores):
+            extra = {"benchmark": benchmark} if benchmark else {}
+            records = with_score(records, {**record, **extra})
+    text = card_of(folder, registry, records)
     if scores is not None:
-        kept = json.dumps({"scores": records}, indent=2, ensure_ascii=False, allow_nan=False)
-        replace_file(folder / SCORES, kept + "\n")
+        content = json.dumps({"scores": records}, indent=2, ensure_ascii=False, allow_nan=False)
+        replace_file(folder / SCORES, content + "\n")
         results = evaluation_results(records)
         if results:
             (folder / EVALUATION).parent.mkdir(exist_ok=True)
@@ -122,17 +127,17 @@ def _write(found: Registry, folder: Path, scores: Any, benchmark: str | None) ->
     say(f"{folder / CARD} is written")
 
 
-def _given(scores: Any) -> list[dict[str, Any]]:
-    """Return the records in what `zoo eval --json` printed, one or several."""
+def _read_records(scores: Any) -> list[dict[str, Any]]:
+    """Return the records in the output of `zoo eval --json`, one or several."""
     from zoo.checkpoint.scores import is_score
     from zoo.files import JSON_LIMIT, parse_json
 
-    where = "standard input" if scores is sys.stdin.buffer else getattr(scores, "name", "scores")
+    source = "standard input" if scores is sys.stdin.buffer else getattr(scores, "name", "scores")
     try:
         value = parse_json(scores.read(JSON_LIMIT))
     except ValueError as error:
-        raise CheckpointError(f"{where} holds no scores", f"{error}") from None
+        raise CheckpointError(f"{source} has no scores", f"{error}") from None
     records = value if isinstance(value, list) else [value]
     if not records or not all(is_score(record) for record in records):
-        raise CheckpointError(f"{where} holds no scores", "give what `zoo eval --json` printed")
+        raise CheckpointError(f"{source} has no scores", "it must be output of `zoo eval --json`")
     return records

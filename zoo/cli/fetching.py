@@ -1,4 +1,4 @@
-"""Checkpoints that a command needs here: found, fetched with a bar where a person watches."""
+"""Checkpoints that a command needs: found or pulled, with a progress bar on a terminal."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from zoo.cli.output import messages, person_watches, say
 from zoo.errors import HubWarning
 
 if TYPE_CHECKING:
-    from zoo.hub.contract import Show
+    from zoo.hub.contract import Progress
     from zoo.hub.pull import Pulling
     from zoo.registry.registry import Registry
 
 
 def located(name: str, registry: Registry, *, offline: bool = False) -> Path:
-    """Return a checkpoint's folder, pulled first if need be, which is told."""
+    """Return a checkpoint's folder; it is pulled first if needed, and the pull is announced."""
     from zoo.hub.pull import locate
 
-    with bars() as show:
-        return locate(name, registry, offline=offline, on_pull=tell, show=show)
+    with progress_bars() as progress:
+        return locate(name, registry, offline=offline, on_pull=announce, progress=progress)
 
 
-def tell(pulling: Pulling) -> None:
-    """Say what is about to be fetched."""
-    whence = "" if pulling.name == str(pulling.address) else f" from {pulling.address}"
-    say(f"Pulling {pulling.name}{whence}: {readable(pulling.size)}")
+def announce(pulling: Pulling) -> None:
+    """Print on standard error what is about to be downloaded."""
+    source = "" if pulling.name == str(pulling.address) else f" from {pulling.address}"
+    say(f"Pulling {pulling.name}{source}: {readable(pulling.size)}")
 
 
 def readable(size: int) -> str:
-    """Return a number of bytes as a person says it."""
+    """Return a number of bytes with a unit, such as 17.6 MB."""
     amount = float(size)
     for unit in ("bytes", "kB", "MB"):
         if amount < 1000:
@@ -44,46 +44,47 @@ def readable(size: int) -> str:
 
 
 @contextlib.contextmanager
-def bars() -> Iterator[Show]:
-    """Give a function that shows how far each file is; it shows nothing where nobody watches."""
+def progress_bars() -> Iterator[Progress]:
+    """Yield a function that shows the progress of each file; on a terminal only."""
     if not person_watches():
         yield lambda file, done, size: None
         return
     from rich.progress import (
         BarColumn,
         DownloadColumn,
-        Progress,
         TextColumn,
         TimeRemainingColumn,
         TransferSpeedColumn,
     )
+    from rich.progress import Progress as Bars
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(),
                TransferSpeedColumn(), TimeRemainingColumn())  # fmt: skip
-    with Progress(*columns, console=messages(), transient=True) as progress:
+    with Bars(*columns, console=messages(), transient=True) as bars:
         tasks: dict[str, Any] = {}
 
         def show(file: str, done: int, size: int) -> None:
             if file not in tasks:
-                tasks[file] = progress.add_task(file, total=size)
-            progress.update(tasks[file], completed=done)
+                tasks[file] = bars.add_task(file, total=size)
+            bars.update(tasks[file], completed=done)
 
         yield show
 
 
 @contextlib.contextmanager
 def hub_warnings() -> Iterator[None]:
-    """Show what a hub could not do as a line on standard error."""
+    """Print each `HubWarning` as one line on standard error; restores the warnings' state."""
 
-    def shown(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
+    def print_line(
+        message: Warning | str, category: type[Warning], *rest: Any, **more: Any
+    ) -> None:
         if issubclass(category, HubWarning):
             click.echo(f"Warning: {' '.join(str(message).split())}", err=True)
         else:
             before(message, category, *rest, **more)
 
-    with warnings.catch_warnings():
+    with warnings.catch_warnings():  # restores showwarning and the filters
         warnings.simplefilter("always", HubWarning)
         before = warnings.showwarning
-        # Python looks this name up on purpose: it is meant to be replaced.
-        warnings.showwarning = shown
+        warnings.showwarning = print_line  # Python documents this name as replaceable
         yield

@@ -17,23 +17,23 @@ DTYPES = ("float32", "float16", "bfloat16")
 
 @click.command()
 @click.argument("name", metavar="NAME|ADDRESS")
-@click.option("--offline", is_flag=True, help="Ask nobody: use what is here, or fail.")
+@click.option("--offline", is_flag=True, help="Make no request; fail if it is not in the cache.")
 @json_option
 def pull(name: str, offline: bool, as_json: bool) -> None:
-    """Bring a checkpoint here, checked, and print its folder.
+    """Download and verify a checkpoint, and print its folder.
 
-    NAME is a released checkpoint's; ADDRESS reads hf://owner/repo or file:///folder, with
-    @REVISION after it for a branch, a tag or a commit. What is here whole at its pinned commit is
-    not fetched again.
+    NAME is a released checkpoint. ADDRESS is hf://owner/repo or file:///folder, optionally with
+    @REVISION: a branch, a tag or a commit. A pinned commit that is complete in the cache is not
+    downloaded again.
     """
     from zoo.registry.address import Address
 
-    found = names()
-    if name not in found.checkpoints and not Address.is_one(name):
+    registry = names()
+    if name not in registry.checkpoints and not Address.is_one(name):
         raise UnknownNameError(
-            "checkpoint", name, found.checkpoints, "An address reads hf://owner/repo"
+            "checkpoint", name, registry.checkpoints, "An address is hf://owner/repo"
         )
-    folder = located(name, found, offline=offline)
+    folder = located(name, registry, offline=offline)
     if as_json:
         print_json({"name": name, "folder": str(folder), "commit": folder.name})
     else:
@@ -43,10 +43,10 @@ def pull(name: str, offline: bool, as_json: bool) -> None:
 @click.command()
 @click.argument("checkpoint", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.argument("address")
-@click.option("--private", is_flag=True, help="Make the repository private, if it is made new.")
-@click.option("--revision", help="The branch to push to; made if it is not there.")
-@click.option("--message", "-m", help="What the commit says.")
-@click.option("--dtype", type=click.Choice(DTYPES), help="Send the weights as this type.")
+@click.option("--private", is_flag=True, help="Make a new repository private.")
+@click.option("--revision", help="The branch to push to; created if it does not exist.")
+@click.option("--message", "-m", help="The commit message.")
+@click.option("--dtype", type=click.Choice(DTYPES), help="Convert the weights to this type.")
 @click.option("--dry-run", is_flag=True, help="Only show what would change.")
 @json_option
 def push(
@@ -59,60 +59,62 @@ def push(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Send the folder CHECKPOINT to ADDRESS, by one commit, or none if nothing differs.
+    """Upload the folder CHECKPOINT to ADDRESS, in one commit.
 
-    ADDRESS reads hf://owner/repo or file:///folder. Your token for the Hub is the one that
-    `hf auth login` keeps, or HF_TOKEN.
+    ADDRESS is hf://owner/repo or file:///folder. Without changes there is no commit. The Hub needs
+    your token, from `hf auth login` or HF_TOKEN.
     """
     from zoo.errors import HubError
     from zoo.hub.push import push as push_folder
     from zoo.registry.address import Address
 
-    found = names()
-    where = Address.parse(address)
+    registry = names()
+    target = Address.parse(address)
     if revision is not None:
-        if where.revision not in (None, revision):
-            raise HubError(f"{address} names a revision already", f"--revision {revision} differs")
-        where = Address.parse(f"{where.at(None)}@{revision}")
-    with tempfile.TemporaryDirectory() as beside:
+        if target.revision not in (None, revision):
+            raise HubError(f"{address} already names a revision", f"--revision {revision} differs")
+        target = Address.parse(f"{target.at(None)}@{revision}")
+    with tempfile.TemporaryDirectory() as temporary:
         if dtype is not None:
-            checkpoint = _converted(checkpoint, Path(beside), dtype)
-        done = push_folder(
-            checkpoint, where, found, private=private, message=message, dry_run=dry_run
+            checkpoint = _converted(checkpoint, Path(temporary), dtype)
+        pushed = push_folder(
+            checkpoint, target, registry, private=private, message=message, dry_run=dry_run
         )
     if as_json:
-        changes = [asdict(change) for change in done.changes]
+        changes = [asdict(change) for change in pushed.changes]
         print_json(
-            {"address": str(where), "commit": done.commit, "changes": changes, "page": done.page}
-        )
+            {"address": str(target), "commit": pushed.commit, "changes": changes,
+             "page": pushed.page}
+        )  # fmt: skip
         return
-    for change in done.changes:
+    for change in pushed.changes:
         click.echo(f"{change.kind:<7} {change.path}  {readable(change.size)}")
-    if not done.changes:
-        click.echo(f"{where} has it all already, at commit {done.commit}")
+    if not pushed.changes:
+        click.echo(f"{target} is up to date, at commit {pushed.commit}")
     elif dry_run:
         say("Nothing was sent: --dry-run")
     else:
-        click.echo(f"{done.page} is at commit {done.commit}")
+        click.echo(f"{pushed.page} is at commit {pushed.commit}")
 
 
-def _converted(checkpoint: Path, beside: Path, dtype: str) -> Path:
+def _converted(checkpoint: Path, parent: Path, dtype: str) -> Path:
     from zoo.checkpoint.checkpoint import convert as convert_folder
 
-    made = beside / checkpoint.resolve().name
-    convert_folder(checkpoint, made, dtype)
-    return made
+    folder = parent / checkpoint.resolve().name
+    convert_folder(checkpoint, folder, dtype)
+    return folder
 
 
 @click.command()
 @click.argument("checkpoint", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.argument("out", type=click.Path(path_type=Path))
 @click.option(
-    "--dtype", required=True, type=click.Choice(DTYPES), help="The weights' type on disk."
+    "--dtype", required=True, type=click.Choice(DTYPES), help="The type of the weights on disk."
 )
 def convert(checkpoint: Path, out: Path, dtype: str) -> None:
-    """Write the folder CHECKPOINT again at OUT, with its weights as another type."""
+    """Copy the folder CHECKPOINT to OUT with weights of another type."""
     from zoo.checkpoint.checkpoint import convert as convert_folder
+    from zoo.checkpoint.format import WEIGHTS
 
     convert_folder(checkpoint, out, dtype)
-    say(f"{out}: {readable((out / 'model.safetensors').stat().st_size)} of {dtype}")
+    say(f"{out}: {readable((out / WEIGHTS).stat().st_size)} in {dtype}")

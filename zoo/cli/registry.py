@@ -6,57 +6,56 @@ import sys
 
 import click
 
-from zoo.cli.fetching import bars
+from zoo.cli.fetching import progress_bars
 from zoo.cli.output import json_option, names, print_json, say
 
 
 @click.group()
 def registry() -> None:
-    """Your own names for checkpoints, in ~/.config/zoo/registry.toml or where ZOO_REGISTRY says."""
+    """Manage your own catalogue: ~/.config/zoo/registry.toml, or the file in ZOO_REGISTRY."""
 
 
 @registry.command()
 @click.argument("name")
 @click.argument("where", metavar="ADDRESS|FOLDER")
-@click.option("--summary", help="A line on what it is.")
-@click.option("--terms", default="", help="The terms of its weights and its data.")
-@click.option("--replace", is_flag=True, help="Put it in the place of your own entry of this name.")
+@click.option("--summary", help="A description of one line.")
+@click.option("--terms", default="", help="The terms of use of its weights and its data.")
+@click.option("--replace", is_flag=True, help="Replace the entry of this name in your catalogue.")
 def add(name: str, where: str, summary: str | None, terms: str, replace: bool) -> None:
-    """Give the checkpoint at ADDRESS, or in FOLDER, the name NAME, pinned to what it is now."""
-    from zoo.hub import user_catalogue as own
-    from zoo.registry.catalogue import user_catalogue
+    """Name the checkpoint at ADDRESS or in FOLDER, pinned to its present commit."""
+    from zoo.hub import user_catalogue
+    from zoo.registry import catalogue
 
-    found = names()
-    with bars() as show:
-        pinned = own.add(
-            name, where, found, summary=summary, terms=terms, replace=replace, show=show
+    with progress_bars() as progress:
+        pinned = user_catalogue.add(
+            name, where, names(), summary=summary, terms=terms, replace=replace, progress=progress
         )
-    say(f"{name} is {pinned}, in {user_catalogue()}")
+    say(f"{name} is {pinned}, in {catalogue.user_catalogue()}")
 
 
 @registry.command()
 @click.argument("name")
 def remove(name: str) -> None:
-    """Take NAME out of your catalogue; what it named stays where it is."""
-    from zoo.hub import user_catalogue as own
-    from zoo.registry.catalogue import user_catalogue
+    """Remove NAME from your catalogue; the checkpoint itself is kept."""
+    from zoo.hub import user_catalogue
+    from zoo.registry import catalogue
 
-    own.remove(name)
-    say(f"{name} is no longer in {user_catalogue()}")
+    user_catalogue.remove(name)
+    say(f"{name} is no longer in {catalogue.user_catalogue()}")
 
 
 @registry.command()
 @json_option
 def check(as_json: bool) -> None:
-    """Check every model and checkpoint of all catalogues, asking the hubs.
+    """Check all models and checkpoints of all catalogues, and compare them with the hubs.
 
-    Exits with 1 if anything is wrong.
+    The exit code is 1 if anything is wrong.
     """
-    from zoo.hub import user_catalogue as own
-    from zoo.registry.registry import default_registry as everything
+    from zoo.hub import user_catalogue
+    from zoo.registry.registry import default_registry
 
     results = []
-    for checked in own.check(everything()):
+    for checked in user_catalogue.check(default_registry()):
         results.append(checked)
         if not as_json:
             state = checked.fault or "good"

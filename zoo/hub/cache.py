@@ -1,4 +1,4 @@
-"""What of the Hub is here, in its client's cache."""
+"""The checkpoints in the cache of the Hub's client: list, remove and verify them."""
 
 from __future__ import annotations
 
@@ -9,91 +9,100 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from huggingface_hub import scan_cache_dir
+
 from zoo.checkpoint.format import CONFIG, FILES, WEIGHTS, missing
-from zoo.errors import IntegrityError, NotFoundError
-from zoo.hub.client import Settings, client
-from zoo.hub.huggingface import HuggingFace, cached_promise
+from zoo.errors import NotFoundError
+from zoo.hub.huggingface import HuggingFace, cached_digest
+from zoo.hub.settings import Settings
 
 
 @dataclass(frozen=True)
-class Cached:
-    """A commit of a repository that is here; `names` are the revisions that were it last."""
+class CachedCommit:
+    """A commit in the cache; `revisions` are the branches and tags at it at their last pull."""
 
     address: str
     commit: str
-    names: tuple[str, ...]
+    revisions: tuple[str, ...]
     folder: Path
     size: int
-    whole: bool
+    complete: bool
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A file in the cache that is not what it should be."""
+    """A file in the cache that is damaged or missing."""
 
     file: Path
     reason: str
 
 
-def listed() -> list[Cached]:
-    """Return the checkpoints of the zoo in the cache; what else is there is left out.
+def list_commits() -> list[CachedCommit]:
+    """Return the checkpoints of the zoo in the cache.
 
-    The folders are looked at as they are: the client's own scan passes over damaged repositories.
+    The folders are read directly, because the client's own scan skips damaged repositories.
     """
-    found = []
+    commits = []
     for repository in sorted(Settings.from_environment().cache.glob("models--*--*")):
         address = "hf://" + repository.name.removeprefix("models--").replace("--", "/", 1)
-        names = _revisions(repository)
+        revisions = _revisions(repository)
         for folder in sorted((repository / "snapshots").glob("*")):
             linked = [name for name in FILES if os.path.lexists(folder / name)]
-            there = [name for name in linked if (folder / name).is_file()]
+            present = [name for name in linked if (folder / name).is_file()]
             if CONFIG in linked or WEIGHTS in linked:
-                size = sum((folder / name).stat().st_size for name in there)
-                revisions = tuple(names.get(folder.name, ()))
-                whole = not missing(there) and linked == there
-                found.append(Cached(address, folder.name, revisions, folder, size, whole))
-    return found
+                commits.append(
+                    CachedCommit(
+                        address,
+                        folder.name,
+                        tuple(revisions.get(folder.name, ())),
+                        folder,
+                        size=sum((folder / name).stat().st_size for name in present),
+                        complete=not missing(present) and linked == present,
+                    )
+                )
+    return commits
 
 
 def _revisions(repository: Path) -> dict[str, list[str]]:
-    """Return the names of each commit, as they were noted at the last pull."""
-    names: dict[str, list[str]] = {}
+    """Return the branches and tags of each commit, as recorded at their last pull."""
+    revisions: dict[str, list[str]] = {}
     for ref in sorted((repository / "refs").rglob("*")):
         if ref.is_file():
             commit = ref.read_text(encoding="ascii", errors="replace").strip()
-            names.setdefault(commit, []).append(ref.relative_to(repository / "refs").as_posix())
-    return names
+            name = ref.relative_to(repository / "refs").as_posix()
+            revisions.setdefault(commit, []).append(name)
+    return revisions
 
 
-def matching(given: str) -> list[Cached]:
-    """Return what of the cache an address names: all of a repository, or one revision of it.
+def find_commits(given: str) -> list[CachedCommit]:
+    """Return the commits in the cache that an address names: a whole repository or one revision.
 
     Raises:
-        NotFoundError: none of it is here.
+        NotFoundError: there are none.
     """
     address, _, revision = given.partition("@")
-    found = [
+    commits = [
         cached
-        for cached in listed()
-        if cached.address == address and revision in ("", cached.commit, *cached.names)
+        for cached in list_commits()
+        if cached.address == address and revision in ("", cached.commit, *cached.revisions)
     ]
-    if not found:
+    if not commits:
         raise NotFoundError(f"{given} is not in the cache", "", "See `zoo cache list`")
-    return found
+    return commits
 
 
-def remove(chosen: list[Cached]) -> int:
-    """Remove commits from the cache and return the bytes that this frees."""
+def remove(commits: list[CachedCommit]) -> int:
+    """Remove commits from the cache and return the number of bytes that this frees."""
     freed = 0
-    for cached in chosen:
-        info = client().scan_cache_dir(Settings.from_environment().cache)
-        # Copies of a repository share its commits' names: only this one's are meant.
-        own = frozenset(r for r in info.repos if f"hf://{r.repo_id}" == cached.address)
-        if own:
-            strategy = dataclasses.replace(info, repos=own).delete_revisions(cached.commit)
+    for cached in commits:
+        info = scan_cache_dir(Settings.from_environment().cache)
+        # Copies of a repository have commits of the same name: only this repository is meant.
+        repositories = frozenset(r for r in info.repos if f"hf://{r.repo_id}" == cached.address)
+        if repositories:
+            strategy = dataclasses.replace(info, repos=repositories).delete_revisions(cached.commit)
             strategy.execute()
             freed += int(strategy.expected_freed_size)
-        else:  # it is too damaged for the client to know it
+        else:  # too damaged for the client's scan
             hub = HuggingFace()
             for name in FILES:
                 hub.discard(cached.folder / name)
@@ -102,28 +111,27 @@ def remove(chosen: list[Cached]) -> int:
     return freed
 
 
-def verify(chosen: list[Cached]) -> Iterator[tuple[Cached, list[Fault]]]:
-    """Yield each commit with its files that are not what their places in the cache say."""
-    for cached in chosen:
+def verify(commits: list[CachedCommit]) -> Iterator[tuple[CachedCommit, list[Fault]]]:
+    """Yield each commit with its damaged and missing files; no request is made."""
+    for cached in commits:
         faults = []
         for name in FILES:
             file = cached.folder / name
-            if not file.is_file():
-                if file.is_symlink():
-                    faults.append(Fault(file, "what it leads to is gone"))
-                continue
-            try:
-                cached_promise(file).check(file, name)
-            except IntegrityError as error:
-                faults.append(Fault(file, str(error)))
-        if not cached.whole:
-            lacks = missing([name for name in FILES if (cached.folder / name).is_file()])
-            faults.append(Fault(cached.folder, f"it has no {', no '.join(lacks)}"))
+            if file.is_file():
+                difference = cached_digest(file).difference(file)
+                if difference:
+                    faults.append(Fault(file, f"{name} does not match its digest: {difference}"))
+            elif file.is_symlink():
+                faults.append(Fault(file, "the target of its link is missing"))
+        if not cached.complete:
+            lacking = missing([name for name in FILES if (cached.folder / name).is_file()])
+            if lacking:
+                faults.append(Fault(cached.folder, f"it has no {', no '.join(lacking)}"))
         yield cached, faults
 
 
 def discard(faults: list[Fault]) -> None:
-    """Remove files that are not what they should be, so that the next pull fetches them again."""
+    """Remove damaged files, so that the next pull downloads them again."""
     hub = HuggingFace()
     for fault in faults:
         if not fault.file.is_dir():

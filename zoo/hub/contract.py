@@ -1,69 +1,25 @@
-"""What a hub can do. A plugin's hub is a subclass; pulling, pushing and checking are the same for
-all of them.
-"""
+"""What a hub implements. Plugins subclass `Hub`; pull, push and all checks are the same for all."""
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from zoo.errors import IntegrityError
+from zoo.hub.digest import FileDigest
 from zoo.registry.address import Address
 
-Show = Callable[[str, int, int], None]
-"""Called with a file's name, the bytes of it that are here, and its size."""
-
-
-@dataclass(frozen=True)
-class Promise:
-    """What is promised of a file: its size in bytes, and its SHA-256 or its git object id."""
-
-    size: int
-    sha256: str = ""
-    git: str = ""
-
-    def check(self, file: Path, name: str) -> None:
-        """Make sure that a file's bytes are the promised ones.
-
-        Raises:
-            IntegrityError: they are not.
-        """
-        size = file.stat().st_size
-        if size != self.size:
-            raise IntegrityError(
-                f"{name} is not what was promised", f"it has {size:,} bytes, not {self.size:,}"
-            )
-        wanted = self.sha256 or self.git
-        found = digest(file, git=not self.sha256)
-        if found != wanted:
-            kind = "SHA-256" if self.sha256 else "git object id"
-            raise IntegrityError(
-                f"{name} is not what was promised",
-                f"its {kind} is {found[:12]}…, not {wanted[:12]}…",
-                "Pull it again; if it stays so, tell whoever keeps the repository",
-            )
-
-
-def digest(file: Path, *, git: bool = False) -> str:
-    """Return a file's SHA-256, or the SHA-1 by which git knows it."""
-    hasher = hashlib.sha1(usedforsecurity=False) if git else hashlib.sha256()
-    if git:
-        hasher.update(b"blob %d\0" % file.stat().st_size)
-    with file.open("rb") as stream:
-        while chunk := stream.read(1 << 20):
-            hasher.update(chunk)
-    return hasher.hexdigest()
+Progress = Callable[[str, int, int], None]
+"""Called with the name of a file, the bytes that are downloaded, and its size in bytes."""
 
 
 @dataclass(frozen=True)
 class Listing:
-    """A repository at one commit: what it holds, and what is promised of each file."""
+    """A repository at one commit, with the digest of each file."""
 
     commit: str
-    files: Mapping[str, Promise]
+    files: Mapping[str, FileDigest]
     private: bool | None = None
 
 
@@ -78,7 +34,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Commit:
-    """What a push sends: the changes, and the commit that they were made against (None: none)."""
+    """What a push sends: the changes, and the commit on which they are based (None: no commit)."""
 
     folder: Path
     changes: Sequence[Change]
@@ -87,58 +43,65 @@ class Commit:
 
 
 @dataclass(frozen=True)
-class Local:
-    """What of a repository is here without asking anybody; `files` are the ones there."""
+class LocalCommit:
+    """The files of a commit that are available without a request."""
 
     commit: str
     folder: Path
-    files: Mapping[str, Promise] = field(default_factory=dict)
+    files: Mapping[str, FileDigest] = field(default_factory=dict)
 
 
 class Hub(ABC):
-    """A place that keeps checkpoints, each in a repository whose every change is a commit.
+    """A store of checkpoints, each in a repository with commits.
 
-    A commit is named by 40 hexadecimal digits and always holds the same bytes. Whatever a method
-    raises is a `zoo.errors.HubError`.
+    A commit's name has 40 hexadecimal digits, and its content never changes. The exceptions of all
+    methods are subclasses of `zoo.errors.HubError`.
     """
+
+    @property
+    def offline(self) -> bool:
+        """Whether the environment forbids requests to this hub."""
+        return False
 
     @abstractmethod
     def check(self, address: Address) -> None:
-        """Make sure that an address can be one of this hub's; raise HubError where not."""
+        """Raise HubError if an address cannot be one of this hub."""
 
     @abstractmethod
     def listing(self, address: Address) -> Listing:
-        """Return what stands at an address now; its revision is resolved to a commit.
+        """Return the content of an address now; its revision is resolved to a commit.
 
         Raises:
-            UnavailableError, AccessError, NotFoundError, HubError: it cannot be told.
+            UnavailableError, AccessError, NotFoundError, HubError: there is no listing.
         """
 
     @abstractmethod
-    def here(self, address: Address) -> Local | None:
-        """Return what is here of the commit that an address names, or named at the last pull.
+    def local(self, address: Address) -> LocalCommit | None:
+        """Return the local files of the commit that an address names, or named at the last pull.
 
-        It asks nobody. The promises are as good as what is here allows.
+        It makes no request. The digests are those that are known locally.
         """
 
     @abstractmethod
-    def fetch(self, address: Address, path: str, promise: Promise, show: Show | None) -> Path:
-        """Bring one file of a commit here and return where it is; nothing is checked yet."""
+    def fetch(
+        self, address: Address, path: str, digest: FileDigest, progress: Progress | None
+    ) -> Path:
+        """Download one file of a commit and return its local path; the caller checks it."""
 
     @abstractmethod
     def discard(self, file: Path) -> None:
-        """Remove a file that `fetch` brought and that is not what was promised."""
+        """Remove a file that `fetch` returned and that does not match its digest."""
 
     @abstractmethod
-    def settle(self, address: Address, commit: str) -> None:
-        """Note that the revision of an address is this commit, which is here, whole and checked."""
+    def record(self, address: Address, commit: str) -> None:
+        """Record that an address's revision is this commit, which is complete and checked here."""
 
     @abstractmethod
     def create(self, address: Address, *, private: bool) -> None:
-        """Make the repository and the branch of an address, as far as they are not there."""
+        """Create the repository and the branch of an address where they do not exist."""
 
     @abstractmethod
-    def commit(self, address: Address, made: Commit) -> str:
+    def commit(self, address: Address, commit: Commit) -> str:
         """Send a commit, once, and return its name.
 
         Raises:
@@ -146,5 +109,5 @@ class Hub(ABC):
         """
 
     def page(self, address: Address) -> str:
-        """Return where a person can look at an address."""
+        """Return where a person can see an address, such as a web page."""
         return str(address)

@@ -1,4 +1,4 @@
-"""The hub that an address leads to."""
+"""Find the hub of an address."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from zoo.registry.registry import Registry
 
 
 def hub_of(address: Address, registry: Registry) -> Hub:
-    """Return the hub that an address leads to.
+    """Return the hub of an address.
 
     Raises:
-        UnknownNameError, PluginError: there is none, or it cannot be imported.
-        HubError: the address cannot be one of its.
+        UnknownNameError, PluginError: there is no such hub, or it cannot be imported.
+        HubError: the address cannot be one of this hub.
     """
     scheme = registry.hubs.find(address.scheme)
     hub = cast("type[Hub]", import_object(scheme.hub, f"hub {scheme.name}://"))()

@@ -1,7 +1,7 @@
-"""Checkpoints that travel: found by name, fetched, checked, and sent.
+"""Pull a checkpoint: resolve it to one commit, download what is missing, and check every byte.
 
-Whatever the hub, what is pulled is pinned to one commit and every byte of it is checked against
-what was promised, by a catalogue or by the hub; and only files of the format are touched.
+The expected digests come from a catalogue or from the hub. Only files of the checkpoint format are
+downloaded.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from pathlib import Path
 
 from zoo.checkpoint.format import FILES, missing
 from zoo.errors import AccessError, HubError, HubWarning, IntegrityError, UnavailableError
-from zoo.hub.contract import Hub, Listing, Local, Promise, Show
+from zoo.hub.contract import Hub, Listing, LocalCommit, Progress
+from zoo.hub.digest import FileDigest
 from zoo.hub.hubs import hub_of
 from zoo.registry.address import Address
 from zoo.registry.catalogue import Released
@@ -28,7 +29,7 @@ PICKLES = (".bin", ".pt", ".pth", ".pkl", ".ckpt", ".pickle", ".msgpack", ".h5")
 
 @dataclass(frozen=True)
 class Pulling:
-    """Told before anything is fetched: what, from where, and how many bytes are not here yet."""
+    """A download that is about to begin: the name, the address, and the bytes to download."""
 
     name: str
     address: Address
@@ -41,24 +42,24 @@ def locate(
     *,
     offline: bool = False,
     on_pull: Callable[[Pulling], None] | None = None,
-    show: Show | None = None,
+    progress: Progress | None = None,
 ) -> Path:
-    """Return the folder of a checkpoint that is named, addressed, or is a folder itself.
+    """Return the folder of a checkpoint that is given by a name, an address or its folder.
 
-    What is named or addressed is checked against its promises, and pulled if it is not here.
+    A name or an address is checked against its digests, and pulled if it is not here.
 
     Raises:
-        HubError: it cannot be had, or is not what was promised.
+        HubError: the checkpoint is not available, or does not match its digests.
     """
     registry = registry or default_registry()
     given = str(name_or_path)
     released = registry.checkpoints.get(given)
     if released is not None and not released.location:
-        check_files(released.folder, promises(released), given)
+        verify_files(released.folder, expected_files(released), given)
         return released.folder
     if released is None and not Address.is_one(given):
         return Path(name_or_path)
-    return pull(given, registry, offline=offline, on_pull=on_pull, show=show)
+    return pull(given, registry, offline=offline, on_pull=on_pull, progress=progress)
 
 
 def pull(
@@ -67,16 +68,17 @@ def pull(
     *,
     offline: bool = False,
     on_pull: Callable[[Pulling], None] | None = None,
-    show: Show | None = None,
+    progress: Progress | None = None,
 ) -> Path:
-    """Bring a checkpoint here, by its released name or its address, and return its folder.
+    """Download a checkpoint, given by a released name or an address, and return its folder.
 
-    `offline` asks nobody, and neither does a commit that is here whole. `on_pull` is told before
-    anything is fetched, `show` of every file's progress.
+    A complete local commit needs no request; with `offline` no request is made at all. `on_pull` is
+    called before a download, `progress` during it.
 
     Raises:
-        UnknownNameError: no hub, and no checkpoint, has such a name.
-        HubError: it cannot be had, or is not what was promised; nothing of it is kept then.
+        UnknownNameError: there is no such checkpoint or hub.
+        HubError: the checkpoint is not available, or a file does not match its digest; that file is
+            removed.
     """
     registry = registry or default_registry()
     released = registry.checkpoints.get(name)
@@ -84,131 +86,132 @@ def pull(
         return locate(name, registry)
     address = (released.address if released else None) or Address.parse(name)
     hub = hub_of(address, registry)
-    promised = promises(released) if released else {}
-    local = hub.here(address)
-    if local is not None and address.commit and _whole(local, promised):
+    expected = expected_files(released) if released else {}
+    local = hub.local(address)
+    if local is not None and address.commit and _is_complete(local, expected):
         return local.folder
-    if offline or (address.scheme == "hf" and _offline()):
-        return _here_or_raise(address, local, promised)
+    if offline or hub.offline:
+        return _local_folder(address, local, expected)
     try:
         listing = hub.listing(address)
     except (UnavailableError, AccessError) as error:
-        if local is None or not _whole(local, promised):
+        if local is None or not _is_complete(local, expected):
             raise
-        reason = str(error)
         warnings.warn(
-            HubWarning(f"{address} was not asked, and is used as it was pulled before: {reason}"),
+            HubWarning(f"using the local copy of {address} from the last pull: {error}"),
             stacklevel=2,
         )
         return local.folder
-    wanted = _wanted(address, listing, promised)
+    wanted = _files_to_pull(address, listing, expected)
     pinned = address.at(listing.commit)
-    there = hub.here(pinned) or Local(listing.commit, Path())
-    lacking = [path for path in wanted if not _good(hub, there, path, wanted[path])]
+    _download(hub, pinned, wanted, name, on_pull, progress)
+    hub.record(address, listing.commit)
+    local = hub.local(pinned)
+    if local is None:
+        raise HubError(
+            f"{pinned} is not in the cache", "it was removed during the pull", "Pull it again"
+        )
+    return local.folder
+
+
+def _download(
+    hub: Hub,
+    pinned: Address,
+    wanted: Mapping[str, FileDigest],
+    name: str,
+    on_pull: Callable[[Pulling], None] | None,
+    progress: Progress | None,
+) -> None:
+    """Download the files of a commit that are not here, and check each of them."""
+    local = hub.local(pinned) or LocalCommit(str(pinned.commit), Path())
+    lacking = [path for path in wanted if not _is_here(hub, local, path, wanted[path])]
     if lacking:
         size = sum(wanted[path].size for path in lacking)
         (on_pull or _log)(Pulling(name, pinned, size))
     for path in lacking:
-        file = hub.fetch(pinned, path, wanted[path], show)
+        file = hub.fetch(pinned, path, wanted[path], progress)
         try:
-            wanted[path].check(file, f"{path} of {pinned}")
+            wanted[path].verify(file, f"{path} of {pinned}")
         except IntegrityError:
             hub.discard(file)
             raise
-    hub.settle(address, listing.commit)
-    found = hub.here(pinned)
-    if found is None:
-        raise HubError(
-            f"{pinned} is not here", "it was removed while it was pulled", "Pull it again"
-        )
-    return found.folder
 
 
-def promises(released: Released) -> dict[str, Promise]:
-    """Return what a catalogue promises of a checkpoint's files."""
-    return {path: Promise(entry.size, entry.sha256) for path, entry in released.files.items()}
+def expected_files(released: Released) -> dict[str, FileDigest]:
+    """Return the digests of a checkpoint's files in its catalogue."""
+    return {path: FileDigest(entry.size, entry.sha256) for path, entry in released.files.items()}
 
 
-def check_files(folder: Path, promised: Mapping[str, Promise], name: str) -> None:
-    """Make sure that a folder holds what is promised.
+def verify_files(folder: Path, expected: Mapping[str, FileDigest], name: str) -> None:
+    """Make sure that a folder has the expected files; `name` is the checkpoint's in errors.
 
     Raises:
-        IntegrityError: a file is missing, or is another.
+        IntegrityError: a file is missing or does not match its digest.
     """
-    for path, promise in promised.items():
+    for path, digest in expected.items():
         if not (folder / path).is_file():
-            raise IntegrityError(f"{name} is not what was promised", f"it has no {path}")
-        promise.check(folder / path, f"{path} of {name}")
-
-
-def _offline() -> bool:
-    from zoo.hub.client import Settings
-
-    return Settings.from_environment().offline
+            raise IntegrityError(f"{name} is not complete", f"it has no {path}")
+        digest.verify(folder / path, f"{path} of {name}")
 
 
 def _log(pulling: Pulling) -> None:
     logger.info("Pulling %s: %s, %d bytes", pulling.name, pulling.address, pulling.size)
 
 
-def _whole(local: Local, promised: Mapping[str, Promise]) -> bool:
-    """Tell whether all that a checkpoint needs is here, every file as it was promised."""
-    if missing(promised or local.files) or any(path not in local.files for path in promised):
+def _is_complete(local: LocalCommit, expected: Mapping[str, FileDigest]) -> bool:
+    """Return whether all files of a checkpoint are here and match their digests."""
+    if missing(expected or local.files) or any(path not in local.files for path in expected):
         return False
-    try:
-        check_files(local.folder, promised or local.files, str(local.folder))
-    except IntegrityError:
-        return False
-    return True
+    files = expected or local.files
+    return all(digest.matches(local.folder / path) for path, digest in files.items())
 
 
-def _here_or_raise(address: Address, local: Local | None, promised: Mapping[str, Promise]) -> Path:
-    """Return the folder of what is here, when nobody may be asked."""
+def _local_folder(
+    address: Address, local: LocalCommit | None, expected: Mapping[str, FileDigest]
+) -> Path:
+    """Return the folder of the local files, if they are complete, when no request is allowed."""
     if local is None:
         raise HubError(
-            f"{address} is not here", "and nobody may be asked: offline", "Pull it when online"
+            f"{address} is not in the cache", "requests are disabled: offline", "Pull it online"
         )
-    lacks = missing(local.files) or [path for path in promised if path not in local.files]
-    if lacks:
+    lacking = missing(local.files) or [path for path in expected if path not in local.files]
+    if lacking:
         raise HubError(
-            f"{address} is here only in part",
-            f"it has no {', no '.join(lacks)}, and nobody may be asked: offline",
-            "Pull it when online",
+            f"{address} is not completely in the cache",
+            f"it has no {', no '.join(lacking)}, and requests are disabled: offline",
+            "Pull it online",
         )
-    check_files(local.folder, promised or local.files, str(address))
+    verify_files(local.folder, expected or local.files, str(address))
     return local.folder
 
 
-def _wanted(
-    address: Address, listing: Listing, promised: Mapping[str, Promise]
-) -> Mapping[str, Promise]:
-    """Return what to fetch: what the catalogue promises, or the format's files that the hub has."""
-    there = {path: listing.files[path] for path in FILES if path in listing.files}
-    lacks = missing(promised or there)
-    lacks += [path for path in promised if path not in listing.files]
-    if lacks:
+def _files_to_pull(
+    address: Address, listing: Listing, expected: Mapping[str, FileDigest]
+) -> Mapping[str, FileDigest]:
+    """Return the files to pull: those of the catalogue, or the hub's files of the format."""
+    available = {path: listing.files[path] for path in FILES if path in listing.files}
+    lacking = missing(expected or available)
+    lacking += [path for path in expected if path not in listing.files]
+    if lacking:
         pickles = [path for path in listing.files if path.endswith(PICKLES)]
-        why = f"it has no {', no '.join(lacks)}"
+        why = f"it has no {', no '.join(lacking)}"
         if pickles:
-            why += f"; it has {pickles[0]}, which is not opened, since opening it can run anything"
-        raise HubError(f"{address} holds no checkpoint of the zoo", why)
-    for path, promise in promised.items():
-        hub = listing.files[path]
-        if hub.size != promise.size or (hub.sha256 and hub.sha256 != promise.sha256):
+            why += f"; it has {pickles[0]}, which is not opened because a pickle can run any code"
+        raise HubError(f"{address} is not a checkpoint of the zoo", why)
+    for path, digest in expected.items():
+        if not digest.agrees_with(listing.files[path]):
             raise IntegrityError(
-                f"{path} of {address} is not what the catalogue promises",
-                f"the hub has {hub.size:,} bytes of another content",
+                f"{path} of {address} does not match the catalogue",
+                f"the hub has {listing.files[path].size:,} bytes with another digest",
             )
-    return promised or there
+    return expected or available
 
 
-def _good(hub: Hub, there: Local, path: str, promise: Promise) -> bool:
-    """Tell whether a file is here as promised; one that is here otherwise is removed."""
-    if path not in there.files:
+def _is_here(hub: Hub, local: LocalCommit, path: str, digest: FileDigest) -> bool:
+    """Return whether a local file matches its digest; one that does not is removed."""
+    if path not in local.files:
         return False
-    try:
-        promise.check(there.folder / path, path)
-    except IntegrityError:
-        hub.discard(there.folder / path)
+    if not digest.matches(local.folder / path):
+        hub.discard(local.folder / path)
         return False
     return True

@@ -1,4 +1,4 @@
-"""Send a checkpoint to a hub: look first, show what would change, commit once."""
+"""Push a checkpoint to a hub: compare first, report the changes, commit once."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from zoo.checkpoint.card import check_card
 from zoo.checkpoint.format import FILES, describe
 from zoo.errors import HubError, NotFoundError
-from zoo.hub.contract import Change, Commit, Hub, Listing, digest
+from zoo.hub.contract import Change, Commit, Hub, Listing
 from zoo.hub.hubs import hub_of
+from zoo.hub.metadata import check_card
 from zoo.registry.address import Address
 from zoo.registry.registry import Registry, default_registry
 
 
 @dataclass(frozen=True)
 class Pushed:
-    """What a push did, or would do: where to, the changes, and the commit that has them.
+    """The result of a push or a dry run: the address, the changes, and the commit with them.
 
-    `commit` is None where nothing is there yet, in a dry run.
+    `commit` is None in a dry run if the repository does not exist yet.
     """
 
     address: Address
@@ -37,27 +37,27 @@ def push(
     message: str | None = None,
     dry_run: bool = False,
 ) -> Pushed:
-    """Send a checkpoint folder to an address, by one commit, or by none if nothing differs.
+    """Push a checkpoint folder to an address, by one commit, or by none if nothing differs.
 
-    `private` holds for a repository that is made new. `dry_run` only tells what would change.
+    `private` applies to a repository that is created. `dry_run` only returns what would change.
 
     Raises:
-        CheckpointError: the folder is not a whole checkpoint, or its card is not well-formed.
-        ConflictError: somebody else has pushed meanwhile.
-        HubError: it cannot be sent.
+        CheckpointError: the folder is not a complete checkpoint, or its card is invalid.
+        ConflictError: somebody else has pushed in the meantime.
+        HubError: the push failed.
     """
     address = Address.parse(address) if isinstance(address, str) else address
     hub = hub_of(address, registry or default_registry())
     if address.commit:
-        raise HubError(f"{address} cannot be pushed to", "a commit never changes")
+        raise HubError(f"cannot push to {address}", "a commit never changes", "Name a branch")
     describe(folder)
     check_card(folder)
     before = _listing(hub, address)
     if before is not None and private and before.private is False:
         raise HubError(
             f"{address} is public",
-            "--private holds for a repository that is made new",
-            "Make it private on its page first, or push to another",
+            "--private applies to a new repository only",
+            "Make it private on its page first, or push to another one",
         )
     if before is None and not dry_run:
         hub.create(address, private=private)
@@ -67,8 +67,8 @@ def push(
     parent = before.commit if before else None
     if dry_run or not changes:
         return Pushed(address, changes, parent, page)
-    made = Commit(folder, changes, parent, message or f"Push {folder.resolve().name}")
-    return Pushed(address, changes, hub.commit(address, made), page)
+    commit = Commit(folder, changes, parent, message or f"Push {folder.resolve().name}")
+    return Pushed(address, changes, hub.commit(address, commit), page)
 
 
 def _listing(hub: Hub, address: Address) -> Listing | None:
@@ -79,20 +79,16 @@ def _listing(hub: Hub, address: Address) -> Listing | None:
 
 
 def changes_of(folder: Path, before: Listing | None) -> list[Change]:
-    """Return what differs between a folder and a commit; files not of the format are left alone."""
+    """Return the differences between a folder and a commit, for files of the format only."""
     changes = []
-    there = before.files if before else {}
+    pushed = before.files if before else {}
     for path in FILES:
-        file, promise = folder / path, there.get(path)
+        file, digest = folder / path, pushed.get(path)
         if not file.is_file():
-            if promise is not None:
-                changes.append(Change(path, "remove", promise.size))
-            continue
-        size = file.stat().st_size
-        if promise is None:
-            changes.append(Change(path, "add", size))
-        elif size != promise.size or digest(file, git=not promise.sha256) != (
-            promise.sha256 or promise.git
-        ):
-            changes.append(Change(path, "change", size))
+            if digest is not None:
+                changes.append(Change(path, "remove", digest.size))
+        elif digest is None:
+            changes.append(Change(path, "add", file.stat().st_size))
+        elif not digest.matches(file):
+            changes.append(Change(path, "change", file.stat().st_size))
     return changes

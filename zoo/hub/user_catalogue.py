@@ -1,4 +1,4 @@
-"""The user's own catalogue: names are added and removed, comments and order kept."""
+"""The user's catalogue: add, remove and check names; comments and order are kept."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from tomlkit.exceptions import TOMLKitError
 from zoo.checkpoint.format import FILES, TRAINING, describe
 from zoo.errors import CatalogueError, HubError, IntegrityError, ZooError
 from zoo.files import TEXT_LIMIT, read_json, replace_file
-from zoo.hub.contract import Show, digest
+from zoo.hub.contract import Progress
+from zoo.hub.digest import FileDigest
 from zoo.hub.hubs import hub_of
-from zoo.hub.pull import check_files, promises, pull
+from zoo.hub.pull import expected_files, pull, verify_files
 from zoo.registry.address import Address
 from zoo.registry.catalogue import FORMAT, NAME, Released, read, user_catalogue
 from zoo.registry.registry import Registry
 
-HEAD = "# Your own names for checkpoints; `zoo registry add` and `remove` write here.\n\n"
+HEADER = "# Your names for checkpoints, written by `zoo registry add` and `remove`.\n\n"
 
 
 @dataclass(frozen=True)
 class Checked:
-    """An entry of a catalogue, with what is wrong with it, empty if nothing is."""
+    """An entry of a catalogue, with its fault; empty if it has none."""
 
     kind: str
     name: str
@@ -39,32 +40,31 @@ def add(
     summary: str | None = None,
     terms: str = "",
     replace: bool = False,
-    show: Show | None = None,
+    progress: Progress | None = None,
 ) -> Address:
-    """Give a checkpoint a name, pinned to the commit that it is at now; return that address.
+    """Add a name for a checkpoint, pinned to its present commit, and return the pinned address.
 
-    `where` is an address, or a folder. It is pulled, so that what the catalogue promises of its
-    bytes has been seen.
+    `where` is an address or a folder. The checkpoint is pulled to compute the digests of its files.
 
     Raises:
-        CatalogueError: the name is taken or can be none, or the catalogue cannot be written.
-        HubError, CheckpointError: the checkpoint cannot be had, or is not whole.
+        CatalogueError: the name is taken or invalid, or the catalogue cannot be written.
+        HubError, CheckpointError: the checkpoint is not available, or not complete.
     """
-    document = _opened()
+    document = _read_document()
     entries = document.setdefault("checkpoints", tomlkit.table(is_super_table=True))
     if not NAME.fullmatch(name) or name in registry.models or name in registry.architectures:
         raise CatalogueError(
-            f"{name!r} can be no checkpoint's name",
-            "one has letters, digits, and ._+- between them, and no model or architecture has it",
+            f"{name!r} is not a valid name for a checkpoint",
+            "a name has letters, digits, and ._+- between them, and is not a model or architecture",
         )
     if name in registry.checkpoints and not (replace and name in entries):
-        lists = registry.checkpoints[name].catalogue
-        hint = "--replace puts another in its place" if name in entries else "Give another name"
-        raise CatalogueError(f"{name!r} is taken", f"{lists} lists it", hint)
-    address = Address.parse(where) if Address.is_one(where) else _of_folder(Path(where))
+        owner = registry.checkpoints[name].catalogue
+        hint = "Replace it with --replace" if name in entries else "Choose another name"
+        raise CatalogueError(f"{name!r} is taken", f"it is in {owner}", hint)
+    address = Address.parse(where) if Address.is_one(where) else _folder_address(Path(where))
     commit = hub_of(address, registry).listing(address).commit
     pinned = address.at(commit)
-    folder = pull(str(pinned), registry, show=show)
+    folder = pull(str(pinned), registry, progress=progress)
     entries[name] = entry_of(folder, summary=summary, location=str(pinned), terms=terms)
     _write(document)
     return pinned
@@ -73,10 +73,10 @@ def add(
 def entry_of(
     folder: Path, *, summary: str | None = None, location: str = "", terms: str = ""
 ) -> tomlkit.items.Table:
-    """Return what a catalogue says of a checkpoint folder: what it is, and a promise of each file.
+    """Return a catalogue's entry for a checkpoint folder, with the digest of each file.
 
     Raises:
-        CheckpointError: it is not a whole checkpoint.
+        CheckpointError: the folder is not a complete checkpoint.
     """
     description = describe(folder)
     data = "unknown"
@@ -93,39 +93,37 @@ def entry_of(
     for path in FILES:
         file = folder / path
         if file.is_file():
-            promise = tomlkit.inline_table()
-            promise.update({"size": file.stat().st_size, "sha256": digest(file)})
-            files[path] = promise
+            digest = FileDigest.of(file)
+            files[path] = tomlkit.inline_table()
+            files[path].update({"size": digest.size, "sha256": digest.sha256})
     entry["files"] = files
     return entry
 
 
 def remove(name: str) -> None:
-    """Take a name out of the user's catalogue; what it named stays where it is.
+    """Remove a name from the user's catalogue; the checkpoint itself is kept.
 
     Raises:
         CatalogueError: the catalogue has no such name, or cannot be written.
     """
-    document = _opened()
+    document = _read_document()
     for section in ("checkpoints", "models", "recipes"):
         if name in document.get(section, {}):
             del document[section][name]
             _write(document)
             return
-    raise CatalogueError(
-        f"{user_catalogue()} does not list {name!r}", "", "See `zoo registry check`"
-    )
+    raise CatalogueError(f"{name!r} is not in {user_catalogue()}", "", "See `zoo registry check`")
 
 
-def _of_folder(folder: Path) -> Address:
+def _folder_address(folder: Path) -> Address:
     describe(folder)
     return Address("file", str(folder.resolve()))
 
 
-def _opened() -> tomlkit.TOMLDocument:
+def _read_document() -> tomlkit.TOMLDocument:
     file = user_catalogue()
     if not file.exists():
-        document = tomlkit.parse(HEAD)
+        document = tomlkit.parse(HEADER)
         document["format"] = FORMAT
         return document
     problems = read(file).problems
@@ -138,7 +136,7 @@ def _opened() -> tomlkit.TOMLDocument:
     except (OSError, ValueError, TOMLKitError, RecursionError) as error:
         reason = "; ".join(problems) or " ".join(str(error).split()) or type(error).__name__
         raise CatalogueError(
-            f"{file} cannot be changed", reason, "Put it right by hand first"
+            f"{file} cannot be changed", reason, "Correct it by hand first"
         ) from None
     return document
 
@@ -153,9 +151,9 @@ def _write(document: tomlkit.TOMLDocument) -> None:
 
 
 def check(registry: Registry) -> Iterator[Checked]:
-    """Look at every model and checkpoint of the catalogues, asking the hubs, one by one.
+    """Yield every model and checkpoint of the catalogues with its fault, comparing with the hubs.
 
-    Promised digests are compared with the hub's; files of which it tells none are fetched.
+    Digests are compared with those of the hub; files for which it has no SHA-256 are downloaded.
     """
     for problem in registry.problems:
         yield Checked("catalogue", "", problem)
@@ -178,24 +176,24 @@ def check(registry: Registry) -> Iterator[Checked]:
 
 
 def check_released(released: Released, registry: Registry) -> None:
-    """Make sure that a checkpoint is where its catalogue says, and has the promised bytes.
+    """Make sure that a checkpoint is at its location and matches the digests of its catalogue.
 
     Raises:
-        HubError, CheckpointError: it is not, or has not.
+        HubError, CheckpointError: it is not, or does not.
     """
-    promised = promises(released)
+    expected = expected_files(released)
     address = released.address
     if address is None:
         describe(released.folder)
-        check_files(released.folder, promised, released.name)
+        verify_files(released.folder, expected, released.name)
         return
     hub = hub_of(address, registry)
     listing = hub.listing(address)
-    for path, promise in promised.items():
-        there = listing.files.get(path)
-        if there is None:
-            raise HubError(f"{address} has no {path}", "the catalogue promises it")
-        if there.size != promise.size or (there.sha256 and there.sha256 != promise.sha256):
-            raise IntegrityError(f"{path} of {address} is not what the catalogue promises")
-        if not there.sha256 or address.scheme == "file":
-            promise.check(hub.fetch(address, path, there, None), f"{path} of {address}")
+    for path, digest in expected.items():
+        listed = listing.files.get(path)
+        if listed is None:
+            raise HubError(f"{address} has no {path}", "the catalogue lists it")
+        if not digest.agrees_with(listed):
+            raise IntegrityError(f"{path} of {address} does not match the catalogue")
+        if not listed.sha256 or address.scheme == "file":
+            digest.verify(hub.fetch(address, path, listed, None), f"{path} of {address}")

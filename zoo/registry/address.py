@@ -1,18 +1,12 @@
-"""Where a checkpoint is found: addresses such as `hf://owner/repo@revision`, and the hubs they
-lead to. No hub is imported here.
-"""
+"""Addresses of checkpoints, such as `hf://owner/repo@revision`. No hub is imported here."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
 
 from zoo.errors import HubError
-
-if TYPE_CHECKING:
-    pass
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
 SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -33,33 +27,34 @@ class Address:
         """Read an address.
 
         Raises:
-            HubError: it is not one, or its revision cannot be a name.
+            HubError: it is not an address, or its revision is invalid.
         """
         match = _ADDRESS.fullmatch(text)
         if match is None:
             raise HubError(
-                f"{text!r} is no address", "one reads SCHEME://PATH or SCHEME://PATH@REVISION"
+                f"{text!r} is not an address",
+                "an address is SCHEME://PATH or SCHEME://PATH@REVISION",
             )
         scheme, rest = match.groups()
         path, at, revision = rest.rpartition("@") if "@" in rest else (rest, "", "")
         fits = _REVISION.fullmatch(revision) and ".." not in revision and len(revision) <= 200
         if not path or (at and not fits):
-            why = "it has no path" if not path else f"{revision!r} can be no branch, tag or commit"
-            raise HubError(f"{text!r} is no address", why)
+            why = "it has no path" if not path else f"invalid branch, tag or commit {revision!r}"
+            raise HubError(f"{text!r} is not an address", why)
         return cls(scheme, path, revision or None)
 
     @staticmethod
     def is_one(text: str) -> bool:
-        """Tell whether a text is meant as an address."""
+        """Return whether a text has the form of an address."""
         return _ADDRESS.fullmatch(text) is not None
 
     @property
     def commit(self) -> str | None:
-        """The commit that the revision names by itself, if it does."""
+        """The revision if it is a commit, else None."""
         return self.revision if self.revision and COMMIT.fullmatch(self.revision) else None
 
     def at(self, revision: str | None) -> Address:
-        """Return the address of another revision of the same."""
+        """Return the address with another revision."""
         return replace(self, revision=revision)
 
     def __str__(self) -> str:
@@ -67,12 +62,12 @@ class Address:
 
 
 def is_inside(path: str) -> bool:
-    """Tell whether a relative path, as a hub or a catalogue gives it, stays inside its folder."""
+    """Return whether a relative path of a hub or a catalogue stays inside its folder."""
     parts = PurePosixPath(path).parts
     return (
         0 < len(path) <= 500
         and path == "/".join(parts)
         and not path.startswith("/")
         and ".." not in parts
-        and not any(sign < " " or sign in '\\:*?"<>|\x7f' for sign in path)
+        and not any(character < " " or character in '\\:*?"<>|\x7f' for character in path)
     )
