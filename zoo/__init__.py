@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from zoo.registry.registry import Registry as Registry
     from zoo.registry.registry import list_checkpoints as list_checkpoints
     from zoo.registry.registry import list_models as list_models
+    from zoo.training import resume as resume
     from zoo.training import train as train
     from zoo.translation.translation import Translation as Translation
     from zoo.translation.translator import Translator as Translator
@@ -109,6 +110,7 @@ _HOMES = {
     "push": "hub.push",
     "read_parallel": "data.readers",
     "read_tsv": "data.readers",
+    "resume": "training",
     "train": "training",
 }
 

@@ -21,7 +21,7 @@ from zoo.data.batches import Sequences as Padded
 from zoo.data.datasets import find_dataset
 from zoo.data.tokenizer import Tokenizer
 from zoo.registry.registry import default_registry
-from zoo.training.loss import teacher_forcing
+from zoo.training.objective import teacher_forcing
 
 
 def prepare(file: Path) -> None:

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 import zoo
 from zoo.cli.process import keep_freed_memory
 from zoo.data.batches import Batch
-from zoo.training.benchmark import matrix_product, operations
-from zoo.training.loss import teacher_forcing
+from zoo.training.benchmark import count_flops, matmul_flops
+from zoo.training.objective import teacher_forcing
 
 CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
     **{
@@ -72,8 +72,8 @@ def make(shape: str) -> tuple[nn.Module, Loss]:
 def about(loss: Callable[[], Tensor], precision: str) -> dict[str, float]:
     """Return a target token's operations in products, and how many a second one large one makes."""
     return {
-        "operations_per_token": operations(loss) / (ROWS * LENGTH),
-        "product": matrix_product(torch.device("cpu"), precision),
+        "operations_per_token": count_flops(loss) / (ROWS * LENGTH),
+        "product": matmul_flops(torch.device("cpu"), precision),
     }
 
 

@@ -27,7 +27,8 @@ import matplotlib.figure  # noqa: F401  # imported once here, not in every proce
 import torch
 
 from zoo.checkpoint.tensors import read_tensors
-from zoo.training import prepare
+from zoo.training.request import TrainingRequest
+from zoo.training.session import begin, resume
 
 BASE: dict[str, Any] = {
     "embedding_dim": 16, "encoder_dim": 16, "hidden_dim": 32, "attention_dim": 16,
@@ -36,7 +37,7 @@ BASE: dict[str, Any] = {
 }  # fmt: skip
 RECIPES: dict[str, dict[str, Any]] = {
     "plain": {},
-    "accumulate = 3, AdamW": {"accumulate": 3, "optimiser": "adamw", "weight_decay": 0.1},
+    "accumulate = 3, AdamW": {"accumulate": 3, "optimizer": "adamw", "weight_decay": 0.1},
     "average_last = 3, select = loss": {"average_last": 3, "select": "loss"},
     "average_decay = 0.9, BLEU": {"average_decay": 0.9, "select": "bleu", "bleu_sentences": 20},
 }
@@ -45,17 +46,15 @@ ENDED = os.WEXITED | os.WNOHANG | os.WNOWAIT
 
 
 def train(data: Path, out: Path, settings: dict[str, Any]) -> None:
-    """Begin the run, or go on with it, to its end."""
-    resume = (out.with_name(f"{out.name}.run") / "run.json").is_file()
-    options: dict[str, Any] = {} if resume else {"settings": {**BASE, **settings}, "steps": STEPS}
-    model, source = (None, None) if resume else ("rnnsearch-tiny", str(data))
-    with prepare(model, source, out, resume=resume, **options) as ready:
-        # Whoever watches reads where this process began, and what a kill had left.
-        half = sum("half-written" in note or "is restored" in note for note in ready.notes)
-        (data.parent / "told").write_text(f"{ready.trainer.step} {half}")
-        for _ in ready.trainer.events():
-            pass
-        ready.finish()
+    """Begin or resume the run, and train to its end."""
+    values = {**BASE, **settings}
+    request = TrainingRequest("rnnsearch-tiny", str(data), out, settings=values, steps=STEPS)
+    begun = (out.with_name(f"{out.name}.run") / "run.json").is_file()
+    with resume(out) if begun else begin(request) as session:
+        # The parent reads where this process began, and what a kill had left.
+        half = sum("half-written" in note or "is restored" in note for note in session.notes)
+        (data.parent / "started").write_text(f"{session.trainer.state.step} {half}")
+        session.run()
 
 
 def in_a_process(data: Path, out: Path, settings: dict[str, Any]) -> int:
@@ -97,14 +96,14 @@ def campaign(folder: Path, kills: int, draw: random.Random) -> list[list[str]]:
     data = folder / "data.tsv"
     data.write_text("\n".join(lines) + "\n", encoding="utf-8")
     rows = []
-    for place, (name, settings) in enumerate(RECIPES.items()):
-        plain, cut = folder / f"plain{place}", folder / f"cut{place}"
-        os.environ["ZOO_CACHE"] = str(folder / f"cache{place}a")
+    for number, (name, settings) in enumerate(RECIPES.items()):
+        plain, cut = folder / f"plain{number}", folder / f"cut{number}"
+        os.environ["ZOO_CACHE"] = str(folder / f"cache{number}a")
         began = time.monotonic()
         assert ended_well(in_a_process(data, plain, settings))
         whole = time.monotonic() - began
-        os.environ["ZOO_CACHE"] = str(folder / f"cache{place}b")
-        share = kills // len(RECIPES) + (place < kills % len(RECIPES))
+        os.environ["ZOO_CACHE"] = str(folder / f"cache{number}b")
+        share = kills // len(RECIPES) + (number < kills % len(RECIPES))
         row = one_run(data, cut, settings, share, whole, draw)
         if not same(plain, cut):
             raise SystemExit(f"{name}: the weights differ")
@@ -120,16 +119,16 @@ def one_run(
 ) -> list[str]:
     """Train with kills; return how often killed, from where it went on, and what it met."""
     killed, halves, steps = 0, 0, []
-    told = data.parent / "told"
+    started = data.parent / "started"
     while True:
-        told.unlink(missing_ok=True)
+        started.unlink(missing_ok=True)
         child = in_a_process(data, out, settings)
         if killed < kills:
             # Some while it reads, the others while it trains or writes the checkpoint.
             if draw.random() < 0.25:
                 time.sleep(draw.uniform(0, 0.5))
             else:
-                while not told.exists() and not os.waitid(os.P_PID, child, ENDED):
+                while not started.exists() and not os.waitid(os.P_PID, child, ENDED):
                     time.sleep(0.002)
                 time.sleep(draw.uniform(0, whole / 6))
             os.kill(child, signal.SIGKILL)
@@ -138,7 +137,7 @@ def one_run(
                 break
         else:
             killed += 1
-        if told.exists() and (text := told.read_text()):
+        if started.exists() and (text := started.read_text()):
             step, half = map(int, text.split())
             steps.append(step)
             halves += half

@@ -102,8 +102,8 @@ def test_train_eval_translate(run: Run, tmp_path: Path, data: str) -> None:
     trained = run("train", "rnnsearch-tiny", "--data", data, "--out", out, "--steps", 20, *SETTINGS)
     assert trained.exit_code == 0, trained.output
     assert trained.stdout == ""
-    assert "25 pairs" in trained.stderr
-    assert "of the batches is padding" in trained.stderr
+    assert "25 training pairs" in trained.stderr
+    assert "% padding" in trained.stderr
     scores = json.loads(run("eval", out, "--data", data, "--json").stdout)
     assert {"bleu", "bleu_signature", "chrf", "exact_match", "sentences"} <= set(scores)
     assert scores["sentences"] == 26
@@ -197,7 +197,7 @@ def test_folders_in_the_way_and_folders_that_are_not_whole(
     run: Run, tmp_path: Path, checkpoint: Path, data: str
 ) -> None:
     arguments = ("train", "rnnsearch-tiny", "--data", data, "--steps", 1, "--out")
-    failed(run(*arguments, checkpoint), "is there already")
+    failed(run(*arguments, checkpoint), "exists already")
     copied = Path(shutil.copytree(checkpoint, tmp_path / "c"))
     weights = copied / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-40])
@@ -215,7 +215,7 @@ def test_odd_input_gets_one_line(run: Run, tmp_path: Path, checkpoint: Path, dat
         out = () if "--out" in more else ("--out", tmp_path / "x")
         return run("train", "rnnsearch-tiny", "--data", data, "--steps", 1, *out, *more)
 
-    failed(tried("--out", "."), "no checkpoint can be at '.'")
+    failed(tried("--out", "."), "no checkpoint can be written at '.'")
     failed(tried("--out", tmp_path / ("n" * 300)), "too long")
     failed(tried("--set", "learning_rate=Infinity"), "finite")
     failed(tried("--set", f"seed={10**20}"), "seed")
@@ -246,7 +246,7 @@ def test_info_of_a_damaged_checkpoint(
 def test_usage(run: Run, tmp_path: Path) -> None:
     out = ("--out", tmp_path / "x")
     for arguments, told in (
-        (("train", *out), "name a MODEL and its --data"),
+        (("train", *out), "Give a MODEL and --data, or --resume"),
         (("train", "rnnsearch-tiny", "--resume", "--data", "shift", *out), "MODEL, --data"),
         (("train", "rnnsearch-tiny", "--data", "shift", "--steps", 0, *out), "0 is not in"),
         (("card",), "name a model or checkpoint"),

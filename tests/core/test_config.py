@@ -9,7 +9,9 @@ from zoo.registry.config import parse_settings
 from zoo.registry.parameters import Dim, Table
 from zoo.registry.recipe import Recipe
 from zoo.registry.registry import Registry
-from zoo.training.plan import make_plan
+from zoo.training.plan import Plan
+from zoo.training.plan import make_plan as resolve
+from zoo.training.request import TrainingRequest
 
 
 def test_a_dimension_has_a_formula_and_a_size() -> None:
@@ -82,11 +84,15 @@ def test_settings_are_key_value() -> None:
         parse_settings(["dim", "7", "a=1"])
 
 
+def make_plan(registry: Registry, model: str, data: str, **options: Any) -> Plan:
+    return resolve(registry, TrainingRequest(model, data, "unused", **options))
+
+
 def test_a_plan_layers_recipes(registry: Registry) -> None:
     plan = make_plan(registry, "transformer-tiny", "numbers-en-fr")
     assert plan.recipe.tokenizer == "word", "the data's recipe"
     assert plan.config.model_dump()["encoder_layers"] == 2, "the recipe of this model and data"
-    other = make_plan(registry, "transformer-tiny", "multi30k-en-de", stops={"steps": 5})
+    other = make_plan(registry, "transformer-tiny", "multi30k-en-de", steps=5)
     assert other.config.model_dump()["encoder_layers"] == 4, "the model's recipe"
     settings = {"dim": 64, "learning_rate": 0.5, "recipe.seed": 7, "config.dropout": 0.3}
     plan = make_plan(registry, "transformer-tiny", "numbers-en-fr", settings=settings)
@@ -102,11 +108,12 @@ def test_a_recipe_of_a_model_and_data_means_the_same_for_other_texts(
 ) -> None:
     """It is layered on the data's recipe, which is applied, too."""
     expected = make_plan(registry, model, "multi30k-en-de")
-    assert make_plan(registry, model, "corpus:en-de", recipe=f"{model}.multi30k") == expected
+    plan = make_plan(registry, model, "corpus:en-de", recipe=f"{model}.multi30k")
+    assert (plan.config, plan.recipe) == (expected.config, expected.recipe)
 
 
 def test_a_new_stop_replaces_the_recipe_s(registry: Registry) -> None:
-    plan = make_plan(registry, "rnnsearch-tiny", "numbers-en-fr", stops={"minutes": 2.0})
+    plan = make_plan(registry, "rnnsearch-tiny", "numbers-en-fr", minutes=2.0)
     assert (plan.recipe.steps, plan.recipe.epochs, plan.recipe.minutes) == (None, None, 2.0)
     plan = make_plan(registry, "rnnsearch-tiny", "numbers-en-fr", settings={"epochs": 3})
     assert (plan.recipe.steps, plan.recipe.epochs, plan.recipe.minutes) == (None, 3, None)

@@ -11,7 +11,10 @@ from click.testing import Result
 
 from tests.core.test_training import SMALL
 from zoo.errors import ConfigError
-from zoo.training import Report, precision, prepare
+from zoo.registry.events import Report
+from zoo.training import precision
+from zoo.training.request import TrainingRequest
+from zoo.training.session import begin
 
 Run = Callable[..., Result]
 
@@ -21,26 +24,30 @@ def test_auto_chooses_the_faster_precision_and_records_it(
 ) -> None:
     for faster, other in (("float32", "bf16"), ("bf16", "float32")):
         times = {faster: 1.0, other: 2.0}
-        monkeypatch.setattr(precision, "_measure", lambda *given, times=times: times[given[-1]])
+        monkeypatch.setattr(precision, "_seconds", lambda *given, times=times: times[given[-1]])
         settings = {**SMALL, "recipe.precision": "auto"}
         out = tmp_path / faster
-        ready = prepare("rnnsearch-tiny", f"{parallel}:en-de", out, settings=settings, steps=1)
-        assert ready.choice is not None
-        assert ready.choice.precision == faster
-        assert "1000 ms" in str(ready.choice)
-        assert ready.trainer.recipe.precision == faster
+        session = begin(
+            TrainingRequest("rnnsearch-tiny", f"{parallel}:en-de", out, settings=settings, steps=1)
+        )
+        assert session.precision is not None
+        assert session.precision.precision == faster
+        assert "1000 ms" in str(session.precision)
+        assert session.trainer.plan.recipe.precision == faster
         assert json.loads((tmp_path / f"{faster}.run/run.json").read_text())["recipe"][
             "precision"
         ] == (faster)
 
 
-def test_measuring_changes_neither_weights_nor_generators(tmp_path: Path, parallel: Path) -> None:
+def test_timing_changes_neither_weights_nor_generators(tmp_path: Path, parallel: Path) -> None:
     data = f"{parallel}:en-de"
-    ready = prepare("rnnsearch-tiny", data, tmp_path / "out", settings=SMALL, steps=1)
-    model = ready.trainer.model.eval()
+    session = begin(
+        TrainingRequest("rnnsearch-tiny", data, tmp_path / "out", settings=SMALL, steps=1)
+    )
+    model = session.trainer.model.eval()
     before = {name: weight.clone() for name, weight in model.named_parameters()}
     drawn = torch.get_rng_state()
-    choice = precision.choose(model, ready.trainer.corpus, ready.plan.recipe)
+    choice = precision.choose_precision(model, session.trainer.corpus, session.trainer.plan.recipe)
     assert set(choice.seconds) == {"float32", "bf16"}
     assert torch.equal(torch.get_rng_state(), drawn)
     assert not model.training
@@ -60,9 +67,11 @@ def test_bf16_trains_as_well_as_float32(name: str, tmp_path: Path, parallel: Pat
         settings = {**small, "dropout": 0.0, "learning_rate": 1e-2, "warmup": 20,
                     "label_smoothing": 0.0, "recipe.precision": kind}  # fmt: skip
         out = tmp_path / kind
-        ready = prepare(name, f"{parallel}:en-de", out, settings=settings, steps=200)
-        assert {w.dtype for w in ready.trainer.model.parameters()} == {torch.float32}
-        losses[kind] = [e.loss for e in ready.trainer.events() if isinstance(e, Report)][-1]
+        session = begin(
+            TrainingRequest(name, f"{parallel}:en-de", out, settings=settings, steps=200)
+        )
+        assert {w.dtype for w in session.trainer.model.parameters()} == {torch.float32}
+        losses[kind] = [e.loss for e in session.trainer.events() if isinstance(e, Report)][-1]
     assert losses["float32"] < 0.3
     assert losses["bf16"] < 0.3
 
@@ -73,10 +82,9 @@ def test_compile_needs_a_compiler(
     monkeypatch.setattr(shutil, "which", lambda name: None)
     settings = {**SMALL, "recipe.compile": True, "recipe.precision": "float32"}
     with pytest.raises(ConfigError, match=r"needs a C\+\+ compiler.*without --compile"):
-        prepare(
+        begin(TrainingRequest(
             "rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "o", settings=settings, steps=1,
-            device="cpu",
-        )  # fmt: skip
+            device="cpu"))  # fmt: skip
 
 
 def test_train_and_bench_take_a_precision(run: Run, tmp_path: Path, parallel: Path) -> None:
@@ -93,8 +101,13 @@ def test_train_and_bench_take_a_precision(run: Run, tmp_path: Path, parallel: Pa
     bench = ("bench", "train", "rnnsearch-tiny", *data, "--updates", 2, *words)
     report = json.loads(run(*bench, "--json").stdout)
     assert report["tokens_per_second"] > 0
-    assert 0 < report["utilisation"] < 1
+    assert 0 < report["utilization"] < 1
     assert 0 <= report["padding"] < 1
     shown = run(*bench, "--precision", "bf16")
-    for part in ("bf16: ", "target tokens/s", "is padding", "of a matrix product's speed"):
+    for part in (
+        "bf16: ",
+        "target tokens/s",
+        "% padding",
+        "of the throughput of a large matrix multiplication",
+    ):
         assert part in shown.stderr

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812  # the field's name for it
 
 from zoo.nn import Dropout, softmax, softmax_gradient
-from zoo.training.loss import cross_entropy, divergence
+from zoo.training.objective import cross_entropy, symmetric_kl
 from zoo_transformer.attention import attend
 
 
@@ -57,7 +57,7 @@ def test_the_divergence_and_its_gradient_equal_torchs() -> None:
         p, q, reduction="none", log_target=True
     )
     expected = (both / 2)[targets != 0].sum()
-    loss = divergence(actual, targets)
+    loss = symmetric_kl(actual, targets)
     (3 * loss).backward()
     (3 * expected).backward()
     assert actual.grad is not None

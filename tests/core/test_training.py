@@ -1,4 +1,4 @@
-"""Loss, schedules, and runs that can be stopped and resumed."""
+"""Objective, schedules, and runs that are stopped and resumed."""
 
 import json
 import math
@@ -13,13 +13,15 @@ from zoo.checkpoint.tensors import read_tensors
 from zoo.data.batches import Batch
 from zoo.errors import CheckpointError, TrainingError, ZooError
 from zoo.nn.build import create_model
-from zoo.nn.contract import BEGIN, END, PADDING, UNKNOWN
+from zoo.nn.contract import BEGIN, END, PADDING, UNKNOWN, Output
 from zoo.registry.declarations import Dataset, Pair
+from zoo.registry.events import Report, Stopped, Validation
 from zoo.registry.recipe import Recipe
 from zoo.registry.registry import Registry
-from zoo.training import Prepared, Report, Stopped, Validation, prepare
-from zoo.training.loss import cross_entropy, divergence, teacher_forcing
+from zoo.training.objective import cross_entropy, symmetric_kl, teacher_forcing
+from zoo.training.request import TrainingRequest
 from zoo.training.schedule import learning_rate
+from zoo.training.session import Session, begin, resume
 
 SMALL: dict[str, Any] = {
     "embedding_dim": 16, "encoder_dim": 16, "hidden_dim": 32, "attention_dim": 16,
@@ -28,7 +30,7 @@ SMALL: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_the_loss_is_its_definition(smoothing: float) -> None:
+def test_the_loss_matches_its_definition(smoothing: float) -> None:
     torch.manual_seed(0)
     model = create_model("rnnsearch-tiny", source_vocab=12, target_vocab=9).double().eval()
     source = torch.tensor([[5, 6, 7, 2], [8, 2, 0, 0]])
@@ -36,17 +38,17 @@ def test_the_loss_is_its_definition(smoothing: float) -> None:
     batch = Batch(source, source != 0, target, torch.arange(2))
     with torch.no_grad():
         loss = teacher_forcing(model, batch, smoothing)
-        chances = model(source, source != 0, target[:, :-1]).logits.log_softmax(-1)
+        log_probs = model(source, source != 0, target[:, :-1]).logits.log_softmax(-1)
     total = 0.0
-    for row, place in ((0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1)):
+    for row, position in ((0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1)):
         for y in range(9):
-            q = smoothing / 9 + (1 - smoothing) * int(y == target[row, place + 1])
-            total -= float(q * chances[row, place, y])
+            q = smoothing / 9 + (1 - smoothing) * int(y == target[row, position + 1])
+            total -= float(q * log_probs[row, position, y])
     assert float(loss.tokens) == 6
     assert float(loss.total) == pytest.approx(total, abs=1e-10)
 
 
-def test_two_passes_are_told_apart_by_dropout_alone() -> None:
+def test_r_drop_is_zero_without_dropout_and_its_definition_with_it() -> None:
     torch.manual_seed(0)
     model = create_model("rnnsearch-tiny", source_vocab=12, target_vocab=9, dropout=0.3).double()
     source = torch.tensor([[5, 6, 7, 2], [8, 2, 0, 0]])
@@ -60,21 +62,21 @@ def test_two_passes_are_told_apart_by_dropout_alone() -> None:
     torch.manual_seed(3)
     total, tokens = teacher_forcing(model, batch, 0.1, r_drop=5.0)
     torch.manual_seed(3)
-    read, wanted = torch.cat([source, source]), torch.cat([target, target])
-    logits = model(read, read != 0, wanted[:, :-1]).logits.flatten(0, 1)
-    apart = divergence(logits, target[:, 1:].flatten())
-    expected = cross_entropy(logits, wanted[:, 1:].flatten(), 0.1) / 2 + 5 * apart
+    sources, targets = torch.cat([source, source]), torch.cat([target, target])
+    logits = model(sources, sources != 0, targets[:, :-1]).logits.flatten(0, 1)
+    apart = symmetric_kl(logits, target[:, 1:].flatten())
+    expected = cross_entropy(logits, targets[:, 1:].flatten(), 0.1) / 2 + 5 * apart
     assert float(apart.detach()) > 0
     assert int(tokens) == 6
     torch.testing.assert_close(total, expected)
 
 
-def test_words_that_are_dropped_are_read_as_unknown_and_still_wanted() -> None:
+def test_word_dropout_changes_inputs_and_not_labels() -> None:
     read: list[torch.Tensor] = []
 
-    def model(source: torch.Tensor, mask: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    def model(source: torch.Tensor, mask: torch.Tensor, target: torch.Tensor) -> Output:
         read[:] = source, target
-        return torch.zeros(*target.shape, 9, dtype=torch.float64)
+        return Output(torch.zeros(*target.shape, 9, dtype=torch.float64), {})
 
     torch.manual_seed(0)
     source = torch.randint(4, 9, (400, 50))
@@ -97,11 +99,11 @@ def test_words_that_are_dropped_are_read_as_unknown_and_still_wanted() -> None:
     assert all(torch.equal(given, ids) for given, ids in zip(read, whole, strict=True))
 
 
-def test_schedules_are_their_formulas() -> None:
+def test_schedules_match_their_formulas() -> None:
     noam = Recipe(schedule="noam", factor=2.0, warmup=400)
     for step in (1, 399, 400, 401, 9000):
-        wanted = 2 * 512**-0.5 * min(step**-0.5, step * 400**-1.5)
-        assert learning_rate(noam, step, 512, 0.3) == pytest.approx(wanted)
+        expected = 2 * 512**-0.5 * min(step**-0.5, step * 400**-1.5)
+        assert learning_rate(noam, step, 512, 0.3) == pytest.approx(expected)
     root = Recipe(schedule="inverse_sqrt", learning_rate=3e-4, warmup=100)
     assert learning_rate(root, 50, 1, 0) == pytest.approx(1.5e-4)
     assert learning_rate(root, 100, 1, 0) == pytest.approx(3e-4)
@@ -117,11 +119,11 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
     return read_tensors(folder / "model.safetensors")
 
 
-def finished(ready: Prepared) -> Path:
+def finished(session: Session) -> Path:
     """Train to the end, and write the checkpoint."""
-    with ready:
-        list(ready.trainer.events())
-        return ready.finish()
+    with session:
+        list(session.trainer.events())
+        return session.finish()
 
 
 def same(one: Path, other: Path) -> bool:
@@ -129,39 +131,37 @@ def same(one: Path, other: Path) -> bool:
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
-def test_a_stopped_run_goes_on_as_if_it_never_was(parallel: Path, tmp_path: Path) -> None:
+def test_a_stopped_run_resumes_bit_for_bit(parallel: Path, tmp_path: Path) -> None:
     data, plain, cut = f"{parallel}:en-de", tmp_path / "plain", tmp_path / "cut"
     zoo.train("rnnsearch-tiny", data, plain, settings=SMALL, steps=23)
-    ready = prepare("rnnsearch-tiny", data, cut, settings=SMALL, steps=23)
-    for event in ready.trainer.events():
+    session = begin(TrainingRequest("rnnsearch-tiny", data, cut, settings=SMALL, steps=23))
+    for event in session.trainer.events():
         if isinstance(event, Report) and event.step >= 10:
-            ready.trainer.stop = True
+            session.trainer.stop = True
         if isinstance(event, Stopped):
             assert event.step < 23
-    ready.close()
+    session.close()
     assert not cut.exists()
     torch.manual_seed(99)
-    again = prepare(None, None, cut, resume=True)
-    assert 0 < again.trainer.step < 23
+    again = resume(cut)
+    assert 0 < again.trainer.state.step < 23
     assert finished(again) == cut
     assert same(plain, cut)
 
 
-def test_a_run_cut_off_anywhere_resumes_from_its_newest_state(
-    parallel: Path, tmp_path: Path
-) -> None:
+def test_a_killed_run_resumes_from_its_newest_state(parallel: Path, tmp_path: Path) -> None:
     data, plain, cut = f"{parallel}:en-de", tmp_path / "plain", tmp_path / "cut"
     zoo.train("rnnsearch-tiny", data, plain, settings=SMALL, steps=23)
-    ready = prepare("rnnsearch-tiny", data, cut, settings=SMALL, steps=23)
-    for event in ready.trainer.events():
+    session = begin(TrainingRequest("rnnsearch-tiny", data, cut, settings=SMALL, steps=23))
+    for event in session.trainer.events():
         if event.step >= 16:
-            break  # as a kill would: nothing is saved on the way out
-    ready.close()
-    (tmp_path / "cut.run" / "states" / ".000000021.1.part").mkdir()  # a state half written
+            break  # as if killed: nothing more is saved
+    session.close()
+    (tmp_path / "cut.run" / "states" / ".000000021.1.part").mkdir()  # a half-written state
     with (tmp_path / "cut.run" / "metrics.jsonl").open("a") as file:
-        file.write('{"step": 1')  # a line half written
-    again = prepare(None, None, cut, resume=True)
-    assert again.trainer.step == 14
+        file.write('{"step": 1')  # a half-written line
+    again = resume(cut)
+    assert again.trainer.state.step == 14
     assert again.notes == ["a half-written state 21 is removed"]
     finished(again)
     assert same(plain, cut)
@@ -172,153 +172,169 @@ def test_a_run_cut_off_anywhere_resumes_from_its_newest_state(
     assert len(list((tmp_path / "cut.run" / "states").glob("[0-9]*"))) == 2
 
 
-def test_a_damaged_state_falls_back_to_the_one_before(parallel: Path, tmp_path: Path) -> None:
+def test_a_damaged_state_falls_back_to_the_previous_one(parallel: Path, tmp_path: Path) -> None:
     data, plain, cut = f"{parallel}:en-de", tmp_path / "plain", tmp_path / "cut"
     for out in (plain, cut):
-        ready = prepare("rnnsearch-tiny", data, out, settings=SMALL, steps=23)
-        for event in ready.trainer.events():
+        session = begin(TrainingRequest("rnnsearch-tiny", data, out, settings=SMALL, steps=23))
+        for event in session.trainer.events():
             if event.step >= 16:
                 break
-        ready.close()
+        session.close()
     states = sorted((tmp_path / "cut.run" / "states").iterdir())
     weights_file = states[-1] / "model.safetensors"
     weights_file.write_bytes(weights_file.read_bytes()[:50])
-    again = prepare(None, None, cut, resume=True)
-    assert again.trainer.step == 12
-    (told,) = again.notes
-    assert told.startswith("a newer state is damaged and left out: ")
-    assert str(states[-1]) in told
+    again = resume(cut)
+    assert again.trainer.state.step == 12
+    (output,) = again.notes
+    assert output.startswith("a newer state is damaged and not used: ")
+    assert str(states[-1]) in output
     finished(again)
-    finished(prepare(None, None, plain, resume=True))
+    finished(resume(plain))
     assert same(plain, cut)
     for state in (tmp_path / "cut.run" / "states").iterdir():
         (state / "state.json").write_text("{}")
     with pytest.raises(CheckpointError, match="no whole state"):
-        prepare(None, None, cut, resume=True)
+        resume(cut)
 
 
-def test_only_what_the_run_wrote_is_replaced(parallel: Path, tmp_path: Path) -> None:
+def test_only_a_checkpoint_of_the_same_run_is_replaced(parallel: Path, tmp_path: Path) -> None:
     data, out = f"{parallel}:en-de", tmp_path / "out"
-    ready = prepare("rnnsearch-tiny", data, out, settings=SMALL, steps=3)
-    list(ready.trainer.events())
+    session = begin(TrainingRequest("rnnsearch-tiny", data, out, settings=SMALL, steps=3))
+    list(session.trainer.events())
     out.mkdir()
     (out / "thesis.txt").write_text("precious")
-    with pytest.raises(CheckpointError, match="already exists"), ready:
-        ready.finish()
+    with pytest.raises(CheckpointError, match="already exists"), session:
+        session.finish()
     with pytest.raises(CheckpointError, match="this run did not write it"):
-        prepare(None, None, out, resume=True)
+        resume(out)
     assert (out / "thesis.txt").read_text() == "precious"
 
 
-def test_totals_below_what_was_done_are_refused(parallel: Path, tmp_path: Path) -> None:
+def test_totals_that_are_already_passed_are_rejected(parallel: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     zoo.train("rnnsearch-tiny", f"{parallel}:en-de", out, settings=SMALL, steps=9)
     with pytest.raises(ZooError, match="the run is past that already: it has made 9 updates"):
-        prepare(None, None, out, resume=True, steps=5)
+        resume(out, steps=5)
     assert json.loads((tmp_path / "out.run" / "run.json").read_text())["recipe"]["steps"] == 9
 
 
-def test_a_run_is_resumed_from_anywhere(
+def test_a_run_can_be_resumed_from_another_working_directory(
     parallel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     zoo.train("rnnsearch-tiny", "corpus:en-de", "out", settings=SMALL, steps=3)
     monkeypatch.chdir("/")
-    assert finished(prepare(None, None, tmp_path / "out", resume=True, steps=5)) == tmp_path / "out"
+    assert finished(resume(tmp_path / "out", steps=5)) == tmp_path / "out"
     assert "trained on `corpus:en-de`" in (tmp_path / "out" / "README.md").read_text()
 
 
 def test_data_without_a_validation_split(tmp_path: Path, registry: Registry) -> None:
     pairs = [Pair(f"a {i}", f"b {i}") for i in range(9)]
-    found = Registry(registry.plugins)
-    found.datasets.add("mine", Dataset("mine", "", lambda split, limit: pairs, splits=("train",)))
-    ready = prepare(
-        "rnnsearch-tiny", "mine", tmp_path / "x", settings=SMALL, steps=2, registry=found
+    mine = Registry(registry.plugins)
+    mine.datasets.add("mine", Dataset("mine", "", lambda split, limit: pairs, splits=("train",)))
+    session = begin(
+        TrainingRequest("rnnsearch-tiny", "mine", tmp_path / "x", settings=SMALL, steps=2), mine
     )
-    assert not any(isinstance(event, Validation) for event in ready.trainer.events())
+    assert not any(isinstance(event, Validation) for event in session.trainer.events())
 
 
 def test_the_last_weights_are_validated(parallel: Path, tmp_path: Path) -> None:
-    ready = prepare("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "x", settings=SMALL, steps=3)
-    assert [e.step for e in ready.trainer.events() if isinstance(e, Validation)] == [3]
+    session = begin(
+        TrainingRequest(
+            "rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "x", settings=SMALL, steps=3
+        )
+    )
+    assert [e.step for e in session.trainer.events() if isinstance(e, Validation)] == [3]
 
 
-def test_totals_are_totals(parallel: Path, tmp_path: Path) -> None:
+def test_totals_include_the_updates_before_a_resume(parallel: Path, tmp_path: Path) -> None:
     data, out = f"{parallel}:en-de", tmp_path / "out"
     constant = {**SMALL, "schedule": "constant"}
     zoo.train("rnnsearch-tiny", data, out, settings=constant, steps=9)
     zoo.train("rnnsearch-tiny", data, tmp_path / "long", settings=constant, steps=15)
-    ready = prepare(None, None, out, resume=True, steps=15)
-    assert ready.trainer.step == 9
-    finished(ready)
-    assert ready.trainer.step == 15
+    session = resume(out, steps=15)
+    assert session.trainer.state.step == 9
+    finished(session)
+    assert session.trainer.state.step == 15
     assert same(out, tmp_path / "long")
-    done = prepare(None, None, out, resume=True)
+    done = resume(out)
     assert list(done.trainer.events()) == []
 
 
 def test_epochs_and_minutes(parallel: Path, tmp_path: Path) -> None:
     data = f"{parallel}:en-de"
-    ready = prepare("rnnsearch-tiny", data, tmp_path / "a", settings=SMALL, epochs=2)
-    events = list(ready.trainer.events())
-    assert ready.trainer.step == 2 * len(ready.trainer.batches)
+    session = begin(
+        TrainingRequest("rnnsearch-tiny", data, tmp_path / "a", settings=SMALL, epochs=2)
+    )
+    events = list(session.trainer.events())
+    assert session.trainer.state.step == 2 * len(session.trainer.batches)
     validations = [event for event in events if isinstance(event, Validation)]
     assert [v.epoch for v in validations] == [1, 2]
     assert validations[1].validation_loss < validations[0].validation_loss
-    ready = prepare("rnnsearch-tiny", data, tmp_path / "b", settings=SMALL, minutes=0.01)
-    list(ready.trainer.events())
-    assert 0.01 <= ready.trainer.progress.seconds / 60 < 0.1
+    session = begin(
+        TrainingRequest("rnnsearch-tiny", data, tmp_path / "b", settings=SMALL, minutes=0.01)
+    )
+    list(session.trainer.events())
+    assert 0.01 <= session.trainer.state.seconds / 60 < 0.1
 
 
-def test_validation_loss_is_of_the_held_out_pairs(parallel: Path, tmp_path: Path) -> None:
-    ready = prepare("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=SMALL, epochs=1)
-    (told,) = [e.validation_loss for e in ready.trainer.events() if isinstance(e, Validation)]
-    trainer = ready.trainer
+def test_the_validation_loss_is_the_mean_over_the_validation_pairs(
+    parallel: Path, tmp_path: Path
+) -> None:
+    session = begin(
+        TrainingRequest(
+            "rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=SMALL, epochs=1
+        )
+    )
+    (output,) = [e.validation_loss for e in session.trainer.events() if isinstance(e, Validation)]
+    trainer = session.trainer
     total = tokens = 0.0
     with torch.no_grad():
-        for i in range(len(trainer.held_out)):
+        for i in range(len(trainer.data.validation)):
             loss = teacher_forcing(
-                trainer.model.eval(), trainer.held_out.corpus.batch(torch.tensor([i]))
+                trainer.model.eval(), trainer.data.validation.corpus.batch(torch.tensor([i]))
             )
             total, tokens = total + float(loss.total), tokens + float(loss.tokens)
-    assert len(trainer.held_out) == 3
-    assert told == pytest.approx(total / tokens, rel=1e-4)
+    assert len(trainer.data.validation) == 3
+    assert output == pytest.approx(total / tokens, rel=1e-4)
 
 
-def test_what_is_there_is_not_overwritten(parallel: Path, tmp_path: Path) -> None:
+def test_existing_checkpoints_and_runs_are_not_overwritten(parallel: Path, tmp_path: Path) -> None:
     data, out = f"{parallel}:en-de", tmp_path / "out"
     zoo.train("rnnsearch-tiny", data, out, settings=SMALL, steps=3)
     before = {f: f.read_bytes() for f in out.iterdir()}
-    with pytest.raises(CheckpointError, match=r"out is there already.*--resume"):
+    with pytest.raises(CheckpointError, match=r"out exists already.*--resume"):
         zoo.train("rnnsearch-tiny", data, out, settings=SMALL, steps=3)
     for file in before:
         file.unlink()
     out.rmdir()
-    with pytest.raises(CheckpointError, match=r"out.run is there already: it holds a run"):
+    with pytest.raises(CheckpointError, match=r"out.run exists already: it holds a run"):
         zoo.train("rnnsearch-tiny", data, out, settings=SMALL, steps=3)
     with pytest.raises(CheckpointError, match="no run to resume"):
-        prepare(None, None, tmp_path / "nothing", resume=True)
+        resume(tmp_path / "nothing")
 
 
-def test_changed_data_cannot_be_resumed(parallel: Path, tmp_path: Path) -> None:
+def test_a_run_whose_data_has_changed_cannot_be_resumed(parallel: Path, tmp_path: Path) -> None:
     data, out = f"{parallel}:en-de", tmp_path / "out"
     zoo.train("rnnsearch-tiny", data, out, settings=SMALL, steps=3)
     file = parallel.with_suffix(".de")
     file.write_text(file.read_text().replace("Hund", "Katze"))
-    with pytest.raises(CheckpointError, match="is not what it was trained on"):
-        prepare(None, None, out, resume=True)
+    with pytest.raises(CheckpointError, match="has changed since the run began"):
+        resume(out)
 
 
-def test_a_loss_that_runs_away_ends_the_run_and_spares_the_state(
+def test_a_loss_that_is_not_finite_ends_the_run_and_keeps_the_state(
     parallel: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    ready = prepare("rnnsearch-tiny", f"{parallel}:en-de", out, settings=SMALL, steps=40)
-    events = ready.trainer.events()
+    session = begin(
+        TrainingRequest("rnnsearch-tiny", f"{parallel}:en-de", out, settings=SMALL, steps=40)
+    )
+    events = session.trainer.events()
     while next(events).step < 10:
         pass
     with torch.no_grad():
-        next(ready.trainer.model.parameters()).fill_(math.nan)
+        next(session.trainer.model.parameters()).fill_(math.nan)
     with pytest.raises(TrainingError, match=r"the loss is nan at update 1\d"):
         list(events)
     kept = read_tensors(
@@ -328,7 +344,7 @@ def test_a_loss_that_runs_away_ends_the_run_and_spares_the_state(
     assert not out.exists()
 
 
-def test_seeds(parallel: Path, tmp_path: Path) -> None:
+def test_the_seed_decides_the_weights(parallel: Path, tmp_path: Path) -> None:
     data = f"{parallel}:en-de"
     for name, seed in (("a", 5), ("b", 5), ("c", 6)):
         zoo.train("rnnsearch-tiny", data, tmp_path / name, settings=SMALL, steps=4, seed=seed)
@@ -364,7 +380,7 @@ def test_shared_vocabulary_and_weights(parallel: Path, tmp_path: Path) -> None:
     assert isinstance(zoo.load(out).translate("the dog runs."), str)
 
 
-def test_everything_too_long_is_an_error(parallel: Path, tmp_path: Path) -> None:
+def test_data_that_is_all_too_long_is_an_error(parallel: Path, tmp_path: Path) -> None:
     values = {**SMALL, "max_length": 3}
     with pytest.raises(ZooError, match="57 are over the length limit"):
         zoo.train("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "x", settings=values, steps=2)

@@ -59,9 +59,10 @@ def test_another_vocabulary_gives_another_count(registry: Registry) -> None:
 @pytest.mark.parametrize("name", sorted(default_registry().recipes))
 def test_named_recipes_fit_their_models(registry: Registry, name: str) -> None:
     from zoo.training.plan import make_plan
+    from zoo.training.request import TrainingRequest
 
     task = name.rpartition(".")[2]
     (data, *_) = (d.name for d in registry.datasets.values() if (d.recipe or d.name) == task)
     models = [name.partition(".")[0]] if "." in name else registry.models
     for model in models:
-        assert make_plan(registry, model, data).recipe
+        assert make_plan(registry, TrainingRequest(model, data, "unused")).recipe

@@ -12,7 +12,7 @@ import matplotlib.figure  # noqa: F401  # imported once here, not in every proce
 import torch.distributed.fsdp  # noqa: F401
 from torch.distributed import TCPStore  # type: ignore[attr-defined]  # public, but not in __all__
 
-import zoo.training.prepared  # noqa: F401
+import zoo.training.session  # noqa: F401
 from zoo.cli import cli
 
 

@@ -1,4 +1,4 @@
-"""Token files: made once, mapped after, and never more than a piece of them in memory."""
+"""Token files: written once, then memory-mapped, a chunk at a time."""
 
 import os
 import subprocess
@@ -52,19 +52,19 @@ def tokenizers() -> tuple[Tokenizer, Tokenizer]:
 Two = tuple[Tokenizer, Tokenizer]
 
 
-def test_files_hold_what_memory_would(
+def test_mapped_files_equal_a_corpus_in_memory(
     cache: Path, tokenizers: Two, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "PIECE", 7)
+    monkeypatch.setattr(module, "CHUNK", 7)
     mapped = open_corpus(dataset(200), None, tokenizers, LIMITS)
     held = Corpus.encode(list(drawn(200)), *tokenizers, LIMITS)
     assert len(mapped) == len(held)
     assert mapped.left_out == held.left_out
     assert held.left_out.long > 0
     assert held.left_out.empty > 0
-    for wanted, found in ((held.source, mapped.source), (held.target, mapped.target)):
-        assert np.array_equal(wanted.tokens, found.tokens)
-        assert np.array_equal(wanted.starts, found.starts)
+    for expected, actual in ((held.source, mapped.source), (held.target, mapped.target)):
+        assert np.array_equal(expected.tokens, actual.tokens)
+        assert np.array_equal(expected.starts, actual.starts)
     for one, other in zip(held.batches(60), mapped.batches(60), strict=True):
         for a, b in zip(held.batch(one), mapped.batch(other), strict=True):
             assert torch.equal(a, b)
@@ -72,7 +72,7 @@ def test_files_hold_what_memory_would(
     assert mapped.source.tokens.dtype.itemsize == 2
 
 
-def test_files_are_made_once(cache: Path, tokenizers: Two, parallel: Path) -> None:
+def test_files_are_written_once(cache: Path, tokenizers: Two, parallel: Path) -> None:
     mine = file_dataset(f"{parallel}:en-de")
     first = open_corpus(mine, None, tokenizers, LIMITS)
     (folder,) = (f for f in cache.iterdir() if f.is_dir())
@@ -80,7 +80,7 @@ def test_files_are_made_once(cache: Path, tokenizers: Two, parallel: Path) -> No
     again = open_corpus(mine, None, tokenizers, LIMITS)
     assert {f: f.stat().st_mtime_ns for f in folder.iterdir()} == before
     assert again.fingerprint() == first.fingerprint()
-    # Whatever decides what is in them decides their name.
+    # Everything that decides their content decides their name.
     for limit, limits in ((30, LIMITS), (None, LengthLimits(5, 5))):
         open_corpus(mine, limit, tokenizers, limits)
     file = parallel.with_suffix(".en")
@@ -90,13 +90,13 @@ def test_files_are_made_once(cache: Path, tokenizers: Two, parallel: Path) -> No
 
 
 @pytest.mark.parametrize("name", ["source.tokens", "target.starts", "corpus.json"])
-def test_files_that_are_not_whole_are_made_again(cache: Path, tokenizers: Two, name: str) -> None:
-    wanted = open_corpus(dataset(50), None, tokenizers, LIMITS).fingerprint()
+def test_damaged_files_are_written_again(cache: Path, tokenizers: Two, name: str) -> None:
+    expected = open_corpus(dataset(50), None, tokenizers, LIMITS).fingerprint()
     (file,) = cache.glob(f"*/{name}")
     whole = file.read_bytes()
     file.write_bytes(whole[:-3])
     corpus = open_corpus(dataset(50), None, tokenizers, LIMITS)
-    assert corpus.fingerprint() == wanted
+    assert corpus.fingerprint() == expected
     assert file.read_bytes() == whole
     assert not list(cache.glob(".*"))
 
@@ -107,10 +107,11 @@ def test_changed_text_has_another_fingerprint(cache: Path, tokenizers: Two) -> N
     assert one.fingerprint() != other.fingerprint()
 
 
-def test_processes_that_begin_together_make_one_corpus(cache: Path, parallel: Path) -> None:
+def test_concurrent_processes_write_one_corpus(cache: Path, parallel: Path) -> None:
     program = (
-        "import sys; from zoo.datasets import file_dataset; from zoo.config import LengthLimits\n"
-        "from zoo.text import Tokenizer; from zoo.training.corpus import open_corpus\n"
+        "import sys; from zoo.data.datasets import file_dataset\n"
+        "from zoo.registry.parameters import LengthLimits\n"
+        "from zoo.data.tokenizer import Tokenizer; from zoo.data.corpus import open_corpus\n"
         "t = Tokenizer.train(['the dog runs'], 'word', 50)\n"
         "print(open_corpus(file_dataset(sys.argv[1]), None, (t, t), LengthLimits()).fingerprint())"
     )
@@ -122,11 +123,11 @@ def test_processes_that_begin_together_make_one_corpus(cache: Path, parallel: Pa
     assert len([f for f in cache.iterdir() if f.is_dir()]) == 1
 
 
-def test_building_holds_a_piece_at_a_time(
+def test_building_holds_one_chunk_at_a_time(
     cache: Path, tokenizers: Two, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Sixteen times the text takes no more memory than an index of a few bytes a pair."""
-    monkeypatch.setattr(module, "PIECE", 500)
+    """Sixteen times the text needs only a few more bytes per pair, for an index."""
+    monkeypatch.setattr(module, "CHUNK", 500)
 
     def peak(count: int) -> int:
         tracemalloc.start()
@@ -157,18 +158,18 @@ def test_batches_of_a_corpus_larger_than_memory(cache: Path, tmp_path: Path) -> 
     program = f"""
 import resource, json, torch
 from pathlib import Path
-from zoo.training import corpus as module
-from zoo.data import shuffled_batches
+from zoo.data import corpus as module
+from zoo.data.batches import shuffled_batches
 from zoo.files import write_json
 side = {{"sequences": {count}, "tokens": {count * length}, "type": "<u2"}}
 folder = Path({str(folder)!r})
-told = {{"left_out": {{}}, "fingerprint": "x", "source": side, "target": side}}
-write_json(folder / "corpus.json", told)
+description = {{"left_out": {{}}, "fingerprint": "x", "source": side, "target": side}}
+write_json(folder / "corpus.json", description)
 now = int(next(l for l in open("/proc/self/status") if l.startswith("VmData")).split()[1]) * 1024
 resource.setrlimit(resource.RLIMIT_DATA, (now + 150 * 2**20,) * 2)
 try:
     held = bytearray(200 * 2**20)
-    raise SystemExit("the limit holds nothing")
+    raise SystemExit("the limit has no effect")
 except MemoryError:
     pass
 corpus = module._map(folder)
@@ -176,11 +177,11 @@ batches = shuffled_batches(corpus, 4000, None, 1, 0)
 assert len(batches) == {count * length // 4000}, len(batches)
 last = torch.tensor([{count - 1}, 0])
 assert corpus.batch(last).source.sum() == 7 * {length}
-for place in range(0, len(batches), 100):
-    assert corpus.batch(batches[place]).target.shape == (40, {length})
+for index in range(0, len(batches), 100):
+    assert corpus.batch(batches[index]).target.shape == (40, {length})
 """
     if not Path("/proc/self/status").exists():
-        pytest.skip("limits on memory are told apart on Linux alone")
+        pytest.skip("memory limits are tested on Linux only")
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True,
                           text=True)  # fmt: skip
@@ -190,8 +191,8 @@ for place in range(0, len(batches), 100):
 @pytest.mark.parametrize("count", [5, 39, 40, 400, 3000])
 def test_a_streamed_split_is_the_split(count: int) -> None:
     pairs = [Pair(f"s{i * i % (count * 2 // 3 + 1)}", str(i)) for i in range(count)]
-    wanted = {pair.source for pair in hash_split(pairs, {"validation": 20})["validation"]}
-    assert _held_out(pair.source for pair in pairs) == wanted
+    expected = {pair.source for pair in hash_split(pairs, {"validation": 20})["validation"]}
+    assert _held_out(pair.source for pair in pairs) == expected
     # With a small bound, which is reached: the smallest hashes of all are kept.
     sources = {pair.source for pair in pairs}
     if len(sources) >= 20 * 3:
@@ -201,9 +202,9 @@ def test_a_streamed_split_is_the_split(count: int) -> None:
         assert _held_out((pair.source for pair in pairs), most=3) == smallest
 
 
-def test_left_out_is_in_the_file(cache: Path, tokenizers: Two) -> None:
+def test_counts_of_skipped_pairs_are_in_the_file(cache: Path, tokenizers: Two) -> None:
     corpus = open_corpus(dataset(60), None, tokenizers, LIMITS)
     (file,) = cache.glob("*/corpus.json")
-    told = read_json(file)
-    assert told["left_out"] == {"empty": corpus.left_out.empty, "long": corpus.left_out.long}
-    assert told["source"]["sequences"] == len(corpus)
+    written = read_json(file)
+    assert written["left_out"] == {"empty": corpus.left_out.empty, "long": corpus.left_out.long}
+    assert written["source"]["sequences"] == len(corpus)

@@ -1,4 +1,4 @@
-"""Several processes that train one model, started by torchrun, over gloo on this machine."""
+"""Several processes that train one model, through gloo on this machine."""
 
 import json
 import os
@@ -15,7 +15,7 @@ import torch
 
 from tests.core.test_training import SMALL, weights
 from zoo.errors import ConfigError
-from zoo.training.group import Group, join
+from zoo.training.process_group import ProcessGroup, join_process_group
 
 SETTINGS = {**SMALL, "dropout": 0.0, "accumulate": 2, "clip": 0.5, "bleu_sentences": 3,
             "validate_every": 5, "average_decay": 0.9}  # fmt: skip
@@ -34,7 +34,7 @@ Train = Callable[..., str]
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Train]:
-    """Train in that many processes, and return what was told."""
+    """Train in that many processes, and return what was output."""
     command = [sys.executable, "-m", "tests.training.forks"]
     top = Path(__file__).parents[2]
     logs = tmp_path_factory.mktemp("logs")
@@ -49,9 +49,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Train]:
             server.stdin.write(json.dumps(job) + "\n")
             server.stdin.flush()
             codes = json.loads(server.stdout.readline())
-            told = log.read_text()
-            assert codes == [ends] * processes, told
-            return told
+            output = log.read_text()
+            assert codes == [ends] * processes, output
+            return output
 
         yield call
 
@@ -79,31 +79,33 @@ def assert_same(one: Path, other: Path, within: float = 1e-5) -> None:
         assert float((weight - b[name]).abs().max()) < within
 
 
-def test_two_processes_do_what_one_does(trained: Train, parallel: Path, tmp_path: Path) -> None:
-    """Whole on each or in shards; and each of them goes on from the other's state."""
+def test_two_processes_train_the_same_weights_as_one(
+    trained: Train, parallel: Path, tmp_path: Path
+) -> None:
+    """With whole weights or shards; and one process resumes what two have begun."""
     given = ("rnnsearch-tiny", "--data", f"{parallel}:en-de", *WORDS, "--steps", 16, "--out")
     trained(1, *given, tmp_path / "one")
-    told = trained(2, *given, tmp_path / "two")
-    assert told.count("2 processes, data in parallel") == 1, "the first process alone prints"
-    assert told.count("16 updates") == 1
+    output = trained(2, *given, tmp_path / "two")
+    assert output.count("2 processes, data parallel") == 1, "the first process alone prints"
+    assert output.count("16 updates") == 1
     assert_same(tmp_path / "one", tmp_path / "two")
     half = (*given[:-3], "--steps", 8, "--out", tmp_path / "mixed")
-    told = trained(2, *half, "--shard")
-    assert "2 processes, each with its share of the weights" in told
-    told = trained(1, "--resume", "--steps", 16, "--out", tmp_path / "mixed")
-    assert "processes 2 → 1" in told
+    output = trained(2, *half, "--shard")
+    assert "2 processes, weights sharded" in output
+    output = trained(1, "--resume", "--steps", 16, "--out", tmp_path / "mixed")
+    assert "processes 2 → 1" in output
     states = {r["step"] for r in metrics(tmp_path / "mixed")}
-    # The first half's last update was looked at too.
+    # The last update of the first half has a report as well.
     one = [r for r in losses(tmp_path / "one") if r[0] in states]
     assert one[-1][1] == pytest.approx(losses(tmp_path / "mixed")[-1][1], abs=1e-5)
     a, b = weights(tmp_path / "one"), weights(tmp_path / "mixed")
     assert all(float((a[name] - b[name]).abs().max()) < 1e-5 for name in a)
 
 
-def test_layers_in_shards_do_what_a_whole_model_does(
+def test_sharded_layers_train_the_same_weights_as_a_whole_model(
     trained: Train, parallel: Path, tmp_path: Path
 ) -> None:
-    # Without the keys' biases: no loss moves them, and Adam makes updates of rounding errors.
+    # Without the biases of keys: their gradient is zero, and Adam would amplify rounding errors.
     values = {"dim": 16, "heads": 2, "feedforward_dim": 16, "attention_bias": "false",
               "tokenizer": "word", "dropout": 0,
               "batch_tokens": 100, "share": "all", "shared_vocab": "true", "average_last": 2,
@@ -118,7 +120,7 @@ def test_layers_in_shards_do_what_a_whole_model_does(
     assert all(float((a[name] - b[name]).abs().max()) < 1e-5 for name in a)
 
 
-def test_a_process_that_dies_ends_the_others_and_a_restart_goes_on(
+def test_a_process_that_dies_ends_the_others_and_a_restart_resumes(
     parallel: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -127,10 +129,10 @@ def test_a_process_that_dies_ends_the_others_and_a_restart_goes_on(
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
         wait_for(lambda: len(list(tmp_path.glob("out.run/states/[0-9]*"))) == 2, process)
         os.kill(worker(process.pid, rank=0), signal.SIGKILL)
-        _, told = process.communicate(timeout=300)
-    assert process.returncode == 0, told
-    assert told.count("Error: another process of this run ended at update") == 1, told
-    assert told.count("Resuming after update") == 1
+        _, output = process.communicate(timeout=300)
+    assert process.returncode == 0, output
+    assert output.count("Error: another process of this run ended at update") == 1, output
+    assert output.count("Resuming after update") == 1
     assert json.loads((out / "training.json").read_text())["steps"] == 120
     assert not list(tmp_path.glob("out.run/ended*"))
 
@@ -156,52 +158,66 @@ def worker(parent: int, rank: int) -> int:
     raise AssertionError(f"no process of rank {rank}")
 
 
-def test_torchrun_s_signals_save_and_stop(trained: Train, parallel: Path, tmp_path: Path) -> None:
+def test_signals_to_torchrun_save_the_state_and_stop(
+    trained: Train, parallel: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     words = [*torchrun(), "rnnsearch-tiny", "--data", f"{parallel}:en-de", *PLAIN, "--steps",
              "100000", "--out", str(out)]  # fmt: skip
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
         wait_for(lambda: list(tmp_path.glob("out.run/states/[0-9]*")), process)
         process.send_signal(signal.SIGTERM)
-        _, told = process.communicate(timeout=300)
+        _, output = process.communicate(timeout=300)
     assert process.returncode != 0
-    assert told.count(f"Stopped; go on with: zoo train --resume --out {out}") == 1, told
+    assert output.count(f"Stopped. Resume with: zoo train --resume --out {out}") == 1, output
     trained(2, "--resume", "--out", out, "--minutes", 0.001 + metrics(out)[-1]["minutes"])
     assert out.is_dir()
 
 
-def test_shares_are_the_whole_batch() -> None:
+def test_local_rows_make_up_the_whole_batch() -> None:
     indices = torch.arange(7)
     for size in (1, 2, 3, 9):
-        groups = [Group(torch.device("cpu"), rank, size) for rank in range(size)]
-        shares = [group.share(indices) for group in groups]
+        groups = [ProcessGroup(torch.device("cpu"), rank, size) for rank in range(size)]
+        shares = [group.local_rows(indices) for group in groups]
         rows = sorted(i for mine, weight in shares if weight for i in mine.tolist())
         assert rows == list(range(7))
-        assert all(len(mine) for mine, _ in shares), "each takes part"
+        assert all(len(mine) for mine, _ in shares), "each takes part in every update"
 
 
-def test_one_process_has_nothing_to_part() -> None:
+def test_sharding_needs_several_processes() -> None:
     with pytest.raises(ConfigError, match="torchrun"):
-        join("cpu", shard=True)
+        join_process_group("cpu", shard=True)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_a_gpu_does_what_the_processor_does(trained: Train, parallel: Path, tmp_path: Path) -> None:
+def test_a_gpu_trains_the_same_weights_as_the_cpu(
+    trained: Train, parallel: Path, tmp_path: Path
+) -> None:
     given = ("rnnsearch-tiny", "--data", f"{parallel}:en-de", *WORDS, "--steps", 16, "--out")
     trained(1, *given, tmp_path / "cpu", "--device", "cpu")
     trained(1, *given, tmp_path / "cuda", "--device", "cuda")
     assert_same(tmp_path / "cpu", tmp_path / "cuda", within=1e-3)
 
 
-def test_processes_that_fail_alike_tell_it_once(
+def test_processes_agree_on_the_precision_that_the_first_chose(
+    trained: Train, parallel: Path, tmp_path: Path
+) -> None:
+    given = ("rnnsearch-tiny", "--data", f"{parallel}:en-de", *PLAIN, "--steps", 3, "--out")
+    output = trained(2, *given, tmp_path / "x", "--precision", "auto")
+    assert output.count(" ms in float32, ") == 1
+    run = json.loads((tmp_path / "x.run" / "run.json").read_text())
+    assert run["recipe"]["precision"] in ("float32", "bf16")
+
+
+def test_processes_that_fail_alike_report_it_once(
     trained: Train, parallel: Path, tmp_path: Path
 ) -> None:
     given = ("rnnsearch-tiny", "--data", f"{parallel}:en-de", "--out", tmp_path / "x")
-    told = trained(2, *given, "--set", "learning_rate=fast", ends=1)
-    assert told.count("Error: ") == 1
-    assert "learning_rate = 'fast'" in told
-    # The first alone has something to complain of: the others, left waiting, say nothing more.
+    output = trained(2, *given, "--set", "learning_rate=fast", ends=1)
+    assert output.count("Error: ") == 1
+    assert "learning_rate = 'fast'" in output
+    # Only the first process fails; the other ones, which wait for it, report nothing more.
     (tmp_path / "x").mkdir()
-    told = trained(2, *given, "--steps", 1, *PLAIN, ends=1)
-    assert told.count("Error: ") == 1
-    assert "x is there already" in told
+    output = trained(2, *given, "--steps", 1, *PLAIN, ends=1)
+    assert output.count("Error: ") == 1
+    assert "x exists already" in output

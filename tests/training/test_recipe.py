@@ -1,4 +1,4 @@
-"""What a recipe says is what is done."""
+"""Training follows its recipe."""
 
 import json
 import math
@@ -19,10 +19,12 @@ from zoo.nn.build import create_model
 from zoo.registry.events import Callback, Note, Validation
 from zoo.registry.recipe import Recipe
 from zoo.registry.registry import Registry
-from zoo.training import prepare
-from zoo.training.optimizer import draw_xavier, make_optimiser
-from zoo.training.plan import complete_recipe, make_plan
-from zoo.training.progress import Progress
+from zoo.training.initialization import xavier_uniform
+from zoo.training.optimizer import make_optimizer
+from zoo.training.plan import make_plan
+from zoo.training.request import TrainingRequest
+from zoo.training.session import begin, resume
+from zoo.training.state import TrainingState
 
 STILL = {**SMALL, "dropout": 0.0, "samples": 0}
 
@@ -45,22 +47,22 @@ def test_accumulated_batches_are_one_large_batch(parallel: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize("name", ["adam", "adamw"])
-def test_optimisers_are_their_papers(name: str) -> None:
+def test_optimizers_match_their_papers(name: str) -> None:
     """Two updates of one matrix and one bias against the papers' algorithms, in float64."""
     torch.manual_seed(0)
     decay, rate, b1, b2, tiny = 0.1, 0.01, 0.9, 0.98, 1e-9
     model = create_model("rnnsearch-tiny", source_vocab=9, target_vocab=9).double()
-    recipe = Recipe.parse({"optimiser": name, "weight_decay": decay, "learning_rate": rate}, "t")
-    optimiser = make_optimiser(model, recipe)
+    recipe = Recipe.parse({"optimizer": name, "weight_decay": decay, "learning_rate": rate}, "t")
+    optimizer = make_optimizer(model, recipe)
     parameters = dict(model.named_parameters())
     picked = [next(n for n, p in parameters.items() if p.dim() == dims) for dims in (2, 1)]
-    wanted = {n: parameters[n].detach().clone() for n in picked}
-    moments = {n: [torch.zeros_like(w), torch.zeros_like(w)] for n, w in wanted.items()}
+    expected = {n: parameters[n].detach().clone() for n in picked}
+    moments = {n: [torch.zeros_like(w), torch.zeros_like(w)] for n, w in expected.items()}
     for step in (1, 2):
         for weight in parameters.values():
             weight.grad = torch.randn_like(weight)
         for n in picked:
-            gradient, w = parameters[n].grad, wanted[n]
+            gradient, w = parameters[n].grad, expected[n]
             assert gradient is not None
             pull = decay * (w.dim() > 1)
             if name == "adam":
@@ -69,17 +71,17 @@ def test_optimisers_are_their_papers(name: str) -> None:
             m = moments[n][0] = b1 * m + (1 - b1) * gradient
             v = moments[n][1] = b2 * v + (1 - b2) * gradient**2
             new = w - rate * (m / (1 - b1**step)) / ((v / (1 - b2**step)).sqrt() + tiny)
-            wanted[n] = new - rate * pull * w if name == "adamw" else new
-        optimiser.step()
+            expected[n] = new - rate * pull * w if name == "adamw" else new
+        optimizer.step()
     for n in picked:
-        torch.testing.assert_close(parameters[n].detach(), wanted[n], rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(parameters[n].detach(), expected[n], rtol=1e-9, atol=1e-12)
 
 
-def test_xavier_draws_each_matrix_by_its_own_sizes(registry: Registry) -> None:
+def test_xavier_draws_each_matrix_by_its_own_shape(registry: Registry) -> None:
     model = create_model("rnnsearch-tiny", source_vocab=50, target_vocab=40)
     before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
     table = registry.config("rnnsearch-tiny").parameters(50, 40)
-    draw_xavier(model, table)
+    xavier_uniform(model, table)
     for row in table:
         weight = model.get_parameter(row.path).detach()
         part = weight[slice(*row.slice)] if row.slice else weight
@@ -92,66 +94,74 @@ def test_xavier_draws_each_matrix_by_its_own_sizes(registry: Registry) -> None:
             assert float(part.std()) == pytest.approx(bound / 3**0.5, rel=0.1)
 
 
-def test_the_exponential_average_is_its_recursion(parallel: Path, tmp_path: Path) -> None:
+def test_the_exponential_average_matches_its_recursion(parallel: Path, tmp_path: Path) -> None:
     settings = {**STILL, "average_decay": 0.7}
-    ready = prepare("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=settings,
-                    steps=20)  # fmt: skip
-    trainer = ready.trainer
-    wanted = {n: p.detach().clone().double() for n, p in trainer.model.named_parameters()}
-    update, steps = trainer.optimiser.step, iter(range(1, 100))
+    session = begin(
+        TrainingRequest(
+            "rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=settings, steps=20
+        )
+    )
+    trainer = session.trainer
+    expected = {n: p.detach().clone().double() for n, p in trainer.model.named_parameters()}
+    update, steps = trainer.state.optimizer.step, iter(range(1, 100))
 
     def step() -> None:
         update()
         now = next(steps)
         decay = min(0.7, (1 + now) / (10 + now))
         for n, p in trainer.model.named_parameters():
-            wanted[n] = decay * wanted[n] + (1 - decay) * p.detach().double()
+            expected[n] = decay * expected[n] + (1 - decay) * p.detach().double()
 
-    trainer.optimiser.step = step  # type: ignore[method-assign, assignment]
-    finished(ready)
+    trainer.state.optimizer.step = step  # type: ignore[method-assign, assignment]
+    finished(session)
     for n, weight in weights(tmp_path / "a").items():
-        torch.testing.assert_close(weight.double(), wanted[n], rtol=0, atol=1e-6)
+        torch.testing.assert_close(weight.double(), expected[n], rtol=0, atol=1e-6)
     trained = dict(trainer.model.named_parameters())
     assert any(not torch.equal(w, trained[n]) for n, w in weights(tmp_path / "a").items())
 
 
 def test_the_last_weights_are_averaged_and_validated(parallel: Path, tmp_path: Path) -> None:
     settings = {**STILL, "average_last": 3, "validate_every": 4}
-    ready = prepare("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=settings,
-                    steps=22)  # fmt: skip
+    session = begin(
+        TrainingRequest(
+            "rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=settings, steps=22
+        )
+    )
     kept: list[dict[str, torch.Tensor]] = []
-    with ready:
-        for event in ready.trainer.events():
+    with session:
+        for event in session.trainer.events():
             if isinstance(event, Validation):
                 kept.append({n: p.detach().clone() for n, p in
-                             ready.trainer.model.named_parameters()})  # fmt: skip
+                             session.trainer.model.named_parameters()})  # fmt: skip
                 last = event
-        ready.finish()
+        session.finish()
     assert len(kept) == 6, "five, and one at the end"
     for n, weight in weights(tmp_path / "a").items():
         mean = sum((k[n] for k in kept[-3:]), torch.zeros_like(weight)) / 3
         torch.testing.assert_close(weight, mean, rtol=0, atol=1e-7)
     # What was validated is what is released.
     fresh = zoo.load(tmp_path / "a").checkpoint.model
-    from zoo.training.loss import teacher_forcing
+    from zoo.training.objective import teacher_forcing
 
-    batch = ready.trainer.held_out.corpus.batch(torch.arange(3))
+    batch = session.trainer.data.validation.corpus.batch(torch.arange(3))
     with torch.no_grad():
         loss = teacher_forcing(fresh, batch)
     assert last.validation_loss == pytest.approx(float(loss.total / loss.tokens), rel=1e-5)
 
 
 @pytest.mark.parametrize("average", [{}, {"average_last": 2}, {"average_decay": 0.8}])
-def test_averages_survive_a_stop(parallel: Path, tmp_path: Path, average: dict[str, float]) -> None:
+def test_averages_survive_a_kill(parallel: Path, tmp_path: Path, average: dict[str, float]) -> None:
     settings = {**SMALL, **average, "select": "loss", "validate_every": 3}
     data = f"{parallel}:en-de"
     zoo.train("rnnsearch-tiny", data, tmp_path / "plain", settings=settings, steps=20)
-    ready = prepare("rnnsearch-tiny", data, tmp_path / "cut", settings=settings, steps=20)
-    with ready:
-        for event in ready.trainer.events():
+    session = begin(
+        TrainingRequest("rnnsearch-tiny", data, tmp_path / "cut", settings=settings, steps=20)
+    )
+    with session:
+        for event in session.trainer.events():
             if event.step >= 13:
                 break
-    finished(prepare(None, None, tmp_path / "cut", resume=True))
+    finished(resume(tmp_path / "cut"))
     assert closest(tmp_path / "plain", tmp_path / "cut") == 0
 
 
@@ -159,58 +169,65 @@ def test_the_best_validation_is_released_and_patience_ends_the_run(
     parallel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from zoo.training import trainer as module
-    from zoo.training.validation import Result
+    from zoo.training.validation import ValidationResult
 
     losses = iter([3.0, 2.0, 2.5, 2.0, 2.1, 1.0])
-    monkeypatch.setattr(module, "validate", lambda *_: Result(next(losses), None, []))
+    monkeypatch.setattr(module, "validate", lambda *_: ValidationResult(next(losses), None, []))
     settings = {**STILL, "select": "loss", "patience": 3, "validate_every": 2}
-    ready = prepare("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=settings,
-                    steps=100)  # fmt: skip
+    session = begin(
+        TrainingRequest(
+            "rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=settings, steps=100
+        )
+    )
     at_best: dict[str, torch.Tensor] = {}
     events = []
-    with ready:
-        for event in ready.trainer.events():
+    with session:
+        for event in session.trainer.events():
             events.append(event)
             if isinstance(event, Validation) and event.step == 4:
                 at_best = {n: p.detach().clone() for n, p in
-                           ready.trainer.model.named_parameters()}  # fmt: skip
-        ready.finish()
+                           session.trainer.model.named_parameters()}  # fmt: skip
+        session.finish()
     validations = [event for event in events if isinstance(event, Validation)]
     assert [v.best for v in validations] == [True, True, False, False, False]
     assert [e.text for e in events if isinstance(e, Note)] == [
-        "no better for 3 validations: stopping early"
+        "no improvement in 3 validations: stopping early"
     ]
-    found = weights(tmp_path / "a")
-    assert all(torch.equal(found[n], at_best[n]) for n in found)
+    released = weights(tmp_path / "a")
+    assert all(torch.equal(released[n], at_best[n]) for n in released)
     assert json.loads((tmp_path / "a" / "training.json").read_text())["released"] == 4
     # More steps are a new chance; without them the run is over.
-    with prepare(None, None, tmp_path / "a", resume=True) as over:
+    with resume(tmp_path / "a") as over:
         assert list(over.trainer.events()) == []
-    with prepare(None, None, tmp_path / "a", resume=True, steps=102) as more:
-        assert more.trainer.done() < 1
+    with resume(tmp_path / "a", steps=102) as more:
+        assert more.trainer.fraction_done() < 1
 
 
-def test_bleu_counts_upwards() -> None:
+def test_higher_bleu_is_better() -> None:
     recipe = Recipe.parse({"select": "bleu", "bleu_sentences": 10}, "t")
-    progress = Progress()
+    model = create_model("rnnsearch-tiny", source_vocab=9, target_vocab=9)
+    state = TrainingState(model, make_optimizer(model, recipe))
     judged = []
     for step, bleu in enumerate([1.0, 5.0, 4.0, 6.0], 1):
-        progress.step = step
-        judged.append(progress.judge(recipe, loss=float(step), bleu=bleu))
+        state.step = step
+        judged.append(state.record_validation(recipe, loss=float(step), bleu=bleu))
     assert judged == [True, True, False, True]
-    assert (progress.best, progress.best_step, progress.worse) == (6.0, 4, 0)
+    assert (state.best, state.best_step, state.not_improved) == (6.0, 4, 0)
 
 
 def test_bleu_and_samples_are_of_greedy_translations(parallel: Path, tmp_path: Path) -> None:
     settings = {**STILL, "learning_rate": 5e-3, "warmup": 20, "bleu_sentences": 100, "samples": 2,
                 "save_every": 1000}  # fmt: skip
-    ready = prepare("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=settings,
-                    epochs=25)  # fmt: skip
-    with ready:
-        *_, last = [e for e in ready.trainer.events() if isinstance(e, Validation)]
-        ready.finish()
+    session = begin(
+        TrainingRequest(
+            "rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=settings, epochs=25
+        )
+    )
+    with session:
+        *_, last = [e for e in session.trainer.events() if isinstance(e, Validation)]
+        session.finish()
     translator = zoo.load(tmp_path / "a")
-    pairs = ready.trainer.held_out.pairs
+    pairs = session.trainer.data.validation.pairs
     texts = translator.translate([pair.source for pair in pairs])
     assert last.bleu == pytest.approx(score(texts, [pair.target for pair in pairs]).bleu)
     assert last.bleu is not None
@@ -222,36 +239,44 @@ def test_bleu_and_samples_are_of_greedy_translations(parallel: Path, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "message"),
     [
         ({"select": "bleu"}, "set bleu_sentences"),
         ({"patience": 3}, "set select = loss, or bleu"),
         ({"average_last": 2, "average_decay": 0.9}, "set one of them"),
-        ({"optimiser": "sgd"}, "optimiser = 'sgd'"),
+        ({"optimizer": "sgd"}, "optimizer = 'sgd'"),
     ],
 )
-def test_choices_that_contradict_each_other(
-    settings: dict[str, Any], told: str, parallel: Path, tmp_path: Path
+def test_contradictory_values_are_rejected(
+    settings: dict[str, Any], message: str, parallel: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(ZooError, match=told):
-        prepare("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=settings, steps=1)
+    with pytest.raises(ZooError, match=message):
+        begin(
+            TrainingRequest(
+                "rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=settings, steps=1
+            )
+        )
     assert not list(tmp_path.glob("a*"))
 
 
-def test_selecting_needs_something_held_out(tmp_path: Path) -> None:
+def test_selection_needs_validation_data(tmp_path: Path) -> None:
     file = tmp_path / "few.tsv"
     file.write_text("a\tb\nc\td\n")
-    with pytest.raises(ZooError, match="no pairs are held out"):
-        prepare("rnnsearch-tiny", str(file), tmp_path / "x", settings={"select": "loss"}, steps=1)
+    with pytest.raises(ZooError, match="there are no validation pairs"):
+        begin(
+            TrainingRequest(
+                "rnnsearch-tiny", str(file), tmp_path / "x", settings={"select": "loss"}, steps=1
+            )
+        )
 
 
-def test_a_complete_recipe_reads_back_as_it_is(registry: Registry, tmp_path: Path) -> None:
+def test_a_complete_recipe_reads_back_equal(registry: Registry, tmp_path: Path) -> None:
     settings = {"clip": None, "batch_sentences": None, "epsilon": 1e-8, "dropout": 0.25}
-    plan = make_plan(registry, "transformer-tiny", "shift", settings=settings)
+    plan = make_plan(registry, TrainingRequest("transformer-tiny", "shift", "x", settings=settings))
     assert plan.recipe.clip is None
     file = tmp_path / "r.toml"
-    file.write_text(complete_recipe(plan))
-    again = make_plan(registry, "transformer-tiny", "shift", recipe=str(file))
+    file.write_text(plan.to_toml())
+    again = make_plan(registry, TrainingRequest("transformer-tiny", "shift", "x", recipe=str(file)))
     assert again == plan
     assert file.read_text().count("\n# ") == len(Recipe.model_fields)
 
@@ -269,19 +294,27 @@ def test_recipes_in_files_are_checked(parallel: Path, tmp_path: Path) -> None:
 
     def tried(text: str) -> None:
         file.write_text(text)
-        prepare("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "x", recipe=str(file), steps=1)
+        begin(
+            TrainingRequest(
+                "rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "x", recipe=str(file), steps=1
+            )
+        )
 
-    for text, told in (
+    for text, message in (
         ("steps = ", "mine.toml is not TOML"),
         ("batch_token = 5", "did you mean batch_tokens"),
         ("config = 3", "config must be a table"),
         ("[config]\nhiden_dim = 3", "hidden_dim"),
     ):
-        with pytest.raises(ZooError, match=told):
+        with pytest.raises(ZooError, match=message):
             tried(text)
     file.unlink()
     with pytest.raises(ZooError, match=r"no recipe .*mine.toml"):
-        prepare("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "x", recipe=str(file), steps=1)
+        begin(
+            TrainingRequest(
+                "rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "x", recipe=str(file), steps=1
+            )
+        )
     assert not list(tmp_path.glob("x*"))
 
 
@@ -294,20 +327,21 @@ def test_weights_no_longer_needed_are_removed(parallel: Path, tmp_path: Path) ->
     assert read_tensors(kept[-1])
 
 
-def test_the_page_on_training_says_what_is_so(registry: Registry, tmp_path: Path) -> None:
+def test_the_examples_of_the_training_page_work(registry: Registry, tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```(\w+)\n(.*?)```", page, re.DOTALL)
     (recipe,) = (text for kind, text in blocks if kind == "toml")
     file = tmp_path / "r.toml"
     file.write_text(recipe)
-    plan = make_plan(registry, "transformer-tiny", "shift", recipe=str(file))
+    plan = make_plan(registry, TrainingRequest("transformer-tiny", "shift", "x", recipe=str(file)))
     assert (plan.recipe.accumulate, plan.config.model_dump()["dropout"]) == (4, 0.3)
-    (plugin,) = (text for kind, text in blocks if kind == "python")
     made: dict[str, Any] = {}
-    exec(compile(plugin, "training.md", "exec"), made)
+    for kind, text in blocks:
+        if kind == "python":
+            exec(compile(text, "training.md", "exec"), made)
     (callback,) = made["zoo_callbacks"]()
     assert isinstance(callback, Callback)
     options = {option for parameter in train.params for option in parameter.opts}
     shell = " ".join(text for kind, text in blocks if kind == "sh")
-    told = set(re.findall(r"--[a-z-]+", shell.replace("\\\n", " ")))
-    assert told - {"--nproc-per-node", "--max-restarts"} <= options
+    used = set(re.findall(r"--[a-z-]+", shell.replace("\\\n", " ")))
+    assert used - {"--nproc-per-node", "--max-restarts"} <= options

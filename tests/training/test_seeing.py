@@ -1,4 +1,4 @@
-"""Callbacks, the curve, and what is shown of a run."""
+"""Callbacks, the curve, and what `zoo train` shows."""
 
 import json
 import sys
@@ -16,27 +16,29 @@ from zoo.registry.events import Event, Note
 from zoo.registry.owners import Plugin
 from zoo.registry.plugins import Plugins
 from zoo.registry.registry import Registry, default_registry
-from zoo.training import prepare
-from zoo.training.callbacks import TensorBoard, draw_curve
+from zoo.training.callbacks import TensorBoard
+from zoo.training.curve import draw_curve
+from zoo.training.request import TrainingRequest
+from zoo.training.session import begin
 
 
 class Diary(Callback):
-    """Keeps all that it is told."""
+    """Records every call."""
 
     def __init__(self) -> None:
-        self.told: list[Any] = []
+        self.calls: list[Any] = []
 
     def begin(self, folder: Path, description: Mapping[str, Any]) -> None:
-        self.told.append(("begin", folder.name, description["recipe"]["batch_tokens"]))
+        self.calls.append(("begin", folder.name, description["recipe"]["batch_tokens"]))
 
     def report(self, report: Report) -> None:
-        self.told.append(report)
+        self.calls.append(report)
 
     def validation(self, validation: Validation) -> None:
-        self.told.append(validation)
+        self.calls.append(validation)
 
     def end(self) -> None:
-        self.told.append("end")
+        self.calls.append("end")
 
 
 class Broken(Callback):
@@ -55,51 +57,65 @@ def with_callbacks(*callbacks: object) -> Registry:
     for plugin in default_registry().plugins.loaded.values():
         module = default_registry().plugins.manager.get_plugin(plugin.name)
         plugins.add(module, plugin)
-    plugins.add(SimpleNamespace(zoo_callbacks=zoo_callbacks), Plugin("diary", "zoo-diary", "1"))
+    plugins.add(
+        SimpleNamespace(ZOO_API=2, zoo_callbacks=zoo_callbacks), Plugin("diary", "zoo-diary", "1")
+    )
     return Registry(plugins)
 
 
-def test_a_plugin_s_callback_is_told_everything(parallel: Path, tmp_path: Path) -> None:
+def test_a_plugin_s_callback_receives_every_event(parallel: Path, tmp_path: Path) -> None:
     diary = Diary()
-    ready = prepare("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=SMALL,
-                    epochs=2, registry=with_callbacks(diary))  # fmt: skip
+    session = begin(
+        TrainingRequest(
+            "rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=SMALL, epochs=2
+        ),
+        with_callbacks(diary),
+    )
     events: list[Event] = []
-    with ready:
-        events += ready.trainer.events()
-    assert diary.told == [("begin", "a.run", 100), *events, "end"]
+    with session:
+        events += session.trainer.events()
+    assert diary.calls == [("begin", "a.run", 100), *events, "end"]
     assert {type(event) for event in events} == {Report, Validation}
 
 
-def test_a_callback_that_fails_ends_nothing(parallel: Path, tmp_path: Path) -> None:
+def test_training_continues_when_a_callback_fails(parallel: Path, tmp_path: Path) -> None:
     diary = Diary()
-    names = with_callbacks(Broken(), diary, "no callback")
-    ready = prepare("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=SMALL,
-                    steps=20, registry=names)  # fmt: skip
-    with ready:
-        notes = [event for event in ready.trainer.events() if isinstance(event, Note)]
-    assert [note.text for note in notes] == ["Broken is left out: ZeroDivisionError: no luck"]
-    assert diary.told[-1] == "end"
-    assert ready.notes == ["diary (zoo-diary 1) brings 'no callback', which is no Callback"]
+    registry = with_callbacks(Broken(), diary, "no callback")
+    session = begin(
+        TrainingRequest(
+            "rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=SMALL, steps=20
+        ),
+        registry,
+    )
+    with session:
+        notes = [event for event in session.trainer.events() if isinstance(event, Note)]
+    assert [note.text for note in notes] == ["Broken is disabled: ZeroDivisionError: no luck"]
+    assert diary.calls[-1] == "end"
+    assert session.notes == ["diary (zoo-diary 1) brings 'no callback', which is not a Callback"]
 
 
-def test_a_callback_hears_the_end_of_a_run_that_fails(parallel: Path, tmp_path: Path) -> None:
+def test_callbacks_are_ended_when_a_run_fails(parallel: Path, tmp_path: Path) -> None:
     diary = Diary()
-    ready = prepare("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=SMALL,
-                    steps=20, registry=with_callbacks(diary))  # fmt: skip
+    session = begin(
+        TrainingRequest(
+            "rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=SMALL, steps=20
+        ),
+        with_callbacks(diary),
+    )
 
     def fail(*_: object) -> None:
         raise ZeroDivisionError
 
-    ready.trainer.update = fail  # type: ignore[method-assign, assignment]
-    with ready, pytest.raises(ZeroDivisionError):
-        list(ready.trainer.events())
-    assert diary.told[-1] == "end"
+    session.trainer.update = fail  # type: ignore[method-assign, assignment]
+    with session, pytest.raises(ZeroDivisionError):
+        list(session.trainer.events())
+    assert diary.calls[-1] == "end"
 
 
 def test_tensorboard_is_written_where_it_is_installed(
     parallel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a writer in its place that keeps what it gets: tensorboard itself may be missing."""
+    """With a recording writer in place of TensorBoard's, which may not be installed."""
     kept: list[tuple[Any, ...]] = []
 
     class SummaryWriter:
@@ -120,12 +136,15 @@ def test_tensorboard_is_written_where_it_is_installed(
     module.SummaryWriter = SummaryWriter  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
     settings = {**SMALL, "bleu_sentences": 3}
-    ready = prepare("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=settings,
-                    epochs=1)  # fmt: skip
-    ready.trainer.callbacks.active = [TensorBoard()]
+    session = begin(
+        TrainingRequest(
+            "rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=settings, epochs=1
+        )
+    )
+    session.trainer.callbacks.active = [TensorBoard()]
     events: list[Event] = []
-    with ready:
-        events += ready.trainer.events()
+    with session:
+        events += session.trainer.events()
     assert kept[0] == ("folder", str(tmp_path / "a.run" / "tensorboard"))
     assert kept[-1] == ("close",)
     losses = [(e.loss, e.step) for e in events if isinstance(e, Report)]
@@ -135,7 +154,7 @@ def test_tensorboard_is_written_where_it_is_installed(
     assert ("validation/bleu", validation.bleu, validation.step) in kept
 
 
-def test_the_curve_is_a_picture_of_the_metrics(
+def test_the_curve_plots_the_metrics(
     parallel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from matplotlib.axes import Axes
@@ -150,8 +169,13 @@ def test_the_curve_is_a_picture_of_the_metrics(
 
     monkeypatch.setattr(Axes, "plot", watched)
     settings = {**SMALL, "bleu_sentences": 3}
-    finished(prepare("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=settings,
-                     epochs=3))  # fmt: skip
+    finished(
+        begin(
+            TrainingRequest(
+                "rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=settings, epochs=3
+            )
+        )
+    )
     picture = (tmp_path / "a" / "curve.png").read_bytes()
     assert picture == (tmp_path / "a.run" / "curve.png").read_bytes()
     assert picture.startswith(b"\x89PNG")
@@ -171,12 +195,12 @@ def test_a_sample_is_shown_at_each_validation(
     words = [word for key, value in SMALL.items() for word in ("--set", f"{key}={value}")]
     data = f"{parallel}:en-de"
     arguments = ("train", "rnnsearch-tiny", "--data", data, "--epochs", 2, *words)
-    told = run(*arguments, "--out", tmp_path / "a", "--set", "bleu_sentences=3").stderr
-    sources = [line.partition(": ")[2] for line in told.splitlines() if " source: " in line]
+    output = run(*arguments, "--out", tmp_path / "a", "--set", "bleu_sentences=3").stderr
+    sources = [line.partition(": ")[2] for line in output.splitlines() if " source: " in line]
     assert len(sources) == 2
     assert sources[0] != sources[1], "another one each time"
-    assert told.count(" translation: ") == told.count(" reference: ") == 2
-    assert told.count("BLEU") == 2
+    assert output.count(" translation: ") == output.count(" reference: ") == 2
+    assert output.count("BLEU") == 2
     quiet = run(*arguments, "--out", tmp_path / "b", "--set", "samples=0").stderr
     assert " source: " not in quiet
     events = run(*arguments, "--out", tmp_path / "c", "--json").stdout.splitlines()

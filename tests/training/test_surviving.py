@@ -1,4 +1,4 @@
-"""Kills, full disks, damaged files, two at once, and numbers that run away."""
+"""Kills, full disks, damaged files, concurrent processes, and values that are not finite."""
 
 import json
 import math
@@ -18,27 +18,31 @@ import zoo
 from tests.core.test_training import SMALL, finished, same
 from zoo.errors import CheckpointError, TrainingError
 from zoo.files import mend_folder, read_json, write_json
-from zoo.training import Prepared, Stopped, prepare
-from zoo.training.failures import explained
-from zoo.training.group import Group
+from zoo.registry.events import Stopped
+from zoo.training.failures import explain_failures
+from zoo.training.process_group import ProcessGroup
+from zoo.training.request import TrainingRequest
+from zoo.training.session import Session, begin, resume
 
 
 @pytest.fixture
-def begin(parallel: Path, tmp_path: Path) -> Callable[..., Prepared]:
-    """Prepare a small run into `out`."""
+def small_run(parallel: Path, tmp_path: Path) -> Callable[..., Session]:
+    """Begin a small run in `out`."""
 
-    def call(out: str = "out", *, steps: int = 23, **settings: Any) -> Prepared:
+    def call(out: str = "out", *, steps: int = 23, **settings: Any) -> Session:
         given = {**SMALL, **settings}
         data = f"{parallel}:en-de"
-        return prepare("rnnsearch-tiny", data, tmp_path / out, settings=given, steps=steps)
+        return begin(
+            TrainingRequest("rnnsearch-tiny", data, tmp_path / out, settings=given, steps=steps)
+        )
 
     return call
 
 
-def trained_to(ready: Prepared, step: int) -> None:
-    """Train up to an update, then leave as a kill would: nothing is saved on the way out."""
-    with ready:
-        for event in ready.trainer.events():
+def trained_to(session: Session, step: int) -> None:
+    """Train up to an update, then stop as if killed: nothing more is saved."""
+    with session:
+        for event in session.trainer.events():
             if event.step >= step:
                 break
 
@@ -47,46 +51,46 @@ def states(out: Path) -> list[int]:
     return sorted(int(f.name) for f in out.with_name(f"{out.name}.run").glob("states/[0-9]*"))
 
 
-def test_each_epoch_ends_with_a_state(begin: Callable[..., Prepared], tmp_path: Path) -> None:
-    ready = begin(steps=14, save_every=1000)
-    length = len(ready.trainer.batches)
-    trained_to(ready, 2 * length + 1)
+def test_each_epoch_ends_with_a_state(small_run: Callable[..., Session], tmp_path: Path) -> None:
+    session = small_run(steps=14, save_every=1000)
+    length = len(session.trainer.batches)
+    trained_to(session, 2 * length + 1)
     assert states(tmp_path / "out") == [length, 2 * length]
 
 
-def test_a_state_with_a_changed_bit_is_not_used(
-    begin: Callable[..., Prepared], tmp_path: Path
+def test_a_state_with_a_flipped_bit_is_not_used(
+    small_run: Callable[..., Session], tmp_path: Path
 ) -> None:
-    finished(begin("plain"))
-    trained_to(begin(), 16)
+    finished(small_run("plain"))
+    trained_to(small_run(), 16)
     newest = sorted((tmp_path / "out.run" / "states").iterdir())[-1]
-    file = newest / "optimiser.safetensors"
+    file = newest / "optimizer.safetensors"
     content = bytearray(file.read_bytes())
     content[-100] ^= 1  # well-formed as before
     file.write_bytes(content)
-    again = prepare(None, None, tmp_path / "out", resume=True)
+    again = resume(tmp_path / "out")
     assert "has changed since it was written" in again.notes[0]
     assert not newest.exists()
-    assert newest.with_name(f"{newest.name}.damaged").is_dir(), "kept, but never tried again"
+    assert newest.with_name(f"{newest.name}.damaged").is_dir(), "kept, but never read again"
     finished(again)
     assert same(tmp_path / "plain", tmp_path / "out")
 
 
-def test_a_run_has_one_process(begin: Callable[..., Prepared], tmp_path: Path) -> None:
+def test_a_run_is_locked_by_one_process(small_run: Callable[..., Session], tmp_path: Path) -> None:
     out = tmp_path / "out"
     command = [sys.executable, "-m", "zoo", "train", "--resume", "--out", str(out)]
-    with begin():
+    with small_run():
         with pytest.raises(CheckpointError, match=r"out.run is in use: another process"):
-            prepare(None, None, out, resume=True)
+            resume(out)
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 1
         assert "is in use" in done.stderr
-    finished(prepare(None, None, out, resume=True))
+    finished(resume(out))
 
 
 @pytest.fixture
 def full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]]:
-    """From a call on, files take so many bytes more in all, and then the disk is full."""
+    """After a call with a size, no file can grow beyond so many bytes."""
     resource = pytest.importorskip("resource")
     import signal
 
@@ -97,56 +101,56 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]
     signal.signal(signal.SIGXFSZ, ignored)
 
 
-def test_a_full_disk_spares_the_last_state(
-    begin: Callable[..., Prepared], tmp_path: Path, full_disk: Callable[[int], None]
+def test_a_full_disk_keeps_the_last_state(
+    small_run: Callable[..., Session], tmp_path: Path, full_disk: Callable[[int], None]
 ) -> None:
     out = tmp_path / "out"
-    finished(begin("plain"))
-    ready = begin()
-    events = ready.trainer.events()
+    finished(small_run("plain"))
+    session = small_run()
+    events = session.trainer.events()
     while next(events).step < 8:  # the end of the second epoch, before its state is saved
         pass
     assert states(out) == [4, 7]
     full_disk(4096)  # a file of weights is larger
-    with ready, pytest.raises(TrainingError) as raised:
+    with session, pytest.raises(TrainingError) as raised:
         list(events)
     full_disk(2**40)
-    told = str(raised.value)
-    assert told.startswith("cannot write the state of update 8: File too large; the state of")
-    assert "update 7 is whole. Make room, then go on by `zoo train --resume --out" in told
+    message = str(raised.value)
+    assert message.startswith("cannot write the state of update 8: File too large; the state of")
+    assert "update 7 is whole. Free some space, then run `zoo train --resume --out" in message
     assert states(out) == [4, 7]
     assert not list((tmp_path / "out.run" / "states").glob(".*"))
-    finished(prepare(None, None, out, resume=True))
+    finished(resume(out))
     assert same(tmp_path / "plain", out)
 
 
-def test_a_full_disk_at_the_end_leaves_the_run(
-    begin: Callable[..., Prepared], tmp_path: Path, full_disk: Callable[[int], None]
+def test_a_full_disk_at_the_end_keeps_the_run(
+    small_run: Callable[..., Session], tmp_path: Path, full_disk: Callable[[int], None]
 ) -> None:
-    ready = begin(steps=6)
-    with ready:
-        list(ready.trainer.events())
-        ready.draw()
+    session = small_run(steps=6)
+    with session:
+        list(session.trainer.events())
+        session.write_curve()
         full_disk(2048)
-        with pytest.raises(TrainingError, match="Make room"):
-            ready.finish()
+        with pytest.raises(TrainingError, match="Free some space"):
+            session.finish()
         full_disk(2**40)
     assert not (tmp_path / "out").exists()
-    assert finished(prepare(None, None, tmp_path / "out", resume=True)).is_dir()
+    assert finished(resume(tmp_path / "out")).is_dir()
 
 
 class KillError(BaseException):
-    """Stands for a kill: nothing that is raised by a kill is handled."""
+    """Simulates a kill, after which no handler runs."""
 
 
 def killed_at_rename(number: int, patch: pytest.MonkeyPatch) -> None:
-    """End the process, as it were, before the rename of that number."""
+    """Raise KillError before the rename of that number."""
     count = iter(range(1, 100))
     rename = Path.rename
 
     def counted(self: Path, target: Path) -> Path:
         if next(count) == number:
-            # What a kill leaves, `finally` must not clean.
+            # A killed process would not clean up in `finally`.
             patch.setattr(shutil, "rmtree", lambda *_, **__: None)
             raise KillError
         return rename(self, target)
@@ -156,23 +160,23 @@ def killed_at_rename(number: int, patch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_a_kill_while_a_checkpoint_is_replaced_loses_nothing(
-    begin: Callable[..., Prepared], tmp_path: Path, number: int
+    small_run: Callable[..., Session], tmp_path: Path, number: int
 ) -> None:
     out = tmp_path / "out"
-    finished(begin(steps=6))
+    finished(small_run(steps=6))
     wanted = {f.name: f.read_bytes() for f in out.iterdir()}
-    with prepare(None, None, out, resume=True, steps=9) as ready:
-        list(ready.trainer.events())
+    with resume(out, steps=9) as session:
+        list(session.trainer.events())
         with pytest.MonkeyPatch.context() as patch:
             killed_at_rename(number, patch)
             if number < 3:
                 with pytest.raises(KillError):
-                    ready.finish()
+                    session.finish()
             else:
-                ready.finish()
+                session.finish()
     if number == 2:
-        assert not out.exists(), "the old one is aside, the new one not yet in place"
-    with prepare(None, None, out, resume=True) as again:
+        assert not out.exists(), "the old one is set aside, the new one not yet in place"
+    with resume(out) as again:
         if number < 3:
             assert {f.name: f.read_bytes() for f in out.iterdir()} == wanted
             assert any("half-written out is removed" in note for note in again.notes)
@@ -181,7 +185,7 @@ def test_a_kill_while_a_checkpoint_is_replaced_loses_nothing(
     assert not list(tmp_path.glob(".out*"))
 
 
-def test_only_a_folder_s_own_leftovers_are_mended(tmp_path: Path) -> None:
+def test_only_leftovers_of_the_same_folder_are_repaired(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     for name in (".out.12.part", ".out.13.old", ".out.run.12.part", ".other.1.part", ".out.x.part"):
         (tmp_path / name).mkdir()
@@ -196,19 +200,21 @@ def test_only_a_folder_s_own_leftovers_are_mended(tmp_path: Path) -> None:
     assert not (tmp_path / ".out.14.old").exists()
 
 
-def test_a_checkpoint_is_known_by_its_run(begin: Callable[..., Prepared], tmp_path: Path) -> None:
-    """A kill right after the rename: nothing else had to be written for the run to know it."""
-    finished(begin(steps=3))
+def test_a_checkpoint_of_another_run_is_recognized(
+    small_run: Callable[..., Session], tmp_path: Path
+) -> None:
+    """The checkpoint itself records its run, so that a kill right after the rename is harmless."""
+    finished(small_run(steps=3))
     other = tmp_path / "out" / "training.json"
     write_json(other, {**read_json(other), "run": "another"})
     with pytest.raises(CheckpointError, match="this run did not write it"):
-        prepare(None, None, tmp_path / "out", resume=True, steps=5)
+        resume(tmp_path / "out", steps=5)
 
 
-def test_what_bits_depend_on_is_restored_or_told(
-    begin: Callable[..., Prepared], tmp_path: Path
+def test_threads_are_restored_and_other_changes_are_reported(
+    small_run: Callable[..., Session], tmp_path: Path
 ) -> None:
-    trained_to(begin(), 8)
+    trained_to(small_run(), 8)
     for state in (tmp_path / "out.run" / "states").iterdir():
         values = read_json(state / "state.json")
         assert values["environment"]["torch"] == torch.__version__
@@ -216,35 +222,35 @@ def test_what_bits_depend_on_is_restored_or_told(
         write_json(state / "state.json", values)
     threads = torch.get_num_threads()
     assert threads == 1
-    try:
-        with prepare(None, None, tmp_path / "out", resume=True) as ready:
-            (told,) = ready.notes
-            if (os.cpu_count() or 1) >= 2:
-                assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(threads)
-    assert "bits will differ" in told
-    assert f"torch 2.0.1 → {torch.__version__}" in told
+    with resume(tmp_path / "out") as session:
+        (note,) = session.notes
+        if (os.cpu_count() or 1) >= 2:
+            assert torch.get_num_threads() == threads
+            assert {torch.get_num_threads() for _ in session.trainer.events()} == {2}
+            assert "threads" not in note
+    assert torch.get_num_threads() == threads
+    assert "differ in the last bits" in note
+    assert f"torch 2.0.1 → {torch.__version__}" in note
 
 
-def test_the_first_update_that_is_not_finite_is_told(
-    begin: Callable[..., Prepared], tmp_path: Path
+def test_the_first_update_that_is_not_finite_is_reported(
+    small_run: Callable[..., Session], tmp_path: Path
 ) -> None:
-    """The weights break after update 12: it is 13 that is told, with its pairs, though the loss
-    is looked at only later."""
-    ready = begin(steps=40, save_every=1000)
-    trainer = ready.trainer
+    """The weights break after update 12. Update 13 is reported, with its pairs, though the loss is
+    checked later."""
+    session = small_run(steps=40, save_every=1000)
+    trainer = session.trainer
     update, found = trainer.update, {}
 
     def watched(batches: list[torch.Tensor], rate: float, window: Any) -> None:
-        if trainer.step == 12:
+        if trainer.state.step == 12:
             found["indices"] = [i for batch in batches for i in batch.tolist()]
             with torch.no_grad():
                 next(trainer.model.parameters()).fill_(math.inf)
         update(batches, rate, window)
 
     trainer.update = watched  # type: ignore[method-assign]
-    with ready, pytest.raises(TrainingError, match=r"is nan at update 13: its \d+ pairs are"):
+    with session, pytest.raises(TrainingError, match=r"is nan at update 13: its \d+ pairs are"):
         list(trainer.events())
     kept = read_json(tmp_path / "out.run" / "not-finite.json")
     assert kept["indices"] == found["indices"]
@@ -260,47 +266,49 @@ def test_the_first_update_that_is_not_finite_is_told(
         RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried"),
     ],
 )
-def test_memory_that_runs_out_is_told_with_a_smaller_budget(
-    begin: Callable[..., Prepared], error: Exception
+def test_out_of_memory_suggests_smaller_batches(
+    small_run: Callable[..., Session], error: Exception
 ) -> None:
-    ready = begin()
+    session = small_run()
 
     def fail(*_: object) -> None:
         raise error
 
-    ready.trainer.update = fail  # type: ignore[method-assign, assignment]
-    told = r"out of memory at update 1: batches are of batch_tokens = 100. .*batch_tokens=50 --set"
-    with ready, pytest.raises(TrainingError, match=told):
-        list(ready.trainer.events())
+    session.trainer.update = fail  # type: ignore[method-assign, assignment]
+    message = r"out of memory at update 1: the recipe has batch_tokens = 100\. .*=50 --set"
+    with session, pytest.raises(TrainingError, match=message):
+        list(session.trainer.events())
 
 
-def test_other_errors_stay_what_they_are() -> None:
+def test_other_errors_are_not_changed() -> None:
     from zoo.registry.recipe import Recipe
 
-    group = Group(torch.device("cpu"))
+    group = ProcessGroup(torch.device("cpu"))
     with (
         pytest.raises(RuntimeError, match="shapes"),
-        explained(1, Recipe(), group, Path("nowhere")),
+        explain_failures(1, Recipe(), group, Path("nowhere")),
     ):
         raise RuntimeError("shapes do not fit")
 
 
-def test_a_stop_at_once_and_again(begin: Callable[..., Prepared], tmp_path: Path) -> None:
-    """Stopped after every single update, the run is the same."""
-    finished(begin("plain", steps=9))
-    ready = begin(steps=9)
+def test_a_run_can_be_stopped_after_every_update(
+    small_run: Callable[..., Session], tmp_path: Path
+) -> None:
+    """The weights are those of an uninterrupted run."""
+    finished(small_run("plain", steps=9))
+    session = small_run(steps=9)
     for _ in range(8):
-        with ready:
-            ready.trainer.stop = True
-            *_, last = ready.trainer.events()
+        with session:
+            session.trainer.stop = True
+            *_, last = session.trainer.events()
             assert isinstance(last, Stopped)
-        ready = prepare(None, None, tmp_path / "out", resume=True)
-    assert ready.trainer.step == 8
-    finished(ready)
+        session = resume(tmp_path / "out")
+    assert session.trainer.state.step == 8
+    finished(session)
     assert same(tmp_path / "plain", tmp_path / "out")
 
 
-def test_a_full_disk_is_one_line(
+def test_a_full_disk_is_reported_in_one_line(
     run: Callable[..., Result], parallel: Path, tmp_path: Path, full_disk: Callable[[int], None]
 ) -> None:
     zoo.train("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "o", settings=SMALL, steps=3)
@@ -311,4 +319,4 @@ def test_a_full_disk_is_one_line(
     errors = [line for line in result.stderr.splitlines() if line.startswith("Error: ")]
     assert len(errors) == 1
     assert "cannot write" in errors[0]
-    assert "Make room" in errors[0]
+    assert "Free some space" in errors[0]

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import signal
 import sys
-import time
 from collections.abc import Iterator
-from dataclasses import asdict
-from datetime import timedelta
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from zoo.cli.output import json_option, messages, names, person_watches, print_json, say
+from zoo.cli.output import json_option, names, print_json, say
 from zoo.errors import TrainingError, ZooError
 
 if TYPE_CHECKING:
-    from zoo.registry.events import Event, Validation
-    from zoo.training import Prepared, Trainer
-
-WIDTH = 100
-"""Most signs of a sample's text that are shown."""
+    from zoo.training.session import Session
+    from zoo.training.trainer import Trainer
 
 
 @click.command()
@@ -33,24 +26,23 @@ WIDTH = 100
 @click.option("--data", help="A dataset's name, or files: PREFIX:en-de, FILE.tsv, FILE.jsonl.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Checkpoint folder.")
 @click.option("--limit", type=click.IntRange(1), help="Read only the first N pairs of each file.")
-@click.option("--validation", help="Other data to validate on.")
+@click.option("--validation", help="Validate on this dataset, or on these files.")
 @click.option("--recipe", metavar="NAME|FILE.toml",
-              help="A recipe of the catalogue or a file, over model and data's own.")  # fmt: skip
+              help="Override the recipes of model and data by this one.")  # fmt: skip
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
-              help="A value of the model's config or of the recipe; may be repeated.")  # fmt: skip
+              help="Set a value of the configuration or recipe; repeatable.")  # fmt: skip
 @click.option("--steps", type=click.IntRange(1), help="Stop after N updates.")
 @click.option("--epochs", type=click.IntRange(1), help="Stop after N passes over the data.")
 @click.option("--minutes", type=click.FloatRange(0, min_open=True), help="Stop after M minutes.")
-@click.option(
-    "--seed", type=click.IntRange(0, 2**32 - 1), help="Seed of weights, order and dropout."
-)
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1),
+              help="Seed of the weights, the order of the data and dropout.")  # fmt: skip
 @click.option("--precision", type=click.Choice(["float32", "bf16", "auto"]),
-              help="What products are computed in; auto measures once.")  # fmt: skip
+              help="Precision of matrix products; auto times both.")  # fmt: skip
 @click.option("--compile/--no-compile", "compile_", default=None,
-              help="Have torch.compile make kernels (needs a C++ compiler).")  # fmt: skip
-@click.option("--resume", is_flag=True, help="Go on with the run of --out.")
+              help="Use torch.compile (needs a C++ compiler).")  # fmt: skip
+@click.option("--resume", is_flag=True, help="Resume the run of --out.")
 @click.option("--device", default="auto", show_default=True, help="cpu, cuda, or auto.")
-@click.option("--shard", is_flag=True, help="Part the weights among torchrun's processes.")
+@click.option("--shard", is_flag=True, help="Split the weights among torchrun's processes.")
 @json_option
 def train(
     model: str | None,
@@ -63,124 +55,111 @@ def train(
     compile_: bool | None,
     **options: Any,
 ) -> None:
-    """Train MODEL on parallel text, into a checkpoint folder.
+    """Train MODEL on parallel text, and write a checkpoint folder.
 
-    The run lives in OUT.run; OUT appears at its end. --steps, --epochs and --minutes are totals,
-    and replace what the recipe says of stopping.
+    The run is kept in OUT.run; OUT is written at its end. --steps, --epochs and --minutes are
+    totals, and replace those of the recipe.
     """
-    own = {key: options[key] for key in ("limit", "validation", "recipe", "seed")}
     speed = {"precision": precision, "compile": compile_}
-    own.update(speed)
-    if resume:
-        given = [f"--{key}" for key, value in own.items() if value is not None]
-        given += ["MODEL"] * bool(model) + ["--data"] * bool(data) + ["--set"] * bool(settings)
-        if given:
-            raise click.UsageError(f"--resume goes on as before: leave out {', '.join(given)}")
-    elif model is None or data is None:
-        raise click.UsageError("name a MODEL and its --data, or say --resume")
-    found = names()
+    _check_arguments(model, data, settings, resume, {**options, **speed})
+    registry = names()
+    from zoo.cli.training_display import status
     from zoo.registry.config import parse_settings
-    from zoo.training import prepare
+    from zoo.training import session as sessions
+    from zoo.training.request import TrainingRequest
 
-    chosen = {f"recipe.{key}": value for key, value in speed.items() if value is not None}
-    with _one_voice():
-        with _status("Reading data"):
-            ready = prepare(
-                model,
-                data,
-                out,
-                settings={**parse_settings(settings), **chosen},
-                resume=resume,
-                registry=found,
-                **options,
-            )
-        with ready:
-            _train(ready, as_json)
+    with _one_report():
+        with status("Reading data"):
+            if model is None or data is None:
+                again = {key: options[key] for key in WITH_RESUME}
+                session = sessions.resume(out, registry=registry, **again)
+            else:
+                chosen = {f"recipe.{key}": v for key, v in speed.items() if v is not None}
+                values = {**parse_settings(settings), **chosen}
+                request = TrainingRequest(model, data, out, settings=values, **options)
+                session = sessions.begin(request, registry)
+        with session:
+            _train(session, as_json)
+
+
+WITH_RESUME = ("steps", "epochs", "minutes", "device", "shard")
+
+
+def _check_arguments(
+    model: str | None,
+    data: str | None,
+    settings: tuple[str, ...],
+    resume: bool,
+    options: dict[str, Any],
+) -> None:
+    """Make sure that a new run has a model and data, and that a resumed one has neither.
+
+    Raises:
+        UsageError: arguments are missing, or --resume does not allow them.
+    """
+    if not resume:
+        if model is None or data is None:
+            raise click.UsageError("Give a MODEL and --data, or --resume.")
+        return
+    fixed = {key: value for key, value in options.items() if key not in WITH_RESUME}
+    given = [f"--{key}" for key, value in fixed.items() if value is not None]
+    given += ["MODEL"] * bool(model) + ["--data"] * bool(data) + ["--set"] * bool(settings)
+    if given:
+        raise click.UsageError(f"--resume keeps the run's settings: leave out {', '.join(given)}")
 
 
 @contextlib.contextmanager
-def _one_voice() -> Iterator[None]:
-    """Of several processes that fail alike, let one tell it."""
+def _one_report() -> Iterator[None]:
+    """Let one of several processes that fail alike report the error."""
     try:
         yield
     except ZooError as error:
-        from zoo.training.failures import LostProcessError, RunAwayError
+        from zoo.training.failures import LostProcessError, NotFiniteError
 
         first = os.environ.get("RANK", "0") == "0"
-        own = isinstance(error, TrainingError) and not isinstance(error, RunAwayError)
-        silent = isinstance(error, LostProcessError) and error.quiet
-        if silent or not (first or own):
+        of_this_process = isinstance(error, TrainingError) and not isinstance(error, NotFiniteError)
+        quiet = isinstance(error, LostProcessError) and error.quiet
+        if quiet or not (first or of_this_process):
             sys.exit(1)
         raise
 
 
-def _train(ready: Prepared, as_json: bool) -> None:
-    """Train and write the checkpoint; of several processes, the first tells of it."""
-    out, first = ready.run.out, ready.group.first
+def _train(session: Session, as_json: bool) -> None:
+    """Train and write the checkpoint; the first process prints."""
+    from zoo.cli.training_display import introduce
+
+    trainer = session.trainer
+    out, first = trainer.folder.out, trainer.group.is_first
     if first and not as_json:
-        _introduce(ready)
-    stopped_by = _run(ready, as_json)
+        introduce(session)
+    stopped_by = _run(session, as_json)
     if stopped_by is not None:
         if first:
-            ready.draw()
-            say(f"Stopped; go on with: zoo train --resume --out {out}")
+            session.write_curve()
+            say(f"Stopped. Resume with: zoo train --resume --out {out}")
         sys.exit(128 + stopped_by)
-    ready.finish()
-    trainer = ready.trainer
+    session.finish()
     if as_json and first:
-        print_json({"checkpoint": str(out), "step": trainer.step}, lines=True)
+        print_json({"checkpoint": str(out), "step": trainer.state.step}, lines=True)
     elif first:
-        minutes = trainer.progress.seconds / 60
-        say(f"{out}: {trainer.step:,} updates in {minutes:.1f} minutes")
+        minutes = trainer.state.seconds / 60
+        say(f"{out}: {trainer.state.step:,} updates in {minutes:.1f} minutes")
 
 
-@contextlib.contextmanager
-def _status(text: str) -> Iterator[None]:
-    if person_watches():
-        with messages().status(text):
-            yield
-    else:
-        yield
-
-
-def _introduce(ready: Prepared) -> None:
-    trainer = ready.trainer
-    parameters = sum(weight.numel() for weight in trainer.model.parameters())
-    sizes = f"{ready.source_tokenizer.size:,} and {ready.target_tokenizer.size:,} tokens"
-    say(f"{ready.plan.model}: {parameters:,} parameters, vocabularies of {sizes}")
-    left = trainer.corpus.left_out
-    out = [f"{left.long:,} too long"] * bool(left.long) + [f"{left.empty:,} empty"] * bool(
-        left.empty
-    )
-    without = f", left out {' and '.join(out)}" if out else ""
-    padding = f"{100 * ready.padding:.1f}% of the batches is padding"
-    say(f"{ready.dataset.name}: {len(trainer.corpus):,} pairs{without}; {padding}")
-    if ready.choice is not None:
-        say(str(ready.choice))
-    if not len(trainer.held_out):
-        say("No validation split: nothing is held out to validate on")
-    if ready.group.size > 1:
-        kind = "each with its share of the weights" if ready.group.sharded else "data in parallel"
-        say(f"{ready.group.size} processes, {kind}")
-    for note in ready.notes:
-        say(f"{note[:1].upper()}{note[1:]}")
-    if trainer.step:
-        say(f"Resuming after update {trainer.step:,}")
-
-
-def _run(ready: Prepared, as_json: bool) -> int | None:
-    """Train and show it; return the signal that stopped it, if one did."""
-    from zoo.training import Stopped
+def _run(session: Session, as_json: bool) -> int | None:
+    """Train and show the events; return the signal that stopped training, if one did."""
+    from zoo.cli.training_display import display
+    from zoo.registry.events import Stopped
     from zoo.training.failures import LostProcessError
 
-    with _graceful(ready.trainer) as caught, _display(ready, as_json) as show:
+    with _graceful(session.trainer) as caught, display(session, as_json) as show:
         try:
-            for event in ready.trainer.events():
+            for event in session.trainer.events():
                 show(event)
                 if isinstance(event, Stopped):
                     return caught[0] if caught else signal.SIGTERM
         except LostProcessError as error:
-            # At once, while SIGTERM is caught: torchrun ends what is left of a run with it.
+            # At once, while SIGTERM is caught: torchrun ends the other processes with it.
             if not error.quiet:
                 click.echo(f"Error: {error}", err=True)
             error.quiet = True
@@ -190,115 +169,18 @@ def _run(ready: Prepared, as_json: bool) -> int | None:
 
 @contextlib.contextmanager
 def _graceful(trainer: Trainer) -> Iterator[list[int]]:
-    """Let Ctrl-C and SIGTERM save the state first; a second one interrupts at once."""
+    """On Ctrl-C and SIGTERM, save the state and stop; a second signal interrupts at once."""
     caught: list[int] = []
 
-    def ask(number: int, frame: FrameType | None) -> None:
+    def handle(number: int, frame: FrameType | None) -> None:
         if caught:
             raise KeyboardInterrupt
         caught.append(number)
         trainer.stop = True
 
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield caught
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-@contextlib.contextmanager
-def _display(ready: Prepared, as_json: bool) -> Iterator[Any]:
-    """Give a function that shows an event: a progress bar to a person, lines to anything else."""
-    if not ready.group.first:
-        yield lambda event: None
-    elif as_json:
-        yield lambda event: print_json(asdict(event), lines=True)
-    elif person_watches():
-        with _bar() as show:
-            yield show
-    else:
-        yield _lines(validates=len(ready.trainer.held_out) > 0)
-
-
-def _scores(validation: Validation) -> str:
-    """Return what a validation found, in a few words."""
-    bleu = "" if validation.bleu is None else f"  BLEU {validation.bleu:.1f}"
-    return f"  validation {validation.validation_loss:.3f}{bleu}"
-
-
-def _sample(validation: Validation, turn: int) -> Iterator[str]:
-    """Yield lines that show a translation: another one at each validation."""
-    if validation.samples:
-        sample = validation.samples[turn % len(validation.samples)]
-        for name in ("source", "reference", "translation"):
-            text = getattr(sample, name)
-            yield f"{name:>12}: {text if len(text) <= WIDTH else text[:WIDTH] + '…'}"
-
-
-def _lines(validates: bool) -> Any:
-    """Return a function that prints a line now and then, and at each validation."""
-    from zoo.registry.events import Note, Report, Validation
-
-    last_shown = time.monotonic()
-    report: Report | None = None
-    turns = itertools.count()
-
-    def show(event: Event) -> None:
-        nonlocal last_shown, report
-        if isinstance(event, Note):
-            say(event.text)
-            return
-        if isinstance(event, Report):
-            report = event
-            over = event.done >= 1 and not validates  # else the validation's line comes at once
-            if time.monotonic() - last_shown < 20 and not over:
-                return
-        if report is None:
-            return
-        last_shown = time.monotonic()
-        line = f"{100 * report.done:3.0f}%  update {report.step:,}  epoch {report.epoch}"
-        line += f"  loss {report.loss:.3f}  {report.tokens_per_second:,.0f} tokens/s"
-        if isinstance(event, Validation):
-            line += _scores(event)
-        click.echo(line, err=True)
-        if isinstance(event, Validation):
-            for text in _sample(event, next(turns)):
-                say(text)
-
-    return show
-
-
-@contextlib.contextmanager
-def _bar() -> Iterator[Any]:
-    from rich.progress import BarColumn, Progress, TextColumn
-
-    from zoo.registry.events import Note, Report, Validation
-
-    columns = (
-        BarColumn(),
-        TextColumn("{task.percentage:3.0f}%"),
-        TextColumn("{task.description}"),
-    )
-    with Progress(*columns, console=messages()) as bar:
-        task = bar.add_task("starting", total=1.0)
-        validation = ""
-        turns = itertools.count()
-
-        def show(event: Event) -> None:
-            nonlocal validation
-            if isinstance(event, Note):
-                say(event.text)
-            elif isinstance(event, Validation):
-                validation = _scores(event)
-                say(f"update {event.step:,}{validation}")
-                for text in _sample(event, next(turns)):
-                    say(text)
-            elif isinstance(event, Report):
-                left = timedelta(minutes=event.minutes * (1 / max(event.done, 1e-6) - 1))
-                text = f"epoch {event.epoch}  loss {event.loss:.3f}{validation}"
-                speed = f"  {event.tokens_per_second:,.0f} tokens/s"
-                left_text = f"  {str(left).partition('.')[0]} left"
-                bar.update(task, completed=event.done, description=text + speed + left_text)
-
-        yield show

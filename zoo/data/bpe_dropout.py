@@ -1,4 +1,4 @@
-"""BPE-dropout: words are cut in other ways in each epoch (Provilkov et al. 2020)."""
+"""BPE-dropout: words are segmented differently in each epoch (Provilkov et al. 2020)."""
 
 from __future__ import annotations
 
@@ -15,128 +15,133 @@ from zoo.nn.contract import BEGIN, UNKNOWN
 from zoo.registry.parameters import LengthLimits
 from zoo.registry.recipe import Recipe
 
-WAYS = 32
-"""Most ways in which one word is cut in an epoch; it stands in each as often as chance has it."""
+EpochCorpus = Callable[[int], Corpus]
+"""Returns the corpus of an epoch by its number."""
+
+SEGMENTATIONS = 32
+"""Most segmentations that are drawn for one word in an epoch."""
 
 
-class Cutter:
-    """Cuts words into a tokenizer's subwords, of whose merges some are left out.
+class Segmenter:
+    """Segments words into a BPE tokenizer's subwords, skipping some of its merges.
 
     Args:
-        tokenizer: of the kind `bpe`.
-        chance: that a merge is left out, of those that could be made next.
+        tokenizer: a tokenizer of the kind `bpe`.
+        dropout: the probability that a merge is skipped, among those that could be made next.
     """
 
-    def __init__(self, tokenizer: Tokenizer, chance: float) -> None:
-        self.tokenizer, self.chance = tokenizer, chance
+    def __init__(self, tokenizer: Tokenizer, dropout: float) -> None:
+        self.tokenizer, self.dropout = tokenizer, dropout
         self.tokens = [tokenizer.token(i) for i in range(tokenizer.size)]
         self.ids = {token: i for i, token in enumerate(self.tokens)}
         self.ranks = {pair: rank for rank, pair in enumerate(tokenizer.merges())}
 
     def words(self, ids: list[int]) -> Iterator[tuple[int, ...]]:
-        """Yield the words of a sequence, each as its ids; its begin and end by themselves.
+        """Yield the words of a sequence, each as its ids; begin and end tokens by themselves.
 
-        About an unknown token nobody knows what was a word; there, each token is one.
+        An unknown token hides where words end: in a sequence with one, each token is a word.
         """
         if UNKNOWN in ids:
             yield from ((i,) for i in ids)
             return
-        place = int(ids[0] == BEGIN)
-        yield from ((i,) for i in ids[:place])
-        for word in self.tokenizer.words(ids[place:-1]):
-            end, left = place, len(word)
-            while left:
-                left -= len(self.tokens[ids[end]])
+        start = int(ids[0] == BEGIN)
+        yield from ((i,) for i in ids[:start])
+        for word in self.tokenizer.words(ids[start:-1]):
+            end, characters = start, len(word)
+            while characters:
+                characters -= len(self.tokens[ids[end]])
                 end += 1
-            yield tuple(ids[place:end])
-            place = end
+            yield tuple(ids[start:end])
+            start = end
         yield (ids[-1],)
 
-    def cut(self, word: tuple[int, ...], chooser: random.Random) -> list[int]:
-        """Return a word cut anew (Provilkov et al. 2020, algorithm 1).
+    def segment(self, word: tuple[int, ...], rng: random.Random) -> list[int]:
+        """Return a new segmentation of a word (Provilkov et al. 2020, algorithm 1).
 
-        Of the merges that could be made, each is left out with the chance given, and the first of
-        the others in the tokenizer's order is made; and so on, until none is left.
+        Each merge that could be made is skipped with probability `dropout`, and the first of the
+        others in the tokenizer's order is made; this is repeated until no merge is left.
         """
         if word[0] <= UNKNOWN:
             return list(word)
-        parts = [sign for i in word for sign in self.tokens[i]]
+        parts = [character for i in word for character in self.tokens[i]]
         while True:
-            ranked = [(self.ranks.get(pair), place) for place, pair in enumerate(pairwise(parts))]
-            merges = sorted((rank, place) for rank, place in ranked if rank is not None)
-            kept = (place for _, place in merges if chooser.random() >= self.chance)
-            place = next(kept, None)
-            if place is None:
+            ranked = [(self.ranks.get(pair), index) for index, pair in enumerate(pairwise(parts))]
+            merges = sorted((rank, index) for rank, index in ranked if rank is not None)
+            kept = (index for _, index in merges if rng.random() >= self.dropout)
+            index = next(kept, None)
+            if index is None:
                 return [self.ids[part] for part in parts]
-            parts[place : place + 2] = [parts[place] + parts[place + 1]]
+            parts[index : index + 2] = [parts[index] + parts[index + 1]]
 
 
-class Words:
-    """One side of a corpus as words, which can be cut anew. It is held in memory."""
+class WordSequences:
+    """One side of a corpus as words, which can be segmented again. It is held in memory."""
 
-    def __init__(self, sequences: Sequences, cutter: Cutter, limit: int | None) -> None:
-        self.cutter, self.limit = cutter, limit
-        known: dict[tuple[int, ...], int] = {}
-        which: list[int] = []
-        counts = [0]
+    def __init__(self, sequences: Sequences, segmenter: Segmenter, limit: int | None) -> None:
+        self.segmenter, self.limit = segmenter, limit
+        vocabulary: dict[tuple[int, ...], int] = {}
+        words: list[int] = []
+        starts = [0]
         for begin, end in pairwise(sequences.starts.tolist()):
             ids = sequences.tokens[begin:end].tolist()
-            which.extend(known.setdefault(word, len(known)) for word in cutter.words(ids))
-            counts.append(len(which))
-        self.known = list(known)
-        self.which = np.array(which, dtype=np.int64)
-        self.starts = np.array(counts, dtype=np.int64)
-        self.others = np.minimum(np.bincount(self.which, minlength=len(known)), WAYS)
-        """How many ways each word is cut in beside its usual one."""
+            words.extend(vocabulary.setdefault(w, len(vocabulary)) for w in segmenter.words(ids))
+            starts.append(len(words))
+        self.vocabulary = list(vocabulary)
+        self.words = np.array(words, dtype=np.int64)
+        """The words of all sequences, as indices into the vocabulary."""
+        self.starts = np.array(starts, dtype=np.int64)
+        counts = np.bincount(self.words, minlength=len(vocabulary))
+        self.draws = np.minimum(counts, SEGMENTATIONS)
+        """How many segmentations are drawn for each word of the vocabulary."""
 
-    def recut(self, seed: int, epoch: int) -> Sequences:
-        """Return the sequences as seed and epoch have them cut.
+    def segmented(self, seed: int, epoch: int) -> Sequences:
+        """Return the sequences in the segmentation of an epoch.
 
-        One that would be longer than the limit is cut as ever.
+        A sequence that would be longer than the limit keeps its usual segmentation.
         """
-        chooser = random.Random(f"{seed} {epoch}")
-        cuts: list[list[int]] = []  # each word's usual one, then the others
-        for word, count in zip(self.known, self.others.tolist(), strict=True):
-            cuts.append(list(word))
-            cuts.extend(self.cutter.cut(word, chooser) for _ in range(count))
-        table = Sequences.of(cuts)
+        rng = random.Random(f"{seed} {epoch}")
+        segmentations: list[list[int]] = []  # of each word the usual one, then those drawn
+        for word, count in zip(self.vocabulary, self.draws.tolist(), strict=True):
+            segmentations.append(list(word))
+            segmentations.extend(self.segmenter.segment(word, rng) for _ in range(count))
+        table = Sequences.of(segmentations)
         lengths = np.diff(table.starts)
-        ends = (self.others + 1).cumsum()
-        usual = (ends - self.others - 1)[self.which]
-        drawn = np.random.default_rng((seed, epoch)).integers(self.others[self.which])
-        taken = usual + 1 + drawn
+        ends = (self.draws + 1).cumsum()
+        usual = (ends - self.draws - 1)[self.words]
+        drawn = np.random.default_rng((seed, epoch)).integers(self.draws[self.words])
+        rows = usual + 1 + drawn
         if self.limit is not None:
-            long = np.add.reduceat(lengths[taken], self.starts[:-1]) > self.limit
-            taken = np.where(np.repeat(long, np.diff(self.starts)), usual, taken)
-        return _laid_out(table, taken, self.starts)
+            long = np.add.reduceat(lengths[rows], self.starts[:-1]) > self.limit
+            rows = np.where(np.repeat(long, np.diff(self.starts)), usual, rows)
+        return _concatenated(table, rows, self.starts)
 
 
-def _laid_out(
-    table: Sequences, taken: npt.NDArray[np.int64], starts: npt.NDArray[np.int64]
+def _concatenated(
+    table: Sequences, rows: npt.NDArray[np.int64], starts: npt.NDArray[np.int64]
 ) -> Sequences:
-    """Return sequences of the table's entries `taken`, the i-th being those from starts[i]."""
-    lengths = np.diff(table.starts)[taken]
+    """Return sequences made of rows of a table; sequence i is rows[starts[i] : starts[i + 1]]."""
+    lengths = np.diff(table.starts)[rows]
     ends = np.concatenate([[0], lengths.cumsum()])
     within = np.arange(ends[-1]) - np.repeat(ends[:-1], lengths)
-    tokens = table.tokens[np.repeat(table.starts[taken], lengths) + within]
+    tokens = table.tokens[np.repeat(table.starts[rows], lengths) + within]
     return Sequences(tokens, ends[starts])
 
 
 def bpe_dropout(
     recipe: Recipe, corpus: Corpus, tokenizers: tuple[Tokenizer, Tokenizer], limits: LengthLimits
-) -> Callable[[int], Corpus] | None:
-    """Return what makes an epoch's corpus by its number, if the recipe leaves out merges."""
+) -> EpochCorpus | None:
+    """Return a function that gives an epoch's corpus, or None if the recipe has no BPE-dropout."""
     if not recipe.bpe_dropout:
         return None
     source, target = (
-        Words(sequences, Cutter(tokenizer, recipe.bpe_dropout), limit)
+        WordSequences(sequences, Segmenter(tokenizer, recipe.bpe_dropout), limit)
         for sequences, tokenizer, limit in zip(
             (corpus.source, corpus.target), tokenizers, limits, strict=True
         )
     )
 
-    def recut(epoch: int) -> Corpus:
+    def epoch_corpus(epoch: int) -> Corpus:
         seed = recipe.seed
-        return Corpus(source.recut(seed, epoch), target.recut(seed, epoch), corpus.left_out)
+        return Corpus(source.segmented(seed, epoch), target.segmented(seed, epoch), corpus.left_out)
 
-    return recut
+    return epoch_corpus

@@ -1,9 +1,8 @@
-"""Token files: a corpus is tokenised once, a piece at a time, and then read through the page cache.
+"""Token files: a corpus is tokenized once, a chunk at a time, and then memory-mapped.
 
-A folder below the cache holds one corpus: `source.tokens`, `source.starts`, `target.tokens`,
-`target.starts` and `corpus.json`. Its name is a hash of all that decides what is in it, so that
-every later run with the same text, tokenizers and limits maps the same files; any of it can be
-removed at any time.
+A folder in the cache holds one corpus: `source.tokens`, `source.starts`, `target.tokens`,
+`target.starts` and `corpus.json`. Its name is a hash of the text, the tokenizers and the limits, so
+that every later run with the same ones maps the same files. The folders can be deleted at any time.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -31,16 +30,17 @@ from zoo.registry.parameters import LengthLimits
 from zoo.registry.recipe import Recipe
 
 FORMAT = 1
-PIECE = 8192
-"""Pairs held at a time."""
+CHUNK = 8192
+"""Pairs that are held in memory at a time."""
 
 SIDES = ("source", "target")
+KINDS = ("tokens", "starts")
 
 
 def learn_tokenizers(
     dataset: Dataset, limit: int | None, recipe: Recipe
 ) -> tuple[Tokenizer, Tokenizer]:
-    """Learn the source's and the target's vocabulary; one and the same if the recipe shares it."""
+    """Learn the tokenizers of source and target; they are one if the recipe shares it."""
 
     def texts(side: int) -> Iterator[str]:
         return (pair[side] for pair in dataset.stream("train", limit))
@@ -60,16 +60,16 @@ def open_corpus(
     tokenizers: tuple[Tokenizer, Tokenizer],
     limits: LengthLimits,
 ) -> Corpus:
-    """Return the training split as token ids in memory-mapped files, which are made if need be.
+    """Return the training split as memory-mapped token ids; files that are missing are written.
 
     Raises:
-        DataError: the data is missing or not well-formed.
+        DataError: the data is missing or malformed.
         OSError: the cache cannot be written.
     """
     tokens = cache_folder() / "tokens"
     tokens.mkdir(parents=True, exist_ok=True)
     folder = tokens / _key(dataset, limit, tokenizers, limits)
-    with FileLock(f"{folder}.lock"):  # of processes that begin together, one makes the files
+    with FileLock(f"{folder}.lock"):  # of concurrent processes, one writes the files
         try:
             return _map(folder)
         except CheckpointError:
@@ -104,21 +104,23 @@ def _build(
     tokenizers: tuple[Tokenizer, Tokenizer],
     limits: LengthLimits,
 ) -> None:
-    """Write the files, holding no more than a piece of the corpus."""
+    """Write the files. At most one chunk of the corpus is in memory."""
     left_out = LeftOut()
-    with _Writer(folder, "source", tokenizers[0]) as one, _Writer(
-        folder, "target", tokenizers[1]
-    ) as other:  # fmt: skip
-        for piece in chunks(dataset.stream("train", limit), PIECE):
+    with (
+        _Writer(folder, "source", tokenizers[0]) as source_files,
+        _Writer(folder, "target", tokenizers[1]) as target_files,
+    ):
+        both = (source_files, target_files)
+        for chunk in chunks(dataset.stream("train", limit), CHUNK):
             kept = []
-            for ids in encode_pairs(piece, *tokenizers, limits):
+            for ids in encode_pairs(chunk, *tokenizers, limits):
                 if isinstance(ids, LeftOut):
                     left_out += ids
                 else:
                     kept.append(ids)
-            one.write([source for source, _ in kept])
-            other.write([target for _, target in kept])
-        digest = hashlib.sha256("".join(side.fingerprint() for side in (one, other)).encode())
+            source_files.write([source for source, _ in kept])
+            target_files.write([target for _, target in kept])
+        digest = hashlib.sha256("".join(side.fingerprint() for side in both).encode())
         write_json(
             folder / "corpus.json",
             {
@@ -126,13 +128,13 @@ def _build(
                 "data": dataset.name,
                 "left_out": asdict(left_out),
                 "fingerprint": digest.hexdigest(),
-                **{side.name: side.describe() for side in (one, other)},
+                **{side.name: side.describe() for side in both},
             },
         )
 
 
 class _Writer:
-    """One side's two files, which grow by a piece at a time."""
+    """Writes the two files of one side, a chunk at a time."""
 
     def __init__(self, folder: Path, name: str, tokenizer: Tokenizer) -> None:
         self.name, self.folder = name, folder
@@ -140,7 +142,7 @@ class _Writer:
         self.count = self.end = 0
         self.digests = [hashlib.sha256(), hashlib.sha256()]
 
-    def __enter__(self) -> _Writer:
+    def __enter__(self) -> Self:
         self.files = [(self.folder / f"{self.name}.{kind}").open("wb") for kind in KINDS]
         self._append(1, np.zeros(1, dtype="<i8"))
         return self
@@ -150,7 +152,7 @@ class _Writer:
             file.close()
 
     def write(self, sequences: list[list[int]]) -> None:
-        """Add sequences."""
+        """Append sequences."""
         ends = self.end + np.cumsum([len(s) for s in sequences], dtype="<i8")
         if sequences:
             self.count, self.end = self.count + len(sequences), int(ends[-1])
@@ -158,46 +160,45 @@ class _Writer:
         self._append(1, ends)
 
     def _append(self, which: int, values: npt.NDArray[Any]) -> None:
-        # The fingerprint is of the numbers, however many bytes the file gives each.
+        # The fingerprint does not depend on how many bytes the file has per number.
         self.digests[which].update(values.tobytes())
         file: IO[bytes] = self.files[which]
         file.write(values.astype(self.type).tobytes() if which == 0 else values.tobytes())
 
     def fingerprint(self) -> str:
-        """Return a hash of all that was written."""
+        """Return a hash of everything that was written."""
         return "".join(digest.hexdigest() for digest in self.digests)
 
     def describe(self) -> dict[str, Any]:
-        """Return what is needed to read the files."""
+        """Return what `_map` needs to know about the files."""
         return {"sequences": self.count, "tokens": self.end, "type": self.type.str}
 
 
-KINDS = ("tokens", "starts")
-
-
 def _map(folder: Path) -> Corpus:
-    """Map a corpus's files.
+    """Map a corpus's files into memory.
 
     Raises:
-        CheckpointError: they are not there, or not whole.
+        CheckpointError: they are missing or incomplete.
     """
-    told = read_json(folder / "corpus.json")
+    description = read_json(folder / "corpus.json")
     sides: dict[str, Sequences] = {}
     try:
         for side in SIDES:
-            count, tokens = told[side]["sequences"], told[side]["tokens"]
-            kinds = zip(KINDS, (tokens, count + 1), (told[side]["type"], "<i8"), strict=True)
-            arrays = [_array(folder / f"{side}.{kind}", size, t) for kind, size, t in kinds]
+            count, tokens = description[side]["sequences"], description[side]["tokens"]
+            files = zip(KINDS, (tokens, count + 1), (description[side]["type"], "<i8"), strict=True)
+            arrays = [_array(folder / f"{side}.{kind}", size, t) for kind, size, t in files]
             sides[side] = Sequences(arrays[0], arrays[1])
         return Corpus(
-            **sides, left_out=LeftOut(**told["left_out"]), fingerprint=told["fingerprint"]
+            **sides,
+            left_out=LeftOut(**description["left_out"]),
+            fingerprint=description["fingerprint"],
         )
     except (KeyError, TypeError, ValueError, OSError) as error:
-        raise CheckpointError(f"{folder} is not whole", str(error)) from None
+        raise CheckpointError(f"{folder} is incomplete", str(error)) from None
 
 
 def _array(file: Path, size: int, kind: str) -> npt.NDArray[Any]:
-    """Map a file of exactly so many numbers: one cut short would end the process when read."""
+    """Map a file of exactly `size` numbers: reading a truncated one would kill the process."""
     if file.stat().st_size != size * np.dtype(kind).itemsize:
-        raise ValueError(f"{file.name} has another size than it was written with")
+        raise ValueError(f"{file.name} does not have the size it was written with")
     return np.memmap(file, dtype=kind, mode="r") if size else np.zeros(0, dtype=kind)

@@ -1,4 +1,4 @@
-"""What happens while a model trains, and what a plugin can do about it. torch is not imported."""
+"""What training reports, and the callbacks of plugins. torch is not imported."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Report:
-    """How training goes: loss per target token, and target tokens a second.
+    """The progress of training: loss per target token in nats, and target tokens per second.
 
-    `gradient_norm` is that of the last update before clipping, if the recipe clips; `done` the
-    share of the run that is over.
+    `gradient_norm` is that of the last update before clipping, if the recipe clips; `done` is the
+    fraction of the run that is over.
     """
 
     step: int
@@ -28,7 +28,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Sample:
-    """A held-out source, its reference, and what the model makes of it by greedy search."""
+    """A source of the validation split, its reference, and the model's greedy translation."""
 
     source: str
     reference: str
@@ -37,11 +37,11 @@ class Sample:
 
 @dataclass(frozen=True)
 class Validation:
-    """How well the weights that would be released do on the validation split.
+    """The result of the weights that would be released now on the validation split.
 
     `validation_loss` is per target token, in nats, without label smoothing; `bleu` is sacreBLEU's,
-    of greedy translations, if the recipe asks for it; `best` tells whether no validation before
-    was better.
+    of greedy translations, if the recipe asks for it; `best` is whether no earlier validation was
+    better.
     """
 
     step: int
@@ -55,7 +55,7 @@ class Validation:
 
 @dataclass(frozen=True)
 class Note:
-    """Something that a person should know, and that ends nothing."""
+    """A message for the user; training goes on."""
 
     step: int
     text: str
@@ -63,7 +63,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Stopped:
-    """The run was asked to stop; it can be resumed."""
+    """The run was stopped on request; it can be resumed."""
 
     step: int
 
@@ -72,20 +72,20 @@ Event = Report | Validation | Note | Stopped
 
 
 class Callback:
-    """What a plugin does while a model trains: the hook `zoo_callbacks` returns some.
+    """Code that runs while a model trains; the hook `zoo_callbacks` returns callbacks.
 
-    Each method does nothing until it is overridden. One that raises is told, and its callback left
-    out of the rest of the run.
+    Each method does nothing until it is overridden. If one raises, the error is reported and the
+    callback is not called again in this run.
     """
 
     def begin(self, folder: Path, description: Mapping[str, Any]) -> None:
-        """Training begins, or goes on: the run's folder, and its model, data and recipe."""
+        """Training begins or is resumed: the run's folder, and its model, data and recipe."""
 
     def report(self, report: Report) -> None:
-        """Some updates were made."""
+        """A report on some updates is ready."""
 
     def validation(self, validation: Validation) -> None:
-        """The validation split was tried."""
+        """A validation is finished."""
 
     def end(self) -> None:
-        """Training is over for now, however it ended."""
+        """Training has ended: finished, stopped or failed."""

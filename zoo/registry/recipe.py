@@ -1,4 +1,4 @@
-"""How a model is trained: every choice that is not the network's own."""
+"""How a model is trained: every choice that is not part of the network's configuration."""
 
 from __future__ import annotations
 
@@ -13,30 +13,29 @@ from zoo.registry.config import Settings
 class Recipe(Settings):
     """A complete training recipe. Every value can be set in a catalogue, a file and by `--set`.
 
-    Where a value may be left open, `"none"` says so in TOML, which has no word for it.
+    `tokenizer`, `optimizer` and `schedule` are names, which training looks up on their shelves.
+    TOML has no null: there, `"none"` stands for None.
     """
 
-    tokenizer: Literal["word", "char", "bpe", "unigram"] = Field(
-        "bpe", description="how text is cut into tokens"
-    )
+    tokenizer: str = Field("bpe", description="kind of tokenizer: bpe, unigram, word or char")
     vocab_size: PositiveInt = Field(
         8000, ge=5, le=10_000_000, description="most entries of a vocabulary, special ones included"
     )
-    shared_vocab: bool = Field(False, description="one tokenizer for both sides")
+    shared_vocab: bool = Field(False, description="one tokenizer for source and target")
     max_length: PositiveInt = Field(
-        256, ge=3, description="longest source or target in tokens; longer pairs are left out"
+        256, ge=3, description="longest source or target in tokens; longer pairs are skipped"
     )
     batch_tokens: PositiveInt = Field(
-        4096, description="most tokens of a batch on its larger side, padding included"
+        4096, description="most tokens of a batch on its longer side, padding included"
     )
     batch_sentences: PositiveInt | None = Field(
-        None, description="sentences in a batch, instead of bounding its tokens"
+        None, description="sentences per batch, in place of batch_tokens"
     )
     accumulate: PositiveInt = Field(
-        1, description="batches to an update, whose gradients are added up"
+        1, description="batches per update, whose gradients are accumulated"
     )
-    initialisation: Literal["own", "xavier"] = Field(
-        "own", description="weights as the network draws them, or each matrix by Glorot's uniform"
+    initialization: Literal["own", "xavier"] = Field(
+        "own", description="weights as the network draws them, or Xavier (Glorot) uniform"
     )
     label_smoothing: float = Field(
         0.1, ge=0, lt=1, description="probability mass spread over the whole vocabulary"
@@ -44,58 +43,63 @@ class Recipe(Settings):
     r_drop: float = Field(
         0.0,
         ge=0,
-        description="read each batch twice, and weigh by this how far the two differ by dropout",
+        description="run each batch twice with different dropout masks; weight of their divergence",
     )
     word_dropout: float = Field(
-        0.0, ge=0, lt=1, description="chance that a token read, of either side, is made unknown"
+        0.0,
+        ge=0,
+        lt=1,
+        description="probability that an input token is replaced by the unknown token",
     )
     bpe_dropout: float = Field(
-        0.0, ge=0, lt=1, description="chance that a merge of subwords is left out, anew each epoch"
+        0.0, ge=0, lt=1, description="probability that a BPE merge is skipped, redrawn each epoch"
     )
-    optimiser: Literal["adam", "adamw"] = Field("adam", description="how gradients become updates")
+    optimizer: str = Field("adam", description="adam or adamw")
     weight_decay: float = Field(
-        0.0, ge=0, description="pull of every matrix to zero: in Adam's gradient, beside AdamW's"
+        0.0, ge=0, description="weight decay of matrices: adam adds it to the gradient"
     )
-    learning_rate: PositiveFloat = Field(1e-3, description="peak rate, where schedule uses one")
-    schedule: Literal["constant", "noam", "inverse_sqrt", "cosine"] = Field(
-        "inverse_sqrt", description="how the rate changes"
+    learning_rate: PositiveFloat = Field(1e-3, description="peak learning rate; noam uses factor")
+    schedule: str = Field(
+        "inverse_sqrt", description="learning rate schedule: constant, inverse_sqrt, cosine or noam"
     )
-    warmup: int = Field(400, ge=0, description="steps over which the rate rises")
-    factor: PositiveFloat = Field(1.0, description="factor of Noam's schedule")
-    beta1: float = Field(0.9, ge=0, lt=1, description="Adam's decay of the mean")
-    beta2: float = Field(0.98, ge=0, lt=1, description="Adam's decay of the square")
+    warmup: int = Field(400, ge=0, description="updates over which the learning rate rises")
+    factor: PositiveFloat = Field(1.0, description="factor of the noam schedule")
+    beta1: float = Field(0.9, ge=0, lt=1, description="Adam's decay of the first moment")
+    beta2: float = Field(0.98, ge=0, lt=1, description="Adam's decay of the second moment")
     epsilon: PositiveFloat = Field(1e-9, description="Adam's epsilon")
     clip: PositiveFloat | None = Field(1.0, description="largest norm of the whole gradient")
     steps: PositiveInt | None = Field(None, description="stop after this many updates")
-    epochs: PositiveInt | None = Field(None, description="stop after this many passes")
-    minutes: PositiveFloat | None = Field(None, description="stop after this much time")
+    epochs: PositiveInt | None = Field(None, description="stop after this many epochs")
+    minutes: PositiveFloat | None = Field(None, description="stop after this many minutes")
     patience: PositiveInt | None = Field(
-        None, description="stop after this many validations in a row without a better one"
+        None, description="stop after this many validations without improvement"
     )
     select: Literal["last", "loss", "bleu"] = Field(
-        "last", description="whose weights to release: the last, or those of the best validation"
+        "last", description="release the last weights, or those of the best validation by this"
     )
     average_last: PositiveInt = Field(
-        1, description="release the mean of the weights at this many validations"
+        1, description="release the mean of the weights at this many last validations"
     )
     average_decay: float | None = Field(
-        None, gt=0, lt=1, description="release an average that keeps this share at each update"
+        None, gt=0, lt=1, description="release an exponential average with this decay per update"
     )
     validate_every: PositiveInt | None = Field(
-        None, description="updates between validations; by default one an epoch"
+        None, description="updates between validations; by default one validation per epoch"
     )
     bleu_sentences: int = Field(
-        0, ge=0, description="held-out sentences to translate greedily and score each time"
+        0, ge=0, description="validation sentences to translate greedily and score with BLEU"
     )
-    samples: int = Field(3, ge=0, description="held-out sentences whose translations are shown")
+    samples: int = Field(3, ge=0, description="validation sentences whose translations are shown")
     save_every: PositiveInt = Field(
-        500, description="updates between saved states, besides one at the end of each epoch"
+        500, description="updates between saved states; one is also saved after each epoch"
     )
-    seed: int = Field(1, ge=0, lt=2**32, description="seed of weights, order and dropout")
+    seed: int = Field(
+        1, ge=0, lt=2**32, description="seed of the weights, the order of the data and dropout"
+    )
     precision: Literal["float32", "bf16", "auto"] = Field(
-        "float32", description="what products are computed in; auto measures both and takes one"
+        "float32", description="precision of matrix products; auto times both and takes the faster"
     )
-    compile: bool = Field(False, description="have torch.compile make kernels for the network")
+    compile: bool = Field(False, description="compile the network with torch.compile")
 
     @model_validator(mode="before")
     @classmethod
@@ -109,11 +113,11 @@ class Recipe(Settings):
         if self.select == "bleu" and not self.bleu_sentences:
             raise ValueError("select = bleu needs sentences to score: set bleu_sentences = 1000")
         if self.patience and self.select == "last":
-            raise ValueError("patience asks what is better: set select = loss, or bleu")
+            raise ValueError("patience needs a measure of improvement: set select = loss, or bleu")
         if self.average_decay and self.average_last > 1:
-            raise ValueError("average_last and average_decay are two ways: set one of them")
+            raise ValueError("average_last and average_decay exclude each other: set one of them")
         if self.bpe_dropout and self.tokenizer != "bpe":
-            raise ValueError("bpe_dropout leaves out merges: set tokenizer = bpe")
+            raise ValueError("bpe_dropout skips BPE merges: set tokenizer = bpe")
         return self
 
     def to_toml(self) -> str:
@@ -126,6 +130,6 @@ class Recipe(Settings):
 
 
 def toml_value(value: Any) -> str:
-    """Return a plain value as TOML; None is "none"."""
+    """Return a plain value as TOML; None becomes "none"."""
     # JSON's strings, numbers, booleans and lists are TOML's too.
     return json.dumps("none" if value is None else value)

@@ -1,4 +1,25 @@
-"""Train any registered model on parallel text, from a name to a checkpoint folder."""
+"""Train any registered model on parallel text: from a name to a checkpoint folder.
+
+The modules in reading order, from the call to the weight update:
+
+    request         the arguments of a call
+    plan            the complete configuration and recipe of a run
+    session         begin or resume a run; write its checkpoint
+    data            tokenizers, training corpus, validation set
+    initialization  the network with its first weights
+    trainer         the training loop
+    objective       the loss
+    optimizer       Adam, AdamW
+    schedule        the learning rate of each update
+    state           what training changes: weights, optimizer, counters
+    averaging       which weights are validated and released
+    validation      validation loss, BLEU and sample translations
+    saving          write a state, read it back
+    run_folder      the files of a run
+    process_group   several processes that train one model
+
+`Session.trainer.events()` yields what happens. Nothing here prints.
+"""
 
 from __future__ import annotations
 
@@ -7,28 +28,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from zoo.registry.events import Event, Note, Report, Sample, Stopped, Validation
+from zoo.registry.events import Event
 from zoo.registry.registry import Registry
-from zoo.training.plan import Plan, make_plan
-from zoo.training.prepared import Prepared, prepare
-from zoo.training.run import Run
-from zoo.training.trainer import Trainer
-
-__all__ = [
-    "Event",
-    "Note",
-    "Plan",
-    "Prepared",
-    "Report",
-    "Run",
-    "Sample",
-    "Stopped",
-    "Trainer",
-    "Validation",
-    "make_plan",
-    "prepare",
-    "train",
-]
+from zoo.training import session
+from zoo.training.request import TrainingRequest
 
 
 def train(
@@ -51,40 +54,74 @@ def train(
 ) -> Path:
     """Train a model and return its checkpoint folder.
 
+    While it runs, training uses torch's default random generator; its state is restored at the end.
+
     Args:
         model: a model's name.
-        data: a dataset's name, or files of your own: `PREFIX:en-de`, `FILE.tsv`, `FILE.jsonl`.
-        out: the checkpoint folder to make; the run lives in `OUT.run` beside it.
-        limit: read no more than this many pairs of each file.
-        validation: other data to validate on, whole; by default the data's own validation split.
-        recipe: a recipe of the catalogue or a TOML file, over the model's and the dataset's own.
+        data: a dataset's name, or your own files: `PREFIX:en-de`, `FILE.tsv`, `FILE.jsonl`.
+        out: the checkpoint folder to write; the run is kept in `OUT.run` beside it.
+        limit: read at most this many pairs of each file.
+        validation: another dataset, all of which is used for validation; by default the data's own
+            validation split.
+        recipe: a recipe's name or a TOML file; it overrides the recipes of the model and the data.
         settings: values of the model's configuration and of the recipe.
-        steps, epochs, minutes: when to stop, in place of what the recipe says.
-        seed: of weights, order and dropout.
+        steps, epochs, minutes: when to stop; they replace the recipe's own.
+        seed: of the weights, the order of the data and dropout.
         device: `auto`, `cpu`, `cuda`, …
-        shard: part the weights among torchrun's processes.
+        shard: split the weights among the processes that torchrun started.
+        registry: names to look up; by default those of all installed plugins.
         on_event: called with every report, validation and note.
 
     Raises:
-        ZooError: a name, a setting, the data or the output folder is not as it must be.
+        ZooError: a name, a setting, the data or the output folder is not valid, or training fails.
     """
-    with prepare(
+    request = TrainingRequest(
         model,
         data,
         out,
         limit=limit,
         validation=validation,
         recipe=recipe,
-        settings=settings,
+        settings=settings or {},
         steps=steps,
         epochs=epochs,
         minutes=minutes,
         seed=seed,
         device=device,
         shard=shard,
+    )
+    with session.begin(request, registry) as begun:
+        return begun.run(on_event)
+
+
+def resume(
+    out: str | PathLike[str],
+    *,
+    steps: int | None = None,
+    epochs: int | None = None,
+    minutes: float | None = None,
+    device: str = "auto",
+    shard: bool = False,
+    registry: Registry | None = None,
+    on_event: Callable[[Event], None] | None = None,
+) -> Path:
+    """Continue a run that was stopped or finished, and return its checkpoint folder.
+
+    Args:
+        out: the checkpoint folder that was given to `train`.
+        steps, epochs, minutes: new totals, which count what was done before.
+        device, shard, registry, on_event: as in `train`.
+
+    Raises:
+        ZooError: there is no run, its data has changed, or training fails.
+    """
+    with session.resume(
+        out,
+        steps=steps,
+        epochs=epochs,
+        minutes=minutes,
+        device=device,
+        shard=shard,
         registry=registry,
-    ) as prepared:
-        for event in prepared.trainer.events():
-            if on_event is not None:
-                on_event(event)
-        return prepared.finish()
+    ) as resumed:
+        return resumed.run(on_event)

@@ -1,109 +1,102 @@
-"""Which weights are validated and released: the last, an average, or the best validation's."""
+"""Which weights are validated and released: the last, an average, or those of the best validation.
+
+Files of weights are kept in the run folder at validations, where the recipe needs them later.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from zoo.checkpoint.tensors import read_tensors
-from zoo.nn.contract import Seq2Seq
 from zoo.registry.recipe import Recipe
-from zoo.training.group import Group, settle
-from zoo.training.progress import Progress
-from zoo.training.run import Run
+from zoo.training.process_group import ProcessGroup
+from zoo.training.run_folder import RunFolder
+from zoo.training.sharding import distribute_like, reshard
+from zoo.training.state import TrainingState
 
 
-class Released:
-    """The weights that would be released now, kept beside those that are trained."""
+class AveragedWeights:
+    """The weights that would be released now. What changes is in `state` and in `folder`."""
 
-    def __init__(self, model: Seq2Seq, recipe: Recipe, run: Run, group: Group) -> None:
-        self.model, self.recipe, self.run, self.group = model, recipe, run, group
-        self.names = [name for name, _ in model.named_parameters()]
-        self.average: list[Tensor] = []
-        """The exponential average, if the recipe asks for one."""
-        if recipe.average_decay:
-            self.average = [weight.detach().clone() for weight in model.parameters()]
-
-    @torch.no_grad()
-    def update(self, step: int) -> None:
-        """Take the weights after update `step` into the exponential average.
-
-        a ← decay · a + (1 − decay) · w, the decay being at most (1 + step) / (10 + step), so that
-        the first weights are soon forgotten.
-        """
-        if self.recipe.average_decay:
-            decay = min(self.recipe.average_decay, (1 + step) / (10 + step))
-            blend = get_ema_multi_avg_fn(decay)
-            blend(self.average, [weight.detach() for weight in self.model.parameters()], None)
+    def __init__(
+        self, state: TrainingState, recipe: Recipe, folder: RunFolder, group: ProcessGroup
+    ) -> None:
+        self.state, self.recipe, self.folder, self.group = state, recipe, folder, group
+        self.names = [name for name, _ in state.model.named_parameters()]
 
     @contextlib.contextmanager
-    def in_place(self, step: int) -> Iterator[None]:
-        """Put the weights that would be released after update `step` into the model for a while."""
-        mean = self._last_mean(step)
-        settle(self.model)
-        if mean is None and not self.average:
+    def swapped_in(self) -> Iterator[None]:
+        """Put the weights that would be released now into the model until the block ends."""
+        state, model = self.state, self.state.model
+        mean = self._mean_with_current()
+        reshard(model)
+        if mean is None and not state.average:
             try:
                 yield
             finally:
-                settle(self.model)
+                reshard(model)
             return
-        weights = list(self.model.parameters())
+        weights = list(model.parameters())
         trained = [weight.detach().clone() for weight in weights]
         with torch.no_grad():
             for name, weight, average in zip(
-                self.names, weights, self.average or weights, strict=True
+                self.names, weights, state.average or weights, strict=True
             ):
-                weight.copy_(average if mean is None else self.group.like(mean[name], weight))
+                weight.copy_(average if mean is None else distribute_like(mean[name], weight))
         try:
             yield
         finally:
-            settle(self.model)
+            reshard(model)
             with torch.no_grad():
                 for weight, before in zip(weights, trained, strict=True):
                     weight.copy_(before)
 
-    def _last_mean(self, step: int) -> dict[str, Tensor] | None:
-        """Return the mean of the last weights kept, this update's own among them."""
+    def _mean_with_current(self) -> dict[str, Tensor] | None:
+        """Return the mean of the last weights that were kept, the current ones among them."""
         if self.recipe.average_last == 1:
             return None
-        self.run.keep_weights(step, self._now())
-        self.group.wait()
-        return self._mean(step)
+        self.folder.keep_weights(self.state.step, self._current())
+        self.group.barrier()
+        return self._mean(self.state.step)
 
-    def keep(self, step: int) -> None:
-        """Keep the weights after update `step`, whose validation was the best so far."""
-        if self.recipe.average_last == 1:  # else they are kept already
-            self.run.keep_weights(step, self._now())
+    def keep(self) -> None:
+        """Keep the current weights, whose validation was the best so far."""
+        if self.recipe.average_last == 1:  # otherwise they are kept already
+            self.folder.keep_weights(self.state.step, self._current())
 
-    def chosen(self, progress: Progress) -> dict[str, Tensor]:
-        """Return the weights to release, whole, on the processor. All processes must ask."""
-        selects = self.recipe.select != "last"
-        step = progress.best_step if selects and progress.best_step else progress.step
-        if (selects or self.recipe.average_last > 1) and self.run.kept_weights(step):
+    def to_release(self) -> dict[str, Tensor]:
+        """Return the weights to release, whole, on the CPU. All processes must call it."""
+        state, selects = self.state, self.recipe.select != "last"
+        step = state.best_step if selects and state.best_step else state.step
+        if (selects or self.recipe.average_last > 1) and self.folder.kept_weights(step):
             return self._mean(step)
-        return self._now()
+        return self._current()
 
-    def needed(self, progress: Progress) -> list[int]:
-        """Return which updates' kept weights a run that goes on from there may ask for."""
+    def needed(self, counters: Mapping[str, Any]) -> list[int]:
+        """Return the updates whose kept weights a state with these counters still needs."""
         steps = []
-        for step in (progress.step, progress.best_step):
-            files = self.run.kept_weights(step)[-self.recipe.average_last :]
-            steps += [int(file.stem) for file in files]
+        for step in (counters["step"], counters["best_step"]):
+            steps += [int(file.stem) for file in self._last_kept(step)]
         return steps
 
+    def _last_kept(self, step: int) -> list[Path]:
+        return self.folder.kept_weights(step)[-self.recipe.average_last :]
+
     def _mean(self, step: int) -> dict[str, Tensor]:
-        files = self.run.kept_weights(step)[-self.recipe.average_last :]
+        files = self._last_kept(step)
         total = read_tensors(files[0])
         for file in files[1:]:
             for name, weight in read_tensors(file).items():
                 total[name] += weight
         return {name: weight / len(files) for name, weight in total.items()}
 
-    def _now(self) -> dict[str, Tensor]:
-        settle(self.model)
-        weights = self.average or list(self.model.parameters())
-        return {n: self.group.whole(w) for n, w in zip(self.names, weights, strict=True)}
+    def _current(self) -> dict[str, Tensor]:
+        reshard(self.state.model)
+        weights = self.state.average or list(self.state.model.parameters())
+        return {n: self.group.full_tensor(w) for n, w in zip(self.names, weights, strict=True)}

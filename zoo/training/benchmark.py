@@ -1,4 +1,4 @@
-"""How fast updates go, beside what the machine could do."""
+"""The speed of updates, relative to a large matrix multiplication on the same machine."""
 
 from __future__ import annotations
 
@@ -12,76 +12,79 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from zoo.nn.linear import linear
-from zoo.training.loss import training_loss
-from zoo.training.precision import wait
+from zoo.training.objective import training_loss
+from zoo.training.precision import synchronize
 from zoo.training.trainer import Trainer, Window
 
 WARM_UP = 3
 SIZE = 2048
-"""Rows and columns of the matrix product that stands for what the machine can do."""
+"""Rows and columns of the large matrices."""
 
 
 class Speed(NamedTuple):
-    """Target tokens a second; floating-point operations a second of the updates' products, of the
-    best matrix product in the same run, and the one as a share of the other."""
+    """Speed of updates.
+
+    `flops` is the floating-point operations per second of the updates' matrix multiplications,
+    `peak_flops` that of a large matrix multiplication in the same run, and `utilization` their
+    ratio.
+    """
 
     tokens_per_second: float
     updates_per_second: float
     flops: float
     peak_flops: float
-    utilisation: float
+    utilization: float
 
 
-def measure(trainer: Trainer, updates: int) -> Speed:
-    """Make updates on the first batches of an epoch and time them.
+def time_updates(trainer: Trainer, updates: int) -> Speed:
+    """Make updates with the first batches of an epoch, and time them.
 
-    Operations are counted as the products of one pass each way need, nothing twice.
+    Operations are those of the matrix multiplications of one forward and one backward pass.
     """
-    batches, device = trainer.batches, trainer.group.device
-    wanted = [batches[i % len(batches)] for i in range(WARM_UP + updates)]
-    rate = trainer.recipe.learning_rate
+    batches, device, recipe = trainer.batches, trainer.group.device, trainer.plan.recipe
+    used = [batches[i % len(batches)] for i in range(WARM_UP + updates)]
     trainer.model.train()
     window = Window(0.0)
-    for indices in wanted[:WARM_UP]:
-        trainer.update([indices], rate, window)
-    wait(device)
+    for indices in used[:WARM_UP]:
+        trainer.update([indices], recipe.learning_rate, window)
+    synchronize(device)
     before = time.perf_counter()
-    for indices in wanted[WARM_UP:]:
-        trainer.update([indices], rate, window)
-    wait(device)
+    for indices in used[WARM_UP:]:
+        trainer.update([indices], recipe.learning_rate, window)
+    synchronize(device)
     seconds = time.perf_counter() - before
-    last = trainer.corpus.batch(wanted[-1]).to(device)
-    counted = operations(lambda: training_loss(trainer.model, last, trainer.recipe).total)
+    last = trainer.corpus.batch(used[-1]).to(device)
+    counted = count_flops(lambda: training_loss(trainer.model, last, recipe).total)
     trainer.model.zero_grad(set_to_none=True)
     per_token = counted / (last.target.numel() - len(last.target))
     lengths = trainer.corpus.target.lengths
-    padded = sum(int(lengths[rows].max() - 1) * len(rows) for rows in wanted[WARM_UP:])
-    real = sum(int(lengths[rows].sum()) - len(rows) for rows in wanted[WARM_UP:])
+    padded = sum(int(lengths[rows].max() - 1) * len(rows) for rows in used[WARM_UP:])
+    real = sum(int(lengths[rows].sum()) - len(rows) for rows in used[WARM_UP:])
     flops = per_token * padded / seconds
-    peak = matrix_product(device, trainer.recipe.precision)
+    peak = matmul_flops(device, recipe.precision)
     return Speed(real / seconds, updates / seconds, flops, peak, flops / peak)
 
 
-def operations(loss: Callable[[], Tensor]) -> int:
-    """Return the floating-point operations of a loss's products, forward and backward."""
-    # A recurrent net's operations are not counted where one kernel runs all of it.
+def count_flops(loss: Callable[[], Tensor]) -> int:
+    """Return the operations of a loss's matrix multiplications, forward and backward."""
+    # Torch cannot count a recurrent network's operations if one oneDNN kernel computes it all.
     with warnings.catch_warnings():
-        # Torch's switch for that warns of another setting, which it writes back unchanged.
+        # Switching oneDNN off warns about another setting, which is written back unchanged.
         warnings.simplefilter("ignore")
         with torch.backends.mkldnn.flags(enabled=False), FlopCounterMode(display=False) as counter:
             loss().backward()
     return counter.get_total_flops()
 
 
-def matrix_product(device: torch.device, precision: str) -> float:
-    """Return the floating-point operations a second of the best of some products."""
-    kind = torch.bfloat16 if precision == "bf16" else torch.float32
-    a, b = (torch.randn(SIZE, SIZE, device=device).to(kind) for _ in range(2))
+def matmul_flops(device: torch.device, precision: str) -> float:
+    """Return the operations per second of the fastest of ten large matrix multiplications."""
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+    a, b = (torch.randn(SIZE, SIZE, device=device).to(dtype) for _ in range(2))
     best = float("inf")
     for _ in range(10):
-        wait(device)
+        synchronize(device)
         before = time.perf_counter()
         linear(a, b)
-        wait(device)
+        synchronize(device)
         best = min(best, time.perf_counter() - before)
     return 2 * SIZE**3 / best

@@ -1,31 +1,28 @@
-"""Who is told what happens: the curve as a picture, TensorBoard, and plugins."""
+"""Callbacks: TensorBoard's, and those that plugins bring."""
 
 from __future__ import annotations
 
 import importlib.util
-import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from zoo.files import replace_file
 from zoo.registry.events import Callback, Event, Note, Report, Validation
 from zoo.registry.registry import Registry
-from zoo.training.run import Run
 
 
 class Callbacks:
-    """Callbacks, each kept from ending the run: one that raises is told of and left out."""
+    """Calls callbacks. One that raises is reported and not called again; training goes on."""
 
-    def __init__(self, callbacks: Iterable[Callback]) -> None:
+    def __init__(self, callbacks: Iterable[Callback] = ()) -> None:
         self.active = list(callbacks)
 
-    def begin(self, step: int, run: Run) -> list[Note]:
-        """Tell that training begins."""
-        return self._call(step, "begin", run.folder, run.describe()) if self.active else []
+    def begin(self, step: int, folder: Path, description: Mapping[str, Any]) -> list[Note]:
+        """Call `begin` of each; return notes about failures, as the other methods do."""
+        return self._call(step, "begin", folder, description)
 
-    def tell(self, event: Event) -> list[Note]:
-        """Tell of an event."""
+    def notify(self, event: Event) -> list[Note]:
+        """Call `report` or `validation` of each."""
         if isinstance(event, Report):
             return self._call(event.step, "report", event)
         if isinstance(event, Validation):
@@ -33,39 +30,38 @@ class Callbacks:
         return []
 
     def end(self, step: int) -> list[Note]:
-        """Tell that training is over."""
+        """Call `end` of each."""
         return self._call(step, "end")
 
     def _call(self, step: int, method: str, *arguments: Any) -> list[Note]:
-        """Call a method of each; return what went wrong."""
         notes = []
         for callback in list(self.active):
             try:
                 getattr(callback, method)(*arguments)
             except Exception as error:
                 self.active.remove(callback)
-                name = type(callback).__name__
-                notes.append(Note(step, f"{name} is left out: {type(error).__name__}: {error}"))
+                problem = f"{type(error).__name__}: {error}"
+                notes.append(Note(step, f"{type(callback).__name__} is disabled: {problem}"))
         return notes
 
 
-def callbacks(registry: Registry) -> tuple[Callbacks, list[str]]:
-    """Return the plugins' callbacks, TensorBoard's where it is installed, and what went wrong."""
-    found: list[Callback] = []
-    wrong = []
+def load_callbacks(registry: Registry) -> tuple[Callbacks, list[str]]:
+    """Return the plugins' callbacks, TensorBoard's if it is installed, and notes about failures."""
+    callbacks: list[Callback] = []
+    notes = []
     broken = len(registry.plugins.broken)
-    for plugin, given in registry.plugins.call("zoo_callbacks"):
-        for callback in given:
+    for plugin, brought in registry.plugins.call("zoo_callbacks"):
+        for callback in brought:
             if isinstance(callback, Callback):
-                found.append(callback)
+                callbacks.append(callback)
             else:
-                wrong.append(f"{plugin} brings {callback!r}, which is no Callback")
-    wrong += [
+                notes.append(f"{plugin} brings {callback!r}, which is not a Callback")
+    notes += [
         f"plugin {p} brings no callbacks: {p.problem}" for p in registry.plugins.broken[broken:]
     ]
     if importlib.util.find_spec("tensorboard"):
-        found.append(TensorBoard())
-    return Callbacks(found), wrong
+        callbacks.append(TensorBoard())
+    return Callbacks(callbacks), notes
 
 
 class TensorBoard(Callback):
@@ -78,7 +74,7 @@ class TensorBoard(Callback):
         self.writer = SummaryWriter(str(folder / "tensorboard"))
 
     def report(self, report: Report) -> None:
-        """Write loss, rate and speed."""
+        """Write loss, learning rate, gradient norm and speed."""
         for name in ("loss", "learning_rate", "gradient_norm", "tokens_per_second"):
             value = getattr(report, name)
             if value is not None:
@@ -97,37 +93,3 @@ class TensorBoard(Callback):
     def end(self) -> None:
         """Close the event file."""
         self.writer.close()
-
-
-def draw_curve(metrics: Sequence[Mapping[str, Any]], title: str) -> bytes:
-    """Return losses and BLEU by update as PNG."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 4.5), layout="constrained")
-    axes = figure.add_subplot(xlabel="update", ylabel="loss, nats per target token", title=title)
-    series = [("loss", "training, label smoothing included", "-"),
-              ("validation_loss", "validation", "o-")]  # fmt: skip
-    for key, label, style in series:
-        points = [(record["step"], record[key]) for record in metrics if key in record]
-        if points:
-            axes.plot(*zip(*points, strict=True), style, label=label, markersize=3, linewidth=1)
-    axes.set_ylim(bottom=0)
-    handles, labels = axes.get_legend_handles_labels()
-    scores = [(r["step"], r["bleu"]) for r in metrics if r.get("bleu") is not None]
-    if scores:
-        other = axes.twinx()
-        other.set_ylabel("BLEU")
-        handles += other.plot(*zip(*scores, strict=True), "s--", color="C2", markersize=3)
-        labels.append("BLEU, greedy")
-    if handles:
-        axes.legend(handles, labels)
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", dpi=120)
-    return picture.getvalue()
-
-
-def write_curve(folder: Path, metrics: Sequence[Mapping[str, Any]], title: str) -> bytes:
-    """Write the curve into a run's folder, and return it."""
-    picture = draw_curve(metrics, title)
-    replace_file(folder / "curve.png", picture)
-    return picture

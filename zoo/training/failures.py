@@ -1,4 +1,4 @@
-"""Ends of a run that a person can do something about, told in one line."""
+"""Failures of a run that a user can do something about, each in one line."""
 
 from __future__ import annotations
 
@@ -13,21 +13,27 @@ from torch import Tensor
 
 from zoo.errors import TrainingError
 from zoo.registry.recipe import Recipe
-from zoo.training.group import Group
+from zoo.training.process_group import ProcessGroup
 
 SHOWN = 8
-"""Indices of a batch that a message names."""
+"""The most indices of a batch that a message lists."""
 
 
-class RunAwayError(TrainingError):
-    """Loss, gradient or weights that are not finite: all processes see the same."""
+class NotFiniteError(TrainingError):
+    """Loss, gradient or weights that are not finite: every process raises the same."""
 
 
-def run_away(what: str, step: int, batch: str = "") -> RunAwayError:
+class LostProcessError(TrainingError):
+    """Another process of the run has ended. `quiet` if another process reports it."""
+
+    quiet = False
+
+
+def not_finite(what: str, step: int, batch: str = "") -> NotFiniteError:
     """Return the error of a loss, a gradient or weights that are not finite after an update."""
-    return RunAwayError(
+    return NotFiniteError(
         f"{what} at update {step:,}",
-        "; ".join(filter(None, [batch, "the last saved state is untouched"])),
+        "; ".join(filter(None, [batch, "the last saved state is unchanged"])),
         "Try a lower --set learning_rate, a longer --set warmup, or a smaller --set clip",
     )
 
@@ -40,8 +46,10 @@ def describe_batch(batches: Sequence[Tensor]) -> str:
 
 
 @contextlib.contextmanager
-def explained(step: int, recipe: Recipe, group: Group, folder: Path) -> Iterator[None]:
-    """Turn memory that runs out, and other processes that end, into errors that say what to do.
+def explain_failures(
+    step: int, recipe: Recipe, group: ProcessGroup, folder: Path
+) -> Iterator[None]:
+    """Turn running out of memory, and the end of another process, into errors with advice.
 
     Raises:
         TrainingError: instead of either.
@@ -50,9 +58,9 @@ def explained(step: int, recipe: Recipe, group: Group, folder: Path) -> Iterator
         yield
     except (RuntimeError, MemoryError) as error:
         if _out_of_memory(error):
-            raise _smaller(step, recipe) from error
-        if _connection(error, group):
-            raise _alone(step, group, folder) from error
+            raise _smaller_batches(step, recipe) from error
+        if _connection_lost(error, group):
+            raise _lost_process(step, folder) from error
         raise
 
 
@@ -62,7 +70,7 @@ def _out_of_memory(error: BaseException) -> bool:
     return "DefaultCPUAllocator" in str(error) or "not enough memory" in str(error)
 
 
-def _smaller(step: int, recipe: Recipe) -> TrainingError:
+def _smaller_batches(step: int, recipe: Recipe) -> TrainingError:
     if recipe.batch_sentences:
         size, key = recipe.batch_sentences, "batch_sentences"
     else:
@@ -70,36 +78,30 @@ def _smaller(step: int, recipe: Recipe) -> TrainingError:
     half, more = max(size // 2, 1), recipe.accumulate * 2
     return TrainingError(
         f"out of memory at update {step:,}",
-        f"batches are of {key} = {size:,}",
+        f"the recipe has {key} = {size:,}",
         f"Begin again with --set {key}={half} --set accumulate={more}: updates of the same size, "
-        "in parts half as large",
+        "computed in batches of half the size",
     )
 
 
-def _connection(error: BaseException, group: Group) -> bool:
+def _connection_lost(error: BaseException, group: ProcessGroup) -> bool:
     words = ("Connection closed by peer", "Connection reset by peer", "gloo", "NCCL", "Broken pipe")
     lost = isinstance(error, dist.DistError) or any(word in str(error) for word in words)
     return group.size > 1 and lost
 
 
-class LostProcessError(TrainingError):
-    """Another process of the run has ended. `quiet` where another one tells of it."""
-
-    quiet = False
-
-
-def _alone(step: int, group: Group, folder: Path) -> LostProcessError:
+def _lost_process(step: int, folder: Path) -> LostProcessError:
     error = LostProcessError(
         f"another process of this run ended at update {step:,}",
-        "no update can be made without it; the last saved state is whole",
-        "torchrun --max-restarts N goes on from there by itself; or say --resume",
+        "updates need all processes; the last saved state is whole",
+        "torchrun --max-restarts N restarts and resumes by itself; or use --resume",
     )
-    error.quiet = not speak_up(folder)
+    error.quiet = not first_to_report(folder)
     return error
 
 
-def speak_up(folder: Path) -> bool:
-    """Tell whether this process is the first of a run that fails: it speaks for all."""
+def first_to_report(folder: Path) -> bool:
+    """Return whether no other process of a failing run has called this: one reports for all."""
     start = (os.environ.get(f"TORCHELASTIC_{key}", "0") for key in ("RUN_ID", "RESTART_COUNT"))
     mark = folder / f"ended.{'.'.join(start)}.part"
     try:

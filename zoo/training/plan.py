@@ -1,105 +1,183 @@
-"""From a model's name and some wishes to a complete configuration and recipe."""
+"""From a request to the complete configuration and recipe of a run."""
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+from zoo.data.datasets import is_file_spec
+from zoo.data.tokenizer_kinds import TOKENIZER_KINDS
 from zoo.errors import ConfigError, near
 from zoo.registry.config import Config
+from zoo.registry.parameters import LengthLimits
 from zoo.registry.recipe import Recipe, toml_value
 from zoo.registry.registry import Registry
+from zoo.training.optimizer import OPTIMIZERS
+from zoo.training.request import TrainingRequest
+from zoo.training.schedule import SCHEDULES
 
-STOPS = ("steps", "epochs", "minutes")
+TOTALS = ("steps", "epochs", "minutes")
+NAMED: dict[str, Collection[str]] = {
+    "tokenizer": TOKENIZER_KINDS,
+    "optimizer": OPTIMIZERS,
+    "schedule": SCHEDULES,
+}
+"""The recipe's fields that hold a name, and the known names."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a training run is made of."""
+    """What a run trains, on what data and how. Nothing changes it while the run lasts."""
 
     model: str
     architecture: str
     config: Config
     recipe: Recipe
+    data: str
+    limit: int | None = None
+    validation: str | None = None
+
+    @property
+    def length_limits(self) -> LengthLimits:
+        """The smaller of the model's limits and the recipe's."""
+        most = self.recipe.max_length
+        limits = self.config.length_limits
+        return LengthLimits(*(most if limit is None else min(most, limit) for limit in limits))
+
+    def describe(self) -> dict[str, Any]:
+        """Return the plan as plain values, which `parse` reads."""
+        return {
+            "model": self.model,
+            "architecture": self.architecture,
+            "config": self.config.model_dump(mode="json"),
+            "recipe": self.recipe.model_dump(mode="json"),
+            "data": self.data,
+            "limit": self.limit,
+            "validation": self.validation,
+        }
+
+    @classmethod
+    def parse(cls, registry: Registry, values: Mapping[str, Any]) -> Self:
+        """Read what `describe` returned.
+
+        Raises:
+            PluginError: no installed plugin brings the architecture.
+            ConfigError: values of the configuration or of the recipe are not valid.
+        """
+        config_type = registry.architecture(values["architecture"]).config_type()
+        config = config_type.parse(values["config"], "the run's configuration")
+        recipe = Recipe.parse(values["recipe"], "the run's recipe")
+        if unknown := unknown_names(values["recipe"]):
+            raise ConfigError("the run's recipe", "; ".join(unknown))
+        source = (values[key] for key in ("data", "limit", "validation"))
+        return cls(values["model"], values["architecture"], config, recipe, *source)
+
+    def to_toml(self) -> str:
+        """Return recipe and configuration as TOML: `--recipe FILE` makes the same plan from it.
+
+        Values of the configuration that are None are omitted.
+        """
+        config = self.config.model_dump(mode="json")
+        lines = [f"{key} = {toml_value(value)}" for key, value in config.items()
+                 if value is not None]  # fmt: skip
+        return f"# {self.model}\n\n{self.recipe.to_toml()}\n[config]\n" + "\n".join(lines) + "\n"
 
 
-def make_plan(
-    registry: Registry,
-    model: str,
-    data: str,
-    *,
-    recipe: str | None = None,
-    settings: Mapping[str, Any] | None = None,
-    stops: Mapping[str, float | None] | None = None,
-) -> Plan:
-    """Resolve a model's configuration and recipe.
+def make_plan(registry: Registry, request: TrainingRequest) -> Plan:
+    """Resolve a request's names to a complete configuration and recipe.
 
-    Later ones override earlier ones: the data's recipe, the model's own, the one named
-    `MODEL.DATA`, the one called `recipe` (or in that TOML file), `settings`, and `stops` (`steps`,
-    `epochs`, `minutes`, which replace each other). One of another pair, MODEL.DATA, comes with that
-    data's, on which it stands. A recipe's table `config` overrides the model's.
-    A key of `settings` is the config's or the recipe's; `config.` or `recipe.` before it decides.
+    The recipe is put together from these, where later ones override earlier ones: the data's
+    recipe, the model's, the recipe `MODEL.DATA`, the request's recipe (a name or a TOML file), its
+    settings, and its totals (`steps`, `epochs`, `minutes`, which replace each other). A requested
+    recipe of the form `MODEL.DATA` brings the recipe of that data with it. A recipe's table
+    `config` overrides the model's configuration. A key of the settings belongs to the configuration
+    or to the recipe; the prefix `config.` or `recipe.` decides where both have it.
 
     Raises:
         UnknownNameError: there is no such model or recipe.
-        ConfigError: the file cannot be read; or names all keys and values that do not fit.
+        ConfigError: the recipe file cannot be read, or keys and values are not valid: the message
+            names all of them.
     """
-    entry = registry.models.find(model)
+    data = _absolute(registry, request.data)
+    validation = None if request.validation is None else _absolute(registry, request.validation)
+    entry = registry.models.find(request.model)
     config_type = registry.architecture(entry.architecture).config_type()
-    known = registry.datasets.get(data)
-    task = known.recipe if known and known.recipe else data
-    layers = [
-        registry.recipes.get(task, {}),
-        entry.recipe,
-        registry.recipes.get(f"{model}.{task}", {}),
-    ]
-    if recipe is not None:
-        layers += _named(registry, recipe)
-    of_config, of_recipe = dict(entry.config), dict[str, Any]()
-    for layer in layers:
-        of_config.update(layer.get("config", {}))
-        _update(of_recipe, {key: value for key, value in layer.items() if key != "config"})
+    config_values, recipe_values = _layered(registry, request)
     faults = []
-    for key, value in (settings or {}).items():
+    for key, value in request.overrides.items():
         side, name = _side(key, config_type)
         if side == "config":
-            of_config[name] = value
+            config_values[name] = value
         elif side == "recipe":
-            _update(of_recipe, {name: value})
+            _update(recipe_values, {name: value})
         else:
             faults.append(name)
-    _update(of_recipe, {key: value for key, value in (stops or {}).items() if value is not None})
-    where = f"settings for {model}"
+    _update(recipe_values, {k: v for k, v in request.totals.items() if v is not None})
+    where = f"settings for {request.model}"
     parsed: list[Any] = []
-    for kind, values in ((config_type, of_config), (Recipe, of_recipe)):
+    for kind, values in ((config_type, config_values), (Recipe, recipe_values)):
         try:
             parsed.append(kind.parse(values, where))
         except ConfigError as error:
             faults.append(error.why)
+    faults += unknown_names(recipe_values)
     if faults:
-        raise ConfigError(where, "; ".join(faults), f"See `zoo info {model}`")
-    config, complete = parsed
-    if not any(getattr(complete, stop) for stop in STOPS):
-        raise ConfigError(where, "nothing says when to stop", "Give --steps, --epochs or --minutes")
-    if config.one_vocabulary and not complete.shared_vocab:
-        raise ConfigError(
-            where, "this configuration needs one vocabulary", "Add --set shared_vocab=true"
-        )
-    return Plan(model, entry.architecture, config, complete)
+        raise ConfigError(where, "; ".join(faults), f"See `zoo info {request.model}`")
+    config, recipe = parsed
+    _check(config, recipe, where)
+    return Plan(request.model, entry.architecture, config, recipe, data, request.limit, validation)
 
 
-def _named(registry: Registry, recipe: str) -> list[dict[str, Any]]:
-    """Return the recipe of that name or file, after the one it stands on."""
+def unknown_names(values: Mapping[str, Any]) -> list[str]:
+    """Return what is wrong with the names in a recipe's values, one text each."""
+    faults = []
+    for key, known in NAMED.items():
+        name = values.get(key)
+        if isinstance(name, str) and name not in known:
+            guess = near(name, known)
+            hint = f"did you mean {' or '.join(guess)}?" if guess else f"known: {', '.join(known)}"
+            faults.append(f"{key} = {name!r} ({hint})")
+    return faults
+
+
+def _absolute(registry: Registry, spec: str) -> str:
+    """Return a dataset's name, or the absolute path of files: --resume works in any folder."""
+    if spec in registry.datasets or not is_file_spec(spec):
+        return spec
+    return str(Path(spec).absolute())
+
+
+def _layered(registry: Registry, request: TrainingRequest) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the values of configuration and recipe before the request's settings."""
+    entry = registry.models.find(request.model)
+    known = registry.datasets.get(request.data)
+    task = known.recipe if known and known.recipe else request.data
+    layers = [
+        registry.recipes.get(task, {}),
+        entry.recipe,
+        registry.recipes.get(f"{request.model}.{task}", {}),
+    ]
+    if request.recipe is not None:
+        layers += _named_recipe(registry, request.recipe)
+    config_values, recipe_values = dict(entry.config), dict[str, Any]()
+    for layer in layers:
+        config_values.update(layer.get("config", {}))
+        _update(recipe_values, {key: value for key, value in layer.items() if key != "config"})
+    return config_values, recipe_values
+
+
+def _named_recipe(registry: Registry, recipe: str) -> list[dict[str, Any]]:
+    """Return the recipe of that name or file, after the one it builds on."""
     if recipe.endswith(".toml"):
         return [read_recipe(Path(recipe))]
     return [registry.recipes.get(recipe.partition(".")[2], {}), registry.recipes.find(recipe)]
 
 
 def read_recipe(file: Path) -> dict[str, Any]:
-    """Return the values of a recipe in a TOML file; its table `config` is of the model.
+    """Return the values of a recipe in a TOML file; its table `config` belongs to the model.
 
     Raises:
         ConfigError: there is no such file, or it is not TOML.
@@ -111,30 +189,20 @@ def read_recipe(file: Path) -> dict[str, Any]:
     except ValueError as error:
         raise ConfigError(f"{file} is not TOML", str(error)) from None
     if not isinstance(values.get("config", {}), dict):
-        raise ConfigError(f"{file} is no recipe", "config must be a table")
+        raise ConfigError(f"{file} is not a recipe", "config must be a table")
     return values
 
 
-def complete_recipe(plan: Plan) -> str:
-    """Return a plan's recipe and configuration as TOML: `--recipe FILE` makes the same plan of it.
-
-    A value of the configuration that is left open is left out.
-    """
-    config = plan.config.model_dump(mode="json")
-    lines = [f"{key} = {toml_value(value)}" for key, value in config.items() if value is not None]
-    return f"# {plan.model}\n\n{plan.recipe.to_toml()}\n[config]\n" + "\n".join(lines) + "\n"
-
-
 def _update(recipe: dict[str, Any], values: Mapping[str, Any]) -> None:
-    """Override values; whoever says when to stop replaces every earlier word on it."""
-    if any(stop in values for stop in STOPS):
-        for stop in STOPS:
-            recipe.pop(stop, None)
+    """Override values; a new total replaces all earlier ones."""
+    if any(total in values for total in TOTALS):
+        for total in TOTALS:
+            recipe.pop(total, None)
     recipe.update(values)
 
 
 def _side(key: str, config: type[Config]) -> tuple[str, str]:
-    """Return whose key it is and its bare name, or "" and what is wrong."""
+    """Return `config` or `recipe` and the key without a prefix, or "" and what is wrong."""
     prefix, dot, bare = key.partition(".")
     sides = {"config": config.model_fields, "recipe": Recipe.model_fields}
     if dot and prefix in sides:
@@ -143,7 +211,17 @@ def _side(key: str, config: type[Config]) -> tuple[str, str]:
     if len(owners) == 1:
         return owners[0], key
     if owners:
-        return "", f"{key!r} is a key of both: say config.{key} or recipe.{key}"
+        return "", f"{key!r} is a key of both: write config.{key} or recipe.{key}"
     guess = near(key, [*sides["config"], *sides["recipe"]])
     suggestion = f" (did you mean {' or '.join(guess)}?)" if guess else ""
     return "", f"unknown key {key!r}{suggestion}"
+
+
+def _check(config: Config, recipe: Recipe, where: str) -> None:
+    """Raise ConfigError if the run would never end, or recipe and configuration disagree."""
+    if not any(getattr(recipe, total) for total in TOTALS):
+        raise ConfigError(where, "nothing says when to stop", "Give --steps, --epochs or --minutes")
+    if config.one_vocabulary and not recipe.shared_vocab:
+        raise ConfigError(
+            where, "this configuration needs one vocabulary", "Add --set shared_vocab=true"
+        )

@@ -1,29 +1,58 @@
-"""Learning rates by step."""
+"""Learning rate schedules by name. A new one is a function here, with an entry on the shelf."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from zoo.registry.recipe import Recipe
+from zoo.registry.shelf import Shelf
+
+Schedule = Callable[[Recipe, int, int, float], float]
+
+SCHEDULES: Shelf[Schedule] = Shelf("schedule")
+"""Each returns the rate of a recipe, a step, the model's width and the fraction done."""
 
 
 def learning_rate(recipe: Recipe, step: int, width: int, done: float) -> float:
-    """Return the rate of update `step`, counted from 1.
+    """Return the learning rate of update `step`, counted from 1.
 
     Args:
-        width: the model's, by which Noam's schedule scales.
-        done: the share of the run that is over, 0 to 1, by which the cosine falls.
+        recipe: it names the schedule, and has the schedule's values.
+        step: the update.
+        width: the model's width, by which Noam's schedule scales.
+        done: the fraction of the run that is over, 0 to 1, by which the cosine decays.
 
-    `noam` is factor · width^−½ · min(step^−½, step · warmup^−³⁄²) (Vaswani et al. 2017, section
-    5.3). The others rise evenly to `learning_rate` over the warm-up, then stay (`constant`), fall
-    as the root of the step (`inverse_sqrt`), or along a half cosine to zero (`cosine`).
+    Raises:
+        UnknownNameError: there is no schedule of that name.
     """
+    return SCHEDULES.find(recipe.schedule)(recipe, step, width, done)
+
+
+def constant(recipe: Recipe, step: int, width: int, done: float) -> float:
+    """Rise linearly over the warm-up, then stay."""
+    return recipe.learning_rate * min(1.0, step / max(recipe.warmup, 1))
+
+
+def inverse_sqrt(recipe: Recipe, step: int, width: int, done: float) -> float:
+    """Rise linearly over the warm-up, then decay as step^−½."""
     warmup = max(recipe.warmup, 1)
-    if recipe.schedule == "noam":
-        return recipe.factor * width**-0.5 * min(step**-0.5, step * warmup**-1.5)
-    rate = recipe.learning_rate * min(1.0, step / warmup)
-    if recipe.schedule == "inverse_sqrt":
-        return rate * math.sqrt(warmup / max(step, warmup))
-    if recipe.schedule == "cosine":
-        return rate * 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
-    return rate
+    return constant(recipe, step, width, done) * math.sqrt(warmup / max(step, warmup))
+
+
+def cosine(recipe: Recipe, step: int, width: int, done: float) -> float:
+    """Rise linearly over the warm-up, and decay along a half cosine to zero."""
+    rate = constant(recipe, step, width, done)
+    return rate * 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
+
+
+def noam(recipe: Recipe, step: int, width: int, done: float) -> float:
+    """Return factor · width^−½ · min(step^−½, step · warmup^−³⁄²) (Vaswani et al. 2017, eq. 3)."""
+    warmup = max(recipe.warmup, 1)
+    return recipe.factor * width**-0.5 * min(step**-0.5, step * warmup**-1.5)
+
+
+SCHEDULES.add("constant", constant)
+SCHEDULES.add("noam", noam)
+SCHEDULES.add("inverse_sqrt", inverse_sqrt)
+SCHEDULES.add("cosine", cosine)

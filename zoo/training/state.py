@@ -1,148 +1,95 @@
-"""What a run is, at one moment: enough to go on as if it had never stopped."""
+"""Everything that training changes, and that a saved state holds."""
 
 from __future__ import annotations
 
-import base64
-import os
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from zoo.errors import CheckpointError
 from zoo.nn.contract import Seq2Seq
-from zoo.training.averaging import Released
-from zoo.training.group import Group
-from zoo.training.progress import Progress
-from zoo.training.run import Run
+from zoo.registry.recipe import Recipe
+
+COUNTERS = ("step", "epoch", "position", "seconds", "best", "best_step", "not_improved")
 
 
-def save(
-    run: Run,
-    group: Group,
-    progress: Progress,
-    model: Seq2Seq,
-    optimiser: torch.optim.Optimizer,
-    released: Released,
-) -> None:
-    """Write a state, its tensors whole even where they are in shards. All processes must call it.
+@dataclass
+class TrainingState:
+    """Weights, optimizer, exponential average and counters of a run.
 
-    Raises:
-        TrainingError: the disk refuses; what was saved before is whole.
+    `average` has a tensor for each of the model's parameters, or none if the recipe does not
+    average. `position` counts the batches of the current epoch, `seconds` the time of training, and
+    `not_improved` the validations since the best one. `best` is that one's loss, or its BLEU if the
+    recipe selects by BLEU, and `best_step` its update.
     """
-    names = {id(weight): name for name, weight in model.named_parameters()}
-    tensors = {
-        "model": {name: group.whole(weight) for name, weight in model.named_parameters()},
-        "optimiser": {
-            f"{names[id(weight)]}/{key}": group.whole(value)
-            for weight, values in optimiser.state.items()
-            for key, value in values.items()
-        },
-    }
-    if released.average:
-        shadows = zip(released.names, released.average, strict=True)
-        tensors["average"] = {name: group.whole(weight) for name, weight in shadows}
-    values = {
-        **progress.as_json(),
-        "generators": _generators(group),
-        "environment": environment(group),
-    }
-    run.save_state(
-        progress.step, tensors, values, lambda v: released.needed(Progress.parse(v, "a state"))
-    )
-    group.wait()
 
+    model: Seq2Seq
+    optimizer: torch.optim.Optimizer
+    average: list[Tensor] = field(default_factory=list)
+    step: int = 0
+    epoch: int = 0
+    position: int = 0
+    seconds: float = 0.0
+    best: float | None = None
+    best_step: int = 0
+    not_improved: int = 0
 
-def load(
-    run: Run,
-    group: Group,
-    model: Seq2Seq,
-    optimiser: torch.optim.Optimizer,
-    released: Released,
-) -> tuple[Progress, list[str]]:
-    """Put a run's newest whole state where it belongs; return its progress and what to tell.
+    @torch.no_grad()
+    def update_average(self, decay: float) -> None:
+        """Add the weights to the exponential average, at the end of an update.
 
-    Raises:
-        CheckpointError: there are states, but none is whole.
-    """
-    told: list[str] = []
+        a ← d · a + (1 − d) · w, where d is `decay`, but at most (1 + step) / (10 + step), so that
+        the first weights are soon forgotten; `step` is this update, which is not yet counted.
+        """
+        step = self.step + 1
+        blend = get_ema_multi_avg_fn(min(decay, (1 + step) / (10 + step)))
+        blend(self.average, [weight.detach() for weight in self.model.parameters()], None)
 
-    def take(tensors: Mapping[str, Mapping[str, Tensor]], values: Mapping[str, Any]) -> Progress:
-        progress = Progress.parse(values, "a state")
-        parameters = dict(model.named_parameters())
-        shapes = {name: weight.shape for name, weight in parameters.items()}
-        kinds = ["model", *(["average"] if released.average else [])]
-        for kind in kinds:
-            if {n: w.shape for n, w in tensors.get(kind, {}).items()} != shapes:
-                raise CheckpointError("a state is of another network")
-        moments = tensors.get("optimiser", {})
-        if not {name.rpartition("/")[0] for name in moments} <= shapes.keys():
-            raise CheckpointError("a state is of another network")
-        with torch.no_grad():
-            for name, weight in parameters.items():
-                weight.copy_(group.like(tensors["model"][name], weight))
-            for name, shadow in zip(released.names, released.average, strict=bool(kinds[1:])):
-                shadow.copy_(group.like(tensors["average"][name], shadow))
-        for name, value in moments.items():
-            owner, _, key = name.rpartition("/")
-            weight = parameters[owner]
-            placed = group.like(value, weight) if value.dim() else value.to(group.device)
-            optimiser.state.setdefault(weight, {})[key] = placed
-        told.extend(_restore(values, group))
-        return progress
+    def record_validation(self, recipe: Recipe, loss: float, bleu: float | None) -> bool:
+        """Record a validation; return whether it is the best so far."""
+        by_bleu = recipe.select == "bleu" and bleu is not None
+        value = bleu if by_bleu and bleu is not None else loss
+        better = self.best is None or (value > self.best if by_bleu else value < self.best)
+        if better:
+            self.best, self.best_step, self.not_improved = value, self.step, 0
+        else:
+            self.not_improved += 1
+        return better
 
-    group.wait()  # a state that another process still writes is not read
-    progress, damaged = run.newest_state(take)
-    damaged = [f"a newer state is damaged and left out: {text}" for text in damaged]
-    group.wait()
-    return progress or Progress(), damaged + told
+    def out_of_patience(self, recipe: Recipe) -> bool:
+        """Return whether training stops early: too many validations without improvement."""
+        return recipe.patience is not None and self.not_improved >= recipe.patience
 
+    def fraction_done(self, recipe: Recipe, epoch_length: int) -> float:
+        """Return the fraction of the run that is over, by the total that is reached first."""
+        fractions = [0.0]
+        if recipe.steps:
+            fractions.append(self.step / recipe.steps)
+        if recipe.epochs:
+            fractions.append((self.epoch + self.position / epoch_length) / recipe.epochs)
+        if recipe.minutes:
+            fractions.append(self.seconds / 60 / recipe.minutes)
+        return max(fractions)
 
-# --- what the weights do not tell --------------------------------------------------------------
+    def counters(self) -> dict[str, Any]:
+        """Return the counters as plain values."""
+        return {name: getattr(self, name) for name in COUNTERS}
 
+    def set_counters(self, values: Mapping[str, Any]) -> None:
+        """Take over what `counters` returned.
 
-def environment(group: Group) -> dict[str, Any]:
-    """Return what bits depend on besides recipe, data and seed."""
-    cuda = group.device.type == "cuda"
-    device = torch.cuda.get_device_name() if cuda else torch.backends.cpu.get_cpu_capability()
-    return {
-        "torch": torch.__version__,
-        "threads": torch.get_num_threads(),
-        "device": f"{group.device.type}, {device}",
-        "processes": group.size,
-    }
-
-
-def _restore(values: Mapping[str, Any], group: Group) -> list[str]:
-    """Bring threads and generators back to what they were; tell of what is not as it was."""
-    before = values.get("environment", {})
-    threads = before.get("threads")
-    if isinstance(threads, int) and 0 < threads <= (os.cpu_count() or 1):
-        torch.set_num_threads(threads)
-    states = values.get("generators", [])
-    if len(states) == group.size:
-        for device, encoded in dict(states[group.rank]).items():
-            tensor = torch.frombuffer(bytearray(base64.b64decode(encoded)), dtype=torch.uint8)
-            if device == "cpu":
-                torch.set_rng_state(tensor)
-            elif torch.cuda.is_available():
-                torch.cuda.set_rng_state(tensor)
-    else:
-        # Other processes than before: generators of their own, which no earlier draw repeats.
-        torch.manual_seed(torch.initial_seed() + 7919 * int(values["step"]) + group.rank)
-    now = environment(group)
-    changed = [f"{k} {before[k]} → {now[k]}" for k in now if before.get(k, now[k]) != now[k]]
-    return [f"bits will differ from a run that was never stopped: {', '.join(changed)}"] * bool(
-        changed
-    )
-
-
-def _generators(group: Group) -> list[dict[str, str]]:
-    states = {"cpu": group.collect(torch.get_rng_state())}
-    if group.device.type == "cuda":
-        states["cuda"] = group.collect(torch.cuda.get_rng_state())
-    return [
-        {d: base64.b64encode(each[rank].numpy().tobytes()).decode() for d, each in states.items()}
-        for rank in range(group.size)
-    ]
+        Raises:
+            CheckpointError: a counter is missing or not a number.
+        """
+        for name in COUNTERS:
+            whole = name not in ("seconds", "best")
+            kinds = (int,) if whole else (int, float)
+            value = values.get(name)
+            if type(value) not in kinds and not (name == "best" and value is None):
+                raise CheckpointError("a state lacks a counter", f"{name} is {value!r}")
+        for name in COUNTERS:
+            setattr(self, name, values[name])

@@ -1,0 +1,119 @@
+"""The entrance to training: begin, resume, names on shelves, and what the process keeps."""
+
+import json
+import os
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+
+import zoo
+from tests.core.test_training import SMALL, same
+from zoo.errors import CheckpointError, ConfigError
+from zoo.registry.events import Event, Report
+from zoo.registry.recipe import Recipe
+from zoo.training.optimizer import OPTIMIZERS, ParameterGroups
+from zoo.training.request import TrainingRequest
+from zoo.training.schedule import SCHEDULES, constant
+from zoo.training.session import begin
+
+
+def test_a_request_cannot_be_changed() -> None:
+    request = TrainingRequest("rnnsearch-tiny", "corpus:en-de", "out", seed=3, steps=5)
+    with pytest.raises(AttributeError):
+        request.steps = 6  # type: ignore[misc]
+    assert request.overrides == {"recipe.seed": 3}
+    assert request.totals == {"steps": 5, "epochs": None, "minutes": None}
+
+
+def test_zoo_resume_continues_to_new_totals(parallel: Path, tmp_path: Path) -> None:
+    data, settings = f"{parallel}:en-de", {**SMALL, "schedule": "constant"}
+    zoo.train("rnnsearch-tiny", data, tmp_path / "whole", settings=settings, steps=15)
+    zoo.train("rnnsearch-tiny", data, tmp_path / "parts", settings=settings, steps=9)
+    events: list[Event] = []
+    assert zoo.resume(tmp_path / "parts", steps=15, on_event=events.append) == tmp_path / "parts"
+    assert same(tmp_path / "whole", tmp_path / "parts")
+    assert [e.step for e in events if isinstance(e, Report)][-1] == 15
+
+
+def test_training_leaves_the_process_as_it_was(parallel: Path, tmp_path: Path) -> None:
+    """Generators, threads, warning filters and environment variables."""
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    threads, filters = torch.get_num_threads(), list(warnings.filters)
+    environment = dict(os.environ)
+    zoo.train("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=SMALL, steps=9)
+    for state in (tmp_path / "a.run" / "states").iterdir():
+        values = json.loads((state / "state.json").read_text())
+        values["environment"]["threads"] = 2
+        (state / "state.json").write_text(json.dumps(values))
+    zoo.resume(tmp_path / "a", steps=12)
+    with pytest.raises(ConfigError, match="is past that already"):
+        zoo.resume(tmp_path / "a", steps=3)
+    assert torch.equal(torch.rand(3), expected)
+    assert torch.get_num_threads() == threads
+    assert list(warnings.filters) == filters
+    assert dict(os.environ) == environment
+
+
+def test_a_run_of_version_0_1_is_not_resumed(parallel: Path, tmp_path: Path) -> None:
+    zoo.train("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=SMALL, steps=2)
+    file = tmp_path / "a.run" / "run.json"
+    values = json.loads(file.read_text())
+    del values["format"]
+    values["recipe"]["optimiser"] = values["recipe"].pop("optimizer")
+    file.write_text(json.dumps(values))
+    with pytest.raises(CheckpointError, match="another version of seq2seq-zoo") as raised:
+        zoo.resume(tmp_path / "a")
+    assert "`optimizer`" in str(raised.value)
+    assert "zoo train MODEL --data" in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_keys_of_version_0_1_are_answered_with_near_names(parallel: Path, tmp_path: Path) -> None:
+    file = tmp_path / "old.toml"
+    file.write_text('optimiser = "adam"\ninitialisation = "own"\n')
+    request = TrainingRequest(
+        "rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", recipe=str(file), steps=1
+    )
+    with pytest.raises(ConfigError) as raised:
+        begin(request)
+    assert "'optimiser' (did you mean optimizer?)" in str(raised.value)
+    assert "'initialisation' (did you mean initialization?)" in str(raised.value)
+
+
+def test_all_unknown_names_are_reported_at_once(parallel: Path, tmp_path: Path) -> None:
+    settings = {**SMALL, "optimizer": "adaw", "schedule": "cosin", "tokenizer": "unigrams"}
+    request = TrainingRequest(
+        "rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=settings, steps=1
+    )
+    with pytest.raises(ConfigError) as raised:
+        begin(request)
+    for part in (
+        "optimizer = 'adaw' (did you mean adamw or adam?)",
+        "schedule = 'cosin' (did you mean cosine?)",
+        "tokenizer = 'unigrams' (did you mean unigram?)",
+    ):
+        assert part in str(raised.value)
+    assert not list(tmp_path.glob("a*"))
+
+
+def test_a_new_optimizer_and_schedule_need_only_an_entry(
+    parallel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def sgd(groups: ParameterGroups, recipe: Recipe) -> torch.optim.Optimizer:
+        return torch.optim.SGD(groups, lr=recipe.learning_rate)
+
+    def halved(recipe: Recipe, step: int, width: int, done: float) -> float:
+        return constant(recipe, step, width, done) / 2
+
+    monkeypatch.setitem(OPTIMIZERS._values, "sgd", sgd)
+    monkeypatch.setitem(SCHEDULES._values, "halved", halved)
+    settings = {**SMALL, "optimizer": "sgd", "schedule": "halved", "learning_rate": 0.5,
+                "warmup": 0}  # fmt: skip
+    reports: list[Event] = []
+    zoo.train("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=settings, steps=10,
+              on_event=reports.append)  # fmt: skip
+    assert [e.learning_rate for e in reports if isinstance(e, Report)][-1] == 0.25

@@ -1,0 +1,93 @@
+"""What a run trains on: tokenizers, training corpus and validation set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from zoo.data.batches import Batches, Corpus, LeftOut, encode_pairs, shuffled_batches
+from zoo.data.bpe_dropout import EpochCorpus, bpe_dropout
+from zoo.data.corpus import open_corpus
+from zoo.data.datasets import find_dataset
+from zoo.data.tokenizer import Tokenizer
+from zoo.errors import ConfigError, DataError
+from zoo.registry.declarations import Dataset, Pair
+from zoo.registry.parameters import LengthLimits
+from zoo.registry.recipe import Recipe
+from zoo.registry.registry import Registry
+from zoo.training.plan import Plan
+
+
+class ValidationSet:
+    """The pairs to validate on, as tokens and as text, without those that are too long or empty."""
+
+    def __init__(
+        self, pairs: Sequence[Pair], source: Tokenizer, target: Tokenizer, limits: LengthLimits
+    ) -> None:
+        encoded = list(encode_pairs(pairs, source, target, limits))
+        self.pairs = [
+            p for p, ids in zip(pairs, encoded, strict=True) if not isinstance(ids, LeftOut)
+        ]
+        self.sources = [ids[0][:-1] for ids in encoded if not isinstance(ids, LeftOut)]
+        self.corpus = Corpus.encode(self.pairs, source, target, limits)
+        self.target_tokenizer, self.limits = target, limits
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """What a run reads. `retokenize` gives the corpus of an epoch with BPE-dropout, if any."""
+
+    dataset: Dataset
+    source_tokenizer: Tokenizer
+    target_tokenizer: Tokenizer
+    corpus: Corpus
+    validation: ValidationSet
+    retokenize: EpochCorpus | None = None
+
+    def epoch(self, recipe: Recipe, number: int) -> tuple[Corpus, Batches]:
+        """Return the corpus and the batches of an epoch, which seed and number alone decide."""
+        corpus = self.retokenize(number) if self.retokenize else self.corpus
+        batches = shuffled_batches(
+            corpus, recipe.batch_tokens, recipe.batch_sentences, recipe.seed, number
+        )
+        return corpus, batches
+
+
+def load_data(
+    registry: Registry, plan: Plan, tokenizers: tuple[Tokenizer, Tokenizer]
+) -> TrainingData:
+    """Open the corpus that a plan names, and read what to validate on.
+
+    Raises:
+        DataError: the data is missing or malformed, or no pair is within the length limits.
+        ConfigError: the recipe selects by validation, and there is nothing to validate on.
+    """
+    recipe, limits = plan.recipe, plan.length_limits
+    dataset = find_dataset(registry, plan.data)
+    corpus = open_corpus(dataset, plan.limit, tokenizers, limits)
+    if not len(corpus):
+        left = corpus.left_out
+        raise DataError(
+            f"no pairs of {dataset.name} can be used for training",
+            f"{left.empty:,} pairs have an empty side, {left.long:,} are over the length limit",
+            "Raise --set max_length, or give other data",
+        )
+    validation = ValidationSet(_validation_pairs(registry, dataset, plan), *tokenizers, limits)
+    if recipe.select != "last" and not len(validation):
+        raise ConfigError(
+            f"select = {recipe.select} needs validation data",
+            "there are no validation pairs",
+            "Give --validation, or leave out select and patience",
+        )
+    retokenize = bpe_dropout(recipe, corpus, tokenizers, limits)
+    return TrainingData(dataset, *tokenizers, corpus, validation, retokenize)
+
+
+def _validation_pairs(registry: Registry, dataset: Dataset, plan: Plan) -> list[Pair]:
+    if plan.validation is None:
+        return dataset.load("validation", plan.limit) if "validation" in dataset.splits else []
+    other = find_dataset(registry, plan.validation)
+    return other.load("all" if "all" in other.splits else "validation")

@@ -1,0 +1,41 @@
+"""The network with its first weights."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from zoo.nn.build import build, network_type
+from zoo.nn.contract import Seq2Seq
+from zoo.registry.parameters import Table
+from zoo.registry.registry import Registry
+from zoo.training.data import TrainingData
+from zoo.training.plan import Plan
+
+
+def build_network(registry: Registry, plan: Plan, data: TrainingData, rank: int = 0) -> Seq2Seq:
+    """Build the network with its first weights, and seed torch's default generator for dropout.
+
+    The weights are the same in every process; dropout differs by `rank`.
+    """
+    torch.manual_seed(plan.recipe.seed)
+    sizes = (data.source_tokenizer.size, data.target_tokenizer.size)
+    network = build(network_type(registry.architecture(plan.architecture)), plan.config, *sizes)
+    if plan.recipe.initialization == "xavier":
+        xavier_uniform(network, plan.config.parameters(*sizes))
+    if rank:
+        torch.manual_seed((plan.recipe.seed + 2**32 * rank) % 2**63)
+    return network
+
+
+@torch.no_grad()
+def xavier_uniform(model: Seq2Seq, table: Table) -> None:
+    """Draw each matrix uniformly within ±√(6 / (inputs + outputs)) (Glorot & Bengio 2010, eq. 16).
+
+    A tensor that holds several of the table's matrices is drawn one matrix at a time. Vectors are
+    not changed.
+    """
+    for row in table:
+        if len(row.shape) > 1:
+            weight = model.get_parameter(row.path)
+            nn.init.xavier_uniform_(weight[slice(*row.slice)] if row.slice else weight)

@@ -1,0 +1,37 @@
+"""The arguments of `zoo.train` as one value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Any
+
+
+@dataclass(frozen=True)
+class TrainingRequest:
+    """A request to train a model; `zoo.train` documents the fields."""
+
+    model: str
+    data: str
+    out: str | PathLike[str]
+    limit: int | None = None
+    validation: str | None = None
+    recipe: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    steps: int | None = None
+    epochs: int | None = None
+    minutes: float | None = None
+    seed: int | None = None
+    device: str = "auto"
+    shard: bool = False
+
+    @property
+    def overrides(self) -> dict[str, Any]:
+        """The settings, the seed among them."""
+        return {**self.settings, **({} if self.seed is None else {"recipe.seed": self.seed})}
+
+    @property
+    def totals(self) -> dict[str, float | None]:
+        """When to stop."""
+        return {"steps": self.steps, "epochs": self.epochs, "minutes": self.minutes}

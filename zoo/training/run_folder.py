@@ -1,0 +1,255 @@
+"""The run folder `OUT.run/`: what is trained and how, its states and its metrics.
+
+run.json                  model, data, complete configuration and recipe
+recipe.toml               recipe and configuration again, to read and for `--recipe`
+*.tokenizer.json          the tokenizers
+metrics.jsonl             one line for each report and validation
+curve.png                 a plot of the metrics
+states/STEP/              weights, optimizer and counters after that update; the newest two are kept
+weights/STEP.safetensors  weights at a validation, if the recipe averages or selects
+lock                      held by the process that trains
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+from filelock import FileLock, Timeout
+from torch import Tensor
+
+from zoo.checkpoint.format import TRAINING
+from zoo.data.tokenizer import Tokenizer
+from zoo.errors import CheckpointError, TrainingError
+from zoo.files import mend_folder, read_json, replace_file, whole_folder, write_json
+
+FORMAT = 2
+KEYS = (
+    "id", "model", "architecture", "config", "recipe", "data", "limit", "validation", "fingerprint"
+)  # fmt: skip
+
+
+class RunFolder:
+    """The files of a run, at `path`. Only the process with `writes` changes anything."""
+
+    def __init__(self, out: str | os.PathLike[str], *, writes: bool = True) -> None:
+        self.writes = writes
+        self.lock: FileLock | None = None
+        self.out = Path(os.path.abspath(out))
+        if not self.out.name or os.fspath(out) in ("", "."):
+            raise CheckpointError(
+                f"no checkpoint can be written at {str(out)!r}",
+                "that is not a new folder",
+                "Give --out the name of one",
+            )
+        self.path = self.out.with_name(f"{self.out.name}.run")
+        self.states = self.path / "states"
+
+    # --- begin and resume -----------------------------------------------------------------------
+
+    def exists(self) -> bool:
+        """Return whether there is a run."""
+        return (self.path / "run.json").is_file()
+
+    def check_free(self) -> None:
+        """Make sure that neither the checkpoint nor the run exists.
+
+        Raises:
+            CheckpointError: one of them exists.
+        """
+        for path, holds in ((self.out, "a checkpoint or other files"), (self.path, "a run")):
+            if path.exists():
+                raise CheckpointError(
+                    f"{path} exists already",
+                    f"it holds {holds}",
+                    "Continue that run with --resume, give another --out, or remove it",
+                )
+
+    def create(
+        self, description: dict[str, Any], recipe: str, source: Tokenizer, target: Tokenizer
+    ) -> None:
+        """Write the folder, whole, and lock it; `recipe` is TOML."""
+        with whole_folder(self.path) as part:
+            (part / "source.tokenizer.json").write_text(source.to_json(), encoding="utf-8")
+            if target is not source:
+                (part / "target.tokenizer.json").write_text(target.to_json(), encoding="utf-8")
+            (part / "recipe.toml").write_text(recipe, encoding="utf-8")
+            write_json(part / "run.json", {"format": FORMAT, "id": uuid.uuid4().hex, **description})
+        self.acquire()
+
+    def acquire(self) -> None:
+        """Lock the run for this process, until `release` or the end of the process.
+
+        Raises:
+            CheckpointError: another process holds the lock.
+        """
+        if not self.writes or self.lock is not None:
+            return
+        lock = FileLock(self.path / "lock", timeout=0)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise CheckpointError(
+                f"{self.path} is in use",
+                "another process trains this run",
+                "Wait for it, or stop it",
+            ) from None
+        self.lock = lock
+
+    def release(self) -> None:
+        """Unlock the run."""
+        if self.lock is not None:
+            self.lock.release()
+            self.lock = None
+
+    def repair(self) -> list[str]:
+        """Remove or restore what a killed process left; return notes. The run must be locked."""
+        notes = []
+        if self.writes:
+            mend_folder(self.path)
+            notes += mend_folder(self.out)
+            for name in {f.name.split(".")[1] for f in self.states.glob(".*.*.*")}:
+                notes += [
+                    text.replace(name, f"state {int(name):,}")
+                    for text in mend_folder(self.states / name)
+                ]
+            for part in [*self.path.glob("*.part"), *self.path.glob("weights/*.part")]:
+                part.unlink()
+        return notes
+
+    def describe(self) -> dict[str, Any]:
+        """Return the description that was given to `create`.
+
+        Raises:
+            CheckpointError: there is no run, or another version of the zoo wrote it.
+        """
+        if not self.exists():
+            raise CheckpointError(
+                f"no run to resume at {self.path}", "it has no run.json", "Leave out --resume"
+            )
+        description = read_json(self.path / "run.json")
+        if description.get("format") != FORMAT:
+            raise CheckpointError(
+                f"{self.path} cannot be resumed",
+                "another version of seq2seq-zoo wrote it (0.1 calls `optimizer` and "
+                "`initialization` `optimiser` and `initialisation`)",
+                "Resume it with that version, or begin a new run with `zoo train MODEL --data …`",
+            )
+        missing = [key for key in KEYS if key not in description]
+        if missing:
+            raise CheckpointError(f"{self.path / 'run.json'} lacks {', '.join(missing)}")
+        return description
+
+    def update_description(self, description: dict[str, Any], recipe: str) -> None:
+        """Replace description and recipe, each whole."""
+        if self.writes:
+            values = {"format": FORMAT, "id": self.id, **description}
+            text = json.dumps(values, indent=2, ensure_ascii=False)
+            replace_file(self.path / "run.json", text + "\n")
+            replace_file(self.path / "recipe.toml", recipe)
+
+    def check_same_data(self, data: str, fingerprint: str) -> None:
+        """Make sure that the data has not changed.
+
+        Raises:
+            CheckpointError: its tokens are not those with which the run began.
+        """
+        if self.describe()["fingerprint"] != fingerprint:
+            raise CheckpointError(
+                f"{self.path} cannot be resumed",
+                f"{data} has changed since the run began",
+                "Restore the data, or begin a new run",
+            )
+
+    def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
+        """Return the tokenizers of source and target, which may be one and the same."""
+        source = Tokenizer.load(self.path / "source.tokenizer.json")
+        file = self.path / "target.tokenizer.json"
+        return source, Tokenizer.load(file) if file.is_file() else source
+
+    # --- the checkpoint -------------------------------------------------------------------------
+
+    @property
+    def id(self) -> str:
+        """The run's identifier, which its checkpoint records."""
+        return str(self.describe()["id"])
+
+    def may_replace(self) -> bool:
+        """Return whether the checkpoint folder is one that this run wrote."""
+        with contextlib.suppress(CheckpointError):
+            return bool(read_json(self.out / TRAINING).get("run") == self.id)
+        return False
+
+    def check_replaceable(self) -> None:
+        """Make sure that a checkpoint folder, if there is one, is this run's.
+
+        Raises:
+            CheckpointError: it is not.
+        """
+        if os.path.lexists(self.out) and not self.may_replace():
+            raise CheckpointError(
+                f"{self.out} is in the way", "this run did not write it", "Move it elsewhere"
+            )
+
+    # --- metrics, states, weights ---------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def writing(self, what: str) -> Iterator[None]:
+        """Turn a failure to write into an error that says which state is safe.
+
+        Raises:
+            TrainingError: `what` could not be written.
+        """
+        try:
+            yield
+        except OSError as error:
+            states = self.saved_states()
+            safe = f"the state of update {int(states[-1].name):,} is whole" if states else ""
+            raise TrainingError(
+                f"cannot write {what}",
+                "; ".join(filter(None, [error.strerror or str(error), safe])),
+                f"Free some space, then run `zoo train --resume --out {self.out}`",
+            ) from error
+
+    def add_metrics(self, record: dict[str, Any]) -> None:
+        """Append a line to the metrics."""
+        if self.writes:
+            with (
+                self.writing("metrics"),
+                (self.path / "metrics.jsonl").open("a", encoding="utf-8") as file,
+            ):
+                file.write(json.dumps(record, ensure_ascii=False) + "\n")
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """Return the metrics so far, without a last line that a crash has cut short."""
+        file = self.path / "metrics.jsonl"
+        lines = file.read_text(encoding="utf-8").split("\n") if file.is_file() else []
+        return [json.loads(line) for line in lines[:-1]]
+
+    def remove_metrics_after(self, step: int) -> None:
+        """Remove the metrics of updates after `step`."""
+        records = [record for record in self.metrics() if record["step"] <= step]
+        lines = [json.dumps(record, ensure_ascii=False) + "\n" for record in records]
+        replace_file(self.path / "metrics.jsonl", "".join(lines))
+
+    def saved_states(self) -> list[Path]:
+        """Return the folders of whole states, oldest first."""
+        return sorted(folder for folder in self.states.glob("*") if folder.name.isdigit())
+
+    def keep_weights(self, step: int, weights: Mapping[str, Tensor]) -> None:
+        """Write the weights after update `step`."""
+        if self.writes:
+            with self.writing(f"the weights of update {step:,}"):
+                (self.path / "weights").mkdir(exist_ok=True)
+                content = safetensors.torch.save(dict(weights))
+                replace_file(self.path / "weights" / f"{step:09d}.safetensors", content)
+
+    def kept_weights(self, step: int) -> list[Path]:
+        """Return the files of weights up to update `step`, oldest first."""
+        return sorted(f for f in self.path.glob("weights/*.safetensors") if int(f.stem) <= step)

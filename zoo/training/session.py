@@ -1,0 +1,289 @@
+"""Begin or resume a run, and write its checkpoint."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from zoo.checkpoint import card as cards
+from zoo.checkpoint import checkpoint
+from zoo.checkpoint.checkpoint import Checkpoint
+from zoo.data.corpus import learn_tokenizers
+from zoo.data.datasets import find_dataset
+from zoo.errors import ConfigError
+from zoo.files import replace_file
+from zoo.registry.events import Event
+from zoo.registry.registry import Registry, default_registry
+from zoo.training.callbacks import load_callbacks
+from zoo.training.curve import draw_curve
+from zoo.training.data import TrainingData, load_data
+from zoo.training.failures import explain_failures
+from zoo.training.initialization import build_network
+from zoo.training.plan import TOTALS, Plan, make_plan
+from zoo.training.precision import PrecisionChoice, choose_precision
+from zoo.training.process_group import ProcessGroup, join_process_group, was_restarted
+from zoo.training.request import TrainingRequest
+from zoo.training.run_folder import RunFolder
+from zoo.training.trainer import Trainer
+
+
+@dataclass
+class Session:
+    """A run of which this process has the lock: iterate over `trainer.events()`, then `finish`.
+
+    Use it as a context manager. At its end the lock is released, the process group is left, and
+    torch's default random generators are restored. Until then training owns those generators: do
+    not train two sessions in turn.
+    """
+
+    registry: Registry
+    trainer: Trainer
+    notes: list[str] = field(default_factory=list)
+    """What the user should know before training: repairs, failed callbacks."""
+    precision: PrecisionChoice | None = None
+    """What `precision = "auto"` measured and chose, in the process that began the run."""
+    resources: ExitStack = field(default_factory=ExitStack)
+
+    def run(self, on_event: Callable[[Event], None] | None = None) -> Path:
+        """Train to the end, and return the checkpoint folder.
+
+        Raises:
+            ZooError: training fails, or the checkpoint cannot be written.
+        """
+        for event in self.trainer.events():
+            if on_event is not None:
+                on_event(event)
+        return self.finish()
+
+    def finish(self) -> Path:
+        """Write the checkpoint folder, whole; it replaces one that this run wrote before.
+
+        Of several processes, all must call this; the first writes.
+
+        Raises:
+            CheckpointError: something else is in its place.
+            TrainingError: it cannot be written.
+        """
+        trainer = self.trainer
+        folder, group = trainer.folder, trainer.group
+        with explain_failures(trainer.state.step, trainer.plan.recipe, group, folder.path):
+            weights = trainer.averaged.to_release()
+            if group.is_first:
+                self._write(weights)
+            group.barrier()
+        return folder.out
+
+    def _write(self, weights: Mapping[str, Tensor]) -> None:
+        plan, data, folder = self.trainer.plan, self.trainer.data, self.trainer.folder
+        self.write_curve()
+        made = Checkpoint(
+            folder.out.name,
+            plan.model,
+            plan.architecture,
+            plan.config,
+            self.trainer.model,
+            data.source_tokenizer,
+            data.target_tokenizer,
+        )
+        training = self._training()
+        architecture = self.registry.architecture(plan.architecture)
+        card = cards.checkpoint_card(made, architecture, data.dataset, training)
+        more = {"curve.png": (folder.path / "curve.png").read_bytes()}
+        may_replace = folder.may_replace()
+        with folder.writing(str(folder.out)):
+            checkpoint.write(
+                folder.out,
+                made,
+                self.registry,
+                card,
+                training,
+                weights=weights,
+                more=more,
+                replace=may_replace,
+            )
+
+    def write_curve(self) -> None:
+        """Plot the metrics so far into the run folder."""
+        folder = self.trainer.folder
+        title = f"{self.trainer.plan.model} on {self.trainer.data.dataset.name}"
+        picture = draw_curve(folder.metrics(), title)
+        with folder.writing("the curve"):
+            replace_file(folder.path / "curve.png", picture)
+
+    def _training(self) -> dict[str, Any]:
+        """Return what the checkpoint records about its training."""
+        plan, data, state = self.trainer.plan, self.trainer.data, self.trainer.state
+        folder = self.trainer.folder
+        selects = plan.recipe.select != "last"
+        curve = [{k: v for k, v in r.items() if k != "samples"} for r in folder.metrics()]
+        return {
+            "run": folder.id,
+            "data": data.dataset.name,
+            "limit": plan.limit,
+            "pairs": len(data.corpus),
+            "left_out": asdict(data.corpus.left_out),
+            "recipe": plan.recipe.model_dump(mode="json"),
+            "steps": state.step,
+            "released": state.best_step if selects else state.step,
+            "minutes": round(state.seconds / 60, 2),
+            "torch": torch.__version__,
+            "curve": curve,
+        }
+
+    def close(self) -> None:
+        """Release the run's lock, leave the process group, and restore the random generators."""
+        self.resources.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def begin(request: TrainingRequest, registry: Registry | None = None) -> Session:
+    """Begin a run: resolve names, read data, learn vocabularies, build the network.
+
+    Until the session is closed, training owns torch's default random generators. A process that
+    torchrun has restarted resumes the run.
+
+    Raises:
+        ZooError: a name, a setting, the data or the output folder is not valid.
+    """
+    if was_restarted() and RunFolder(request.out).exists():
+        return resume(request.out, device=request.device, shard=request.shard, registry=registry)
+    registry = registry or default_registry()
+    with ExitStack() as resources:
+        group, folder = _acquire(resources, request.out, request.device, request.shard)
+        if group.is_first:
+            folder.check_free()
+        for spec in filter(None, (request.data, request.validation)):
+            find_dataset(registry, spec)  # a wrong name is reported before anything else
+        plan = make_plan(registry, request)
+        choice = None
+        with explain_failures(0, plan.recipe, group, folder.path):
+            if group.is_first:
+                plan, data, choice = _create(registry, plan, folder, group)
+                group.barrier()
+            else:
+                group.barrier()  # the first process writes the run folder
+                plan = Plan.parse(registry, folder.describe())
+                data = load_data(registry, plan, folder.tokenizers())
+            trainer, notes = _make_trainer(registry, plan, data, folder, group)
+        return Session(registry, trainer, notes, choice, resources.pop_all())
+
+
+def resume(
+    out: str | os.PathLike[str],
+    *,
+    steps: int | None = None,
+    epochs: int | None = None,
+    minutes: float | None = None,
+    device: str = "auto",
+    shard: bool = False,
+    registry: Registry | None = None,
+) -> Session:
+    """Resume the run of `out`; `steps`, `epochs` and `minutes` are new totals.
+
+    Raises:
+        ZooError: there is no run, or its data has changed, or the totals are reached already.
+    """
+    registry = registry or default_registry()
+    totals = dict(zip(TOTALS, (steps, epochs, minutes), strict=True))
+    if was_restarted() or not any(totals.values()):
+        totals = {}  # a restarted process finds its totals in the run folder
+    with ExitStack() as resources:
+        group, folder = _acquire(resources, out, device, shard)
+        description = folder.describe()
+        folder.acquire()
+        fingerprint = description["fingerprint"]
+        description["recipe"] = {**description["recipe"], **totals}
+        plan = Plan.parse(registry, description)
+        with explain_failures(0, plan.recipe, group, folder.path):
+            repairs = folder.repair()
+            if group.is_first:
+                folder.check_replaceable()
+            data = load_data(registry, plan, folder.tokenizers())
+            folder.check_same_data(plan.data, data.corpus.fingerprint())
+            trainer, notes = _make_trainer(registry, plan, data, folder, group)
+            if totals:
+                _check_totals(trainer)
+            folder.update_description(
+                {**plan.describe(), "fingerprint": fingerprint}, plan.to_toml()
+            )
+        return Session(registry, trainer, repairs + notes, None, resources.pop_all())
+
+
+def _acquire(
+    resources: ExitStack, out: str | os.PathLike[str], device: str, shard: bool
+) -> tuple[ProcessGroup, RunFolder]:
+    """Join the process group and give the run folder; closing `resources` undoes it."""
+    group = join_process_group(device, shard)
+    resources.callback(group.close)
+    folder = RunFolder(out, writes=group.is_first)
+    resources.callback(folder.release)
+    # Callbacks, not torch's fork_rng: a session that is never closed must not restore them either.
+    resources.callback(torch.set_rng_state, torch.get_rng_state())
+    if group.device.type == "cuda":
+        resources.callback(torch.cuda.set_rng_state, torch.cuda.get_rng_state())
+    return group, folder
+
+
+def _create(
+    registry: Registry, plan: Plan, folder: RunFolder, group: ProcessGroup
+) -> tuple[Plan, TrainingData, PrecisionChoice | None]:
+    """Learn the tokenizers, choose the precision, and write the run folder."""
+    dataset = find_dataset(registry, plan.data)
+    data = load_data(registry, plan, learn_tokenizers(dataset, plan.limit, plan.recipe))
+    choice = None
+    if plan.recipe.precision == "auto":
+        network = build_network(registry, plan, data).to(group.device)
+        choice = choose_precision(network, data.corpus, plan.recipe)
+        recipe = plan.recipe.model_copy(update={"precision": choice.precision})
+        plan = replace(plan, recipe=recipe)
+    description = {**plan.describe(), "fingerprint": data.corpus.fingerprint()}
+    tokenizers = (data.source_tokenizer, data.target_tokenizer)
+    folder.create(description, plan.to_toml(), *tokenizers)
+    return plan, data, choice
+
+
+def _make_trainer(
+    registry: Registry, plan: Plan, data: TrainingData, folder: RunFolder, group: ProcessGroup
+) -> tuple[Trainer, list[str]]:
+    """Return the trainer of a run, with its callbacks, and notes for the user."""
+    network = build_network(registry, plan, data, group.rank)
+    trainer = Trainer(network, data, plan, folder, group)
+    if not group.is_first:
+        return trainer, trainer.notes
+    trainer.callbacks, failed = load_callbacks(registry)
+    return trainer, failed + trainer.notes
+
+
+def _check_totals(trainer: Trainer) -> None:
+    """Make sure that new totals are beyond what was done. They undo an early stop.
+
+    Raises:
+        ConfigError: the run has passed them.
+    """
+    state = trainer.state
+    state.not_improved = 0
+    if trainer.fraction_done() > 1:
+        raise ConfigError(
+            "the run is past that already",
+            f"it has made {state.step:,} updates in {state.epoch} epochs and "
+            f"{state.seconds / 60:.1f} minutes",
+            "--steps, --epochs and --minutes are totals",
+        )
