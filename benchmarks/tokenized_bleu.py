@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -19,7 +20,6 @@ import peers
 import sacrebleu
 
 import zoo
-from zoo_corpora import corpora
 
 DATA, TARGET = "multi30k-en-de", "de"
 
@@ -47,7 +47,9 @@ def main() -> None:
     parser.add_argument("--beam", type=int, default=5)
     parser.add_argument("--length-penalty", type=float, default=1.5)
     options = parser.parse_args()
-    folder = corpora() / "multi30k"
+    if "ZOO_DATA" not in os.environ:
+        raise SystemExit("ZOO_DATA is not set: name the folder that contains multi30k/")
+    folder = Path(os.environ["ZOO_DATA"], "multi30k")
     sources = (folder / "test_2016_flickr.en").read_text(encoding="utf-8").splitlines()
     name = f"test_2016_flickr.lc.norm.tok.{TARGET}"
     references = (folder / name).read_text(encoding="utf-8").splitlines()
