@@ -75,7 +75,8 @@ PHRASES = [
     Rule(r"\bnames: Registry\b", "registry: Registry"),
     Rule(r"\bkeep_freed_memory\b", "settings of the process belong to the command line",
          where=r"zoo/(?!cli/)|plugins/"),
-    Rule(r"\bhidden\b(?! (?:layer|size|state|unit))", "a mask: key_padding_mask, causal_mask; hidden is an RNN's state",
+    Rule(r"\bhidden\b(?! (?:layer|size|state|unit))",
+         "a mask: key_padding_mask, causal_mask; hidden is an RNN's state",
          where=r"zoo/(?:nn|decoding)/.*\.py|plugins/zoo_(?:transformer|convs2s)/.*\.py"),
 ]  # fmt: skip
 
