@@ -1,14 +1,14 @@
 # make setup   a virtual environment in .venv with everything in it
-# make demo    train a tiny model on numbers, score it, translate three (MODEL=transformer-tiny, …)
-# make test    ruff, mypy and every test
+# make demo    train a tiny model on numbers, score it, translate with it (MODEL=transformer-tiny, …)
+# make test    ruff, mypy and all tests
 # make test-lowest   the tests of the core and the hub with the lowest supported dependencies
-# make cards   write the models' cards, and the tables in docs, again
+# make cards   update the cards of the models and the generated parts of the docs
 # make docs    build the documentation into site/
 # make release-checkpoints   train, score and list the released checkpoints (NAMES="…" for some)
-# make verify-release   score the shipped checkpoints again
-# make verify-install   the wheel and a stranger's plugin, installed afresh and tried
+# make verify-release   score the shipped checkpoints again and compare with their cards
+# make verify-install   test the wheel and an external plugin in a new environment
 #
-# PIP_ARGS goes to every pip install, for another build of torch or another index.
+# PIP_ARGS is passed to every pip install, for instance to use another build of torch or index.
 
 PYTHON ?= python3
 VENV ?= .venv

@@ -1,10 +1,11 @@
-"""A pass over Multi30k beside fairseq's: each project cuts the same tokens into its own batches.
+"""An epoch over Multi30k compared with fairseq: the same tokens, each project with its own batches.
 
     python benchmarks/epoch.py          about five minutes on two cores; ZOO_DATA names the corpora
 
-29,000 pairs in 8,000 learnt pieces a side, at most 4,096 tokens a batch on its larger side, padding
-included; the Transformer of 3 and 3 layers of 256. Padding, collating and copying count. Each side
-is timed on its first batches of an order drawn, for half a minute; a pass follows from the tokens.
+29,000 pairs with BPE vocabularies of 8,000, at most 4,096 tokens per batch on the longer side
+(padding included), and the Transformer 3+3×256. The time includes padding, collating and copying.
+Each project is timed for half a minute on the first batches of a random order; the time of an epoch
+is extrapolated from the tokens.
 """
 
 from __future__ import annotations
@@ -16,52 +17,52 @@ from typing import Any
 
 import peers
 from report import machine, write
-from train import KEEP_MEMORY
+from train import RETAIN_FREED_MEMORY
 
 HERE = Path(__file__).parent
 PAIRS = HERE.parent / "build" / "benchmarks" / "multi30k.json"
 SHAPE, TOKENS = "transformer-256", 4096
 
 
-def measure(project: str, precision: str, kept: bool, seconds: float) -> dict[str, Any]:
-    """Run one side; return its row."""
-    options = {
+def measure(project: str, precision: str, retained: bool, seconds: float) -> dict[str, Any]:
+    """Measure one project and return the row."""
+    arguments = {
         "shape": SHAPE, "precision": precision, "pairs": PAIRS, "batch-tokens": TOKENS,
         "seconds": seconds,
     }  # fmt: skip
     program = HERE / "trainers" / f"epoch_{project}.py"
-    words = [str(word) for name, value in options.items() for word in (f"--{name}", value)]
+    words = [str(word) for name, value in arguments.items() for word in (f"--{name}", value)]
     if project == "zoo":
         (row,) = peers.run([sys.executable, program, *words])
     else:
-        variables = KEEP_MEMORY if kept else {}
-        (row,) = peers.ask(project, program, *words, variables=variables)
-    return {**row, "memory": "kept" if kept else "as it comes"}
+        variables = RETAIN_FREED_MEMORY if retained else {}
+        (row,) = peers.run_peer(project, program, *words, variables=variables)
+    return {**row, "memory": "retained" if retained else "default"}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--seconds", type=float, default=30.0, help="of each measurement")
-    given = parser.parse_args()
+    parser.add_argument("--seconds", type=float, default=30.0, help="duration of each measurement")
+    options = parser.parse_args()
     if not PAIRS.is_file():
         peers.run([sys.executable, HERE / "trainers" / "epoch_zoo.py", "--prepare", PAIRS])
     rows = [
-        measure(project, precision, kept, given.seconds)
+        measure(project, precision, retained, options.seconds)
         for precision in ("bf16", "float32")
-        for project, kept in (("zoo", True), ("fairseq", False), ("fairseq", True))
+        for project, retained in (("zoo", True), ("fairseq", False), ("fairseq", True))
     ]
     lines = [
         f"Measured on {machine()}.\n",
-        "| project | version | precision | memory | batches | filled | tokens/s | s an epoch "
-        "| × ours |",
+        "| project | version | precision | freed memory | batches | non-padding tokens | tokens/s "
+        "| seconds per epoch | relative to zoo |",
         "|---|---|---|---|--:|--:|--:|--:|--:|",
     ]
     for row in rows:
-        (ours,) = [r for r in rows if (r["project"], r["precision"]) == ("zoo", row["precision"])]
+        (zoo,) = [r for r in rows if (r["project"], r["precision"]) == ("zoo", row["precision"])]
         lines.append(
             f"| {row['project']} | {row['version']} | {row['precision']} | {row['memory']} "
             f"| {row['batches']} | {row['filled']:.1%} | {row['tokens_per_second']:,} "
-            f"| {row['epoch_seconds']} | {row['epoch_seconds'] / ours['epoch_seconds']:.2f} |"
+            f"| {row['epoch_seconds']} | {row['epoch_seconds'] / zoo['epoch_seconds']:.2f} |"
         )
     text = "\n".join(lines)
     print(text)

@@ -1,11 +1,11 @@
-"""Other projects, each in an environment of its own, made from the package index on first use.
+"""Other projects, each in a virtual environment that is built from the package index on first use.
 
     python = environment("fairseq")
-    rows = ask("fairseq", Path("benchmarks/train_fairseq.py"), "--shape", "transformer-256")
+    rows = run_peer("fairseq", program, "--shape", "lstm-dot", "--precision", "bf16")
 
-What is installed stands in `peers/NAME.txt`, every version pinned; torch is its CPU build (`+cpu`),
-since the plain one brings gigabytes that a benchmark on processors has no use for. Where the
-package index has no such build, tell pip of one that has: `PIP_EXTRA_INDEX_URL`, `PIP_FIND_LINKS`.
+`peers/NAME.txt` lists the packages of an environment, every version pinned. torch is the CPU build
+(`+cpu`), because the default build adds gigabytes of GPU libraries. If your package index lacks
+that build, give pip another one with `PIP_EXTRA_INDEX_URL` or `PIP_FIND_LINKS`.
 """
 
 from __future__ import annotations
@@ -26,68 +26,70 @@ PEERS = tuple(sorted(file.stem for file in LISTS.glob("*.txt")))
 
 
 class PeerError(Exception):
-    """An environment could not be made, or a peer's program failed."""
+    """An environment could not be built, or a peer's program failed."""
 
 
 def home() -> Path:
-    """Return where the environments are: `ZOO_PEERS`, or `build/peers` of this repository."""
-    named = os.environ.get("ZOO_PEERS")
-    return Path(named) if named else Path(__file__).parents[1] / "build" / "peers"
+    """Return the folder of the environments: `ZOO_PEERS`, or `build/peers` of this repository."""
+    folder = os.environ.get("ZOO_PEERS")
+    return Path(folder) if folder else Path(__file__).parents[1] / "build" / "peers"
 
 
 def environment(peer: str) -> Path:
-    """Return the Python of a peer's environment, made if it is not there or its list has changed.
+    """Return the Python of a peer's environment, built if it is missing or its list has changed.
 
     Raises:
-        PeerError: there is no such peer, or pip failed.
+        PeerError: the peer is unknown, or pip failed.
     """
     if peer not in PEERS:
-        raise PeerError(f"no peer is called {peer}; there are {', '.join(PEERS)}")
-    wanted = LISTS / f"{peer}.txt"
+        raise PeerError(f"unknown peer {peer!r}; choose from {', '.join(PEERS)}")
+    requirements = LISTS / f"{peer}.txt"
     folder = home() / peer
     python = folder / "bin" / "python"
-    stamp = folder / "made-from"
-    digest = hashlib.sha256(wanted.read_bytes() + sys.version.encode()).hexdigest()
+    stamp = folder / "requirements.sha256"
+    digest = hashlib.sha256(requirements.read_bytes() + sys.version.encode()).hexdigest()
     if stamp.is_file() and stamp.read_text() == digest:
         return python
-    print(f"Making an environment for {peer} in {folder}", file=sys.stderr)
+    print(f"Building an environment for {peer} in {folder}", file=sys.stderr)
     shutil.rmtree(folder, ignore_errors=True)
     venv.create(folder, with_pip=True)
     pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    done = subprocess.run([*pip, "--requirement", wanted], stdout=sys.stderr)
+    done = subprocess.run([*pip, "--requirement", requirements], stdout=sys.stderr)
     if done.returncode:
-        raise PeerError(f"pip could not install {wanted}; see above")
-    stamp.write_text(digest)  # last: an environment half made is made again
+        raise PeerError(f"pip could not install {requirements}; its output is above")
+    stamp.write_text(digest)  # written last: an incomplete environment is built again
     return python
 
 
-def ask(
+def run_peer(
     peer: str, program: Path, *arguments: str, variables: Mapping[str, str] | None = None
 ) -> list[Any]:
-    """Run a program with a peer's Python; return the JSON values it printed, one a line.
+    """Run a program with a peer's Python and return the JSON values that it prints, one per line.
 
-    Other lines of its output are passed on to standard error, as is all it writes there.
+    Other output goes to standard error.
 
     Args:
-        variables: environment variables to set for it.
+        variables: environment variables of the program.
 
     Raises:
-        PeerError: the environment could not be made, or the program failed.
+        PeerError: the environment could not be built, or the program failed.
     """
     command = [environment(peer), program, *arguments]
     return run(command, variables)
 
 
 def run(command: list[Any], variables: Mapping[str, str] | None = None) -> list[Any]:
-    """Run any command as `ask` does: for this project's own side of a comparison.
+    """Run a command and return the JSON values that it prints, one per line.
 
     Raises:
-        PeerError: it failed.
+        PeerError: the command failed.
     """
     settings = {**os.environ, **(variables or {})}
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=settings)
     if done.returncode:
-        raise PeerError(f"{' '.join(map(str, command))} ended with {done.returncode}; see above")
+        raise PeerError(
+            f"{' '.join(map(str, command))} exited with {done.returncode}; its output is above"
+        )
     values = []
     for line in done.stdout.splitlines():
         try:

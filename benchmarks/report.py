@@ -1,4 +1,4 @@
-"""What the benchmarks' results are written in."""
+"""Where benchmark results are stored: rows in JSON Lines files, tables in Markdown pages."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from typing import Any
 Row = dict[str, Any]
 
 
-class CachedWeights:
-    """Rows of measurements in a file of JSON lines; a new one takes the place of its key's old."""
+class Measurements:
+    """Rows in a JSON Lines file, one per key: a new row replaces the old one of its key."""
 
     def __init__(self, file: Path, key: Callable[[Row], Hashable]) -> None:
         self.file, self.key = file, key
 
     def read(self) -> dict[Any, Row]:
-        """Return the rows by their keys."""
+        """Return the rows by key."""
         if not self.file.is_file():
             return {}
         rows = [json.loads(line) for line in self.file.read_text(encoding="utf-8").splitlines()]
         return {self.key(row): row for row in rows}
 
-    def keep(self, row: Row) -> None:
-        """Put a row in its place."""
+    def put(self, row: Row) -> None:
+        """Add a row, or replace the one of the same key."""
         rows = {**self.read(), self.key(row): row}
         self.file.parent.mkdir(parents=True, exist_ok=True)
-        text = "".join(json.dumps(kept) + "\n" for kept in rows.values())
+        text = "".join(json.dumps(each) + "\n" for each in rows.values())
         self.file.write_text(text, encoding="utf-8")
 
 
-def write(results: Path, mark: str, text: str) -> None:
-    """Put a table between its marks in a page of results."""
-    begin, end = f"<!-- {mark} -->", "<!-- end -->"
+def write(results: Path, marker: str, text: str) -> None:
+    """Replace the text between two markers of a results page."""
+    begin, end = f"<!-- {marker} -->", "<!-- end -->"
     old = results.read_text(encoding="utf-8") if results.is_file() else f"{begin}\n{end}\n"
     before, _, rest = old.partition(begin)
     after = rest.partition(end)[2]
@@ -43,7 +43,7 @@ def write(results: Path, mark: str, text: str) -> None:
 
 
 def machine() -> str:
-    """Return the processor's name and how many of its cores there are."""
+    """Return the number of cores and the processor's name."""
     model = platform.processor() or platform.machine()
     if Path("/proc/cpuinfo").is_file():
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()

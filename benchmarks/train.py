@@ -1,12 +1,12 @@
-"""Training speed beside other projects': one update after another on one batch, the same for all.
+"""Training speed compared with other projects: repeated updates on one batch, the same for all.
 
-    python benchmarks/train.py                            every shape and project; takes a while
-    python benchmarks/train.py --shape convs2s-iwslt      one shape, others' rows kept as they are
-    python benchmarks/train.py --table                    the table of what was measured last
+    python benchmarks/train.py                            every shape and project; slow
+    python benchmarks/train.py --shape convs2s-iwslt      one shape; the rows of other shapes stay
+    python benchmarks/train.py --table                    only write the table again
 
-Each measurement is a process of its own, one after another, in the environment that `peers.py`
-makes for the project; this project's own is the Python that runs this. Rows are kept in
-`build/benchmarks/train.jsonl`, and the table is written between the marks in `RESULTS.md`.
+Measurements run one after another, each in its own process. Peers run in the environments that
+`peers.py` builds; the zoo runs in the Python that runs this script. Rows are stored in
+`build/benchmarks/train.jsonl`, and the table is written between the markers in `RESULTS.md`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import peers
-from report import CachedWeights, Row, machine, write
+from report import Measurements, Row, machine, write
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "RESULTS.md"
@@ -35,35 +35,35 @@ TITLES = {
     "transformer-256": "Transformer 3+3×256",
     "transformer-512": "Transformer 6+6×512",
     "lstm-additive": "LSTM with additive attention",
-    "lstm-dot": "LSTM with attention by a product",
+    "lstm-dot": "LSTM with dot-product attention",
     "convs2s-iwslt": "ConvS2S, IWSLT size",
 }
 PRECISIONS = ("float32", "bf16")
-KEEP_MEMORY = {
+RETAIN_FREED_MEMORY = {
     "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
     "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
     "MALLOC_TOP_PAD_": str(64 << 20),
 }
-"""What `zoo.memory` does, as glibc's variables, for projects that do not do it themselves."""
+"""The allocator settings of the `zoo` command line, as glibc variables, for the other projects."""
 
 
-def measure(project: str, shape: str, precision: str, kept: bool, seconds: float) -> Row:
-    """Run one project's side once; return its row."""
+def measure(project: str, shape: str, precision: str, retained: bool, seconds: float) -> Row:
+    """Measure one project once and return the row."""
     program = HERE / "trainers" / f"with_{project}.py"
     arguments = ["--shape", shape, "--precision", precision, "--seconds", str(seconds)]
     if project == "zoo":
         (row,) = peers.run([sys.executable, program, *arguments])
     else:
-        variables = KEEP_MEMORY if kept else {}
-        (row,) = peers.ask(project, program, *arguments, variables=variables)
-    return {**row, "memory_kept": kept or project == "zoo"}
+        variables = RETAIN_FREED_MEMORY if retained else {}
+        (row,) = peers.run_peer(project, program, *arguments, variables=variables)
+    return {**row, "memory_retained": retained or project == "zoo"}
 
 
 def key(row: Row) -> tuple[Any, ...]:
-    return tuple(row[name] for name in ("shape", "project", "precision", "memory_kept"))
+    return tuple(row[name] for name in ("shape", "project", "precision", "memory_retained"))
 
 
-KEPT = CachedWeights(HERE.parent / "build" / "benchmarks" / "train.jsonl", key)
+MEASUREMENTS = Measurements(HERE.parent / "build" / "benchmarks" / "train.jsonl", key)
 
 
 def fastest(rows: Iterable[Row]) -> Row:
@@ -71,72 +71,79 @@ def fastest(rows: Iterable[Row]) -> Row:
 
 
 def check(rows: list[Row]) -> None:
-    """Make sure that a shape's sides train networks of one size, to a twentieth."""
+    """Raise unless the networks of a shape have the same size to within 5%."""
     counts = {row["parameters"] for row in rows}
     if max(counts) > 1.05 * min(counts):
         raise SystemExit(f"{rows[0]['shape']}: parameter counts differ: {sorted(counts)}")
 
 
 def table(rows: list[Row]) -> str:
-    """Return the table of a shape after another, as Markdown."""
+    """Return one Markdown table per shape."""
     lines = []
     for shape in SIDES:
-        mine = [row for row in rows if row["shape"] == shape]
-        if not mine:
+        of_shape = [row for row in rows if row["shape"] == shape]
+        if not of_shape:
             continue
-        check(mine)
+        check(of_shape)
         lines += [
             f"\n### {TITLES[shape]}\n",
-            "| project | version | precision | memory | parameters | tokens/s | peak memory |",
+            "| project | version | precision | freed memory | parameters | tokens/s "
+            "| peak memory |",
             "|---|---|---|---|--:|--:|--:|",
         ]
-        order = sorted(mine, key=lambda r: (r["project"] != "zoo", *key(r)[1:]))
+        order = sorted(of_shape, key=lambda r: (r["project"] != "zoo", *key(r)[1:]))
         for row in order:
-            memory = "kept" if row["memory_kept"] else "as it comes"
+            memory = "retained" if row["memory_retained"] else "default"
             lines.append(
                 f"| {row['project']} | {row['version']} | {row['precision']} | {memory} "
                 f"| {row['parameters']:,} | {row['tokens_per_second']:,} | {row['peak_mb']:,} MB |"
             )
-        lines += ["", *ratios(mine), *shares(mine)]
+        lines += ["", *ratios(of_shape), *shares(of_shape)]
     return "\n".join(lines)
 
 
 def shares(rows: list[Row]) -> list[str]:
-    """Return lines that compare this project's products with one large product in the same run."""
+    """Return lines that compare the zoo's throughput with one large matrix multiplication."""
     lines = []
     for row in rows:
-        if "product" in row:
+        if "matmul_flops" in row:
             speed = row["operations_per_token"] * row["tokens_per_second"]
+            share = speed / row["matmul_flops"]
             lines.append(
-                f"- {speed / 1e9:,.0f} GFLOP/s in {row['precision']}, {speed / row['product']:.0%} "
-                f"of what a product of two square matrices reached in the same run"
+                f"- {speed / 1e9:,.0f} GFLOP/s in {row['precision']}, {share:.0%} of a "
+                f"multiplication of two large square matrices in the same run"
             )
     return lines
 
 
 def ratios(rows: list[Row]) -> list[str]:
-    """Return lines that compare this project with the fastest peer, in each way."""
-    ours = {row["precision"]: row for row in rows if row["project"] == "zoo"}
+    """Return lines that compare the zoo with the fastest peer, under several conditions."""
+    zoo = {row["precision"]: row for row in rows if row["project"] == "zoo"}
     others = [row for row in rows if row["project"] != "zoo"]
-    plain = [row for row in others if not row["memory_kept"]]
-    if len(ours) < 2 or not plain:
+    default = [row for row in others if not row["memory_retained"]]
+    if len(zoo) < 2 or not default:
         return []
-    best = fastest(ours.values())
+    best = fastest(zoo.values())
     comparisons = [
-        (best, fastest(plain), "best precision, peers as they come"),
-        (best, fastest(others), "best precision, peers at their best in any setting"),
+        (best, fastest(default), "best precision; peers with the default allocator"),
+        (best, fastest(others), "best precision; peers with their best setting"),
     ]
-    wide = [row for row in plain if row["precision"] == "float32"]
-    comparisons.append((best, fastest(wide), "best precision, peers' float32 as they come"))
-    for memory, name in ((plain, "peers as they come"), (others, "peers at their best")):
-        alike = [row for row in memory if row["precision"] == "float32"]
-        comparisons.append((ours["float32"], fastest(alike), f"float32, {name}"))
+    float32 = [row for row in default if row["precision"] == "float32"]
+    comparisons.append(
+        (best, fastest(float32), "best precision; peers in float32 with the default allocator")
+    )
+    for group, name in (
+        (default, "peers with the default allocator"),
+        (others, "peers with their best setting"),
+    ):
+        float32 = [row for row in group if row["precision"] == "float32"]
+        comparisons.append((zoo["float32"], fastest(float32), f"float32; {name}"))
     lines = []
-    for mine, peer, name in comparisons:
-        ratio = mine["tokens_per_second"] / peer["tokens_per_second"]
+    for row, peer, name in comparisons:
+        ratio = row["tokens_per_second"] / peer["tokens_per_second"]
         lines.append(
             f"- {ratio:.2f} × {peer['project']} ({peer['precision']}"
-            f"{', memory kept' if peer['memory_kept'] else ''}): {name}"
+            f"{', memory retained' if peer['memory_retained'] else ''}): {name}"
         )
     return lines
 
@@ -145,24 +152,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--shape", action="append", choices=SIDES, help="may be repeated")
     parser.add_argument("--project", action="append", choices=SIDES["transformer-256"])
-    parser.add_argument("--seconds", type=float, default=6.0, help="of each measurement")
-    parser.add_argument("--rounds", type=int, default=1, help="the best of so many is kept")
-    parser.add_argument("--table", action="store_true", help="measure nothing")
-    given = parser.parse_args()
-    for shape in () if given.table else given.shape or SIDES:
+    parser.add_argument("--seconds", type=float, default=6.0, help="duration of each measurement")
+    parser.add_argument("--rounds", type=int, default=1, help="repetitions; the fastest counts")
+    parser.add_argument("--table", action="store_true", help="only write the table again")
+    options = parser.parse_args()
+    for shape in () if options.table else options.shape or SIDES:
         for project in SIDES[shape]:
-            if given.project and project not in given.project:
+            if options.project and project not in options.project:
                 continue
             for precision in PRECISIONS:
-                for kept in (True,) if project == "zoo" else (False, True):
-                    tries = [
-                        measure(project, shape, precision, kept, given.seconds)
-                        for _ in range(given.rounds)
+                for retained in (True,) if project == "zoo" else (False, True):
+                    attempts = [
+                        measure(project, shape, precision, retained, options.seconds)
+                        for _ in range(options.rounds)
                     ]
-                    row = fastest(tries)
+                    row = fastest(attempts)
                     print(json.dumps(row), flush=True)
-                    KEPT.keep(row)
-    rows = list(KEPT.read().values())
+                    MEASUREMENTS.put(row)
+    rows = list(MEASUREMENTS.read().values())
     text = f"Measured on {machine()}, Python {platform.python_version()}.\n{table(rows)}"
     print(text)
     write(RESULTS, "benchmarks/train.py", text)

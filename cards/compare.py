@@ -1,13 +1,14 @@
-"""The released families beside each other, on the same data: writes what `docs/zoo.md` shows.
+"""Compare the released checkpoints on the same data: the numbers and figures of `docs/zoo.md`.
 
     python cards/compare.py          about three minutes on two cores; ZOO_DATA names the corpora
 
-Translations of the test sets are scored by the sources' length, and timed. What is found stands in
-`cards/comparison.json`, and is drawn in `docs/zoo-TASK.svg`; `make docs` makes the tables of it.
+Translations of the test sets are timed and scored by source length. `cards/comparison.json` stores
+the results, `docs/zoo-TASK.svg` plots them, and `make docs` writes the tables.
 """
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import json
 import time
@@ -16,62 +17,62 @@ from typing import Any
 
 import sacrebleu
 import torch
-from release import MODELS, NAMES, SEARCH, TOP, search_of
+from released import MODELS, NAMES, SEARCH, TOP, search_of
 
 import zoo
 from zoo.data.datasets import find_dataset
 from zoo.registry.declarations import Pair
 from zoo.registry.registry import default_registry
 
-FOUND = TOP / "cards" / "comparison.json"
+COMPARISON = TOP / "cards" / "comparison.json"
 BOUNDS = {"numbers-en-fr": (6, 7), "multi30k-en-de": (8, 10, 12, 14, 17)}
-"""Words of the longest sources of each group but the last."""
-MEASURES = {"numbers-en-fr": "exact match", "multi30k-en-de": "BLEU"}
-THREADS, TRIES = 2, 2
+"""Longest source of each length group in words; the last group has no bound."""
+LABELS = {"numbers-en-fr": "exact match", "multi30k-en-de": "BLEU"}
+THREADS, REPEATS = 2, 2
 
 
-def measure(task: str, texts: Sequence[str], pairs: Sequence[Pair]) -> float:
-    """Return BLEU, or the percentage of texts that are equal to their references."""
+def score(task: str, texts: Sequence[str], pairs: Sequence[Pair]) -> float:
+    """Return BLEU, or for numbers the percentage of exact matches."""
     references = [pair.target for pair in pairs]
     if task == "numbers-en-fr":
         return 100 * sum(a == b for a, b in zip(texts, references, strict=True)) / len(texts)
     return float(sacrebleu.corpus_bleu(texts, [references]).score)
 
 
-def groups(task: str, pairs: Sequence[Pair]) -> dict[str, list[int]]:
-    """Return the places of the pairs by the length of their sources, in words."""
+def length_groups(task: str, pairs: Sequence[Pair]) -> dict[str, list[int]]:
+    """Return the indices of the pairs, grouped by source length in words."""
     bounds = BOUNDS[task]
     labels = [f"to {bounds[0]}"]
     for low, high in itertools.pairwise(bounds):
         labels.append(f"{low + 1}–{high}" if high > low + 1 else str(high))
     labels.append(f"over {bounds[-1]}")
-    found: dict[str, list[int]] = {label: [] for label in labels}
-    for place, pair in enumerate(pairs):
+    groups: dict[str, list[int]] = {label: [] for label in labels}
+    for index, pair in enumerate(pairs):
         words = len(pair.source.split())
-        found[labels[sum(words > bound for bound in bounds)]].append(place)
-    return found
+        groups[labels[sum(words > bound for bound in bounds)]].append(index)
+    return groups
 
 
 def speed(translator: zoo.Translator, sources: list[str], **options: Any) -> float:
-    """Return sentences a second, of the fastest of some tries."""
-    taken = []
-    for _ in range(TRIES):
+    """Return sentences per second of the fastest run."""
+    seconds = []
+    for _ in range(REPEATS):
         before = time.perf_counter()
         translator.translate(sources, **options)
-        taken.append(time.perf_counter() - before)
-    return len(sources) / min(taken)
+        seconds.append(time.perf_counter() - before)
+    return len(sources) / min(seconds)
 
 
-def compare(name: str) -> dict[str, Any]:
-    """Return what the page tells of a checkpoint, but for what its folder and catalogue tell."""
+def measure(name: str) -> dict[str, Any]:
+    """Return the size, the scores by source length and the speed of a checkpoint."""
     task = name.partition(".")[2]
     pairs = find_dataset(default_registry(), task).load("test")
     sources = [pair.source for pair in pairs]
     translator = zoo.load(name, device="cpu")
     texts = translator.translate(sources, **search_of(name))
     by_length = {
-        label: [len(places), measure(task, [texts[i] for i in places], [pairs[i] for i in places])]
-        for label, places in groups(task, pairs).items()
+        label: [len(group), score(task, [texts[i] for i in group], [pairs[i] for i in group])]
+        for label, group in length_groups(task, pairs).items()
     }
     weights = translator.checkpoint.model.parameters()
     return {
@@ -82,21 +83,21 @@ def compare(name: str) -> dict[str, Any]:
     }
 
 
-def draw(task: str, found: dict[str, Any]) -> None:
-    """Draw each family's score by the sources' length."""
+def plot(task: str, results: dict[str, Any]) -> None:
+    """Plot the score of each family by source length."""
     import matplotlib as mpl
 
     mpl.use("svg")
-    mpl.rcParams["svg.hashsalt"] = "zoo"  # the same bytes each time
+    mpl.rcParams["svg.hashsalt"] = "zoo"  # the same bytes every time
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(7, 4), layout="constrained")
-    for mark, model in zip("osD^", MODELS, strict=True):
-        by_length = found[f"{model}.{task}"]["by_length"]
-        axes.plot(list(by_length), [score for _, score in by_length.values()], mark + "-",
+    for marker, model in zip("osD^", MODELS, strict=True):
+        by_length = results[f"{model}.{task}"]["by_length"]
+        axes.plot(list(by_length), [value for _, value in by_length.values()], marker + "-",
                   label=model.removesuffix("-tiny"))  # fmt: skip
-    axes.set_xlabel("words of the source")
-    axes.set_ylabel(MEASURES[task])
+    axes.set_xlabel("source length in words")
+    axes.set_ylabel(LABELS[task])
     axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
     axes.legend()
@@ -105,14 +106,16 @@ def draw(task: str, found: dict[str, Any]) -> None:
 
 def main() -> None:
     """Compare all of them."""
+    argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args()
     torch.set_num_threads(THREADS)
-    found = {}
+    results = {}
     for name in NAMES:
-        found[name] = compare(name)
-        print(name, json.dumps(found[name]), flush=True)
-    FOUND.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        results[name] = measure(name)
+        print(name, json.dumps(results[name]), flush=True)
+    text = json.dumps(results, indent=1, ensure_ascii=False) + "\n"
+    COMPARISON.write_text(text, encoding="utf-8")
     for task in SEARCH:
-        draw(task, found)
+        plot(task, results)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Write the generated parts of the documentation again: `make docs`.
+"""Generate parts of the documentation: `make docs`.
 
-A part stands between `<!-- generated: NAME -->` and `<!-- end -->`; whatever is around it is
-written by hand.
+A generated part is the text between `<!-- generated: NAME -->` and `<!-- end -->`. All other text
+is written by hand.
 """
 
 import functools
@@ -23,24 +23,26 @@ from zoo.testing import LAWS
 
 FOLDER = Path(__file__).parent
 VOCABULARY = 10_000
-PAIR = ("seq2seq-lstm4", "rnnsearch")
+RECURRENT = ("seq2seq-lstm4", "rnnsearch")
 
 
 def tables() -> list[Table]:
-    """Return both parameter tables at one vocabulary."""
-    return [default_registry().config(name).parameters(VOCABULARY, VOCABULARY) for name in PAIR]
+    """Return the parameter tables of both recurrent families with the same vocabulary sizes."""
+    return [
+        default_registry().config(name).parameters(VOCABULARY, VOCABULARY) for name in RECURRENT
+    ]
 
 
 def role(row: Row) -> str:
-    """Return what a row is for, in words that both families share."""
+    """Return the part of the network that a row belongs to, by a name common to both families."""
     for word in ("source embedding", "encoder", "target embedding", "decoder", "output"):
         if row.block.startswith(word):
             return word
     return row.block
 
 
-def parallel_map() -> str:
-    """Return both parameter tables, a role at a time."""
+def side_by_side() -> str:
+    """Return both parameter tables side by side, grouped by role."""
     both = tables()
     roles = ["source embedding", "encoder", "first state", "attention", "target embedding"]
     lines = []
@@ -52,7 +54,8 @@ def parallel_map() -> str:
             lines.append([cell for row in rows for cell in _cells(row)])
     totals = [f"**{table.total:,}**" for table in both]
     lines.append(["**total**", "", totals[0], "", "", totals[1]])
-    head = [f"{PAIR[0]}", "shape", "parameters", f"{PAIR[1]}", "shape", "parameters"]
+    first, second = RECURRENT
+    head = [first, "shape", "parameters", second, "shape", "parameters"]
     return markdown_table(head, lines)
 
 
@@ -61,7 +64,7 @@ def _cells(row: Row | None) -> tuple[str, str, str]:
 
 
 def recipe() -> str:
-    """Return every value of a recipe."""
+    """Return a table of all recipe keys."""
     rows = [
         [f"`{name}`", f"`{toml_value(field.default)}`", field.description or ""]
         for name, field in Recipe.model_fields.items()
@@ -70,25 +73,25 @@ def recipe() -> str:
 
 
 def hook_parts(name: str) -> tuple[str, str, str]:
-    """Return a hook's signature, what its docstring says, and the docstring's example."""
+    """Return a hook's signature, and the description and the example in its docstring."""
     function = getattr(hookspecs, name)
     signature = f"def {name}{inspect.signature(function)}".replace("'", "")
-    says, _, example = inspect.getdoc(function).partition("\nExample:\n")  # type: ignore[union-attr]  # a test says there is one
-    return signature, says.strip(), textwrap.dedent(example).strip()
+    text, _, example = inspect.getdoc(function).partition("\nExample:\n")  # type: ignore[union-attr]  # a test checks that it exists
+    return signature, text.strip(), textwrap.dedent(example).strip()
 
 
 def hooks() -> str:
-    """Return the reference of every hook."""
+    """Return the reference of all hooks."""
     sections = []
     for name in known_hooks():
-        signature, says, example = hook_parts(name)
-        sections.append(f"## {name}\n\n```text\n{signature}\n```\n\n{says}\n\n"
+        signature, description, example = hook_parts(name)
+        sections.append(f"## {name}\n\n```text\n{signature}\n```\n\n{description}\n\n"
                         f"```python\n{example}\n```\n")  # fmt: skip
     return "\n".join(sections)
 
 
 def laws() -> str:
-    """Return every law with its statement and what usually breaks it."""
+    """Return a table of all laws with the usual causes of failures."""
     rows = [[f"`{law.name}`", law.statement, law.causes] for law in LAWS]
     return markdown_table(["law", "statement", "usual causes of a failure"], rows)
 
@@ -98,17 +101,17 @@ LABELS = {
     "exact_match": "exact match, %",
     "bleu": "BLEU",
     "chrf": "chrF",
-    "bleu_as_papers_count": "BLEU as papers count",
+    "tokenized_bleu": "tokenized BLEU",
 }
 
 
 def compared(task: str) -> str:
-    """Return a task's families as the catalogue has them and `cards/compare.py` found them."""
-    found = json.loads(COMPARISON.read_text(encoding="utf-8"))
-    found = {name.partition(".")[0]: v for name, v in found.items() if name.endswith(f".{task}")}
+    """Return the tables of a task, from the catalogue and the results of `cards/compare.py`."""
+    results = json.loads(COMPARISON.read_text(encoding="utf-8"))
+    models = {name.partition(".")[0]: v for name, v in results.items() if name.endswith(f".{task}")}
     metrics: list[str] = []
     rows = []
-    for model, v in found.items():
+    for model, v in models.items():
         released = default_registry().checkpoints[f"{model}.{task}"]
         training = json.loads((released.folder / "training.json").read_text(encoding="utf-8"))
         metrics = list(released.scores)
@@ -126,23 +129,23 @@ def compared(task: str) -> str:
         )
     head = ["model", "parameters", "updates", "minutes to train", *(LABELS[m] for m in metrics)]
     families = markdown_table([*head, "greedy, sentences/s", "beam 5, sentences/s"], rows)
-    lengths = next(iter(found.values()))["by_length"]
+    lengths = next(iter(models.values()))["by_length"]
     head = ["model", *(f"{label} ({count:,})" for label, (count, _) in lengths.items())]
     rows = [
         [f"`{model}`", *(f"{score:.1f}" for _, score in v["by_length"].values())]
-        for model, v in found.items()
+        for model, v in models.items()
     ]
     return f"{families}\n\n{markdown_table(head, rows)}\n"
 
 
 def plugin_file(path: str) -> str:
-    """Return a file of the plugin that `zoo new-plugin gated` writes."""
+    """Return a file of the plugin that `zoo new-plugin gated` creates."""
     kind = {"py": "python"}.get(path.rpartition(".")[2], path.rpartition(".")[2])
     return f'```{kind} title="{path}"\n{files_for("gated")[path].rstrip()}\n```'
 
 
 PARTS: dict[str, Callable[[], str]] = {
-    "side by side": parallel_map,
+    "side by side": side_by_side,
     "recipe": recipe,
     "hooks": hooks,
     "laws": laws,
@@ -153,7 +156,7 @@ PARTS: dict[str, Callable[[], str]] = {
 
 
 def built(text: str) -> str:
-    """Return a page with its generated parts written again."""
+    """Return a page with its generated parts up to date."""
     for name, make in PARTS.items():
         before, marker, rest = text.partition(f"<!-- generated: {name} -->\n")
         if marker:

@@ -1,4 +1,4 @@
-"""Formulas become MathML when the pages are built, so that no browser has to fetch a script."""
+"""Convert formulas to MathML when the pages are built, so that browsers need no script."""
 
 import html
 import re
@@ -10,10 +10,10 @@ FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>',
 
 
 def on_page_content(content: str, **_: Any) -> str:
-    """Put MathML in place of every formula; MkDocs calls this for each page."""
+    """Replace every formula by MathML; MkDocs calls this function for each page."""
 
-    def made(found: re.Match[str]) -> str:
-        display = "block" if found[1] == "div" else "inline"
-        return str(convert(html.unescape(found[2]).strip(), display=display))
+    def mathml(match: re.Match[str]) -> str:
+        display = "block" if match[1] == "div" else "inline"
+        return str(convert(html.unescape(match[2]).strip(), display=display))
 
-    return FORMULA.sub(made, content)
+    return FORMULA.sub(mathml, content)

@@ -20,8 +20,8 @@ def test_generated_parts_are_current(page: Path) -> None:
     assert text.count("<!-- generated: ") == text.count("<!-- end -->")
 
 
-def test_both_tables_are_whole() -> None:
-    text = build.parallel_map()
+def test_both_parameter_tables_are_complete() -> None:
+    text = build.side_by_side()
     for table in build.tables():
         assert f"**{table.total:,}**" in text
         for row in table:

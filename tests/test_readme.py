@@ -1,6 +1,7 @@
-"""What the README says is so."""
+"""The README's commands, outputs and names are correct."""
 
 import re
+import shlex
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -29,14 +30,36 @@ def test_every_command_and_option_named_exists() -> None:
 
 
 @pytest.mark.parametrize("command", ["list models", "info transformer-6x6 --parameters"])
-def test_what_a_command_is_shown_to_print_it_prints(
-    command: str, run: Callable[..., Result]
-) -> None:
+def test_the_shown_output_is_the_real_one(command: str, run: Callable[..., Result]) -> None:
     shown = next(t for kind, t in blocks if kind == "console" and t.startswith(f"$ zoo {command}"))
     printed = [line.rstrip() for line in run(*command.split()).stdout.splitlines()]
     for line in shown.splitlines()[1:]:
         if line.strip() != "…":
             assert line.rstrip() in printed
+
+
+def test_the_first_commands_print_what_the_readme_says(run: Callable[..., Result]) -> None:
+    first = next(text for kind, text in blocks if kind == "sh" and "zoo translate" in text)
+    commands = [line for line in first.splitlines() if line.startswith("zoo ")]
+    assert len(commands) == 2
+    after = README[README.index(first) + len(first) :]
+    for command in commands:
+        printed = run(*shlex.split(command)[1:]).stdout.strip()
+        assert f"`{printed}`" in after[:300]
+
+
+def test_the_repository_layout_lists_every_room() -> None:
+    layout = README.partition("## Repository layout")[2]
+    rooms = {file.parent.name for file in (TOP / "zoo").glob("*/__init__.py")}
+    listed = set(re.findall(r"^\| `zoo/(\w+)/`", layout, re.MULTILINE))
+    assert listed == rooms
+    for path in re.findall(r"^\| `([\w./]+)`", layout, re.MULTILINE):
+        assert (TOP / path).exists(), path
+
+
+def test_links_lead_to_files() -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", README):
+        assert (TOP / target).is_file(), target
 
 
 def test_python_names_exist() -> None:
@@ -47,7 +70,7 @@ def test_python_names_exist() -> None:
         compile(text, "README.md", "exec")
 
 
-def test_the_constraints_pin_what_the_ranges_name() -> None:
+def test_the_constraints_pin_all_dependencies() -> None:
     project = tomllib.loads((TOP / "pyproject.toml").read_text())["project"]
     ranges = {re.split(r"[><=]", r)[0] for r in project["dependencies"]}
     lines = (TOP / "constraints.txt").read_text().splitlines()

@@ -1,6 +1,6 @@
-"""What every side of `benchmarks/decode.py` does alike: the sources, the batches and the clock.
+"""The common part of `benchmarks/decode.py` for all projects: sources, batches and timing.
 
-It runs with each project's own Python, so it imports nothing but the standard library.
+It runs with the Python of each project and therefore imports only the standard library.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ PADDING, BEGIN, END, UNKNOWN = range(4)
 ROWS = 64
 THREADS = 2
 FORCED = 16
-"""Tokens of every output, the end token counted, where the length is forced."""
+"""Length of every output with the end token, if the length is forced."""
 FREE = 32
-"""The most tokens of an output, the end token counted, where it is not."""
+"""Maximum length of an output with the end token, if it is not."""
 POSITIONS = 256
 SHAPES: dict[str, dict[str, int]] = {
     "transformer-256": {"layers": 3, "dim": 256, "heads": 4, "feedforward": 1024},
@@ -34,19 +34,20 @@ SHAPES: dict[str, dict[str, int]] = {
 }
 
 CALM = 0.03
-"""A run counts as undisturbed if other programs had less of the processor."""
+"""A run counts as undisturbed if other processes used a smaller share of the processor."""
 
 Batch = list[list[int]]
-"""Sources of token ids, each ending with the end token; or outputs without it."""
+"""Sources as token ids with the end token, or outputs without it."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What to measure.
+    """One measurement.
 
-    length: `forced`, every output to `FORCED` tokens, or `free`, to `FREE` at most; weights: an
-    `.npz` of this project's parameters for the shape, and of the Transformer's position table;
-    at_once: batches that are decoded at the same time, sharing the threads out.
+    Args:
+        length: `forced` for outputs of exactly `FORCED` tokens, `free` for at most `FREE`.
+        weights: `.npz` file of the zoo's parameters, with the Transformer's position table.
+        at_once: number of batches decoded concurrently; the threads are divided among them.
     """
 
     shape: str
@@ -62,35 +63,35 @@ class Job:
 
     @property
     def most(self) -> int:
-        """The most tokens of an output, the end token counted."""
+        """Maximum length of an output, with the end token."""
         return FORCED if self.length == "forced" else FREE
 
     @property
     def least(self) -> int:
-        """The fewest tokens of an output, the end token counted."""
+        """Minimum length of an output, with the end token."""
         return FORCED if self.length == "forced" else 1
 
 
 Decode = Callable[[Batch], Batch]
-"""From a batch of sources to the best output of each, special tokens left out."""
+"""From a batch of sources to the best output of each, without special tokens."""
 
-Each = Callable[[Decode, list[Batch]], Iterable[Batch]]
-"""What `map` does, maybe several batches at once."""
+MapBatches = Callable[[Decode, list[Batch]], Iterable[Batch]]
+"""Like `map`, possibly over several batches concurrently."""
 
 
 def measure(
     project: str,
     version: str,
     make: Callable[[Job], tuple[Decode, int]],
-    at_once: Each = map,
-    **said: Any,
+    concurrent_map: MapBatches = map,
+    **extra: Any,
 ) -> None:
-    """Decode all sources again and again; print a line of JSON on the fastest time.
+    """Decode all sources repeatedly and print a line of JSON for the fastest run.
 
     Args:
-        make: from a job to what decodes a batch, and the model's number of parameters.
-        at_once: how `Job.at_once` batches are decoded at the same time.
-        said: what else the row tells.
+        make: from a job to the decoding function and the number of parameters.
+        concurrent_map: map that decodes `Job.at_once` batches concurrently.
+        extra: further fields of the row.
     """
     parser = argparse.ArgumentParser()
     parser.add_argument("--shape", choices=SHAPES, required=True)
@@ -100,29 +101,39 @@ def measure(
     parser.add_argument("--at-once", type=int, default=1)
     parser.add_argument("--sources", type=Path, required=True)
     parser.add_argument("--weights", type=Path, required=True)
-    parser.add_argument("--outputs", type=Path, required=True, help="file to write outputs to")
+    parser.add_argument("--outputs", type=Path, required=True, help="file for the outputs")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=150.0, help="repeat no more after these")
-    given = parser.parse_args()
-    job = Job(given.shape, given.precision, given.beam, given.length, given.weights, given.at_once)
+    parser.add_argument(
+        "--seconds", type=float, default=150.0, help="start no further run after this time"
+    )
+    options = parser.parse_args()
+    job = Job(
+        options.shape,
+        options.precision,
+        options.beam,
+        options.length,
+        options.weights,
+        options.at_once,
+    )
     decode, parameters = make(job)
-    each: Each = map if job.at_once == 1 else at_once
-    sources = json.loads(given.sources.read_text(encoding="utf-8"))
+    map_batches: MapBatches = map if job.at_once == 1 else concurrent_map
+    sources = json.loads(options.sources.read_text(encoding="utf-8"))
     order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
     batches = [
         [sources[i] for i in order[first : first + ROWS]] for first in range(0, len(order), ROWS)
     ]
-    for batch in (batches[0], batches[-1]):  # first calls set things up
+    for batch in (batches[0], batches[-1]):  # warm up
         decode(batch)
-    runs: list[tuple[float, float]] = []  # seconds, and others' share of the processor meanwhile
+    runs: list[tuple[float, float]] = []  # seconds, and other processes' share of the processor
     outputs: Batch = []
-    while _more(runs, given.repeats, given.seconds):
-        others, before = others_seconds(), time.perf_counter()
-        outputs = [output for found in each(decode, batches) for output in found]
-        taken = time.perf_counter() - before
-        runs.append((taken, (others_seconds() - others) / taken / (os.cpu_count() or 1)))
+    while _more(runs, options.repeats, options.seconds):
+        others, before = other_processes_seconds(), time.perf_counter()
+        outputs = [output for batch in map_batches(decode, batches) for output in batch]
+        seconds = time.perf_counter() - before
+        others = other_processes_seconds() - others
+        runs.append((seconds, others / seconds / (os.cpu_count() or 1)))
     best, disturbed = min(runs)
-    given.outputs.write_text(json.dumps(outputs), encoding="utf-8")
+    options.outputs.write_text(json.dumps(outputs), encoding="utf-8")
     row = {
         "project": project,
         "version": version,
@@ -136,16 +147,16 @@ def measure(
         "sentences_per_second": round(len(sources) / best, 1),
         "slowest": round(len(sources) / max(runs)[0], 1),
         "repeats": len(runs),
-        "others": round(disturbed, 3),
+        "other_processes": round(disturbed, 3),
         "tokens": round(sum(map(len, outputs)) / len(outputs), 2),
         "peak_mb": peak_mb(),
-        **said,
+        **extra,
     }
     print(json.dumps(row))
 
 
 def _more(runs: list[tuple[float, float]], repeats: int, most: float) -> bool:
-    """Tell whether to decode all once more: until calm often enough, or for too long."""
+    """Return whether another run is needed: enough undisturbed ones, or no time left, end it."""
     calm = sum(others < CALM for _, others in runs)
     spent = sum(seconds for seconds, _ in runs)
     if not runs:
@@ -153,8 +164,8 @@ def _more(runs: list[tuple[float, float]], repeats: int, most: float) -> bool:
     return calm < repeats and len(runs) < 3 * repeats and spent + min(runs)[0] < most
 
 
-def others_seconds() -> float:
-    """Return processor seconds so far of all programs but this one; 0 where nothing tells."""
+def other_processes_seconds() -> float:
+    """Return the processor seconds of all other processes since boot; 0 where unknown."""
     stat = Path("/proc/stat")
     if not stat.is_file():
         return 0.0
@@ -163,23 +174,23 @@ def others_seconds() -> float:
 
 
 def peak_mb() -> int:
-    """Return the most memory that this process has held."""
+    """Return the peak memory of this process in MB."""
     status = Path("/proc/self/status")
-    if status.is_file():  # what getrusage tells counts the program that started this one too
-        found = re.search(r"VmHWM:\s+(\d+) kB", status.read_text(encoding="utf-8"))
-        if found:
-            return round(int(found[1]) / 1024)
+    if status.is_file():  # getrusage may include the peak of the parent process
+        match = re.search(r"VmHWM:\s+(\d+) kB", status.read_text(encoding="utf-8"))
+        if match:
+            return round(int(match[1]) / 1024)
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
 def padded(batch: Batch, padding: int = PADDING) -> Any:
-    """Return (rows, longest) int64 for torch, padded on the right."""
+    """Return an int64 tensor (batch, length), padded on the right."""
     import torch
 
     longest = max(map(len, batch))
     return torch.tensor([[*tokens, *[padding] * (longest - len(tokens))] for tokens in batch])
 
 
-def cut(tokens: list[int], end: int = END) -> list[int]:
-    """Return what stands before the first end token."""
+def before_end(tokens: list[int], end: int = END) -> list[int]:
+    """Return the tokens before the first end token."""
     return tokens[: tokens.index(end)] if end in tokens else tokens

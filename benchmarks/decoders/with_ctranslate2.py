@@ -1,4 +1,4 @@
-"""CTranslate2's side of `benchmarks/decode.py`: this project's Transformer in its format."""
+"""CTranslate2 in `benchmarks/decode.py`: the zoo's Transformer, converted to its format."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOKENS = {word: token for token, word in enumerate(WORDS)}
 
 
 class Weights:
-    """This project's parameters, put into the layers of a specification."""
+    """The zoo's parameters, copied into the layers of a specification."""
 
     def __init__(self, arrays: Any) -> None:
         self.arrays = arrays
@@ -85,21 +85,21 @@ def make(job: Job) -> tuple[Decode, int]:
         )
 
     def decode(batch: Batch) -> Batch:
-        found = translator.translate_batch(
+        results = translator.translate_batch(
             [[WORDS[token] for token in tokens] for tokens in batch],
             beam_size=job.beam,
             length_penalty=0.0,
             min_decoding_length=job.least if job.length == "forced" else 0,
             max_decoding_length=job.most,
         )
-        return [[TOKENS[word] for word in result.hypotheses[0]] for result in found]
+        return [[TOKENS[word] for word in result.hypotheses[0]] for result in results]
 
     parameters = sum(array.size for name, array in arrays.items() if name != "positions")
     return decode, parameters
 
 
 def parallel_map(decode: Decode, batches: list[Batch]) -> Iterator[Batch]:
-    with ThreadPoolExecutor(THREADS) as pool:  # the translator hands each call to a free worker
+    with ThreadPoolExecutor(THREADS) as pool:  # the translator assigns each call to a free worker
         yield from pool.map(decode, batches)
 
 

@@ -1,4 +1,4 @@
-"""fairseq's side of `benchmarks/decode.py`: our Transformer as its own; the others by size."""
+"""fairseq in `benchmarks/decode.py`: the Transformer with the zoo's weights, others by size."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from common import BEGIN, END, PADDING, POSITIONS, THREADS, VOCAB
 
-from common import Batch, Decode, Job, cut, measure, padded  # isort: skip
+from common import Batch, Decode, Job, before_end, measure, padded  # isort: skip
 from fairseq.data import Dictionary
 from fairseq.models.fconv import FConvModel, fconv_iwslt_de_en
 from fairseq.models.lstm import LSTMModel
@@ -21,16 +21,16 @@ from fairseq.models.transformer import base_architecture as transformer_defaults
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor, nn
 
-SWAP = {PADDING: 1, BEGIN: 0}
-"""fairseq's numbers for padding and begin; the others are the same."""
+TO_FAIRSEQ = {PADDING: 1, BEGIN: 0}
+"""fairseq's ids of the padding and begin tokens; all others are the same."""
 
 
 def dictionary() -> Dictionary:
-    made = Dictionary()
-    for place in range(VOCAB - len(made)):
-        made.add_symbol(f"w{place}")
-    assert (len(made), made.pad(), made.bos(), made.eos()) == (VOCAB, 1, 0, END)
-    return made
+    words = Dictionary()
+    for index in range(VOCAB - len(words)):
+        words.add_symbol(f"w{index}")
+    assert (len(words), words.pad(), words.bos(), words.eos()) == (VOCAB, 1, 0, END)
+    return words
 
 
 def create(job: Job, task: Any) -> nn.Module:
@@ -62,42 +62,42 @@ def create(job: Job, task: Any) -> nn.Module:
     return FConvModel.build_model(args, task)
 
 
-def swapped(rows: Tensor) -> Tensor:
-    """Return a vocabulary's rows in fairseq's order."""
-    order = [SWAP.get(token, token) for token in range(VOCAB)]
+def reordered(rows: Tensor) -> Tensor:
+    """Return the rows of an embedding in the order of fairseq's ids."""
+    order = [TO_FAIRSEQ.get(token, token) for token in range(VOCAB)]
     return rows[order]
 
 
 def fill(model: nn.Module, arrays: dict[str, Tensor], layers: int) -> None:
-    """Put this project's Transformer into fairseq's."""
-    found = {
-        "encoder.embed_tokens.weight": swapped(arrays["source_embedding.weight"]),
-        "decoder.embed_tokens.weight": swapped(arrays["target_embedding.weight"]),
-        "decoder.output_projection.weight": swapped(arrays["output.weight"]),
+    """Copy the weights of the zoo's Transformer into fairseq's."""
+    weights = {
+        "encoder.embed_tokens.weight": reordered(arrays["source_embedding.weight"]),
+        "decoder.embed_tokens.weight": reordered(arrays["target_embedding.weight"]),
+        "decoder.output_projection.weight": reordered(arrays["output.weight"]),
     }
     names = {"attention_norm": "self_attn_layer_norm", "inner": "fc1", "outer": "fc2"}
     names |= {"feedforward_norm": "final_layer_norm", "attention.out": "self_attn.out_proj"}
-    across = {"cross.query": "encoder_attn.q_proj", "cross.out": "encoder_attn.out_proj"}
-    across |= {"cross_norm": "encoder_attn_layer_norm"}
+    cross = {"cross.query": "encoder_attn.q_proj", "cross.out": "encoder_attn.out_proj"}
+    cross |= {"cross_norm": "encoder_attn_layer_norm"}
     for number in range(layers):
         for side in ("encoder", "decoder"):
-            ours, theirs = f"{side}.{number}", f"{side}.layers.{number}"
+            source, target = f"{side}.{number}", f"{side}.layers.{number}"
             for kind in ("weight", "bias"):
-                for name, other in (names | across if side == "decoder" else names).items():
-                    found[f"{theirs}.{other}.{kind}"] = arrays[f"{ours}.{name}.{kind}"]
-                parts = arrays[f"{ours}.attention.project.{kind}"].chunk(3)
+                for name, other in (names | cross if side == "decoder" else names).items():
+                    weights[f"{target}.{other}.{kind}"] = arrays[f"{source}.{name}.{kind}"]
+                parts = arrays[f"{source}.attention.project.{kind}"].chunk(3)
                 for letter, part in zip("qkv", parts, strict=True):
-                    found[f"{theirs}.self_attn.{letter}_proj.{kind}"] = part
+                    weights[f"{target}.self_attn.{letter}_proj.{kind}"] = part
                 if side == "decoder":
-                    parts = arrays[f"{ours}.cross.project.{kind}"].chunk(2)
+                    parts = arrays[f"{source}.cross.project.{kind}"].chunk(2)
                     for letter, part in zip("kv", parts, strict=True):
-                        found[f"{theirs}.encoder_attn.{letter}_proj.{kind}"] = part
-    own = model.state_dict()
-    missing = own.keys() - found.keys()
+                        weights[f"{target}.encoder_attn.{letter}_proj.{kind}"] = part
+    state = model.state_dict()
+    missing = state.keys() - weights.keys()
     assert all("version" in name for name in missing), missing
-    model.load_state_dict({**own, **found})  # strictly: what it does not know is an error
+    model.load_state_dict({**state, **weights})  # strict: an unknown name is an error
     table = torch.cat([torch.zeros(2, arrays["positions"].shape[1]), arrays["positions"]])
-    model.encoder.embed_positions.weights = table  # its first place is that of padding, and one
+    model.encoder.embed_positions.weights = table  # positions start at padding + 1
     model.decoder.embed_positions.weights = table
 
 
@@ -114,7 +114,7 @@ def make(job: Job) -> tuple[Decode, int]:
         words,
         beam_size=job.beam,
         max_len_a=0,
-        max_len_b=job.most - 1,  # its lengths do not count the end token
+        max_len_b=job.most - 1,  # lengths in fairseq exclude the end token
         min_len=job.least - 1,
         normalize_scores=False,
     )
@@ -122,11 +122,13 @@ def make(job: Job) -> tuple[Decode, int]:
 
     @torch.inference_mode()
     def decode(batch: Batch) -> Batch:
-        source = padded(batch[::-1], SWAP[PADDING])  # its recurrent nets want the longest first
-        lengths = (source != SWAP[PADDING]).sum(1)
+        source = padded(
+            batch[::-1], TO_FAIRSEQ[PADDING]
+        )  # recurrent networks need the longest first
+        lengths = (source != TO_FAIRSEQ[PADDING]).sum(1)
         sample = {"net_input": {"src_tokens": source, "src_lengths": lengths}}
-        found = generator.generate([model], sample, bos_token=SWAP[BEGIN])
-        return [cut(hypotheses[0]["tokens"].tolist()) for hypotheses in found[::-1]]
+        results = generator.generate([model], sample, bos_token=TO_FAIRSEQ[BEGIN])
+        return [before_end(hypotheses[0]["tokens"].tolist()) for hypotheses in results[::-1]]
 
     return decode, parameters
 

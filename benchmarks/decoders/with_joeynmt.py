@@ -1,4 +1,4 @@
-"""JoeyNMT's side of `benchmarks/decode.py`: its recurrent net with additive attention, by size."""
+"""JoeyNMT in `benchmarks/decode.py`: its RNN with additive attention, of equal size."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from types import SimpleNamespace
 import torch
 from common import BEGIN, END, PADDING, THREADS, UNKNOWN, VOCAB
 
-from common import Batch, Decode, Job, cut, measure, padded  # isort: skip
+from common import Batch, Decode, Job, before_end, measure, padded  # isort: skip
 from joeynmt.model import build_model
 from joeynmt.search import search
 from joeynmt.vocabulary import Vocabulary
 
-SWAP = {UNKNOWN: 0, PADDING: 1, BEGIN: 2, END: 3}
-"""JoeyNMT's numbers for the special tokens; the others are the same."""
+TO_JOEYNMT = {UNKNOWN: 0, PADDING: 1, BEGIN: 2, END: 3}
+"""JoeyNMT's ids of the special tokens; all others are the same."""
 
 
 def vocabulary() -> Vocabulary:
     special = SimpleNamespace(
         unk_token="<unk>", pad_token="<pad>", bos_token="<s>", eos_token="</s>", sep_token=None,
-        unk_id=SWAP[UNKNOWN], pad_id=SWAP[PADDING], bos_id=SWAP[BEGIN], eos_id=SWAP[END],
-        lang_tags=[],
+        unk_id=TO_JOEYNMT[UNKNOWN], pad_id=TO_JOEYNMT[PADDING], bos_id=TO_JOEYNMT[BEGIN],
+        eos_id=TO_JOEYNMT[END], lang_tags=[],
     )  # fmt: skip
     return Vocabulary([f"w{i}" for i in range(VOCAB - 4)], special)
 
@@ -47,18 +47,20 @@ def make(job: Job) -> tuple[Decode, int]:
     model = build_model(config, vocabulary(), vocabulary()).eval()
 
     def decode(batch: Batch) -> Batch:
-        longest_first = [[SWAP.get(token, token) for token in tokens] for tokens in batch[::-1]]
-        source = padded(longest_first, SWAP[PADDING])
-        mask = source != SWAP[PADDING]
-        given = SimpleNamespace(
+        longest_first = [
+            [TO_JOEYNMT.get(token, token) for token in tokens] for tokens in batch[::-1]
+        ]
+        source = padded(longest_first, TO_JOEYNMT[PADDING])
+        mask = source != TO_JOEYNMT[PADDING]
+        inputs = SimpleNamespace(
             src=source, src_mask=mask[:, None], src_length=mask.sum(1), has_trg=False,
             trg_prompt_mask=None,
         )  # fmt: skip
-        found, _, _ = search(
-            model, given, max_output_length=job.most, beam_size=job.beam, beam_alpha=0.0,
+        outputs, _, _ = search(
+            model, inputs, max_output_length=job.most, beam_size=job.beam, beam_alpha=0.0,
             min_output_length=job.least - 1, generate_unk=False,
         )  # fmt: skip
-        return [cut(tokens, SWAP[END]) for tokens in found[::-1].tolist()]
+        return [before_end(tokens, TO_JOEYNMT[END]) for tokens in outputs[::-1].tolist()]
 
     return decode, sum(weight.numel() for weight in model.parameters())
 

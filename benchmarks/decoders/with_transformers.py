@@ -1,4 +1,4 @@
-"""Hugging Face transformers' side of `benchmarks/decode.py`: our Transformer as its Marian."""
+"""Hugging Face transformers in `benchmarks/decode.py`: the zoo's Transformer as a Marian model."""
 
 from __future__ import annotations
 
@@ -7,36 +7,37 @@ import torch
 import transformers
 from common import BEGIN, END, PADDING, POSITIONS, THREADS, VOCAB
 
-from common import Batch, Decode, Job, cut, measure, padded  # isort: skip
+from common import Batch, Decode, Job, before_end, measure, padded  # isort: skip
 from torch import Tensor
 from transformers import GenerationConfig, MarianConfig, MarianMTModel
 
 
-def layer(ours: str, theirs: str, arrays: dict[str, Tensor], cross: bool) -> dict[str, Tensor]:
-    """Return one layer's weights by Marian's names."""
-    found = {}
+def layer(source: str, target: str, arrays: dict[str, Tensor], cross: bool) -> dict[str, Tensor]:
+    """Return the weights of one layer under Marian's names."""
+    weights = {}
     for kind in ("weight", "bias"):
-        parts = arrays[f"{ours}.attention.project.{kind}"].chunk(3)
+        parts = arrays[f"{source}.attention.project.{kind}"].chunk(3)
         for letter, part in zip("qkv", parts, strict=True):
-            found[f"{theirs}.self_attn.{letter}_proj.{kind}"] = part
-        found[f"{theirs}.self_attn.out_proj.{kind}"] = arrays[f"{ours}.attention.out.{kind}"]
-        found[f"{theirs}.self_attn_layer_norm.{kind}"] = arrays[f"{ours}.attention_norm.{kind}"]
-        found[f"{theirs}.fc1.{kind}"] = arrays[f"{ours}.inner.{kind}"]
-        found[f"{theirs}.fc2.{kind}"] = arrays[f"{ours}.outer.{kind}"]
-        found[f"{theirs}.final_layer_norm.{kind}"] = arrays[f"{ours}.feedforward_norm.{kind}"]
+            weights[f"{target}.self_attn.{letter}_proj.{kind}"] = part
+        weights[f"{target}.self_attn.out_proj.{kind}"] = arrays[f"{source}.attention.out.{kind}"]
+        weights[f"{target}.self_attn_layer_norm.{kind}"] = arrays[f"{source}.attention_norm.{kind}"]
+        weights[f"{target}.fc1.{kind}"] = arrays[f"{source}.inner.{kind}"]
+        weights[f"{target}.fc2.{kind}"] = arrays[f"{source}.outer.{kind}"]
+        weights[f"{target}.final_layer_norm.{kind}"] = arrays[f"{source}.feedforward_norm.{kind}"]
         if cross:
-            parts = arrays[f"{ours}.cross.project.{kind}"].chunk(2)
+            parts = arrays[f"{source}.cross.project.{kind}"].chunk(2)
             for letter, part in zip("kv", parts, strict=True):
-                found[f"{theirs}.encoder_attn.{letter}_proj.{kind}"] = part
-            found[f"{theirs}.encoder_attn.q_proj.{kind}"] = arrays[f"{ours}.cross.query.{kind}"]
-            found[f"{theirs}.encoder_attn.out_proj.{kind}"] = arrays[f"{ours}.cross.out.{kind}"]
-            found[f"{theirs}.encoder_attn_layer_norm.{kind}"] = arrays[f"{ours}.cross_norm.{kind}"]
-    return found
+                weights[f"{target}.encoder_attn.{letter}_proj.{kind}"] = part
+            weights[f"{target}.encoder_attn.q_proj.{kind}"] = arrays[f"{source}.cross.query.{kind}"]
+            weights[f"{target}.encoder_attn.out_proj.{kind}"] = arrays[f"{source}.cross.out.{kind}"]
+            name = f"{target}.encoder_attn_layer_norm.{kind}"
+            weights[name] = arrays[f"{source}.cross_norm.{kind}"]
+    return weights
 
 
-def translated(arrays: dict[str, Tensor], layers: int) -> dict[str, Tensor]:
-    """Return all weights by Marian's names."""
-    found = {
+def marian_weights(arrays: dict[str, Tensor], layers: int) -> dict[str, Tensor]:
+    """Return all weights under Marian's names."""
+    weights = {
         "model.encoder.embed_tokens.weight": arrays["source_embedding.weight"],
         "model.decoder.embed_tokens.weight": arrays["target_embedding.weight"],
         "model.encoder.embed_positions.weight": arrays["positions"],
@@ -46,9 +47,9 @@ def translated(arrays: dict[str, Tensor], layers: int) -> dict[str, Tensor]:
     }
     for number in range(layers):
         for side in ("encoder", "decoder"):
-            theirs = f"model.{side}.layers.{number}"
-            found |= layer(f"{side}.{number}", theirs, arrays, side == "decoder")
-    return found
+            target = f"model.{side}.layers.{number}"
+            weights |= layer(f"{side}.{number}", target, arrays, side == "decoder")
+    return weights
 
 
 def make(job: Job) -> tuple[Decode, int]:
@@ -78,7 +79,7 @@ def make(job: Job) -> tuple[Decode, int]:
     with np.load(job.weights) as file:
         arrays = {name: torch.from_numpy(file[name]) for name in file}
     model = MarianMTModel(config).eval()
-    model.load_state_dict(translated(arrays, sizes["layers"]))
+    model.load_state_dict(marian_weights(arrays, sizes["layers"]))
     generation = GenerationConfig(
         pad_token_id=PADDING,
         bos_token_id=BEGIN,
@@ -95,10 +96,10 @@ def make(job: Job) -> tuple[Decode, int]:
     @torch.inference_mode()
     def decode(batch: Batch) -> Batch:
         source = padded(batch)
-        found = model.generate(
+        outputs = model.generate(
             source, attention_mask=(source != PADDING).long(), generation_config=generation
         )
-        return [cut(tokens[1:]) for tokens in found.tolist()]
+        return [before_end(tokens[1:]) for tokens in outputs.tolist()]
 
     parameters = sum(array.numel() for name, array in arrays.items() if name != "positions")
     return decode, parameters

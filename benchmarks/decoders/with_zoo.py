@@ -1,10 +1,10 @@
-"""This project's side of `benchmarks/decode.py`; it also makes the sources and the weights."""
+"""The zoo in `benchmarks/decode.py`; with --prepare it writes the sources and the weights."""
 
 from __future__ import annotations
 
 import os
 
-# As `zoo` itself has it, for every command.
+# As in the zoo's command line; read when torch is imported.
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 import argparse
@@ -21,6 +21,7 @@ from common import Batch, Decode, Job, measure  # isort: skip
 from torch import Tensor
 
 import zoo
+from zoo.cli.process import keep_freed_memory
 from zoo.data.batches import batch_sources
 from zoo.data.tokenizer import Tokenizer
 from zoo.decoding.options import Search
@@ -35,15 +36,15 @@ from zoo.translation.parallel import parallel_map
 
 SENTENCES = 1000
 SHARP = 4.0
-"""How much larger than drawn the output's weights are: one token stands out, as after training."""
+"""Factor on the random output weights: one token gets a high probability, as after training."""
 LATE = 3.0
-"""How much the end token's row looks for late places, its drawn part being 1 long."""
-WISHED = 14
-"""Tokens of a greedy output of free length, the mean: as many as the sources have."""
+"""Weight of the direction of late positions in the end token's output row."""
+MEAN_LENGTH = 14
+"""Mean length of a greedy output of free length in tokens: that of the sources."""
 
 
 def create(shape: str) -> Seq2Seq:
-    """Return the shape's network, its weights drawn by a fixed seed."""
+    """Return the network of a shape with random weights from a fixed seed."""
     torch.manual_seed(1)
     sizes = SHAPES[shape]
     name, config = shape, {}
@@ -77,14 +78,14 @@ def create(shape: str) -> Seq2Seq:
 
 @torch.inference_mode()
 def shape_outputs(model: Seq2Seq, table: Tensor, sources: Batch) -> None:
-    """Make a Transformer's outputs like a trained one's, by weights that every project has.
+    """Set weights so that a random Transformer's outputs resemble those of a trained one.
 
-    The rows of tokens that no output contains are zero, far from the likeliest. The end token's
-    row looks for late places, and the last norm's bias points along it, which is as good as a
-    bias on its logit: so large that outputs get the length wished for.
+    The output rows of tokens that never occur are zero. The end token's row contains the direction
+    of late positions. The last norm's bias points along that row, which acts as a bias on the end
+    token's logit; a bisection sets it so that outputs have the mean length.
     """
     rows, bias = model.output.weight, model.decoder[-1].feedforward_norm.bias
-    model.target_embedding.weight.mul_(0.5)  # places tell, not the last token alone
+    model.target_embedding.weight.mul_(0.5)  # positions must matter, not only the last token
     rows[[PADDING, BEGIN, UNKNOWN]] = 0.0
     late = table[24] - table[2]
     rows[END] += LATE * late / late.norm()
@@ -96,27 +97,27 @@ def shape_outputs(model: Seq2Seq, table: Tensor, sources: Batch) -> None:
         middle = (low + high) / 2
         bias.copy_(middle * towards)
         task = Task(model, model.encode(source, mask).memory, mask)
-        found = search(task, Search(max_length=FREE, allow_empty=True))
-        mean = sum(len(hypotheses[0].tokens) for hypotheses in found) / len(found)
-        low, high = (middle, high) if mean > WISHED else (low, middle)
+        results = search(task, Search(max_length=FREE, allow_empty=True))
+        mean = sum(len(hypotheses[0].tokens) for hypotheses in results) / len(results)
+        low, high = (middle, high) if mean > MEAN_LENGTH else (low, middle)
 
 
 def sources() -> Batch:
-    """Return Multi30k's test sentences in 8,000 learnt pieces; without data, drawn ones."""
+    """Return Multi30k's test sentences in BPE of 8,000 entries, or random ones without data."""
     try:
         data = default_registry().datasets["multi30k-en-de"]
         tokenizer = Tokenizer.train((pair.source for pair in data.load("train")), "bpe", VOCAB)
         texts = [pair.source for pair in data.load("test")][:SENTENCES]
         return [[*tokens, END] for tokens in tokenizer.encode(texts)]
     except ZooError as error:
-        print(f"Drawn sources, for want of Multi30k: {error}")
+        print(f"Multi30k is not available, sources are random: {error}")
     draw = random.Random(1)
     lengths = [max(4, round(draw.gauss(14, 4))) for _ in range(SENTENCES)]
     return [[*(draw.randrange(UNKNOWN + 1, VOCAB) for _ in range(n)), END] for n in lengths]
 
 
 def prepare(folder: Path) -> None:
-    """Write `sources.json`, and `SHAPE.npz` for each shape."""
+    """Write `sources.json`, and `SHAPE.npz` for every shape."""
     folder.mkdir(parents=True, exist_ok=True)
     texts = sources()
     for shape in SHAPES:
@@ -131,7 +132,7 @@ def prepare(folder: Path) -> None:
         for name, weight in model.state_dict().items():
             arrays[name] = weight.numpy()
         np.savez(folder / f"{shape}.npz", **arrays)
-    # Last: what is half made is made again.
+    # Written last: incomplete preparations are repeated.
     (folder / "sources.json").write_text(json.dumps(texts), encoding="utf-8")
 
 
@@ -141,16 +142,16 @@ def make(job: Job) -> tuple[Decode, int]:
     with np.load(job.weights) as arrays:
         model.load_state_dict({name: torch.from_numpy(arrays[name]) for name in model.state_dict()})
     parameters = sum(weight.numel() for weight in model.parameters())
-    products = Int8() if job.precision == "int8" else PackedWeights()
-    # The other decoders may write empty targets.
+    weights = Int8() if job.precision == "int8" else PackedWeights()
+    # The other projects may produce empty outputs.
     options = Search(beam=job.beam, min_length=job.least, max_length=job.most, allow_empty=True)
 
     @torch.inference_mode()
     def decode(batch: Batch) -> Batch:
         source, mask = batch_sources([tokens[:-1] for tokens in batch])
-        with products.activate():
-            found = search(Task(model, model.encode(source, mask).memory, mask), options)
-        return [list(hypotheses[0].tokens) for hypotheses in found]
+        with weights.activate():
+            results = search(Task(model, model.encode(source, mask).memory, mask), options)
+        return [list(hypotheses[0].tokens) for hypotheses in results]
 
     return decode, parameters
 
@@ -158,16 +159,11 @@ def make(job: Job) -> tuple[Decode, int]:
 def main() -> None:
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--prepare", type=Path)
-    given = parser.parse_known_args()[0]
-    if given.prepare:
-        prepare(given.prepare)
+    folder = parser.parse_known_args()[0].prepare
+    if folder:
+        prepare(folder)
         return
-    try:
-        from zoo.cli.process import keep_freed_memory
-    except ImportError:
-        pass
-    else:
-        keep_freed_memory()
+    keep_freed_memory()
     measure("zoo", zoo.__version__, make, parallel_map)
 
 

@@ -1,6 +1,6 @@
-"""What every side of `benchmarks/train.py` does alike: the batch, the update and the clock.
+"""The common part of `benchmarks/train.py` for all projects: batch, update and timing.
 
-It runs with each project's own Python, so it imports torch alone.
+It runs with the Python of each project and therefore imports only torch.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SMOOTHING = 0.1
 CLIP = 1.0
 RATE = 5e-4
 SPECIAL = 4
-"""Tokens are drawn above these: no project takes one for padding or an end."""
+"""Lowest random token id: no project uses it, or a higher one, as a special token."""
 SHAPES: dict[str, dict[str, int]] = {
     "transformer-256": {"layers": 3, "dim": 256, "heads": 4, "feedforward": 1024},
     "transformer-512": {"layers": 6, "dim": 512, "heads": 8, "feedforward": 2048},
@@ -35,28 +35,28 @@ SHAPES: dict[str, dict[str, int]] = {
 WARM_UP = 4
 
 Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""From source (rows, m), target read (rows, n) and target wanted (rows, n) to a summed loss."""
+"""From source (batch, m), decoder input (batch, n) and labels (batch, n) to a summed loss."""
 
 
 def batch() -> tuple[Tensor, Tensor, Tensor]:
-    """Return source, target to read and target to predict; no token is padding."""
+    """Return source, decoder input and labels, without padding."""
     source = torch.randint(SPECIAL, VOCAB, (ROWS, LENGTH))
     target = torch.randint(SPECIAL, VOCAB, (ROWS, LENGTH + 1))
     return source, target[:, :-1].contiguous(), target[:, 1:].contiguous()
 
 
 def update(
-    model: nn.Module, optimiser: torch.optim.Optimizer, precision: str, loss: Callable[[], Tensor],
+    model: nn.Module, optimizer: torch.optim.Optimizer, precision: str, loss: Callable[[], Tensor],
     tokens: int,
 ) -> float:  # fmt: skip
-    """Make one update; return the loss a token."""
-    optimiser.zero_grad(set_to_none=True)
+    """Run one update and return the loss per token."""
+    optimizer.zero_grad(set_to_none=True)
     with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
         total = loss()
     mean = total.float() / tokens
     mean.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
-    optimiser.step()
+    optimizer.step()
     return float(mean.detach())
 
 
@@ -68,64 +68,64 @@ def measure(
     project: str,
     version: str,
     make: Callable[[str], tuple[nn.Module, Loss]],
-    about: Callable[[Callable[[], Tensor], str], dict[str, float]] | None = None,
+    extra: Callable[[Callable[[], Tensor], str], dict[str, float]] | None = None,
 ) -> None:
-    """Train on one batch for a while; print a line of JSON on how it went.
+    """Train on one batch for a while and print a line of JSON.
 
-    `about` may add to it, given the batch's loss and the precision.
+    `extra` returns further fields, from the loss of the batch and the precision.
     """
     parser = argparse.ArgumentParser()
     parser.add_argument("--shape", choices=SHAPES, required=True)
     parser.add_argument("--precision", choices=("float32", "bf16"), required=True)
     parser.add_argument("--seconds", type=float, default=6.0)
-    given = parser.parse_args()
+    options = parser.parse_args()
     torch.manual_seed(1)
-    model, loss = make(given.shape)
+    model, loss = make(options.shape)
     model.train()
-    optimiser = adam(model)
-    source, read, wanted = batch()
+    optimizer = adam(model)
+    source, inputs, labels = batch()
 
-    work = functools.partial(loss, source, read, wanted)
+    batch_loss = functools.partial(loss, source, inputs, labels)
 
     def once() -> float:
-        return update(model, optimiser, given.precision, work, wanted.numel())
+        return update(model, optimizer, options.precision, batch_loss, labels.numel())
 
     first = once()
     for _ in range(WARM_UP - 1):
         once()
     seconds: list[float] = []
     last = first
-    while sum(seconds) < given.seconds or len(seconds) < 5:
+    while sum(seconds) < options.seconds or len(seconds) < 5:
         before = time.perf_counter()
         last = once()
         seconds.append(time.perf_counter() - before)
-    # The middle of the faster half: other programs can only make an update slower.
+    # The lower quartile: other processes can only make an update slower.
     typical = sorted(seconds)[len(seconds) // 4]
     weights = {id(weight): weight.numel() for weight in model.parameters() if weight.requires_grad}
     row: dict[str, Any] = {
         "project": project,
         "version": version,
         "torch": torch.__version__,
-        "shape": given.shape,
-        "precision": given.precision,
+        "shape": options.shape,
+        "precision": options.precision,
         "parameters": sum(weights.values()),
-        "tokens_per_second": round(wanted.numel() / typical),
-        "fastest": round(wanted.numel() / min(seconds)),
+        "tokens_per_second": round(labels.numel() / typical),
+        "fastest": round(labels.numel() / min(seconds)),
         "updates": len(seconds),
         "first_loss": round(first, 3),
         "last_loss": round(last, 3),
         "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
     }
-    if about is not None:
-        row |= about(work, given.precision)
+    if extra is not None:
+        row |= extra(batch_loss, options.precision)
     print(json.dumps(row))
 
 
 class Epoch(NamedTuple):
-    """A corpus in a project's own batches.
+    """A corpus in the batches of one project.
 
-    loss: from a batch to its summed loss; real, padded: target tokens of each batch, and on its
-    larger side with padding.
+    loss: from a batch to its summed loss; real: target tokens of each batch; padded: the same with
+    padding.
     """
 
     model: nn.Module
@@ -136,15 +136,15 @@ class Epoch(NamedTuple):
 
 
 Sequences = list[list[int]]
-"""Token ids from `SPECIAL` on, without end tokens."""
+"""Token ids without special tokens."""
 
 
 def measure_epoch(
     project: str, version: str, make: Callable[[str, Sequences, Sequences, int], Epoch]
 ) -> None:
-    """Train on batches of a corpus in an order drawn; print a line of JSON on a whole epoch's time.
+    """Train on batches of a corpus in random order and print a line of JSON.
 
-    As many batches are timed as fit into `--seconds`; the epoch's time follows from the tokens.
+    Batches are timed for `--seconds`; the time of an epoch is extrapolated from the tokens.
     """
     parser = argparse.ArgumentParser()
     parser.add_argument("--shape", choices=SHAPES, required=True)
@@ -152,31 +152,31 @@ def measure_epoch(
     parser.add_argument("--pairs", required=True, help="JSON: sources and targets")
     parser.add_argument("--batch-tokens", type=int, required=True)
     parser.add_argument("--seconds", type=float, default=30.0)
-    given = parser.parse_args()
+    options = parser.parse_args()
     torch.manual_seed(1)
-    with open(given.pairs, encoding="utf-8") as file:
+    with open(options.pairs, encoding="utf-8") as file:
         sources, targets = json.load(file)
-    epoch = make(given.shape, sources, targets, given.batch_tokens)
+    epoch = make(options.shape, sources, targets, options.batch_tokens)
     epoch.model.train()
-    optimiser = adam(epoch.model)
+    optimizer = adam(epoch.model)
     order = random.Random(1).sample(range(len(epoch.batches)), len(epoch.batches))
     seconds = 0.0
     tokens = count = 0
-    for number, place in enumerate(order):
+    for number, index in enumerate(order):
         before = time.perf_counter()
-        work = functools.partial(epoch.loss, epoch.batches[place])
-        update(epoch.model, optimiser, given.precision, work, epoch.real[place])
+        batch_loss = functools.partial(epoch.loss, epoch.batches[index])
+        update(epoch.model, optimizer, options.precision, batch_loss, epoch.real[index])
         if number >= WARM_UP:
             seconds += time.perf_counter() - before
-            tokens += epoch.real[place]
+            tokens += epoch.real[index]
             count += 1
-        if seconds > given.seconds:
+        if seconds > options.seconds:
             break
     row = {
         "project": project,
         "version": version,
-        "shape": given.shape,
-        "precision": given.precision,
+        "shape": options.shape,
+        "precision": options.precision,
         "batches": len(epoch.batches),
         "timed": count,
         "tokens": sum(epoch.real),

@@ -1,4 +1,4 @@
-"""fairseq's side of `benchmarks/epoch.py`: its dataset, its batches, its collater."""
+"""fairseq in `benchmarks/epoch.py`: its dataset, batches and collater."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def make(shape: str, sources: Sequences, targets: Sequences, most: int) -> Epoch
     data = LanguagePairDataset(
         source, source_sizes, words, target, target_sizes, words, shuffle=True
     )
-    np.random.seed(1)  # its shuffling draws from there
-    # As its trainer does: `--max-tokens`, and rows in multiples of eight.
+    np.random.seed(1)  # its shuffling uses the global generator
+    # As in its trainer: `--max-tokens`, and batch sizes that are multiples of eight.
     batches = data.batch_by_size(
         data.ordered_indices(), max_tokens=most, required_batch_size_multiple=8
     )

@@ -1,4 +1,4 @@
-"""This project's side of `benchmarks/epoch.py`; with --prepare it writes the corpus's tokens."""
+"""The zoo in `benchmarks/epoch.py`; with --prepare it writes the tokens of the corpus."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-# As `zoo` itself has it, for every command.
+# As in the zoo's command line; read when torch is imported.
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 from common import SMOOTHING, VOCAB, Epoch, Sequences, measure_epoch
@@ -46,7 +46,7 @@ def make(shape: str, sources: Sequences, targets: Sequences, most: int) -> Epoch
     model = make_model(shape)[0]
 
     def loss(indices: Tensor) -> Tensor:
-        batch = corpus.batch(indices)  # padded anew each time, as in training
+        batch = corpus.batch(indices)  # padded every time, as in training
         return teacher_forcing(model, batch, SMOOTHING).total
 
     real = [corpus.predicted(indices) for indices in batches]

@@ -1,4 +1,4 @@
-"""fairseq's side of `benchmarks/train.py`."""
+"""fairseq in `benchmarks/train.py`."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from fairseq.models.transformer import base_architecture as transformer_defaults
 
 
 def dictionary() -> Dictionary:
-    made = Dictionary()
-    for place in range(VOCAB - len(made)):
-        made.add_symbol(f"w{place}")
-    assert len(made) == VOCAB
-    return made
+    words = Dictionary()
+    for index in range(VOCAB - len(words)):
+        words.add_symbol(f"w{index}")
+    assert len(words) == VOCAB
+    return words
 
 
 def make(shape: str) -> tuple[nn.Module, Loss]:
@@ -58,12 +58,12 @@ def make(shape: str) -> tuple[nn.Module, Loss]:
         fconv_iwslt_de_en(args)
         model = FConvModel.build_model(args, task)
 
-    def loss(source: Tensor, read: Tensor, wanted: Tensor) -> Tensor:
+    def loss(source: Tensor, inputs: Tensor, labels: Tensor) -> Tensor:
         lengths = torch.full((len(source),), source.shape[1])
-        out = model(source, lengths, read)
+        out = model(source, lengths, inputs)
         scores = model.get_normalized_probs(out, log_probs=True)
         return label_smoothed_nll_loss(
-            scores.view(-1, scores.shape[-1]), wanted.view(-1), SMOOTHING, ignore_index=1
+            scores.view(-1, scores.shape[-1]), labels.view(-1), SMOOTHING, ignore_index=1
         )[0]
 
     return model, loss

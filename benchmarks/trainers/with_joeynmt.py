@@ -1,4 +1,4 @@
-"""JoeyNMT's side of `benchmarks/train.py`."""
+"""JoeyNMT in `benchmarks/train.py`."""
 
 from __future__ import annotations
 
@@ -56,17 +56,17 @@ def make(shape: str) -> tuple[nn.Module, Loss]:
     model.loss_function = ("crossentropy", SMOOTHING)
     assert len(model.src_vocab) == VOCAB
 
-    def loss(source: Tensor, read: Tensor, wanted: Tensor) -> Tensor:
+    def loss(source: Tensor, inputs: Tensor, labels: Tensor) -> Tensor:
         lengths = torch.full((len(source),), source.shape[1])
-        target_mask = torch.ones_like(read, dtype=torch.bool)[:, None]
+        target_mask = torch.ones_like(inputs, dtype=torch.bool)[:, None]
         source_mask = torch.ones_like(source, dtype=torch.bool)[:, None]
-        # What `model(return_type="loss")` does, but for its count of right tokens, which is no
+        # As `model(return_type="loss")`, without its count of correct tokens, which is not
         # part of training.
         logits = model._encode_decode(
-            src=source, trg_input=read, src_mask=source_mask, src_length=lengths,
+            src=source, trg_input=inputs, src_mask=source_mask, src_length=lengths,
             trg_mask=target_mask,
         )[0]  # fmt: skip
-        return model.loss_function(torch.log_softmax(logits, -1), trg=wanted)
+        return model.loss_function(torch.log_softmax(logits, -1), trg=labels)
 
     return model, loss
 

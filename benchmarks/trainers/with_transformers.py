@@ -1,4 +1,4 @@
-"""Hugging Face transformers' side of `benchmarks/train.py`: its Marian."""
+"""Hugging Face transformers in `benchmarks/train.py`: its Marian model."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def make(shape: str) -> tuple[nn.Module, Loss]:
     model = MarianMTModel(config)
     smoother = LabelSmoother(epsilon=SMOOTHING)
 
-    def loss(source: Tensor, read: Tensor, wanted: Tensor) -> Tensor:
-        out = model(input_ids=source, attention_mask=source >= SPECIAL, decoder_input_ids=read)
-        return smoother(out, wanted) * torch.tensor(wanted.numel())
+    def loss(source: Tensor, inputs: Tensor, labels: Tensor) -> Tensor:
+        out = model(input_ids=source, attention_mask=source >= SPECIAL, decoder_input_ids=inputs)
+        return smoother(out, labels) * torch.tensor(labels.numel())
 
     return model, loss
 

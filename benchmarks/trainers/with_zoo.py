@@ -1,10 +1,10 @@
-"""This project's side of `benchmarks/train.py`."""
+"""The zoo in `benchmarks/train.py`."""
 
 from __future__ import annotations
 
 import os
 
-# As `zoo` itself has it, for every command.
+# As in the zoo's command line; read when torch is imported.
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 from collections.abc import Callable
@@ -61,22 +61,22 @@ def make(shape: str) -> tuple[nn.Module, Loss]:
         name, source_vocab=VOCAB, target_vocab=VOCAB, **{**config, "dropout": DROPOUT}
     )
 
-    def loss(source: Tensor, read: Tensor, wanted: Tensor) -> Tensor:
-        target = torch.cat([read[:, :1], wanted], 1)
+    def loss(source: Tensor, inputs: Tensor, labels: Tensor) -> Tensor:
+        target = torch.cat([inputs[:, :1], labels], 1)
         batch = Batch(source, source != 0, target, torch.arange(len(source)))
         return teacher_forcing(model, batch, SMOOTHING).total
 
     return model, loss
 
 
-def about(loss: Callable[[], Tensor], precision: str) -> dict[str, float]:
-    """Return a target token's operations in products, and how many a second one large one makes."""
+def throughput(loss: Callable[[], Tensor], precision: str) -> dict[str, float]:
+    """Return the multiplications' operations per target token, and the speed of one large one."""
     return {
         "operations_per_token": count_flops(loss) / (ROWS * LENGTH),
-        "product": matmul_flops(torch.device("cpu"), precision),
+        "matmul_flops": matmul_flops(torch.device("cpu"), precision),
     }
 
 
 if __name__ == "__main__":
     keep_freed_memory()
-    measure("zoo", zoo.__version__, make, about)
+    measure("zoo", zoo.__version__, make, throughput)

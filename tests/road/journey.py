@@ -1,7 +1,7 @@
-"""A stranger's plugin from its package to a checkpoint loaded by name, and gone again.
+"""The life of an external plugin: installed, trained, released, loaded by name and uninstalled.
 
-The tests go this way in an environment that borrows the test environment's packages;
-`make verify-install` goes it in one where everything is installed afresh.
+The tests use an environment that borrows the packages of the test environment;
+`make verify-install` uses a new one in which everything is installed.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ RELEASED = "statespace-tiny.numbers-en-fr"
 
 @dataclass
 class Environment:
-    """A virtual environment, and what was run in it."""
+    """A virtual environment with a transcript of the commands that ran in it."""
 
     folder: Path
     options: Sequence[str]
-    told: list[str] = field(default_factory=list)
+    transcript: list[str] = field(default_factory=list)
 
     @classmethod
     def borrowed(cls, folder: Path) -> Environment:
-        """Make one that sees the packages of this process's environment, its own before them."""
+        """Create one that falls back to the packages of this process's environment."""
         venv.create(folder, symlinks=True)
-        made = cls(folder, ("--no-index", "--no-deps", "--no-build-isolation"))
-        ours = sysconfig.get_path("purelib")
-        borrow = made._site() / "borrowed.pth"
-        borrow.write_text(f"import site; site.addsitedir({ours!r})\n", encoding="utf-8")
-        return made
+        environment = cls(folder, ("--no-index", "--no-deps", "--no-build-isolation"))
+        packages = sysconfig.get_path("purelib")
+        link = environment._site() / "borrowed.pth"
+        link.write_text(f"import site; site.addsitedir({packages!r})\n", encoding="utf-8")
+        return environment
 
     @classmethod
     def clean(cls, folder: Path, options: Sequence[str]) -> Environment:
-        """Make one with nothing in it."""
+        """Create an empty one."""
         venv.create(folder, symlinks=True)
         return cls(folder, options)
 
@@ -66,7 +66,7 @@ class Environment:
         self.pip("install", *self.options, *packages)
 
     def run(self, *command: object, code: int = 0) -> str:
-        """Run a command of this environment, in its own folder; return its standard output."""
+        """Run a command of this environment in its folder and return its output."""
         words = [str(word) for word in command]
         environment = {**os.environ, "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}"}
         environment.pop("PYTHONPATH", None)
@@ -77,39 +77,41 @@ class Environment:
             capture_output=True,
             text=True,
         )
-        assert done.returncode == code, f"{words} gave {done.returncode}\n{done.stderr}"
-        self.told.append(f"$ {' '.join(words)}\n{(done.stdout + done.stderr * bool(code)).strip()}")
+        assert done.returncode == code, f"{words} exited with {done.returncode}\n{done.stderr}"
+        self.transcript.append(
+            f"$ {' '.join(words)}\n{(done.stdout + done.stderr * bool(code)).strip()}"
+        )
         return done.stdout if code == 0 else done.stderr
 
 
 def build_wheel(folder: Path) -> Path:
-    """Build the zoo's own wheel into `folder`."""
+    """Build the zoo's wheel into `folder`."""
     command = [*PIP, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, TOP]
     subprocess.run([str(word) for word in command], check=True, capture_output=True)
-    (made,) = folder.glob("*.whl")
-    return made
+    (wheel,) = folder.glob("*.whl")
+    return wheel
 
 
-def journey(there: Environment, wheel: Path, train: Sequence[str] = ()) -> dict[str, float]:
-    """Go the whole way; return what `zoo eval` gave. `train` holds options for training."""
-    there.install(wheel)
-    assert "statespace" not in there.run("zoo", "list", "architectures")
-    source = shutil.copytree(EXAMPLE, there.folder / "zoo-statespace")
-    there.install(source)
+def journey(environment: Environment, wheel: Path, train: Sequence[str] = ()) -> dict[str, float]:
+    """Run every stage and return the output of `zoo eval`; `train` holds training options."""
+    environment.install(wheel)
+    assert "statespace" not in environment.run("zoo", "list", "architectures")
+    source = shutil.copytree(EXAMPLE, environment.folder / "zoo-statespace")
+    environment.install(source)
 
-    # It is listed, with what it adds, and Python sees what the command line does.
-    (row,) = json.loads(there.run("zoo", "plugins", "statespace", "--json"))["plugins"]
-    assert (row["package"], row["status"], row["api"]) == ("zoo-statespace", "loaded", 1)
+    # It is listed with what it adds; Python and the command line see the same plugins.
+    (row,) = json.loads(environment.run("zoo", "plugins", "statespace", "--json"))["plugins"]
+    assert (row["package"], row["status"], row["api"]) == ("zoo-statespace", "loaded", 2)
     assert row["adds"]["architectures"] == ["statespace"]
     assert row["adds"]["commands"] == ["half-lives"]
-    listed = json.loads(there.run("zoo", "plugins", "--json"))["plugins"]
-    seen = there.run("python", "-c", "import zoo; print(*zoo.list_plugins())").split()
-    assert seen == sorted(plugin["name"] for plugin in listed)
-    assert len(seen) == 6
+    listed = json.loads(environment.run("zoo", "plugins", "--json"))["plugins"]
+    names = environment.run("python", "-c", "import zoo; print(*zoo.list_plugins())").split()
+    assert names == sorted(plugin["name"] for plugin in listed)
+    assert len(names) == 7
 
     # It trains, scores and translates.
-    given = ("--data", "numbers-en-fr", "--out", "trained")
-    there.run("zoo", "train", "statespace-tiny", *given, *train)
+    arguments = ("--data", "numbers-en-fr", "--out", "trained")
+    environment.run("zoo", "train", "statespace-tiny", *arguments, *train)
     score = (
         "zoo",
         "eval",
@@ -122,32 +124,32 @@ def journey(there: Environment, wheel: Path, train: Sequence[str] = ()) -> dict[
         5,
         "--json",
     )
-    scores: dict[str, float] = json.loads(there.run(*score))
-    translated = there.run("zoo", "translate", "trained", "--beam", 5, *NUMBERS).splitlines()
+    scores: dict[str, float] = json.loads(environment.run(*score))
+    translated = environment.run("zoo", "translate", "trained", "--beam", 5, *NUMBERS).splitlines()
     assert len(translated) == len(NUMBERS)
-    assert len(there.run("zoo", "half-lives", "trained").splitlines()) == 6
-    card = there.run("zoo", "card", "trained")
+    assert len(environment.run("zoo", "half-lives", "trained").splitlines()) == 6
+    card = environment.run("zoo", "card", "trained")
     assert "statespace" in card
 
-    # Released with its package, it is loaded by name in a process of its own.
+    # Released with its package, the checkpoint is loaded by name in a new process.
     package = source / "src" / "zoo_statespace"
-    shutil.copytree(there.folder / "trained", package / "cards" / "checkpoints" / RELEASED)
+    shutil.copytree(environment.folder / "trained", package / "cards" / "checkpoints" / RELEASED)
     with (package / "models.toml").open("a", encoding="utf-8") as catalogue:
         catalogue.write(f'\n[checkpoints."{RELEASED}"]\nmodel = "statespace-tiny"\n'
                         'dataset = "numbers-en-fr"\nsummary = "numbers in words"\n')  # fmt: skip
-    there.pip("install", *there.options, "--force-reinstall", "--no-deps", source)
+    environment.pip("install", *environment.options, "--force-reinstall", "--no-deps", source)
     program = (
         f"import zoo; print(*zoo.load({RELEASED!r}).translate({list(NUMBERS)}, beam=5), sep='\\n')"
     )
-    by_name = there.run("python", "-c", program).splitlines()
+    by_name = environment.run("python", "-c", program).splitlines()
     assert by_name == translated
 
-    # Uninstalled, it is gone, and its checkpoint says what it needs.
-    there.pip("uninstall", "--yes", "zoo-statespace")
-    assert RELEASED not in there.run("zoo", "list", "checkpoints")
+    # After uninstallation it is not listed, and the error of its checkpoint names the package.
+    environment.pip("uninstall", "--yes", "zoo-statespace")
+    assert RELEASED not in environment.run("zoo", "list", "checkpoints")
     for command in (("translate", "trained", "one"), ("info", "trained")):
-        told = there.run("zoo", *command, code=1)
-        assert "needs architecture 'statespace'" in told
-        assert "zoo-statespace 0.1.0" in told
-        assert "Install zoo-statespace" in told
+        error = environment.run("zoo", *command, code=1)
+        assert "needs architecture 'statespace'" in error
+        assert "zoo-statespace 0.1.0" in error
+        assert "Install zoo-statespace" in error
     return scores

@@ -1,4 +1,4 @@
-"""A plugin that is a distribution of its own, beside the zoo's wheel, from install to uninstall."""
+"""An external plugin, installed beside the zoo's wheel, from install to uninstall."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_wheel(tmp_path_factory.mktemp("wheel"))
 
 
-def test_a_stranger_s_plugin_goes_the_whole_way(wheel: Path, tmp_path: Path) -> None:
-    there = Environment.borrowed(tmp_path / "there")
+def test_an_external_plugin_from_install_to_uninstall(wheel: Path, tmp_path: Path) -> None:
+    environment = Environment.borrowed(tmp_path / "environment")
     train = ("--steps", "20", "--limit", "500")
-    journey(there, wheel, train)
+    journey(environment, wheel, train)

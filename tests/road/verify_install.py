@@ -1,6 +1,6 @@
-"""`make verify-install`: the journey in a truly clean environment, its result recorded.
+"""`make verify-install`: the journey in a new environment, recorded.
 
-Arguments go to pip (another index, for instance). What was run and what it printed is written to
+Arguments are passed to pip, for instance another index. The transcript is written to
 docs/verified.md.
 """
 
@@ -15,32 +15,34 @@ from pathlib import Path
 from tests.road.journey import EXAMPLE, TOP, Environment, build_wheel, journey
 
 PAGE = TOP / "docs" / "verified.md"
-HEAD = """# A clean install, verified
+HEAD = """# A verified clean installation
 
 Written by `make verify-install`: the zoo's wheel and the example plugin `{example}`
-installed with all they need into an empty environment, and the plugin's whole way from there. Every
-command's exit code and answer were checked by `tests/road/journey.py`.
+are installed with all their dependencies into an empty environment. The plugin's model is trained,
+scored and released, and the plugin is uninstalled. `tests/road/journey.py` checks the exit code and
+the output of every command.
 """
 
 
 FENCE = "`" * 4
-"""Longer than those of the card that is shown inside."""
+"""Longer than the fences of the card inside."""
 
 
 def main() -> None:
-    """Go the journey, and write down how it went."""
+    """Run the journey and write the transcript."""
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         wheel = build_wheel(Path(folder))
         options = ["--constraint", str(TOP / "constraints.txt"), *sys.argv[1:]]
-        there = Environment.clean(Path(folder) / "clean", options)
-        scores = journey(there, wheel)
+        environment = Environment.clean(Path(folder) / "clean", options)
+        scores = journey(environment, wheel)
         minutes = (time.monotonic() - start) / 60
         assert scores["exact_match"] > 95, scores
         head = HEAD.format(example=EXAMPLE.relative_to(TOP))
         ran = f"{platform.python_implementation()} {platform.python_version()}, {platform.system()}"
-        told = "\n\n".join(there.told).replace(str(there.folder), "CLEAN")
-        text = "\n".join(line.rstrip() for line in told.splitlines())
+        transcript = "\n\n".join(environment.transcript)
+        transcript = transcript.replace(str(environment.folder), "CLEAN")
+        text = "\n".join(line.rstrip() for line in transcript.splitlines())
         page = f"{head}\n{ran}; {minutes:.1f} minutes.\n\n{FENCE}console\n{text}\n{FENCE}\n"
         PAGE.write_text(page, encoding="utf-8")
         print(page)

@@ -1,0 +1,76 @@
+"""Training of the released checkpoints, including sequence-level distillation.
+
+A distilled checkpoint is trained on every source several times: once with its reference, and once
+with the translation of each teacher group (Kim and Rush 2016, section 3.2; Nguyen et al. 2020). The
+models of a group form an ensemble.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from released import RUNS, SEARCH, TOP, as_options, run
+
+from zoo.data.datasets import find_dataset
+from zoo.registry.registry import default_registry
+
+CAPTIONS = "transformer-tiny.multi30k-en-de"
+UNDISTILLED, DISTILLED_ONCE = f"{CAPTIONS}.undistilled", f"{CAPTIONS}.distilled-once"
+NARROW = ("--set", "feedforward_dim=512")
+TEACHERS = {
+    UNDISTILLED: (*NARROW, "--set", "average_last=5", "--steps", "12000"),
+    DISTILLED_ONCE: (*NARROW, "--steps", "8000"),
+}
+"""Teachers that are not released, with the options that differ from their model's recipe."""
+FIRST = ((UNDISTILLED, "rnnsearch-tiny.multi30k-en-de"), ("convs2s-tiny.multi30k-en-de",))
+TEACHERS_OF = {DISTILLED_ONCE: FIRST, CAPTIONS: (*FIRST, (DISTILLED_ONCE,))}
+"""The teacher groups of each distilled checkpoint."""
+
+
+def train(name: str) -> Path:
+    """Return the folder of a trained checkpoint; train it first, or resume an interrupted run."""
+    out = RUNS / name
+    if not (TOP / out).is_dir():
+        interrupted = (TOP / f"{out}.run" / "run.json").is_file()
+        run("zoo", "train", *(["--resume"] if interrupted else options_of(name)), "--out", out)
+    return out
+
+
+def options_of(name: str) -> list[str]:
+    """Return the training options of a checkpoint or a teacher; write its distillation text."""
+    model, task = name.split(".")[:2]
+    changes = TEACHERS.get(name, ())
+    if name not in TEACHERS_OF:
+        return [model, "--data", task, *changes]
+    source, target = task.split("-")[-2:]
+    train_file = TOP / RUNS / "distillation" / f"train.{source}"
+    train_file.parent.mkdir(parents=True, exist_ok=True)
+    pairs = find_dataset(default_registry(), task).load("train")
+    sources = "".join(f"{pair.source}\n" for pair in pairs)
+    train_file.write_text(sources, encoding="utf-8")
+    targets = ["".join(f"{pair.target}\n" for pair in pairs)]
+    for group in TEACHERS_OF[name]:
+        targets.append(translate(group, train_file, task).read_text(encoding="utf-8"))
+    corpus = train_file.with_name(f"for-{name}")
+    Path(f"{corpus}.{source}").write_text(sources * len(targets), encoding="utf-8")
+    Path(f"{corpus}.{target}").write_text("".join(targets), encoding="utf-8")
+    recipe = f"{model}.{default_registry().datasets[task].recipe}"
+    return [
+        *(model, "--data", f"{corpus}:{source}-{target}"),
+        *("--validation", task, "--recipe", recipe, *changes),
+    ]
+
+
+def translate(group: Sequence[str], sources: Path, task: str) -> Path:
+    """Return the translations of a file by a teacher group, made unless they exist.
+
+    Teachers that are not released are trained first.
+    """
+    out = sources.with_name(f"by-{'+'.join(group)}.{task.rpartition('-')[2]}")
+    if not out.is_file():
+        first, *others = (str(train(name)) if name in TEACHERS else name for name in group)
+        ensemble = [word for name in others for word in ("--with", name)]
+        files = ["--input", str(sources), "--out", str(out)]
+        run("zoo", "translate", first, *ensemble, *as_options(SEARCH[task]), *files)
+    return out
