@@ -1,4 +1,4 @@
-"""`python -m zoo` is `zoo`."""
+"""The module that `python -m zoo` runs."""
 
 from zoo.cli import main
 

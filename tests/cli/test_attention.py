@@ -1,4 +1,4 @@
-"""`zoo attention`: the exact weights, in every form, and one line for what is not there."""
+"""`zoo attention`: the exact weights in every form, and one line for each error."""
 
 import base64
 import html.parser
@@ -52,37 +52,37 @@ def weights(folder: Path, text: str, target: str) -> dict[str, Tensor]:
 
 
 def embedded(page: str) -> dict[str, Any]:
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
-    assert found is not None
-    return json.loads(found[1])
+    match = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert match is not None
+    return json.loads(match[1])
 
 
 def test_json_has_the_exact_weights_of_every_layer_and_head(run: Run, checkpoint: Path) -> None:
-    told = json.loads(run("attention", checkpoint, TEXT, "--target", TARGET, "--json").stdout)
-    wanted = weights(checkpoint, TEXT, TARGET)
-    assert list(told["kinds"]) == KINDS[checkpoint.name]
+    printed = json.loads(run("attention", checkpoint, TEXT, "--target", TARGET, "--json").stdout)
+    expected = weights(checkpoint, TEXT, TARGET)
+    assert list(printed["kinds"]) == KINDS[checkpoint.name]
     count = 0
-    for panel in told["panels"]:
-        of = wanted[panel["kind"]]
+    for panel in printed["panels"]:
+        of = expected[panel["kind"]]
         count += 1
         torch.testing.assert_close(torch.tensor(panel["weights"]),
                                    of[panel["layer"] - 1, panel["head"] - 1])  # fmt: skip
-        shape = [len(told["kinds"][panel["kind"]][side]) for side in ("queries", "keys")]
+        shape = [len(printed["kinds"][panel["kind"]][side]) for side in ("queries", "keys")]
         assert list(of.shape[2:]) == shape
-    assert count == sum(of.shape[0] * of.shape[1] for of in wanted.values())
+    assert count == sum(of.shape[0] * of.shape[1] for of in expected.values())
     chosen = ("--kind", "cross", "--layer", "mean", "--head", 1)
-    told = json.loads(
+    printed = json.loads(
         run("attention", checkpoint, TEXT, "--target", TARGET, "--json", *chosen).stdout
     )
-    (panel,) = told["panels"]
-    torch.testing.assert_close(torch.tensor(panel["weights"]), wanted["cross"].mean(0)[0])
+    (panel,) = printed["panels"]
+    torch.testing.assert_close(torch.tensor(panel["weights"]), expected["cross"].mean(0)[0])
 
 
-def test_the_model_s_own_translation_is_the_greedy_one(run: Run, checkpoint: Path) -> None:
-    told = json.loads(run("attention", checkpoint, TEXT, "--json").stdout)
+def test_without_a_target_the_greedy_translation_is_used(run: Run, checkpoint: Path) -> None:
+    printed = json.loads(run("attention", checkpoint, TEXT, "--json").stdout)
     loaded = zoo.load(checkpoint)
     (hypothesis,) = next(loaded.stream([TEXT])).hypotheses
-    assert told["target"] == [
+    assert printed["target"] == [
         loaded.checkpoint.target_tokenizer.token(i) for i in hypothesis.tokens
     ]
 
@@ -96,16 +96,16 @@ class Reader(html.parser.HTMLParser):
         self.tags.append((tag, dict(attrs)))
 
 
-def test_the_page_is_whole_in_itself_and_exact(run: Run, checkpoint: Path, tmp_path: Path) -> None:
+def test_the_page_is_self_contained_and_exact(run: Run, checkpoint: Path, tmp_path: Path) -> None:
     arguments = ("attention", checkpoint, TEXT, "--target", TARGET, "--out")
     assert run(*arguments, tmp_path / "a.html").exit_code == 0
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
-    data, wanted = embedded(page), weights(checkpoint, TEXT, TARGET)
+    data, expected = embedded(page), weights(checkpoint, TEXT, TARGET)
     assert list(data["kinds"]) == KINDS[checkpoint.name]
     for kind, of in data["kinds"].items():
         values = torch.frombuffer(bytearray(base64.b64decode(of["weights"])), dtype=torch.float32)
         sizes = (of["layers"], of["heads"], len(of["queries"]), len(of["keys"]))
-        torch.testing.assert_close(values.view(sizes), wanted[kind])
+        torch.testing.assert_close(values.view(sizes), expected[kind])
     assert "</script><b>" in "".join(data["kinds"]["cross"]["keys"])
     reader = Reader()
     reader.feed(page)
@@ -126,12 +126,12 @@ def test_pictures(run: Run, checkpoint: Path, tmp_path: Path) -> None:
     tree = ElementTree.parse(tmp_path / "a.SVG")
     written = [e.text or "" for e in tree.iter() if e.tag.endswith("}text")]
     panels = sum(of.shape[0] * of.shape[1] for of in weights(checkpoint, TEXT, TARGET).values())
-    assert sum("darkest" in text for text in written) == panels
+    assert sum("maximum" in text for text in written) == panels
     assert len([e for e in tree.iter() if e.tag.endswith("}image")]) == panels
-    assert any("$" in text for text in written), "a dollar sign begins no formula"
+    assert any("$" in text for text in written), "a dollar sign must not start a formula"
 
 
-def test_strange_signs_can_be_drawn(run: Run, transformer: Path, tmp_path: Path) -> None:
+def test_unusual_characters_can_be_drawn(run: Run, transformer: Path, tmp_path: Path) -> None:
     strange = ("漢\x00\x1b[2J字", "--target", "\u202b🙂\ufffe a\nb")
     for suffix in ("png", "svg", "html"):
         result = run("attention", transformer, *strange, "--out", tmp_path / f"a.{suffix}")
@@ -150,27 +150,27 @@ def test_the_terminal_shows_the_mean_of_cross_attention(run: Run, checkpoint: Pa
     assert rows[-len(mean) :] == [f"{row.max():.2f}" for row in mean]
     every = run("attention", checkpoint, TEXT, "--layer", "all", "--head", 1).stdout
     layers = len(weights(checkpoint, TEXT, TARGET)["cross"])
-    assert every.count("darkest") == layers
+    assert every.count("maximum") == layers
 
 
-def test_a_long_target_goes_on_in_bands() -> None:
+def test_columns_that_do_not_fit_follow_below() -> None:
     from rich.console import Console
 
-    from zoo.cli.shading import show
+    from zoo.cli.heatmap import print_heatmap
     from zoo.translation.attention import Attention
 
     weights = torch.rand(1, 1, 3, 101)
-    seen = Attention("m", [f"k{i}" for i in range(100)], ["漢字", "x"], {"cross": weights})
+    attention = Attention("m", [f"k{i}" for i in range(100)], ["漢字", "x"], {"cross": weights})
     colors: list[Literal["truecolor"] | None] = [None, "truecolor"]
     for color in colors:
         screen = Console(width=60, record=True, file=io.StringIO(), color_system=color)
-        show(screen, seen, seen.panels()[0])
+        print_heatmap(screen, attention, attention.panels()[0])
         lines = screen.export_text().splitlines()
         assert len(lines) > 12
         assert all(len(line) <= 60 for line in lines[1:])
 
 
-def test_what_is_not_there_is_told_in_one_line(run: Run, transformer: Path, tmp_path: Path) -> None:
+def test_errors_are_one_line(run: Run, transformer: Path, tmp_path: Path) -> None:
     def tried(*more: object, text: str = TEXT) -> Result:
         return run("attention", transformer, text, *more)
 
@@ -180,7 +180,7 @@ def test_what_is_not_there_is_told_in_one_line(run: Run, transformer: Path, tmp_
         failed(tried("--head", wrong), f"no head {wrong}", "2 heads")
     failed(tried("--layer", "first"), "no layer 'first'", "mean or all")
     for name in ("a.pdf", "a", "png"):
-        failed(tried("--out", tmp_path / name), ".png, .svg and .html")
+        failed(tried("--out", tmp_path / name), ".png, .svg or .html")
     failed(tried("--out", tmp_path / "none" / "a.png"), "there is no folder")
     (tmp_path / "f.png").mkdir()
     failed(tried("--out", tmp_path / "f.png"), "it is a folder")
@@ -196,7 +196,7 @@ def test_no_attention_and_too_long(run: Run, tmp_path: Path) -> None:
     failed(run("attention", folder, "a", "--target", "a " * 99), "the target is too long", "40")
 
 
-def test_a_file_is_written_whole_or_not_at_all(
+def test_a_file_is_replaced_whole_or_not_at_all(
     run: Run, transformer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(descriptor: int) -> None:
@@ -209,8 +209,8 @@ def test_a_file_is_written_whole_or_not_at_all(
     assert [f.name for f in tmp_path.iterdir()] == ["a.html"]
 
 
-def test_no_title_is_cut() -> None:
-    """However few tokens a panel has."""
+def test_titles_fit_the_figure() -> None:
+    """Titles fit even if a panel has few tokens."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -218,11 +218,11 @@ def test_no_title_is_cut() -> None:
     from zoo.translation.attention_picture import _lay_out
 
     weights = torch.softmax(torch.ones(2, 2, 3, 3), -1)
-    seen = Attention("x", ["a", "b"], ["c", "d"], {"decoder": weights})
+    attention = Attention("x", ["a", "b"], ["c", "d"], {"decoder": weights})
     for layer, head in (("all", "mean"), ("mean", "all"), ("mean", "mean")):
         figure = Figure()
         canvas = FigureCanvasAgg(figure)
-        _lay_out(figure, seen, seen.panels("decoder", layer, head))  # type: ignore[arg-type]  # mypy widens the words
+        _lay_out(figure, attention, attention.panels("decoder", layer, head))  # type: ignore[arg-type]  # mypy widens the words
         canvas.draw()  # type: ignore[no-untyped-call]  # matplotlib has no types for it
         for axes in figure.axes:
             title = axes._left_title  # type: ignore[attr-defined]  # where loc="left" is

@@ -1,4 +1,4 @@
-"""The command line: what programs read, and one clear line for bad input."""
+"""The command line: JSON for programs, tables for people, one clear line for each error."""
 
 import json
 import os
@@ -36,18 +36,18 @@ def data(checkpoint: Path) -> str:
     return str(checkpoint.parent / "a.tsv")
 
 
-def failed(result: Result, *told: str) -> None:
-    """The command failed with one line that tells these things, and no traceback."""
+def failed(result: Result, *expected: str) -> None:
+    """The command failed with one line that has these parts, and no traceback."""
     assert result.exit_code == 1, result.output
     assert result.exception is None or isinstance(result.exception, SystemExit)
     lines = result.stderr.strip().splitlines()
     assert len(lines) == 1, result.stderr
     assert lines[0].startswith("Error: ")
-    for part in told:
+    for part in expected:
         assert part in lines[0]
 
 
-def test_list_for_programs(run: Run) -> None:
+def test_list_as_json(run: Run) -> None:
     listed = json.loads(run("list", "--json").stdout)
     assert list(listed) == ["architectures", "models", "checkpoints", "datasets"]
     for model in listed["models"]:
@@ -60,23 +60,23 @@ def test_list_for_programs(run: Run) -> None:
     assert json.loads(run("list", "models", "--json").stdout) == {"models": listed["models"]}
 
 
-def test_list_for_people(run: Run) -> None:
+def test_list_as_tables(run: Run) -> None:
     shown = run("list").stdout
     for name in (*zoo.list_models(), "numbers-en-fr", "59,508,496"):
         assert name in shown
 
 
-def test_info_for_programs(run: Run) -> None:
+def test_info_as_json(run: Run) -> None:
     sizes = ("--source-vocab", 10_000, "--target-vocab", 10_000)
-    told = json.loads(run("info", "transformer-6x6", "--json", *sizes).stdout)
-    assert told["parameters"] == 59_508_496 == sum(row["count"] for row in told["table"])
-    row = next(r for r in told["table"] if r["symbol"] == "W^(1)_{E,k}")
+    printed = json.loads(run("info", "transformer-6x6", "--json", *sizes).stdout)
+    assert printed["parameters"] == 59_508_496 == sum(row["count"] for row in printed["table"])
+    row = next(r for r in printed["table"] if r["symbol"] == "W^(1)_{E,k}")
     assert row == {
         "block": "encoder layer 1", "path": "encoder.0.attention.project.weight",
         "slice": [512, 1024], "symbol": "W^(1)_{E,k}", "formula": "d × d", "shape": [512, 512],
         "count": 262_144,
     }  # fmt: skip
-    assert told["config"]["dim"] == 512
+    assert printed["config"]["dim"] == 512
     shared = json.loads(run("info", "transformer-6x6", "--json", "--set", "share=all").stdout)
     assert shared["parameters"] == 59_508_496 - 2 * 10_000 * 512
     failed(run("info", "transformer-6x6", "--set", "dimm=3"), "did you mean dim?")
@@ -84,7 +84,7 @@ def test_info_for_programs(run: Run) -> None:
     assert smaller["parameters"] == 59_508_496 - 1_000 * 512
 
 
-def test_info_for_people(run: Run, checkpoint: Path) -> None:
+def test_info_as_tables(run: Run, checkpoint: Path) -> None:
     shown = run("info", "transformer-6x6", "--parameters").stdout
     for part in ("W^(6)_{D,v}", "b^(1)_{E,h}", "59,508,496", "[512:1024]", "V_t × d"):
         assert part in shown
@@ -93,8 +93,8 @@ def test_info_for_people(run: Run, checkpoint: Path) -> None:
     fields = json.loads(run("info", "transformer", "--json").stdout)["fields"]
     assert fields["heads"] == "attention heads, of width d / heads"
     parameters = sum(w.numel() for w in zoo.load(checkpoint).checkpoint.model.parameters())
-    told = json.loads(run("info", checkpoint, "--json").stdout)
-    assert told["parameters"] == parameters
+    printed = json.loads(run("info", checkpoint, "--json").stdout)
+    assert printed["parameters"] == parameters
 
 
 def test_train_eval_translate(run: Run, tmp_path: Path, data: str) -> None:
@@ -110,10 +110,12 @@ def test_train_eval_translate(run: Run, tmp_path: Path, data: str) -> None:
     assert scores["split"] == "all"
     assert scores["bleu_signature"].startswith("nrefs:1|case:mixed|eff:no|tok:13a")
     shown = run("eval", out, "--data", data, "--split", "train")
-    again = json.loads(run("eval", out, "--data", data, "--split", "train", "--json").stdout)
-    assert f"BLEU              {again['bleu']:6.2f}  {again['bleu_signature']}\n" in shown.stdout
+    printed = json.loads(run("eval", out, "--data", data, "--split", "train", "--json").stdout)
     assert (
-        f"exact match       {again['exact_match']:6.2f}% {again['exact_match_signature']}\n"
+        f"BLEU              {printed['bleu']:6.2f}  {printed['bleu_signature']}\n" in shown.stdout
+    )
+    assert (
+        f"exact match       {printed['exact_match']:6.2f}% {printed['exact_match_signature']}\n"
         in shown.stdout
     )
     more = run("train", "--resume", "--out", out, "--steps", 25, "--json")
@@ -122,7 +124,7 @@ def test_train_eval_translate(run: Run, tmp_path: Path, data: str) -> None:
     assert {"step", "loss", "tokens_per_second", "done"} <= set(events[0])
 
 
-def test_a_trained_model_s_score_is_what_its_texts_score(run: Run, checkpoint: Path) -> None:
+def test_scores_are_those_of_the_printed_translations(run: Run, checkpoint: Path) -> None:
     from sacrebleu import corpus_bleu, corpus_chrf
 
     data = checkpoint.parent / "a.tsv"
@@ -137,7 +139,7 @@ def test_a_trained_model_s_score_is_what_its_texts_score(run: Run, checkpoint: P
     assert scores["exact_match"] > 20, "the test would be empty otherwise"
 
 
-def test_translate_gives_a_line_for_a_line(run: Run, checkpoint: Path) -> None:
+def test_translate_prints_one_line_for_each_line(run: Run, checkpoint: Path) -> None:
     given = "the dog a runs\n\n  \nthe dog b runs\r\nthe dog"
     lines = run("translate", checkpoint, input=given).stdout.split("\n")
     assert len(lines) == 6
@@ -152,7 +154,7 @@ def test_translate_gives_a_line_for_a_line(run: Run, checkpoint: Path) -> None:
     assert run("translate", checkpoint, input="").stdout == ""
 
 
-def test_strange_text_is_translated_or_refused_but_never_fatal(run: Run, checkpoint: Path) -> None:
+def test_unusual_text_is_translated(run: Run, checkpoint: Path) -> None:
     strange = ["漢字", "\x01", "</s>", "🙂" * 50, "a\u2028b", "\u202b"]
     result = run("translate", checkpoint, input="\n".join(strange) + "\n")
     assert result.exit_code == 0
@@ -170,7 +172,7 @@ def test_unknown_names(run: Run, tmp_path: Path, checkpoint: Path) -> None:
     failed(run("eval", checkpoint, "--data", "shift", "--split", "tets"), "no split 'tets'")
 
 
-def test_settings_that_do_not_fit_are_all_told(run: Run, tmp_path: Path, data: str) -> None:
+def test_all_invalid_settings_are_listed(run: Run, tmp_path: Path, data: str) -> None:
     wrong = ["hiden_dim=3", "dropout=often", "learning_rate=fast", "batch_token=5"]
     settings = [word for setting in wrong for word in ("--set", setting)]
     result = run("train", "rnnsearch-tiny", "--data", data, "--out", tmp_path / "x", *settings)
@@ -178,22 +180,22 @@ def test_settings_that_do_not_fit_are_all_told(run: Run, tmp_path: Path, data: s
     assert not list(tmp_path.iterdir())
 
 
-def test_data_that_is_not_as_it_must_be(run: Run, tmp_path: Path, checkpoint: Path) -> None:
-    def tried(english: bytes, german: bytes) -> Result:
+def test_invalid_data(run: Run, tmp_path: Path, checkpoint: Path) -> None:
+    def train_on(english: bytes, german: bytes) -> Result:
         (tmp_path / "c.en").write_bytes(english)
         (tmp_path / "c.de").write_bytes(german)
         arguments = ("--data", f"{tmp_path}/c:en-de", "--out", tmp_path / "x", "--steps", 1)
         return run("train", "rnnsearch-tiny", *arguments)
 
-    failed(tried(b"a\nb\n", b"a\n"), "2 and 1 lines")
-    failed(tried(b"", b""), "c.en is empty")
-    failed(tried(b"a\nb\n", b"a\n\xff\n"), "c.de, line 2, is not UTF-8")
-    failed(tried(b"\n \n", b"a\nb\n"), "2 pairs have an empty side")
+    failed(train_on(b"a\nb\n", b"a\n"), "2 and 1 lines")
+    failed(train_on(b"", b""), "c.en is empty")
+    failed(train_on(b"a\nb\n", b"a\n\xff\n"), "c.de, line 2, is not UTF-8")
+    failed(train_on(b"\n \n", b"a\nb\n"), "2 pairs have an empty side")
     failed(run("translate", checkpoint, input=b"a\n\xff\n"), "standard input, line 2")
     assert not list(tmp_path.glob("x*"))
 
 
-def test_folders_in_the_way_and_folders_that_are_not_whole(
+def test_existing_folders_and_incomplete_checkpoints(
     run: Run, tmp_path: Path, checkpoint: Path, data: str
 ) -> None:
     arguments = ("train", "rnnsearch-tiny", "--data", data, "--steps", 1, "--out")
@@ -210,7 +212,7 @@ def test_folders_in_the_way_and_folders_that_are_not_whole(
     failed(run("translate", checkpoint, "hello", "--device", "gpu9"), "no device 'gpu9' here")
 
 
-def test_odd_input_gets_one_line(run: Run, tmp_path: Path, checkpoint: Path, data: str) -> None:
+def test_other_invalid_input(run: Run, tmp_path: Path, checkpoint: Path, data: str) -> None:
     def tried(*more: object) -> Result:
         out = () if "--out" in more else ("--out", tmp_path / "x")
         return run("train", "rnnsearch-tiny", "--data", data, "--steps", 1, *out, *more)
@@ -245,7 +247,7 @@ def test_info_of_a_damaged_checkpoint(
 
 def test_usage(run: Run, tmp_path: Path) -> None:
     out = ("--out", tmp_path / "x")
-    for arguments, told in (
+    for arguments, expected in (
         (("train", *out), "Give a MODEL and --data, or --resume"),
         (("train", "rnnsearch-tiny", "--resume", "--data", "shift", *out), "MODEL, --data"),
         (("train", "rnnsearch-tiny", "--data", "shift", "--steps", 0, *out), "0 is not in"),
@@ -254,14 +256,16 @@ def test_usage(run: Run, tmp_path: Path) -> None:
     ):
         result = run(*arguments)
         assert result.exit_code == 2
-        assert told in result.output
+        assert expected in result.output
 
 
 def test_cards_are_current(run: Run, tmp_path: Path) -> None:
     assert run("card", "--all", "--out", tmp_path).exit_code == 0
-    kept = Path(__file__).parents[2] / "cards" / "models"
+    committed = Path(__file__).parents[2] / "cards" / "models"
     fresh = {file.name: file.read_text() for file in tmp_path.iterdir()}
-    assert fresh == {file.name: file.read_text() for file in kept.iterdir()}, "run `make cards`"
+    assert fresh == {file.name: file.read_text() for file in committed.iterdir()}, (
+        "run `make cards`"
+    )
     assert set(fresh) == {f"{name}.md" for name in zoo.list_models()}
     assert run("card", "convs2s").stdout == fresh["convs2s.md"]
 
@@ -274,8 +278,8 @@ def test_a_checkpoint_s_card_is_shown(run: Run, checkpoint: Path) -> None:
 
 
 def test_problems_are_warnings_on_stderr(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = default_registry()
-    monkeypatch.setattr(type(found), "problems", ["something odd"])
+    registry = default_registry()
+    monkeypatch.setattr(type(registry), "problems", ["something odd"])
     result = run("list", "--json")
     assert result.exit_code == 0
     assert result.stderr == "Warning: something odd\n"
@@ -283,7 +287,7 @@ def test_problems_are_warnings_on_stderr(run: Run, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_saves_and_leaves(
+def test_a_signal_saves_the_run_and_ends_it(
     number: signal.Signals, code: int, tmp_path: Path, data: str
 ) -> None:
     out = tmp_path / "out"
@@ -292,18 +296,18 @@ def test_a_signal_saves_and_leaves(
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        process.stdout.readline()  # it has begun
+        process.stdout.readline()  # training has started
         process.send_signal(number)
-        _, told = process.communicate(timeout=60)
+        _, message = process.communicate(timeout=60)
     assert process.returncode == code
-    assert f"zoo train --resume --out {out}" in " ".join(told.decode().split())
+    assert f"zoo train --resume --out {out}" in " ".join(message.decode().split())
     assert not out.exists()
     states = list((tmp_path / "out.run" / "states").glob("[0-9]*"))
     assert states
     assert not list(tmp_path.glob(".*"))
 
 
-def test_a_reader_that_leaves_early_is_no_error(checkpoint: Path) -> None:
+def test_a_closed_pipe_is_no_error(checkpoint: Path) -> None:
     command = f"yes 'the dog a runs' | head -5000 | {sys.executable} -m zoo translate {checkpoint}"
     done = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {command} | head -1"], capture_output=True, text=True

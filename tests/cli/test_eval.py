@@ -1,4 +1,4 @@
-"""`zoo eval`: every score, intervals, tests against another, and what it writes."""
+"""`zoo eval`: scores, confidence intervals, significance tests, and the files it writes."""
 
 import json
 import math
@@ -18,40 +18,40 @@ __all__ = ["checkpoint", "data"]  # fixtures
 Run = Callable[..., Result]
 
 
-def test_all_scores_are_of_the_translations_it_writes(
+def test_all_scores_are_those_of_the_written_translations(
     run: Run, checkpoint: Path, data: str, tmp_path: Path
 ) -> None:
     from zoo.evaluation.segment_metrics import levenshtein
 
     out = tmp_path / "out.de"
     options = ("--bleu-order", 2, "--confidence", "--out", out, "--json")
-    told = json.loads(run("eval", checkpoint, "--data", data, *options).stdout)
+    printed = json.loads(run("eval", checkpoint, "--data", data, *options).stdout)
     lines = Path(data).read_text(encoding="utf-8").splitlines()
     references = [line.split("\t")[1] for line in lines]
     texts = out.read_text(encoding="utf-8").splitlines()
     assert texts == zoo.load(checkpoint).translate([line.split("\t")[0] for line in lines])
-    assert told["ter"] == pytest.approx(TER().corpus_score(texts, [references]).score)
+    assert printed["ter"] == pytest.approx(TER().corpus_score(texts, [references]).score)
     tokenizer = zoo.load(checkpoint).checkpoint.target_tokenizer
-    wanted = tokenizer.encode(references)
+    expected = tokenizer.encode(references)
     # An unknown token is not the reference's unknown token.
     written = [[-1 if i == 3 else i for i in ids] for ids in tokenizer.encode(texts)]
-    errors = sum(map(levenshtein, written, wanted))
-    assert told["token_error_rate"] == pytest.approx(100 * errors / sum(map(len, wanted)))
-    assert 0 < told["token_error_rate"] < 100, "the test would be empty otherwise"
+    errors = sum(map(levenshtein, written, expected))
+    assert printed["token_error_rate"] == pytest.approx(100 * errors / sum(map(len, expected)))
+    assert 0 < printed["token_error_rate"] < 100, "the test would be empty otherwise"
     names = ("bleu", "bleu_2", "chrf", "ter", "exact_match", "token_error_rate")
     for name in names:
-        assert told[f"{name}_signature"].startswith("nrefs:1|bs:1000|seed:12345|"), name
-        assert told[f"{name}_confidence"] >= 0
-        assert abs(told[f"{name}_mean"] - told[name]) < 5
-    assert "order:2" in told["bleu_2_signature"]
-    # What a card takes in: nothing nested, no number that JSON has not.
-    for value in told.values():
+        assert printed[f"{name}_signature"].startswith("nrefs:1|bs:1000|seed:12345|"), name
+        assert printed[f"{name}_confidence"] >= 0
+        assert abs(printed[f"{name}_mean"] - printed[name]) < 5
+    assert "order:2" in printed["bleu_2_signature"]
+    # A card holds flat values, and numbers that JSON can represent.
+    for value in printed.values():
         assert type(value) in (str, int, float)
         assert not isinstance(value, float) or math.isfinite(value)
     shown = run("eval", checkpoint, "--data", data, "--bleu-order", 2, "--confidence").stdout
     for label in ("BLEU ", "BLEU-2", "chrF", "TER", "exact match", "token error rate"):
         assert f"\n{label}" in shown
-    assert f"(μ = {told['ter_mean']:.2f} ± {told['ter_confidence']:.2f})" in shown
+    assert f"(μ = {printed['ter_mean']:.2f} ± {printed['ter_confidence']:.2f})" in shown
 
 
 def test_against_a_file_and_a_checkpoint(
@@ -60,26 +60,24 @@ def test_against_a_file_and_a_checkpoint(
     settings = TINY["rnnsearch-tiny"]
     worse = zoo.train("rnnsearch-tiny", data, tmp_path / "worse", settings=settings, steps=2)
     arguments = ("eval", checkpoint, "--data", data, "--json", "--against")
-    told = json.loads(run(*arguments, worse).stdout)
-    assert told["against"] == str(worse)
-    assert told["against_token_error_rate"] > told["token_error_rate"]
-    assert told["token_error_rate_p_value"] < 0.05
-    assert told["chrf_p_value"] < 0.05
+    printed = json.loads(run(*arguments, worse).stdout)
+    assert printed["against"] == str(worse)
+    assert printed["against_token_error_rate"] > printed["token_error_rate"]
+    assert printed["token_error_rate_p_value"] < 0.05
+    assert printed["chrf_p_value"] < 0.05
     file = tmp_path / "worse.de"
     alone = json.loads(run("eval", worse, "--data", data, "--out", file, "--json").stdout)
     again = json.loads(run(*arguments, file).stdout)
-    assert {**again, "against": str(worse)} == told
-    assert alone["chrf"] == pytest.approx(told["against_chrf"])
+    assert {**again, "against": str(worse)} == printed
+    assert alone["chrf"] == pytest.approx(printed["against_chrf"])
     itself = json.loads(run(*arguments, checkpoint).stdout)
     assert {v for k, v in itself.items() if k.endswith("_p_value")} == {1.0}
     shown = run("eval", checkpoint, "--data", data, "--against", file).stdout
     assert f"against {file}, by paired bootstrap:" in shown
-    assert f"p = {told['chrf_p_value']:.4f}" in shown
+    assert f"p = {printed['chrf_p_value']:.4f}" in shown
 
 
-def test_what_cannot_be_is_told_in_one_line(
-    run: Run, checkpoint: Path, data: str, tmp_path: Path
-) -> None:
+def test_errors_are_one_line(run: Run, checkpoint: Path, data: str, tmp_path: Path) -> None:
     def tried(*more: object) -> Result:
         return run("eval", checkpoint, "--data", data, *more)
 

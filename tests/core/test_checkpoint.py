@@ -18,7 +18,7 @@ from zoo.checkpoint.tensors import DTYPES, open_tensors, read_tensors, write_ten
 from zoo.errors import CheckpointError, DecodingError, PluginError, ZooError
 from zoo.files import whole_folder
 from zoo.registry.registry import Registry, default_registry
-from zoo.translation.translator import LONGEST
+from zoo.translation.parts import MAX_SOURCE_LENGTH
 
 TINY: dict[str, dict[str, Any]] = {
     "rnnsearch-tiny": SMALL,
@@ -142,11 +142,12 @@ def test_a_config_that_does_not_fit(
 
 def test_a_text_too_long_for_the_model_is_rejected(trained: Path) -> None:
     translator = zoo.load(trained)
-    limit = min(translator.checkpoint.config.length_limits.source or LONGEST, LONGEST)
+    of_model = translator.checkpoint.config.length_limits.source
+    limit = min(of_model or MAX_SOURCE_LENGTH, MAX_SOURCE_LENGTH)
     assert translator.translate(["a", " " * 3000])[1] == "", "a blank line stays empty"
     with pytest.raises(DecodingError, match=f"text 2 is too long: .* reads {limit:,} at most"):
         translator.translate(["a", "a b " * 600])
-    assert translator.translate("a b " * 600, long="split", max_length=3)
+    assert translator.translate("a b " * 600, long_texts="split", max_length=3)
 
 
 def test_a_stream_is_read_lazily(trained: Path) -> None:
@@ -166,7 +167,7 @@ def test_order_is_kept_with_any_batches(trained: Path, monkeypatch: pytest.Monke
     texts = [f"the dog {'a ' * (i % 7)} runs {i}" for i in range(40)]
     wanted = [zoo.load(trained).translate(text) for text in texts]
     assert zoo.load(trained).translate(texts) == wanted
-    monkeypatch.setattr("zoo.translation.translator.BATCH_TOKENS", 30)
+    monkeypatch.setattr("zoo.translation.parts.BATCH_TOKENS", 30)
     assert zoo.load(trained).translate(texts) == wanted
     assert [t.source for t in zoo.load(trained).stream(texts)] == texts
 

@@ -1,4 +1,4 @@
-"""Text in, text out: what a translator and `zoo translate` and `zoo score` do beyond one text."""
+"""`Translator`, `zoo translate` and `zoo score`: batches, ensembles, long texts, files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.core.test_training import SMALL
 from zoo.cli import cli
 from zoo.errors import DecodingError
 from zoo.translation.sentences import split
-from zoo.translation.translation import words
+from zoo.translation.translation import word_indices
 
 Run = Callable[..., Result]
 DOCS = Path(__file__).parents[2] / "docs"
@@ -26,16 +26,16 @@ DOCS = Path(__file__).parents[2] / "docs"
 @pytest.fixture(scope="session")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Two checkpoints of different families with one target vocabulary."""
-    place = tmp_path_factory.mktemp("translator")
+    folder = tmp_path_factory.mktemp("translator")
     lines = "".join(f"the dog {n} runs\tder Hund {n} rennt\n" for n in "abcdefghijklmnopqrstuvwxyz")
-    (place / "a.tsv").write_text(lines)
+    (folder / "a.tsv").write_text(lines)
     learning = {"dropout": 0.0, "learning_rate": 5e-3, "warmup": 50, "save_every": 1000}
-    data = str(place / "a.tsv")
-    one = zoo.train("rnnsearch-tiny", data, place / "one", settings={**SMALL, **learning},
+    data = str(folder / "a.tsv")
+    one = zoo.train("rnnsearch-tiny", data, folder / "one", settings={**SMALL, **learning},
                     steps=400)  # fmt: skip
     other = {"dim": 32, "feedforward_dim": 64, "encoder_layers": 1, "decoder_layers": 1,
              "tokenizer": SMALL["tokenizer"], "batch_tokens": SMALL["batch_tokens"]}  # fmt: skip
-    two = zoo.train("transformer-tiny", data, place / "two", settings={**other, **learning},
+    two = zoo.train("transformer-tiny", data, folder / "two", settings={**other, **learning},
                     steps=300)  # fmt: skip
     return one, two
 
@@ -45,16 +45,16 @@ def loaded(folders: tuple[Path, Path]) -> zoo.Translator:
     return zoo.load(folders[0])
 
 
-def failed(result: Result, *told: str) -> None:
-    """The command failed with one line that tells these things, and no traceback."""
+def failed(result: Result, *expected: str) -> None:
+    """The command failed with one line that has these parts, and no traceback."""
     assert result.exit_code == 1, result.output
     lines = [line for line in result.stderr.splitlines() if not line.startswith("Warning: ")]
     assert len(lines) == 1, result.stderr
-    for part in told:
+    for part in expected:
         assert part in lines[0]
 
 
-def test_all_that_is_known_of_a_translation(loaded: zoo.Translator) -> None:
+def test_a_translation_with_scores_alternatives_and_alignment(loaded: zoo.Translator) -> None:
     text = "the dog b runs"
     assert loaded.translate([text, "", text]) == [
         loaded.translate(text),
@@ -69,6 +69,7 @@ def test_all_that_is_known_of_a_translation(loaded: zoo.Translator) -> None:
     assert scores == sorted(scores, reverse=True)
     assert len({best.text, *(other.text for other in best.alternatives)}) == 3
     assert best.finished
+    assert best.alignment is not None
     for source, target in best.alignment:
         assert 0 <= source < 4
         assert 0 <= target < 4
@@ -77,9 +78,9 @@ def test_all_that_is_known_of_a_translation(loaded: zoo.Translator) -> None:
 
 def test_given_targets_are_scored_as_the_search_scores_them(loaded: zoo.Translator) -> None:
     texts = ["the dog b runs", "the dog a runs"]
-    found = loaded.translate(texts, details=True)
-    scores = loaded.score(texts, [translation.text for translation in found])
-    for translation, tokens in zip(found, scores, strict=True):
+    translations = loaded.translate(texts, details=True)
+    scores = loaded.score(texts, [translation.text for translation in translations])
+    for translation, tokens in zip(translations, scores, strict=True):
         assert sum(tokens) == pytest.approx(translation.score, abs=1e-4)
         assert len(tokens) == len(translation.tokens) + 1
 
@@ -88,7 +89,7 @@ def test_a_prefix_begins_every_translation(loaded: zoo.Translator) -> None:
     best = loaded.translate("the dog b runs", prefix="der Hund z", beam=3, n_best=3, details=True)
     for translation in (best, *best.alternatives):
         assert translation.text.startswith("der Hund z")
-    with pytest.raises(DecodingError, match="not all of it is in the target vocabulary"):
+    with pytest.raises(DecodingError, match="a part of it is not in the target vocabulary"):
         loaded.translate("the dog b runs", prefix="狗")
 
 
@@ -102,7 +103,9 @@ def test_an_ensemble_of_two_families(folders: tuple[Path, Path]) -> None:
         together.score(texts, texts)
 
 
-def test_members_have_one_target_vocabulary(folders: tuple[Path, Path], tmp_path: Path) -> None:
+def test_members_of_an_ensemble_need_one_target_vocabulary(
+    folders: tuple[Path, Path], tmp_path: Path
+) -> None:
     (tmp_path / "b.tsv").write_text("one\teins\ntwo\tzwei\n")
     other = zoo.train("rnnsearch-tiny", str(tmp_path / "b.tsv"), tmp_path / "o", settings=SMALL,
                       steps=1)  # fmt: skip
@@ -113,11 +116,14 @@ def test_members_have_one_target_vocabulary(folders: tuple[Path, Path], tmp_path
 def test_long_texts_are_split_or_refused(loaded: zoo.Translator) -> None:
     long = " ".join(f"the dog {n} runs" for n in "abcdefgh")
     with pytest.raises(DecodingError, match=r"text 2 is too long: .* reads 12 at most"):
-        loaded.translate(["the dog b runs", long], longest=12)
-    found = loaded.translate(long, longest=12, long="split", alignment=True, details=True)
-    assert len(found.hypotheses) > 1
-    assert found.source == long
-    assert found.alignment == tuple(sorted(found.alignment))
+        loaded.translate(["the dog b runs", long], max_source_length=12)
+    translation = loaded.translate(
+        long, max_source_length=12, long_texts="split", alignment=True, details=True
+    )
+    assert len(translation.hypotheses) > 1
+    assert translation.source == long
+    assert translation.alignment is not None
+    assert translation.alignment == tuple(sorted(translation.alignment))
     with pytest.raises(DecodingError, match="too long"):
         loaded.translate("the dog " * 50_000)
 
@@ -128,23 +134,23 @@ def test_splitting_loses_nothing() -> None:
     def count(part: str) -> int:
         return len(part.split()) + part.count("e")
 
-    for most in (2, 3, 5, 8, 100):
-        parts = split(text, most, count)
+    for max_tokens in (2, 3, 5, 8, 100):
+        parts = split(text, max_tokens, count)
         assert "".join("".join(parts).split()) == "".join(text.split())
-        assert all(count(part) <= most for part in parts)
+        assert all(count(part) <= max_tokens for part in parts)
     assert split(text, 100, count) == [text]
     assert split("A b. C d.", 2, lambda part: len(part.split())) == ["A b.", "C d."]
 
 
-def test_words_are_what_spaces_separate() -> None:
-    assert words(["▁a", "bc", "▁", "d", "▁▁e", "▁"]) == [0, 0, None, 1, 2, None]
+def test_words_are_separated_by_white_space() -> None:
+    assert word_indices(["▁a", "bc", "▁", "d", "▁▁e", "▁"]) == [0, 0, None, 1, 2, None]
 
 
-def test_windows_change_nothing(loaded: zoo.Translator) -> None:
+def test_translations_do_not_depend_on_the_window(loaded: zoo.Translator) -> None:
     texts = [f"the dog {n} runs" for n in "abcdefghij"]
-    asked: dict[str, Any] = {"sample": True, "n_best": 2, "seed": 5}
-    whole = [t.text for t in loaded.stream(iter(texts), **asked)]
-    assert [t.text for t in loaded.stream(iter(texts), window=3, **asked)] == whole
+    options: dict[str, Any] = {"sample": True, "n_best": 2, "seed": 5}
+    whole = [t.text for t in loaded.stream(iter(texts), **options)]
+    assert [t.text for t in loaded.stream(iter(texts), window=3, **options)] == whole
 
 
 def test_translate_reads_and_writes_files(
@@ -162,15 +168,15 @@ def test_translate_reads_and_writes_files(
     assert re.fullmatch(r"-?\d+\.\d{4}\tder Hund [a-z] rennt\t\d-\d( \d-\d)*", several[0])
     (record,) = run("translate", folders[0], "the dog b runs", "--json", "--alignment", "--beam", 2,
                     "--n-best", 2).stdout.splitlines()  # fmt: skip
-    told = json.loads(record)
-    assert {"text", "score", "finished", "tokens", "alignment", "alternatives"} <= set(told)
-    (score,) = run("score", folders[0], "the dog b runs", told["text"]).stdout.splitlines()
-    assert float(score) == pytest.approx(told["score"], abs=1e-3)
-    piped = run("score", folders[0], input=f"the dog b runs\t{told['text']}\n").stdout
+    printed = json.loads(record)
+    assert {"text", "score", "finished", "tokens", "alignment", "alternatives"} <= set(printed)
+    (score,) = run("score", folders[0], "the dog b runs", printed["text"]).stdout.splitlines()
+    assert float(score) == pytest.approx(printed["score"], abs=1e-3)
+    piped = run("score", folders[0], input=f"the dog b runs\t{printed['text']}\n").stdout
     assert piped.strip() == score
 
 
-def test_nothing_is_written_where_a_line_fails(
+def test_no_file_is_written_if_a_line_is_invalid(
     run: Run, folders: tuple[Path, Path], tmp_path: Path
 ) -> None:
     (tmp_path / "in").write_bytes(b"the dog b runs\nthe \0 dog\n")
@@ -180,19 +186,19 @@ def test_nothing_is_written_where_a_line_fails(
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "expected"),
     [
         (("--beam", 2, "--n-best", 3), "`--n-best 3` needs a beam of at least 3"),
         (("--beam", 0), "`--beam` must be an integer of at least 1, not 0"),
         (("--sample", "--temperature", -1), "`--temperature` must be a number above 0, not -1.0"),
         (("--exhaustive",), "prefixes to continue"),
-        (("--longest", 3), "reads 3 at most"),
+        (("--max-source-length", 3), "reads 3 at most"),
     ],
 )
-def test_one_clear_line(
-    run: Run, folders: tuple[Path, Path], options: tuple[object, ...], told: str
+def test_invalid_options_give_one_clear_line(
+    run: Run, folders: tuple[Path, Path], options: tuple[object, ...], expected: str
 ) -> None:
-    failed(run("translate", folders[0], "the dog b runs", *options), told)
+    failed(run("translate", folders[0], "the dog b runs", *options), expected)
 
 
 def test_no_coverage_and_no_alignment_without_attention(run: Run, tmp_path: Path) -> None:
@@ -204,18 +210,18 @@ def test_no_coverage_and_no_alignment_without_attention(run: Run, tmp_path: Path
         failed(run("translate", made, "one", *option), "no attention from target to source")
 
 
-def test_a_text_in_another_script_is_told(run: Run, folders: tuple[Path, Path]) -> None:
+def test_a_text_in_another_script_gives_a_warning(run: Run, folders: tuple[Path, Path]) -> None:
     done = run("translate", folders[0], "the dog b runs", "狗", "跑")
     assert done.exit_code == 0
     assert done.stderr.splitlines() == [
-        "Warning: text 2: the model knows none of its tokens (is it in another script?), so its "
-        "translation means nothing",
-        "Warning: so it is with 2 texts in all",
+        "Warning: text 2 has no token of the model's vocabulary (is it in another script?); its "
+        "translation is meaningless",
+        "Warning: 2 texts in all have no token of the model's vocabulary",
     ]
 
 
 @pytest.mark.parametrize("page", ["decoding", "evaluating"])
-def test_a_page_s_commands_have_the_options_it_names(page: str) -> None:
+def test_the_commands_of_a_page_have_valid_options(page: str) -> None:
     text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
     shown = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
@@ -227,7 +233,7 @@ def test_a_page_s_commands_have_the_options_it_names(page: str) -> None:
         command.make_context(name, [a for a in arguments if a != "|"], resilient_parsing=False)
 
 
-def test_the_page_s_python_runs(
+def test_the_python_of_the_decoding_page_runs(
     folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (code,) = re.findall(r"```python\n(.*?)```", (DOCS / "decoding.md").read_text(), re.DOTALL)

@@ -1,9 +1,20 @@
-"""The command line: the only room that prints. torch is imported by the commands that compute."""
+"""The command line: the only room that prints or changes the process.
+
+A module per command, or per group of commands; the others are shared:
+
+    process   everything that is changed in the process
+    options   options of several commands
+    search    the options of a search
+    output    consoles, JSON, the registry with its warnings
+    fetching  checkpoints that are pulled before a command reads them
+    heatmap   attention in a terminal
+
+Commands that compute import torch in their functions.
+"""
 
 from __future__ import annotations
 
 import itertools
-import os
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -25,25 +36,25 @@ from zoo.cli import (
     training,
     translating,
 )
-from zoo.cli.fetching import hub_warnings
+from zoo.cli.process import configure, hub_warnings, load_only_builtin_plugins
 from zoo.errors import ZooError
-from zoo.registry.discovery import CHOICE, installed
+from zoo.registry.discovery import installed
 
 
 class Commands(click.Group):
-    """The commands in the box and, looked up when they are asked for, those of plugins.
+    """The built-in commands, and those of plugins, which are looked up at first use.
 
-    Errors that a user can put right become one line and exit code 1.
+    Errors that a user can correct are printed on one line, with exit code 1.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the options before the command; what loads is narrowed first, whatever the order."""
+        """Parse the options before the command; `--no-plugins` applies first, in any order."""
         if "--no-plugins" in itertools.takewhile(lambda word: word.startswith("-"), args):
-            os.environ[CHOICE] = ""
+            load_only_builtin_plugins()
         return super().parse_args(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command in the box, or a plugin's."""
+        """Return a built-in command, or a plugin's."""
         return self.commands.get(cmd_name) or self._all().get(cmd_name)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -51,11 +62,11 @@ class Commands(click.Group):
         return sorted(self._all())
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Say below the help that plugins are broken, if any is."""
+        """Write below the help how many plugins are broken, if any are."""
         broken = len({(p.name, p.distribution) for p in installed().broken})
         if broken:
             formatter.write_paragraph()
-            formatter.write_text(f"Plugins that are broken: {broken}. See `zoo plugins`.")
+            formatter.write_text(f"Broken plugins: {broken}. See `zoo plugins`.")
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
@@ -78,7 +89,10 @@ class Commands(click.Group):
 @click.version_option(package_name="seq2seq-zoo")
 @click.option("--no-plugins", is_flag=True, help="Load only the plugins that come with the zoo.")
 def cli(no_plugins: bool) -> None:
-    """Name a sequence-to-sequence model, train it, translate with it, load it by name again."""
+    """Train sequence-to-sequence models, translate with them, publish them, and load them by name.
+
+    Commands that print data also accept --json.
+    """
 
 
 for command in (
@@ -103,16 +117,11 @@ for command in (
 
 
 def main() -> None:
-    """Run `zoo`."""
-    # Threads that spin for long while they wait slow a program down many times over where it shares
-    # the processor; a short spin costs a tenth where it does not. Read when torch is imported.
-    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
-    if not sys.stderr.isatty():
-        # The Hub client draws bars whoever reads them. Read when it is imported.
-        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    """Set up the process and run `zoo`."""
+    configure()
     try:
         cli()
     except BrokenPipeError:
-        # Whoever read our output has had enough.
+        # The program that read the output has ended. 141 is the exit code of SIGPIPE in a shell.
         sys.stderr.close()
         sys.exit(141)

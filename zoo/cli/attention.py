@@ -7,31 +7,25 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from zoo.cli.fetching import located
-from zoo.cli.output import (
-    console,
-    json_option,
-    names,
-    print_json,
-    say,
-    writable,
-)
+from zoo.cli.options import device_option, json_option
+from zoo.cli.output import check_writable, console, loaded_registry, print_json, say
 from zoo.cli.search import search_options
-from zoo.cli.translating import device_option
-from zoo.data.readers import has_lone_surrogate
+from zoo.cli.translating import check_utf8, load_translator
 from zoo.errors import DataError
 from zoo.files import replace_file
 
 if TYPE_CHECKING:
-    from zoo.translation.attention import Attention, Panel, Which
+    from zoo.translation.attention import Attention, Panel, Selection
     from zoo.translation.translator import Translator
 
 SUFFIXES = (".png", ".svg", ".html")
 
 
-def _which(context: click.Context, option: click.Parameter, value: str | None) -> Which | None:
-    """Return a layer's or a head's number, or the word in its place."""
-    words: dict[str | None, Which | None] = {None: None, "mean": "mean", "all": "all"}
+def _selection(
+    context: click.Context, option: click.Parameter, value: str | None
+) -> Selection | None:
+    """Return the number of a layer or a head, `mean` or `all`."""
+    words: dict[str | None, Selection | None] = {None: None, "mean": "mean", "all": "all"}
     if value in words:
         return words[value]
     try:
@@ -45,12 +39,12 @@ def _which(context: click.Context, option: click.Parameter, value: str | None) -
 @click.command()
 @click.argument("checkpoint")
 @click.argument("text")
-@click.option("--target", help="A target to write, instead of the model's own translation.")
+@click.option("--target", help="Use this target instead of the model's translation.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE",
-              help="Write a picture, .png or .svg, or a page to pick from, .html.")  # fmt: skip
-@click.option("--kind", help="cross, encoder or decoder, of those that the model has.")
-@click.option("--layer", callback=_which, metavar="N", help="A layer, mean or all.")
-@click.option("--head", callback=_which, metavar="N", help="A head, mean or all.")
+              help="Write an image (.png, .svg) or an interactive page (.html).")  # fmt: skip
+@click.option("--kind", help="cross, encoder or decoder, as far as the model has them.")
+@click.option("--layer", callback=_selection, metavar="N", help="A layer from 1, mean or all.")
+@click.option("--head", callback=_selection, metavar="N", help="A head from 1, mean or all.")
 @search_options
 @device_option
 @json_option
@@ -60,84 +54,84 @@ def attention(
     target: str | None,
     out: Path | None,
     kind: str | None,
-    layer: Which | None,
-    head: Which | None,
+    layer: Selection | None,
+    head: Selection | None,
     search: dict[str, Any],
     device: str,
     as_json: bool,
 ) -> None:
-    """Show where CHECKPOINT looks while it translates TEXT.
+    """Show the attention weights of CHECKPOINT while it translates TEXT.
 
-    In the terminal: from target to source, the mean over layers and heads. A picture has every kind
-    (cross; encoder, decoder: each within its own side), layer and head; a page lets its reader
-    pick. --kind, --layer and --head say what to show, or to show first. Layers and heads count from
-    1, the first layer being next to the embeddings.
+    The terminal shows cross-attention (target to source), averaged over layers and heads. An image
+    has every kind (cross, and encoder and decoder self-attention), layer and head; a page has menus
+    for them. --kind, --layer and --head select what is shown, on a page what is shown first. Layers
+    and heads are counted from 1; layer 1 is next to the embeddings.
     """
     suffix = "" if out is None else out.suffix.lower()
     if out is not None and suffix not in SUFFIXES:
-        raise DataError(f"cannot draw {out}", "its name ends in none of .png, .svg and .html")
-    for given, what in ((text, "the text"), (target or "", "the target")):
-        if has_lone_surrogate(given):
-            raise DataError(f"{what} is not UTF-8", "give it in the terminal's encoding")
+        raise DataError(f"cannot draw {out}", "its name must end in .png, .svg or .html")
+    check_utf8(text, "the text")
+    check_utf8(target or "", "the target")
     if out is not None:
-        writable(out)
-    found = names()
-    from zoo.translation.translator import load
-
-    translator = load(located(checkpoint, found), device=device, registry=found)
-    seen = _look(translator, text, target, search)
-    every: Literal["all", "mean"] = "all" if suffix in (".png", ".svg") or as_json else "mean"
-    if kind is None and every == "mean":
-        kind = next(iter(seen.weights))
-    panels = seen.panels(kind, every if layer is None else layer, every if head is None else head)
+        check_writable(out)
+    registry = loaded_registry()
+    translator = load_translator((checkpoint,), registry, device)
+    computed = _compute(translator, text, target, search)
+    default: Literal["all", "mean"] = "all" if suffix in (".png", ".svg") or as_json else "mean"
+    if kind is None and default == "mean":
+        kind = next(iter(computed.weights))
+    panels = computed.panels(
+        kind, default if layer is None else layer, default if head is None else head
+    )
     if out is not None:
-        replace_file(out, _drawn(seen, panels, suffix))
-        say(f"{out}: {''.join(seen.target).replace('▁', ' ').strip()}")
+        replace_file(out, _drawn(computed, panels, suffix))
+        say(f"{out}: {''.join(computed.target).replace('▁', ' ').strip()}")
     if as_json:
-        print_json(_record(checkpoint, seen, panels))
+        print_json(_record(checkpoint, computed, panels))
     elif out is None:
-        from zoo.cli.shading import show
+        from zoo.cli.heatmap import print_heatmap
 
         for panel in panels:
-            show(console(), seen, panel)
+            print_heatmap(console(), computed, panel)
 
 
-def _look(
+def _compute(
     translator: Translator, text: str, target: str | None, search: dict[str, Any]
 ) -> Attention:
-    """Return the attention of writing the target given, or what the model writes itself."""
-    from zoo.translation.attention import attend
+    """Return the attention for a given target, or for the model's translation."""
+    from zoo.translation.attention import compute_attention
 
     checkpoint = translator.checkpoint
     if target is not None:
-        return attend(checkpoint, text, checkpoint.target_tokenizer.encode([target])[0])
-    found = next(translator.stream([text], **search)).hypotheses
-    return attend(checkpoint, text, found[0].tokens if found else ())
+        tokens = checkpoint.target_tokenizer.encode([target])[0]
+        return compute_attention(checkpoint, text, tokens)
+    hypotheses = next(translator.stream([text], **search)).hypotheses
+    return compute_attention(checkpoint, text, hypotheses[0].tokens if hypotheses else ())
 
 
-def _drawn(seen: Attention, panels: list[Panel], suffix: str) -> bytes:
+def _drawn(attention: Attention, panels: list[Panel], suffix: str) -> bytes:
     if suffix == ".html":
         from zoo.translation.attention_page import page
 
-        return page(seen, panels[0]).encode()
+        return page(attention, panels[0]).encode()
     from zoo.translation.attention_picture import draw
 
-    return draw(seen, panels, suffix[1:])
+    return draw(attention, panels, suffix[1:])
 
 
-def _record(checkpoint: str, seen: Attention, panels: list[Panel]) -> dict[str, Any]:
-    """Return what is shown as plain values; rows are queries, columns keys."""
+def _record(checkpoint: str, attention: Attention, panels: list[Panel]) -> dict[str, Any]:
+    """Return the panels as values for JSON; rows are queries, columns keys."""
     kinds = dict.fromkeys(panel.kind for panel in panels)
     return {
         "checkpoint": checkpoint,
-        "source": seen.source,
-        "target": seen.target,
+        "source": attention.source,
+        "target": attention.target,
         "kinds": {
             kind: {
-                "layers": seen.weights[kind].shape[0],
-                "heads": seen.weights[kind].shape[1],
-                "queries": seen.queries(kind),
-                "keys": seen.keys(kind),
+                "layers": attention.weights[kind].shape[0],
+                "heads": attention.weights[kind].shape[1],
+                "queries": attention.queries(kind),
+                "keys": attention.keys(kind),
             }
             for kind in kinds
         },

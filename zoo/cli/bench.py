@@ -9,7 +9,15 @@ from typing import Any
 
 import click
 
-from zoo.cli.output import json_option, names, print_json, say
+from zoo.cli.options import (
+    device_option,
+    json_option,
+    limit_option,
+    recipe_option,
+    settings_option,
+    training_precision_option,
+)
+from zoo.cli.output import loaded_registry, print_json, say
 
 
 @click.group()
@@ -20,16 +28,13 @@ def bench() -> None:
 @bench.command()
 @click.argument("model")
 @click.option("--data", required=True, help="A dataset's name, or files, as in zoo train.")
-@click.option("--limit", type=click.IntRange(1), help="Read only the first N pairs of each file.")
-@click.option("--recipe", metavar="NAME|FILE.toml",
-              help="Override the recipes of model and data by this one.")  # fmt: skip
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
-              help="Set a value of the configuration or recipe; repeatable.")  # fmt: skip
-@click.option("--precision", type=click.Choice(["float32", "bf16", "auto"]),
-              help="Precision of matrix products; auto times both.")  # fmt: skip
+@limit_option
+@recipe_option
+@settings_option
+@training_precision_option
 @click.option("--updates", type=click.IntRange(1), default=20, show_default=True,
               help="Updates to time, after three for warm-up.")  # fmt: skip
-@click.option("--device", default="auto", show_default=True, help="cpu, cuda, or auto.")
+@device_option
 @json_option
 def train(
     model: str,
@@ -44,7 +49,7 @@ def train(
 
     Reports target tokens/s, padding, and throughput relative to a large matrix multiplication.
     """
-    registry = names()
+    registry = loaded_registry()
     from zoo.registry.config import parse_settings
     from zoo.training.benchmark import time_updates
     from zoo.training.request import TrainingRequest

@@ -7,7 +7,8 @@ import sys
 import click
 
 from zoo.cli.fetching import readable
-from zoo.cli.output import console, json_option, plain, print_json, say
+from zoo.cli.options import json_option
+from zoo.cli.output import console, plain, print_json, say
 
 
 @click.group()

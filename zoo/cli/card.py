@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from zoo.cli.fetching import located
-from zoo.cli.output import console, names, say
+from zoo.cli.output import console, loaded_registry, say
 from zoo.errors import CheckpointError, UnknownNameError
 from zoo.registry.catalogue import Model
 from zoo.registry.registry import Registry
@@ -42,7 +42,7 @@ def card(
     --write generates the card of a checkpoint folder again: configuration, data, recipe, training
     curve, scores and parameters. Your own sections and metadata, such as the license, are kept.
     """
-    registry = names()
+    registry = loaded_registry()
     if (scores is not None and not write) or (benchmark is not None and scores is None):
         raise click.UsageError("--scores needs --write, and --benchmark needs --scores")
     if every:

@@ -8,18 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zoo.cli.fetching import located
-from zoo.cli.output import (
+from zoo.cli.options import (
+    device_option,
+    ensemble_option,
     json_option,
+    limit_option,
+    precision_option,
+)
+from zoo.cli.output import (
+    check_writable,
+    loaded_registry,
     messages,
-    names,
-    person_watches,
     print_json,
     say,
-    writable,
+    shows_progress,
 )
 from zoo.cli.search import search_options
-from zoo.cli.translating import device_option, precision_option, together_option
+from zoo.cli.translating import load_translator
 from zoo.data.datasets import find_dataset
 from zoo.data.readers import read_lines
 from zoo.errors import DataError
@@ -28,29 +33,29 @@ from zoo.registry.declarations import Pair
 from zoo.registry.registry import Registry
 
 if TYPE_CHECKING:
+    from sacrebleu.metrics.base import Metric
+
     from zoo.evaluation.metrics import Comparison, Scores
     from zoo.translation.translator import Precision, Translator
 
-TOKENISED = 100
-"""Translations ending in a sign with a space before it, from which sacreBLEU too warns."""
+TOKENIZED = 100
+"""So many translations that end in ` .` look tokenized; sacreBLEU has the same threshold."""
 
 
 @click.command("eval")
 @click.argument("checkpoint")
-@click.option("--data", required=True, help="A dataset's name, or files of your own.")
-@click.option("--split", help="Which split; by default `test`, or `all` of files of your own.")
-@click.option("--limit", type=click.IntRange(1), help="Read only the first N pairs of each file.")
+@click.option("--data", required=True, help="A dataset's name, or files of parallel text.")
+@click.option("--split", help="The split to score; by default `test`, or `all` for files.")
+@limit_option
 @click.option("--bleu-order", "orders", type=click.IntRange(1, 3), multiple=True, metavar="N",
-              help="BLEU of maximum order N too; may be repeated.")  # fmt: skip
-@click.option(
-    "--lowercase", is_flag=True, help="Letter case does not count; for TER it never does."
-)
-@click.option("--confidence", is_flag=True, help="95% confidence intervals, by bootstrap.")
+              help="Add BLEU of maximum order N; may be repeated.")  # fmt: skip
+@click.option("--lowercase", is_flag=True, help="Ignore case; TER always does.")
+@click.option("--confidence", is_flag=True, help="Add 95% bootstrap confidence intervals.")
 @click.option("--against", metavar="OTHER",
               help="Paired bootstrap test against a checkpoint or a text file.")  # fmt: skip
 @click.option("--out", "output", type=click.Path(path_type=Path), metavar="FILE",
-              help="Write the translations, a line each.")  # fmt: skip
-@together_option
+              help="Write the translations to a file, one per line.")  # fmt: skip
+@ensemble_option
 @search_options
 @precision_option
 @device_option
@@ -71,101 +76,128 @@ def eval_(
     device: str,
     as_json: bool,
 ) -> None:
-    """Score CHECKPOINT's translations: BLEU, chrF and TER by sacreBLEU, and more.
+    """Score the translations of CHECKPOINT: BLEU, chrF and TER by sacreBLEU, and more.
 
-    Exact match is the percentage of translations equal to their reference; token error rate the
-    Levenshtein distance in the checkpoint's own tokens, over the reference's tokens. TER and token
-    error rate are better the lower they are.
+    Exact match is the percentage of translations equal to their reference. Token error rate is the
+    Levenshtein distance in tokens of the checkpoint's target tokenizer, divided by the reference's
+    tokens. Lower is better for TER and token error rate.
     """
-    found = names()
-    dataset = find_dataset(found, data)
+    registry = loaded_registry()
+    dataset = find_dataset(registry, data)
     split = split or dataset.scored_split
     pairs = dataset.load(split, limit)
     if not pairs:
         raise DataError("nothing to score", f"{data}, {split}, is empty", "Name another --split")
     if output is not None:
-        writable(output)
-    others = _lines(against, found, pairs) if against is not None else None
-    from zoo.evaluation import metrics
-    from zoo.translation.translator import load
-
-    checkpoints = [located(name, found) for name in (checkpoint, *more)]
-    translator = load(*checkpoints, device=device, precision=precision, registry=found)
-    texts = _translations(translator, pairs, split, search)
+        check_writable(output)
+    others = _read_translations(against, registry, pairs) if against is not None else None
+    translator = load_translator((checkpoint, *more), registry, device, precision)
+    texts = _translate(translator, pairs, split, search)
     if output is not None:
         replace_file(output, "".join(f"{' '.join(text.splitlines())}\n" for text in texts).encode())
     if against is not None and others is None:
-        other = load(located(against, found), device=device, precision=precision, registry=found)
-        others = _translations(other, pairs, against, search)
-    references = [pair.target for pair in pairs]
-    sources = [pair.source for pair in pairs]
-    using = metrics.make_metrics(
-        found.metrics,
-        lowercase=lowercase,
-        orders=orders,
-        tokenizer=translator.checkpoint.target_tokenizer,
+        other = load_translator((against,), registry, device, precision)
+        others = _translate(other, pairs, against, search)
+    scores, comparison = _score(
+        texts, others, pairs, _metrics(registry, translator, orders, lowercase), confidence
     )
-    for problem in using.problems:
-        say(f"Warning: {problem}")
-    resamples = metrics.RESAMPLES if confidence or others is not None else 0
-    scores = metrics.score(texts, references, using, sources=sources, resamples=resamples)
-    compared = {}
-    if others is not None:
-        compared = metrics.compare(texts, others, references, using, sources=sources)
-    if sum(text.endswith(" .") for text in texts) >= TOKENISED:
-        say("The translations look tokenised (« .»): BLEU of plain text is something else.")
+    if sum(text.endswith(" .") for text in texts) >= TOKENIZED:
+        say("Warning: the translations look tokenized (they end in ` .`); BLEU expects plain text")
     if as_json:
         record = {"checkpoint": checkpoint, "data": data, "split": split, **scores.as_json()}
-        told = {"limit": limit, "lowercase": lowercase or None, **search}
-        told["precision"] = precision if precision != "float32" else None
-        record.update({name: value for name, value in told.items() if value is not None})
-        print_json({**record, **_against(against, compared)})
-        return
-    click.echo(f"{checkpoint} on {data}, {split}: {scores.sentences:,} sentences")
-    _show(scores, against, compared)
+        record |= _given_options(limit=limit, lowercase=lowercase, precision=precision, **search)
+        print_json({**record, **_comparison_record(against, comparison)})
+    else:
+        click.echo(f"{checkpoint} on {data}, {split}: {scores.sentences:,} sentences")
+        _print_scores(scores)
+        if comparison:
+            _print_comparison(scores, against, comparison)
 
 
-def _lines(against: str, found: Registry, pairs: Sequence[Pair]) -> list[str] | None:
+def _read_translations(against: str, registry: Registry, pairs: Sequence[Pair]) -> list[str] | None:
     """Return another system's translations if `against` is a file of them.
 
     Raises:
-        DataError: it has not a line for each pair.
+        DataError: it does not have one line per pair.
     """
-    if against in found.checkpoints or not Path(against).is_file():
+    if against in registry.checkpoints or not Path(against).is_file():
         return None
     lines = list(read_lines(Path(against)))
     if len(lines) != len(pairs):
         raise DataError(
-            f"{against} is not of these sentences",
+            f"{against} does not translate these sentences",
             f"it has {len(lines):,} lines for {len(pairs):,} pairs",
-            "Write one with zoo eval --out on the same --data, --split and --limit",
+            "Write one with zoo eval --out and the same --data, --split and --limit",
         )
     return lines
 
 
-def _translations(
+def _translate(
     translator: Translator, pairs: Sequence[Pair], what: str, search: Mapping[str, Any]
 ) -> list[str]:
+    """Return a translation of each source, with a progress bar in a terminal."""
     from rich.progress import track
 
-    stream = translator.stream((pair.source for pair in pairs), **search)
-    watched = track(
-        stream,
+    translations = track(
+        translator.stream((pair.source for pair in pairs), **search),
         f"Translating {what}",
         total=len(pairs),
         console=messages(),
         transient=True,
-        disable=not person_watches(),
+        disable=not shows_progress(),
     )
-    return [translation.text for translation in watched]
+    return [translation.text for translation in translations]
 
 
-def _against(other: str | None, compared: Mapping[str, Comparison]) -> dict[str, Any]:
-    """Return a comparison as plain values; a card takes in nothing nested."""
-    values: dict[str, Any] = {"against": other} if compared else {}
-    for name, comparison in compared.items():
-        values |= {f"against_{name}": comparison.other.value, f"{name}_p_value": comparison.p_value}
-    return values
+def _metrics(
+    registry: Registry, translator: Translator, orders: Sequence[int], lowercase: bool
+) -> Mapping[str, Metric]:
+    """Return the metrics by name, those of plugins included."""
+    from zoo.evaluation import metrics
+
+    made = metrics.make_metrics(
+        registry.metrics,
+        lowercase=lowercase,
+        orders=orders,
+        tokenizer=translator.checkpoint.target_tokenizer,
+    )
+    for problem in made.problems:
+        say(f"Warning: {problem}")
+    return made
+
+
+def _score(
+    texts: Sequence[str],
+    others: Sequence[str] | None,
+    pairs: Sequence[Pair],
+    using: Mapping[str, Metric],
+    confidence: bool,
+) -> tuple[Scores, dict[str, Comparison]]:
+    """Return the scores, and the comparison with another system's translations, if any."""
+    from zoo.evaluation import metrics
+
+    sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
+    resamples = metrics.RESAMPLES if confidence or others is not None else 0
+    scores = metrics.score(texts, references, using, sources=sources, resamples=resamples)
+    if others is None:
+        return scores, {}
+    return scores, metrics.compare(texts, others, references, using, sources=sources)
+
+
+def _given_options(*, precision: Precision, **options: Any) -> dict[str, Any]:
+    """Return the options that differ from their defaults, for JSON."""
+    given = {
+        name: value for name, value in options.items() if value is not None and value is not False
+    }
+    return given if precision == "float32" else {**given, "precision": precision}
+
+
+def _comparison_record(other: str | None, comparison: Mapping[str, Comparison]) -> dict[str, Any]:
+    """Return a comparison as a flat record, which a card can hold."""
+    record: dict[str, Any] = {"against": other} if comparison else {}
+    for name, compared in comparison.items():
+        record |= {f"against_{name}": compared.other.value, f"{name}_p_value": compared.p_value}
+    return record
 
 
 LABELS = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
@@ -176,19 +208,22 @@ def _label(name: str) -> str:
     return LABELS.get(name, name.replace("bleu_", "BLEU-").replace("_", " "))
 
 
-def _show(scores: Scores, other: str | None, compared: Mapping[str, Comparison]) -> None:
+def _print_scores(scores: Scores) -> None:
     for name, score in scores.by_name.items():
-        shown = f"{_label(name):<16}  {score.value:6.2f}"
-        shown += "%" if name in PERCENT else " "
+        line = f"{_label(name):<16}  {score.value:6.2f}"
+        line += "%" if name in PERCENT else " "
         if score.confidence is not None:
-            shown += f" (μ = {score.mean:.2f} ± {score.confidence:.2f})"
-        click.echo(f"{shown} {score.signature}")
-    if not compared:
-        return
+            line += f" (μ = {score.mean:.2f} ± {score.confidence:.2f})"
+        click.echo(f"{line} {score.signature}")
+
+
+def _print_comparison(
+    scores: Scores, other: str | None, comparison: Mapping[str, Comparison]
+) -> None:
     click.echo(f"\nagainst {other}, by paired bootstrap:")
-    for name, comparison in compared.items():
-        difference = scores.by_name[name].value - comparison.other.value
+    for name, compared in comparison.items():
+        difference = scores.by_name[name].value - compared.other.value
         click.echo(
-            f"{_label(name):<16}  {comparison.other.value:6.2f}"
-            f"  difference {difference:+.2f}, p = {comparison.p_value:.4f}"
+            f"{_label(name):<16}  {compared.other.value:6.2f}"
+            f"  difference {difference:+.2f}, p = {compared.p_value:.4f}"
         )

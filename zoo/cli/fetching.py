@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from zoo.cli.output import messages, person_watches, say
-from zoo.errors import HubWarning
+from zoo.cli.output import messages, say, shows_progress
 
 if TYPE_CHECKING:
     from zoo.hub.contract import Progress
@@ -46,7 +42,7 @@ def readable(size: int) -> str:
 @contextlib.contextmanager
 def progress_bars() -> Iterator[Progress]:
     """Yield a function that shows the progress of each file; on a terminal only."""
-    if not person_watches():
+    if not shows_progress():
         yield lambda file, done, size: None
         return
     from rich.progress import (
@@ -69,22 +65,3 @@ def progress_bars() -> Iterator[Progress]:
             bars.update(tasks[file], completed=done)
 
         yield show
-
-
-@contextlib.contextmanager
-def hub_warnings() -> Iterator[None]:
-    """Print each `HubWarning` as one line on standard error; restores the warnings' state."""
-
-    def print_line(
-        message: Warning | str, category: type[Warning], *rest: Any, **more: Any
-    ) -> None:
-        if issubclass(category, HubWarning):
-            click.echo(f"Warning: {' '.join(str(message).split())}", err=True)
-        else:
-            before(message, category, *rest, **more)
-
-    with warnings.catch_warnings():  # restores showwarning and the filters
-        warnings.simplefilter("always", HubWarning)
-        before = warnings.showwarning
-        warnings.showwarning = print_line  # Python documents this name as replaceable
-        yield

@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 
 from zoo.cli.fetching import located, readable
-from zoo.cli.output import json_option, names, print_json, say
+from zoo.cli.options import json_option
+from zoo.cli.output import loaded_registry, print_json, say
 from zoo.errors import UnknownNameError
 
 DTYPES = ("float32", "float16", "bfloat16")
@@ -28,7 +29,7 @@ def pull(name: str, offline: bool, as_json: bool) -> None:
     """
     from zoo.registry.address import Address
 
-    registry = names()
+    registry = loaded_registry()
     if name not in registry.checkpoints and not Address.is_one(name):
         raise UnknownNameError(
             "checkpoint", name, registry.checkpoints, "An address is hf://owner/repo"
@@ -68,7 +69,7 @@ def push(
     from zoo.hub.push import push as push_folder
     from zoo.registry.address import Address
 
-    registry = names()
+    registry = loaded_registry()
     target = Address.parse(address)
     if revision is not None:
         if target.revision not in (None, revision):

@@ -12,7 +12,8 @@ import click
 
 from zoo.checkpoint.format import CONFIG, architecture_of, describe
 from zoo.cli.fetching import located
-from zoo.cli.output import console, json_option, names, plain, print_json
+from zoo.cli.options import json_option
+from zoo.cli.output import console, loaded_registry, plain, print_json
 from zoo.errors import CheckpointError, ConfigError, UnknownNameError
 from zoo.registry.registry import Registry
 
@@ -78,7 +79,7 @@ def info(
     """
     from zoo.registry.config import parse_settings
 
-    registry = names()
+    registry = loaded_registry()
     if name in registry.architectures and name not in registry.models:
         _print_architecture(registry, name, as_json)
         return

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from zoo.cli.output import console, json_option, names, plain, print_json
+from zoo.cli.options import json_option
+from zoo.cli.output import console, loaded_registry, plain, print_json
 from zoo.registry.registry import Registry
 
 
@@ -81,7 +82,7 @@ def rows_of(registry: Registry, kind: str) -> list[dict[str, Any]]:
 @json_option
 def list_(kind: str | None, as_json: bool) -> None:
     """List architectures, models, checkpoints and datasets."""
-    registry = names()
+    registry = loaded_registry()
     rows = {each: rows_of(registry, each) for each in ([kind] if kind else COLUMNS)}
     if as_json:
         print_json(rows)

@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from zoo import __version__
-from zoo.cli.output import names, say
+from zoo.cli.output import loaded_registry, say
 from zoo.errors import CheckpointError, ConfigError
 from zoo.registry.api import API
 
@@ -81,7 +81,7 @@ def files_for(name: str) -> dict[str, str]:
 def new_plugin(name: str, out: Path | None) -> None:
     """Write a plugin package that adds the architecture NAME, with models and tests."""
     files = files_for(name)
-    registry = names()
+    registry = loaded_registry()
     if name in registry.architectures:
         raise ConfigError(
             f"there is already an architecture {name!r}",

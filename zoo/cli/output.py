@@ -1,4 +1,4 @@
-"""What the commands share: consoles, JSON, and warnings about plugins."""
+"""What commands share to print: consoles, JSON, warnings, and the registry with its warnings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -18,12 +18,10 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
-
 
 @functools.cache
 def console() -> Console:
-    """Return the console of standard output; what is not a terminal is wide enough for tables."""
+    """Return the console of standard output; wide enough for tables if it is not a terminal."""
     from rich.console import Console
 
     return Console(highlight=False, width=None if sys.stdout.isatty() else 160)
@@ -38,46 +36,48 @@ def messages() -> Console:
 
 
 def plain(text: object) -> Text:
-    """Return text for a table's cell, in which brackets are brackets."""
+    """Return text for a table's cell, without rich's markup."""
     from rich.text import Text
 
     return Text(str(text))
 
 
 def say(text: str) -> None:
-    """Tell a person something on standard error, on one line whatever the terminal's width."""
+    """Print a message on standard error, on one line at any width of the terminal."""
     messages().print(text, soft_wrap=True, markup=False)
 
 
-def print_json(value: Any, *, lines: bool = False) -> None:
-    """Print a value as JSON, on one line if `lines`."""
-    click.echo(json.dumps(value, ensure_ascii=False, indent=None if lines else 2))
+def print_json(value: Any, *, lines: bool = False, file: IO[str] | None = None) -> None:
+    """Print a value as JSON, on one line if `lines`, on standard output or to a file."""
+    click.echo(json.dumps(value, ensure_ascii=False, indent=None if lines else 2), file=file)
 
 
-def names() -> Registry:
-    """Return the registry; what of it could not be taken in is told on standard error."""
-    found = default_registry()
-    for problem in (*found.plugins.problems, *found.problems):
+def loaded_registry() -> Registry:
+    """Return the registry; print its problems and the broken plugins on standard error."""
+    registry = default_registry()
+    for problem in (*registry.plugins.problems, *registry.problems):
         click.echo(f"Warning: {problem}", err=True)
-    for plugin in found.plugins.broken:
+    for plugin in registry.plugins.broken:
         click.echo(f"Warning: plugin {plugin} is broken: {plugin.problem}", err=True)
-    return found
+    return registry
 
 
-def person_watches() -> bool:
-    """Tell whether standard error is a terminal."""
+def shows_progress() -> bool:
+    """Return whether standard error is a terminal, so that progress bars are drawn."""
     return sys.stderr.isatty()
 
 
-def writable(file: Path) -> None:
+def check_writable(file: Path) -> None:
     """Check, before anything is computed, that a file can be written.
 
     Raises:
-        DataError: it is a folder, or its folder is missing or not ours to write to.
+        DataError: it is a folder, or its folder is missing or read-only.
     """
     if file.is_dir():
         raise DataError(f"cannot write {file}", "it is a folder", "Name a file")
     if not file.parent.is_dir():
-        raise DataError(f"cannot write {file}", f"there is no folder {file.parent}", "Make it")
+        raise DataError(
+            f"cannot write {file}", f"there is no folder {file.parent}", "Create it first"
+        )
     if not os.access(file.parent, os.W_OK):
-        raise DataError(f"cannot write {file}", f"{file.parent} is not ours to write to")
+        raise DataError(f"cannot write {file}", f"you may not write to {file.parent}")

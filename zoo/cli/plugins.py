@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from zoo.cli.output import console, json_option, plain, print_json
+from zoo.cli.options import json_option
+from zoo.cli.output import console, plain, print_json
 from zoo.errors import UnknownNameError
 from zoo.registry.api import CHANGES
 from zoo.registry.builtin import top

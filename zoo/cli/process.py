@@ -1,28 +1,87 @@
-"""How the process keeps the memory it has freed."""
+"""Everything that the command line changes in its own process.
+
+Calls of the library change nothing of the process. A Python program that wants the command line's
+speed calls `configure()` itself, before it imports torch.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
-import functools
-import platform
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from typing import Any
 
-# The names and numbers of malloc.h, which glibc has never changed.
+import click
+
+from zoo.errors import HubWarning
+from zoo.registry.discovery import CHOICE
+
+# Numbers of malloc.h, part of glibc's binary interface.
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -2, -3, -4
 
 
-@functools.cache
-def keep_freed_memory() -> bool:
-    """Have malloc keep what is freed for what comes next; tell whether it will.
+def configure() -> None:
+    """Set up this process: OpenMP's waiting threads, the allocator, and the Hub client's bars.
 
-    A training step makes and frees the same large tensors again and again. By default glibc gives
-    each back to the system and asks for it anew, and the system clears it, page by page: on a
-    virtual machine more than half of a step. The price is that the process stays as large as it
-    once was. Elsewhere than with glibc nothing is done.
+    Call it once, before torch and huggingface_hub are imported: both read their environment
+    variables then. Variables that are already set stay as they are.
     """
-    if platform.libc_ver()[0] != "glibc":
+    # By default OpenMP threads spin for long while they wait. That slows a program down many times
+    # over when other programs use the same cores; a short spin costs a tenth when none do.
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+    if not sys.stderr.isatty():
+        # The Hub client draws progress bars even when standard error is a file.
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    keep_freed_memory()
+
+
+def keep_freed_memory() -> bool:
+    """Make malloc keep freed memory for later allocations; return whether it could be set.
+
+    A training step allocates and frees the same large tensors again and again. By default glibc
+    returns each of them to the operating system, which clears every page before it hands it out
+    again: on a virtual machine this takes more than half of a step. With this setting the process
+    never shrinks. Nothing is changed where the C library is not glibc.
+    """
+    if not _on_glibc():
         return False
     mallopt = ctypes.CDLL(None).mallopt
-    # A gigabyte at once is still mapped by itself; older glibc takes no such threshold, but maps
-    # nothing by itself if told so.
-    mapped = mallopt(_MMAP_THRESHOLD, 1 << 30) or mallopt(_MMAP_MAX, 0)
-    return bool(mapped and mallopt(_TRIM_THRESHOLD, -1) and mallopt(_TOP_PAD, 64 << 20))
+    # A single allocation of over a gigabyte is still mapped on its own. Older versions of glibc
+    # reject such a threshold, but accept a limit of 0 on mappings.
+    unmapped = mallopt(_MMAP_THRESHOLD, 1 << 30) or mallopt(_MMAP_MAX, 0)
+    return bool(unmapped and mallopt(_TRIM_THRESHOLD, -1) and mallopt(_TOP_PAD, 64 << 20))
+
+
+def _on_glibc() -> bool:
+    try:
+        return (os.confstr("CS_GNU_LIBC_VERSION") or "").startswith("glibc")
+    except (AttributeError, OSError, ValueError):  # no confstr, or no such name
+        return False
+
+
+def load_only_builtin_plugins() -> None:
+    """Load no installed plugins in this process and in those that it starts."""
+    os.environ[CHOICE] = ""
+
+
+@contextlib.contextmanager
+def hub_warnings() -> Iterator[None]:
+    """Print each warning of a hub as one line on standard error, even if it is repeated."""
+
+    def print_line(
+        message: Warning | str, category: type[Warning], *rest: Any, **more: Any
+    ) -> None:
+        if issubclass(category, HubWarning):
+            click.echo(f"Warning: {' '.join(str(message).split())}", err=True)
+        else:
+            before(message, category, *rest, **more)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", HubWarning)
+        before = warnings.showwarning
+        # Python documents that this function may be replaced.
+        warnings.showwarning = print_line
+        yield

@@ -7,7 +7,8 @@ import sys
 import click
 
 from zoo.cli.fetching import progress_bars
-from zoo.cli.output import json_option, names, print_json, say
+from zoo.cli.options import json_option
+from zoo.cli.output import loaded_registry, print_json, say
 
 
 @click.group()
@@ -28,7 +29,13 @@ def add(name: str, where: str, summary: str | None, terms: str, replace: bool) -
 
     with progress_bars() as progress:
         pinned = user_catalogue.add(
-            name, where, names(), summary=summary, terms=terms, replace=replace, progress=progress
+            name,
+            where,
+            loaded_registry(),
+            summary=summary,
+            terms=terms,
+            replace=replace,
+            progress=progress,
         )
     say(f"{name} is {pinned}, in {catalogue.user_catalogue()}")
 

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zoo.cli.output import json_option, names, print_json, say
+from zoo.cli.options import (
+    device_option,
+    json_option,
+    limit_option,
+    recipe_option,
+    settings_option,
+    training_precision_option,
+)
+from zoo.cli.output import loaded_registry, print_json, say
 from zoo.errors import TrainingError, ZooError
 
 if TYPE_CHECKING:
@@ -25,23 +33,20 @@ if TYPE_CHECKING:
 @click.argument("model", required=False)
 @click.option("--data", help="A dataset's name, or files: PREFIX:en-de, FILE.tsv, FILE.jsonl.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Checkpoint folder.")
-@click.option("--limit", type=click.IntRange(1), help="Read only the first N pairs of each file.")
+@limit_option
 @click.option("--validation", help="Validate on this dataset, or on these files.")
-@click.option("--recipe", metavar="NAME|FILE.toml",
-              help="Override the recipes of model and data by this one.")  # fmt: skip
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
-              help="Set a value of the configuration or recipe; repeatable.")  # fmt: skip
+@recipe_option
+@settings_option
 @click.option("--steps", type=click.IntRange(1), help="Stop after N updates.")
 @click.option("--epochs", type=click.IntRange(1), help="Stop after N passes over the data.")
 @click.option("--minutes", type=click.FloatRange(0, min_open=True), help="Stop after M minutes.")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1),
               help="Seed of the weights, the order of the data and dropout.")  # fmt: skip
-@click.option("--precision", type=click.Choice(["float32", "bf16", "auto"]),
-              help="Precision of matrix products; auto times both.")  # fmt: skip
+@training_precision_option
 @click.option("--compile/--no-compile", "compile_", default=None,
               help="Use torch.compile (needs a C++ compiler).")  # fmt: skip
 @click.option("--resume", is_flag=True, help="Resume the run of --out.")
-@click.option("--device", default="auto", show_default=True, help="cpu, cuda, or auto.")
+@device_option
 @click.option("--shard", is_flag=True, help="Split the weights among torchrun's processes.")
 @json_option
 def train(
@@ -62,7 +67,7 @@ def train(
     """
     speed = {"precision": precision, "compile": compile_}
     _check_arguments(model, data, settings, resume, {**options, **speed})
-    registry = names()
+    registry = loaded_registry()
     from zoo.cli.training_display import status
     from zoo.registry.config import parse_settings
     from zoo.training import session as sessions

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from zoo.cli.output import messages, person_watches, print_json, say
+from zoo.cli.output import messages, print_json, say, shows_progress
 from zoo.registry.events import Event, Note, Report, Validation
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def introduce(session: Session) -> None:
 @contextlib.contextmanager
 def status(text: str) -> Iterator[None]:
     """Show a spinner in a terminal until the block ends."""
-    if person_watches():
+    if shows_progress():
         with messages().status(text):
             yield
     else:
@@ -70,7 +70,7 @@ def display(session: Session, as_json: bool) -> Iterator[Show]:
         yield lambda event: None
     elif as_json:
         yield lambda event: print_json(asdict(event), lines=True)
-    elif person_watches():
+    elif shows_progress():
         with _progress_bar() as show:
             yield show
     else:

@@ -1,1 +1,1 @@
-"""."""
+"""Translation: text in, text out; word alignments, attention weights and their pictures."""

@@ -1,4 +1,4 @@
-"""A network's attention while it writes one target: what is there, and what of it is looked at."""
+"""The attention weights of a model while it predicts one target."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from zoo.decoding.forced import forced_attention
 from zoo.errors import DecodingError
 
 KINDS = {
-    "cross": ("target from source", "written", "source"),
-    "encoder": ("source from source", "source", "source"),
-    "decoder": ("target from target", "written", "read before it"),
+    "cross": ("target to source", "predicted token", "source token"),
+    "encoder": ("source to source", "source token", "source token"),
+    "decoder": ("target to target", "predicted token", "previous token"),
 }
-"""Each kind in words: what it is, what its rows are, what its columns are."""
+"""By kind: what attends to what, what a row is, and what a column is."""
 
-Which = int | Literal["mean", "all"]
+Selection = int | Literal["mean", "all"]
 """A layer or a head, counted from 1; the mean over them; or each of them."""
 
 
 class Panel(NamedTuple):
-    """One heatmap: weights (queries, keys) of a kind's layer and head, counted from 1, or means."""
+    """A heatmap: weights (queries, keys) of a layer and head, counted from 1, or of a mean."""
 
     kind: str
     layer: int | Literal["mean"]
@@ -36,18 +36,18 @@ class Panel(NamedTuple):
     def title(self) -> str:
         """The kind, the layer and the head in words."""
         parts = [
-            f"{name} {which}" if which != "mean" else f"mean over {name}s"
-            for name, which in (("layer", self.layer), ("head", self.head))
+            f"{name} {number}" if number != "mean" else f"mean over {name}s"
+            for name, number in (("layer", self.layer), ("head", self.head))
         ]
         return f"{self.kind}, {', '.join(parts)}"
 
 
 @dataclass(frozen=True)
 class Attention:
-    """The attention of writing a target.
+    """The attention weights with which a model predicts a target.
 
-    model: the checkpoint's name in words; source, target: their tokens without begin and end, as a
-    person can read them; weights: by kind, (layers, heads, queries, keys) float32 on the CPU.
+    model: the checkpoint's name; source, target: their tokens as printable text, without begin and
+    end; weights: by kind, (layers, heads, queries, keys) float32 on the CPU.
     """
 
     model: str
@@ -56,17 +56,17 @@ class Attention:
     weights: dict[str, Tensor]
 
     def queries(self, kind: str) -> list[str]:
-        """Return the labels of a kind's rows: source tokens, or the tokens being written."""
+        """Return the labels of a kind's rows: source tokens, or the tokens that are predicted."""
         return [*(self.source if kind == "encoder" else self.target), "</s>"]
 
     def keys(self, kind: str) -> list[str]:
-        """Return the labels of a kind's columns: source tokens, or target tokens read so far."""
+        """Return the labels of a kind's columns: source tokens, or previous target tokens."""
         return ["<s>", *self.target] if kind == "decoder" else [*self.source, "</s>"]
 
     def panels(
-        self, kind: str | None = None, layer: Which = "all", head: Which = "all"
+        self, kind: str | None = None, layer: Selection = "all", head: Selection = "all"
     ) -> list[Panel]:
-        """Return the heatmaps of a kind, or of all, for the layers and heads asked for.
+        """Return the heatmaps of one kind, or of all, for the selected layers and heads.
 
         Raises:
             DecodingError: the model has no such kind, layer or head.
@@ -76,43 +76,69 @@ class Attention:
                 f"{self.model} has no attention of kind {kind!r}",
                 f"it has {', '.join(self.weights)}",
             )
-        found = []
+        panels = []
         for name in [kind] if kind is not None else self.weights:
-            layers, heads = self.weights[name].shape[:2]
-            for one in self._places(name, "layer", layer, layers):
-                of_layer = (
-                    self.weights[name].mean(0) if one == "mean" else self.weights[name][one - 1]
-                )
-                for other in self._places(name, "head", head, heads):
-                    weights = of_layer.mean(0) if other == "mean" else of_layer[other - 1]
-                    found.append(Panel(name, one, other, weights))
-        return found
+            weights = self.weights[name]
+            layers, heads = weights.shape[:2]
+            for i in self._select(name, "layer", layer, layers):
+                of_layer = weights.mean(0) if i == "mean" else weights[i - 1]
+                for j in self._select(name, "head", head, heads):
+                    of_head = of_layer.mean(0) if j == "mean" else of_layer[j - 1]
+                    panels.append(Panel(name, i, j, of_head))
+        return panels
 
-    def _places(
-        self, kind: str, what: str, which: Which, count: int
+    def _select(
+        self, kind: str, what: str, selection: Selection, count: int
     ) -> Sequence[int | Literal["mean"]]:
-        if which == "mean":
+        if selection == "mean":
             return ["mean"]
-        if which == "all":
+        if selection == "all":
             return range(1, count + 1)
-        if not 1 <= which <= count:
+        if not 1 <= selection <= count:
             has = f"{count} {what}s" if count > 1 else f"one {what}"
-            raise DecodingError(f"no {what} {which}", f"{kind} attention of {self.model} has {has}")
-        return [which]
+            raise DecodingError(
+                f"no {what} {selection}", f"{kind} attention of {self.model} has {has}"
+            )
+        return [selection]
 
 
-def attend(checkpoint: Checkpoint, text: str, target: Sequence[int]) -> Attention:
-    """Return the attention of writing a target, token ids without begin and end.
+def compute_attention(checkpoint: Checkpoint, text: str, target: Sequence[int]) -> Attention:
+    """Return the attention with which a checkpoint predicts a target from a text.
+
+    Args:
+        checkpoint: the model and its tokenizers.
+        text: the source text.
+        target: token ids of the target, without begin and end.
 
     Raises:
         DecodingError: the model has no attention, the text is empty, or a side is longer than the
             model can read.
     """
-    name, limits = checkpoint.name, checkpoint.config.length_limits
     if not text.strip():
-        raise DecodingError("nothing to look at", "the text is empty")
+        raise DecodingError("there is no attention to compute", "the text is empty")
     source = checkpoint.source_tokenizer.encode([text])[0]
-    # The source's end token counts; a target is read after the begin token, without its end.
+    _check_lengths(checkpoint, source, target)
+    model = checkpoint.model
+    device = next(model.parameters()).device
+    ids, mask = batch_sources([source])
+    by_kind = forced_attention(model, ids.to(device), mask.to(device), [target])
+    if not by_kind:
+        raise DecodingError(
+            f"{checkpoint.name} has no attention",
+            f"the decoder of {checkpoint.model_name} reads one vector for the whole source",
+            "Take a model with attention: rnnsearch, convs2s or transformer",
+        )
+    return Attention(
+        checkpoint.name,
+        [printable(checkpoint.source_tokenizer.token(i)) for i in source],
+        [printable(checkpoint.target_tokenizer.token(i)) for i in target],
+        {kind: weights[0].float().cpu() for kind, weights in _ordered(by_kind).items()},
+    )
+
+
+def _check_lengths(checkpoint: Checkpoint, source: Sequence[int], target: Sequence[int]) -> None:
+    limits = checkpoint.config.length_limits
+    # A source is read with its end token; a target with the begin token, without its end token.
     for side, length, limit in (
         ("text", len(source) + 1, limits.source),
         ("target", len(target) + 1, limits.target),
@@ -123,31 +149,16 @@ def attend(checkpoint: Checkpoint, text: str, target: Sequence[int]) -> Attentio
                 f"{length:,} tokens, and {checkpoint.model_name} reads {limit:,} at most",
                 "Take a shorter one",
             )
-    model = checkpoint.model
-    device = next(model.parameters()).device
-    ids, mask = batch_sources([source])
-    kinds = forced_attention(model, ids.to(device), mask.to(device), [target])
-    if not kinds:
-        raise DecodingError(
-            f"{name} has no attention",
-            f"{checkpoint.model_name} looks back at nothing: one vector is all it keeps of a text",
-            "Take a model with attention: rnnsearch, convs2s or transformer",
-        )
-    return Attention(
-        name,
-        [readable(checkpoint.source_tokenizer.token(i)) for i in source],
-        [readable(checkpoint.target_tokenizer.token(i)) for i in target],
-        {kind: weights[0].float().cpu() for kind, weights in _ordered(kinds).items()},
-    )
 
 
-def _ordered(kinds: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return what a reader asks for first first."""
-    return {kind: kinds[kind] for kind in sorted(kinds, key=[*KINDS, *kinds].index)}
+def _ordered(by_kind: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return cross-attention first, then the other known kinds, then those of plugins."""
+    return {kind: by_kind[kind] for kind in sorted(by_kind, key=[*KINDS, *by_kind].index)}
 
 
-def readable(token: str) -> str:
-    """Return a token with signs that cannot be seen, or not be in a file, by their codes."""
+def printable(token: str) -> str:
+    """Return a token with unprintable characters as escape sequences."""
     return "".join(
-        sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in token
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in token
     )

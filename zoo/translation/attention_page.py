@@ -1,4 +1,4 @@
-"""Heatmaps as one HTML page that needs nothing else, and lets its reader pick."""
+"""Attention weights as one self-contained HTML page with menus of kinds, layers and heads."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 
 from zoo.translation.attention import KINDS, Attention, Panel
 
-TEMPLATE = Path(__file__).with_name("page.html")
+TEMPLATE = Path(__file__).with_suffix(".html")
 
 
-def page(attention: Attention, shown: Panel) -> str:
-    """Return a page of every kind, layer and head, on which `shown` is seen first.
+def page(attention: Attention, first: Panel) -> str:
+    """Return an HTML page of every kind, layer and head, which shows the panel `first` at first.
 
-    Weights are in it as they are, little-endian float32 in base64. The page may load nothing, and
-    says so to the browser.
+    The weights are exact: little-endian float32 in base64. A content security policy in the page
+    forbids the browser to load anything.
     """
     data: dict[str, Any] = {
         "kinds": {
@@ -32,9 +32,9 @@ def page(attention: Attention, shown: Panel) -> str:
             }
             for kind, weights in attention.weights.items()
         },
-        "shown": [shown.kind, str(shown.layer), str(shown.head)],
+        "first": [first.kind, str(first.layer), str(first.head)],
     }
-    # No tag can end or begin inside the data, whatever the tokens.
+    # No token can open or close a tag inside the data.
     safe = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c").replace("&", "\\u0026")
     before, after = TEMPLATE.read_text(encoding="utf-8").split("{data}")
     return before.replace("{model}", html.escape(attention.model)) + safe + after

@@ -1,7 +1,9 @@
-"""Several batches at once on a processor, each in a lane of its own."""
+"""Several batches at once on the CPU, each in a worker thread with its share of torch's threads."""
 
 from __future__ import annotations
 
+import ctypes
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -12,21 +14,68 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def parallel_map(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
-    """Yield `work` of each item, in order; torch's threads are shared out among lanes.
+def parallel_map(function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+    """Yield `function` of each item, in order; worker threads share out torch's threads.
 
-    A step of a search is many small operations, too small for threads to share, and between them
-    Python's own work. Two batches, each with one thread, take up to a third less time than both
-    with two. With one item or one thread all is done here and now.
+    A step of a search is many small operations, too small to divide among threads, with Python's
+    own work between them. Two batches with one thread each take up to a third less time than two
+    batches one after the other with two threads each. One item is processed in the calling thread,
+    with all of torch's threads; so are all items where a thread cannot have a thread count of its
+    own.
     """
     threads = torch.get_num_threads()
-    lanes = min(threads, len(items))
-    if lanes < 2:
-        yield from map(work, items)
+    workers = min(threads, len(items))
+    set_count = _own_thread_count() if workers > 1 else None
+    if set_count is None:
+        yield from map(function, items)
         return
-    pool = ThreadPoolExecutor(lanes, "zoo-lane", torch.set_num_threads, (threads // lanes,))
+    pool = ThreadPoolExecutor(workers, "zoo-worker", set_count, (threads // workers,))
     try:
-        yield from pool.map(work, items)
+        yield from pool.map(function, items)
     finally:
         pool.shutdown(cancel_futures=True)
-        torch.set_num_threads(threads)  # a lane's own number is what new threads would begin with
+
+
+@functools.cache
+def _own_thread_count() -> Callable[[int], None] | None:
+    """Return a function that sets how many threads torch uses in the calling thread alone.
+
+    `torch.set_num_threads` also sets the count that every new thread starts with, which other
+    parts of the program would see. OpenMP and MKL each keep a count for every thread. None is
+    returned if torch's OpenMP cannot be reached.
+    """
+    if not torch.backends.openmp.is_available():
+        return None
+    linked = _library(torch._C.__file__)
+    set_mkl = getattr(linked, "MKL_Set_Num_Threads_Local", None)
+    # A preloaded OpenMP comes before the one that torch is linked with.
+    for library in (_library(None), linked):
+        set_openmp = getattr(library, "omp_set_num_threads", None)
+        if set_openmp is not None:
+            set_count = functools.partial(_set_count, set_openmp, set_mkl)
+            if _is_effective(set_count):
+                return set_count
+    return None
+
+
+def _library(file: str | None) -> ctypes.CDLL | None:
+    try:
+        return ctypes.CDLL(file)
+    except (OSError, TypeError):  # Windows has no library of all loaded symbols
+        return None
+
+
+def _set_count(
+    set_openmp: Callable[[int], None], set_mkl: Callable[[int], int] | None, count: int
+) -> None:
+    torch.get_num_threads()  # a thread takes over the default at first use, not after this
+    set_openmp(count)
+    if set_mkl is not None:
+        set_mkl(count)
+
+
+def _is_effective(set_count: Callable[[int], None]) -> bool:
+    """Check on a thread that ends here that torch uses the count that was set."""
+    count = torch.get_num_threads() + 1
+    with ThreadPoolExecutor(1, "zoo-probe", set_count, (count,)) as pool:
+        return pool.submit(torch.get_num_threads).result() == count

@@ -1,4 +1,4 @@
-"""What a translation is, and how those of a text's parts make one."""
+"""Translations: from hypotheses, and from the translations of a text's parts."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from zoo.nn.contract import UNKNOWN
 
 
 class Translation(NamedTuple):
-    """A source text, its translation, and what is known of it.
+    """A source text, its translation, and how it was found.
 
-    hypotheses: of each part that the text was read in, in order; none of an empty text. tokens: of
-    the target, ▁ standing for a space. alignment: pairs of places, of a word in the source and the
-    word in the text that looked at it, words being what white space separates; None where it was
-    not asked for. alternatives: the next best, in order. unknown: whether none of the source's
-    tokens is in the vocabulary.
+    hypotheses: one for each part in which the text was read, in order; none for an empty text.
+    tokens: of the target, with ▁ for a space. alignment: (source word, target word) pairs of
+    indices, words being separated by white space; each target token is aligned to the source token
+    with the highest attention weight; None if it was not requested. alternatives: the next best
+    translations, in order. unknown: whether no token of the source is in the vocabulary.
     """
 
     source: str
@@ -30,88 +30,98 @@ class Translation(NamedTuple):
 
     @property
     def score(self) -> float:
-        """The natural log of the translation's probability; 0 for an empty text."""
+        """The natural logarithm of the translation's probability; 0 for an empty text."""
         return sum(hypothesis.score for hypothesis in self.hypotheses)
 
     @property
     def finished(self) -> bool:
-        """Whether it came to its end, and was not cut at the longest length."""
+        """Whether it ends with the end token, and was not cut at the maximum length."""
         return all(hypothesis.finished for hypothesis in self.hypotheses)
 
 
-def told(
+def from_hypothesis(
     text: str,
     source: Sequence[int],
     hypothesis: Hypothesis,
     tokenizers: tuple[Tokenizer, Tokenizer],
-    looked: Sequence[int] | None,
+    aligned: Sequence[int] | None,
 ) -> Translation:
-    """Return the translation that a hypothesis is.
+    """Return the translation of a text, or of a part of one, that a hypothesis stands for.
 
     Args:
-        text, source: what was read, and its tokens without the end token.
-        hypothesis: what was found.
+        text: the source text.
+        source: its token ids, without the end token.
+        hypothesis: what the search returned.
         tokenizers: of the source and of the target.
-        looked: for each target token the source token that it looks at most, if alignment is asked.
+        aligned: for each target token the index of the source token with the highest attention
+            weight; None without alignment.
     """
-    ours, theirs = tokenizers
-    tokens = tuple(theirs.token(i) for i in hypothesis.tokens)
-    pairs = None
-    if looked is not None:
-        of_source, of_target = words([ours.token(i) for i in source]), words(tokens)
-        # The end token, which is looked at where nothing else is meant, is in no word.
-        found = {
-            (of_source[there], of_target[here])
-            for here, there in enumerate(looked)
-            if there < len(source)
-        }
-        pairs = tuple(sorted((s, t) for s, t in found if s is not None and t is not None))
+    source_tokenizer, target_tokenizer = tokenizers
+    source_tokens = [source_tokenizer.token(i) for i in source]
+    tokens = tuple(target_tokenizer.token(i) for i in hypothesis.tokens)
     return Translation(
         text,
-        theirs.decode(hypothesis.tokens),
+        target_tokenizer.decode(hypothesis.tokens),
         (hypothesis,),
         tokens,
-        pairs,
-        unknown=all(i == UNKNOWN or ours.token(i) == "▁" for i in source),
+        None if aligned is None else _align_words(source_tokens, tokens, aligned),
+        unknown=all(
+            i == UNKNOWN or token == "▁" for i, token in zip(source, source_tokens, strict=True)
+        ),
     )
 
 
-def words(pieces: Sequence[str]) -> list[int | None]:
-    """Return which word each piece of a text is of, counted from 0; None for a space alone."""
-    of, word, apart = [], -1, True
-    for piece in pieces:
-        own = None
-        for sign in piece:
-            if sign == "▁":
-                apart = True
+def _align_words(
+    source: Sequence[str], target: Sequence[str], aligned: Sequence[int]
+) -> tuple[tuple[int, int], ...]:
+    """Return the sorted pairs of words that an alignment of tokens connects."""
+    source_words, target_words = word_indices(source), word_indices(target)
+    pairs = {
+        (source_words[i], target_words[j])
+        for j, i in enumerate(aligned)
+        if i < len(source)  # the end token, which is in no word
+    }
+    return tuple(sorted((s, t) for s, t in pairs if s is not None and t is not None))
+
+
+def word_indices(tokens: Sequence[str]) -> list[int | None]:
+    """Return the index of the word that each token belongs to; None for white space alone."""
+    indices: list[int | None] = []
+    word, new_word = -1, True
+    for token in tokens:
+        index = None
+        for character in token:
+            if character == "▁":
+                new_word = True
             else:
-                word, apart = word + apart, False
-                own = word
-        of.append(own)
-    return of
+                word, new_word = word + new_word, False
+                index = word
+        indices.append(index)
+    return indices
 
 
-def joined(text: str, parts: Sequence[Sequence[Translation]]) -> Translation:
-    """Return the translation of a text from those of its parts, each part's the best first.
+def join_parts(text: str, parts: Sequence[Sequence[Translation]]) -> Translation:
+    """Return the translation of a text from the translations of its parts, the best of each first.
 
-    The next best are made of the next best of every part, as many as each part has.
+    Alternative i joins alternative i of every part; there are as many as every part has.
     """
-    ranks = [_together(text, rank) for rank in zip(*parts, strict=False)]
-    return ranks[0]._replace(alternatives=tuple(ranks[1:]))
+    ranked = [_join(text, of_rank) for of_rank in zip(*parts, strict=False)]
+    return ranked[0]._replace(alternatives=tuple(ranked[1:]))
 
 
-def _together(text: str, parts: Sequence[Translation]) -> Translation:
+def _join(text: str, parts: Sequence[Translation]) -> Translation:
     if len(parts) == 1:
         return parts[0]._replace(source=text)
     pairs: list[tuple[int, int]] = []
-    read = written = 0
+    source_words = target_words = 0
     for part in parts:
-        pairs += [(s + read, t + written) for s, t in part.alignment or ()]
-        read, written = read + len(part.source.split(" ")), written + len(part.text.split())
+        pairs += [(s + source_words, t + target_words) for s, t in part.alignment or ()]
+        source_words += len(part.source.split(" "))
+        target_words += len(part.text.split())
     return Translation(
         text,
         " ".join(part.text for part in parts),
-        tuple(h for part in parts for h in part.hypotheses),
+        tuple(hypothesis for part in parts for hypothesis in part.hypotheses),
         tuple(token for part in parts for token in part.tokens),
         None if parts[0].alignment is None else tuple(pairs),
         unknown=all(part.unknown for part in parts),

@@ -1,121 +1,114 @@
-"""A loaded checkpoint: text in, text out."""
+"""Loaded checkpoints that translate: text in, text out."""
 
 from __future__ import annotations
 
-import itertools
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 import torch
+from torch import Tensor
 
 from zoo.checkpoint import checkpoint as folder_format
 from zoo.checkpoint.checkpoint import Checkpoint
-from zoo.cli.process import keep_freed_memory
-from zoo.data.batches import batch_sources
 from zoo.data.readers import chunks
 from zoo.data.tokenizer import Tokenizer
 from zoo.decoding.ensemble import Ensemble
 from zoo.decoding.forced import align, forced_log_probs
 from zoo.decoding.options import Hypothesis, Search
 from zoo.decoding.search import search
-from zoo.decoding.task import Decoder, Task
+from zoo.decoding.task import Task
 from zoo.errors import DecodingError
 from zoo.hub import pull as hub
 from zoo.nn.cached_weights import PackedWeights
-from zoo.nn.contract import UNKNOWN
+from zoo.nn.contract import UNKNOWN, Seq2Seq
 from zoo.nn.device import pick_device
 from zoo.nn.int8 import Int8
+from zoo.nn.tree import Tree
 from zoo.registry.registry import Registry, default_registry
 from zoo.translation.parallel import parallel_map
-from zoo.translation.sentences import split
-from zoo.translation.translation import Translation, joined, told
+from zoo.translation.parts import MAX_SOURCE_LENGTH, LongTexts, Part, SourceReader, batches
+from zoo.translation.translation import Translation, from_hypothesis, join_parts
 
 WINDOW = 2048
-"""Texts read ahead, to put those of like lengths into one batch."""
+"""Texts that are read ahead by default, so that a batch has texts of similar lengths."""
 
-BATCH_TOKENS = 4096
-"""Most source tokens in a batch, padding included and each counted for every slot of the beam."""
-
-LONGEST = 1024
-"""Tokens of a source, the end token counted, that are read at once unless more is asked for."""
-
-Long = Literal["refuse", "split"]
 Precision = Literal["float32", "int8"]
-Tokens = tuple[list[int], ...]
 
 
-class Ask(NamedTuple):
-    """What is wanted of every text: the search, a beginning, alignments, and of long texts."""
+class Request(NamedTuple):
+    """What holds for every text of a stream; prefix: token ids of the target."""
 
     search: Search
     prefix: tuple[int, ...]
     alignment: bool
-    long: Long
-    longest: int
-
-
-class Part(NamedTuple):
-    """Text that is read at once: which text it is of, its number there, its tokens by member."""
-
-    of: int
-    number: int
-    text: str
-    tokens: Tokens
+    long_texts: LongTexts
+    max_source_length: int
 
 
 class Translator:
-    """Translates with a checkpoint, or with several that write together.
+    """Translates with a checkpoint, or with an ensemble of several.
 
-    precision: `float32`, or `int8` for products with weights, which is faster on a processor and
-    nearly as good.
+    Args:
+        checkpoint: the checkpoint.
+        *more: further members of an ensemble, whose probabilities are averaged.
+        precision: of matrix products with weights: `float32`, or `int8`, which is faster on a CPU
+            and slightly less exact.
 
     Raises:
-        DecodingError: the checkpoints have different target vocabularies, or are not where int8 is.
+        DecodingError: the checkpoints have different target vocabularies, or are not on the CPU
+            with int8.
     """
 
     def __init__(
         self, checkpoint: Checkpoint, *more: Checkpoint, precision: Precision = "float32"
     ) -> None:
-        if precision == "int8" and next(checkpoint.model.parameters()).device.type != "cpu":
-            raise DecodingError(
-                "int8 is for processors", "the model is on another device", "Say --device cpu"
-            )
-        self._products = Int8() if precision == "int8" else PackedWeights()
         self.checkpoint, self.checkpoints = checkpoint, (checkpoint, *more)
-        self.model: Decoder[Any, Any] = (
-            Ensemble([m.model for m in self.checkpoints]) if more else checkpoint.model
+        self._reader = SourceReader(self.checkpoints)
+        self._on_cpu = self._reader.device.type == "cpu"
+        if precision == "int8" and not self._on_cpu:
+            raise DecodingError(
+                "int8 runs on the CPU only", f"the model is on {self._reader.device}",
+                "Use `--device cpu`",
+            )  # fmt: skip
+        self._vocabulary = _shared_vocabulary(self.checkpoints)
+        self._blank = _blank_tokens(self._vocabulary).to(self._reader.device)
+        self._cached_weights = Int8() if precision == "int8" else PackedWeights()
+        self.model: Seq2Seq | Ensemble = (
+            Ensemble([member.model for member in self.checkpoints]) if more else checkpoint.model
         )
-        pieces = _pieces(checkpoint.target_tokenizer)
-        # The target tokens that are only white space.
-        blank = [i for i, piece in enumerate(pieces) if not piece.replace("▁", " ").strip()]
-        self._target_tokens, self._blank = pieces, torch.tensor(blank, dtype=torch.long)
-        for other in more:
-            if _pieces(other.target_tokenizer) != pieces:
-                raise DecodingError(
-                    "these checkpoints cannot form an ensemble",
-                    f"{checkpoint.model_name} and {other.model_name} have different target "
-                    "vocabularies",
-                    "Train them on the same data, or one after the other with the same seed",
-                )
 
+    @overload
+    def translate(self, texts: str, *, details: Literal[False] = False, **options: Any) -> str: ...
+    @overload
+    def translate(self, texts: str, *, details: Literal[True], **options: Any) -> Translation: ...
+    @overload
+    def translate(
+        self, texts: Sequence[str], *, details: Literal[False] = False, **options: Any
+    ) -> list[str]: ...
+    @overload
+    def translate(
+        self, texts: Sequence[str], *, details: Literal[True], **options: Any
+    ) -> list[Translation]: ...
     def translate(
         self, texts: str | Sequence[str], *, details: bool = False, **options: Any
-    ) -> Any:
-        """Translate a text, or each of a list.
+    ) -> str | Translation | list[str] | list[Translation]:
+        """Translate one text, or each text of a sequence.
 
         Args:
             texts: one text or several.
             details: return each `Translation`, with its score, tokens, alignment and
-                alternatives, in place of its text.
-            options: as `stream` takes them: `beam=5`, `n_best=3`, `alignment=True`, …
+                alternatives, instead of its text.
+            options: as for `stream`: `beam=5`, `n_best=3`, `alignment=True`, …
 
         Raises:
             DecodingError: as `stream` does.
         """
-        given = [texts] if isinstance(texts, str) else texts
-        found = [t if details else t.text for t in self.stream(given, **options)]
-        return found[0] if isinstance(texts, str) else found
+        translations = list(self.stream([texts] if isinstance(texts, str) else texts, **options))
+        if isinstance(texts, str):
+            return translations[0] if details else translations[0].text
+        return translations if details else [translation.text for translation in translations]
 
     def stream(
         self,
@@ -124,185 +117,174 @@ class Translator:
         window: int | None = None,
         prefix: str = "",
         alignment: bool = False,
-        long: Long = "refuse",
-        longest: int = LONGEST,
+        long_texts: LongTexts = "refuse",
+        max_source_length: int = MAX_SOURCE_LENGTH,
         **options: Any,
     ) -> Iterator[Translation]:
-        """Translate any number of texts, in order, holding at most `window` of them at a time.
+        """Translate any number of texts, in order, with at most `window` of them in memory.
 
-        An empty text, or one of white space alone, gives an empty text.
+        An empty text, or one of white space alone, has an empty translation.
 
         Args:
             texts: read as they are needed.
-            window: texts read ahead, to put those of like lengths into one batch.
-            prefix: what every translation must begin with, in tokens of the target vocabulary.
-            alignment: whether to tell which words look at which.
-            long: what becomes of a text of more than `longest` tokens, the end token counted, or
-                more than the model reads: an error, or parts that are translated one by one.
-            longest: see `long`.
-            options: of the search, as `zoo.Search` takes them.
+            window: texts that are read ahead, so that a batch has texts of similar lengths.
+            prefix: a text with which every translation begins.
+            alignment: whether to align words, by the source token with the highest attention
+                weight for each target token.
+            long_texts: whether a text of more than `max_source_length` tokens, or of more than
+                the model reads, raises an error or is translated in parts.
+            max_source_length: most tokens of a text, with the end token.
+            options: of the search, the fields of `zoo.Search`.
 
         Raises:
-            DecodingError: a text is too long, the prefix cannot be written, the options do not
-                fit, or the model has no attention to align by.
+            DecodingError: a text is too long, the prefix has tokens that the target vocabulary
+                lacks, the options contradict each other, or the model has no attention to align by.
         """
-        chosen = Search(**options).with_banned_ids(self._target_tokens)
-        ask = Ask(chosen, self._prefix(prefix), alignment, long, longest)
-        return self._stream(texts, window or WINDOW, ask)
+        search = Search(**options).with_banned_ids(self._vocabulary)
+        request = Request(search, self._prefix(prefix), alignment, long_texts, max_source_length)
+        return self._stream(texts, window or WINDOW, request)
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[list[float]]:
-        """Return the log probability of each token of each target, the end token's the last.
+        """Return the log probability of each token of each target, the end token's last.
 
         Raises:
             DecodingError: a text is too long, or there is more than one checkpoint.
         """
         if len(self.checkpoints) > 1:
-            raise DecodingError(
-                "an ensemble gives no scores of given targets", "name one checkpoint"
-            )
-        ask = Ask(Search(), (), False, "refuse", LONGEST)
-        read = enumerate(zip(sources, self._tokens(list(sources)), strict=True))
-        parts = [self._parts(i, text, own, i, ask)[0] for i, (text, own) in read]
-        wanted = self.checkpoint.target_tokenizer.encode(list(targets))
+            raise DecodingError("an ensemble cannot score given targets", "name one checkpoint")
+        parts = self._reader.parts(enumerate(sources), "refuse", MAX_SOURCE_LENGTH)
+        encoded = self.checkpoint.target_tokenizer.encode(list(targets))
         limit = self.checkpoint.config.length_limits.target
-        for i, target in enumerate(wanted):
+        for i, target in enumerate(encoded):
             if limit is not None and len(target) + 2 > limit:
                 raise DecodingError(f"target {i + 1} is too long", f"over {limit:,} tokens")
-        found: list[list[float]] = [[] for _ in sources]
-        for batch in _batches(parts, 1):
-            source, mask = self._read(batch)[0]
-            scores = forced_log_probs(
-                self.checkpoint.model, source, mask, [wanted[part.of] for part in batch]
-            )
-            for part, row in zip(batch, scores, strict=True):
-                found[part.of] = row
-        return found
+        scores: list[list[float]] = []
+        for batch in batches(parts, 1):
+            source, mask = self._reader.tensors(batch)[0]
+            given = [encoded[part.text_index] for part in batch]
+            scores += forced_log_probs(self.checkpoint.model, source, mask, given)
+        return scores
 
     def _prefix(self, text: str) -> tuple[int, ...]:
         (tokens,) = self.checkpoint.target_tokenizer.encode([text])
         if UNKNOWN in tokens:
             raise DecodingError(
-                f"no translation begins with {text!r}",
-                "not all of it is in the target vocabulary",
-                "Leave out the signs that it does not know",
+                f"no translation can begin with {text!r}",
+                "a part of it is not in the target vocabulary",
+                "Leave out the characters that the vocabulary lacks",
             )
         return tuple(tokens)
 
-    def _stream(self, texts: Iterable[str], window: int, ask: Ask) -> Iterator[Translation]:
-        before = 0
+    def _stream(self, texts: Iterable[str], window: int, request: Request) -> Iterator[Translation]:
+        start = 0
         for chunk in chunks(texts, window):
-            yield from self._window(chunk, before, ask)
-            before += len(chunk)
+            yield from self._translate_window(chunk, start, request)
+            start += len(chunk)
 
-    def _window(self, texts: list[str], before: int, ask: Ask) -> Iterator[Translation]:
-        filled = [i for i, text in enumerate(texts) if text.strip()]
-        tokens = self._tokens([texts[i] for i in filled])
-        parts = [
-            part
-            for i, own in zip(filled, tokens, strict=True)
-            for part in self._parts(i, texts[i], own, before + i, ask)
-        ]
-        found: dict[tuple[int, int], list[Translation]] = {}
-        ordered = sorted(parts, key=lambda part: len(part.tokens[0]))
-        batches = list(_batches(ordered, max(ask.search.beam, ask.search.n_best)))
-        on_processor = next(self.checkpoint.model.parameters()).device.type == "cpu"
-        run = parallel_map if on_processor else map
-        searched = run(lambda batch: self._search(batch, before, ask), batches)
-        for batch, of_batch in zip(batches, searched, strict=True):
-            for part, translations in zip(batch, of_batch, strict=True):
-                found[part.of, part.number] = translations
-        by_text = itertools.groupby(sorted(found), key=lambda key: key[0])
-        whole = {i: joined(texts[i], [found[key] for key in keys]) for i, keys in by_text}
-        for i, text in enumerate(texts):
-            yield whole.get(i) or Translation(text, "", alignment=() if ask.alignment else None)
+    def _translate_window(
+        self, texts: list[str], start: int, request: Request
+    ) -> Iterator[Translation]:
+        """Translate texts, the first of which has the index `start` among all."""
+        nonempty = ((i, text) for i, text in enumerate(texts, start) if text.strip())
+        parts = self._reader.parts(nonempty, request.long_texts, request.max_source_length)
+        by_length = sorted(parts, key=lambda part: len(part.tokens[0]))
+        work = list(batches(by_length, max(request.search.beam, request.search.n_best)))
+        run = parallel_map if self._on_cpu else map
+        results = run(lambda batch: self._search(batch, request), work)
+        by_part: dict[tuple[int, int], list[Translation]] = {}
+        for batch, translations in zip(work, results, strict=True):
+            for part, ranked in zip(batch, translations, strict=True):
+                by_part[part.text_index, part.part_index] = ranked
+        by_text = defaultdict(list)
+        for part in parts:
+            by_text[part.text_index].append(by_part[part.text_index, part.part_index])
+        for i, text in enumerate(texts, start):
+            if i in by_text:
+                yield join_parts(text, by_text[i])
+            else:
+                yield Translation(text, "", alignment=() if request.alignment else None)
 
-    def _tokens(self, texts: list[str]) -> list[Tokens]:
-        """Return each text's tokens, without the end token, as each member reads it."""
-        return list(zip(*(m.source_tokenizer.encode(texts) for m in self.checkpoints), strict=True))
-
-    def _parts(self, i: int, text: str, tokens: Tokens, place: int, ask: Ask) -> list[Part]:
-        """Cut a text into what is read at once; `place` is its number among all."""
-        limits = [member.config.length_limits.source for member in self.checkpoints]
-        most = min([ask.longest, *(limit for limit in limits if limit is not None)]) - 1
-        length = max(map(len, tokens))
-        if length <= most:
-            return [Part(i, 0, text, tokens)]
-        if ask.long == "refuse":
-            raise DecodingError(
-                f"text {place + 1} is too long",
-                f"{length + 1:,} tokens with the end token, and {self.checkpoint.model_name} "
-                f"reads {most + 1:,} at most",
-                "Split it into sentences, or ask for long texts to be split",
-            )
-        cut = split(text, most, lambda part: max(map(len, self._tokens([part])[0])))
-        return [Part(i, n, part, self._tokens([part])[0]) for n, part in enumerate(cut)]
-
-    def _read(self, batch: list[Part]) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """Return each member's source and mask."""
-        device = next(self.checkpoint.model.parameters()).device
-        sources = [batch_sources([part.tokens[m] for part in batch])
-                   for m in range(len(self.checkpoints))]  # fmt: skip
-        return [(source.to(device), mask.to(device)) for source, mask in sources]
-
-    def _search(self, batch: list[Part], before: int, ask: Ask) -> list[list[Translation]]:
-        sources = self._read(batch)
+    def _search(self, batch: list[Part], request: Request) -> list[list[Translation]]:
+        """Return each part's translations, the best first."""
+        sources = self._reader.tensors(batch)
         source, mask = sources[0]
         limits = [member.config.length_limits.target for member in self.checkpoints]
         limit = min((limit for limit in limits if limit is not None), default=None)
-        prefixes = [() if part.number else ask.prefix for part in batch] if ask.prefix else None
-        places = [before + part.of + (part.number << 40) for part in batch]
-        with torch.inference_mode(), self._products.activate():
-            if isinstance(self.model, Ensemble):
-                memory: Any = self.model.encode(sources)
-            else:
-                memory = self.checkpoint.model.encode(source, mask).memory
-            blank = self._blank.to(mask.device)
-            task = Task(self.model, memory, mask, limit, prefixes, places, blank)
-            found = search(task, ask.search)
+        # Only a text's first part begins with the prefix.
+        prefixes = [() if part.part_index else request.prefix for part in batch]
+        with torch.inference_mode(), self._cached_weights.activate():
+            # The memory of an ensemble is of another type than a network's.
+            task: Task[Any, Any] = Task(
+                self.model,
+                self._encode(sources),
+                mask,
+                limit,
+                prefixes if request.prefix else None,
+                [part.random_index for part in batch],
+                self._blank,
+            )
+            hypotheses = search(task, request.search)
         tokenizers = self.checkpoint.source_tokenizer, self.checkpoint.target_tokenizer
-        aligned = self._align(source, mask, found) if ask.alignment else None
+        aligned = self._align(source, mask, hypotheses) if request.alignment else None
         return [
             [
-                told(
-                    part.text,
-                    part.tokens[0],
-                    one,
-                    tokenizers,
+                from_hypothesis(
+                    part.text, part.tokens[0], hypothesis, tokenizers,
                     aligned[i][rank] if aligned else None,
                 )
-                for rank, one in enumerate(hypotheses)
+                for rank, hypothesis in enumerate(ranked)
             ]
-            for i, (part, hypotheses) in enumerate(zip(batch, found, strict=True))
-        ]
+            for i, (part, ranked) in enumerate(zip(batch, hypotheses, strict=True))
+        ]  # fmt: skip
+
+    def _encode(self, sources: list[tuple[Tensor, Tensor]]) -> Tree:
+        if isinstance(self.model, Ensemble):
+            return self.model.encode(sources)
+        return self.model.encode(*sources[0]).memory
 
     def _align(
-        self, source: torch.Tensor, mask: torch.Tensor, found: list[list[Hypothesis]]
+        self, source: Tensor, mask: Tensor, hypotheses: list[list[Hypothesis]]
     ) -> list[list[tuple[int, ...]]]:
-        """Return where each token of each hypothesis looks; of several members the first tells."""
-        looked: list[list[tuple[int, ...]]] = [[] for _ in found]
-        for rank in range(max(map(len, found))):
-            rows = [i for i, hypotheses in enumerate(found) if len(hypotheses) > rank]
-            targets = [found[i][rank].tokens for i in rows]
-            aligned = align(self.checkpoint.model, source[rows], mask[rows], targets)
-            for i, places in zip(rows, aligned, strict=True):
-                looked[i].append(places)
-        return looked
+        """Return, for each token of each hypothesis, the source token with the highest weight.
+
+        The attention is that of the first checkpoint.
+        """
+        aligned: list[list[tuple[int, ...]]] = [[] for _ in hypotheses]
+        for rank in range(max(map(len, hypotheses))):
+            rows = [i for i, ranked in enumerate(hypotheses) if len(ranked) > rank]
+            targets = [hypotheses[i][rank].tokens for i in rows]
+            of_rank = align(self.checkpoint.model, source[rows], mask[rows], targets)
+            for i, indices in zip(rows, of_rank, strict=True):
+                aligned[i].append(indices)
+        return aligned
 
 
-def _pieces(tokenizer: Tokenizer) -> list[str]:
+def _shared_vocabulary(checkpoints: Sequence[Checkpoint]) -> list[str]:
+    """Return the target tokens by id.
+
+    Raises:
+        DecodingError: the checkpoints have different target vocabularies.
+    """
+    first, *others = checkpoints
+    vocabulary = _vocabulary(first.target_tokenizer)
+    for other in others:
+        if _vocabulary(other.target_tokenizer) != vocabulary:
+            raise DecodingError(
+                "these checkpoints cannot form an ensemble",
+                f"{first.model_name} and {other.model_name} have different target vocabularies",
+                "Train them on the same data, or one after the other with the same seed",
+            )
+    return vocabulary
+
+
+def _vocabulary(tokenizer: Tokenizer) -> list[str]:
     return [tokenizer.token(i) for i in range(tokenizer.size)]
 
 
-def _batches(parts: list[Part], width: int) -> Iterator[list[Part]]:
-    """Yield parts in batches of bounded tokens, for searches of `width` hypotheses each."""
-    batch: list[Part] = []
-    for part in parts:
-        if batch and (len(batch) + 1) * (len(part.tokens[0]) + 1) * width > BATCH_TOKENS:
-            yield batch
-            batch = []
-        batch.append(part)
-    if batch:
-        yield batch
+def _blank_tokens(vocabulary: Sequence[str]) -> Tensor:
+    """Return the ids of the tokens that are only white space, (tokens,) int64."""
+    blank = [i for i, token in enumerate(vocabulary) if not token.replace("▁", " ").strip()]
+    return torch.tensor(blank, dtype=torch.long)
 
 
 def load(
@@ -312,28 +294,31 @@ def load(
     precision: Precision = "float32",
     registry: Registry | None = None,
 ) -> Translator:
-    """Load a checkpoint by its released name, its address, or from a folder; more: an ensemble.
+    """Load a checkpoint from its released name, its address or its folder.
 
-    precision: see `Translator`.
+    A checkpoint that is not on this machine is pulled first; every file is verified.
 
-    What is named or addressed is pulled if it is not here, and checked.
+    Args:
+        name_or_path: the checkpoint.
+        *more: further members of an ensemble.
+        device: `cpu`, `cuda`, or `auto`.
+        precision: as for `Translator`.
+        registry: where names are looked up; by default the installed plugins' and the user's.
 
     Raises:
-        CheckpointError, PluginError: as `zoo.checkpoint.read` does.
-        DecodingError: the checkpoints have different target vocabularies.
-        HubError: as `zoo.hub.locate` does.
+        CheckpointError, PluginError: as `zoo.checkpoint.checkpoint.read` does.
+        DecodingError: as `Translator` does.
+        HubError: as `zoo.hub.pull.locate` does.
     """
     registry = registry or default_registry()
-    on = pick_device(device)
-    if on.type == "cpu":
-        keep_freed_memory()
-    members = [_read(given, registry, on) for given in (name_or_path, *more)]
+    picked = pick_device(device)
+    members = [_read(given, registry, picked) for given in (name_or_path, *more)]
     return Translator(*members, precision=precision)
 
 
 def _read(given: str | PathLike[str], registry: Registry, device: torch.device) -> Checkpoint:
     folder = hub.locate(given, registry)
-    made = folder_format.read(folder, registry, device)
-    if str(folder) != str(given):  # a place in a cache tells nobody anything
-        made.name = str(given)
-    return made
+    checkpoint = folder_format.read(folder, registry, device)
+    if str(folder) != str(given):  # a path in a cache means nothing to a reader
+        checkpoint.name = str(given)
+    return checkpoint

@@ -1,0 +1,33 @@
+"""The options that several commands share; those of a search are in `zoo.cli.search`."""
+
+from __future__ import annotations
+
+import click
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+device_option = click.option(
+    "--device", default="auto", show_default=True, help="cpu, cuda, or auto."
+)
+limit_option = click.option(
+    "--limit", type=click.IntRange(1), help="Read only the first N pairs of each file."
+)
+precision_option = click.option(
+    "--precision", type=click.Choice(["float32", "int8"]), default="float32", show_default=True,
+    help="Precision of matrix products with weights; int8 is faster on a CPU.",
+)  # fmt: skip
+ensemble_option = click.option(
+    "--with", "more", multiple=True, metavar="CHECKPOINT",
+    help="Add a checkpoint to the ensemble (probabilities are averaged); may be repeated.",
+)  # fmt: skip
+recipe_option = click.option(
+    "--recipe", metavar="NAME|FILE.toml",
+    help="Override the recipes of model and data by this one.",
+)  # fmt: skip
+settings_option = click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE",
+    help="Set a value of the configuration or recipe; repeatable.",
+)  # fmt: skip
+training_precision_option = click.option(
+    "--precision", type=click.Choice(["float32", "bf16", "auto"]),
+    help="Precision of matrix products; auto times both.",
+)  # fmt: skip
