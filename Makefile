@@ -9,11 +9,15 @@
 # make verify-install   test the wheel and an external plugin in a new environment
 #
 # PIP_ARGS is passed to every pip install, for instance to use another build of torch or index.
+# PYTEST_ARGS is passed to pytest. All tests together run on all cores, each file in one process, as
+# its tests share trained models and environments. A plain `pytest tests/…` uses one process, so that
+# a single file starts fast and a debugger works.
 
 PYTHON ?= python3
 VENV ?= .venv
 LOWEST ?= build/lowest
 PIP_ARGS ?=
+PYTEST_ARGS ?= --numprocesses auto --maxprocesses 8 --dist loadfile
 MODEL ?= rnnsearch-tiny
 NAMES ?=
 DEMO ?= runs/demo/$(MODEL)
@@ -37,7 +41,7 @@ test: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 # Warnings of old versions about newer ones of their own dependencies are no failures.
 test-lowest:

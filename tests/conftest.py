@@ -1,11 +1,11 @@
-"""What tests share."""
+"""Fixtures and settings of all tests."""
 
 import os
 
-# Many small networks: one thread each is fastest, and steady beside whatever else runs.
+# One thread is fastest for small networks, and the processes of a parallel run share the cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# The Hub client reads its settings when it is imported. Large files go the LFS way but where a
-# test says otherwise; bars are nobody's here.
+# The Hub client reads its settings when it is imported. Large files are uploaded by LFS unless a
+# test changes that.
 os.environ.update(HF_HUB_DISABLE_XET="1", HF_HUB_DISABLE_PROGRESS_BARS="1")
 
 from collections.abc import Callable, Iterator
@@ -25,16 +25,16 @@ def registry() -> Registry:
 
 @pytest.fixture(scope="session")
 def corpora() -> Path:
-    """The folder of real corpora; a test that needs them is skipped where there are none."""
+    """The folder of real corpora; tests that need it are skipped without it."""
     folder = os.environ.get("ZOO_DATA")
     if not folder:
-        pytest.skip("ZOO_DATA is not set: no real corpora here")
+        pytest.skip("needs real corpora: ZOO_DATA is not set")
     return Path(folder)
 
 
 @pytest.fixture(autouse=True, scope="session")
 def generated_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Generated datasets go to a folder of the test run, unless one is given."""
+    """Write generated datasets to a folder of this test run, unless ZOO_CACHE is set."""
     with pytest.MonkeyPatch.context() as patch:
         given = os.environ.get("ZOO_CACHE")
         folder = Path(given) if given else tmp_path_factory.mktemp("cache")
@@ -44,7 +44,7 @@ def generated_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture
 def run() -> Callable[..., Result]:
-    """Run `zoo` with these arguments in this process."""
+    """A function that runs `zoo` with its arguments in this process."""
 
     def call(*arguments: object, input: str | bytes | None = None) -> Result:
         command = [str(argument) for argument in arguments]
@@ -58,9 +58,9 @@ def parallel(tmp_path: Path) -> Path:
     """A small parallel corpus, `corpus.en` and `corpus.de`, of 60 distinct pairs."""
     nouns, verbs = ("dog", "cat", "man", "girl", "bird"), ("runs", "sleeps", "sings")
     german = ("Hund", "Katze", "Mann", "Mädchen", "Vogel", "rennt", "schläft", "singt")
-    of = dict(zip((*nouns, *verbs), german, strict=True))
+    translation = dict(zip((*nouns, *verbs), german, strict=True))
     pairs = [
-        (f"{a} {noun} {verb}{end}", f"{b} {of[noun]} {of[verb]}{end}")
+        (f"{a} {noun} {verb}{end}", f"{b} {translation[noun]} {translation[verb]}{end}")
         for a, b in (("the", "das"), ("a", "ein"))
         for noun in nouns
         for verb in verbs

@@ -251,7 +251,7 @@ def test_usage(run: Run, tmp_path: Path) -> None:
         (("train", *out), "Give a MODEL and --data, or --resume"),
         (("train", "rnnsearch-tiny", "--resume", "--data", "shift", *out), "MODEL, --data"),
         (("train", "rnnsearch-tiny", "--data", "shift", "--steps", 0, *out), "0 is not in"),
-        (("card",), "name a model or checkpoint"),
+        (("card",), "name a model or a checkpoint"),
         (("list", "model"), "'model' is not one of"),
     ):
         result = run(*arguments)
