@@ -8,13 +8,14 @@ Networks with random weights, sources of 14 tokens, two threads, float32; median
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # as in the zoo's command line
+from zoo.cli.process import configure
+
+configure()  # as in the zoo's command line, before torch is imported
 
 import torch
 from report import machine, write
@@ -25,7 +26,6 @@ sys.path.insert(0, str(HERE / "decoders"))
 from with_zoo import create
 
 from zoo.checkpoint.markdown import markdown_table
-from zoo.cli.process import keep_freed_memory
 from zoo.decoding.options import Search
 from zoo.decoding.search import search
 from zoo.decoding.task import Task
@@ -114,7 +114,6 @@ def draw(panels: list[tuple[str, str, dict[str, Curve]]]) -> None:
 def main() -> None:
     argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args()
     torch.set_num_threads(2)
-    keep_freed_memory()
     models = {name: create(shape) for name, shape in SHAPES.items()}
     with PackedWeights().activate():  # as in a Translator
         panels = measure(models)

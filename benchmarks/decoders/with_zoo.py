@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
+from zoo.cli.process import configure
 
-# As in the zoo's command line; read when torch is imported.
-os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+configure()  # as in the zoo's command line, before torch is imported
 
 import argparse
 import json
@@ -21,7 +20,6 @@ from common import Batch, Decode, Job, measure  # isort: skip
 from torch import Tensor
 
 import zoo
-from zoo.cli.process import keep_freed_memory
 from zoo.data.batches import batch_sources
 from zoo.data.tokenizer import Tokenizer
 from zoo.decoding.options import Search
@@ -163,7 +161,6 @@ def main() -> None:
     if folder:
         prepare(folder)
         return
-    keep_freed_memory()
     measure("zoo", zoo.__version__, make, parallel_map)
 
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 
-# As in the zoo's command line; read when torch is imported.
-os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+from zoo.cli.process import configure
+
+configure()  # as in the zoo's command line, before torch is imported
 
 from common import SMOOTHING, VOCAB, Epoch, Sequences, measure_epoch
 from torch import Tensor
 from with_zoo import make as make_model
 
 import zoo
-from zoo.cli.process import keep_freed_memory
 from zoo.data.batches import Corpus, LeftOut, shuffled_batches
 from zoo.data.batches import Sequences as Padded
 from zoo.data.datasets import find_dataset
@@ -59,5 +58,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "--prepare":
         prepare(Path(sys.argv[2]))
     else:
-        keep_freed_memory()
         measure_epoch("zoo", zoo.__version__, make)

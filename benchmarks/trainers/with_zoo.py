@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
+from zoo.cli.process import configure
 
-# As in the zoo's command line; read when torch is imported.
-os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+configure()  # as in the zoo's command line, before torch is imported
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +14,6 @@ from common import DROPOUT, LENGTH, ROWS, SHAPES, SMOOTHING, VOCAB, Loss, measur
 from torch import Tensor, nn
 
 import zoo
-from zoo.cli.process import keep_freed_memory
 from zoo.data.batches import Batch
 from zoo.training.benchmark import count_flops, matmul_flops
 from zoo.training.objective import teacher_forcing
@@ -78,5 +76,4 @@ def throughput(loss: Callable[[], Tensor], precision: str) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    keep_freed_memory()
     measure("zoo", zoo.__version__, make, throughput)
