@@ -2,10 +2,10 @@
 
     python tests/campaigns/kill.py --kills 60 --write tests/campaigns/kill.md
 
-Each recipe is trained once undisturbed. Then it is trained in processes that get SIGKILL after a
-random time, each going on with `resume`, until it has been killed often enough and is left to
-finish. States are saved every other update, so that many kills meet a write; others meet the making
-of token files, of the run, or of the checkpoint.
+Each recipe is trained once without interruption. Then it is trained in processes that receive
+SIGKILL after a random time. Each next process resumes the run, and the last one finishes it. States
+are saved every other update, so that many kills interrupt a write; others interrupt the writing of
+token files, of the run folder, or of the checkpoint.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ def train(data: Path, out: Path, settings: dict[str, Any]) -> None:
     request = TrainingRequest("rnnsearch-tiny", str(data), out, settings=values, steps=STEPS)
     begun = (out.with_name(f"{out.name}.run") / "run.json").is_file()
     with resume(out) if begun else begin(request) as session:
-        # The parent reads where this process began, and what a kill had left.
+        # The parent reads the update resumed from, and the number of half-written folders.
         half = sum("half-written" in note or "is restored" in note for note in session.notes)
         (data.parent / "started").write_text(f"{session.trainer.state.step} {half}")
         session.run()
 
 
-def in_a_process(data: Path, out: Path, settings: dict[str, Any]) -> int:
-    """Train in a process of its own; return its id."""
+def forked(data: Path, out: Path, settings: dict[str, Any]) -> int:
+    """Train in a forked process; return its id."""
     child = os.fork()
     if child:
         return child
@@ -70,11 +70,11 @@ def in_a_process(data: Path, out: Path, settings: dict[str, Any]) -> int:
     os._exit(0)
 
 
-def ended_well(child: int) -> bool:
+def finished(child: int) -> bool:
     """Wait for a process; return whether it was not killed.
 
     Raises:
-        SystemExit: it failed by itself, which no kill may cause.
+        SystemExit: the run failed, which no kill may cause.
     """
     _, status = os.waitpid(child, 0)
     if os.WIFEXITED(status) and os.WEXITSTATUS(status) != 0:
@@ -83,13 +83,13 @@ def ended_well(child: int) -> bool:
 
 
 def same(one: Path, other: Path) -> bool:
-    """Tell whether two checkpoints have the same weights, bit for bit."""
+    """Return whether two checkpoints have the same weights, bit for bit."""
     a, b = (read_tensors(folder / "model.safetensors") for folder in (one, other))
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
 def campaign(folder: Path, kills: int, draw: random.Random) -> list[list[str]]:
-    """Kill each recipe's run its share of times; return a table's rows."""
+    """Kill the runs of all recipes, `kills` times in total; return the rows of the table."""
     words = [f"w{i}" for i in range(40)]
     lines = ["\t".join(" ".join(draw.choices(words, k=draw.randint(2, 9))) for _ in range(2))
              for _ in range(300)]  # fmt: skip
@@ -100,7 +100,7 @@ def campaign(folder: Path, kills: int, draw: random.Random) -> list[list[str]]:
         plain, cut = folder / f"plain{number}", folder / f"cut{number}"
         os.environ["ZOO_CACHE"] = str(folder / f"cache{number}a")
         began = time.monotonic()
-        assert ended_well(in_a_process(data, plain, settings))
+        assert finished(forked(data, plain, settings))
         whole = time.monotonic() - began
         os.environ["ZOO_CACHE"] = str(folder / f"cache{number}b")
         share = kills // len(RECIPES) + (number < kills % len(RECIPES))
@@ -117,14 +117,14 @@ def campaign(folder: Path, kills: int, draw: random.Random) -> list[list[str]]:
 def one_run(
     data: Path, out: Path, settings: dict[str, Any], kills: int, whole: float, draw: random.Random
 ) -> list[str]:
-    """Train with kills; return how often killed, from where it went on, and what it met."""
+    """Train with kills; return the counts of kills, resumed updates and half-written folders."""
     killed, halves, steps = 0, 0, []
     started = data.parent / "started"
     while True:
         started.unlink(missing_ok=True)
-        child = in_a_process(data, out, settings)
+        child = forked(data, out, settings)
         if killed < kills:
-            # Some while it reads, the others while it trains or writes the checkpoint.
+            # A quarter while the process starts, the others while it trains or writes.
             if draw.random() < 0.25:
                 time.sleep(draw.uniform(0, 0.5))
             else:
@@ -132,7 +132,7 @@ def one_run(
                     time.sleep(0.002)
                 time.sleep(draw.uniform(0, whole / 6))
             os.kill(child, signal.SIGKILL)
-        if ended_well(child):
+        if finished(child):
             if killed >= kills:
                 break
         else:
@@ -157,13 +157,13 @@ def main() -> None:
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         rows = campaign(Path(folder), given.kills, random.Random(given.seed))
-    head = ["recipe", "kills (-9)", "went on from distinct updates",
-            "half-written folders met", "final weights"]  # fmt: skip
+    head = ["recipe", "kills (-9)", "distinct updates resumed from",
+            "half-written folders found", "final weights"]  # fmt: skip
     table = "\n".join("| " + " | ".join(r) + " |" for r in [head, ["---"] * len(head), *rows])
     text = (
         f"Printed by `python tests/campaigns/kill.py --kills {given.kills} --seed {given.seed}`: "
-        f"{STEPS} updates of a\nsmall RNNSearch, a state every 2, killed at random moments and "
-        f"resumed each time; torch\n{torch.__version__}, Python {platform.python_version()}, "
+        f"{STEPS} updates of a\nsmall RNNSearch, a state every 2 updates, killed at random moments "
+        f"and resumed each time; torch\n{torch.__version__}, Python {platform.python_version()}, "
         f"{(time.monotonic() - began) / 60:.1f} minutes.\n\n{table}\n"
     )
     print(text)

@@ -42,13 +42,13 @@ def transformer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def weights(folder: Path, text: str, target: str) -> dict[str, Tensor]:
-    """The weights by forward alone."""
+    """Return the attention weights of one forward pass, without the command."""
     checkpoint = zoo.load(folder).checkpoint
     source = torch.tensor([[*checkpoint.source_tokenizer.encode([text])[0], 2]])
-    read = torch.tensor([[1, *checkpoint.target_tokenizer.encode([target])[0]]])
+    target_ids = torch.tensor([[1, *checkpoint.target_tokenizer.encode([target])[0]]])
     with torch.inference_mode():
-        kinds = checkpoint.model(source, source != 0, read, attention=True).attention
-    return {kind: of[0] for kind, of in kinds.items()}
+        kinds = checkpoint.model(source, source != 0, target_ids, attention=True).attention
+    return {kind: values[0] for kind, values in kinds.items()}
 
 
 def embedded(page: str) -> dict[str, Any]:
@@ -63,13 +63,13 @@ def test_json_has_the_exact_weights_of_every_layer_and_head(run: Run, checkpoint
     assert list(printed["kinds"]) == KINDS[checkpoint.name]
     count = 0
     for panel in printed["panels"]:
-        of = expected[panel["kind"]]
+        tensor = expected[panel["kind"]]
         count += 1
         torch.testing.assert_close(torch.tensor(panel["weights"]),
-                                   of[panel["layer"] - 1, panel["head"] - 1])  # fmt: skip
+                                   tensor[panel["layer"] - 1, panel["head"] - 1])  # fmt: skip
         shape = [len(printed["kinds"][panel["kind"]][side]) for side in ("queries", "keys")]
-        assert list(of.shape[2:]) == shape
-    assert count == sum(of.shape[0] * of.shape[1] for of in expected.values())
+        assert list(tensor.shape[2:]) == shape
+    assert count == sum(tensor.shape[0] * tensor.shape[1] for tensor in expected.values())
     chosen = ("--kind", "cross", "--layer", "mean", "--head", 1)
     printed = json.loads(
         run("attention", checkpoint, TEXT, "--target", TARGET, "--json", *chosen).stdout
@@ -102,9 +102,10 @@ def test_the_page_is_self_contained_and_exact(run: Run, checkpoint: Path, tmp_pa
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
     data, expected = embedded(page), weights(checkpoint, TEXT, TARGET)
     assert list(data["kinds"]) == KINDS[checkpoint.name]
-    for kind, of in data["kinds"].items():
-        values = torch.frombuffer(bytearray(base64.b64decode(of["weights"])), dtype=torch.float32)
-        sizes = (of["layers"], of["heads"], len(of["queries"]), len(of["keys"]))
+    for kind, entry in data["kinds"].items():
+        content = bytearray(base64.b64decode(entry["weights"]))
+        values = torch.frombuffer(content, dtype=torch.float32)
+        sizes = (entry["layers"], entry["heads"], len(entry["queries"]), len(entry["keys"]))
         torch.testing.assert_close(values.view(sizes), expected[kind])
     assert "</script><b>" in "".join(data["kinds"]["cross"]["keys"])
     reader = Reader()
@@ -125,19 +126,20 @@ def test_pictures(run: Run, checkpoint: Path, tmp_path: Path) -> None:
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     tree = ElementTree.parse(tmp_path / "a.SVG")
     written = [e.text or "" for e in tree.iter() if e.tag.endswith("}text")]
-    panels = sum(of.shape[0] * of.shape[1] for of in weights(checkpoint, TEXT, TARGET).values())
+    tensors = weights(checkpoint, TEXT, TARGET).values()
+    panels = sum(tensor.shape[0] * tensor.shape[1] for tensor in tensors)
     assert sum("maximum" in text for text in written) == panels
     assert len([e for e in tree.iter() if e.tag.endswith("}image")]) == panels
     assert any("$" in text for text in written), "a dollar sign must not start a formula"
 
 
 def test_unusual_characters_can_be_drawn(run: Run, transformer: Path, tmp_path: Path) -> None:
-    strange = ("漢\x00\x1b[2J字", "--target", "\u202b🙂\ufffe a\nb")
+    unusual = ("漢\x00\x1b[2J字", "--target", "\u202b🙂\ufffe a\nb")
     for suffix in ("png", "svg", "html"):
-        result = run("attention", transformer, *strange, "--out", tmp_path / f"a.{suffix}")
+        result = run("attention", transformer, *unusual, "--out", tmp_path / f"a.{suffix}")
         assert result.exit_code == 0, result.output
     ElementTree.parse(tmp_path / "a.svg")
-    shown = run("attention", transformer, *strange)
+    shown = run("attention", transformer, *unusual)
     assert shown.exit_code == 0
     assert "\x1b" not in shown.stdout
 
@@ -148,12 +150,12 @@ def test_the_terminal_shows_the_mean_of_cross_attention(run: Run, checkpoint: Pa
     assert "cross, mean over layers, mean over heads" in shown
     rows = re.findall(r" (\d\.\d\d) \S", shown)
     assert rows[-len(mean) :] == [f"{row.max():.2f}" for row in mean]
-    every = run("attention", checkpoint, TEXT, "--layer", "all", "--head", 1).stdout
+    all_layers = run("attention", checkpoint, TEXT, "--layer", "all", "--head", 1).stdout
     layers = len(weights(checkpoint, TEXT, TARGET)["cross"])
-    assert every.count("maximum") == layers
+    assert all_layers.count("maximum") == layers
 
 
-def test_columns_that_do_not_fit_follow_below() -> None:
+def test_columns_that_do_not_fit_are_printed_below() -> None:
     from rich.console import Console
 
     from zoo.cli.heatmap import print_heatmap
@@ -171,21 +173,21 @@ def test_columns_that_do_not_fit_follow_below() -> None:
 
 
 def test_errors_are_one_line(run: Run, transformer: Path, tmp_path: Path) -> None:
-    def tried(*more: object, text: str = TEXT) -> Result:
+    def attempt(*more: object, text: str = TEXT) -> Result:
         return run("attention", transformer, text, *more)
 
-    failed(tried("--kind", "croos"), "no attention of kind 'croos'", "cross, encoder, decoder")
+    failed(attempt("--kind", "croos"), "no attention of kind 'croos'", "cross, encoder, decoder")
     for wrong in (0, 99, -1):
-        failed(tried("--layer", wrong), f"no layer {wrong}", "layers")
-        failed(tried("--head", wrong), f"no head {wrong}", "2 heads")
-    failed(tried("--layer", "first"), "no layer 'first'", "mean or all")
+        failed(attempt("--layer", wrong), f"no layer {wrong}", "layers")
+        failed(attempt("--head", wrong), f"no head {wrong}", "2 heads")
+    failed(attempt("--layer", "first"), "no layer 'first'", "mean or all")
     for name in ("a.pdf", "a", "png"):
-        failed(tried("--out", tmp_path / name), ".png, .svg or .html")
-    failed(tried("--out", tmp_path / "none" / "a.png"), "there is no folder")
+        failed(attempt("--out", tmp_path / name), ".png, .svg or .html")
+    failed(attempt("--out", tmp_path / "none" / "a.png"), "there is no folder")
     (tmp_path / "f.png").mkdir()
-    failed(tried("--out", tmp_path / "f.png"), "it is a folder")
-    failed(tried(text=" "), "the text is empty")
-    failed(tried("--target", "a\udcff"), "the target is not UTF-8")
+    failed(attempt("--out", tmp_path / "f.png"), "it is a folder")
+    failed(attempt(text=" "), "the text is empty")
+    failed(attempt("--target", "a\udcff"), "the target is not UTF-8")
     assert [f.name for f in tmp_path.iterdir()] == ["f.png"]
 
 

@@ -25,8 +25,8 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cli")
     (folder / "a.tsv").write_text("".join(f"the dog {n} runs\tder Hund {n} rennt\n" for n in "abcd"
                                           "efghijklmnopqrstuvwxyz"))  # fmt: skip
-    learning = {"dropout": 0.0, "learning_rate": 5e-3, "warmup": 50, "save_every": 1000}
-    settings = {**SMALL, **learning}
+    training = {"dropout": 0.0, "learning_rate": 5e-3, "warmup": 50, "save_every": 1000}
+    settings = {**SMALL, **training}
     return zoo.train("rnnsearch-tiny", str(folder / "a.tsv"), folder / "out", settings=settings,
                      steps=500)  # fmt: skip
 
@@ -136,7 +136,7 @@ def test_scores_are_those_of_the_printed_translations(run: Run, checkpoint: Path
     assert scores["chrf"] == pytest.approx(corpus_chrf(texts, [references]).score)
     same = sum(a == b for a, b in zip(texts, references, strict=True))
     assert scores["exact_match"] == pytest.approx(100 * same / 26)
-    assert scores["exact_match"] > 20, "the test would be empty otherwise"
+    assert scores["exact_match"] > 20, "the test would prove nothing otherwise"
 
 
 def test_translate_prints_one_line_for_each_line(run: Run, checkpoint: Path) -> None:
@@ -155,10 +155,10 @@ def test_translate_prints_one_line_for_each_line(run: Run, checkpoint: Path) -> 
 
 
 def test_unusual_text_is_translated(run: Run, checkpoint: Path) -> None:
-    strange = ["漢字", "\x01", "</s>", "🙂" * 50, "a\u2028b", "\u202b"]
-    result = run("translate", checkpoint, input="\n".join(strange) + "\n")
+    unusual = ["漢字", "\x01", "</s>", "🙂" * 50, "a\u2028b", "\u202b"]
+    result = run("translate", checkpoint, input="\n".join(unusual) + "\n")
     assert result.exit_code == 0
-    assert result.stdout.count("\n") == len(strange)
+    assert result.stdout.count("\n") == len(unusual)
 
 
 def test_unknown_names(run: Run, tmp_path: Path, checkpoint: Path) -> None:
@@ -213,16 +213,16 @@ def test_existing_folders_and_incomplete_checkpoints(
 
 
 def test_other_invalid_input(run: Run, tmp_path: Path, checkpoint: Path, data: str) -> None:
-    def tried(*more: object) -> Result:
+    def attempt(*more: object) -> Result:
         out = () if "--out" in more else ("--out", tmp_path / "x")
         return run("train", "rnnsearch-tiny", "--data", data, "--steps", 1, *out, *more)
 
-    failed(tried("--out", "."), "no checkpoint can be written at '.'")
-    failed(tried("--out", tmp_path / ("n" * 300)), "too long")
-    failed(tried("--set", "learning_rate=Infinity"), "finite")
-    failed(tried("--set", f"seed={10**20}"), "seed")
-    failed(tried("--set", "tokenizer=unigram", "--set", "vocab_size=6"), "Raise vocab_size")
-    failed(tried("--validation", "nothing.tsv"), "no file nothing.tsv")
+    failed(attempt("--out", "."), "no checkpoint can be written at '.'")
+    failed(attempt("--out", tmp_path / ("n" * 300)), "too long")
+    failed(attempt("--set", "learning_rate=Infinity"), "finite")
+    failed(attempt("--set", f"seed={10**20}"), "seed")
+    failed(attempt("--set", "tokenizer=unigram", "--set", "vocab_size=6"), "Raise vocab_size")
+    failed(attempt("--validation", "nothing.tsv"), "no file nothing.tsv")
     failed(run("translate", checkpoint, "a\udcff"), "text 1 is not UTF-8")
     failed(run("info", "n" * 300), "too long")
     (tmp_path / "[/x]").mkdir(parents=True)
@@ -307,7 +307,7 @@ def test_a_signal_saves_the_run_and_ends_it(
     assert not list(tmp_path.glob(".*"))
 
 
-def test_a_closed_pipe_is_no_error(checkpoint: Path) -> None:
+def test_a_closed_pipe_is_not_an_error(checkpoint: Path) -> None:
     command = f"yes 'the dog a runs' | head -5000 | {sys.executable} -m zoo translate {checkpoint}"
     done = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {command} | head -1"], capture_output=True, text=True

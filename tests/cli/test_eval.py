@@ -33,11 +33,11 @@ def test_all_scores_are_those_of_the_written_translations(
     assert printed["ter"] == pytest.approx(TER().corpus_score(texts, [references]).score)
     tokenizer = zoo.load(checkpoint).checkpoint.target_tokenizer
     expected = tokenizer.encode(references)
-    # An unknown token is not the reference's unknown token.
+    # An unknown token never equals an unknown token of the reference.
     written = [[-1 if i == 3 else i for i in ids] for ids in tokenizer.encode(texts)]
     errors = sum(map(levenshtein, written, expected))
     assert printed["token_error_rate"] == pytest.approx(100 * errors / sum(map(len, expected)))
-    assert 0 < printed["token_error_rate"] < 100, "the test would be empty otherwise"
+    assert 0 < printed["token_error_rate"] < 100, "the test would prove nothing otherwise"
     names = ("bleu", "bleu_2", "chrf", "ter", "exact_match", "token_error_rate")
     for name in names:
         assert printed[f"{name}_signature"].startswith("nrefs:1|bs:1000|seed:12345|"), name
@@ -66,26 +66,26 @@ def test_against_a_file_and_a_checkpoint(
     assert printed["token_error_rate_p_value"] < 0.05
     assert printed["chrf_p_value"] < 0.05
     file = tmp_path / "worse.de"
-    alone = json.loads(run("eval", worse, "--data", data, "--out", file, "--json").stdout)
+    single = json.loads(run("eval", worse, "--data", data, "--out", file, "--json").stdout)
     again = json.loads(run(*arguments, file).stdout)
     assert {**again, "against": str(worse)} == printed
-    assert alone["chrf"] == pytest.approx(printed["against_chrf"])
-    itself = json.loads(run(*arguments, checkpoint).stdout)
-    assert {v for k, v in itself.items() if k.endswith("_p_value")} == {1.0}
+    assert single["chrf"] == pytest.approx(printed["against_chrf"])
+    identical = json.loads(run(*arguments, checkpoint).stdout)
+    assert {v for k, v in identical.items() if k.endswith("_p_value")} == {1.0}
     shown = run("eval", checkpoint, "--data", data, "--against", file).stdout
     assert f"against {file}, by paired bootstrap:" in shown
     assert f"p = {printed['chrf_p_value']:.4f}" in shown
 
 
 def test_errors_are_one_line(run: Run, checkpoint: Path, data: str, tmp_path: Path) -> None:
-    def tried(*more: object) -> Result:
+    def attempt(*more: object) -> Result:
         return run("eval", checkpoint, "--data", data, *more)
 
     (tmp_path / "short.de").write_text("a\nb\n")
-    failed(tried("--against", tmp_path / "short.de"), "2 lines for 26 pairs", "--out")
-    failed(tried("--against", tmp_path / "none"), "no checkpoint")
-    failed(tried("--out", tmp_path), "it is a folder")
-    failed(tried("--out", tmp_path / "no" / "x"), "there is no folder")
+    failed(attempt("--against", tmp_path / "short.de"), "2 lines for 26 pairs", "--out")
+    failed(attempt("--against", tmp_path / "none"), "no checkpoint")
+    failed(attempt("--out", tmp_path), "it is a folder")
+    failed(attempt("--out", tmp_path / "no" / "x"), "there is no folder")
     assert run("eval", checkpoint, "--data", data, "--bleu-order", 5).exit_code == 2
     assert [f.name for f in tmp_path.iterdir()] == ["short.de"]
 

@@ -1,4 +1,4 @@
-"""Calls of the library leave the process as it was; the command line sets it up in one place."""
+"""Library calls leave the process unchanged; the command line configures it in one module."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Library(ctypes.CDLL):
 
 ctypes.CDLL = Library
 
-# What other libraries change when they are first imported is not the zoo's doing.
+# Other libraries change settings when they are first imported, which is not tested here.
 import huggingface_hub.constants, matplotlib, matplotlib.figure, rich.progress, sacrebleu, torch
 import torch._dynamo, torch.distributed.fsdp
 import numpy
@@ -44,7 +44,7 @@ def threads_of_a_new_thread():
     thread.join()
     return seen[0]
 
-# Later imports add loggers of their own.
+# Later imports add more loggers.
 loggers = [logging.root, *map(logging.getLogger, sorted(logging.root.manager.loggerDict))]
 
 def settings():
@@ -85,7 +85,7 @@ zoo.train("rnnsearch-tiny", str(folder / "a.tsv"), folder / "out", settings=smal
 translator = zoo.load(folder / "out", device="cpu")
 texts = [f"the dog {n} runs " * (1 + i % 5) for i, n in enumerate("abcdefgh" * 80)]
 stream = translator.stream(texts, beam=2, max_length=8, alignment=True)
-next(stream)  # while it runs, too
+next(stream)
 during = settings()
 translations = [translation.text for translation in stream]
 metrics.score(translations, translations)
@@ -104,8 +104,8 @@ print(json.dumps({"changed": changed, "malloc": [n for n in accessed if n.starts
 '''
 
 
-def test_library_calls_leave_the_process_as_it_was(tmp_path: Path) -> None:
-    """Import, train, load, translate, evaluate, draw; compare all that could have changed.
+def test_library_calls_leave_the_process_unchanged(tmp_path: Path) -> None:
+    """Import, train, load, translate, evaluate and draw, and compare all settings.
 
     Training seeds torch's default generators, from which networks draw by contract.
     """
@@ -119,10 +119,10 @@ def test_library_calls_leave_the_process_as_it_was(tmp_path: Path) -> None:
     result = json.loads(done.stdout.splitlines()[-1])
     assert result["changed"] == {}
     assert result["malloc"] == []
-    assert result["openmp"], "the hook would have seen malloc's functions"
+    assert result["openmp"], "the hook would have recorded malloc's functions"
 
 
-def test_a_program_can_have_the_command_line_s_settings() -> None:
+def test_a_program_can_use_the_settings_of_the_command_line() -> None:
     """`configure` imports nothing that reads the environment, and replaces no variable."""
     program = (
         "import os, sys\n"
@@ -140,7 +140,7 @@ def test_a_program_can_have_the_command_line_s_settings() -> None:
         assert done.stdout.strip() == expected, done.stderr
 
 
-def test_every_command_runs_in_a_process_that_was_set_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_line_configures_the_process_first(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
     monkeypatch.setattr("zoo.cli.configure", lambda: calls.append("configure"))
     monkeypatch.setattr(sys, "argv", ["zoo", "--version"])
@@ -169,7 +169,7 @@ def test_malloc_keeps_memory_on_glibc_only(
     assert len(calls) == 3
 
 
-def test_warnings_of_a_hub_are_lines_and_all_others_are_as_before(
+def test_hub_warnings_are_printed_as_lines_and_others_are_unchanged(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with warnings.catch_warnings(record=True, action="always") as others, process.hub_warnings():

@@ -1,4 +1,4 @@
-"""Trees and caches against plain tensors of rows."""
+"""Trees and caches, compared with plain tensors of rows."""
 
 from typing import Any, NamedTuple
 
@@ -46,10 +46,10 @@ def test_a_cache_never_changes(dim: int, grad: bool) -> None:
     with torch.set_grad_enabled(grad):
         for step in range(60):
             # Mostly from the newest cache, sometimes from an old one, sometimes after a reordering.
-            at = len(caches) - 1 if step % 5 else int(torch.randint(len(caches), ()))
+            parent = len(caches) - 1 if step % 5 else int(torch.randint(len(caches), ()))
             new = torch.randn(shape, requires_grad=grad)
-            caches.append(caches[at].append(new))
-            expected.append(torch.cat([expected[at], new], dim))
+            caches.append(caches[parent].append(new))
+            expected.append(torch.cat([expected[parent], new], dim))
             if step % 7 == 0:
                 rows = torch.tensor([2, 0, 0])
                 caches.append(caches[-1].gather(rows))
@@ -74,13 +74,15 @@ def test_a_key_value_cache_never_changes(grad: bool) -> None:
     with torch.set_grad_enabled(grad):
         for step in range(80):
             # Mostly from the newest cache, sometimes from an old one.
-            at = len(caches) - 1 if step % 5 else int(torch.randint(len(caches), ()))
-            cache, rows = caches[at].extended(), len(expected[at][0])
+            parent = len(caches) - 1 if step % 5 else int(torch.randint(len(caches), ()))
+            cache, rows = caches[parent].extended(), len(expected[parent][0])
             new = [torch.randn(rows, 2, 1, 5, requires_grad=grad) for _ in range(4)]
             for layer in range(2):
                 cache.write(layer, *new[2 * layer : 2 * layer + 2])
             caches.append(cache)
-            expected.append([torch.cat(both, 2) for both in zip(expected[at], new, strict=True)])
+            expected.append(
+                [torch.cat(both, 2) for both in zip(expected[parent], new, strict=True)]
+            )
             sentences, beam = cache.sentences, cache.beam
             if step % 3 == 0:  # within each sentence's beam
                 index = (

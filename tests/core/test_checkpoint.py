@@ -33,7 +33,7 @@ TINY: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="session", params=sorted(TINY))
 def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkpoint of each family, trained for a moment."""
+    """A checkpoint of each family, trained for a few updates."""
     folder = tmp_path_factory.mktemp("trained")
     (folder / "a.tsv").write_text("".join(f"the dog {n} runs\tder Hund {n} rennt\n" for n in "abcd"
                                           "efghijklmnopqrstuvwxyz"))  # fmt: skip
@@ -47,7 +47,7 @@ def copied(trained: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(trained, tmp_path / "copy"))
 
 
-def test_it_has_the_files_of_the_format(trained: Path) -> None:
+def test_a_checkpoint_has_the_files_of_the_format(trained: Path) -> None:
     files = {f.name for f in trained.iterdir()}
     assert files == {
         "config.json", "model.safetensors", "source.tokenizer.json", "target.tokenizer.json",
@@ -59,7 +59,7 @@ def test_it_has_the_files_of_the_format(trained: Path) -> None:
     assert not [f for f in trained.parent.iterdir() if f.name.startswith(".")]
 
 
-def test_it_can_be_moved(trained: Path, tmp_path: Path) -> None:
+def test_a_checkpoint_can_be_moved(trained: Path, tmp_path: Path) -> None:
     texts = ["the dog a runs", "", "  ", "dog q", "the dog the dog"]
     before = list(zoo.load(trained).stream(texts))
     moved = shutil.copytree(trained, tmp_path / "elsewhere")
@@ -119,7 +119,7 @@ def edit(folder: Path, **values: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "told", "kind"),
+    ("values", "message", "kind"),
     [
         ({"format": 2}, "has format 2: this version of the zoo reads format 1", CheckpointError),
         ({"architecture": 5, "tied": 3}, "'architecture' must be of type str; 'tied'", ZooError),
@@ -133,17 +133,17 @@ def edit(folder: Path, **values: object) -> None:
     ],
 )
 def test_a_config_that_does_not_fit(
-    copied: Path, values: dict[str, object], told: str, kind: type[ZooError]
+    copied: Path, values: dict[str, object], message: str, kind: type[ZooError]
 ) -> None:
     edit(copied, **values)
-    with pytest.raises(kind, match=told):
+    with pytest.raises(kind, match=message):
         zoo.load(copied)
 
 
 def test_a_text_too_long_for_the_model_is_rejected(trained: Path) -> None:
     translator = zoo.load(trained)
-    of_model = translator.checkpoint.config.length_limits.source
-    limit = min(of_model or MAX_SOURCE_LENGTH, MAX_SOURCE_LENGTH)
+    model_limit = translator.checkpoint.config.length_limits.source
+    limit = min(model_limit or MAX_SOURCE_LENGTH, MAX_SOURCE_LENGTH)
     assert translator.translate(["a", " " * 3000])[1] == "", "a blank line stays empty"
     with pytest.raises(DecodingError, match=f"text 2 is too long: .* reads {limit:,} at most"):
         translator.translate(["a", "a b " * 600])
@@ -151,29 +151,29 @@ def test_a_text_too_long_for_the_model_is_rejected(trained: Path) -> None:
 
 
 def test_a_stream_is_read_lazily(trained: Path) -> None:
-    asked = []
+    read_lines = []
 
     def lines() -> Any:
         for i in range(10):
-            asked.append(i)
+            read_lines.append(i)
             yield "the dog a runs"
 
     stream = zoo.load(trained).stream(lines(), window=2)
     next(stream)
-    assert asked == [0, 1]
+    assert read_lines == [0, 1]
 
 
 def test_order_is_kept_with_any_batches(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [f"the dog {'a ' * (i % 7)} runs {i}" for i in range(40)]
-    wanted = [zoo.load(trained).translate(text) for text in texts]
-    assert zoo.load(trained).translate(texts) == wanted
+    expected = [zoo.load(trained).translate(text) for text in texts]
+    assert zoo.load(trained).translate(texts) == expected
     monkeypatch.setattr("zoo.translation.parts.BATCH_TOKENS", 30)
-    assert zoo.load(trained).translate(texts) == wanted
+    assert zoo.load(trained).translate(texts) == expected
     assert [t.source for t in zoo.load(trained).stream(texts)] == texts
 
 
 def test_tied_weights_are_stored_once(tmp_path: Path, registry: Registry) -> None:
-    """A plugin that ties weights by using one parameter twice gets one parameter back."""
+    """A network that uses one parameter twice loads it as one parameter."""
     from zoo.checkpoint import checkpoint
     from zoo.checkpoint.checkpoint import Checkpoint
     from zoo.data.tokenizer import Tokenizer
@@ -189,8 +189,8 @@ def test_tied_weights_are_stored_once(tmp_path: Path, registry: Registry) -> Non
     config = registry.config("seq2seq-tiny", {"embedding_dim": 32, "hidden_dim": 32})
     tokenizer = Tokenizer.train(["a b c d"], "word", 20)
     model = build(Tied, config, tokenizer.size, tokenizer.size)
-    made = Checkpoint("x", "seq2seq-tiny", "seq2seq", config, model, tokenizer, tokenizer)
-    checkpoint.write(tmp_path / "x", made, registry, "card", {})
+    tied = Checkpoint("x", "seq2seq-tiny", "seq2seq", config, model, tokenizer, tokenizer)
+    checkpoint.write(tmp_path / "x", tied, registry, "card", {})
     written = json.loads((tmp_path / "x" / "config.json").read_text())
     assert written["tied"] == {"output.weight": "target_embedding.weight"}
     assert "output.weight" not in read_tensors(tmp_path / "x" / "model.safetensors")
@@ -234,7 +234,7 @@ def test_a_folder_whose_block_fails_is_removed(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "file").read_text() == "new"
 
 
-def test_a_released_checkpoint_is_found_by_name(trained: Path, tmp_path: Path) -> None:
+def test_a_released_checkpoint_is_loaded_by_name(trained: Path, tmp_path: Path) -> None:
     registry = Registry(default_registry().plugins)
     catalogue = tmp_path / "registry.toml"
     catalogue.write_text(
@@ -248,7 +248,7 @@ def test_a_released_checkpoint_is_found_by_name(trained: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("dtype", sorted(DTYPES))
-def test_tensors_are_read_as_the_library_reads_them(tmp_path: Path, dtype: str) -> None:
+def test_tensors_equal_those_read_by_the_safetensors_library(tmp_path: Path, dtype: str) -> None:
     numbers = torch.arange(24).to(DTYPES[dtype]).view(2, 3, 4)
     tensors = {
         "b": numbers,
@@ -268,12 +268,12 @@ def test_tensors_are_read_as_the_library_reads_them(tmp_path: Path, dtype: str) 
         other = by_library[name]
         assert (tensor.dtype, tensor.shape) == (other.dtype, other.shape)
         assert torch.equal(tensor.ravel().view(torch.uint8), other.ravel().view(torch.uint8))
-        assert tensor.untyped_storage().nbytes() == tensor.nbytes, "it has memory of its own"
+        assert tensor.untyped_storage().nbytes() == tensor.nbytes, "the tensor shares no storage"
     write_tensors(tmp_path / "y.safetensors", by_zoo)
     assert (tmp_path / "y.safetensors").read_bytes() == safetensors.torch.save(tensors)
 
 
-def test_a_file_that_becomes_shorter_while_it_is_read(tmp_path: Path) -> None:
+def test_a_file_that_is_truncated_while_it_is_read(tmp_path: Path) -> None:
     file = tmp_path / "x.safetensors"
     write_tensors(file, {"a": torch.zeros(1000)})
     with open_tensors(file) as opened:

@@ -1,4 +1,4 @@
-"""Configurations, recipes, and how a run's plan is made of them."""
+"""Configurations, recipes, and the plan of a run, which combines them."""
 
 from typing import Any
 
@@ -103,10 +103,10 @@ def test_a_plan_layers_recipes(registry: Registry) -> None:
 
 
 @pytest.mark.parametrize("model", ["convs2s-tiny", "transformer-tiny"])
-def test_a_recipe_of_a_model_and_data_means_the_same_for_other_texts(
+def test_a_recipe_of_a_model_and_data_applies_in_full_to_other_data(
     registry: Registry, model: str
 ) -> None:
-    """It is layered on the data's recipe, which is applied, too."""
+    """The recipe of the data, on which it is layered, is applied too."""
     expected = make_plan(registry, model, "multi30k-en-de")
     plan = make_plan(registry, model, "corpus:en-de", recipe=f"{model}.multi30k")
     assert (plan.config, plan.recipe) == (expected.config, expected.recipe)

@@ -18,14 +18,14 @@ def test_permute_is_a_permutation() -> None:
         assert sorted(permute(index, below) for index in range(below)) == list(range(below))
 
 
-def test_numbers_are_disjoint_and_the_same_everywhere(registry: Registry) -> None:
+def test_splits_of_numbers_are_disjoint_and_reproducible(registry: Registry) -> None:
     drawn = {split: list(draw(split, 1_000_000)) for split in SPLIT_SIZES}
     assert {split: len(set(n)) for split, n in drawn.items()} == SPLIT_SIZES
     assert len(set().union(*drawn.values())) == sum(SPLIT_SIZES.values())
     assert drawn["train"][:3] == [32717, 504048, drawn["train"][2]]
     pairs = find_dataset(registry, "numbers-en-fr").load("test")
-    wanted = [Pair(num2words(n), num2words(n, lang="fr")) for n in drawn["test"][:20]]
-    assert pairs[:20] == wanted
+    expected = [Pair(num2words(n), num2words(n, lang="fr")) for n in drawn["test"][:20]]
+    assert pairs[:20] == expected
     assert len(pairs) == 1000
 
 
@@ -134,10 +134,10 @@ def test_multi30k(registry: Registry, corpora: Path) -> None:
     for pair in ("en-de", "de-en", "en-fr", "fr-en"):
         dataset = find_dataset(registry, f"multi30k-{pair}")
         assert {split: len(dataset.load(split)) for split in dataset.splits} == sizes
-    there, back = (
+    forward, backward = (
         find_dataset(registry, f"multi30k-{p}").load("test", 3) for p in ("en-de", "de-en")
     )
-    assert [Pair(b, a) for a, b in there] == back
+    assert [Pair(b, a) for a, b in forward] == backward
 
 
 def test_tatoeba(registry: Registry, corpora: Path) -> None:
@@ -145,9 +145,9 @@ def test_tatoeba(registry: Registry, corpora: Path) -> None:
     parts = {split: dataset.load(split, 650) for split in dataset.splits}
     assert sum(len(part) for part in parts.values()) == 650
     assert min(len(part) for part in parts.values()) > 10
-    learnt = {pair.source for pair in parts["train"]}
-    assert {"Go.", "I lost.", "I'm calm.", "I'm home."} <= learnt
+    training_sources = {pair.source for pair in parts["train"]}
+    assert {"Go.", "I lost.", "I'm calm.", "I'm home."} <= training_sources
     held_out = {pair.source for split in ("validation", "test") for pair in parts[split]}
-    assert not learnt & held_out
-    back = find_dataset(registry, "tatoeba-fr-en").load("test", 650)
-    assert [Pair(b, a) for a, b in back] == parts["test"]
+    assert not training_sources & held_out
+    backward = find_dataset(registry, "tatoeba-fr-en").load("test", 650)
+    assert [Pair(b, a) for a, b in backward] == parts["test"]

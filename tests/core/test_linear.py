@@ -71,7 +71,7 @@ def test_linear_takes_vectors_and_empty_tensors(shape: tuple[int, ...]) -> None:
     result = linear(x, weight, bias)
     torch.testing.assert_close(result, torch.nn.functional.linear(x, weight, bias))
     result.sum().backward()
-    assert torch.equal(bias.grad, torch.full((3,), float(result.numel() // 3)))  # type: ignore[arg-type]  # there is one
+    assert torch.equal(bias.grad, torch.full((3,), float(result.numel() // 3)))  # type: ignore[arg-type]  # it has a gradient
 
 
 def test_linear_can_be_differentiated_twice() -> None:
@@ -140,12 +140,12 @@ def test_int8_is_accurate_and_independent_of_the_batch() -> None:
         expected = net(x)
         with Int8().activate():
             result, alone = net(x), net(x[:1])
-            mates = net(torch.cat([x[:1], 1000 * x[1:]]))
+            with_others = net(torch.cat([x[:1], 1000 * x[1:]]))
     assert result.shape == expected.shape
     assert float((result - expected).abs().max()) < 0.02 * float(expected.abs().max())
-    assert not torch.equal(result, expected), "nothing was converted"
+    assert not torch.equal(result, expected), "int8 was not used"
     assert torch.equal(alone, result[:1])
-    assert torch.equal(mates[:1], result[:1])
+    assert torch.equal(with_others[:1], result[:1])
     with torch.no_grad():
         assert torch.equal(net(x), expected), "int8 ends with its block"
 
@@ -188,7 +188,7 @@ def test_packed_weights_give_the_same_product(rows: int, biased: bool) -> None:
         with PackedWeights().activate(), CalledOperators() as called:
             result = net(x)
     torch.testing.assert_close(result, expected, rtol=1e-5, atol=1e-5)
-    assert any("reorder" in name for name in called.names), "nothing was packed"
+    assert any("reorder" in name for name in called.names), "the weight was not packed"
 
 
 @pytest.mark.parametrize("kind", [PackedWeights, Int8])

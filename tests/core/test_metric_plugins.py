@@ -99,12 +99,12 @@ REFERENCES, SOURCES = ["le chat", "un chien", "y z"], ["the cat", "a dog", "x"]
 def test_a_metric_that_needs_the_source_gets_it() -> None:
     using = {"copied": Copied(), "longer": Longer()}  # type: ignore[no-untyped-call]  # sacreBLEU's
     scores = score(TEXTS, REFERENCES, using, sources=SOURCES, resamples=100).by_name
-    assert scores["copied"].value == pytest.approx(100 * 2 / 5)  # «the» and «x»
+    assert scores["copied"].value == pytest.approx(100 * 2 / 5)  # `the` and `x`
     assert scores["longer"].value == pytest.approx(100 * 2 / 3)
     assert "nrefs:1|" in scores["copied"].signature
     assert all(each.confidence is not None for each in scores.values())
     compared = compare(TEXTS, OTHERS, REFERENCES, using, sources=SOURCES, resamples=100)
-    assert compared["copied"].other.value == pytest.approx(100 * 2 / 5)  # «dog» and «x»
+    assert compared["copied"].other.value == pytest.approx(100 * 2 / 5)  # `dog` and `x`
     with pytest.raises(DataError, match="metric 'copied' needs the source of every reference"):
         score(TEXTS, REFERENCES, using)
     # sacreBLEU's own metrics never see a source.
@@ -133,10 +133,10 @@ class Copied(SegmentMetric):
 
 
 def test_zoo_eval_passes_sources_to_a_plugin_s_metric(tmp_path: Path) -> None:
-    """Everything that this metric needs is in the plugin's one file."""
+    """The plugin's one file holds all code of the metric."""
     put(tmp_path, "copying", PLUGIN)
     pairs = tmp_path / "pairs.tsv"
-    # As many source words are copied as the translation has words in common with its source.
+    # The expected score is the share of the translations' words that are in their sources.
     pairs.write_text("two\tdeux\nten dix\tdix\nsix\tsix\n", encoding="utf-8")
     out = tmp_path / "out.txt"
     options = ("--data", str(pairs), "--confidence", "--json", "--out", str(out))

@@ -1,4 +1,4 @@
-"""Scores compared with cases checked by hand, the plain recurrence, and the command sacrebleu."""
+"""Scores compared with values by hand, the plain recurrence, and the command sacrebleu."""
 
 import json
 import random
@@ -48,10 +48,10 @@ def test_by_hand(tokenizer: Tokenizer) -> None:
     scores = metrics.score(TEXTS, REFERENCES, using).by_name
     assert list(scores) == ["bleu", "bleu_1", "bleu_2", "chrf", "ter", "exact_match",
                             "token_error_rate"]  # fmt: skip
-    # One phrase shifted, one word too many; letter case does not count. References of 19 words.
+    # One phrase is shifted, one word is too many; letter case is ignored. References have 19 words.
     assert scores["ter"].value == pytest.approx(100 * 2 / 19)
-    # Six words of the first are elsewhere (three deletions, three insertions), one is too many,
-    # and «Sing» is unknown.
+    # In the first, three words are moved (three deletions, three insertions); the second has one
+    # word too many; in the third, `Sing` is unknown.
     assert scores["token_error_rate"].value == pytest.approx(100 * 8 / 19)
     assert scores["exact_match"].value == 0
     # Words: 8, 6 and 4 of 8, 7 and 5. Pairs: 5, 4 and 3 of 7, 6 and 4. No brevity penalty.

@@ -1,4 +1,4 @@
-"""Batches that are processed at the same time."""
+"""Batches that are translated in parallel."""
 
 import threading
 from collections.abc import Iterator
@@ -55,8 +55,8 @@ def test_mkl_has_the_same_threads() -> None:
     assert mkl_threads() == 4
 
 
-def test_no_other_thread_sees_the_workers_count() -> None:
-    """While the workers run and afterwards, in the caller and in threads that start then."""
+def test_the_workers_thread_counts_do_not_reach_other_threads() -> None:
+    """During the work and afterwards, in the caller and in new threads."""
     started, seen = threading.Barrier(3, timeout=30), threading.Barrier(3, timeout=30)
 
     def work(item: int) -> list[int]:
@@ -96,7 +96,7 @@ def test_one_item_has_all_threads_and_no_worker() -> None:
     assert list(parallel_map(work, [1])) == [(4, here)]
 
 
-def test_without_a_count_of_its_own_for_each_thread_nothing_runs_in_parallel(
+def test_nothing_runs_in_parallel_without_a_thread_count_per_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """For example where torch's OpenMP cannot be reached."""

@@ -1,4 +1,4 @@
-"""Plugins are discovered, kept apart and listed."""
+"""Plugins: discovery, isolation of broken ones, and their catalogues."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -27,7 +27,7 @@ def architecture(name: str) -> Architecture:
     return Architecture(name, "a test", "none", "nowhere:Config", "nowhere:Network")
 
 
-def bringing(*names: str) -> SimpleNamespace:
+def module_with_architectures(*names: str) -> SimpleNamespace:
     @hookimpl
     def zoo_architectures() -> Iterable[Architecture]:
         for name in names:
@@ -38,7 +38,7 @@ def bringing(*names: str) -> SimpleNamespace:
 
 def test_a_plugin_s_architectures_are_registered() -> None:
     plugins = Plugins()
-    plugins.add(bringing("one", "two"), plugin("a"))
+    plugins.add(module_with_architectures("one", "two"), plugin("a"))
     registry = Registry(plugins)
     assert set(registry.architectures) == {"one", "two"}
     assert registry.plugin_of("two").distribution == "zoo-a"
@@ -51,7 +51,7 @@ def test_a_hook_that_raises_does_not_block_other_plugins() -> None:
         raise RuntimeError("no luck\ntoday")
 
     plugins = Plugins()
-    plugins.add(bringing("good"), plugin("a"))
+    plugins.add(module_with_architectures("good"), plugin("a"))
     plugins.add(module(zoo_architectures=zoo_architectures), plugin("b"))
     registry = Registry(plugins)
     assert set(registry.architectures) == {"good"}
@@ -87,7 +87,7 @@ def test_a_hook_with_unknown_arguments_is_broken() -> None:
 
     plugins = Plugins()
     plugins.add(module(zoo_architectures=zoo_architectures), plugin("a"))
-    plugins.add(bringing("good"), plugin("b"))
+    plugins.add(module_with_architectures("good"), plugin("b"))
     assert set(Registry(plugins).architectures) == {"good"}
     assert "surprise" in plugins.broken[0].problem
 
@@ -95,7 +95,7 @@ def test_a_hook_with_unknown_arguments_is_broken() -> None:
 def test_the_first_plugin_keeps_a_name_and_the_warning_names_both() -> None:
     plugins = Plugins()
     for name in ("a", "b"):
-        plugins.add(bringing("same"), plugin(name))
+        plugins.add(module_with_architectures("same"), plugin(name))
     registry = Registry(plugins)
     first = registry.plugin_of("same")
     assert len(registry.architectures) == 1

@@ -1,4 +1,4 @@
-"""The choice of precision, and what it must not change."""
+"""The choice of precision, which must not change weights or random generators."""
 
 import json
 import shutil
@@ -46,10 +46,10 @@ def test_timing_changes_neither_weights_nor_generators(tmp_path: Path, parallel:
     )
     model = session.trainer.model.eval()
     before = {name: weight.clone() for name, weight in model.named_parameters()}
-    drawn = torch.get_rng_state()
+    generator_state = torch.get_rng_state()
     choice = precision.choose_precision(model, session.trainer.corpus, session.trainer.plan.recipe)
     assert set(choice.seconds) == {"float32", "bf16"}
-    assert torch.equal(torch.get_rng_state(), drawn)
+    assert torch.equal(torch.get_rng_state(), generator_state)
     assert not model.training
     for name, weight in model.named_parameters():
         assert torch.equal(weight, before[name])
@@ -87,7 +87,7 @@ def test_compile_needs_a_compiler(
             device="cpu"))  # fmt: skip
 
 
-def test_train_and_bench_take_a_precision(run: Run, tmp_path: Path, parallel: Path) -> None:
+def test_train_and_bench_accept_a_precision(run: Run, tmp_path: Path, parallel: Path) -> None:
     words = [word for key, value in SMALL.items() for word in ("--set", f"{key}={value}")]
     data = ("--data", f"{parallel}:en-de")
     out = tmp_path / "out"

@@ -1,4 +1,4 @@
-"""The rooms and their boundaries, read off the folders and the imports."""
+"""The rooms and their boundaries, derived from the folders and the imports."""
 
 import ast
 import importlib
@@ -83,7 +83,7 @@ def test_every_room_is_listed() -> None:
     assert sorted(ROOMS) == sorted(folders | modules)
 
 
-def test_every_room_says_what_it_is_for() -> None:
+def test_every_room_has_a_docstring() -> None:
     for file in ZOO.rglob("__init__.py"):
         docstring = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))
         assert docstring is not None
@@ -111,7 +111,7 @@ def test_no_circles_between_modules() -> None:
         for file in core
         if file.parent != ZOO or file.stem not in ENTRANCES
     }
-    # A package stands for what its `__init__` imports; importing one of its modules runs that.
+    # A package has the imports of its `__init__`, which runs before any of its modules.
     done: set[str] = set()
     while len(done) < len(edges):
         ready = {name for name in edges if name not in done and edges[name] <= done}
@@ -130,7 +130,7 @@ def test_plugins_import_only_public_names(file: Path) -> None:
             assert module.split(".")[0] == package
 
 
-def test_public_names_are_where_they_are_said_to_be() -> None:
+def test_public_names_are_in_their_declared_modules() -> None:
     source = (ZOO / "__init__.py").read_text(encoding="utf-8")
     for name in zoo.__all__:
         assert getattr(zoo, name) is not None
@@ -187,7 +187,7 @@ def test_the_drawing_and_the_page_list_the_rooms_in_order() -> None:
     assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == ROOMS
 
 
-def test_every_path_that_the_page_names_exists() -> None:
+def test_every_path_on_the_page_exists() -> None:
     page = (TOP / "docs" / "architecture.md").read_text(encoding="utf-8")
     paths = re.findall(r"`((?:zoo|plugins)/[\w/]*(?:\.py)?)`", page)
     assert len(paths) > 10

@@ -36,18 +36,18 @@ def test_a_record_of_another_evaluation_is_added(other: dict[str, Any]) -> None:
 
 
 def test_the_command_exists_with_its_options() -> None:
-    measured = record(
+    evaluated = record(
         beam=5, length_penalty=0.6, lowercase=True, bleu_2=50.0, bleu_2_signature="c",
         bleu_confidence=1.5, bleu_mean=30.1, against="other", against_bleu=20.0, bleu_p_value=0.01,
         benchmark="ann/dogs",
     )  # fmt: skip
-    assert metrics(measured) == ["bleu", "bleu_2"]
-    words = shlex.split(command(measured, "my-dogs"))
+    assert metrics(evaluated) == ["bleu", "bleu_2"]
+    words = shlex.split(command(evaluated, "my-dogs"))
     assert words[:3] == ["zoo", "eval", "my-dogs"]
     context = cli.commands["eval"].make_context("eval", words[2:])
-    wanted = {"data": "dogs", "split": "test", "beam": 5, "length_penalty": 0.6,
+    expected = {"data": "dogs", "split": "test", "beam": 5, "length_penalty": 0.6,
               "lowercase": True, "orders": (2,), "confidence": True, "against": None}  # fmt: skip
-    assert wanted.items() <= context.params.items()
+    assert expected.items() <= context.params.items()
 
 
 def test_a_table_has_score_interval_signature_and_command() -> None:

@@ -52,7 +52,7 @@ def test_a_clash_names_kind_owner_and_winner() -> None:
     ]
 
 
-def test_an_unknown_name_is_answered_with_near_ones() -> None:
+def test_the_error_for_an_unknown_name_suggests_near_names() -> None:
     shelf: Shelf[int] = Shelf("metric", hint="See `zoo eval --help`")
     with pytest.raises(UnknownNameError, match="unknown metric 'x': none is known"):
         shelf.find("x")
@@ -75,7 +75,7 @@ def test_a_tokenizer_kind_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_names_belong_to_a_plugin_not_to_a_prefix(tmp_path: Path) -> None:
-    """A plugin whose name begins like another's does not get the other's names."""
+    """A plugin whose name is the beginning of another's does not own the other's names."""
     file = tmp_path / "models.toml"
     file.write_text("format = 1\n[recipes.mine]\nsteps = 1\n")
 

@@ -1,4 +1,4 @@
-"""Functions rewritten for speed give what torch's own give."""
+"""Functions rewritten for speed equal those of torch."""
 
 import math
 
@@ -88,14 +88,14 @@ def test_attention_in_training_equals_torchs(kind: str | None) -> None:
     out.backward(gradient)
     expected.backward(gradient)
     torch.testing.assert_close(out, expected)
-    for ours, theirs in zip(actual, reference, strict=True):
-        torch.testing.assert_close(ours.grad, theirs.grad)
+    for x, expected_x in zip(actual, reference, strict=True):
+        torch.testing.assert_close(x.grad, expected_x.grad)
 
 
 @pytest.mark.parametrize("n", [1, 2])
 @pytest.mark.parametrize("m", [1, 6, 7, 40])
 def test_attention_in_decoding_equals_torchs(n: int, m: int) -> None:
-    """One query with few keys takes another path than many."""
+    """A single query with few keys is computed by separate code."""
     torch.manual_seed(n + m)
     query, key, value = (torch.randn(3, 2, size, 64) for size in (n, m, m))
     mask = torch.arange(m) >= torch.tensor([1, m, (m + 1) // 2])[:, None, None, None]

@@ -48,7 +48,7 @@ def test_the_loss_matches_its_definition(smoothing: float) -> None:
     assert float(loss.total) == pytest.approx(total, abs=1e-10)
 
 
-def test_r_drop_is_zero_without_dropout_and_its_definition_with_it() -> None:
+def test_r_drop_matches_its_definition_and_is_zero_without_dropout() -> None:
     torch.manual_seed(0)
     model = create_model("rnnsearch-tiny", source_vocab=12, target_vocab=9, dropout=0.3).double()
     source = torch.tensor([[5, 6, 7, 2], [8, 2, 0, 0]])
@@ -64,18 +64,18 @@ def test_r_drop_is_zero_without_dropout_and_its_definition_with_it() -> None:
     torch.manual_seed(3)
     sources, targets = torch.cat([source, source]), torch.cat([target, target])
     logits = model(sources, sources != 0, targets[:, :-1]).logits.flatten(0, 1)
-    apart = symmetric_kl(logits, target[:, 1:].flatten())
-    expected = cross_entropy(logits, targets[:, 1:].flatten(), 0.1) / 2 + 5 * apart
-    assert float(apart.detach()) > 0
+    divergence = symmetric_kl(logits, target[:, 1:].flatten())
+    expected = cross_entropy(logits, targets[:, 1:].flatten(), 0.1) / 2 + 5 * divergence
+    assert float(divergence.detach()) > 0
     assert int(tokens) == 6
     torch.testing.assert_close(total, expected)
 
 
 def test_word_dropout_changes_inputs_and_not_labels() -> None:
-    read: list[torch.Tensor] = []
+    inputs: list[torch.Tensor] = []
 
     def model(source: torch.Tensor, mask: torch.Tensor, target: torch.Tensor) -> Output:
-        read[:] = source, target
+        inputs[:] = source, target
         return Output(torch.zeros(*target.shape, 9, dtype=torch.float64), {})
 
     torch.manual_seed(0)
@@ -88,15 +88,15 @@ def test_word_dropout_changes_inputs_and_not_labels() -> None:
     assert int(loss.tokens) == 400 * 40
     assert float(loss.total) == pytest.approx(400 * 40 * math.log(9))
     whole = source, target[:, :-1]
-    dropped = [given != ids for given, ids in zip(read, whole, strict=True)]
-    for given, ids, gone in zip(read, whole, dropped, strict=True):
-        assert set(given[gone].tolist()) == {UNKNOWN}
-        assert not bool(gone[ids <= UNKNOWN].any())
-        assert float(gone[ids > UNKNOWN].double().mean()) == pytest.approx(0.2, abs=0.015)
-    both = dropped[0][:, 1:40] & dropped[1][:, 1:40]
-    assert float(both.double().mean()) == pytest.approx(0.04, abs=0.01)  # each side by itself
+    changes = [given != ids for given, ids in zip(inputs, whole, strict=True)]
+    for given, ids, changed in zip(inputs, whole, changes, strict=True):
+        assert set(given[changed].tolist()) == {UNKNOWN}
+        assert not bool(changed[ids <= UNKNOWN].any())
+        assert float(changed[ids > UNKNOWN].double().mean()) == pytest.approx(0.2, abs=0.015)
+    both = changes[0][:, 1:40] & changes[1][:, 1:40]
+    assert float(both.double().mean()) == pytest.approx(0.04, abs=0.01)  # the sides are independent
     teacher_forcing(model, batch)
-    assert all(torch.equal(given, ids) for given, ids in zip(read, whole, strict=True))
+    assert all(torch.equal(given, ids) for given, ids in zip(inputs, whole, strict=True))
 
 
 def test_schedules_match_their_formulas() -> None:
@@ -230,10 +230,12 @@ def test_a_run_can_be_resumed_from_another_working_directory(
 
 def test_data_without_a_validation_split(tmp_path: Path, registry: Registry) -> None:
     pairs = [Pair(f"a {i}", f"b {i}") for i in range(9)]
-    mine = Registry(registry.plugins)
-    mine.datasets.add("mine", Dataset("mine", "", lambda split, limit: pairs, splits=("train",)))
+    extended = Registry(registry.plugins)
+    extended.datasets.add(
+        "mine", Dataset("mine", "", lambda split, limit: pairs, splits=("train",))
+    )
     session = begin(
-        TrainingRequest("rnnsearch-tiny", "mine", tmp_path / "x", settings=SMALL, steps=2), mine
+        TrainingRequest("rnnsearch-tiny", "mine", tmp_path / "x", settings=SMALL, steps=2), extended
     )
     assert not any(isinstance(event, Validation) for event in session.trainer.events())
 
@@ -344,7 +346,7 @@ def test_a_loss_that_is_not_finite_ends_the_run_and_keeps_the_state(
     assert not out.exists()
 
 
-def test_the_seed_decides_the_weights(parallel: Path, tmp_path: Path) -> None:
+def test_the_seed_determines_the_weights(parallel: Path, tmp_path: Path) -> None:
     data = f"{parallel}:en-de"
     for name, seed in (("a", 5), ("b", 5), ("c", 6)):
         zoo.train("rnnsearch-tiny", data, tmp_path / name, settings=SMALL, steps=4, seed=seed)

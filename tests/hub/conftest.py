@@ -1,4 +1,4 @@
-"""A Hub on loopback for each test, and a checkpoint to send there."""
+"""A Hub on loopback for each test, and a checkpoint to push to it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,9 +30,9 @@ def server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> Iterator[Server]:
     """A new Hub for each test; the environment has its endpoint and short time-outs."""
-    made = Server()
+    hub = Server()
     for name, value in {
-        "HF_ENDPOINT": made.endpoint,
+        "HF_ENDPOINT": hub.endpoint,
         "HF_HUB_CACHE": str(tmp_path / "cache"),
         "HF_TOKEN_PATH": str(tmp_path / "token"),
         "ZOO_HUB_TIMEOUT": "1",
@@ -43,8 +43,8 @@ def server(
         monkeypatch.setenv(name, value)
     for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_HUB_OFFLINE"):
         monkeypatch.delenv(name, raising=False)
-    yield made
-    made.close()
+    yield hub
+    hub.close()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Shared by the tests of the hub."""
+"""Functions shared by the tests of the hub."""
 
 import contextlib
 import hashlib
@@ -61,5 +61,5 @@ def fingerprint(folder: Path) -> dict[str, str]:
 
 def outside(folder: Path, cache: Path) -> set[str]:
     """Return the files below a folder that are not in the cache."""
-    every = {os.path.join(at, name) for at, _, names in os.walk(folder) for name in names}
-    return {name for name in every if not Path(name).is_relative_to(cache)}
+    files = {os.path.join(top, name) for top, _, names in os.walk(folder) for name in names}
+    return {file for file in files if not Path(file).is_relative_to(cache)}

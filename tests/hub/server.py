@@ -1,7 +1,7 @@
 """A Hub for tests on loopback, with enough of the real HTTP API for the real client.
 
-A second port plays the CDN that large files come from. Every request is kept in `log`, and a test
-orders what goes wrong with `fault`.
+A second port serves large files, as the Hub's CDN does. Every request is recorded in `log`, and
+tests inject failures with `fault`.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Blob(NamedTuple):
 
     @property
     def git(self) -> str:
-        shown = b"version lfs " + self.sha256.encode() if self.large else self.content
-        return hashlib.sha1(b"blob %d\0" % len(shown) + shown).hexdigest()
+        stored = b"version lfs " + self.sha256.encode() if self.large else self.content
+        return hashlib.sha1(b"blob %d\0" % len(stored) + stored).hexdigest()
 
 
 class Commit(NamedTuple):
@@ -55,27 +55,33 @@ class Repository:
     branches: dict[str, list[Commit]] = field(default_factory=dict)
 
     def commit(self, files: dict[str, Blob], message: str = "", branch: str = "main") -> str:
-        line = self.branches.setdefault(branch, [])
-        text = json.dumps([message, len(line), branch, {p: b.sha256 for p, b in files.items()}])
+        history = self.branches.setdefault(branch, [])
+        text = json.dumps([message, len(history), branch, {p: b.sha256 for p, b in files.items()}])
         name = hashlib.sha1(text.encode()).hexdigest()
-        line.append(Commit(name, files, message))
+        history.append(Commit(name, files, message))
         return name
 
     def find(self, revision: str) -> Commit | None:
         if revision in self.branches:
             return self.branches[revision][-1]
-        every = [commit for line in self.branches.values() for commit in line]
-        return next((commit for commit in every if commit.name == revision), None)
+        commits = [commit for branch in self.branches.values() for commit in branch]
+        return next((commit for commit in commits if commit.name == revision), None)
 
 
 @dataclass
 class Fault:
     """A failure of the next `times` matching requests, after the first `skip`.
 
-    `cut`: the connection ends after so many bytes of the body, by a `reset` or after a `stall` of
-    so many seconds if asked. `change` alters the body (the length told stays), `headers` replaces
-    headers, `status` answers at once, `lose` does the work and does not answer, `hang` waits,
-    `html` sends a page, `whole` ignores the Range, `call` does something first.
+    - `status`: respond at once with this status.
+    - `headers`: replace these headers of the response.
+    - `cut`: close the connection after this many bytes of the body; with `reset`, by a TCP reset;
+      with `stall`, after this many seconds.
+    - `hang`: close the connection after this many seconds, without a response.
+    - `lose`: handle the request and close the connection without a response.
+    - `html`: send a web page.
+    - `whole`: ignore the header `Range`.
+    - `change`: change the body, but not the header `Content-Length`.
+    - `call`: call this function first.
     """
 
     method: str
@@ -126,14 +132,14 @@ class Server:
             server.shutdown()
             server.server_close()
 
-    def fault(self, method: str, path: str, **order: Any) -> Fault:
-        fault = Fault(method, path, **order)
+    def fault(self, method: str, path: str, **details: Any) -> Fault:
+        fault = Fault(method, path, **details)
         self.faults.append(fault)
         return fault
 
-    def put(self, name: str, folder: Path, *, large: str = ".safetensors", **how: Any) -> str:
+    def put(self, name: str, folder: Path, *, large: str = ".safetensors", **settings: Any) -> str:
         """Commit a folder's files to a repository; return the commit."""
-        repository = self.repositories.setdefault(name, Repository(**how))
+        repository = self.repositories.setdefault(name, Repository(**settings))
         files = {}
         for file in sorted(folder.rglob("*")):
             if file.is_file():
@@ -142,9 +148,9 @@ class Server:
                 files[file.relative_to(folder).as_posix()] = blob
         return repository.commit(files)
 
-    def learn_xet(self, folder: Path, cas: Path) -> None:
-        """Serve these files by Xet, from a store that is a folder."""
-        import hf_xet  # type: ignore[import-untyped]  # it carries no types
+    def serve_by_xet(self, folder: Path, cas: Path) -> None:
+        """Serve these files by Xet; a folder is the store."""
+        import hf_xet  # type: ignore[import-untyped]  # it has no types
 
         self.xet_folder = cas
         for file in folder.iterdir():
@@ -153,13 +159,13 @@ class Server:
             sha256 = hashlib.sha256(content).hexdigest()
             self.xet[sha256], self.known[sha256] = info.hash, content
 
-    def asked(self, pattern: str = "", port: str = "") -> list[str]:
-        """Return the matching requests so far, as «METHOD path»."""
+    def requests(self, pattern: str = "", port: str = "") -> list[str]:
+        """Return the matching requests so far, as `METHOD path`."""
         lines = [f"{r.method} {r.path}" for r in self.log if port in ("", r.port)]
         return [line for line in lines if re.search(pattern, line)]
 
 
-class Quiet(ThreadingHTTPServer):
+class QuietServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, *_: Any) -> None:
@@ -168,20 +174,20 @@ class Quiet(ThreadingHTTPServer):
 
 def _serve(server: Server, port: str) -> ThreadingHTTPServer:
     handler = type("Bound", (Handler,), {"server_of": server, "port": port})
-    http = Quiet(("127.0.0.1", 0), handler)
+    http = QuietServer(("127.0.0.1", 0), handler)
     threading.Thread(target=http.serve_forever, args=(0.05,), daemon=True).start()
     return http
 
 
-class Gone(Exception):  # noqa: N818  # it ends an exchange, and is no error
-    """The connection is over."""
+class ConnectionClosed(Exception):  # noqa: N818  # it ends an exchange, and is not an error
+    """The connection is closed."""
 
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_of: Server
     port: str
-    order: Fault | None = None
+    fault: Fault | None = None
 
     def log_message(self, *_: object) -> None:
         """Print nothing: requests are in the server's log."""
@@ -194,7 +200,7 @@ class Handler(BaseHTTPRequestHandler):
     # --- one exchange -----------------------------------------------------------------------------
 
     def exchange(self) -> None:
-        with contextlib.suppress(Gone, BrokenPipeError, ConnectionResetError):
+        with contextlib.suppress(ConnectionClosed, BrokenPipeError, ConnectionResetError):
             length = int(self.headers.get("content-length") or 0)
             if self.headers.get("transfer-encoding") == "chunked":
                 self.body = b"".join(self.chunks())
@@ -206,14 +212,14 @@ class Handler(BaseHTTPRequestHandler):
             with server.lock:
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 server.log.append(Request(self.port, self.command, self.route, headers))
-                self.order = self.pick()
-            if self.order is not None and self.upset(self.order):
+                self.fault = self.matching_fault()
+            if self.fault is not None and self.apply(self.fault):
                 return
             with server.lock:
-                answer = self.answer()
-            if self.order is not None and self.order.lose:
+                respond = self.handle_request()
+            if self.fault is not None and self.fault.lose:
                 self.end()
-            answer()
+            respond()
 
     def chunks(self) -> Iterator[bytes]:
         while size := int(self.rfile.readline().split(b";")[0], 16):
@@ -221,7 +227,7 @@ class Handler(BaseHTTPRequestHandler):
             self.rfile.readline()
         self.rfile.readline()
 
-    def pick(self) -> Fault | None:
+    def matching_fault(self) -> Fault | None:
         for fault in self.server_of.faults:
             if fault.method == self.command and re.search(fault.path, self.route):
                 fault.used += 1
@@ -229,17 +235,17 @@ class Handler(BaseHTTPRequestHandler):
                     return fault
         return None
 
-    def upset(self, order: Fault) -> bool:
+    def apply(self, fault: Fault) -> bool:
         """Apply a fault before the request is handled; return whether the exchange is over."""
-        if order.call is not None:
-            order.call()
-        if order.hang:
-            time.sleep(order.hang)
+        if fault.call is not None:
+            fault.call()
+        if fault.hang:
+            time.sleep(fault.hang)
             self.end()
-        if order.status is not None:
-            self.send(order.status, b'{"error":"as ordered"}', order.headers)
+        if fault.status is not None:
+            self.send(fault.status, b'{"error":"injected"}', fault.headers)
             return True
-        if order.html:
+        if fault.html:
             self.send(200, b"<html>Welcome to our airport</html>", {"Content-Type": "text/html"})
             return True
         return False
@@ -248,19 +254,19 @@ class Handler(BaseHTTPRequestHandler):
         """Close the connection at once."""
         self.wfile.flush()
         if reset:
-            now = struct.pack("ii", 1, 0)
-            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, now)
+            immediately = struct.pack("ii", 1, 0)
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, immediately)
             self.connection.close()
         else:
             with contextlib.suppress(OSError):
                 self.connection.shutdown(socket.SHUT_RDWR)
         self.close_connection = True
-        raise Gone
+        raise ConnectionClosed
 
     def send(self, status: int, body: bytes = b"", headers: dict[str, str] | None = None) -> None:
         """Send a response, changed by the fault if there is one."""
-        order = self.order or Fault("", "")
-        all_headers = {"Content-Type": "application/json", **(headers or {}), **order.headers}
+        fault = self.fault or Fault("", "")
+        all_headers = {"Content-Type": "application/json", **(headers or {}), **fault.headers}
         all_headers.setdefault("Content-Length", str(len(body)))
         self.send_response(status)
         for name, value in all_headers.items():
@@ -269,13 +275,13 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command == "HEAD":
             return
-        if order.change is not None:
-            body = order.change(body)
-        if order.cut is not None:
-            self.wfile.write(body[: order.cut])
+        if fault.change is not None:
+            body = fault.change(body)
+        if fault.cut is not None:
+            self.wfile.write(body[: fault.cut])
             self.wfile.flush()
-            time.sleep(order.stall)
-            self.end(reset=order.reset)
+            time.sleep(fault.stall)
+            self.end(reset=fault.reset)
         self.wfile.write(body)
         if len(body) < int(all_headers["Content-Length"]):
             self.end()
@@ -287,9 +293,9 @@ class Handler(BaseHTTPRequestHandler):
     def refuse(self, status: int, code: str = "", message: str = "") -> Callable[[], None]:
         return self.json({"error": message}, status, X_Error_Code=code, X_Error_Message=message)
 
-    # --- what is asked ----------------------------------------------------------------------------
+    # --- routes -----------------------------------------------------------------------------------
 
-    def answer(self) -> Callable[[], None]:
+    def handle_request(self) -> Callable[[], None]:
         if self.port == "cdn":
             return self.cdn()
         sent = self.headers.get("authorization", "").removeprefix("Bearer ")
@@ -316,8 +322,10 @@ class Handler(BaseHTTPRequestHandler):
                 groups = match.groups()
                 if pattern.startswith((r"/api/models/", r"/([^/]+")):
                     repository = self.server_of.repositories.get(groups[0])
-                    hidden = repository and repository.private and self.user != repository.owner
-                    if repository is None or hidden:
+                    inaccessible = (
+                        repository and repository.private and self.user != repository.owner
+                    )
+                    if repository is None or inaccessible:
                         return self.refuse(
                             404 if self.user else 401, "RepoNotFound", "Repository not found"
                         )
@@ -329,34 +337,36 @@ class Handler(BaseHTTPRequestHandler):
         return self.json({"name": self.user, "type": "user", "orgs": [], "auth": {}})
 
     def create(self) -> Callable[[], None]:
-        asked = json.loads(self.body)
-        name = f"{asked['organization'] or self.user}/{asked['name']}"
+        requested = json.loads(self.body)
+        name = f"{requested['organization'] or self.user}/{requested['name']}"
         if self.user is None:
             return self.refuse(401, message="Invalid username or password.")
         if name.split("/")[0] != self.user:
             return self.refuse(403, message=f"You don't have the rights to create under {name}")
+        url = f"{self.server_of.endpoint}/{name}"
         if name in self.server_of.repositories:
-            there = {"error": "You already created it", "url": f"{self.server_of.endpoint}/{name}"}
-            return self.json(there, 409)
-        made = Repository(private=asked.get("visibility") == "private", owner=str(self.user))
-        made.commit({".gitattributes": Blob(b"*.safetensors filter=lfs\n")}, "initial commit")
-        self.server_of.repositories[name] = made
-        return self.json({"url": f"{self.server_of.endpoint}/{name}"})
+            existing = {"error": "You already created it", "url": url}
+            return self.json(existing, 409)
+        private = requested.get("visibility") == "private"
+        repository = Repository(private=private, owner=str(self.user))
+        repository.commit({".gitattributes": Blob(b"*.safetensors filter=lfs\n")}, "initial commit")
+        self.server_of.repositories[name] = repository
+        return self.json({"url": url})
 
     def validate(self) -> Callable[[], None]:
         card = json.loads(self.body)["content"].split("---")
         try:
-            good = isinstance(yaml.safe_load(card[1]), dict)
+            valid = isinstance(yaml.safe_load(card[1]), dict)
         except (IndexError, yaml.YAMLError):
-            good = False
-        errors = [] if good else [{"message": "metadata is no table"}]
-        return self.json({"errors": errors, "warnings": []}, 200 if good else 400)
+            valid = False
+        errors = [] if valid else [{"message": "the metadata is not a mapping"}]
+        return self.json({"errors": errors, "warnings": []}, 200 if valid else 400)
 
     def preupload(self, repository: Repository, _: str, revision: str) -> Callable[[], None]:
-        now = repository.find(revision)
+        current = repository.find(revision)
         files = []
         for file in json.loads(self.body)["files"]:
-            blob = now.files.get(file["path"]) if now else None
+            blob = current.files.get(file["path"]) if current else None
             large = file["path"].endswith(".safetensors")
             oid = (blob.sha256 if blob.large else blob.git) if blob else None
             mode = "lfs" if large else "regular"
@@ -366,32 +376,33 @@ class Handler(BaseHTTPRequestHandler):
         return self.json({"files": files})
 
     def batch(self, _: Repository, name: str) -> Callable[[], None]:
-        answers: list[dict[str, Any]] = []
-        for asked in json.loads(self.body)["objects"]:
-            known = {"oid": asked["oid"], "size": asked["size"]}
-            if asked["oid"] not in self.server_of.objects:
-                known["actions"] = {
-                    "upload": {"href": f"{self.server_of.cdn}/put/{asked['oid']}"},
-                    "verify": {"href": f"{self.server_of.endpoint}/verify/{asked['oid']}"},
+        objects: list[dict[str, Any]] = []
+        for requested in json.loads(self.body)["objects"]:
+            oid = requested["oid"]
+            entry = {"oid": oid, "size": requested["size"]}
+            if oid not in self.server_of.objects:
+                entry["actions"] = {
+                    "upload": {"href": f"{self.server_of.cdn}/put/{oid}"},
+                    "verify": {"href": f"{self.server_of.endpoint}/verify/{oid}"},
                 }
-            answers.append(known)
-        return self.json({"transfer": "basic", "objects": answers})
+            objects.append(entry)
+        return self.json({"transfer": "basic", "objects": objects})
 
     def commit(self, repository: Repository, name: str, branch: str) -> Callable[[], None]:
         if self.user != repository.owner:
             return self.refuse(403, message="you may not write here")
-        now = repository.find(branch)
-        if now is None:
+        current = repository.find(branch)
+        if current is None:
             return self.refuse(404, "RevisionNotFound")
-        files = dict(now.files)
+        files = dict(current.files)
         message = ""
         for line in self.body.decode().splitlines():
             item = json.loads(line)
             value = item["value"]
             if item["key"] == "header":
                 message = value["summary"]
-                if value.get("parentCommit") not in (None, now.name):
-                    return self.refuse(412, message="A commit has happened since")
+                if value.get("parentCommit") not in (None, current.name):
+                    return self.refuse(412, message="the branch has a newer commit")
             elif item["key"] == "file":
                 files[value["path"]] = Blob(base64.b64decode(value["content"]))
             elif item["key"] == "lfsFile":
@@ -424,8 +435,9 @@ class Handler(BaseHTTPRequestHandler):
                     file["lfs"] = {"sha256": blob.sha256, "size": size, "pointerSize": 134}
             siblings.append(file)
         gated = "manual" if repository.gated else False
-        told = {"id": name, "sha": commit.name, "private": repository.private, "gated": gated}
-        return self.json({**told, "siblings": siblings})
+        private = repository.private
+        description = {"id": name, "sha": commit.name, "private": private, "gated": gated}
+        return self.json({**description, "siblings": siblings})
 
     def resolve(
         self, repository: Repository, name: str, revision: str, path: str
@@ -440,7 +452,7 @@ class Handler(BaseHTTPRequestHandler):
             return self.refuse(404, "EntryNotFound", "Entry not found")
         headers = {"X-Repo-Commit": commit.name, "Content-Type": "application/octet-stream"}
         if not blob.large:
-            return lambda: self.give(blob.content, {**headers, "ETag": f'"{blob.git}"'})
+            return lambda: self.send_file(blob.content, {**headers, "ETag": f'"{blob.git}"'})
         server = self.server_of
         headers |= {
             "X-Linked-Etag": f'"{blob.sha256}"',
@@ -472,13 +484,13 @@ class Handler(BaseHTTPRequestHandler):
         content = self.server_of.objects.get(oid)
         if content is None:
             return lambda: self.send(404)
-        kind = {"ETag": f'"{oid}"', "Content-Type": "application/octet-stream"}
-        return lambda: self.give(content, kind)
+        headers = {"ETag": f'"{oid}"', "Content-Type": "application/octet-stream"}
+        return lambda: self.send_file(content, headers)
 
-    def give(self, content: bytes, headers: dict[str, str]) -> None:
+    def send_file(self, content: bytes, headers: dict[str, str]) -> None:
         """Send a file, or the requested range of it."""
         match = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("range", ""))
-        if match is None or (self.order is not None and self.order.whole):
+        if match is None or (self.fault is not None and self.fault.whole):
             self.send(200, content, headers)
             return
         start = int(match[1])
@@ -486,5 +498,5 @@ class Handler(BaseHTTPRequestHandler):
             self.send(416, b"", {"Content-Range": f"bytes */{len(content)}"})
             return
         part = content[start : int(match[2]) + 1 if match[2] else len(content)]
-        told = f"bytes {start}-{start + len(part) - 1}/{len(content)}"
-        self.send(206, part, {**headers, "Content-Range": told})
+        content_range = f"bytes {start}-{start + len(part) - 1}/{len(content)}"
+        self.send(206, part, {**headers, "Content-Range": content_range})

@@ -23,7 +23,7 @@ def pulled(server: Server, checkpoint: Path, run: Run) -> Path:
 
 
 def test_list(pulled: Path, run: Run, cache: Path) -> None:
-    (cache / "models--x--notours" / "snapshots" / ("0" * 40)).mkdir(parents=True)
+    (cache / "models--x--other-format" / "snapshots" / ("0" * 40)).mkdir(parents=True)
     shown = json.loads(run("cache", "list", "--json").stdout)
     assert [(row["address"], row["revisions"], row["complete"]) for row in shown] == [
         (ADDRESS, ["main"], True), ("hf://bob/other", ["main"], True),

@@ -1,4 +1,4 @@
-"""Cards: generated sections and metadata; what the author wrote is kept."""
+"""Cards: generated sections and metadata, and the author's text, which is kept."""
 
 import json
 import shutil
@@ -26,7 +26,7 @@ def mine(checkpoint: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(checkpoint, tmp_path / "mine"))
 
 
-def test_a_new_card_says_what_is_known(checkpoint: Path) -> None:
+def test_a_new_card_describes_the_model_and_its_training(checkpoint: Path) -> None:
     text = (checkpoint / "README.md").read_text()
     data = ModelCard(text).data.to_dict()  # type: ignore[no-untyped-call]  # it has no types
     assert data["library_name"] == "seq2seq-zoo"
@@ -43,15 +43,16 @@ def test_a_new_card_says_what_is_known(checkpoint: Path) -> None:
         assert f"`{key}`" in text
 
 
-def test_made_again_it_keeps_what_its_author_wrote(
+def test_a_regenerated_card_keeps_what_its_author_wrote(
     mine: Path, registry: Registry, run: Run
 ) -> None:
     file = mine / "README.md"
-    made = file.read_text()
-    assert card_of(mine, registry) == made, "nothing has changed"
-    front, text = made.split("---\n", 2)[1:]
-    own = "license: cc-by-4.0\n" + front.replace("tags:\n", "tags:\n- dogs\n") + "mood: fine\n"
-    written = f"---\n{own}---\n\nMy preface.\n{text}\n## Limits\n\nDogs only. ---\n"
+    generated = file.read_text()
+    assert card_of(mine, registry) == generated, "nothing has changed"
+    front, text = generated.split("---\n", 2)[1:]
+    edited = front.replace("tags:\n", "tags:\n- dogs\n")
+    edited = f"license: cc-by-4.0\n{edited}mood: fine\n"
+    written = f"---\n{edited}---\n\nMy preface.\n{text}\n## Limits\n\nDogs only. ---\n"
     file.write_text(written.replace("# small", "# My dogs"))
     assert run("card", mine, "--write").exit_code == 0
     again = file.read_text()
@@ -61,7 +62,7 @@ def test_made_again_it_keeps_what_its_author_wrote(
     assert metadata["tags"] == ["dogs", "seq2seq", "rnnsearch"]
     assert body.strip().startswith(f"My preface.\n\n{BEGIN}# My dogs\n")
     assert again.endswith(f"{END}\n## Limits\n\nDogs only. ---\n")
-    assert card_of(mine, registry) == again, "made a third time it is the same"
+    assert card_of(mine, registry) == again, "a third generation changes nothing"
 
 
 SHIPPED = sorted((Path(__file__).parents[2] / "cards" / "checkpoints").glob("*/README.md"))
@@ -90,7 +91,9 @@ def test_front_matter_of_shipped_cards_is_unchanged() -> None:
         assert card.startswith(render_front_matter(split_card(card, "a card")[0]))
 
 
-def test_a_card_without_our_part_gets_one(mine: Path, registry: Registry) -> None:
+def test_the_generated_section_is_added_to_a_card_without_it(
+    mine: Path, registry: Registry
+) -> None:
     (mine / "README.md").write_text("# Dogs\n\nAll mine.\n")
     text = card_of(mine, registry)
     assert text.endswith(f"{END}\n# Dogs\n\nAll mine.\n")
@@ -101,27 +104,29 @@ def test_a_card_without_our_part_gets_one(mine: Path, registry: Registry) -> Non
     assert "# mine" in card_of(mine, registry)
 
 
-def test_scores_join_the_card_with_their_signatures(mine: Path, run: Run, checkpoint: Path) -> None:
+def test_scores_are_added_to_the_card_with_their_signatures(
+    mine: Path, run: Run, checkpoint: Path
+) -> None:
     data = str(checkpoint.parent / "a.tsv")
     printed = run("eval", mine, "--data", data, "--json").stdout
-    told = json.loads(printed)
+    scores = json.loads(printed)
     added = run("card", mine, "--write", "--scores", "-", "--benchmark", "ann/dogs:en-de",
                 input=printed)  # fmt: skip
     assert added.exit_code == 0, added.output
     text = (mine / "README.md").read_text()
     for metric in ("bleu", "chrf"):
-        signature = told[f"{metric}_signature"].replace("|", r"\|")
-        assert f"| {metric} | {told[metric]:.2f} | `{signature}` |" in text
+        signature = scores[f"{metric}_signature"].replace("|", r"\|")
+        assert f"| {metric} | {scores[metric]:.2f} | `{signature}` |" in text
     run("card", mine, "--write", "--scores", "-", input=printed)
     (record,) = json.loads((mine / "scores.json").read_text())["scores"]
-    assert record["bleu"] == told["bleu"]
+    assert record["bleu"] == scores["bleu"]
     assert "checkpoint" not in record
     run("card", mine, "--write", "--scores", "-", "--benchmark", "ann/dogs:en-de", input=printed)
     results = yaml.safe_load((mine / ".eval_results" / "zoo.yaml").read_text())
     (entry,) = parse_eval_result_entries(results)
     assert (entry.dataset_id, entry.task_id) == ("ann/dogs", "en-de")
-    assert entry.value == round(told["bleu"], 2)
-    assert told["bleu_signature"] in str(entry.notes)
+    assert entry.value == round(scores["bleu"], 2)
+    assert scores["bleu_signature"] in str(entry.notes)
     for wrong in (
         "{}",
         "[]",
@@ -151,16 +156,16 @@ def test_a_card_is_shown(mine: Path, run: Run) -> None:
 def test_weights_of_another_type(mine: Path, tmp_path: Path, run: Run, dtype: str) -> None:
     result = run("convert", mine, tmp_path / "out", "--dtype", dtype)
     assert result.exit_code == 0, result.output
-    made = read_tensors(tmp_path / "out" / "model.safetensors")
-    assert {str(weight.dtype) for weight in made.values()} == {f"torch.{dtype}"}
+    after = read_tensors(tmp_path / "out" / "model.safetensors")
+    assert {str(weight.dtype) for weight in after.values()} == {f"torch.{dtype}"}
     before = read_tensors(mine / "model.safetensors")
-    assert all((made[n].float() - before[n]).abs().max() < 0.02 for n in before)
+    assert all((after[n].float() - before[n]).abs().max() < 0.02 for n in before)
     assert zoo.load(tmp_path / "out").translate("the dog a runs")
     with refused(CheckpointError, "already exists"):
         convert(mine, tmp_path / "out", dtype)
 
 
-def test_a_weight_beyond_float16_is_told(mine: Path, tmp_path: Path) -> None:
+def test_a_weight_beyond_the_range_of_float16_is_an_error(mine: Path, tmp_path: Path) -> None:
     from zoo.checkpoint.tensors import write_tensors
 
     weights = read_tensors(mine / "model.safetensors")

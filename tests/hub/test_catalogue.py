@@ -51,15 +51,15 @@ def test_a_name_always_gives_the_same_bytes(
     released = registry.checkpoints["mine"]
     assert (released.summary, released.terms, released.model) == ("a dog", "free", "rnnsearch-tiny")
     assert fingerprint(pull("mine", registry)) == fingerprint(checkpoint)
-    asked = len(served.log)
-    wanted = zoo.load(checkpoint).translate(["the dog a runs", "dog q"])
-    assert zoo.load("mine", registry=registry).translate(["the dog a runs", "dog q"]) == wanted
-    assert len(served.log) == asked, "the local copy is checked without a request"
+    requests = len(served.log)
+    expected = zoo.load(checkpoint).translate(["the dog a runs", "dog q"])
+    assert zoo.load("mine", registry=registry).translate(["the dog a runs", "dog q"]) == expected
+    assert len(served.log) == requests, "the local copy is checked without a request"
     shutil.rmtree(cache)
     assert fingerprint(pull("mine", registry)) == fingerprint(checkpoint)
 
 
-def test_a_hub_that_gives_other_bytes_under_the_same_commit(
+def test_a_hub_that_serves_other_bytes_for_the_same_commit(
     served: Server, checkpoint: Path, cache: Path, fresh: Callable[[], Registry]
 ) -> None:
     user_catalogue.add("mine", ADDRESS, fresh())
@@ -175,21 +175,23 @@ def test_27_all_faults_of_a_catalogue_are_reported(
     more += "source_vocab = 5\ntarget_vocab = 5\n[surprise]\n"
     file.write_text(file.read_text() + more)
     registry = fresh()
-    told = registry.problems
-    assert len(told) == len(ENTRIES) + 3
+    problems = registry.problems
+    assert len(problems) == len(ENTRIES) + 3
     for name, (_, fault) in ENTRIES.items():
-        assert any(f"{file}, checkpoints.{name}: " in line and fault in line for line in told)
-    assert any("checkpoints.../../up: '../../up' is not a valid name" in line for line in told)
-    assert any("model 'transformer-tiny' of" in line and "ignored: core" in line for line in told)
-    assert any("unknown section [surprise]" in line for line in told)
+        assert any(f"{file}, checkpoints.{name}: " in line and fault in line for line in problems)
+    assert any("checkpoints.../../up: '../../up' is not a valid name" in line for line in problems)
+    assert any(
+        "model 'transformer-tiny' of" in line and "ignored: core" in line for line in problems
+    )
+    assert any("unknown section [surprise]" in line for line in problems)
     assert fingerprint(pull("good", registry)) == fingerprint(checkpoint)
     result = run("pull", "good")
     assert result.exit_code == 0
-    assert result.stderr.count("Warning: ") == len(told)
+    assert result.stderr.count("Warning: ") == len(problems)
     assert registry.checkpoints.keys() == {"good", *Registry(registry.plugins).checkpoints}
 
 
-def test_27_a_catalogue_that_is_not_toml_is_left_out_alone(
+def test_27_only_the_catalogue_that_is_not_toml_is_ignored(
     server: Server, fresh: Callable[[], Registry], run: Run
 ) -> None:
     file = catalogue.user_catalogue()
@@ -206,7 +208,7 @@ def test_27_a_catalogue_that_is_not_toml_is_left_out_alone(
 @pytest.mark.parametrize(
     "content", [b"\xff", b"x = " + b"[" * 100_000, b"format = 1\n" + b"#" * 10_000_001, b""]
 )
-def test_27_no_catalogue_is_fatal(tmp_path: Path, content: bytes) -> None:
+def test_27_an_invalid_catalogue_is_never_fatal(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "c.toml"
     file.write_bytes(content)
     registry = Registry(Plugins())
@@ -234,8 +236,8 @@ def test_check_reports_every_entry(served: Server, fresh: Callable[[], Registry]
     assert "it does not exist, or it is private" in result.stdout
 
 
-def test_a_released_checkpoint_in_the_box_is_checked(checkpoint: Path, tmp_path: Path) -> None:
-    """It lies beside its catalogue, which has the digests of its files."""
+def test_a_released_checkpoint_of_a_package_is_verified(checkpoint: Path, tmp_path: Path) -> None:
+    """Its folder is beside the catalogue, which has the digests of its files."""
     folder = tmp_path / "cards" / "checkpoints" / "small.dogs"
     shutil.copytree(checkpoint, folder)
     sums = fingerprint(folder)

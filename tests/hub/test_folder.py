@@ -1,4 +1,4 @@
-"""The hub that is a folder: the same pinning and checks; hubs of plugins."""
+"""A folder as a hub, with the same pinning and checks; hubs that plugins bring."""
 
 import shutil
 from collections.abc import Iterable
@@ -23,41 +23,41 @@ from zoo.registry.registry import Registry
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> str:
-    return f"file://{tmp_path}/shelf"
+def address(tmp_path: Path) -> str:
+    return f"file://{tmp_path}/hub"
 
 
 def content(folder: Path) -> dict[str, str]:
     return {k: v for k, v in fingerprint(folder).items() if k != "manifest"}
 
 
-def test_there_and_back(checkpoint: Path, shelf: str, tmp_path: Path) -> None:
-    first = push(checkpoint, shelf)
-    assert content(pull(shelf)) == content(checkpoint)
-    assert push(checkpoint, shelf).changes == []
+def test_push_and_pull_round_trip(checkpoint: Path, address: str, tmp_path: Path) -> None:
+    first = push(checkpoint, address)
+    assert content(pull(address)) == content(checkpoint)
+    assert push(checkpoint, address).changes == []
     other = Path(shutil.copytree(checkpoint, tmp_path / "other"))
     (other / "training.json").write_text("{}")
-    then = push(other, shelf)
-    assert then.commit != first.commit
-    assert content(pull(f"{shelf}@{first.commit}")) == content(checkpoint)
-    assert content(pull(shelf, offline=True)) == content(other)
+    second = push(other, address)
+    assert second.commit != first.commit
+    assert content(pull(f"{address}@{first.commit}")) == content(checkpoint)
+    assert content(pull(address, offline=True)) == content(other)
     assert not list(tmp_path.rglob("*.part"))
-    push(checkpoint, f"{shelf}@old")
-    assert pull(f"{shelf}@old").name == first.commit
+    push(checkpoint, f"{address}@old")
+    assert pull(f"{address}@old").name == first.commit
 
 
-def test_a_commit_s_files_are_checked(checkpoint: Path, shelf: str) -> None:
-    push(checkpoint, shelf)
-    weights = pull(shelf) / "model.safetensors"
+def test_a_commit_s_files_are_checked(checkpoint: Path, address: str) -> None:
+    push(checkpoint, address)
+    weights = pull(address) / "model.safetensors"
     good = weights.read_bytes()
     weights.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
     with refused(IntegrityError, "does not match its digest"):
-        zoo.load(shelf)
+        zoo.load(address)
     weights.write_bytes(good)
     manifest = weights.with_name("manifest")
     manifest.write_text(manifest.read_text().replace("README.md", "../README.md"))
     with refused(IntegrityError, "has changed"):
-        zoo.load(shelf)
+        zoo.load(address)
 
 
 def test_a_plain_checkpoint_folder_is_an_address(checkpoint: Path, tmp_path: Path) -> None:
@@ -72,42 +72,44 @@ def test_a_plain_checkpoint_folder_is_an_address(checkpoint: Path, tmp_path: Pat
         pull(f"file://{folder}@{commit}")
 
 
-def test_missing_folders_and_revisions(checkpoint: Path, shelf: str) -> None:
+def test_missing_folders_and_revisions(checkpoint: Path, address: str) -> None:
     with refused(NotFoundError, "the folder does not exist"):
-        pull(shelf)
-    push(checkpoint, shelf)
+        pull(address)
+    push(checkpoint, address)
     with refused(NotFoundError, "has no revision 'v9'"):
-        pull(f"{shelf}@v9")
+        pull(f"{address}@v9")
     for wrong in ("file://relative/x", "file:///a/../b"):
         with refused(HubError, "file:// needs an absolute path"):
             pull(wrong)
     with refused(HubError, "cannot be made private"):
-        push(checkpoint, f"{shelf}2", private=True)
+        push(checkpoint, f"{address}2", private=True)
 
 
-def test_the_second_of_two_pushes_is_rejected(checkpoint: Path, shelf: str, tmp_path: Path) -> None:
-    push(checkpoint, shelf)
+def test_the_second_of_two_pushes_is_rejected(
+    checkpoint: Path, address: str, tmp_path: Path
+) -> None:
+    push(checkpoint, address)
     stale = Commit(checkpoint, [], "0" * 40, "late")
     other = Path(shutil.copytree(checkpoint, tmp_path / "other"))
     (other / "training.json").write_text("{}")
     with refused(ConflictError, "has changed"):
-        Folder().commit(Address.parse(shelf), Commit(other, [], stale.parent, "late"))
-    lock = tmp_path / "shelf" / ".pushing"
+        Folder().commit(Address.parse(address), Commit(other, [], stale.parent, "late"))
+    lock = tmp_path / "hub" / ".pushing"
     lock.touch()
     with refused(ConflictError, "another push to", "remove that file if no push is running"):
-        push(other, shelf)
+        push(other, address)
     lock.unlink()
-    push(other, shelf)
+    push(other, address)
 
 
 class Attic(Folder):
     """A hub that a plugin brings."""
 
 
-def brought(hub: str) -> Registry:
+def registry_with_hub(hub: str) -> Registry:
     @hookimpl
     def zoo_hubs() -> Iterable[Scheme]:
-        yield Scheme("attic", "what is under the roof", hub)
+        yield Scheme("attic", "files in the attic", hub)
 
     plugins = installed()
     module = SimpleNamespace(zoo_hubs=zoo_hubs, ZOO_API=2)
@@ -120,10 +122,10 @@ def brought(hub: str) -> Registry:
 
 
 def test_a_plugin_brings_a_hub(checkpoint: Path, tmp_path: Path) -> None:
-    registry = brought("tests.hub.test_folder:Attic")
+    registry = registry_with_hub("tests.hub.test_folder:Attic")
     push(checkpoint, f"attic://{tmp_path}/box", registry)
     assert content(pull(f"attic://{tmp_path}/box", registry)) == content(checkpoint)
-    broken = brought("nowhere:Attic")
+    broken = registry_with_hub("nowhere:Attic")
     with refused(PluginError, "hub attic:// is broken: nowhere:Attic gave ModuleNotFoundError"):
         pull("attic:///x", broken)
     assert "attic" not in Registry(installed()).hubs

@@ -1,4 +1,4 @@
-"""Whatever a file says, reading it gives a value or one of our own errors, on one line."""
+"""Reading any content of any file returns a value or raises a ZooError of one line."""
 
 import json
 import shutil
@@ -40,40 +40,42 @@ values = st.recursive(
 )  # fmt: skip
 
 
-def typed(call: Callable[[], Any]) -> None:
-    told = ""
+def returns_or_raises_zoo_error(call: Callable[[], Any]) -> None:
+    message = ""
     try:
         call()
     except ZooError as error:
-        told = str(error)
-    assert "\n" not in told
-    assert len(told) < 5_000
+        message = str(error)
+    assert "\n" not in message
+    assert len(message) < 5_000
 
 
 @st.composite
 def changed(draw: st.DrawFn, text: str) -> str:
-    """A JSON text with some values of it replaced, or some of its characters."""
+    """Draw a JSON text with some values or characters replaced."""
     value = json.loads(text)
     for _ in range(draw(st.integers(1, 3))):
-        place: Any = value
+        container: Any = value
         while True:
-            keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+            keys = list(container) if isinstance(container, dict) else list(range(len(container)))
             if not keys:
                 break
             key = draw(st.sampled_from(keys[:40]))
-            inner = place[key]
-            if isinstance(inner, dict | list) and inner and draw(st.booleans()):
-                place = inner
+            item = container[key]
+            if isinstance(item, dict | list) and item and draw(st.booleans()):
+                container = item
                 continue
-            if draw(st.booleans()) and isinstance(place, dict):
-                del place[key]
+            if draw(st.booleans()) and isinstance(container, dict):
+                del container[key]
             else:
-                place[key] = draw(values)
+                container[key] = draw(values)
             break
     written = json.dumps(value)
     if draw(st.booleans()):
-        at = draw(st.integers(0, len(written)))
-        written = written[:at] + draw(st.text(max_size=4)) + written[at + draw(st.integers(0, 4)) :]
+        start = draw(st.integers(0, len(written)))
+        inserted = draw(st.text(max_size=4))
+        end = start + draw(st.integers(0, 4))
+        written = written[:start] + inserted + written[end:]
     return written
 
 
@@ -89,7 +91,7 @@ def test_config(copied: Path, data: st.DataObject) -> None:
     text = data.draw(changed(original))
     try:
         (copied / "config.json").write_text(text, errors="surrogatepass")
-        typed(lambda: zoo.load(copied))
+        returns_or_raises_zoo_error(lambda: zoo.load(copied))
     finally:
         (copied / "config.json").write_text(original)
 
@@ -102,7 +104,7 @@ def test_tokenizer(copied: Path, data: st.DataObject) -> None:
     text = data.draw(changed(original))
     try:
         file.write_text(text, errors="surrogatepass")
-        typed(lambda: Tokenizer.load(file))
+        returns_or_raises_zoo_error(lambda: Tokenizer.load(file))
     finally:
         file.write_text(original)
 
@@ -114,45 +116,47 @@ def test_safetensors_header(copied: Path, data: st.DataObject) -> None:
     original = file.read_bytes()
     length = int.from_bytes(original[:8], "little")
     header = data.draw(changed(original[8 : 8 + length].decode())).encode(errors="replace")
-    told = data.draw(st.sampled_from([len(header), len(header) + 1, 0, 2**63, 25_000_001]))
+    stated_length = data.draw(st.sampled_from([len(header), len(header) + 1, 0, 2**63, 25_000_001]))
     body = original[8 + length :]
     content = (
-        told.to_bytes(8, "little") + header + data.draw(st.sampled_from([body, b"", body[1:]]))
+        stated_length.to_bytes(8, "little")
+        + header
+        + data.draw(st.sampled_from([body, b"", body[1:]]))
     )
     try:
         file.write_bytes(content)
-        typed(lambda: zoo.load(copied))
+        returns_or_raises_zoo_error(lambda: zoo.load(copied))
     finally:
         file.write_bytes(original)
 
 
 @bounded
 @given(st.binary(max_size=200))
-def test_bytes_for_any_file(tmp_path: Path, content: bytes) -> None:
+def test_any_bytes_as_any_file(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "file"
     file.write_bytes(content)
     for read in (read_json, read_tensors, Tokenizer.load):
-        typed(lambda read=read: read(file))  # type: ignore[misc]  # bound in the loop
+        returns_or_raises_zoo_error(lambda read=read: read(file))  # type: ignore[misc]  # bound in the loop
     (tmp_path / "README.md").write_bytes(b"---\n" + content + b"\n---\n")
-    typed(lambda: check_card(tmp_path))
+    returns_or_raises_zoo_error(lambda: check_card(tmp_path))
 
 
 @bounded
 @given(st.text(max_size=200) | values.map(lambda value: json.dumps(value)))
 def test_front_matter(text: str) -> None:
-    typed(lambda: split_card(f"---\n{text}\n---\nbody", "a card"))
+    returns_or_raises_zoo_error(lambda: split_card(f"---\n{text}\n---\nbody", "a card"))
 
 
-HARD = [
+DIFFICULT = [
     "a: &a [b]\nc: [*a, *a]", "!!python/object/apply:os.system [ls]", "- " * 5000,
     "a: 2001-99-99", "{" * 5000, "? [a]\n: b", "<<: 3", "tags: {a: b}", "model-index: 3",
     "a: !!binary x",
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", HARD)
-def test_front_matter_that_is_hard(text: str) -> None:
-    typed(lambda: split_card(f"---\n{text}\n---\nbody", "a card"))
+@pytest.mark.parametrize("text", DIFFICULT)
+def test_difficult_front_matter(text: str) -> None:
+    returns_or_raises_zoo_error(lambda: split_card(f"---\n{text}\n---\nbody", "a card"))
 
 
 entries = st.dictionaries(
@@ -202,7 +206,7 @@ def test_address(text: str) -> None:
 
 @bounded
 @given(st.text(alphabet="ab./\\:~\0 ", max_size=12))
-def test_names_inside_are_inside(path: str) -> None:
+def test_paths_accepted_as_inside_stay_inside(path: str) -> None:
     if is_inside(path):
         base = Path("/base")
         assert (base / path).resolve().is_relative_to(base)
@@ -211,7 +215,7 @@ def test_names_inside_are_inside(path: str) -> None:
 
 @bounded
 @given(values)
-def test_json_that_is_read_is_what_was_written(value: Any) -> None:
+def test_json_round_trips(value: Any) -> None:
     text = json.dumps(value)
     try:
         read = parse_json(text)

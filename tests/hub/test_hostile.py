@@ -1,4 +1,4 @@
-"""Hostile and invalid checkpoints: pulled, and rejected when they are read."""
+"""Hostile and invalid checkpoints are pulled, and rejected when they are read."""
 
 import json
 import os
@@ -25,13 +25,13 @@ ADDRESS = "hf://eve/trap"
 
 @pytest.fixture
 def trap(checkpoint: Path, tmp_path: Path) -> Path:
-    """A checkpoint to spoil."""
+    """A copy of the checkpoint, which a test damages."""
     return Path(shutil.copytree(checkpoint, tmp_path / "trap"))
 
 
 @pytest.fixture
 def load(server: Server, trap: Path) -> Callable[[], Any]:
-    """Load the trap, by way of the Hub."""
+    """Push the trap to the Hub and load it from there."""
 
     def call() -> Any:
         server.put("eve/trap", trap)
@@ -47,7 +47,7 @@ def nested(depth: int) -> str:
 HOSTILE: dict[str, tuple[Callable[[dict[str, Any]], object], type[ZooError], str]] = {
     "a width of a billion": (
         lambda c: c["config"].update(hidden_dim=10**9), ConfigError, "less than or equal to 65536"),
-    "a number beyond all": (
+    "a huge integer": (
         lambda c: c["config"].update(hidden_dim=10**400), ConfigError, "hidden_dim"),
     "a vocabulary of a billion": (
         lambda c: c.update(source_vocab=10**9), CheckpointError, "from 4 to 10,000,000"),
@@ -56,9 +56,9 @@ HOSTILE: dict[str, tuple[Callable[[dict[str, Any]], object], type[ZooError], str
     "types": (
         lambda c: c.update(config=[], tied=0, architecture=None), CheckpointError,
         "'architecture' must be of type str; 'config' must be of type dict; 'tied' must be"),
-    "a truth for a number": (
+    "a boolean for a number": (
         lambda c: c.update(source_vocab=True), CheckpointError, "'source_vocab' must be of type"),
-    "ties that are none": (
+    "invalid ties": (
         lambda c: c.update(tied={"a": "b"}), CheckpointError, "its config ties {'a': 'b'}"),
     "a newer format": (
         lambda c: c.update(format=2), CheckpointError, "Install a newer seq2seq-zoo"),
@@ -67,18 +67,18 @@ HOSTILE: dict[str, tuple[Callable[[dict[str, Any]], object], type[ZooError], str
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("harm", HOSTILE)
-def test_24_a_hostile_config(load: Callable[[], Any], trap: Path, harm: str) -> None:
-    spoil, kind, told = HOSTILE[harm]
+@pytest.mark.parametrize("case", HOSTILE)
+def test_24_a_hostile_config(load: Callable[[], Any], trap: Path, case: str) -> None:
+    damage, kind, message = HOSTILE[case]
     config = json.loads((trap / "config.json").read_text())
-    spoil(config)
+    damage(config)
     (trap / "config.json").write_text(json.dumps(config))
-    with refused(kind, told):
+    with refused(kind, message):
         load()
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("not JSON", "config.json cannot be read"),
         ("[1]", "it is not a JSON object"),
@@ -89,16 +89,16 @@ def test_24_a_hostile_config(load: Callable[[], Any], trap: Path, harm: str) -> 
         ("9" * 5000, "cannot be read"),
     ],
 )
-def test_24_a_config_that_is_none(
-    load: Callable[[], Any], trap: Path, text: str, told: str
+def test_24_an_unreadable_config(
+    load: Callable[[], Any], trap: Path, text: str, message: str
 ) -> None:
     (trap / "config.json").write_text(text)
-    with refused(CheckpointError, told):
+    with refused(CheckpointError, message):
         load()
 
 
 def test_24_nothing_is_allocated_for_a_hostile_config(trap: Path) -> None:
-    """The largest that the bounds allow is refused within little memory: no weight fits it."""
+    """The largest allowed config is rejected before its weights would be allocated."""
     config = json.loads((trap / "config.json").read_text())
     for key in ("hidden_dim", "embedding_dim", "encoder_dim", "attention_dim", "readout_dim"):
         config["config"][key] = 65_536
@@ -113,7 +113,7 @@ def test_24_nothing_is_allocated_for_a_hostile_config(trap: Path) -> None:
         "    print(type(error).__name__, error)\n"
     )
     if not Path("/proc/self/statm").exists():
-        pytest.skip("no /proc here to count memory by")
+        pytest.skip("memory is measured with /proc")
     done = subprocess.run(
         [sys.executable, "-c", program, str(trap)], capture_output=True, text=True
     )
@@ -121,7 +121,7 @@ def test_24_nothing_is_allocated_for_a_hostile_config(trap: Path) -> None:
     assert "is (" in done.stdout
 
 
-def test_25_missing_extra_and_misshapen_tensors_are_all_told(
+def test_25_missing_extra_and_misshapen_tensors_are_all_reported(
     load: Callable[[], Any], trap: Path
 ) -> None:
     weights = read_tensors(trap / "model.safetensors")
@@ -130,13 +130,13 @@ def test_25_missing_extra_and_misshapen_tensors_are_all_told(
     weights[second] = torch.zeros(3)
     weights[third] = weights[third].double()
     write_tensors(trap / "model.safetensors", weights)
-    told = (
+    messages = (
         f"{first} is missing",
         "surprise is not a weight of",
         f"{second} is (3,), not",
         f"{third} is of type F64",
     )
-    with refused(CheckpointError, *told):
+    with refused(CheckpointError, *messages):
         load()
 
 
@@ -153,7 +153,7 @@ def test_26_values_that_are_not_finite(load: Callable[[], Any], trap: Path, valu
 
 
 def with_header(content: bytes, change: Callable[[str], str]) -> bytes:
-    """Return safetensors with another header."""
+    """Return the content of a safetensors file with its header changed."""
     length = int.from_bytes(content[:8], "little")
     header = change(content[8 : 8 + length].decode()).encode()
     return len(header).to_bytes(8, "little") + header + content[8 + length :]
@@ -174,7 +174,7 @@ def without_first(header: str) -> str:
 
 
 HEADERS: dict[str, tuple[Callable[[str], str], str]] = {
-    "a name that stands twice": (
+    "a duplicate name": (
         lambda h: h.rstrip()[:-1] + "," + h[1:].split("},")[0] + "}}", "duplicate key"),
     "more bytes than follow": (
         lambda h: h.replace('"shape":[', '"shape":[2,'), "do not match its shape"),
@@ -182,10 +182,10 @@ HEADERS: dict[str, tuple[Callable[[str], str], str]] = {
         lambda h: "{" + ",".join(f'"{i}":{{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}'
                                  for i in range(100_001)) + "}", "the limit is 100,000"),
     "too long": (lambda h: h + " " * 25_000_000, "the limit is 25,000,000"),
-    "no table": (lambda h: "[]", "is not a JSON object"),
+    "not an object": (lambda h: "[]", "is not a JSON object"),
     "too deep": (lambda h: "[" * 100_000, "nested too deeply"),
-    "sizes beyond all": (lambda h: h.replace('"shape":[', f'"shape":[{2**60},'), "no valid entry"),
-    "sizes below zero": (lambda h: h.replace('"shape":[', '"shape":[-1,'), "no valid entry"),
+    "huge sizes": (lambda h: h.replace('"shape":[', f'"shape":[{2**60},'), "no valid entry"),
+    "negative sizes": (lambda h: h.replace('"shape":[', '"shape":[-1,'), "no valid entry"),
     "an unknown type": (lambda h: h.replace("F32", "F31"), "no valid entry"),
     "offsets that do not match the shape": (
         lambda h: h.replace('"data_offsets":[', '"data_offsets":[1'), "do not match its shape"),
@@ -194,18 +194,18 @@ HEADERS: dict[str, tuple[Callable[[str], str], str]] = {
     "more than one list of offsets": (
         lambda h: h.replace('"data_offsets":[', '"data_offsets":[0,'), "no valid entry"),
     "more bytes than described": (lambda h: without_first(h), "bytes follow it"),
-    "metadata that is no table": (lambda h: '{"__metadata__":[1],' + h[1:], "__metadata__"),
+    "metadata that is not an object": (lambda h: '{"__metadata__":[1],' + h[1:], "__metadata__"),
     "metadata of numbers": (lambda h: '{"__metadata__":{"a":1},' + h[1:], "__metadata__"),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("harm", HEADERS)
-def test_26_a_header_that_means_harm(load: Callable[[], Any], trap: Path, harm: str) -> None:
+@pytest.mark.parametrize("case", HEADERS)
+def test_26_a_hostile_header(load: Callable[[], Any], trap: Path, case: str) -> None:
     file = trap / "model.safetensors"
-    change, told = HEADERS[harm]
+    change, message = HEADERS[case]
     file.write_bytes(with_header(file.read_bytes(), change))
     with refused(
-        CheckpointError, "model.safetensors cannot be read", told, "pull or train it again"
+        CheckpointError, "model.safetensors cannot be read", message, "pull or train it again"
     ):
         load()
 
@@ -216,12 +216,12 @@ def test_26_an_enormous_header_is_not_read(load: Callable[[], Any], trap: Path) 
         load()
 
 
-def test_26_a_pipe_in_the_weights_place(server: Server, trap: Path) -> None:
+def test_26_a_named_pipe_instead_of_a_file(server: Server, trap: Path) -> None:
     server.put("eve/trap", trap)
     folder = pull(ADDRESS)
     for name in ("model.safetensors", "config.json", "source.tokenizer.json"):
         file = folder / name
-        kept = file.readlink()
+        target = file.readlink()
         file.unlink()
         os.mkfifo(file)
         with refused(HubError, "is not completely in the cache", name.split(".")[0]):
@@ -229,40 +229,40 @@ def test_26_a_pipe_in_the_weights_place(server: Server, trap: Path) -> None:
         with refused(CheckpointError, name):
             zoo.load(folder)
         file.unlink()
-        file.symlink_to(kept)
+        file.symlink_to(target)
 
 
 @pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "weights.pkl"])
-def test_26_a_repository_of_pickles_is_never_opened(
+def test_26_pickles_in_a_repository_are_never_opened(
     server: Server, trap: Path, load: Callable[[], Any], name: str, tmp_path: Path
 ) -> None:
-    mark = tmp_path / "opened"
+    marker = tmp_path / "opened"
     content = safetensors.torch.load_file(trap / "model.safetensors")
     torch.save(content, trap / name)
-    (trap / name).write_bytes(b"cos\nsystem\n(S'touch " + str(mark).encode() + b"'\ntR.")
+    (trap / name).write_bytes(b"cos\nsystem\n(S'touch " + str(marker).encode() + b"'\ntR.")
     (trap / "model.safetensors").unlink()
     with refused(HubError, "it has no model.safetensors", f"it has {name}, which is not opened"):
         load()
-    assert not server.asked(f"/resolve/.*{name}")
+    assert not server.requests(f"/resolve/.*{name}")
     (trap / name).rename(trap / "model.safetensors")
     with refused(CheckpointError, "model.safetensors cannot be read"):
         load()
-    assert not mark.exists()
+    assert not marker.exists()
 
 
 def test_code_in_a_repository_is_neither_fetched_nor_run(
     server: Server, trap: Path, load: Callable[[], Any], tmp_path: Path
 ) -> None:
-    mark = tmp_path / "ran"
-    program = f"open({str(mark)!r}, 'w')\n"
+    marker = tmp_path / "ran"
+    program = f"open({str(marker)!r}, 'w')\n"
     for name in ("modeling.py", "config.py", "conftest.py", "zoo.py", "__init__.py"):
         (trap / name).write_text(program)
     config = json.loads((trap / "config.json").read_text())
     config["auto_map"] = {"AutoModel": "modeling.Model"}
     (trap / "config.json").write_text(json.dumps(config))
     assert load().translate("the dog a runs")
-    assert not server.asked(r"\.py")
-    assert not mark.exists()
+    assert not server.requests(r"\.py")
+    assert not marker.exists()
 
 
 def test_an_architecture_that_is_not_installed_is_named_and_not_installed(
@@ -272,8 +272,8 @@ def test_an_architecture_that_is_not_installed_is_named_and_not_installed(
     config["architecture"] = "mamba"
     config["plugin"] = {"package": "zoo-mamba", "version": "3.1"}
     (trap / "config.json").write_text(json.dumps(config))
-    told = "it was written with zoo-mamba 3.1, which is not installed"
-    with refused(PluginError, told, "Install zoo-mamba if you trust it"):
+    message = "it was written with zoo-mamba 3.1, which is not installed"
+    with refused(PluginError, message, "Install zoo-mamba if you trust it"):
         load()
 
 

@@ -1,4 +1,4 @@
-"""In processes of their own: a clean environment, the Xet way, and a pull that is killed."""
+"""The hub in separate processes: a clean environment, Xet, and a pull that is killed."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ SHOW = (
 def run(
     *arguments: object, home: Path, server: Server | None = None, **more: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run Python in an environment without any of our variables but the endpoint."""
+    """Run Python in a clean environment with the endpoint and the variables in `more`."""
     return subprocess.run(
         [sys.executable, *map(str, arguments)],
         env=environment(home, server, **more),
@@ -50,7 +50,7 @@ def translations(folder: Path) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def test_pushed_pulled_elsewhere_and_loaded_by_name_it_translates_the_same_bit_for_bit(
+def test_a_checkpoint_translates_bit_for_bit_the_same_after_push_and_pull(
     server: Server, checkpoint: Path, tmp_path: Path
 ) -> None:
     home = tmp_path / "home"
@@ -66,25 +66,25 @@ def test_pushed_pulled_elsewhere_and_loaded_by_name_it_translates_the_same_bit_f
     assert shown.stdout == translations(checkpoint), shown.stderr
     assert (other / ".config" / "zoo" / "registry.toml").is_file()
     offline = run("-c", SHOW, ADDRESS, *TEXTS, home=other, HF_HUB_OFFLINE="1")
-    assert offline.returncode == 1, "only the commit was asked for, not the branch"
-    kept = "".join(f.read_text(errors="replace") for f in other.rglob("*") if f.is_file())
-    assert "hf_ann" not in kept
+    assert offline.returncode == 1, "the commit is in the cache, and the branch is not"
+    written = "".join(f.read_text(errors="replace") for f in other.rglob("*") if f.is_file())
+    assert "hf_ann" not in written
 
 
-def test_the_xet_way(server: Server, checkpoint: Path, tmp_path: Path) -> None:
+def test_push_and_pull_by_xet(server: Server, checkpoint: Path, tmp_path: Path) -> None:
     home, store = tmp_path / "home", tmp_path / "store"
     store.mkdir()
-    server.learn_xet(checkpoint, store)
+    server.serve_by_xet(checkpoint, store)
     command = ("-m", "zoo", "push", checkpoint, ADDRESS)
     sent = run(*command, home=home, server=server, HF_TOKEN="hf_ann")
     assert sent.returncode == 0, sent.stderr
     assert sent.stderr == ""
-    assert server.asked("xet-write-token")
-    assert not server.asked("^PUT"), "the weights went to the store"
+    assert server.requests("xet-write-token")
+    assert not server.requests("^PUT"), "the weights are uploaded to the store"
     shown = run("-c", SHOW, ADDRESS, *TEXTS, home=home, server=server)
     assert shown.stdout == translations(checkpoint), shown.stderr
-    assert server.asked("xet-read-token")
-    assert not server.asked("GET", port="cdn"), "and came from there"
+    assert server.requests("xet-read-token")
+    assert not server.requests("GET", port="cdn"), "the weights are downloaded from the store"
 
 
 def test_23_a_pull_that_is_killed(server: Server, checkpoint: Path, tmp_path: Path) -> None:
@@ -95,8 +95,8 @@ def test_23_a_pull_that_is_killed(server: Server, checkpoint: Path, tmp_path: Pa
     command = [sys.executable, "-m", "zoo", "pull", ADDRESS]
     with subprocess.Popen(command, env=settings, stdout=subprocess.DEVNULL) as process:
         waited = time.monotonic()
-        while not server.asked(WEIGHTS) and time.monotonic() - waited < 60:
-            assert process.poll() is None, "it ended by itself"
+        while not server.requests(WEIGHTS) and time.monotonic() - waited < 60:
+            assert process.poll() is None, "the pull ended before the kill"
             time.sleep(0.05)
         process.send_signal(signal.SIGKILL)
     off = run("-m", "zoo", "pull", ADDRESS, "--offline", home=home)
@@ -109,7 +109,7 @@ def test_23_a_pull_that_is_killed(server: Server, checkpoint: Path, tmp_path: Pa
     again = run("-m", "zoo", "pull", ADDRESS, home=home, server=server, HF_HUB_DISABLE_XET="1")
     assert again.returncode == 0, again.stderr
     assert fingerprint(Path(again.stdout.strip())) == fingerprint(checkpoint)
-    assert len(server.asked("GET .*/resolve/.*/config.json")) == 1, "what was here stayed"
+    assert len(server.requests("GET .*/resolve/.*/config.json")) == 1, "complete files are kept"
     cache = home / ".cache" / "huggingface" / "hub"
     (left,) = cache.rglob("*.incomplete")
     os.utime(left, (0, 0))

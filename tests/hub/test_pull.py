@@ -28,14 +28,14 @@ Run = Callable[..., Result]
 
 @pytest.fixture
 def served(server: Server, checkpoint: Path) -> Server:
-    """The Hub, with the checkpoint on it."""
+    """A Hub that has the checkpoint."""
     server.put(NAME, checkpoint)
     return server
 
 
 @pytest.fixture
 def chunks(monkeypatch: pytest.MonkeyPatch) -> int:
-    """The client keeps what has come in steps of so many bytes; its own are of ten million."""
+    """The client saves downloads in chunks of this many bytes (default: ten million)."""
     monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 1000)
     return 1000
 
@@ -67,7 +67,7 @@ def test_3_seven_cuts_are_too_many(served: Server, cache: Path) -> None:
     cuts = served.fault("GET", WEIGHTS, cut=10, times=7)
     with refused(UnavailableError, "cannot be reached", cache=cache):
         pull(ADDRESS)
-    assert cuts.used == 6, "the client retries five times; we do not retry again"
+    assert cuts.used == 6, "the client retries five times, and the zoo does not retry again"
 
 
 def test_4_a_resume_answered_with_the_whole_file_is_not_corrupted(
@@ -97,7 +97,7 @@ def test_6_a_flipped_byte_is_refused(served: Server, cache: Path, path: str) -> 
     assert zoo.load(ADDRESS).translate("the dog a runs")
 
 
-def test_6_a_byte_flipped_on_the_disk_is_seen_and_fetched_again(
+def test_6_a_file_damaged_in_the_cache_is_detected_and_fetched_again(
     served: Server, checkpoint: Path, cache: Path
 ) -> None:
     folder = pull(ADDRESS)
@@ -143,16 +143,16 @@ def test_9_a_rate_limit_is_respected_within_bounds(
         served.fault("GET", path, status=429, headers={"Retry-After": "1"})
     began = time.monotonic()
     assert same(pull(ADDRESS), checkpoint)
-    assert time.monotonic() - began > 2, "it waits as long as the server says"
+    assert time.monotonic() - began > 2, "each wait lasts as long as the server requires"
     shutil.rmtree(cache)
     hour = served.fault("GET", "/api/models/", status=429, headers={"Retry-After": "3600"})
     with refused(UnavailableError, "rate limit reached at", "status 429", cache=cache):
         pull(ADDRESS)
-    assert hour.used == 1, "an hour is not waited for"
+    assert hour.used == 1, "a wait beyond the limit is an error at once"
 
 
 @pytest.mark.parametrize("fault", [{"status": 503}, {"hang": 2.0}, {"cut": 0, "reset": True}])
-def test_10_what_is_pinned_and_here_is_used_when_the_hub_is_not(
+def test_10_the_local_copy_is_used_when_the_hub_is_unavailable(
     served: Server,
     checkpoint: Path,
     fault: dict[str, object],
@@ -162,16 +162,18 @@ def test_10_what_is_pinned_and_here_is_used_when_the_hub_is_not(
     commit = pull(ADDRESS).name
     for method in ("HEAD", "GET"):
         served.fault(method, ".", times=99, **fault)
-    asked = len(served.log)
+    requests = len(served.log)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert same(pull(f"{ADDRESS}@{commit}"), checkpoint)
-    assert len(served.log) == asked, "what is pinned and here whole needs nobody"
+    assert len(served.log) == requests, "a complete copy of a pinned commit needs no request"
     with pytest.warns(HubWarning, match="using the local copy of hf://ann/small from"):
         assert same(pull(ADDRESS), checkpoint)
 
 
-def test_11_a_branch_that_moves_meanwhile(served: Server, checkpoint: Path, tmp_path: Path) -> None:
+def test_11_a_branch_that_moves_during_the_pull(
+    served: Server, checkpoint: Path, tmp_path: Path
+) -> None:
     other = Path(shutil.copytree(checkpoint, tmp_path / "other"))
     (other / "README.md").write_text("another card")
     (other / "training.json").write_text("{}")
@@ -182,7 +184,7 @@ def test_11_a_branch_that_moves_meanwhile(served: Server, checkpoint: Path, tmp_
 
 
 @pytest.mark.parametrize(
-    ("token", "kind", "told"),
+    ("token", "kind", "message"),
     [
         (None, AccessError, "or it is private and no token was sent. Log in with `hf auth login`"),
         ("hf_wrong", AccessError, "rejected your token: it is invalid or expired"),
@@ -196,12 +198,12 @@ def test_12_private(
     monkeypatch: pytest.MonkeyPatch,
     token: str | None,
     kind: type[HubError],
-    told: str,
+    message: str,
 ) -> None:
     served.repositories[NAME].private = True
     if token:
         monkeypatch.setenv("HF_TOKEN", token)
-    with refused(kind, told, cache=cache):
+    with refused(kind, message, cache=cache):
         pull(ADDRESS)
     monkeypatch.setenv("HF_TOKEN", "hf_ann")
     assert same(pull(ADDRESS), checkpoint)
@@ -251,9 +253,9 @@ def test_15_a_token_revoked_while_cached(
     monkeypatch.setenv("HF_TOKEN", "hf_ann")
     pull(ADDRESS)
     del served.tokens["hf_ann"]
-    with pytest.warns(HubWarning, match="rejected your token") as told:
+    with pytest.warns(HubWarning, match="rejected your token") as recorded:
         assert same(pull(ADDRESS), checkpoint)
-    assert "hf_ann" not in str(told[0].message)
+    assert "hf_ann" not in str(recorded[0].message)
 
 
 def test_16_a_call_that_hangs_is_bounded(
@@ -270,26 +272,28 @@ def test_17_a_captive_portal(served: Server, cache: Path, method: str, path: str
     served.fault(method, path, html=True, times=99)
     with refused(UnavailableError, "is not a Hub", "requires a login", cache=cache):
         pull(ADDRESS)
-    assert len(served.asked(f"{method} .*{path}")) == 1, "a retry would not help"
+    assert len(served.requests(f"{method} .*{path}")) == 1, "a retry would not help"
 
 
 @pytest.mark.parametrize("name", ["ETag", "X-Linked-Etag"])
-def test_18_an_etag_that_climbs_out(served: Server, cache: Path, tmp_path: Path, name: str) -> None:
+def test_18_an_etag_that_leads_out_of_the_cache(
+    served: Server, cache: Path, tmp_path: Path, name: str
+) -> None:
     before = outside(tmp_path, cache)
-    served.fault("HEAD", "/resolve/", headers={name: '"../../../../climbed"'}, times=99)
+    served.fault("HEAD", "/resolve/", headers={name: '"../../../../outside"'}, times=99)
     with refused(IntegrityError, "an invalid ETag", cache=cache):
         pull(ADDRESS)
     assert outside(tmp_path, cache) == before
 
 
-def test_18_an_etag_that_climbs_out_where_a_redirect_ends(
+def test_18_an_etag_that_leads_out_of_the_cache_after_a_redirect(
     served: Server, cache: Path, tmp_path: Path
 ) -> None:
     before = outside(tmp_path, cache)
     commit = served.repositories[NAME].branches["main"][-1].name
-    elsewhere = {"Location": "/api/resolve-cache/models/x"}
-    served.fault("HEAD", "/resolve/", status=307, headers=elsewhere, times=99)
-    headers = {"X-Repo-Commit": commit, "ETag": '"../../../../climbed"'}
+    redirect = {"Location": "/api/resolve-cache/models/x"}
+    served.fault("HEAD", "/resolve/", status=307, headers=redirect, times=99)
+    headers = {"X-Repo-Commit": commit, "ETag": '"../../../../outside"'}
     served.fault("HEAD", "/api/resolve-cache/", status=200, headers=headers, times=99)
     with refused(IntegrityError, "an invalid ETag", cache=cache):
         pull(ADDRESS)
@@ -297,9 +301,9 @@ def test_18_an_etag_that_climbs_out_where_a_redirect_ends(
 
 
 @pytest.mark.parametrize(
-    "path", ["../climbed", "/climbed", "a/../../climbed", "..\\climbed", "a\0b", "a//b", ""]
+    "path", ["../outside", "/outside", "a/../../outside", "..\\outside", "a\0b", "a//b", ""]
 )
-def test_18_a_tree_s_name_that_climbs_out(
+def test_18_a_listed_path_that_leads_out_of_the_repository(
     served: Server, cache: Path, tmp_path: Path, path: str
 ) -> None:
     files = served.repositories[NAME].branches["main"][-1].files
@@ -310,13 +314,15 @@ def test_18_a_tree_s_name_that_climbs_out(
     assert outside(tmp_path, cache) == before
 
 
-def test_18_a_commit_that_climbs_out(served: Server, cache: Path, tmp_path: Path) -> None:
+def test_18_a_commit_name_that_leads_out_of_the_cache(
+    served: Server, cache: Path, tmp_path: Path
+) -> None:
     before = outside(tmp_path, cache)
-    served.fault("HEAD", "/resolve/", headers={"X-Repo-Commit": "../../climbed"})
+    served.fault("HEAD", "/resolve/", headers={"X-Repo-Commit": "../../outside"})
     with refused(IntegrityError, "the Hub sent another commit", cache=cache):
         pull(ADDRESS)
     good = served.repositories[NAME].branches["main"][-1]
-    served.repositories[NAME].branches["main"].append(good._replace(name="../../climbed"))
+    served.repositories[NAME].branches["main"].append(good._replace(name="../../outside"))
     with refused(IntegrityError, "the Hub sent an invalid commit", cache=cache):
         pull(ADDRESS)
     assert outside(tmp_path, cache) == before
@@ -327,8 +333,8 @@ def test_19_no_other_origin_sees_the_token(
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_ann")
     assert same(pull(ADDRESS), checkpoint)
-    elsewhere = {r.path for r in served.log if r.port == "cdn"}
-    assert elsewhere, "the large file came from there"
+    requests = {r.path for r in served.log if r.port == "cdn"}
+    assert requests, "the CDN serves the large file"
     assert not [r for r in served.log if r.port == "cdn" and "authorization" in r.headers]
     assert all(r.headers.get("authorization") for r in served.log if r.port == "hub")
 
@@ -347,9 +353,9 @@ def test_19_links_to_another_host(
     served.fault("GET", "/api/", status=302, headers={"Location": f"{served.cdn}/x"}, times=99)
     with refused(HubError, "rejected a request: status 404", cache=cache):
         pull(ADDRESS)
-    elsewhere = [r for r in served.log if r.port == "cdn"]
-    assert elsewhere
-    assert not [r for r in elsewhere if "authorization" in r.headers]
+    requests = [r for r in served.log if r.port == "cdn"]
+    assert requests
+    assert not [r for r in requests if "authorization" in r.headers]
 
 
 def test_23_offline(
@@ -358,7 +364,7 @@ def test_23_offline(
     with refused(HubError, "is not in the cache: requests are disabled", cache=cache):
         pull(ADDRESS, offline=True)
     folder = pull(ADDRESS)
-    asked = len(served.log)
+    requests = len(served.log)
     assert pull(ADDRESS, offline=True) == folder
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert zoo.load(ADDRESS).translate("the dog a runs") == zoo.load(checkpoint).translate(
@@ -370,17 +376,17 @@ def test_23_offline(
         "it has no model.safetensors, and requests are disabled",
     ):
         zoo.load(ADDRESS)
-    assert len(served.log) == asked
+    assert len(served.log) == requests
 
 
-def test_a_pull_that_failed_goes_on_where_it_was(served: Server, checkpoint: Path) -> None:
+def test_a_pull_after_a_failure_keeps_the_complete_files(served: Server, checkpoint: Path) -> None:
     served.fault("GET", WEIGHTS, status=500, times=99)
     with refused(UnavailableError):
         pull(ADDRESS)
     served.faults.clear()
-    first = len(served.asked("GET .*/config.json"))
+    first = len(served.requests("GET .*/config.json"))
     assert same(pull(ADDRESS), checkpoint)
-    assert len(served.asked("GET .*/config.json")) == first == 1
+    assert len(served.requests("GET .*/config.json")) == first == 1
 
 
 def test_only_the_format_s_files_are_fetched(
@@ -411,16 +417,16 @@ def test_revisions(served: Server, checkpoint: Path, tmp_path: Path) -> None:
             pull(wrong)
 
 
-def test_16_a_head_that_hangs_is_bounded_and_asked_by_the_client_alone(
+def test_16_a_head_request_that_hangs_is_retried_by_the_client(
     served: Server, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The client asks again by itself where it has nothing: it comes through in the end."""
+    """The client itself retries a file that the cache lacks; the pull then succeeds."""
     served.fault("HEAD", "/resolve/", hang=1.5, times=1)
     assert same(pull(ADDRESS), checkpoint)
 
 
-def test_others_who_share_the_client_are_left_alone(served: Server) -> None:
-    """During our operation, errors of another library's requests reach that library unchanged."""
+def test_errors_of_other_users_of_the_client_are_unchanged(served: Server) -> None:
+    """During an operation, another library's requests raise the client's errors."""
     import huggingface_hub
     from huggingface_hub.errors import RemoteEntryNotFoundError
 
@@ -443,11 +449,11 @@ def test_the_command_line(served: Server, checkpoint: Path, run: Run) -> None:
     assert Path(result.stdout.strip()).name in again.stdout
     assert again.stderr == ""
     served.fault("GET", ".", status=503, times=99)
-    told = run("translate", ADDRESS, "the dog a runs")
-    assert told.exit_code == 0, told.output
-    assert told.stdout == run("translate", checkpoint, "the dog a runs").stdout
-    assert told.stderr.startswith("Warning: using the local copy of hf://ann/small")
-    assert told.stderr.count("\n") == 1
+    translated = run("translate", ADDRESS, "the dog a runs")
+    assert translated.exit_code == 0, translated.output
+    assert translated.stdout == run("translate", checkpoint, "the dog a runs").stdout
+    assert translated.stderr.startswith("Warning: using the local copy of hf://ann/small")
+    assert translated.stderr.count("\n") == 1
     wrong = run("pull", "smal")
     assert wrong.exit_code == 1
     assert "unknown checkpoint 'smal'" in wrong.stderr

@@ -1,4 +1,4 @@
-"""Push: what is sent, and failures on the way. There is one commit, or none."""
+"""Push: the files it sends, and failures at every step. A push makes one commit, or none."""
 
 import shutil
 from collections.abc import Callable
@@ -30,7 +30,7 @@ def token(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
 
 @pytest.fixture
 def edited(checkpoint: Path, tmp_path: Path) -> Path:
-    """The checkpoint, with its author's words at the end of its card."""
+    """The checkpoint, with a sentence of its author at the end of its card."""
     folder = Path(shutil.copytree(checkpoint, tmp_path / "edited"))
     with (folder / "README.md").open("a") as card:
         card.write("\nMind the dog.\n")
@@ -52,14 +52,14 @@ def test_one_commit_then_none_then_the_difference(
     assert again.changes == []
     assert again.commit == first.commit
     assert len(commits(server)) == 2
-    then = push(edited, ADDRESS, message="A word on the dog")
-    assert [(change.kind, change.path) for change in then.changes] == [("change", "README.md")]
+    third = push(edited, ADDRESS, message="A word on the dog")
+    assert [(change.kind, change.path) for change in third.changes] == [("change", "README.md")]
     assert commits(server)[-1] == "A word on the dog"
-    assert len(server.asked("^PUT")) == 1, "the weights went there once"
-    assert pull(ADDRESS).name == then.commit
+    assert len(server.requests("^PUT")) == 1, "the weights are uploaded once"
+    assert pull(ADDRESS).name == third.commit
 
 
-def test_what_the_format_does_not_know_is_left_alone(
+def test_files_outside_of_the_format_are_neither_sent_nor_removed(
     server: Server, checkpoint: Path, tmp_path: Path
 ) -> None:
     push(checkpoint, ADDRESS)
@@ -76,10 +76,10 @@ def test_what_the_format_does_not_know_is_left_alone(
 
 
 def test_a_dry_run_sends_nothing(server: Server, checkpoint: Path, run: Run) -> None:
-    told = run("push", checkpoint, ADDRESS, "--dry-run")
-    assert told.exit_code == 0, told.output
-    assert "add     model.safetensors" in told.stdout
-    assert not server.asked("^(POST|PUT)")
+    result = run("push", checkpoint, ADDRESS, "--dry-run")
+    assert result.exit_code == 0, result.output
+    assert "add     model.safetensors" in result.stdout
+    assert not server.requests("^(POST|PUT)")
     assert server.repositories == {}
 
 
@@ -109,7 +109,7 @@ def test_20_a_failing_upload_is_retried_and_nothing_is_committed(
     server.fault("PUT", "/put/", status=500, times=99)
     with refused(UnavailableError, "server error at", "status 500"):
         push(checkpoint, ADDRESS)
-    assert len(server.asked("^PUT")) > 1
+    assert len(server.requests("^PUT")) > 1
     assert commits(server) == ["initial commit"]
     server.faults.clear()
     server.fault("PUT", "/put/", status=503, times=2)
@@ -118,7 +118,7 @@ def test_20_a_failing_upload_is_retried_and_nothing_is_committed(
 
 
 @pytest.mark.parametrize("fault", [{"lose": True}, {"lose": True, "times": 2}, {"hang": 2.0}])
-def test_21_a_commit_whose_answer_is_lost_is_found(
+def test_21_a_commit_whose_response_is_lost_is_recognized(
     server: Server, checkpoint: Path, fault: dict[str, object]
 ) -> None:
     server.fault("POST", "/commit/", **fault)
@@ -127,7 +127,7 @@ def test_21_a_commit_whose_answer_is_lost_is_found(
     assert done.commit == server.repositories[NAME].branches["main"][-1].name
 
 
-def test_21_a_creation_whose_answer_is_lost(server: Server, checkpoint: Path) -> None:
+def test_21_a_creation_whose_response_is_lost(server: Server, checkpoint: Path) -> None:
     server.fault("POST", "/repos/create", lose=True)
     push(checkpoint, ADDRESS)
     assert commits(server) == ["initial commit", "Push small"]
@@ -137,14 +137,14 @@ def test_22_a_stale_parent(server: Server, checkpoint: Path, edited: Path) -> No
     push(checkpoint, ADDRESS)
     repository = server.repositories[NAME]
 
-    def somebody() -> None:
+    def concurrent_push() -> None:
         files = {**repository.branches["main"][-1].files, "config.json": Blob(b"{}")}
-        repository.commit(files, "somebody else's")
+        repository.commit(files, "concurrent")
 
-    server.fault("POST", "/commit/", call=somebody)
+    server.fault("POST", "/commit/", call=concurrent_push)
     with refused(ConflictError, "has changed", "Push again to see what would change now"):
         push(edited, ADDRESS)
-    assert commits(server)[-1] == "somebody else's"
+    assert commits(server)[-1] == "concurrent"
     done = push(edited, ADDRESS)
     assert {change.path for change in done.changes} == {"README.md", "config.json"}
 
@@ -163,7 +163,7 @@ def test_8_a_server_error_at_every_call_of_a_push(
     assert commits(server) == ["initial commit", "Push small"]
 
 
-def test_9_a_commit_does_not_wait_for_an_hour(server: Server, checkpoint: Path) -> None:
+def test_9_a_commit_does_not_wait_longer_than_the_limit(server: Server, checkpoint: Path) -> None:
     hour = server.fault("POST", "/commit/", status=429, headers={"Retry-After": "3600"}, times=9)
     with refused(UnavailableError, "rate limit reached at"):
         push(checkpoint, ADDRESS)
@@ -198,7 +198,7 @@ def test_12_no_permission_to_write(
     assert len(server.repositories[NAME].branches["main"]) == 1
 
 
-def test_a_hub_that_repeats_the_token_is_not_quoted(server: Server, checkpoint: Path) -> None:
+def test_a_response_that_contains_the_token_is_not_quoted(server: Server, checkpoint: Path) -> None:
     headers = {"X-Error-Message": "token hf_ann is bad (Bearer hf_ann)"}
     server.fault("POST", "/repos/create", status=403, headers=headers, times=99)
     with refused(AccessError, "forbidden"):
@@ -208,14 +208,14 @@ def test_a_hub_that_repeats_the_token_is_not_quoted(server: Server, checkpoint: 
 def test_an_invalid_card_is_not_sent(server: Server, edited: Path, run: Run) -> None:
     card = edited / "README.md"
     text = card.read_text()
-    for wrong, told in (
+    for wrong, message in (
         (text.replace("library_name: seq2seq-zoo", "library_name: other"), "library_name"),
         (text.replace("tags:", "tags: ["), "is invalid"),
         (text.replace("tags:", "language: no\ntags:"), "'language' must be one or more strings"),
         ("no metadata", "library_name"),
     ):
         card.write_text(wrong)
-        with refused(CheckpointError, told):
+        with refused(CheckpointError, message):
             push(edited, ADDRESS)
     card.unlink()
     with refused(CheckpointError, "has no card", "--write"):
@@ -225,7 +225,7 @@ def test_an_invalid_card_is_not_sent(server: Server, edited: Path, run: Run) -> 
     push(edited, ADDRESS)
 
 
-def test_a_folder_that_is_no_checkpoint_is_not_sent(server: Server, tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_checkpoint_is_not_sent(server: Server, tmp_path: Path) -> None:
     with refused(CheckpointError, "has no config.json, no model.safetensors"):
         push(tmp_path, ADDRESS)
     with refused(HubError, "a commit never changes"):

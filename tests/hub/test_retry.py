@@ -14,7 +14,7 @@ from zoo.hub.retry import RetryPolicy
 
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The waits of the loop, in seconds; they take no time."""
+    """The waits of the retry loop in seconds, which are recorded and skipped."""
     recorded: list[float] = []
     monkeypatch.setattr("time.sleep", recorded.append)
     return recorded

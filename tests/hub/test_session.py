@@ -1,4 +1,4 @@
-"""What an operation changes in the client is restored, and its requests are checked throughout."""
+"""An operation restores what it changes in the client, and checks its requests to its end."""
 
 import contextlib
 import logging
@@ -110,7 +110,7 @@ def test_the_user_agent_has_two_versions_only(served: Server, checkpoint: Path) 
 def test_a_refused_connection_does_not_replace_the_checked_session(
     served: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The client would otherwise retry by itself, in a new session without our hooks."""
+    """The client would otherwise retry in a new session, without the operation's hooks."""
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setenv("ZOO_HUB_TRIES", "2")
     with unchanged(), pytest.raises(UnavailableError, match="cannot be reached"):

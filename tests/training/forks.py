@@ -1,7 +1,7 @@
 """Run `zoo` in processes forked from one that has imported torch: many short runs, one import.
 
 Each line of standard input is a job, [processes, log, words]; each line of standard output the exit
-codes of its processes. Several processes find each other as torchrun's do.
+codes of its processes. Several processes form one group, as under torchrun.
 """
 
 import json
@@ -40,10 +40,10 @@ def start(rank: int, size: int, port: int, log: str, words: list[str]) -> int:
 
 
 def main() -> None:
-    """Serve jobs until there are no more."""
+    """Run the jobs of standard input."""
     for line in sys.stdin:
         size, log, words = json.loads(line)
-        # As torchrun's, the store outlives whichever process ends first.
+        # As under torchrun, the store exists until the last process has ended.
         store = TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
         children = [start(rank, size, store.port, log, words) for rank in range(size)]
         codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]

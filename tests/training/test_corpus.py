@@ -1,4 +1,4 @@
-"""Token files: written once, then memory-mapped, a chunk at a time."""
+"""Token files: written once in chunks, then memory-mapped."""
 
 import os
 import subprocess
@@ -49,30 +49,30 @@ def tokenizers() -> tuple[Tokenizer, Tokenizer]:
     return Tokenizer.train(words, "word", 100), Tokenizer.train(words, "word", 90)
 
 
-Two = tuple[Tokenizer, Tokenizer]
+TokenizerPair = tuple[Tokenizer, Tokenizer]
 
 
 def test_mapped_files_equal_a_corpus_in_memory(
-    cache: Path, tokenizers: Two, monkeypatch: pytest.MonkeyPatch
+    cache: Path, tokenizers: TokenizerPair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "CHUNK", 7)
     mapped = open_corpus(dataset(200), None, tokenizers, LIMITS)
-    held = Corpus.encode(list(drawn(200)), *tokenizers, LIMITS)
-    assert len(mapped) == len(held)
-    assert mapped.left_out == held.left_out
-    assert held.left_out.long > 0
-    assert held.left_out.empty > 0
-    for expected, actual in ((held.source, mapped.source), (held.target, mapped.target)):
+    in_memory = Corpus.encode(list(drawn(200)), *tokenizers, LIMITS)
+    assert len(mapped) == len(in_memory)
+    assert mapped.left_out == in_memory.left_out
+    assert in_memory.left_out.long > 0
+    assert in_memory.left_out.empty > 0
+    for expected, actual in ((in_memory.source, mapped.source), (in_memory.target, mapped.target)):
         assert np.array_equal(expected.tokens, actual.tokens)
         assert np.array_equal(expected.starts, actual.starts)
-    for one, other in zip(held.batches(60), mapped.batches(60), strict=True):
-        for a, b in zip(held.batch(one), mapped.batch(other), strict=True):
+    for one, other in zip(in_memory.batches(60), mapped.batches(60), strict=True):
+        for a, b in zip(in_memory.batch(one), mapped.batch(other), strict=True):
             assert torch.equal(a, b)
     assert isinstance(mapped.source.tokens, np.memmap)
     assert mapped.source.tokens.dtype.itemsize == 2
 
 
-def test_files_are_written_once(cache: Path, tokenizers: Two, parallel: Path) -> None:
+def test_files_are_written_once(cache: Path, tokenizers: TokenizerPair, parallel: Path) -> None:
     mine = file_dataset(f"{parallel}:en-de")
     first = open_corpus(mine, None, tokenizers, LIMITS)
     (folder,) = (f for f in cache.iterdir() if f.is_dir())
@@ -80,7 +80,7 @@ def test_files_are_written_once(cache: Path, tokenizers: Two, parallel: Path) ->
     again = open_corpus(mine, None, tokenizers, LIMITS)
     assert {f: f.stat().st_mtime_ns for f in folder.iterdir()} == before
     assert again.fingerprint() == first.fingerprint()
-    # Everything that decides their content decides their name.
+    # The name of the folder depends on everything that determines the files' content.
     for limit, limits in ((30, LIMITS), (None, LengthLimits(5, 5))):
         open_corpus(mine, limit, tokenizers, limits)
     file = parallel.with_suffix(".en")
@@ -90,7 +90,7 @@ def test_files_are_written_once(cache: Path, tokenizers: Two, parallel: Path) ->
 
 
 @pytest.mark.parametrize("name", ["source.tokens", "target.starts", "corpus.json"])
-def test_damaged_files_are_written_again(cache: Path, tokenizers: Two, name: str) -> None:
+def test_damaged_files_are_written_again(cache: Path, tokenizers: TokenizerPair, name: str) -> None:
     expected = open_corpus(dataset(50), None, tokenizers, LIMITS).fingerprint()
     (file,) = cache.glob(f"*/{name}")
     whole = file.read_bytes()
@@ -101,7 +101,7 @@ def test_damaged_files_are_written_again(cache: Path, tokenizers: Two, name: str
     assert not list(cache.glob(".*"))
 
 
-def test_changed_text_has_another_fingerprint(cache: Path, tokenizers: Two) -> None:
+def test_changed_text_has_another_fingerprint(cache: Path, tokenizers: TokenizerPair) -> None:
     one = open_corpus(dataset(50), None, tokenizers, LIMITS)
     other = open_corpus(dataset(51), None, tokenizers, LIMITS)
     assert one.fingerprint() != other.fingerprint()
@@ -124,7 +124,7 @@ def test_concurrent_processes_write_one_corpus(cache: Path, parallel: Path) -> N
 
 
 def test_building_holds_one_chunk_at_a_time(
-    cache: Path, tokenizers: Two, monkeypatch: pytest.MonkeyPatch
+    cache: Path, tokenizers: TokenizerPair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sixteen times the text needs only a few more bytes per pair, for an index."""
     monkeypatch.setattr(module, "CHUNK", 500)
@@ -202,7 +202,7 @@ def test_a_streamed_split_is_the_split(count: int) -> None:
         assert _held_out((pair.source for pair in pairs), most=3) == smallest
 
 
-def test_counts_of_skipped_pairs_are_in_the_file(cache: Path, tokenizers: Two) -> None:
+def test_counts_of_skipped_pairs_are_in_the_file(cache: Path, tokenizers: TokenizerPair) -> None:
     corpus = open_corpus(dataset(60), None, tokenizers, LIMITS)
     (file,) = cache.glob("*/corpus.json")
     written = read_json(file)

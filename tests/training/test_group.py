@@ -1,4 +1,4 @@
-"""Several processes that train one model, through gloo on this machine."""
+"""Several processes train one model, connected by gloo on one machine."""
 
 import json
 import os
@@ -34,14 +34,14 @@ Train = Callable[..., str]
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Train]:
-    """Train in that many processes, and return what was output."""
+    """Train in the given number of processes; return their output."""
     command = [sys.executable, "-m", "tests.training.forks"]
     top = Path(__file__).parents[2]
     logs = tmp_path_factory.mktemp("logs")
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                           env=ENVIRONMENT, cwd=top) as server:  # fmt: skip
 
-        def call(processes: int, *arguments: object, ends: int = 0) -> str:
+        def call(processes: int, *arguments: object, exit_code: int = 0) -> str:
             assert server.stdin is not None
             assert server.stdout is not None
             log = logs / str(len(list(logs.iterdir())))
@@ -50,7 +50,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Train]:
             server.stdin.flush()
             codes = json.loads(server.stdout.readline())
             output = log.read_text()
-            assert codes == [ends] * processes, output
+            assert codes == [exit_code] * processes, output
             return output
 
         yield call
@@ -82,7 +82,7 @@ def assert_same(one: Path, other: Path, within: float = 1e-5) -> None:
 def test_two_processes_train_the_same_weights_as_one(
     trained: Train, parallel: Path, tmp_path: Path
 ) -> None:
-    """With whole weights or shards; and one process resumes what two have begun."""
+    """With whole or sharded weights; one process also resumes a run of two."""
     given = ("rnnsearch-tiny", "--data", f"{parallel}:en-de", *WORDS, "--steps", 16, "--out")
     trained(1, *given, tmp_path / "one")
     output = trained(2, *given, tmp_path / "two")
@@ -138,7 +138,7 @@ def test_a_process_that_dies_ends_the_others_and_a_restart_resumes(
 
 
 def wait_for(condition: Any, process: "subprocess.Popen[str]") -> None:
-    end = time.monotonic() + 240  # a busy machine takes long to start processes
+    end = time.monotonic() + 240  # starting processes is slow on a busy machine
     while not condition():
         assert process.poll() is None
         assert time.monotonic() < end
@@ -181,7 +181,7 @@ def test_local_rows_make_up_the_whole_batch() -> None:
         shares = [group.local_rows(indices) for group in groups]
         rows = sorted(i for mine, weight in shares if weight for i in mine.tolist())
         assert rows == list(range(7))
-        assert all(len(mine) for mine, _ in shares), "each takes part in every update"
+        assert all(len(mine) for mine, _ in shares), "every process takes part in every update"
 
 
 def test_sharding_needs_several_processes() -> None:
@@ -213,11 +213,11 @@ def test_processes_that_fail_alike_report_it_once(
     trained: Train, parallel: Path, tmp_path: Path
 ) -> None:
     given = ("rnnsearch-tiny", "--data", f"{parallel}:en-de", "--out", tmp_path / "x")
-    output = trained(2, *given, "--set", "learning_rate=fast", ends=1)
+    output = trained(2, *given, "--set", "learning_rate=fast", exit_code=1)
     assert output.count("Error: ") == 1
     assert "learning_rate = 'fast'" in output
     # Only the first process fails; the other ones, which wait for it, report nothing more.
     (tmp_path / "x").mkdir()
-    output = trained(2, *given, "--steps", 1, *PLAIN, ends=1)
+    output = trained(2, *given, "--steps", 1, *PLAIN, exit_code=1)
     assert output.count("Error: ") == 1
     assert "x exists already" in output

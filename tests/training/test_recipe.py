@@ -26,31 +26,31 @@ from zoo.training.request import TrainingRequest
 from zoo.training.session import begin, resume
 from zoo.training.state import TrainingState
 
-STILL = {**SMALL, "dropout": 0.0, "samples": 0}
+DETERMINISTIC = {**SMALL, "dropout": 0.0, "samples": 0}
 
 
-def closest(one: Path, other: Path) -> float:
-    """The largest difference between two checkpoints' weights."""
+def largest_difference(one: Path, other: Path) -> float:
+    """Return the largest absolute difference between the weights of two checkpoints."""
     a, b = weights(one), weights(other)
     assert a.keys() == b.keys()
     return max(float((a[name] - b[name]).abs().max()) for name in a)
 
 
 def test_accumulated_batches_are_one_large_batch(parallel: Path, tmp_path: Path) -> None:
-    """One update over all of the corpus in parts is the update over the corpus."""
+    """An update accumulated over all batches equals one update on the whole corpus."""
     data = f"{parallel}:en-de"
     for name, batch, parts in (("whole", 100_000, 1), ("parts", 100, 100)):
-        settings = {**STILL, "batch_tokens": batch, "accumulate": parts, "clip": 0.01}
+        settings = {**DETERMINISTIC, "batch_tokens": batch, "accumulate": parts, "clip": 0.01}
         zoo.train("rnnsearch-tiny", data, tmp_path / name, settings=settings, epochs=3)
     assert json.loads((tmp_path / "parts" / "training.json").read_text())["steps"] == 3
-    assert closest(tmp_path / "whole", tmp_path / "parts") < 2e-6
+    assert largest_difference(tmp_path / "whole", tmp_path / "parts") < 2e-6
 
 
 @pytest.mark.parametrize("name", ["adam", "adamw"])
 def test_optimizers_match_their_papers(name: str) -> None:
-    """Two updates of one matrix and one bias against the papers' algorithms, in float64."""
+    """Two updates of a matrix and a bias equal those of the papers' algorithms, in float64."""
     torch.manual_seed(0)
-    decay, rate, b1, b2, tiny = 0.1, 0.01, 0.9, 0.98, 1e-9
+    decay, rate, b1, b2, epsilon = 0.1, 0.01, 0.9, 0.98, 1e-9
     model = create_model("rnnsearch-tiny", source_vocab=9, target_vocab=9).double()
     recipe = Recipe.parse({"optimizer": name, "weight_decay": decay, "learning_rate": rate}, "t")
     optimizer = make_optimizer(model, recipe)
@@ -64,14 +64,14 @@ def test_optimizers_match_their_papers(name: str) -> None:
         for n in picked:
             gradient, w = parameters[n].grad, expected[n]
             assert gradient is not None
-            pull = decay * (w.dim() > 1)
+            w_decay = decay * (w.dim() > 1)
             if name == "adam":
-                gradient = gradient + pull * w
+                gradient = gradient + w_decay * w
             m, v = moments[n]
             m = moments[n][0] = b1 * m + (1 - b1) * gradient
             v = moments[n][1] = b2 * v + (1 - b2) * gradient**2
-            new = w - rate * (m / (1 - b1**step)) / ((v / (1 - b2**step)).sqrt() + tiny)
-            expected[n] = new - rate * pull * w if name == "adamw" else new
+            new = w - rate * (m / (1 - b1**step)) / ((v / (1 - b2**step)).sqrt() + epsilon)
+            expected[n] = new - rate * w_decay * w if name == "adamw" else new
         optimizer.step()
     for n in picked:
         torch.testing.assert_close(parameters[n].detach(), expected[n], rtol=1e-9, atol=1e-12)
@@ -95,7 +95,7 @@ def test_xavier_draws_each_matrix_by_its_own_shape(registry: Registry) -> None:
 
 
 def test_the_exponential_average_matches_its_recursion(parallel: Path, tmp_path: Path) -> None:
-    settings = {**STILL, "average_decay": 0.7}
+    settings = {**DETERMINISTIC, "average_decay": 0.7}
     session = begin(
         TrainingRequest(
             "rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=settings, steps=20
@@ -121,7 +121,7 @@ def test_the_exponential_average_matches_its_recursion(parallel: Path, tmp_path:
 
 
 def test_the_last_weights_are_averaged_and_validated(parallel: Path, tmp_path: Path) -> None:
-    settings = {**STILL, "average_last": 3, "validate_every": 4}
+    settings = {**DETERMINISTIC, "average_last": 3, "validate_every": 4}
     session = begin(
         TrainingRequest(
             "rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=settings, steps=22
@@ -139,7 +139,7 @@ def test_the_last_weights_are_averaged_and_validated(parallel: Path, tmp_path: P
     for n, weight in weights(tmp_path / "a").items():
         mean = sum((k[n] for k in kept[-3:]), torch.zeros_like(weight)) / 3
         torch.testing.assert_close(weight, mean, rtol=0, atol=1e-7)
-    # What was validated is what is released.
+    # The released weights are the validated ones.
     fresh = zoo.load(tmp_path / "a").checkpoint.model
     from zoo.training.objective import teacher_forcing
 
@@ -162,7 +162,7 @@ def test_averages_survive_a_kill(parallel: Path, tmp_path: Path, average: dict[s
             if event.step >= 13:
                 break
     finished(resume(tmp_path / "cut"))
-    assert closest(tmp_path / "plain", tmp_path / "cut") == 0
+    assert largest_difference(tmp_path / "plain", tmp_path / "cut") == 0
 
 
 def test_the_best_validation_is_released_and_patience_ends_the_run(
@@ -173,7 +173,7 @@ def test_the_best_validation_is_released_and_patience_ends_the_run(
 
     losses = iter([3.0, 2.0, 2.5, 2.0, 2.1, 1.0])
     monkeypatch.setattr(module, "validate", lambda *_: ValidationResult(next(losses), None, []))
-    settings = {**STILL, "select": "loss", "patience": 3, "validate_every": 2}
+    settings = {**DETERMINISTIC, "select": "loss", "patience": 3, "validate_every": 2}
     session = begin(
         TrainingRequest(
             "rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=settings, steps=100
@@ -196,7 +196,7 @@ def test_the_best_validation_is_released_and_patience_ends_the_run(
     released = weights(tmp_path / "a")
     assert all(torch.equal(released[n], at_best[n]) for n in released)
     assert json.loads((tmp_path / "a" / "training.json").read_text())["released"] == 4
-    # More steps are a new chance; without them the run is over.
+    # With more steps the run continues; without them it is finished.
     with resume(tmp_path / "a") as over:
         assert list(over.trainer.events()) == []
     with resume(tmp_path / "a", steps=102) as more:
@@ -207,17 +207,17 @@ def test_higher_bleu_is_better() -> None:
     recipe = Recipe.parse({"select": "bleu", "bleu_sentences": 10}, "t")
     model = create_model("rnnsearch-tiny", source_vocab=9, target_vocab=9)
     state = TrainingState(model, make_optimizer(model, recipe))
-    judged = []
+    improved = []
     for step, bleu in enumerate([1.0, 5.0, 4.0, 6.0], 1):
         state.step = step
-        judged.append(state.record_validation(recipe, loss=float(step), bleu=bleu))
-    assert judged == [True, True, False, True]
+        improved.append(state.record_validation(recipe, loss=float(step), bleu=bleu))
+    assert improved == [True, True, False, True]
     assert (state.best, state.best_step, state.not_improved) == (6.0, 4, 0)
 
 
 def test_bleu_and_samples_are_of_greedy_translations(parallel: Path, tmp_path: Path) -> None:
-    settings = {**STILL, "learning_rate": 5e-3, "warmup": 20, "bleu_sentences": 100, "samples": 2,
-                "save_every": 1000}  # fmt: skip
+    settings = {**DETERMINISTIC, "learning_rate": 5e-3, "warmup": 20, "bleu_sentences": 100,
+                "samples": 2, "save_every": 1000}  # fmt: skip
     session = begin(
         TrainingRequest(
             "rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=settings, epochs=25
@@ -231,7 +231,7 @@ def test_bleu_and_samples_are_of_greedy_translations(parallel: Path, tmp_path: P
     texts = translator.translate([pair.source for pair in pairs])
     assert last.bleu == pytest.approx(score(texts, [pair.target for pair in pairs]).bleu)
     assert last.bleu is not None
-    assert last.bleu > 10, "the test would be empty otherwise"
+    assert last.bleu > 10, "the test would prove nothing otherwise"
     for sample in last.samples:
         assert sample.translation == translator.translate(sample.source)
         assert (sample.source, sample.reference) in pairs
@@ -281,18 +281,18 @@ def test_a_complete_recipe_reads_back_equal(registry: Registry, tmp_path: Path) 
     assert file.read_text().count("\n# ") == len(Recipe.model_fields)
 
 
-def test_a_run_s_recipe_trains_the_same_again(parallel: Path, tmp_path: Path) -> None:
+def test_the_recipe_of_a_run_trains_equal_weights(parallel: Path, tmp_path: Path) -> None:
     data = f"{parallel}:en-de"
     zoo.train("rnnsearch-tiny", data, tmp_path / "a", settings=SMALL, steps=5)
     file = str(tmp_path / "a.run" / "recipe.toml")
     zoo.train("rnnsearch-tiny", data, tmp_path / "b", recipe=file)
-    assert closest(tmp_path / "a", tmp_path / "b") == 0
+    assert largest_difference(tmp_path / "a", tmp_path / "b") == 0
 
 
 def test_recipes_in_files_are_checked(parallel: Path, tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
 
-    def tried(text: str) -> None:
+    def attempt(text: str) -> None:
         file.write_text(text)
         begin(
             TrainingRequest(
@@ -307,7 +307,7 @@ def test_recipes_in_files_are_checked(parallel: Path, tmp_path: Path) -> None:
         ("[config]\nhiden_dim = 3", "hidden_dim"),
     ):
         with pytest.raises(ZooError, match=message):
-            tried(text)
+            attempt(text)
     file.unlink()
     with pytest.raises(ZooError, match=r"no recipe .*mine.toml"):
         begin(
@@ -319,7 +319,7 @@ def test_recipes_in_files_are_checked(parallel: Path, tmp_path: Path) -> None:
 
 
 def test_weights_no_longer_needed_are_removed(parallel: Path, tmp_path: Path) -> None:
-    settings = {**STILL, "average_last": 2, "validate_every": 2, "save_every": 4}
+    settings = {**DETERMINISTIC, "average_last": 2, "validate_every": 2, "save_every": 4}
     zoo.train("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=settings, steps=30)
     kept = sorted((tmp_path / "a.run" / "weights").iterdir())
     assert [int(file.stem) for file in kept][-2:] == [28, 30]

@@ -1,4 +1,4 @@
-"""The entrance to training: begin, resume, names on shelves, and what the process keeps."""
+"""Training sessions: begin, resume, names on shelves, and the settings of the process."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def test_zoo_resume_continues_to_new_totals(parallel: Path, tmp_path: Path) -> N
     assert [e.step for e in events if isinstance(e, Report)][-1] == 15
 
 
-def test_training_leaves_the_process_as_it_was(parallel: Path, tmp_path: Path) -> None:
+def test_training_leaves_the_process_unchanged(parallel: Path, tmp_path: Path) -> None:
     """Generators, threads, warning filters and environment variables."""
     torch.manual_seed(5)
     expected = torch.rand(3)
@@ -72,7 +72,9 @@ def test_a_run_of_version_0_1_is_not_resumed(parallel: Path, tmp_path: Path) -> 
     assert "\n" not in str(raised.value)
 
 
-def test_keys_of_version_0_1_are_answered_with_near_names(parallel: Path, tmp_path: Path) -> None:
+def test_the_error_for_keys_of_version_0_1_suggests_the_new_names(
+    parallel: Path, tmp_path: Path
+) -> None:
     file = tmp_path / "old.toml"
     file.write_text('optimiser = "adam"\ninitialisation = "own"\n')
     request = TrainingRequest(

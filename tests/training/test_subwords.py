@@ -1,4 +1,4 @@
-"""BPE-dropout: its distribution, that it keeps the text, and resumed runs."""
+"""BPE-dropout: its distribution, the unchanged text, and resumed runs."""
 
 import random
 from collections import Counter
@@ -46,21 +46,21 @@ def probabilities(segmenter: Segmenter, parts: tuple[str, ...]) -> dict[tuple[st
     """Return the probability of each segmentation, by enumerating which merges are skipped."""
     ranked = [(segmenter.ranks.get(pair), i) for i, pair in enumerate(pairwise(parts))]
     merges = sorted((rank, i) for rank, i in ranked if rank is not None)
-    counts = Counter({parts: segmenter.dropout ** len(merges)})
-    for left_out, (_, i) in enumerate(merges):
-        likely = segmenter.dropout**left_out * (1 - segmenter.dropout)
-        for cut, chance in probabilities(
+    totals = Counter({parts: segmenter.dropout ** len(merges)})
+    for skipped, (_, i) in enumerate(merges):
+        applied = segmenter.dropout**skipped * (1 - segmenter.dropout)
+        for segmentation, probability in probabilities(
             segmenter, (*parts[:i], parts[i] + parts[i + 1], *parts[i + 2 :])
         ).items():
-            counts[cut] += likely * chance  # type: ignore[assignment]  # typeshed counts in integers
-    return counts  # type: ignore[return-value]
+            totals[segmentation] += applied * probability  # type: ignore[assignment]  # typeshed counts in integers
+    return totals  # type: ignore[return-value]
 
 
-@pytest.mark.parametrize("chance", [0.1, 0.5])
+@pytest.mark.parametrize("dropout", [0.1, 0.5])
 def test_segmentations_have_the_probabilities_of_the_paper_s_algorithm(
-    tokenizer: Tokenizer, chance: float
+    tokenizer: Tokenizer, dropout: float
 ) -> None:
-    segmenter, count = Segmenter(tokenizer, chance), 20_000
+    segmenter, count = Segmenter(tokenizer, dropout), 20_000
     word = tuple(tokenizer.encode(["lower"])[0])
     expected = probabilities(segmenter, tuple("▁lower"))
     assert len(expected) > 5
@@ -70,12 +70,13 @@ def test_segmentations_have_the_probabilities_of_the_paper_s_algorithm(
         tuple(tokenizer.token(i) for i in segmenter.segment(word, rng)) for _ in range(count)
     )
     assert counts.keys() <= expected.keys()
-    for cut, likely in expected.items():
-        five_deviations = 5 * (likely * (1 - likely) / count) ** 0.5
-        assert counts[cut] / count == pytest.approx(likely, abs=five_deviations), cut
+    for segmentation, probability in expected.items():
+        five_deviations = 5 * (probability * (1 - probability) / count) ** 0.5
+        frequency = counts[segmentation] / count
+        assert frequency == pytest.approx(probability, abs=five_deviations), segmentation
 
 
-def test_without_dropout_words_are_segmented_as_by_the_tokenizer(
+def test_without_dropout_segmentations_equal_the_tokenizer_s(
     tokenizer: Tokenizer,
 ) -> None:
     segmenter, rng = Segmenter(tokenizer, 0.0), random.Random(1)
@@ -85,7 +86,7 @@ def test_without_dropout_words_are_segmented_as_by_the_tokenizer(
         assert [i for word in words for i in segmenter.segment(word, rng)] == row
 
 
-def test_without_dropout_multi30k_is_segmented_as_by_the_tokenizer(corpora: Path) -> None:
+def test_without_dropout_segmentations_of_multi30k_equal_the_tokenizer_s(corpora: Path) -> None:
     texts = (corpora / "multi30k" / "train.de").read_text(encoding="utf-8").splitlines()[:3000]
     learned = Tokenizer.train(texts, "bpe", 4000)
     sequences = encoded(learned, texts)
@@ -123,9 +124,9 @@ def test_sequences_that_would_be_too_long_keep_their_usual_segmentation(
     sequences = encoded(tokenizer, TEXTS * 20)
     limit = len(rows(sequences)[0])
     free = rows(WordSequences(sequences, Segmenter(tokenizer, 0.3), None).segmented(1, 0))
-    held = rows(WordSequences(sequences, Segmenter(tokenizer, 0.3), limit).segmented(1, 0))
+    limited = rows(WordSequences(sequences, Segmenter(tokenizer, 0.3), limit).segmented(1, 0))
     assert max(map(len, free)) > limit
-    for usual, one, other in zip(rows(sequences), free, held, strict=True):
+    for usual, one, other in zip(rows(sequences), free, limited, strict=True):
         assert other == (one if len(one) <= limit else usual)
 
 

@@ -1,8 +1,8 @@
 """Operations of huggingface_hub, with every request and response checked.
 
-The client leaves much to its caller: it has no time-outs, retries some calls and not others, uses a
-cached file without a word where access is refused, makes paths of the names it receives, and
-follows the links of a response to any host. Hooks therefore check each request before it is sent
+The client leaves much to its caller: it has no time-outs, retries only some calls, uses a cached
+file without a warning where access is denied, makes paths of the names it receives, and follows the
+links of a response to any host. Hooks therefore check each request before it is sent
 and each response before the client uses it. A fault leaves the client at once as an error of the
 zoo, and one policy decides what is retried (`zoo.hub.retry`).
 
@@ -12,7 +12,7 @@ An operation changes the following, and restores it at its end, also after an er
 - the level of the logger `huggingface_hub`: CRITICAL, unless HF_DEBUG is set, because every failure
   is reported by an error of the zoo;
 - `huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE`: 1 MiB at most, because a broken connection loses
-  whatever is not a complete chunk.
+  the incomplete chunk.
 
 Nothing else of the client or the process is changed: not the client factory, the environment or
 the warning filters.
@@ -56,8 +56,8 @@ def operation(
 ) -> Iterator[HfApi]:
     """Yield the client's API for one operation, with its requests and responses checked.
 
-    `subject` is the address for errors, `commit` the one to which the operation is pinned.
-    `resumes` says that the client resumes broken connections in this operation by itself.
+    `subject` is the address for errors, and `commit` the one to which the operation is pinned.
+    `resumes`: in this operation the client itself resumes broken connections.
 
     Raises:
         HubError: the Hub or its client fails.
@@ -83,7 +83,7 @@ def operation(
 
 
 def user_agent() -> str:
-    """Return the user agent of our requests: two versions and nothing about this machine."""
+    """Return the user agent of an operation: two versions, and nothing about the machine."""
     from zoo import __version__ as version
 
     return f"{LIBRARY}/{version}; hf_hub/{__version__}"
@@ -91,7 +91,7 @@ def user_agent() -> str:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence the client's log; its messages about single attempts are no result."""
+    """Silence the client's log, which reports single attempts."""
     logger = logging.getLogger("huggingface_hub")
     level = logger.level
     if not constants.HF_DEBUG:
@@ -126,15 +126,15 @@ def _hooks(
     try:
         yield
     finally:
-        ours: tuple[Any, ...] = (on_request, on_response)
+        added: tuple[Any, ...] = (on_request, on_response)
         session.event_hooks = {
-            event: [hook for hook in hooks if hook not in ours]
+            event: [hook for hook in hooks if hook not in added]
             for event, hooks in session.event_hooks.items()
         }
 
 
-def _is_ours(request: httpx2.Request) -> bool:
-    """Return whether a request may be ours: an upload to a store carries no user agent."""
+def _is_checked(request: httpx2.Request) -> bool:
+    """Return whether a request may belong to an operation: uploads have no user agent."""
     return request.headers.get("user-agent", "").startswith(LIBRARY) or request.method == "PUT"
 
 
@@ -155,7 +155,7 @@ class Checks:
 
     def request(self, request: httpx2.Request) -> None:
         """Limit the time of a request, and send the token to the Hub only."""
-        if not _is_ours(request):
+        if not _is_checked(request):
             return
         limit = self.settings.timeout
         given = request.extensions.get("timeout") or {}
@@ -166,9 +166,9 @@ class Checks:
             request.headers.pop("authorization", None)
 
     def _trace(self, event: str, info: dict[str, Any]) -> None:
-        """Raise our own error where no connection can be made.
+        """Raise an error of the zoo where no connection can be made.
 
-        The client would otherwise replace its session, without our hooks, and retry by itself.
+        The client would otherwise replace its session, which drops the hooks, and retry.
         """
         error = info.get("exception")
         if event.startswith("connection.") and event.endswith(".failed") and error is not None:
@@ -178,9 +178,10 @@ class Checks:
         """Check a response before the client uses it.
 
         Raises:
-            HubError: it is an error, does not come from a Hub, or leads where it must not.
+            HubError: the response is an error, does not come from a Hub, or links to a place
+                outside of the Hub or the cache.
         """
-        if not _is_ours(response.request):
+        if not _is_checked(response.request):
             return
         request, headers, status = response.request, response.headers, response.status_code
         endpoint, path = self.settings.endpoint, request.url.path

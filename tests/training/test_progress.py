@@ -116,21 +116,21 @@ def test_tensorboard_is_written_where_it_is_installed(
     parallel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a recording writer in place of TensorBoard's, which may not be installed."""
-    kept: list[tuple[Any, ...]] = []
+    calls: list[tuple[Any, ...]] = []
 
     class SummaryWriter:
         def __init__(self, folder: str) -> None:
-            kept.append(("folder", folder))
+            calls.append(("folder", folder))
 
         def add_scalar(self, *given: Any) -> None:
-            kept.append(given)
+            calls.append(given)
 
         add_text = add_scalar
 
         def flush(self) -> None: ...
 
         def close(self) -> None:
-            kept.append(("close",))
+            calls.append(("close",))
 
     module = ModuleType("torch.utils.tensorboard")
     module.SummaryWriter = SummaryWriter  # type: ignore[attr-defined]
@@ -145,13 +145,13 @@ def test_tensorboard_is_written_where_it_is_installed(
     events: list[Event] = []
     with session:
         events += session.trainer.events()
-    assert kept[0] == ("folder", str(tmp_path / "a.run" / "tensorboard"))
-    assert kept[-1] == ("close",)
+    assert calls[0] == ("folder", str(tmp_path / "a.run" / "tensorboard"))
+    assert calls[-1] == ("close",)
     losses = [(e.loss, e.step) for e in events if isinstance(e, Report)]
-    assert [entry[1:] for entry in kept if entry[0] == "training/loss"] == losses
+    assert [entry[1:] for entry in calls if entry[0] == "training/loss"] == losses
     (validation,) = [e for e in events if isinstance(e, Validation)]
-    assert ("validation/loss", validation.validation_loss, validation.step) in kept
-    assert ("validation/bleu", validation.bleu, validation.step) in kept
+    assert ("validation/loss", validation.validation_loss, validation.step) in calls
+    assert ("validation/bleu", validation.bleu, validation.step) in calls
 
 
 def test_the_curve_plots_the_metrics(
@@ -162,12 +162,12 @@ def test_the_curve_plots_the_metrics(
     drawn: dict[str, list[tuple[float, float]]] = {}
     plot = Axes.plot
 
-    def watched(self: Any, *arguments: Any, **options: Any) -> Any:
+    def recording_plot(self: Any, *arguments: Any, **options: Any) -> Any:
         if options.get("label"):
             drawn[options["label"]] = list(zip(*arguments[:2], strict=True))
         return plot(self, *arguments, **options)
 
-    monkeypatch.setattr(Axes, "plot", watched)
+    monkeypatch.setattr(Axes, "plot", recording_plot)
     settings = {**SMALL, "bleu_sentences": 3}
     finished(
         begin(
@@ -198,7 +198,7 @@ def test_a_sample_is_shown_at_each_validation(
     output = run(*arguments, "--out", tmp_path / "a", "--set", "bleu_sentences=3").stderr
     sources = [line.partition(": ")[2] for line in output.splitlines() if " source: " in line]
     assert len(sources) == 2
-    assert sources[0] != sources[1], "another one each time"
+    assert sources[0] != sources[1], "each validation shows another sample"
     assert output.count(" translation: ") == output.count(" reference: ") == 2
     assert output.count("BLEU") == 2
     quiet = run(*arguments, "--out", tmp_path / "b", "--set", "samples=0").stderr
@@ -208,7 +208,7 @@ def test_a_sample_is_shown_at_each_validation(
     assert set(first["samples"][0]) == {"source", "reference", "translation"}
 
 
-def test_a_recipe_file_by_the_command_line(
+def test_a_recipe_file_on_the_command_line(
     run: Callable[..., Result], parallel: Path, tmp_path: Path
 ) -> None:
     file = tmp_path / "small.toml"

@@ -66,7 +66,7 @@ def test_a_state_with_a_flipped_bit_is_not_used(
     newest = sorted((tmp_path / "out.run" / "states").iterdir())[-1]
     file = newest / "optimizer.safetensors"
     content = bytearray(file.read_bytes())
-    content[-100] ^= 1  # well-formed as before
+    content[-100] ^= 1  # the file is still well-formed
     file.write_bytes(content)
     again = resume(tmp_path / "out")
     assert "has changed since it was written" in again.notes[0]
@@ -164,7 +164,7 @@ def test_a_kill_while_a_checkpoint_is_replaced_loses_nothing(
 ) -> None:
     out = tmp_path / "out"
     finished(small_run(steps=6))
-    wanted = {f.name: f.read_bytes() for f in out.iterdir()}
+    expected = {f.name: f.read_bytes() for f in out.iterdir()}
     with resume(out, steps=9) as session:
         list(session.trainer.events())
         with pytest.MonkeyPatch.context() as patch:
@@ -175,10 +175,10 @@ def test_a_kill_while_a_checkpoint_is_replaced_loses_nothing(
             else:
                 session.finish()
     if number == 2:
-        assert not out.exists(), "the old one is set aside, the new one not yet in place"
+        assert not out.exists(), "the old checkpoint is renamed, and the new one not yet"
     with resume(out) as again:
         if number < 3:
-            assert {f.name: f.read_bytes() for f in out.iterdir()} == wanted
+            assert {f.name: f.read_bytes() for f in out.iterdir()} == expected
             assert any("half-written out is removed" in note for note in again.notes)
         again.finish()
     assert json.loads((out / "training.json").read_text())["steps"] == 9
@@ -203,7 +203,7 @@ def test_only_leftovers_of_the_same_folder_are_repaired(tmp_path: Path) -> None:
 def test_a_checkpoint_of_another_run_is_recognized(
     small_run: Callable[..., Session], tmp_path: Path
 ) -> None:
-    """The checkpoint itself records its run, so that a kill right after the rename is harmless."""
+    """The checkpoint records its run, so that a kill right after the rename is harmless."""
     finished(small_run(steps=3))
     other = tmp_path / "out" / "training.json"
     write_json(other, {**read_json(other), "run": "another"})
@@ -236,24 +236,24 @@ def test_threads_are_restored_and_other_changes_are_reported(
 def test_the_first_update_that_is_not_finite_is_reported(
     small_run: Callable[..., Session], tmp_path: Path
 ) -> None:
-    """The weights break after update 12. Update 13 is reported, with its pairs, though the loss is
-    checked later."""
+    """The weights become infinite after update 12: update 13 is reported with its pairs, although
+    the loss is checked later."""
     session = small_run(steps=40, save_every=1000)
     trainer = session.trainer
-    update, found = trainer.update, {}
+    update, recorded = trainer.update, {}
 
-    def watched(batches: list[torch.Tensor], rate: float, window: Any) -> None:
+    def break_weights(batches: list[torch.Tensor], rate: float, window: Any) -> None:
         if trainer.state.step == 12:
-            found["indices"] = [i for batch in batches for i in batch.tolist()]
+            recorded["indices"] = [i for batch in batches for i in batch.tolist()]
             with torch.no_grad():
                 next(trainer.model.parameters()).fill_(math.inf)
         update(batches, rate, window)
 
-    trainer.update = watched  # type: ignore[method-assign]
+    trainer.update = break_weights  # type: ignore[method-assign]
     with session, pytest.raises(TrainingError, match=r"is nan at update 13: its \d+ pairs are"):
         list(trainer.events())
     kept = read_json(tmp_path / "out.run" / "not-finite.json")
-    assert kept["indices"] == found["indices"]
+    assert kept["indices"] == recorded["indices"]
     assert kept["step"] == 13
     assert states(tmp_path / "out") == [8, 12]
 
