@@ -90,7 +90,7 @@ def test_a_run_is_locked_by_one_process(small_run: Callable[..., Session], tmp_p
 
 @pytest.fixture
 def full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]]:
-    """After a call with a size, no file can grow beyond so many bytes."""
+    """A function that limits the size of all files to the given number of bytes."""
     resource = pytest.importorskip("resource")
     import signal
 

@@ -1,7 +1,7 @@
 """Read and write tensors in safetensors files.
 
 The header of a file is parsed once, with all of its checks, before memory for any tensor is
-allocated. Each tensor is then read into memory of its own. Files are not memory-mapped: a mapped
+allocated. Each tensor is then read into separate memory. Files are not memory-mapped: a mapped
 file that is truncated by another process would kill this one.
 """
 
@@ -59,7 +59,7 @@ class TensorFile:
     _start: int
 
     def read(self) -> dict[str, Tensor]:
-        """Return all tensors, each in memory of its own.
+        """Return all tensors, each in separate memory.
 
         Raises:
             CheckpointError: the file became shorter since it was opened.

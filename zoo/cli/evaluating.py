@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from zoo.translation.translator import Precision, Translator
 
 TOKENIZED = 100
-"""So many translations that end in ` .` look tokenized; sacreBLEU has the same threshold."""
+"""Translations that end in ` .` look tokenized from this count on, as for sacreBLEU."""
 
 
 @click.command("eval")

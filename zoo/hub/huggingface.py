@@ -171,7 +171,7 @@ class HuggingFace(Hub):
 
         Raises:
             UnavailableError: it has not arrived, and can be sent again.
-            ConflictError: somebody else has changed the repository.
+            ConflictError: someone else has changed the repository.
         """
         try:
             with operation(self.settings, str(address)) as api:
@@ -242,7 +242,7 @@ def cached_digest(file: Path) -> FileDigest:
         return FileDigest(size, name)
     if COMMIT.fullmatch(name):
         return FileDigest(size, git=name)
-    # Without links the cache records no digest: the content is taken as it is.
+    # Without links the cache records no digest: the content cannot be verified.
     return FileDigest.of(file)
 
 

@@ -43,7 +43,7 @@ def push(
 
     Raises:
         CheckpointError: the folder is not a complete checkpoint, or its card is invalid.
-        ConflictError: somebody else has pushed in the meantime.
+        ConflictError: the repository has a commit by someone else since it was read.
         HubError: the push failed.
     """
     address = Address.parse(address) if isinstance(address, str) else address

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """Retry on `UnavailableError`, with waits that double or that the server asked for.
+    """Retry on `UnavailableError`, with waits that double or that the server requested.
 
     `tries` is the largest number of calls, `wait` the seconds before the second one, and
     `longest_wait` the most seconds that all waits may take together.
@@ -29,7 +29,7 @@ class RetryPolicy:
 
         Raises:
             UnavailableError: the last try failed, or the next wait would be too long.
-            Exception: whatever else the call raises, at once.
+            Exception: any other exception of the call, without a retry.
         """
         waited = 0.0
         for attempt in range(self.tries):

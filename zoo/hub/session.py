@@ -14,8 +14,8 @@ An operation changes the following, and restores it at its end, also after an er
 - `huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE`: 1 MiB at most, because a broken connection loses
   the incomplete chunk.
 
-Nothing else of the client or the process is changed: not the client factory, the environment or
-the warning filters.
+All other settings of the client and the process are unchanged, such as the client factory, the
+environment and the warning filters.
 
 Threads: operations of one process run one after the other. Other threads may use the client
 meanwhile: their requests are recognized by their user agent and pass unchanged. Only uploads to a

@@ -61,8 +61,8 @@ def train(
         data: a dataset's name, or your own files: `PREFIX:en-de`, `FILE.tsv`, `FILE.jsonl`.
         out: the checkpoint folder to write; the run is kept in `OUT.run` beside it.
         limit: read at most this many pairs of each file.
-        validation: another dataset, all of which is used for validation; by default the data's own
-            validation split.
+        validation: another dataset, which is used for validation as a whole; by default the
+            validation split of the data.
         recipe: a recipe's name or a TOML file; it overrides the recipes of the model and the data.
         settings: values of the model's configuration and of the recipe.
         steps, epochs, minutes: when to stop; they replace the recipe's own.

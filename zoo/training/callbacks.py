@@ -12,7 +12,7 @@ from zoo.registry.registry import Registry
 
 
 class Callbacks:
-    """Calls callbacks. One that raises is reported and not called again; training goes on."""
+    """Calls callbacks. One that raises is reported and disabled; training continues."""
 
     def __init__(self, callbacks: Iterable[Callback] = ()) -> None:
         self.active = list(callbacks)

@@ -37,7 +37,7 @@ from zoo.training.trainer import Trainer
 
 @dataclass
 class Session:
-    """A run of which this process has the lock: iterate over `trainer.events()`, then `finish`.
+    """A run that this process has locked: iterate over `trainer.events()`, then `finish`.
 
     Use it as a context manager. At its end the lock is released, the process group is left, and
     torch's default random generators are restored. Until then training owns those generators: do
