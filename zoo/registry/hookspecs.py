@@ -181,7 +181,7 @@ def zoo_metrics() -> Iterable[Metric]:  # type: ignore[empty-body]  # a specific
 
     A class with `needs_source = True` also gets the source texts: `zoo.SegmentMetric.count` as its
     argument `source`, a subclass of sacreBLEU's `Metric` as a second reference. Put a class that
-    imports heavy libraries in a module of its own.
+    imports heavy libraries in a separate module.
 
     Example:
         from zoo import Metric, SegmentMetric, hookimpl
