@@ -1,4 +1,4 @@
-"""An external plugin, installed beside the zoo's wheel, from install to uninstall."""
+"""An external plugin and the zoo's wheel, from installation to removal."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`zoo new-plugin`: its package passes the linters and is short; clashing names are refused."""
+"""`zoo new-plugin`: its package passes the linters and is short; names that exist are refused."""
 
 import ast
 import subprocess

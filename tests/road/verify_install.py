@@ -1,4 +1,4 @@
-"""`make verify-install`: the journey in a new environment, recorded.
+"""`make verify-install`: test an external plugin in a new environment and record the commands.
 
 Arguments are passed to pip, for instance another index. The transcript is written to
 docs/verified.md.
@@ -25,7 +25,7 @@ the output of every command.
 
 
 FENCE = "`" * 4
-"""Longer than the fences of the card inside."""
+"""Longer than the fences of the card in the transcript."""
 
 
 def main() -> None:
