@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 import zoo
-from tests.road.journey import EXAMPLE, TOP, Environment, build_wheel
+from tests.external_plugins.journey import EXAMPLE, TOP, Environment, build_wheel
 from tests.test_docs import build
 from zoo.cli.plugins import commands_of
 from zoo.registry import hookspecs

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 import zoo as package
-from tests.road.packages import BROKEN, COMMAND, GOOD, put
+from tests.external_plugins.packages import BROKEN, COMMAND, GOOD, put
 from zoo import Architecture, hookimpl, nn
 from zoo.cli import cli
 from zoo.cli.plugins import commands_of

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.road.journey import Environment, build_wheel, journey
+from tests.external_plugins.journey import Environment, build_wheel, journey
 
 
 @pytest.fixture(scope="module")
