@@ -64,7 +64,7 @@ verify-release: setup
 	$(BIN)/python cards/release.py --verify $(NAMES)
 
 verify-install: setup
-	$(BIN)/python -m tests.road.verify_install $(PIP_ARGS)
+	$(BIN)/python -m tests.external_plugins.verify_install $(PIP_ARGS)
 
 clean:
 	rm -rf $(VENV) runs build dist

@@ -1,4 +1,4 @@
-"""The wheel has the files of an editable install, and works in any folder."""
+"""The wheel contains the files of an editable install, and works in any folder."""
 
 import json
 import os

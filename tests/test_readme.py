@@ -1,4 +1,4 @@
-"""The README's commands, outputs and names are correct."""
+"""The commands, outputs and names in the README are correct."""
 
 import re
 import shlex
@@ -30,7 +30,7 @@ def test_every_command_and_option_named_exists() -> None:
 
 
 @pytest.mark.parametrize("command", ["list models", "info transformer-6x6 --parameters"])
-def test_the_shown_output_is_the_real_one(command: str, run: Callable[..., Result]) -> None:
+def test_the_shown_output_equals_the_printed_one(command: str, run: Callable[..., Result]) -> None:
     shown = next(t for kind, t in blocks if kind == "console" and t.startswith(f"$ zoo {command}"))
     printed = [line.rstrip() for line in run(*command.split()).stdout.splitlines()]
     for line in shown.splitlines()[1:]:

@@ -1,4 +1,4 @@
-"""The released checkpoints: their shipped files agree with the catalogue and their cards."""
+"""The files of the released checkpoints agree with the catalogue and their cards."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def test_it_is_small_and_in_float16(released: Released) -> None:
 def test_its_recipe_is_the_one_in_the_catalogue(released: Released, registry: Registry) -> None:
     training = json.loads((released.folder / "training.json").read_text())
     plan = make_plan(registry, TrainingRequest(released.model, released.dataset, "unused"))
-    # Version 0.1, which trained them, spelled two keys differently. Options added after its
-    # training have their default.
+    # They were trained with version 0.1, which spelled two keys differently. Options that were
+    # added later have their defaults.
     renamed = {"optimiser": "optimizer", "initialisation": "initialization"}
     recipe = {renamed.get(key, key): value for key, value in training["recipe"].items()}
     assert Recipe.parse(recipe, "training.json") == plan.recipe
@@ -127,7 +127,7 @@ def test_the_commands_of_the_page_run(run: Run) -> None:
 
 
 def test_the_corpora_are_not_in_the_repository() -> None:
-    """No line of them, except in the examples of the cards."""
+    """No file contains a line of a corpus, except for the examples in the cards."""
     data, here = os.environ.get("ZOO_DATA"), Path(__file__).parents[1]
     if not data or not (here / ".git").exists():
         pytest.skip("ZOO_DATA is not set, or this is not a clone")

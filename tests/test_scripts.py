@@ -1,4 +1,4 @@
-"""The scripts beside the package still agree with it: each is imported and shows its help."""
+"""The scripts outside the package work with its current version: each prints its help."""
 
 import subprocess
 import sys
@@ -22,14 +22,14 @@ SCRIPTS = (
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_a_script_shows_its_help(script: str) -> None:
+def test_a_script_prints_its_help(script: str) -> None:
     command = [sys.executable, str(TOP / script), "--help"]
     done = subprocess.run(command, cwd=TOP, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "usage: " in done.stdout
 
 
-def test_the_releases_are_those_of_the_catalogue() -> None:
+def test_the_released_names_equal_those_of_the_catalogue() -> None:
     program = (
         "import sys; sys.path.insert(0, 'cards'); import released, training;"
         "from zoo.registry.registry import default_registry as registry;"

@@ -14,8 +14,8 @@ from sacrebleu.metrics.base import Metric as SacreMetric
 from sacrebleu.metrics.base import Score
 
 import zoo
-from tests.road.packages import put
-from tests.road.test_plugins import zoo as zoo_command
+from tests.external_plugins.packages import put
+from tests.external_plugins.test_plugins import zoo as zoo_command
 from zoo import Metric, hookimpl
 from zoo.errors import DataError, PluginError
 from zoo.evaluation.metrics import compare, make_metrics, score

@@ -1,4 +1,4 @@
-"""Reference searches over plain lists and whole prefixes, and models to test them on."""
+"""Reference searches with plain lists and whole prefixes, and small models for tests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from zoo.registry.registry import default_registry
 
 ARCHITECTURES = sorted(default_registry().architectures)
 WORDS = 3
-"""Target tokens besides the four special ones, where every target is enumerated."""
+"""Target tokens besides the four special ones, in tests that enumerate every target."""
 
 
 SEARCHES: list[dict[str, Any]] = [{}, {"beam": 3}, {"sample": True}, {"exhaustive": True}]
@@ -26,7 +26,7 @@ SEARCHES: list[dict[str, Any]] = [{}, {"beam": 3}, {"sample": True}, {"exhaustiv
 
 
 class Script(NamedTuple):
-    """How many tokens have been read, and the sentence's script."""
+    """The number of tokens that were read, (rows,), and each sentence's scripted probabilities."""
 
     position: Tensor
     probabilities: Tensor
@@ -35,7 +35,7 @@ class Script(NamedTuple):
 class Scripted(Seq2Seq[Tensor, Script]):
     """Returns scripted probabilities, `script[sentence][position]`.
 
-    source[:, 0] − 4 is the sentence.
+    The sentence's index is source[:, 0] − 4.
     """
 
     def __init__(self, script: Tensor) -> None:
@@ -87,13 +87,13 @@ class Small(NamedTuple):
 
 
 def small(architecture: str, seed: int = 1, words: int = WORDS, sharp: float = 3.0) -> Small:
-    """Build a network on its example config, with larger weights."""
+    """Build a network from its example config, with larger weights."""
     torch.manual_seed(seed)
     declared = default_registry().architecture(architecture)
     config, vocab = declared.config_type().example(), words + 4
     model = build(network_type(declared), config, vocab, vocab).double().eval()
     with torch.no_grad():
-        for weight in model.parameters():  # far from uniform, so that searches differ
+        for weight in model.parameters():  # probabilities far from uniform, so that searches differ
             weight.mul_(sharp**0.5).add_(0.1 * torch.randn_like(weight))
     lengths = torch.tensor([3, 5, 4])
     source = torch.randint(END + 1, vocab, (3, 5))
@@ -103,13 +103,13 @@ def small(architecture: str, seed: int = 1, words: int = WORDS, sharp: float = 3
 
 
 class Rules(NamedTuple):
-    """What targets of one sentence must satisfy, stated on whole targets.
+    """The rules that a sentence's targets must satisfy, stated for whole targets.
 
     Attributes:
         options: the search.
         longest: the maximum length, the end token included.
-        blank: the tokens that are only white space.
-        prefix: the tokens that the target begins with; no rule applies to them.
+        blank: the tokens that consist of white space.
+        prefix: the tokens that every target begins with; no rule applies to them.
     """
 
     options: Search
@@ -118,29 +118,29 @@ class Rules(NamedTuple):
     prefix: tuple[int, ...] = ()
 
     def permit(self, tokens: tuple[int, ...]) -> bool:
-        """Return whether a target, or the beginning of one, breaks no rule."""
-        options, given = self.options, len(self.prefix)
-        if tokens[:given] != self.prefix[: len(tokens)]:
+        """Return whether a target, or a prefix of one, breaks no rule."""
+        options, prefix_length = self.options, len(self.prefix)
+        if tokens[:prefix_length] != self.prefix[: len(tokens)]:
             return False
-        if len(tokens) <= given:
+        if len(tokens) <= prefix_length:
             return True
         words = tokens[:-1] if tokens[-1] == END else tokens
-        if {*tokens[given:]} & {*options.banned}:
+        if {*tokens[prefix_length:]} & {*options.banned}:
             return False
         if tokens[-1] == END and len(tokens) < options.min_length:
             return False
-        over = tokens[-1] == END or len(tokens) == self.longest
-        if over and not options.allow_empty and all(word in self.blank for word in words):
+        complete = tokens[-1] == END or len(tokens) == self.longest
+        if complete and not options.allow_empty and all(word in self.blank for word in words):
             return False
         size = options.no_repeat_ngram_size
         if size is not None:
             ngrams = [words[end - size : end] for end in range(size, len(words) + 1)]
-            new = [i for i in range(len(ngrams)) if i + size > given]
+            new = [i for i in range(len(ngrams)) if i + size > prefix_length]
             return all(ngrams[i] not in ngrams[:i] for i in new)
         return True
 
     def score(self, tokens: tuple[int, ...], log_probs: list[float]) -> float:
-        """Return what the search maximizes, given each token's log probability."""
+        """Return the score that the search maximizes, given each token's log probability."""
         total = 0.0
         for i, log_prob in enumerate(log_probs):
             repeated = i >= len(self.prefix) and tokens[i] in tokens[:i]
@@ -149,31 +149,31 @@ class Rules(NamedTuple):
 
 
 class Oracle:
-    """Log probabilities of whole prefixes, by `forward` alone, sentence by sentence."""
+    """Log probabilities after whole prefixes of one sentence, computed only with `forward`."""
 
-    def __init__(self, given: Small, row: int) -> None:
-        length = int(given.mask[row].sum())
-        self.model = given.model
-        self.source, self.mask = given.source[[row], :length], given.mask[[row], :length]
-        self.known: dict[tuple[int, ...], Tensor] = {}
+    def __init__(self, network: Small, row: int) -> None:
+        length = int(network.mask[row].sum())
+        self.model = network.model
+        self.source, self.mask = network.source[[row], :length], network.mask[[row], :length]
+        self.cached: dict[tuple[int, ...], Tensor] = {}
 
     def next(self, prefix: tuple[int, ...]) -> Tensor:
-        """Return the log probabilities of the token after a prefix, (V,), −inf for specials."""
-        if prefix not in self.known:
+        """Return the next token's log probabilities, (V,); −inf for specials except the end."""
+        if prefix not in self.cached:
             with torch.no_grad():
                 target = torch.tensor([[BEGIN, *prefix]])
                 logits = self.model(self.source, self.mask, target).logits[0, -1]
             log_probs = logits.log_softmax(-1)
             log_probs[[PADDING, BEGIN, UNKNOWN]] = -math.inf
-            self.known[prefix] = log_probs
-        return self.known[prefix]
+            self.cached[prefix] = log_probs
+        return self.cached[prefix]
 
     def log_probs(self, tokens: tuple[int, ...]) -> list[float]:
         """Return the log probability of each token of a target."""
         return [float(self.next(tokens[:i])[token]) for i, token in enumerate(tokens)]
 
-    def covered(self, tokens: tuple[int, ...]) -> Tensor:
-        """Return the attention to each source token, (m,), summed while writing these tokens."""
+    def coverage(self, tokens: tuple[int, ...]) -> Tensor:
+        """Return the attention to each source token, (m,), summed over the steps of the target."""
         with torch.no_grad():
             target = torch.tensor([[BEGIN, *tokens[:-1]]])
             kinds = self.model(self.source, self.mask, target, True)[1]
@@ -181,8 +181,8 @@ class Oracle:
         return total
 
 
-class Found(NamedTuple):
-    """A hypothesis with its end token, if it came."""
+class ScoredTarget(NamedTuple):
+    """A target with its end token, if it is finished; its rank score and log probability."""
 
     rank: float
     score: float
@@ -190,25 +190,26 @@ class Found(NamedTuple):
 
     @property
     def order(self) -> tuple[bool, float]:
+        """The sort key: finished targets first, then by rank score."""
         return (self.tokens[-1] != END, -self.rank)
 
 
-def ranked(oracle: Oracle, tokens: tuple[int, ...], rules: Rules) -> Found:
-    """Return a target with the sum of its log probabilities and what it is ranked by."""
+def ranked(oracle: Oracle, tokens: tuple[int, ...], rules: Rules) -> ScoredTarget:
+    """Return a target with its rank score and the sum of its log probabilities."""
     options, log_probs = rules.options, oracle.log_probs(tokens)
     rank = rules.score(tokens, log_probs) / ((5 + len(tokens)) / 6) ** options.length_penalty
     if options.coverage_penalty:
-        # Where no token may follow, one more step has been taken to see that.
-        stuck = tokens[-1] != END and len(tokens) < rules.longest
-        covered = oracle.covered((*tokens, END) if stuck else tokens)
-        rank += options.coverage_penalty * sum(math.log(min(float(c), 1.0)) for c in covered)
-    return Found(rank, sum(log_probs), tokens)
+        # At a dead end, the search takes one more step to see that no token may follow.
+        dead_end = tokens[-1] != END and len(tokens) < rules.longest
+        coverage = oracle.coverage((*tokens, END) if dead_end else tokens)
+        rank += options.coverage_penalty * sum(math.log(min(float(c), 1.0)) for c in coverage)
+    return ScoredTarget(rank, sum(log_probs), tokens)
 
 
 def continuations(
     oracle: Oracle, prefix: tuple[int, ...], rules: Rules
 ) -> list[tuple[float, tuple[int, ...]]]:
-    """Return every permitted continuation by one token, with its score, in the tokens' order."""
+    """Return every permitted continuation by one token, with its score, in order of token id."""
     longer = [
         (*prefix, token)
         for token, log_prob in enumerate(oracle.next(prefix).tolist())
@@ -221,32 +222,34 @@ def continuations(
     ]
 
 
-def everything(oracle: Oracle, rules: Rules) -> list[Found]:
-    """Enumerate every permitted target; best first. What no token may continue is cut."""
-    found: list[Found] = []
+def enumerate_targets(oracle: Oracle, rules: Rules) -> list[ScoredTarget]:
+    """Enumerate every permitted target, best first; a dead end gives an unfinished target."""
+    targets: list[ScoredTarget] = []
 
     def enumerate_from(prefix: tuple[int, ...]) -> None:
         longer = continuations(oracle, prefix, rules)
         if not longer:
-            found.append(ranked(oracle, prefix, rules))
+            targets.append(ranked(oracle, prefix, rules))
         for _, tokens in longer:
             if tokens[-1] == END or len(tokens) == rules.longest:
-                found.append(ranked(oracle, tokens, rules))
+                targets.append(ranked(oracle, tokens, rules))
             else:
                 enumerate_from(tokens)
 
     enumerate_from(())
-    return sorted(found, key=lambda f: f.order)
+    return sorted(targets, key=lambda target: target.order)
 
 
-def slow_beam(oracle: Oracle, rules: Rules, cuts: list[float] | None = None) -> list[Found]:
-    """Beam search by its definition, to the very end: the finished keep their slots.
+def reference_beam_search(
+    oracle: Oracle, rules: Rules, cuts: list[float] | None = None
+) -> list[ScoredTarget]:
+    """Beam search by its definition, without early stopping; finished targets keep their slots.
 
-    `cuts` receives how much better the last continuation that was kept was than the first that was
-    not, at each position.
+    At each position, the score difference between the last kept continuation and the first dropped
+    one is appended to `cuts`.
     """
     live: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
-    done: list[Found] = []
+    done: list[ScoredTarget] = []
     slots = rules.options.beam
     for position in range(1, rules.longest + 1):
         continued = []
@@ -265,4 +268,4 @@ def slow_beam(oracle: Oracle, rules: Rules, cuts: list[float] | None = None) -> 
                 slots -= 1
             else:
                 live.append((score, tokens))
-    return sorted(done, key=lambda f: f.order)
+    return sorted(done, key=lambda target: target.order)

@@ -1,4 +1,4 @@
-"""Beam search against enumeration, against a slow reference, and on scripted probabilities."""
+"""Beam search compared with enumeration and with a reference, and on scripted probabilities."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import torch
 from tests.decoding.reference import (
     ARCHITECTURES,
     WORDS,
-    Found,
     Oracle,
     Rules,
-    everything,
+    ScoredTarget,
+    enumerate_targets,
+    reference_beam_search,
     scripted_task,
-    slow_beam,
     small,
 )
 from zoo.decoding.beam import beam_search
@@ -25,19 +25,20 @@ from zoo.decoding.options import Hypothesis, Search
 from zoo.decoding.search import search
 from zoo.nn.contract import END
 
-MOST = 4
-EVERY = sum(WORDS**n for n in range(MOST)) + WORDS**MOST
-"""Targets of at most `MOST` tokens: a beam with this many slots has room for all."""
+MAX_LENGTH = 4
+TARGET_COUNT = sum(WORDS**n for n in range(MAX_LENGTH)) + WORDS**MAX_LENGTH
+"""The number of targets of at most `MAX_LENGTH` tokens: a beam of this size holds all."""
 
 
-def same(found: list[Hypothesis], wanted: list[Found]) -> None:
-    """The same hypotheses in the same order, scores to 1e-9."""
-    assert len(found) == len(wanted)
-    for one, other in zip(found, wanted, strict=True):
-        assert one.tokens == (other.tokens[:-1] if other.tokens[-1] == END else other.tokens)
-        assert one.finished == (other.tokens[-1] == END)
-        assert one.score == pytest.approx(other.score, abs=1e-9)
-        assert one.rank_score == pytest.approx(other.rank, abs=1e-9)
+def assert_same(actual: list[Hypothesis], expected: list[ScoredTarget]) -> None:
+    """Both have the same targets in the same order, with scores equal to 1e-9."""
+    assert len(actual) == len(expected)
+    for hypothesis, target in zip(actual, expected, strict=True):
+        finished = target.tokens[-1] == END
+        assert hypothesis.tokens == (target.tokens[:-1] if finished else target.tokens)
+        assert hypothesis.finished == finished
+        assert hypothesis.score == pytest.approx(target.score, abs=1e-9)
+        assert hypothesis.rank_score == pytest.approx(target.rank, abs=1e-9)
 
 
 def has_attention(architecture: str) -> bool:
@@ -50,50 +51,53 @@ def has_attention(architecture: str) -> bool:
 PENALTIES = [(0.0, 0.0, 1), (0.8, 0.0, 1), (2.0, 0.0, 3), (0.0, 0.3, 1), (1.0, 0.7, 2)]
 
 
-@pytest.mark.parametrize(("length", "coverage", "least"), PENALTIES)
+@pytest.mark.parametrize(("length", "coverage", "min_length"), PENALTIES)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_a_beam_with_room_for_all_is_exhaustive(
-    architecture: str, length: float, coverage: float, least: int
+def test_a_beam_that_holds_all_targets_is_exhaustive(
+    architecture: str, length: float, coverage: float, min_length: int
 ) -> None:
     if coverage and not has_attention(architecture):
         pytest.skip(f"{architecture} has no attention")
     given = small(architecture)
-    options = Search(beam=EVERY, n_best=6, length_penalty=length, coverage_penalty=coverage,
-                     min_length=least, max_length=MOST)  # fmt: skip
-    found = beam_search(given.task(), options)
-    for row, hypotheses in enumerate(found):
-        same(hypotheses, everything(Oracle(given, row), Rules(options, MOST))[:6])
-    by_exhaustion = Search(exhaustive=True, n_best=6, length_penalty=length, min_length=least,
-                           coverage_penalty=coverage, max_length=MOST)  # fmt: skip
-    for row, hypotheses in enumerate(search(given.task(), by_exhaustion)):
-        same(hypotheses, everything(Oracle(given, row), Rules(options, MOST))[:6])
+    options = Search(beam=TARGET_COUNT, n_best=6, length_penalty=length, coverage_penalty=coverage,
+                     min_length=min_length, max_length=MAX_LENGTH)  # fmt: skip
+    for row, hypotheses in enumerate(beam_search(given.task(), options)):
+        assert_same(
+            hypotheses, enumerate_targets(Oracle(given, row), Rules(options, MAX_LENGTH))[:6]
+        )
+    exhaustive = Search(exhaustive=True, n_best=6, length_penalty=length, min_length=min_length,
+                           coverage_penalty=coverage, max_length=MAX_LENGTH)  # fmt: skip
+    for row, hypotheses in enumerate(search(given.task(), exhaustive)):
+        assert_same(
+            hypotheses, enumerate_targets(Oracle(given, row), Rules(options, MAX_LENGTH))[:6]
+        )
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("beam", [1, 2, 3, 5])
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_a_narrow_beam_is_the_slow_reference(architecture: str, beam: int, seed: int) -> None:
-    """All the hypotheses, and so the best: the safe stop, which the reference has not, is safe."""
+def test_a_narrow_beam_equals_the_reference(architecture: str, beam: int, seed: int) -> None:
+    """The reference has no early stopping, so this also shows that the safe stop is safe."""
     given = small(architecture, seed, words=9)
     for penalty in (0.0, 1.0):
         options = Search(beam=beam, n_best=beam, length_penalty=penalty, max_length=7)
-        found = beam_search(given.task(), options)
-        first = beam_search(given.task(), Search(beam=beam, length_penalty=penalty, max_length=7))
-        for row, hypotheses in enumerate(found):
-            wanted = slow_beam(Oracle(given, row), Rules(options, 7))
-            same(hypotheses, wanted)
-            same(first[row], wanted[:1])  # n-best does not change the best
+        results = beam_search(given.task(), options)
+        best = beam_search(given.task(), Search(beam=beam, length_penalty=penalty, max_length=7))
+        for row, hypotheses in enumerate(results):
+            expected = reference_beam_search(Oracle(given, row), Rules(options, 7))
+            assert_same(hypotheses, expected)
+            assert_same(best[row], expected[:1])  # n-best does not change the best
             assert len({h.tokens for h in hypotheses}) == len(hypotheses)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_large_vocabularies_are_searched_alike(architecture: str) -> None:
-    """Over 256 tokens, candidates come by chunks: the reference knows nothing of them."""
+def test_a_beam_in_a_large_vocabulary_equals_the_reference(architecture: str) -> None:
+    """Above 256 tokens, the search finds candidates by chunks; the reference has no chunks."""
     given = small(architecture, words=300, sharp=8.0)
     for beam in (2, 4):
         options = Search(beam=beam, n_best=beam, length_penalty=0.6, min_length=3, max_length=6)
         for row, hypotheses in enumerate(beam_search(given.task(), options)):
-            same(hypotheses, slow_beam(Oracle(given, row), Rules(options, 6)))
+            assert_same(hypotheses, reference_beam_search(Oracle(given, row), Rules(options, 6)))
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -107,8 +111,8 @@ def test_a_beam_of_one_is_greedy(architecture: str) -> None:
             assert one[0].score == pytest.approx(other[0].score, abs=1e-9)
 
 
-def test_the_first_stop_ends_sooner_and_may_miss_the_best() -> None:
-    # The end comes first; going on is better only by the length penalty of three tokens more.
+def test_stopping_at_the_first_finished_hypothesis_may_miss_the_best() -> None:
+    # The end token is best at first; only the length penalty makes three more tokens better.
     task = scripted_task(
         [[0.0, 0.0, 0.5, 0.0, 0.4, 0.1], [0.0, 0.0, 0.0, 0.0, 0.99, 0.01],
          [0.0, 0.0, 0.0, 0.0, 0.99, 0.01], [0.0, 0.0, 0.98, 0.0, 0.01, 0.01]]
@@ -121,51 +125,51 @@ def test_the_first_stop_ends_sooner_and_may_miss_the_best() -> None:
     assert safe[0].rank_score > first[0].rank_score
 
 
-def test_equal_continuations_come_by_slot_then_by_token() -> None:
+def test_equal_continuations_are_ordered_by_slot_then_by_token() -> None:
     third = 1 / 3
     task = scripted_task([[0.0, 0.0, third, 0.0, third, third], [0.0, 0.0, 0.5, 0.0, 0.25, 0.25]])
-    (found,) = beam_search(task, Search(beam=3, n_best=3, max_length=2, allow_empty=True))
-    # The end (id 2) goes first; 4 and 5 go on; then 4's end, 5's end: three slots, all finished.
-    assert [h.tokens for h in found] == [(), (4,), (5,)]
+    (hypotheses,) = beam_search(task, Search(beam=3, n_best=3, max_length=2, allow_empty=True))
+    # The end (id 2) finishes first; 4 and 5 continue; then both end: all three slots are finished.
+    assert [h.tokens for h in hypotheses] == [(), (4,), (5,)]
     wide = [[0.0, 0.0, 0.2, 0.0] + [0.8 / 296] * 296, [0.0, 0.0, 1.0, 0.0] + [0.0] * 296]
-    (found,) = beam_search(scripted_task(wide), Search(beam=4, n_best=4, allow_empty=True))
-    assert [h.tokens for h in found] == [(), (4,), (5,), (6,)]
+    (hypotheses,) = beam_search(scripted_task(wide), Search(beam=4, n_best=4, allow_empty=True))
+    assert [h.tokens for h in hypotheses] == [(), (4,), (5,), (6,)]
 
 
-def test_an_end_in_the_beam_keeps_its_slot() -> None:
+def test_a_finished_hypothesis_keeps_its_slot() -> None:
     task = scripted_task([[0.0, 0.0, 0.3, 0.0, 0.6, 0.1], [0.0, 0.0, 0.1, 0.0, 0.5, 0.4]])
-    (found,) = beam_search(task, Search(beam=2, n_best=2, max_length=3, allow_empty=True))
-    # One slot is the end's; the other goes on alone: 4, 4, and is cut.
-    assert [(h.tokens, h.finished) for h in found] == [((), True), ((4, 4, 4), False)]
-    assert found[0].score == pytest.approx(math.log(0.3))
+    (hypotheses,) = beam_search(task, Search(beam=2, n_best=2, max_length=3, allow_empty=True))
+    # One slot holds the finished hypothesis; the other continues with 4, 4 up to the limit.
+    assert [(h.tokens, h.finished) for h in hypotheses] == [((), True), ((4, 4, 4), False)]
+    assert hypotheses[0].score == pytest.approx(math.log(0.3))
 
 
-def test_nothing_finished_at_the_limit() -> None:
+def test_no_hypothesis_is_finished_at_the_limit() -> None:
     task = scripted_task([[0.0, 0.0, 0.0, 0.0, 0.7, 0.3]])
-    (found,) = beam_search(task, Search(beam=3, n_best=3, max_length=2))
-    assert [h.tokens for h in found] == [(4, 4), (4, 5), (5, 4)]
-    assert not any(h.finished for h in found)
+    (hypotheses,) = beam_search(task, Search(beam=3, n_best=3, max_length=2))
+    assert [h.tokens for h in hypotheses] == [(4, 4), (4, 5), (5, 4)]
+    assert not any(h.finished for h in hypotheses)
 
 
-def test_the_finished_go_before_the_cut() -> None:
+def test_finished_hypotheses_are_ranked_before_unfinished_ones() -> None:
     task = scripted_task([[0.0, 0.0, 0.1, 0.0, 0.9, 0.0]])
-    (found,) = beam_search(task, Search(beam=2, n_best=2, max_length=1, allow_empty=True))
-    assert [(h.tokens, h.finished) for h in found] == [((), True), ((4,), False)]
+    (hypotheses,) = beam_search(task, Search(beam=2, n_best=2, max_length=1, allow_empty=True))
+    assert [(h.tokens, h.finished) for h in hypotheses] == [((), True), ((4,), False)]
 
 
-def test_fewer_targets_than_the_beam() -> None:
+def test_a_beam_may_be_larger_than_the_number_of_targets() -> None:
     task = scripted_task([[0.0, 0.0, 0.4, 0.0, 0.6]])
-    (found,) = beam_search(task, Search(beam=50, n_best=50, max_length=2, allow_empty=True))
-    assert [(h.tokens, h.finished) for h in found] == [
+    (hypotheses,) = beam_search(task, Search(beam=50, n_best=50, max_length=2, allow_empty=True))
+    assert [(h.tokens, h.finished) for h in hypotheses] == [
         ((), True),
         ((4,), True),
         ((4, 4), False),
     ]
-    assert all(math.isfinite(h.score) for h in found)
+    assert all(math.isfinite(h.score) for h in hypotheses)
 
 
-def test_sentences_that_end_at_different_places_do_not_mix() -> None:
-    """Twenty sentences leave the batch in groups; each finds what it finds alone."""
+def test_sentences_that_end_at_different_positions_do_not_mix() -> None:
+    """Twenty sentences leave the batch in groups; each has the result of a search of it alone."""
     torch.manual_seed(0)
     scripts = torch.rand(20, 9, 12).softmax(-1)
     scripts[:, :, 2] *= torch.linspace(0.1, 3.0, 20)[:, None]

@@ -1,4 +1,4 @@
-"""The best continuations and tokens, against a sort of all of them."""
+"""The best continuations and tokens, compared with a sort of all of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zoo.decoding.candidates import argmax, best_continuations, log_normalizer
 @pytest.mark.parametrize("spread", [3, 40, 100_000])
 @pytest.mark.parametrize("banned", [(0, 1, 3), (0, 1, 2, 3), (0, 1, 3, 70, 255)], ids=str)
 def test_chunks_give_the_same_continuations_as_a_sort(spread: int, banned: tuple[int, ...]) -> None:
-    """Integers: with a small spread nearly all are equal, within chunks and across them."""
+    """Scores are integers: with a small spread, most are equal, within chunks and across them."""
     torch.manual_seed(spread + len(banned))
     for _ in range(100):
         sentences, width, k = (int(torch.randint(1, 7, ())) for _ in range(3))
@@ -23,13 +23,13 @@ def test_chunks_give_the_same_continuations_as_a_sort(spread: int, banned: tuple
         scores = logits.view(sentences, width, vocab) + base[..., None]
         scores[..., list(banned)] = -torch.inf
         before = logits.clone()
-        found = best_continuations(logits, score, k, banned)
+        actual = best_continuations(logits, score, k, banned)
         assert torch.equal(logits, before)
         for i, row in enumerate(scores.flatten(1).tolist()):
-            wanted = sorted(range(len(row)), key=lambda index: (-row[index], index))[:k]
-            assert found.score[i].tolist() == [row[index] for index in wanted]
-            real = [index for index in wanted if row[index] > -torch.inf]
-            parents, tokens = (x[i, : len(real)].tolist() for x in (found.parent, found.token))
+            expected = sorted(range(len(row)), key=lambda index: (-row[index], index))[:k]
+            assert actual.score[i].tolist() == [row[index] for index in expected]
+            real = [index for index in expected if row[index] > -torch.inf]
+            parents, tokens = (x[i, : len(real)].tolist() for x in (actual.parent, actual.token))
             assert parents == [index // vocab for index in real]
             assert tokens == [index % vocab for index in real]
 
@@ -37,21 +37,23 @@ def test_chunks_give_the_same_continuations_as_a_sort(spread: int, banned: tuple
 @pytest.mark.parametrize("vocab", [7, 300, 513])
 @pytest.mark.parametrize("allowed", [0, 1, 3])
 def test_scores_with_few_allowed_tokens(vocab: int, allowed: int) -> None:
-    """Processed scores are taken as they stand; what does not exist is −inf, within bounds."""
+    """Normalized scores are used unchanged; a missing continuation is −inf with valid indices."""
     torch.manual_seed(vocab + allowed)
     scores = torch.full((6, vocab), -torch.inf)
     for row in scores:
         row[torch.randperm(vocab)[:allowed]] = -torch.rand(allowed)
     prefix = -torch.rand(3, 2)
-    found = best_continuations(scores, prefix, 5, normalized=True)
+    candidates = best_continuations(scores, prefix, 5, normalized=True)
     total = (scores.view(3, 2, vocab) + prefix[..., None]).flatten(1)
-    wanted = total.sort(dim=1, descending=True, stable=True).values[:, :5]
-    assert torch.equal(found.score, wanted)
-    assert found.parent.min() >= 0
-    assert found.parent.max() < 2
-    assert found.token.max() < vocab
-    real = found.score > -torch.inf
-    assert torch.equal(total.gather(1, found.parent * vocab + found.token)[real], wanted[real])
+    expected = total.sort(dim=1, descending=True, stable=True).values[:, :5]
+    assert torch.equal(candidates.score, expected)
+    assert candidates.parent.min() >= 0
+    assert candidates.parent.max() < 2
+    assert candidates.token.max() < vocab
+    real = candidates.score > -torch.inf
+    assert torch.equal(
+        total.gather(1, candidates.parent * vocab + candidates.token)[real], expected[real]
+    )
 
 
 @pytest.mark.parametrize("spread", [3, 100_000])

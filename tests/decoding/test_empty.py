@@ -1,4 +1,4 @@
-"""Empty and blank translations, and bans that leave nothing to write."""
+"""Empty and blank translations, and bans that leave no possible translation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_no_translation_is_empty_unless_it_is_allowed(kind: dict[str, Any]) -> N
 
 @pytest.mark.parametrize("kind", SEARCHES, ids=str)
 def test_no_translation_is_blank_unless_it_is_allowed(kind: dict[str, Any]) -> None:
-    """Token 4 is white space: probable, and not enough."""
+    """Token 4 is white space: it is probable, but a translation of it alone is blank."""
     task = scripted_task(EMPTY, EMPTY, blank=[4])
     for length in (1, 2, 3, 4):
         for best, *_ in search(task, Search(max_length=length, **kind)):
@@ -46,14 +46,14 @@ def test_a_maximum_length_of_one_gives_one_token_without_the_end(kind: dict[str,
         assert [(h.tokens, h.finished) for h in hypotheses] == [((5,), False)]
 
 
-def test_scores_and_ranking_of_others_do_not_change() -> None:
-    """Without the empty translation, the others keep their order and their scores."""
+def test_scores_and_ranking_of_other_translations_do_not_change() -> None:
+    """Without the empty translation, the other translations keep their order and scores."""
     task = scripted_task(EMPTY)
-    every = Search(exhaustive=True, n_best=50, max_length=3, length_penalty=0.7)
-    (allowed,) = search(task, replace(every, allow_empty=True))
-    (found,) = search(task, every)
-    assert found == [h for h in allowed if h.tokens]
-    assert len(found) == len(allowed) - 1
+    exhaustive = Search(exhaustive=True, n_best=50, max_length=3, length_penalty=0.7)
+    (allowed,) = search(task, replace(exhaustive, allow_empty=True))
+    (nonempty,) = search(task, exhaustive)
+    assert nonempty == [h for h in allowed if h.tokens]
+    assert len(nonempty) == len(allowed) - 1
 
 
 def test_banning_everything_is_refused() -> None:

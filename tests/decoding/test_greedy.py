@@ -1,4 +1,4 @@
-"""Greedy search, on scripted probabilities and on every architecture."""
+"""Greedy search on scripted probabilities and with every architecture."""
 
 import pytest
 import torch
@@ -25,7 +25,7 @@ def test_scores_count_the_end_token() -> None:
     assert first.score == pytest.approx(torch.tensor(0.6 * 0.5).log().item())
     assert (second.tokens, second.finished) == ((), True)
     assert second.score == pytest.approx(torch.tensor(0.7).log().item())
-    # By default the end token may not come first; the score is the network's all the same.
+    # By default the end token may not come first; the score is still the network's probability.
     first, second = greedy(model, source, source != 0)
     assert first.tokens == (4,)
     assert (second.tokens, second.finished) == ((4,), True)
@@ -34,20 +34,20 @@ def test_scores_count_the_end_token() -> None:
 
 def test_padding_begin_and_unknown_are_never_written() -> None:
     model, source = scripted([[0.3, 0.2, 0.05, 0.25, 0.1, 0.1], [0.3, 0.2, 0.2, 0.2, 0.1, 0.0]])
-    (found,) = greedy(model, source, source != 0)
-    assert found.tokens == (4,)
-    assert not {PADDING, BEGIN, UNKNOWN} & set(found.tokens)
+    (hypothesis,) = greedy(model, source, source != 0)
+    assert hypothesis.tokens == (4,)
+    assert not {PADDING, BEGIN, UNKNOWN} & set(hypothesis.tokens)
     # Their probability is not distributed among the others.
-    assert found.score == pytest.approx(torch.tensor(0.1 * 0.2).log().item())
+    assert hypothesis.score == pytest.approx(torch.tensor(0.1 * 0.2).log().item())
 
 
-def test_an_endless_hypothesis_is_cut_at_the_limit_and_not_finished() -> None:
+def test_a_hypothesis_without_end_is_cut_at_the_limit_and_not_finished() -> None:
     model, source = scripted([[0.0, 0.0, 0.1, 0.0, 0.9, 0.0]])
-    (found,) = greedy(model, source, source != 0)
-    assert len(found.tokens) == 3 * 1 + 20
-    assert not found.finished
-    (found,) = greedy(model, source, source != 0, limit=6)
-    assert len(found.tokens) == 5, "the limit counts the begin token too"
+    (hypothesis,) = greedy(model, source, source != 0)
+    assert len(hypothesis.tokens) == 3 * 1 + 20
+    assert not hypothesis.finished
+    (hypothesis,) = greedy(model, source, source != 0, limit=6)
+    assert len(hypothesis.tokens) == 5, "the limit counts the begin token too"
 
 
 def test_length_limits_depend_on_the_sentence_alone() -> None:
@@ -57,11 +57,11 @@ def test_length_limits_depend_on_the_sentence_alone() -> None:
 
 @pytest.mark.parametrize("architecture", sorted(default_registry().architectures))
 def test_greedy_search_takes_the_most_probable_token_of_forward(architecture: str) -> None:
-    """Against a search by `forward` alone, which reads the whole prefix again for every token."""
+    """Compared with a search that calls `forward` on the whole prefix for every token."""
     tried = case(architecture)
     limit = 12
-    found = greedy(tried.model, tried.source, tried.mask, limit)
-    for row, hypothesis in enumerate(found):
+    hypotheses = greedy(tried.model, tried.source, tried.mask, limit)
+    for row, hypothesis in enumerate(hypotheses):
         length = int(tried.mask[row].sum())
         source, mask = tried.source[row : row + 1, :length], tried.mask[row : row + 1, :length]
         tokens, score = [BEGIN], 0.0
@@ -82,7 +82,7 @@ def test_greedy_search_takes_the_most_probable_token_of_forward(architecture: st
 
 
 @pytest.mark.parametrize("architecture", sorted(default_registry().architectures))
-def test_the_batch_changes_no_result(architecture: str) -> None:
+def test_batching_changes_no_result(architecture: str) -> None:
     tried = case(architecture)
     together = greedy(tried.model, tried.source, tried.mask, 20)
     padded = greedy(tried.model, F.pad(tried.source, (0, 2)), F.pad(tried.mask, (0, 2)), 20)

@@ -1,4 +1,4 @@
-"""The options of a search: on the command line, in the docs, and what they import."""
+"""Search options on the command line and in the docs; their module does not import torch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def parsed(*arguments: str) -> dict[str, Any]:
-    """Return what a command receives as its search options."""
+    """Return the search options that a command receives for these arguments."""
     received: dict[str, Any] = {}
 
     @click.command()

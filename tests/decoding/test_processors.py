@@ -1,4 +1,4 @@
-"""Every logits processor in every search, against rules stated on whole targets."""
+"""Every logits processor in every search, compared with rules stated for whole targets."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.decoding.reference import (
     ARCHITECTURES,
     SEARCHES,
     WORDS,
-    Found,
     Oracle,
     Rules,
+    ScoredTarget,
     Small,
-    everything,
+    enumerate_targets,
+    reference_beam_search,
     scripted_task,
-    slow_beam,
     small,
 )
 from zoo.decoding.beam import beam_search
@@ -35,9 +35,9 @@ from zoo.decoding.task import Task
 from zoo.nn.contract import END
 from zoo.registry.shelf import Shelf
 
-MOST = 4
-EVERY = sum(WORDS**n for n in range(MOST)) + WORDS**MOST
-"""Targets of at most `MOST` tokens: a beam with this many slots has room for all."""
+MAX_LENGTH = 4
+TARGET_COUNT = sum(WORDS**n for n in range(MAX_LENGTH)) + WORDS**MAX_LENGTH
+"""The number of targets of at most `MAX_LENGTH` tokens: a beam of this size holds all."""
 
 
 class Case(NamedTuple):
@@ -48,7 +48,7 @@ class Case(NamedTuple):
     prefixes: tuple[tuple[int, ...], ...] = ((), (), ())
 
     def search(self, **more: Any) -> Search:
-        return Search(**{"max_length": MOST, **self.options, **more})
+        return Search(**{"max_length": MAX_LENGTH, **self.options, **more})
 
     def task(self, given: Small) -> Task:
         blank = torch.tensor(self.blank, dtype=torch.long)
@@ -113,44 +113,48 @@ def set_up(
     return case, given, oracles
 
 
-def same(hypotheses: list[Hypothesis], wanted: list[Found]) -> None:
-    """The same targets in the same order, scores to 1e-9, and none twice."""
+def assert_same(hypotheses: list[Hypothesis], expected: list[ScoredTarget]) -> None:
+    """Both have the same targets in the same order, scores equal to 1e-9, and no duplicates."""
     targets = [(*h.tokens, *[END] * h.finished) for h in hypotheses]
-    assert targets == [f.tokens for f in wanted]
+    assert targets == [target.tokens for target in expected]
     assert len({*targets}) == len(targets)
-    for one, other in zip(hypotheses, wanted, strict=True):
-        assert one.score == pytest.approx(other.score, abs=1e-9)
-        assert one.rank_score == pytest.approx(other.rank, abs=1e-9)
+    for hypothesis, target in zip(hypotheses, expected, strict=True):
+        assert hypothesis.score == pytest.approx(target.score, abs=1e-9)
+        assert hypothesis.rank_score == pytest.approx(target.rank, abs=1e-9)
 
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_exhaustive_search_and_a_full_beam_give_the_enumeration(
+def test_exhaustive_search_and_a_full_beam_equal_the_enumeration(
     architecture: str, name: str
 ) -> None:
     case, given, oracles = set_up(architecture, name)
-    for options in (case.search(exhaustive=True, n_best=9), case.search(beam=EVERY, n_best=9)):
+    for options in (
+        case.search(exhaustive=True, n_best=9),
+        case.search(beam=TARGET_COUNT, n_best=9),
+    ):
         for row, hypotheses in enumerate(search(case.task(given), options)):
-            same(hypotheses, everything(oracles[row], case.rules(options, row))[:9])
+            assert_same(hypotheses, enumerate_targets(oracles[row], case.rules(options, row))[:9])
 
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_narrow_beams_and_greedy_search_give_the_slow_reference(
-    architecture: str, name: str
-) -> None:
+def test_narrow_beams_and_greedy_search_equal_the_reference(architecture: str, name: str) -> None:
     case, given, oracles = set_up(architecture, name, words=5)
     task = case.task(given)
     for beam in (1, 2, 3):
         options = case.search(beam=beam, n_best=beam)
-        found = beam_search(task, options)
-        for row, hypotheses in enumerate(found):
-            same(hypotheses, slow_beam(oracles[row], case.rules(options, row))[:beam])
+        for row, hypotheses in enumerate(beam_search(task, options)):
+            assert_same(
+                hypotheses, reference_beam_search(oracles[row], case.rules(options, row))[:beam]
+            )
             alone = beam_search(task.sentence(row), options)[0]
             assert [h.tokens for h in alone] == [h.tokens for h in hypotheses]
         if beam == 1:
             for row, hypotheses in enumerate(greedy_search(task, options)):
-                same(hypotheses, slow_beam(oracles[row], case.rules(options, row))[:1])
+                assert_same(
+                    hypotheses, reference_beam_search(oracles[row], case.rules(options, row))[:1]
+                )
                 assert greedy_search(task.sentence(row), options)[0][0].tokens == (
                     hypotheses[0].tokens
                 )
@@ -158,13 +162,13 @@ def test_narrow_beams_and_greedy_search_give_the_slow_reference(
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("words", [9, 300])
-def test_longer_targets_and_larger_vocabularies(name: str, words: int) -> None:
-    """Over 256 tokens, continuations come by chunks, which the reference knows nothing of."""
+def test_longer_targets_and_larger_vocabularies_equal_the_reference(name: str, words: int) -> None:
+    """Above 256 tokens, the search finds continuations by chunks; the reference has no chunks."""
     case, given, oracles = set_up("rnnsearch", name, words)
     longest = case.options.get("max_length", 9 if words == 9 else 5)
     options = case.search(beam=4, n_best=4, max_length=longest)
     for row, hypotheses in enumerate(beam_search(case.task(given), options)):
-        same(hypotheses, slow_beam(oracles[row], case.rules(options, row))[:4])
+        assert_same(hypotheses, reference_beam_search(oracles[row], case.rules(options, row))[:4])
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -172,13 +176,13 @@ def test_longer_targets_and_larger_vocabularies(name: str, words: int) -> None:
 def test_samples_break_no_rule_and_do_not_depend_on_the_batch(architecture: str, name: str) -> None:
     case, given, oracles = set_up(architecture, name)
     options = case.search(sample=True, n_best=20)
-    found = search(case.task(given), options)
-    for row, hypotheses in enumerate(found):
-        possible = {f.tokens: f for f in everything(oracles[row], case.rules(options, row))}
+    for row, hypotheses in enumerate(search(case.task(given), options)):
+        targets = enumerate_targets(oracles[row], case.rules(options, row))
+        possible = {target.tokens: target for target in targets}
         for hypothesis in hypotheses:
-            wanted = possible[(*hypothesis.tokens, *[END] * hypothesis.finished)]
-            assert hypothesis.score == pytest.approx(wanted.score, abs=1e-9)
-            assert hypothesis.rank_score == pytest.approx(wanted.rank, abs=1e-9)
+            target = possible[(*hypothesis.tokens, *[END] * hypothesis.finished)]
+            assert hypothesis.score == pytest.approx(target.score, abs=1e-9)
+            assert hypothesis.rank_score == pytest.approx(target.rank, abs=1e-9)
         assert sorted(h.order for h in hypotheses) == [h.order for h in hypotheses]
         alone = replace(case.task(given).sentence(row), indices=[row])
         assert [h.tokens for h in search(alone, options)[0]] == [h.tokens for h in hypotheses]
@@ -190,7 +194,7 @@ SCRIPT = [[0.0, 0.0, 0.3, 0.1, 0.3, 0.2, 0.1], [0.0, 0.0, 0.2, 0.0, 0.4, 0.1, 0.
 
 
 def probabilities(rules: Rules) -> dict[tuple[int, ...], float]:
-    """Return the probability of drawing each target: processed scores, normalized at each step."""
+    """Return each target's sampling probability: processed scores, normalized at every step."""
     shares: dict[tuple[int, ...], float] = {}
 
     def draw(prefix: tuple[int, ...], share: float) -> None:
@@ -218,20 +222,20 @@ def probabilities(rules: Rules) -> dict[tuple[int, ...], float]:
 def test_samples_follow_the_processed_distribution(name: str) -> None:
     case = CASES[name]
     if any(case.prefixes):
-        pytest.skip("the sentences of the script have no prefix")
+        pytest.skip("scripted sentences have no prefix")
     options = case.search(sample=True, max_length=min(3, case.search().max_length or 3))
     count = 2000
     task = scripted_task(*[SCRIPT] * count, blank=case.blank)
     drawn = Counter((*h[0].tokens, *[END] * h[0].finished) for h in search(task, options))
-    wanted = probabilities(case.rules(options, 0))
-    assert {*drawn} <= {*wanted}
-    for tokens, share in wanted.items():
+    expected = probabilities(case.rules(options, 0))
+    assert {*drawn} <= {*expected}
+    for tokens, share in expected.items():
         deviation = math.sqrt(count * share * (1 - share))
         assert abs(drawn[tokens] - count * share) <= 4.5 * deviation + 1e-6
 
 
 class Remember(LogitsProcessor[Tensor]):
-    """Bans the token that the row read two steps ago; its state is what the row has read."""
+    """Bans the token that the row read two steps ago; its state is the last two tokens read."""
 
     @classmethod
     def create(cls, task: Task[Any, Any], options: Search) -> Remember:
@@ -249,7 +253,7 @@ class Remember(LogitsProcessor[Tensor]):
 
     def process(self, scores: Tensor, rows: Rows, state: Tensor | tuple[()]) -> Tensor:
         assert isinstance(state, Tensor)
-        # What the state remembers of each row is what that row has written.
+        # Each row's state holds the tokens that this row has written.
         if rows.position > 2:
             assert torch.equal(state, rows.written[:, -2:])
         return scores.scatter(1, state[:, :1], -torch.inf)
@@ -257,7 +261,7 @@ class Remember(LogitsProcessor[Tensor]):
 
 @pytest.mark.parametrize("kind", SEARCHES, ids=str)
 def test_state_moves_with_the_rows(kind: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new processor is one entry of the shelf, and every search uses it."""
+    """A new processor needs only an entry on the shelf; every search then uses it."""
     shelf: Shelf[type[LogitsProcessor[Any]]] = Shelf("logits processor")
     for name, processor in LOGITS_PROCESSORS.items():
         shelf.add(name, processor)
@@ -286,7 +290,7 @@ def test_a_processor_changes_nothing_in_place() -> None:
             assert torch.equal(rows.log_probs, before)
 
 
-def test_ended_rows_leave_the_batch_with_their_states() -> None:
+def test_states_follow_when_ended_rows_leave_the_batch() -> None:
     scripts = torch.rand(16, 6, 9, generator=torch.Generator().manual_seed(1)).softmax(-1)
     scripts[:, :, 2] *= torch.linspace(0.2, 3.0, 16)[:, None]
     options = Search(no_repeat_ngram_size=2, repetition_penalty=1.5, beam=3, n_best=3, max_length=9)

@@ -14,9 +14,9 @@ from tests.decoding.reference import (
     ARCHITECTURES,
     Oracle,
     Rules,
-    everything,
+    enumerate_targets,
+    reference_beam_search,
     scripted_task,
-    slow_beam,
     small,
 )
 from zoo.decoding.beam import beam_search
@@ -33,61 +33,61 @@ SCRIPT = [[0.0, 0.0, 0.1, 0.0, 0.5, 0.3, 0.1], [0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.
 
 
 def drawn(count: int = 2000, **options: Any) -> Counter[tuple[int, ...]]:
-    """Return how often each target was drawn, over as many sentences of one script."""
+    """Return how often each target was drawn for `count` sentences of one script."""
     task = scripted_task(*[SCRIPT] * count)
     search_options = Search(sample=True, allow_empty=True, **options)
     return Counter(h[0].tokens for h in sample(task, search_options))
 
 
-def expected(shares: dict[tuple[int, ...], float], seen: Counter[tuple[int, ...]]) -> None:
-    """Every count lies within four standard deviations of what its share makes likely."""
-    total = sum(seen.values())
-    assert set(seen) <= set(shares)
+def assert_shares(shares: dict[tuple[int, ...], float], counts: Counter[tuple[int, ...]]) -> None:
+    """Every count is within four standard deviations of its expected value."""
+    total = sum(counts.values())
+    assert set(counts) <= set(shares)
     for tokens, share in shares.items():
         deviation = math.sqrt(total * share * (1 - share))
-        assert abs(seen[tokens] - total * share) <= 4 * deviation + 1e-9
+        assert abs(counts[tokens] - total * share) <= 4 * deviation + 1e-9
 
 
 def test_tokens_are_drawn_by_their_probability() -> None:
-    expected({(): 0.1, (4,): 0.5, (5,): 0.3, (6,): 0.1}, drawn())
+    assert_shares({(): 0.1, (4,): 0.5, (5,): 0.3, (6,): 0.1}, drawn())
 
 
 def test_temperature_sharpens_or_flattens() -> None:
     powers = {(): 0.1**2, (4,): 0.5**2, (5,): 0.3**2, (6,): 0.1**2}
     total = sum(powers.values())
-    expected({key: power / total for key, power in powers.items()}, drawn(temperature=0.5))
+    assert_shares({key: power / total for key, power in powers.items()}, drawn(temperature=0.5))
 
 
-def test_only_the_likeliest_are_drawn_from() -> None:
-    expected({(4,): 5 / 8, (5,): 3 / 8}, drawn(top_k=2))
-    # 0.5 falls short of 0.6, 0.5 and 0.3 do not; 0.5 alone is enough for itself.
-    expected({(4,): 5 / 8, (5,): 3 / 8}, drawn(top_p=0.6))
-    expected({(4,): 1.0}, drawn(top_p=0.5))
+def test_top_k_and_top_p_keep_only_the_most_probable_tokens() -> None:
+    assert_shares({(4,): 5 / 8, (5,): 3 / 8}, drawn(top_k=2))
+    # 0.5 is less than 0.6, 0.5 + 0.3 is not; the first token alone reaches 0.5.
+    assert_shares({(4,): 5 / 8, (5,): 3 / 8}, drawn(top_p=0.6))
+    assert_shares({(4,): 1.0}, drawn(top_p=0.5))
     assert drawn(count=50, top_p=1e-9) == {(4,): 50}
 
 
 def test_samples_depend_on_the_seed_and_the_index_alone() -> None:
     options = Search(sample=True, allow_empty=True, n_best=3)
-    found = sample(scripted_task(*[SCRIPT] * 40), options)
-    again = sample(scripted_task(*[SCRIPT] * 40), options)
-    assert found == again
-    assert found != sample(scripted_task(*[SCRIPT] * 40), replace(options, seed=2))
+    samples = sample(scripted_task(*[SCRIPT] * 40), options)
+    repeated = sample(scripted_task(*[SCRIPT] * 40), options)
+    assert samples == repeated
+    assert samples != sample(scripted_task(*[SCRIPT] * 40), replace(options, seed=2))
     whole = scripted_task(*[SCRIPT] * 5)
     indices = [7, 3, 39, 0, 20]
     part = Task(whole.model, whole.memory, whole.mask, indices=indices)
-    assert sample(part, options) == [found[index] for index in indices]
+    assert sample(part, options) == [samples[index] for index in indices]
     more = sample(scripted_task(*[SCRIPT] * 40), Search(sample=True, allow_empty=True, n_best=4))
-    for three, four in zip(found, more, strict=True):
+    for three, four in zip(samples, more, strict=True):
         assert not Counter(h.tokens for h in three) - Counter(h.tokens for h in four)
 
 
-def test_a_sample_is_scored_by_the_model_whatever_the_temperature() -> None:
+def test_the_score_of_a_sample_does_not_depend_on_the_temperature() -> None:
     task = scripted_task(SCRIPT)
-    (found,) = sample(task, Search(sample=True, allow_empty=True, n_best=20, temperature=3.0))
-    for hypothesis in found:
+    (samples,) = sample(task, Search(sample=True, allow_empty=True, n_best=20, temperature=3.0))
+    for hypothesis in samples:
         first = hypothesis.tokens[0] if hypothesis.tokens else END
         assert hypothesis.score == pytest.approx(math.log(SCRIPT[0][first]), abs=1e-6)
-    assert [h.score for h in found] == sorted((h.score for h in found), reverse=True)
+    assert [h.score for h in samples] == sorted((h.score for h in samples), reverse=True)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -101,8 +101,8 @@ def test_every_target_begins_with_its_prefix(architecture: str, kind: str) -> No
         "sample": Search(sample=True, allow_empty=True, n_best=4, max_length=6),
         "exhaustive": Search(exhaustive=True, n_best=4, max_length=5),
     }[kind]
-    found = search(given.task(prefixes=prefixes), options)
-    for row, (hypotheses, prefix) in enumerate(zip(found, prefixes, strict=True)):
+    results = search(given.task(prefixes=prefixes), options)
+    for row, (hypotheses, prefix) in enumerate(zip(results, prefixes, strict=True)):
         oracle = Oracle(given, row)
         assert hypotheses
         for hypothesis in hypotheses:
@@ -112,19 +112,19 @@ def test_every_target_begins_with_its_prefix(architecture: str, kind: str) -> No
             assert hypothesis.score == pytest.approx(score, abs=1e-9)
     if kind == "exhaustive":  # of all targets, those with the prefix, in the same order
         for row, prefix in enumerate(prefixes):
-            wanted = [f.tokens for f in everything(Oracle(given, row), Rules(options, 5))]
-            wanted = [t for t in wanted if t[: len(prefix)] == prefix][:4]
-            assert [(*h.tokens, *[END] * h.finished) for h in found[row]] == wanted
+            targets = [t.tokens for t in enumerate_targets(Oracle(given, row), Rules(options, 5))]
+            expected = [tokens for tokens in targets if tokens[: len(prefix)] == prefix][:4]
+            assert [(*h.tokens, *[END] * h.finished) for h in results[row]] == expected
 
 
 @pytest.mark.parametrize("other", ARCHITECTURES)
-def test_an_ensemble_gives_the_mean_of_probabilities(other: str) -> None:
+def test_an_ensemble_averages_probabilities(other: str) -> None:
     one, two = small("rnnsearch", 1), small(other, 2)
     ensemble = Ensemble([one.model, two.model])
     with torch.no_grad():
         memory = ensemble.encode([(one.source, one.mask), (two.source, two.mask)])
     options = Search(beam=3, n_best=3, max_length=5)
-    found = beam_search(Task(ensemble, memory, one.mask), options)
+    results = beam_search(Task(ensemble, memory, one.mask), options)
 
     class Mean(Oracle):
         def __init__(self, row: int) -> None:
@@ -133,19 +133,19 @@ def test_an_ensemble_gives_the_mean_of_probabilities(other: str) -> None:
         def next(self, prefix: tuple[int, ...]) -> torch.Tensor:
             return torch.stack([m.next(prefix).exp() for m in self.members]).mean(0).log()
 
-    for row, hypotheses in enumerate(found):
-        wanted = slow_beam(Mean(row), Rules(options, 5))
-        assert [h.score for h in hypotheses] == pytest.approx([f.score for f in wanted], abs=1e-6)
+    for row, hypotheses in enumerate(results):
+        expected = reference_beam_search(Mean(row), Rules(options, 5))
+        assert [h.score for h in hypotheses] == pytest.approx([t.score for t in expected], abs=1e-6)
         ends = [(*h.tokens, *[END] * h.finished) for h in hypotheses]
-        assert ends == [f.tokens for f in wanted]
+        assert ends == [t.tokens for t in expected]
 
 
-def test_members_of_an_ensemble_share_the_target_vocabulary() -> None:
+def test_members_of_an_ensemble_need_equal_target_vocabularies() -> None:
     with pytest.raises(DecodingError, match="7 and 9 entries"):
         Ensemble([small("rnnsearch").model, small("rnnsearch", words=5).model])
 
 
-def test_an_ensemble_has_no_coverage() -> None:
+def test_an_ensemble_refuses_a_coverage_penalty() -> None:
     one = small("rnnsearch")
     ensemble = Ensemble([one.model, one.model])
     with torch.no_grad():
@@ -155,34 +155,34 @@ def test_an_ensemble_has_no_coverage() -> None:
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_forced_log_probs_are_those_of_the_search(architecture: str) -> None:
+def test_forced_log_probs_equal_those_of_the_search(architecture: str) -> None:
     given = small(architecture, words=9)
-    found = beam_search(given.task(), Search(beam=3, n_best=1, max_length=9))
-    targets = [hypotheses[0].tokens for hypotheses in found]
+    results = beam_search(given.task(), Search(beam=3, n_best=1, max_length=9))
+    targets = [hypotheses[0].tokens for hypotheses in results]
     for scores, (best,) in zip(
-        forced_log_probs(given.model, given.source, given.mask, targets), found, strict=True
+        forced_log_probs(given.model, given.source, given.mask, targets), results, strict=True
     ):
         assert len(scores) == len(best.tokens) + 1
         assert sum(scores[: None if best.finished else -1]) == pytest.approx(best.score, abs=1e-9)
 
 
 @pytest.mark.parametrize("architecture", sorted({*ARCHITECTURES} - {"seq2seq"}))
-def test_alignments_follow_the_attention_of_steps(architecture: str) -> None:
+def test_alignments_equal_the_attention_maxima_of_steps(architecture: str) -> None:
     given = small(architecture, words=9)
     targets = [(4, 5, 6), (7,), (8, 8, 4, 5)]
-    found = align(given.model, given.source, given.mask, targets)
-    for row, (target, aligned) in enumerate(zip(targets, found, strict=True)):
+    alignments = align(given.model, given.source, given.mask, targets)
+    for row, (target, aligned) in enumerate(zip(targets, alignments, strict=True)):
         length = int(given.mask[row].sum())
         memory = given.model.encode(given.source[[row], :length], given.mask[[row], :length]).memory
         state = given.model.init_state(memory)
-        wanted = []
+        expected = []
         for token in (1, *target[:-1]):
             _, state, kinds = given.model.step(torch.tensor([token]), state, memory, True)
-            wanted.append(int(kinds["cross"].mean((1, 2))[0, 0].argmax()))
-        assert aligned == tuple(wanted)
+            expected.append(int(kinds["cross"].mean((1, 2))[0, 0].argmax()))
+        assert aligned == tuple(expected)
 
 
-def test_no_attention_no_alignment_and_no_coverage() -> None:
+def test_alignment_and_coverage_need_attention() -> None:
     given = small("seq2seq")
     with pytest.raises(DecodingError, match="no attention from target to source"):
         align(given.model, given.source, given.mask, [(4,)] * 3)
@@ -191,7 +191,7 @@ def test_no_attention_no_alignment_and_no_coverage() -> None:
             search(given.task(), options)
 
 
-def test_an_exhaustive_search_that_is_too_large_says_how_large() -> None:
+def test_the_error_of_a_too_large_exhaustive_search_states_its_size() -> None:
     task = small("rnnsearch", words=100).task()
     with pytest.raises(DecodingError, match=r"100 tokens and .* of 5.* make 101,010,101 prefixes"):
         search(task, Search(exhaustive=True, max_length=5))

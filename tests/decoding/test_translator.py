@@ -45,8 +45,8 @@ def loaded(folders: tuple[Path, Path]) -> zoo.Translator:
     return zoo.load(folders[0])
 
 
-def failed(result: Result, *expected: str) -> None:
-    """The command failed with one line that has these parts, and no traceback."""
+def assert_failed(result: Result, *expected: str) -> None:
+    """The command failed with a one-line error that contains these parts, without a traceback."""
     assert result.exit_code == 1, result.output
     lines = [line for line in result.stderr.splitlines() if not line.startswith("Warning: ")]
     assert len(lines) == 1, result.stderr
@@ -76,7 +76,7 @@ def test_a_translation_with_scores_alternatives_and_alignment(loaded: zoo.Transl
     assert loaded.translate(text, details=True).alignment is None
 
 
-def test_given_targets_are_scored_as_the_search_scores_them(loaded: zoo.Translator) -> None:
+def test_scores_of_targets_equal_those_of_the_search(loaded: zoo.Translator) -> None:
     texts = ["the dog b runs", "the dog a runs"]
     translations = loaded.translate(texts, details=True)
     scores = loaded.score(texts, [translation.text for translation in translations])
@@ -85,7 +85,7 @@ def test_given_targets_are_scored_as_the_search_scores_them(loaded: zoo.Translat
         assert len(tokens) == len(translation.tokens) + 1
 
 
-def test_a_prefix_begins_every_translation(loaded: zoo.Translator) -> None:
+def test_every_translation_begins_with_its_prefix(loaded: zoo.Translator) -> None:
     best = loaded.translate("the dog b runs", prefix="der Hund z", beam=3, n_best=3, details=True)
     for translation in (best, *best.alternatives):
         assert translation.text.startswith("der Hund z")
@@ -103,7 +103,7 @@ def test_an_ensemble_of_two_families(folders: tuple[Path, Path]) -> None:
         together.score(texts, texts)
 
 
-def test_members_of_an_ensemble_need_one_target_vocabulary(
+def test_members_of_an_ensemble_need_equal_target_vocabularies(
     folders: tuple[Path, Path], tmp_path: Path
 ) -> None:
     (tmp_path / "b.tsv").write_text("one\teins\ntwo\tzwei\n")
@@ -128,7 +128,7 @@ def test_long_texts_are_split_or_refused(loaded: zoo.Translator) -> None:
         loaded.translate("the dog " * 50_000)
 
 
-def test_splitting_loses_nothing() -> None:
+def test_splitting_keeps_all_text() -> None:
     text = "One two three. Four, five six; seven eight nine ten! Eleventwelvethirteen x"
 
     def count(part: str) -> int:
@@ -180,8 +180,8 @@ def test_no_file_is_written_if_a_line_is_invalid(
     run: Run, folders: tuple[Path, Path], tmp_path: Path
 ) -> None:
     (tmp_path / "in").write_bytes(b"the dog b runs\nthe \0 dog\n")
-    failed(run("translate", folders[0], "--input", tmp_path / "in", "--out", tmp_path / "out"),
-           "line 2, has a NUL byte", "Convert it to UTF-8")  # fmt: skip
+    result = run("translate", folders[0], "--input", tmp_path / "in", "--out", tmp_path / "out")
+    assert_failed(result, "line 2, has a NUL byte", "Convert it to UTF-8")
     assert [file.name for file in tmp_path.iterdir()] == ["in"]
 
 
@@ -198,16 +198,16 @@ def test_no_file_is_written_if_a_line_is_invalid(
 def test_invalid_options_give_one_clear_line(
     run: Run, folders: tuple[Path, Path], options: tuple[object, ...], expected: str
 ) -> None:
-    failed(run("translate", folders[0], "the dog b runs", *options), expected)
+    assert_failed(run("translate", folders[0], "the dog b runs", *options), expected)
 
 
-def test_no_coverage_and_no_alignment_without_attention(run: Run, tmp_path: Path) -> None:
+def test_coverage_and_alignment_need_attention(run: Run, tmp_path: Path) -> None:
     (tmp_path / "b.tsv").write_text("one\teins\ntwo\tzwei\n")
     settings = {"embedding_dim": 8, "hidden_dim": 8, "tokenizer": "word", "batch_tokens": 50}
     made = zoo.train("seq2seq-tiny", str(tmp_path / "b.tsv"), tmp_path / "o", settings=settings,
                      steps=1)  # fmt: skip
     for option in (("--coverage-penalty", 0.2), ("--alignment",)):
-        failed(run("translate", made, "one", *option), "no attention from target to source")
+        assert_failed(run("translate", made, "one", *option), "no attention from target to source")
 
 
 def test_a_text_in_another_script_gives_a_warning(run: Run, folders: tuple[Path, Path]) -> None:
@@ -233,7 +233,7 @@ def test_the_commands_of_a_page_have_valid_options(page: str) -> None:
         command.make_context(name, [a for a in arguments if a != "|"], resilient_parsing=False)
 
 
-def test_the_python_of_the_decoding_page_runs(
+def test_the_python_code_of_the_decoding_page_runs(
     folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (code,) = re.findall(r"```python\n(.*?)```", (DOCS / "decoding.md").read_text(), re.DOTALL)

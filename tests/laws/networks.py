@@ -1,4 +1,4 @@
-"""A network that keeps every law, and the list of planted faults that break one law each."""
+"""A network that satisfies every law, and the list of faulty networks that break one law each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zoo.nn import Encoded, Output, Seq2Seq, Step
 
 
 class Right(Config):
-    """The config of the right network, and of most wrong ones."""
+    """The config of the correct network, and of most faulty ones."""
 
     dim: int = Field(32, description="width d")
 
@@ -46,7 +46,7 @@ State: TypeAlias = list[Tensor]
 
 
 class Network(Seq2Seq[Memory, State]):
-    """A tanh recurrence that attends to the embedded source: the right network."""
+    """A tanh recurrence that attends to the embedded source: the correct network."""
 
     def __init__(self, config: Right, source_vocab: int, target_vocab: int) -> None:
         super().__init__(config, source_vocab, target_vocab)
@@ -83,7 +83,7 @@ class Network(Seq2Seq[Memory, State]):
     def forward(
         self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
     ) -> Output:
-        # By this class's methods, so that a subclass's step may differ from its forward.
+        # Calls the methods of this class, so that a subclass's step may differ from its forward.
         memory = Network.encode(self, source, source_mask).memory
         state, logits, weights = Network.init_state(self, memory), [], []
         for token in target.T:
@@ -99,7 +99,7 @@ Made: TypeAlias = type[Network] | tuple[type[Network], Config]
 
 
 class Wrong(NamedTuple):
-    """A planted fault: the law that must catch it, a part of the message, and the network."""
+    """A fault: the law that must detect it, a part of the message, and the faulty network."""
 
     law: str
     message: str
@@ -111,11 +111,11 @@ class Wrong(NamedTuple):
 
 
 WRONG: dict[str, Wrong] = {}
-"""Every planted fault by name."""
+"""Every fault by name."""
 
 
 def wrong(law: str, message: str) -> Callable[[Callable[[], Made]], None]:
-    """Add a planted fault, named by the function that makes it."""
+    """Add a fault under the name of the function that makes its network."""
 
     def add(make: Callable[[], Made]) -> None:
         WRONG[make.__name__] = Wrong(law, message, make)

@@ -1,4 +1,4 @@
-"""The catalogue's numbers are those of the tables, the networks and the papers."""
+"""The catalogue's parameter counts equal those of the tables, the networks and the papers."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The kit itself: a right network keeps every law, and each planted fault is caught by its law."""
+"""The test kit: a correct network satisfies every law, and each law detects its faults."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from zoo.registry.registry import Registry
 from zoo.testing import LAWS, BrokenLawError, Case, Law, case, case_of
 
 LAW = {law.name: law for law in LAWS}
-assert wrong_parameters, wrong_results  # importing them fills WRONG
+assert wrong_parameters, wrong_results  # their import fills WRONG
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
-def test_the_right_network_keeps_every_law(law: Law) -> None:
+def test_the_correct_network_satisfies_every_law(law: Law) -> None:
     law(case_of(Network, Right()))
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_planted_fault_is_caught_by_its_law(name: str) -> None:
+def test_a_fault_is_detected_by_its_law(name: str) -> None:
     fault = WRONG[name]
     with pytest.raises(BrokenLawError) as caught:
         LAW[fault.law](case_of(*fault.build()))
@@ -43,7 +43,7 @@ def test_a_planted_fault_is_caught_by_its_law(name: str) -> None:
 
 
 class OldNetwork(Network):
-    """Returns what plugin API 1 asked for."""
+    """Returns the types of plugin API 1."""
 
     def encode(
         self, source: Tensor, source_mask: Tensor, attention: bool = False
@@ -77,7 +77,7 @@ WITHOUT_RESULTS = {
     "parameter_table_matches_network",
     "network_has_only_parameters",
 }
-"""Laws that call none of the three methods."""
+"""Laws that call neither encode, step nor forward."""
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
@@ -93,7 +93,7 @@ def test_a_network_of_api_1_gets_one_message_from_every_law(law: Law) -> None:
 
 
 def declared(**parts: Any) -> Case:
-    """A case whose registry has one plugin that declares the right network; `parts` override."""
+    """A case whose only plugin declares the correct network; `parts` override its arguments."""
     values = {"summary": "a test", "config": f"{Right.__module__}:Right"} | parts
     datasets = values.pop("datasets", None)
     architecture = Architecture("right", paper="", network=f"{Right.__module__}:Network", **values)
@@ -114,13 +114,13 @@ def declared(**parts: Any) -> Case:
     return case("right", Registry(plugins))
 
 
-def test_a_declaration_that_imports_torch_is_caught() -> None:
-    # The module that the config is declared to be in imports torch.
+def test_a_declaration_that_imports_torch_is_detected() -> None:
+    # The declared module of the config imports torch.
     with pytest.raises(BrokenLawError, match=f"importing {Right.__module__} imports torch"):
         LAW["declaration_imports_no_torch"](declared())
 
 
-def test_a_plugin_with_problems_is_caught() -> None:
+def test_a_plugin_with_problems_is_detected() -> None:
     check = LAW["plugin_has_no_problems"]
     check(declared())
     with pytest.raises(BrokenLawError, match="returned 3, which is not of type Dataset"):
@@ -136,9 +136,9 @@ def test_a_plugin_with_problems_is_caught() -> None:
         check(miscounted)
 
 
-def test_every_law_has_a_planted_fault() -> None:
-    by_hand = {"declaration_imports_no_torch", "plugin_has_no_problems"}
-    assert {fault.law for fault in WRONG.values()} | by_hand == set(LAW)
+def test_every_law_has_a_fault() -> None:
+    tested_above = {"declaration_imports_no_torch", "plugin_has_no_problems"}
+    assert {fault.law for fault in WRONG.values()} | tested_above == set(LAW)
 
 
 def test_the_kit_runs_from_the_command_line() -> None:

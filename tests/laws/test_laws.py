@@ -1,4 +1,4 @@
-"""Every law of the contract, for every registered architecture and for variants of them."""
+"""Every law of the contract, for every registered architecture and for variants of its config."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Planted faults in a network's parameters, config, device, precision and random numbers."""
+"""Faults in a network's parameters, config, device, precision and random numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zoo import Dim, Table
 
 
 class Scaled(Network):
-    """The right network with one more parameter, `scale`, which the table may lack."""
+    """The correct network with one more parameter, `scale`, which may be missing from the table."""
 
     def __init__(self, config: Right, source_vocab: int, target_vocab: int) -> None:
         super().__init__(config, source_vocab, target_vocab)
@@ -26,7 +26,7 @@ class Scaled(Network):
 
 
 class ScaledConfig(Right):
-    """A config whose table has `scale`, with `reason` for why it gets no gradient."""
+    """A config whose table has `scale`; `reason` states why it gets no gradient."""
 
     reason: str | None = Field(None, description="why it gets no gradient")
 
@@ -42,7 +42,7 @@ def a_parameter_missing_from_the_table() -> Made:
 
 
 @wrong("parameter_table_matches_network", "its total is 2,784, the network has 2,752")
-def a_table_with_a_row_too_many() -> Made:
+def a_table_with_an_extra_row() -> Made:
     return Network, ScaledConfig()
 
 
@@ -72,7 +72,7 @@ def a_parameter_without_gradient() -> Made:
 
 
 @wrong("every_parameter_gets_a_gradient", "declares zero_gradient but gets a gradient")
-def a_gradient_declared_away() -> Made:
+def a_gradient_declared_to_be_zero() -> Made:
     return Scaled, ScaledConfig(reason="a wrong reason")
 
 
@@ -87,7 +87,7 @@ def randomness_outside_the_generator() -> Made:
 
 
 @wrong("randomness_is_seeded", "random numbers are drawn outside training mode")
-def dropout_that_never_ends() -> Made:
+def dropout_outside_training() -> Made:
     class Drops(Network):
         def next(self, words: Tensor, before: Tensor) -> Tensor:
             return nn.functional.dropout(super().next(words, before), 0.1)
@@ -96,7 +96,7 @@ def dropout_that_never_ends() -> Made:
 
 
 @wrong("randomness_is_seeded", "two networks of one seed differ in inner.bias")
-def initial_weights_of_another_generator() -> Made:
+def initial_weights_from_another_generator() -> Made:
     class Starts(Network):
         def __init__(self, config: Right, source_vocab: int, target_vocab: int) -> None:
             super().__init__(config, source_vocab, target_vocab)
@@ -184,7 +184,7 @@ def a_network_that_fails_in_bf16() -> Made:
 def a_constant_that_bf16_cannot_hold() -> Made:
     class Huge(Network):
         def next(self, words: Tensor, before: Tensor) -> Tensor:
-            # Nearly float32's largest number; bfloat16 rounds it up, to infinity.
+            # Almost the largest float32 number; bfloat16 rounds it up to infinity.
             one = torch.full_like(words, 3.4e38)
             return super().next(words + (one - one), before)
 

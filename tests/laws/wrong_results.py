@@ -1,4 +1,4 @@
-"""Planted faults in what a network returns: steps, gathering, masks and attention."""
+"""Faults in a network's results: steps, gathering, masks and attention."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from zoo.nn import Cache, Encoded, Output, Step
 
 
 @wrong("results_are_named_tuples", "forward with attention=True returns a tuple (Tensor, dict), not zoo.nn.Output")  # fmt: skip  # noqa: E501
-def another_shape_with_attention() -> Made:
+def another_type_with_attention() -> Made:
     class Branches(Network):
         def forward(
             self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
@@ -70,7 +70,7 @@ def state_that_gather_does_not_reach() -> Made:
 @wrong("gather_commutes_with_step", "of a beam differs from that of a beam of 1")
 def state_that_gather_reaches_in_part() -> Made:
     class HidesHalf(Network):
-        """Keeps half of its state on the module, one row for each row there was."""
+        """Stores half of its state on the module, where gather does not reorder its rows."""
 
         def init_state(self, memory: Memory) -> State:
             (state,) = super().init_state(memory)
@@ -91,7 +91,7 @@ def state_that_gather_reaches_in_part() -> Made:
 @wrong("shapes", "its rows are not on dimension 0")
 def state_along_the_wrong_dimension() -> Made:
     class LayersFirst(Network):
-        # Five layers, as many as the batch has rows: the length alone would not show it.
+        # Five layers, like the batch's five rows, so that the length of dimension 0 is correct.
         def init_state(self, memory: Memory) -> State:
             return [super().init_state(memory)[0].expand(5, -1, -1)]
 
@@ -147,7 +147,7 @@ def padding_that_leaks() -> Made:
 
 
 @wrong("future_is_ignored", "positions before 1 depend on what follows")
-def a_future_that_leaks() -> Made:
+def future_tokens_that_leak() -> Made:
     class Peeks(Network):
         def forward(
             self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
@@ -183,7 +183,7 @@ def a_source_token_that_is_never_read() -> Made:
 
 
 @wrong("batches_are_independent", "step 0 differs once another batch is decoded")
-def a_result_of_encode_kept_on_the_module() -> Made:
+def a_result_of_encode_stored_on_the_module() -> Made:
     class Keeps(Network):
         def encode(
             self, source: Tensor, source_mask: Tensor, attention: bool = False
@@ -320,7 +320,7 @@ def a_kind_of_attention_that_forward_leaves_out() -> Made:
 
 
 def uniform(mask: Tensor) -> dict[str, Tensor]:
-    """Return the same weight for every real token, as the encoder's attention."""
+    """Return encoder attention with equal weights for all tokens that are not padding."""
     weights = mask.double() / mask.sum(1, keepdim=True)
     return {"encoder": weights[:, None, None, None].expand(-1, 1, 1, mask.shape[1], -1)}
 

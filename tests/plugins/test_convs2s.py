@@ -13,7 +13,7 @@ from zoo_convs2s.network import Map
 
 
 def matrix(w: dict[str, Array], path: str) -> Array:
-    """W = g V / ‖V‖, the norm taken for each output; or W itself."""
+    """W = g V / ‖V‖ with one norm per output; or W itself without weight normalization."""
     if f"{path}.weight" in w:
         return w[f"{path}.weight"]
     v = w[f"{path}.direction"]
@@ -26,7 +26,7 @@ def linear(w: dict[str, Array], path: str, x: Array) -> Array:
 
 
 def convolve(w: dict[str, Array], path: str, x: list[Array], before: int) -> list[Array]:
-    """GLU of the convolution whose kernel begins `before` positions back; zeros outside."""
+    """GLU of the convolution whose kernel starts `before` positions earlier; zeros outside."""
     kernel, zero = matrix(w, path), np.zeros_like(x[0])
     outputs = []
     for position in range(len(x)):
@@ -116,7 +116,7 @@ def test_initialization_preserves_the_variance() -> None:
 
 
 def test_the_cached_matrix_follows_its_parts() -> None:
-    """Whether they change in place, by loading, by assignment, or in dtype."""
+    """After changes in place, by loading, by assignment, and of the dtype."""
     torch.manual_seed(1)
     model = create_model("convs2s-tiny", source_vocab=20, target_vocab=20).eval()
     source = torch.randint(4, 20, (2, 5))

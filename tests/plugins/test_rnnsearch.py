@@ -43,7 +43,7 @@ def advance(
 
 def score(kind: str, w: dict[str, Array], h: Array, s: Array) -> float:
     """The three scores of a source state h for a target state s."""
-    if kind == "sigmoid":  # σ(wᵀ [s; h] + b), w in its two parts
+    if kind == "sigmoid":  # σ(wᵀ [s; h] + b), with w stored in two parts
         both = np.concatenate([w["query.weight"][0], w["keys.weight"][0]])
         return float(sigmoid(both @ np.concatenate([s, h]) + w["keys.bias"][0]))
     key, query = w["keys.weight"] @ h, w["query.weight"] @ s

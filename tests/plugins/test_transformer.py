@@ -1,4 +1,4 @@
-"""The Transformer compared with torch's encoder and decoder layers of the same weights."""
+"""The Transformer compared with torch's encoder and decoder layers with the same weights."""
 
 import math
 from typing import Any
@@ -137,7 +137,7 @@ def test_the_annotated_layer_equals_its_definition() -> None:
         assert "decoder_norm.bias" in names
 
 
-def test_position_table_grows_follows_the_dtype_and_can_be_trained_with_after_decoding() -> None:
+def test_the_position_table_grows_follows_the_dtype_and_allows_training_after_decoding() -> None:
     model: Any = create_model("transformer-6x6", source_vocab=9, target_vocab=9, dim=8, heads=2)
     for start, end, dtype in ((0, 3, torch.float32), (5, 50, torch.float32), (1, 4, torch.float64)):
         with torch.inference_mode():

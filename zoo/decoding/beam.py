@@ -27,7 +27,7 @@ from zoo.nn.tree import gather
 
 @torch.inference_mode()
 def beam_search(task: Task[Memory, State], options: Search) -> list[list[Hypothesis]]:
-    """Return each sentence's n best hypotheses, best first; fewer where there are fewer."""
+    """Return up to n best hypotheses of each sentence, best first."""
     beam = _Beam(task, options)
     while len(beam.alive):
         beam.advance()
@@ -35,11 +35,12 @@ def beam_search(task: Task[Memory, State], options: Search) -> list[list[Hypothe
 
 
 class _Beam(Generic[Memory, State]):
-    """The sentences that are still searched, each with `width` adjacent rows.
+    """The unfinished sentences, each with `width` adjacent rows.
 
-    alive: (sentences,), the index of each in the task; score: (sentences, width), −inf where a
-    slot is not live; log_prob: the same of the network alone; written: (sentences, width,
-    position − 1), the live prefixes; state, states: the network's and the logits processors'.
+    alive: (sentences,), their indices in the task; score: (sentences, width), −inf for slots
+    without a live prefix; log_prob: (sentences, width), the network's log probability; written:
+    (sentences, width, position − 1), the live prefixes; state: the network's state; states: those
+    of the logits processors.
     """
 
     def __init__(self, task: Task[Memory, State], options: Search) -> None:
@@ -62,10 +63,10 @@ class _Beam(Generic[Memory, State]):
         self.divisor = torch.tensor(divisors, device=device)
 
     def advance(self) -> None:
-        """Write one more token of every live prefix."""
+        """Append one token to every live prefix."""
         position = self.written.shape[2] + 1
         (score, parent, token), log_prob = self._continuations(position)
-        # Finished hypotheses occupy slots: the last continuations find none free.
+        # Finished hypotheses occupy slots, so that the last continuations are dropped.
         slots = torch.arange(score.shape[1], device=score.device)
         score = score.masked_fill(slots >= self.free[:, None], -torch.inf)
         sentences, width = self.score.shape
@@ -82,12 +83,12 @@ class _Beam(Generic[Memory, State]):
         highest = score.amax(1)
         if self.options.stop == "first":  # the rank if it ended here
             reachable = highest / length_divisor(self.options, position)
-        else:  # later tokens only lower the score, and more tokens increase the divisor
+        else:  # more tokens only lower the score and increase the divisor
             reachable = highest / self.divisor
         self._keep_live(score, log_prob, rows, written, reachable <= self.threshold)
 
     def _continuations(self, position: int) -> tuple[Candidates, Tensor | None]:
-        """Take a step; return the best continuations, and their log probabilities if others."""
+        """Take a step; return the best continuations, and log probabilities if not the scores."""
         pipeline, sentences = self.pipeline, self.score.shape[0]
         step = self.task.step(self.token, self.state, self.memory, pipeline.needs_attention)
         self.state = step.state
@@ -102,22 +103,22 @@ class _Beam(Generic[Memory, State]):
         if bool(dead.any()):
             index = torch.arange(dead.numel(), device=dead.device).view_as(dead)
             self._end(dead, self.written, self.score, self.log_prob, index)
-        found = best_continuations(scores, self.score, self.options.beam, normalized=True)
+        candidates = best_continuations(scores, self.score, self.options.beam, normalized=True)
         if not pipeline.changes_scores:
-            return found, None
+            return candidates, None
         chosen = log_probs.view(sentences, -1).gather(
-            1, found.parent * log_probs.shape[1] + found.token
+            1, candidates.parent * log_probs.shape[1] + candidates.token
         )
-        return found, self.log_prob.gather(1, found.parent) + chosen
+        return candidates, self.log_prob.gather(1, candidates.parent) + chosen
 
     def _sentences(self) -> Tensor:
-        """Return the index in the task of each row's sentence, (rows,)."""
+        """Return the task index of each row's sentence, (rows,)."""
         return self.alive.repeat_interleave(self.score.shape[1])
 
     def _end(
         self, over: Tensor, written: Tensor, score: Tensor, log_prob: Tensor, rows: Tensor
     ) -> None:
-        """Record the hypotheses that are over, (sentences, slots); rows: their states' rows."""
+        """Record the hypotheses that ended, (sentences, slots); rows: the rows of their states."""
         states = gather(self.states, rows[over])
         penalty = self.pipeline.penalties(states, self._sentences()[rows[over]])
         columns = (written[over], score[over], log_prob[over], penalty)

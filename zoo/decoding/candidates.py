@@ -1,6 +1,6 @@
-"""The best tokens of each row, and the best continuations of each sentence's rows.
+"""The best token of each row, and the best continuations of each sentence's prefixes.
 
-No whole vocabulary is sorted: the largest values of chunks of the vocabulary come first.
+Large vocabularies are not sorted: the search first compares the maxima of vocabulary chunks.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from torch import Tensor
 from zoo.nn.contract import END
 
 CACHE_NUMBERS = 200_000
-"""Float32 numbers that fit into a processor's cache."""
+"""The number of float32 values that fit into a processor's cache."""
 
 CHUNK = 64
-"""Tokens in a chunk of the vocabulary."""
+"""The number of tokens in a vocabulary chunk."""
 
 
 class Candidates(NamedTuple):
@@ -25,8 +25,8 @@ class Candidates(NamedTuple):
 
     Attributes:
         score: −inf where there is no continuation.
-        parent: the slot, among those of the sentence, of the prefix that is continued.
-        token: the token that continues it.
+        parent: the slot, within the sentence, of the continued prefix.
+        token: the token that is appended to it.
     """
 
     score: Tensor
@@ -37,8 +37,9 @@ class Candidates(NamedTuple):
 def log_normalizer(logits: Tensor, largest: Tensor) -> Tensor:
     """Return log Σ exp of each row, (rows,), given each row's largest logit.
 
-    It is the largest logit less its log probability: torch's log-softmax takes half as long as exp
-    and a sum. A few rows at a time, so that intermediate values stay in the cache.
+    Computed as the largest logit minus its log probability, because torch's log-softmax takes half
+    the time of exp and a sum. Rows are processed in small groups whose intermediate values fit into
+    the cache.
 
     Args:
         logits: (rows, V).
@@ -56,32 +57,32 @@ def best_continuations(
 ) -> Candidates:
     """Return the k best continuations of each sentence's prefixes.
 
-    Of equal ones those of the lower slot come first, then those of the lower token.
+    Equal scores are ordered by slot, then by token id.
 
     Args:
-        values: (sentences × width, V), logits, or scores that are added as they stand.
+        values: (sentences × width, V), logits, or normalized scores.
         score: (sentences, width), each prefix's score, −inf where it is not live.
-        k: the number of continuations; there may be fewer.
-        banned: tokens that may not come.
-        normalized: whether the values are scores.
+        k: the maximum number of continuations.
+        banned: token ids that may not be appended.
+        normalized: whether `values` holds normalized scores.
     """
     maxima = _chunk_maxima(values)
-    # A log probability is the logit plus this number: no table of log probabilities is made.
+    # Adding this to a logit gives the score, without a table of log probabilities.
     base = score if normalized else score - log_normalizer(values, maxima.amax(1)).view_as(score)
     values = values.view(*score.shape, -1)
     if maxima.shape[1] <= 4:
         return _by_sorting(values, base, k, banned)
-    found, unsure = _by_chunks(values, maxima.view(*score.shape, -1), base, k, banned)
+    candidates, unsure = _by_chunks(values, maxima.view(*score.shape, -1), base, k, banned)
     if bool(unsure.any()):
-        sorted_ = _by_sorting(values[unsure], base[unsure], k, banned)
-        for part, exact in zip(found, sorted_, strict=True):
-            part[unsure] = exact
-    return found
+        exact = _by_sorting(values[unsure], base[unsure], k, banned)
+        for part, exact_part in zip(candidates, exact, strict=True):
+            part[unsure] = exact_part
+    return candidates
 
 
 def argmax(scores: Tensor) -> Tensor:
-    """Return each row's best token, (rows,), of equal ones the lowest: scores (rows, V)."""
-    # The first of the chunks that have the largest maximum, and in it the first that has it.
+    """Return each row's best token, (rows,), the lowest of equal ones; scores: (rows, V)."""
+    # The first chunk with the largest maximum, and the first token with that value in it.
     chunk = _chunk_maxima(scores).argmax(1, keepdim=True)
     tokens = chunk * CHUNK + torch.arange(CHUNK, device=scores.device)
     tokens.clamp_(max=scores.shape[1] - 1)
@@ -109,7 +110,7 @@ def _chunk_maxima(values: Tensor) -> Tensor:
 
 
 def _without(banned: Sequence[int], maxima: Tensor, values: Tensor) -> None:
-    """Correct, in place, the maxima (…, chunks) of chunks that hold banned tokens."""
+    """Recompute, in place, the maxima (…, chunks) of chunks with banned tokens."""
     for number in {token // CHUNK for token in banned}:
         start = number * CHUNK
         chunk = values[..., start : start + CHUNK].clone()
@@ -120,10 +121,11 @@ def _without(banned: Sequence[int], maxima: Tensor, values: Tensor) -> None:
 def _by_chunks(
     values: Tensor, maxima: Tensor, base: Tensor, k: int, banned: Sequence[int]
 ) -> tuple[Candidates, Tensor]:
-    """Find the continuations from the largest value of each chunk, (sentences, width, chunks).
+    """Find the continuations from the maximum of each chunk, (sentences, width, chunks).
 
-    The k + 1 chunks of largest maxima hold the k + 1 largest values. Where the last two of these
-    are equal, other chunks may hold equal ones: such sentences, (sentences,) bool, are unsure.
+    The k + 1 chunks with the largest maxima hold the k + 1 largest values. If the last two of these
+    are equal, other chunks may hold equal values. The second result, (sentences,) bool, marks these
+    sentences.
     """
     (sentences, width, vocab), chunks = values.shape, maxima.shape[2]
     _without(banned, maxima, values)
@@ -139,7 +141,7 @@ def _by_chunks(
         inside &= tokens != token
     scores = scores.masked_fill(~inside, -torch.inf).flatten(1)
     where = scores.topk(min(k + 1, scores.shape[1])).indices.sort(1).values
-    # The values lie in the order of slots and tokens: so do equal ones after a stable sort.
+    # Values are in the order of slots and tokens; a stable sort keeps this order for equal ones.
     ranked, order = scores.gather(1, where).sort(dim=1, descending=True, stable=True)
     flat = (slot[..., None] * vocab + tokens).flatten(1).gather(1, where.gather(1, order))
     last, beyond = ranked[:, k - 1 : k], ranked[:, k : k + 1]  # the latter may be empty
@@ -148,7 +150,7 @@ def _by_chunks(
 
 
 def _candidates(score: Tensor, index: Tensor, vocab: int) -> Candidates:
-    # Where there is no continuation, the index may lie outside the vocabulary.
+    # Without a continuation, the index may be outside the vocabulary.
     real = score > -torch.inf
     parent, token = index // vocab, index % vocab
     return Candidates(score, parent.masked_fill(~real, 0), token.masked_fill(~real, END))

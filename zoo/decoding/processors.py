@@ -108,7 +108,7 @@ class NotEmpty(LogitsProcessor[Tensor]):
         return cls(blank, MaximumLength.create(task, options).lengths)
 
     def init_state(self, sentence: Tensor) -> Tensor | tuple[()]:
-        """Return that nothing has been written."""
+        """Return the state in which every row is blank; () if no token is blank."""
         return () if self.blank is None else torch.ones_like(sentence, dtype=torch.bool)
 
     def update(
@@ -233,7 +233,7 @@ class CoveragePenalty(LogitsProcessor[Tensor]):
 
 
 class Prefix(LogitsProcessor):
-    """Forces each sentence's prefix, whatever other processors ban or penalize.
+    """Forces each sentence's prefix, regardless of bans and penalties.
 
     It must be the last processor. A prefix's tokens keep the network's log probabilities.
     """

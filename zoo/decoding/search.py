@@ -12,7 +12,7 @@ from zoo.nn.contract import Memory, State
 
 
 def search(task: Task[Memory, State], options: Search) -> list[list[Hypothesis]]:
-    """Search as the options say; return each sentence's n best hypotheses, best first.
+    """Run the search that the options select; return each sentence's n best hypotheses.
 
     Raises:
         DecodingError: the model has no attention for a coverage penalty, a banned token is not in

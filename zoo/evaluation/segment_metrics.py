@@ -107,7 +107,7 @@ class TokenErrorRate(SegmentMetric):
     def count(self, text: str, reference: str, source: str) -> tuple[float, float]:
         """Return the distance, and the number of the reference's tokens."""
         expected = self._tokens(reference)
-        # A new object is equal to nothing.
+        # A new object differs from every token.
         actual = [object() if token is None else token for token in self._tokens(text)]
         return levenshtein(actual, expected), len(expected)
 

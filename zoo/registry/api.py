@@ -25,10 +25,10 @@ CHANGES = f"docs/api-{API}.md"
 
 
 def check_api(api: object, plugin: Plugin) -> None:
-    """Check that a plugin's version of the API is one that this zoo loads.
+    """Check that this zoo supports the API version of a plugin.
 
     Raises:
-        PluginError: it is not; the message says what to change or to install.
+        PluginError: it does not; the message states what to change or to install.
     """
     if type(api) is not int:
         raise PluginError(f"ZOO_API is {api!r}", "it must be an integer", f"Write ZOO_API = {API}")

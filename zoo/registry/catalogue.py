@@ -56,7 +56,7 @@ class Released:
     """A checkpoint that a catalogue lists.
 
     It is at the address `location`, or, if that is empty, in `folder` beside the catalogue. `files`
-    lists its files with their hashes, `scores` its scores, `terms` the licences of its weights and
+    lists its files with their hashes, `scores` its scores, `terms` the licenses of its weights and
     of its data.
     """
 

@@ -89,7 +89,7 @@ class Dataset:
     """Parallel text with named splits.
 
     `read(split, limit)` yields that split's pairs in order. `limit` is the most pairs to read of
-    each file, before any splitting. `terms` are its licence or terms of use. `recipe` is the name
+    each file, before any splitting. `terms` are its license or terms of use. `recipe` is the name
     of its recipe, if that differs from the dataset's name. `files` are the files that determine its
     text, if files alone do.
     """

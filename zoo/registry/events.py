@@ -37,7 +37,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Validation:
-    """The result of the weights that would be released now on the validation split.
+    """The validation result of the weights that would be released now.
 
     `validation_loss` is per target token, in nats, without label smoothing; `bleu` is sacreBLEU's,
     of greedy translations, if the recipe asks for it; `best` is whether no earlier validation was

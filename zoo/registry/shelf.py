@@ -1,4 +1,4 @@
-"""A shelf: the named things of one kind, each with its owner."""
+"""A shelf: named objects of one kind, each with its owner."""
 
 from __future__ import annotations
 

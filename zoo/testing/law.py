@@ -18,7 +18,7 @@ TOLERANCE = 1e-9
 
 
 class BrokenLawError(AssertionError):
-    """A law of the contract does not hold; `observed` says what happened instead."""
+    """A law of the contract does not hold; `observed` describes what happened instead."""
 
     def __init__(self, observed: str, law: Law | None = None) -> None:
         self.observed, self.law = observed, law

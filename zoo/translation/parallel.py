@@ -1,4 +1,4 @@
-"""Several batches at once on the CPU, each in a worker thread with its share of torch's threads."""
+"""Concurrent batches on the CPU, each in a worker thread with a share of torch's threads."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Result = TypeVar("Result")
 
 
 def parallel_map(function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
-    """Yield `function` of each item, in order; worker threads share out torch's threads.
+    """Yield `function` of each item, in order; worker threads divide torch's threads among them.
 
-    A step of a search is many small operations, too small to divide among threads, with Python's
-    own work between them. Two batches with one thread each take up to a third less time than two
-    batches one after the other with two threads each. One item is processed in the calling thread,
-    with all of torch's threads; so are all items where a thread cannot have a thread count of its
-    own.
+    A search step consists of many operations that are too small to divide among threads, and of
+    Python code between them. Two concurrent batches with one thread each take up to a third less
+    time than two consecutive batches with two threads each. A single item is processed in the
+    calling thread with all of torch's threads; so are all items if the thread count cannot be set
+    for each thread separately.
     """
     threads = torch.get_num_threads()
     workers = min(threads, len(items))
@@ -38,11 +38,11 @@ def parallel_map(function: Callable[[Item], Result], items: Sequence[Item]) -> I
 
 @functools.cache
 def _own_thread_count() -> Callable[[int], None] | None:
-    """Return a function that sets how many threads torch uses in the calling thread alone.
+    """Return a function that sets torch's number of threads for the calling thread only.
 
-    `torch.set_num_threads` also sets the count that every new thread starts with, which other
-    parts of the program would see. OpenMP and MKL each keep a count for every thread. None is
-    returned if torch's OpenMP cannot be reached.
+    `torch.set_num_threads` would also change the initial count of new threads in other parts of
+    the program. OpenMP and MKL each have a count per thread. Returns None if torch's OpenMP library
+    is not accessible.
     """
     if not torch.backends.openmp.is_available():
         return None

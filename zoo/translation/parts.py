@@ -1,4 +1,4 @@
-"""Source texts as the parts that a model reads at once, and batches of them."""
+"""Source texts split into parts that fit into one model input, and batches of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BATCH_TOKENS = 4096
 """Most source tokens in a batch, padding included, each counted once per hypothesis of the beam."""
 
 MAX_SOURCE_LENGTH = 1024
-"""Tokens of a source, with its end token, that are read at once by default."""
+"""Default maximum length of a part in tokens, with its end token."""
 
 LongTexts = Literal["refuse", "split"]
 """Whether a text that is too long raises an error or is split into parts."""
@@ -26,9 +26,9 @@ Tokens = tuple[list[int], ...]
 
 
 class Part(NamedTuple):
-    """A text, or a part of a long one, that is read at once.
+    """A text, or a part of a long one, that is encoded as one source.
 
-    text_index: the index of its text among all; part_index: its own index within the text.
+    text_index: the index of its text among all; part_index: its index within the text.
     """
 
     text_index: int

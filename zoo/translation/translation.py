@@ -101,9 +101,9 @@ def word_indices(tokens: Sequence[str]) -> list[int | None]:
 
 
 def join_parts(text: str, parts: Sequence[Sequence[Translation]]) -> Translation:
-    """Return the translation of a text from the translations of its parts, the best of each first.
+    """Join the translations of a text's parts, which are best first for each part.
 
-    Alternative i joins alternative i of every part; there are as many as every part has.
+    Alternative i joins alternative i of every part, as far as every part has one.
     """
     ranked = [_join(text, of_rank) for of_rank in zip(*parts, strict=False)]
     return ranked[0]._replace(alternatives=tuple(ranked[1:]))

@@ -38,7 +38,7 @@ Precision = Literal["float32", "int8"]
 
 
 class Request(NamedTuple):
-    """What holds for every text of a stream; prefix: token ids of the target."""
+    """The settings of all texts of a stream; prefix: token ids of the target."""
 
     search: Search
     prefix: tuple[int, ...]

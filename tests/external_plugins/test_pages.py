@@ -1,4 +1,4 @@
-"""The snippets of the documentation run: shell, Python, and the output of commands."""
+"""The documentation's shell and Python snippets run, and print the output that it shows."""
 
 import inspect
 import os
@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 import zoo
-from tests.road.journey import EXAMPLE, TOP, Environment, build_wheel
+from tests.external_plugins.journey import EXAMPLE, TOP, Environment, build_wheel
 from tests.test_docs import build
 from zoo.cli.plugins import commands_of
 from zoo.registry import hookspecs
@@ -54,7 +54,7 @@ def snippets(page: str) -> Iterator[Snippet]:
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """An environment with the zoo's wheel, in which pip finds it and the example by name."""
+    """An environment with the zoo's wheel; pip finds the zoo and the example plugin by name."""
     wheels = tmp_path_factory.mktemp("wheels")
     wheel = build_wheel(wheels)
     environment = Environment.borrowed(tmp_path_factory.mktemp("pages") / "environment")
@@ -80,10 +80,10 @@ def variables(environment: Environment) -> dict[str, str]:
 
 
 def shortened(text: str) -> str:
-    """Return a shell script with little training: the commands are tested, not their quality."""
+    """Return a shell script with less training: the test runs the commands and ignores scores."""
     text = re.sub(r"^zoo train .*$", r"\g<0> --steps 20 --limit 500", text, flags=re.MULTILINE)
     text = re.sub(r"^zoo eval .*$", r"\g<0> --limit 20", text, flags=re.MULTILINE)
-    # A new environment would lack the packages that this one borrows.
+    # Without a new environment: it would lack the packages that this one shares.
     return text.replace("python3 -m venv .venv", "python3 -m venv --without-pip .venv").replace(
         ". .venv/bin/activate\n", ""
     )
@@ -132,7 +132,7 @@ def test_every_snippet_of_a_page_runs(page: str, environment: Environment, tmp_p
 
 @pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.stem)
 def test_every_page_with_snippets_is_executed(page: Path) -> None:
-    """Some test runs the snippets of every page that shows commands or code."""
+    """A test runs the snippets of every page that shows commands or code."""
     # Run by the tests below, by the command that writes the page, and by the tests of training, the
     # hub, decoding, scores and the released checkpoints.
     elsewhere = {"hooks", "verified", "training", "hub", "evaluating", "decoding", "zoo"}

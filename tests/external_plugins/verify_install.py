@@ -1,4 +1,4 @@
-"""`make verify-install`: the journey in a new environment, recorded.
+"""`make verify-install`: test an external plugin in a new environment and record the commands.
 
 Arguments are passed to pip, for instance another index. The transcript is written to
 docs/verified.md.
@@ -12,20 +12,20 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.road.journey import EXAMPLE, TOP, Environment, build_wheel, journey
+from tests.external_plugins.journey import EXAMPLE, TOP, Environment, build_wheel, journey
 
 PAGE = TOP / "docs" / "verified.md"
 HEAD = """# A verified clean installation
 
 Written by `make verify-install`: the zoo's wheel and the example plugin `{example}`
 are installed with all their dependencies into an empty environment. The plugin's model is trained,
-scored and released, and the plugin is uninstalled. `tests/road/journey.py` checks the exit code and
-the output of every command.
+scored and released, and the plugin is uninstalled. `tests/external_plugins/journey.py` checks the
+exit code and the output of every command.
 """
 
 
 FENCE = "`" * 4
-"""Longer than the fences of the card inside."""
+"""Longer than the fences of the card in the transcript."""
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""`zoo plugins`, and every command beside plugins that are broken, misspelled or duplicate."""
+"""`zoo plugins`, and commands when plugins are broken, misspelled or duplicate."""
 
 import json
 import os
@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 import zoo as package
-from tests.road.packages import BROKEN, COMMAND, GOOD, put
+from tests.external_plugins.packages import BROKEN, COMMAND, GOOD, put
 from zoo import Architecture, hookimpl, nn
 from zoo.cli import cli
 from zoo.cli.plugins import commands_of
@@ -31,7 +31,7 @@ TOP = Path(__file__).parents[2]
 def in_process(
     folder: Path, *arguments: str, code: int = 0, variables: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run Python in a new process, with what is installed in `folder`."""
+    """Run Python in a new process with the plugins that are installed in `folder`."""
     environment = {**os.environ, "PYTHONPATH": str(folder), **(variables or {})}
     done = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True,
                           text=True)  # fmt: skip
@@ -69,7 +69,7 @@ sys.exit("imported torch" if "torch" in sys.modules else 0)
 @pytest.mark.parametrize(
     "command", ["--help", "list --json", "plugins", "info transformer-tiny", "card rnnsearch"]
 )
-def test_thirty_plugins_of_which_six_are_broken(thirty: Path, command: str) -> None:
+def test_commands_work_with_six_broken_plugins_of_thirty(thirty: Path, command: str) -> None:
     done = in_process(thirty, "-c", WITHOUT_TORCH, *command.split())
     assert done.stdout
     if command == "--help":
@@ -112,9 +112,9 @@ def test_python_and_the_command_line_agree_on_plugins(thirty: Path, choice: str 
     rows = json.loads(zoo(thirty, "plugins", "--json", variables=variables).stdout)["plugins"]
     loaded = sorted(row["name"] for row in rows if row["status"] == "loaded")
     assert in_process(thirty, "-c", PYTHON, variables=variables).stdout.split() == loaded
-    theirs = [name for name in loaded if name.startswith("good")]
+    from_folder = [name for name in loaded if name.startswith("good")]
     wanted = {None: GOOD_ONES, "": 0, "good3": 1, "zoo-good3, good4": 2, "good3,goood4": 1}
-    assert len(theirs) == wanted[choice]
+    assert len(from_folder) == wanted[choice]
     assert len(rows) == 30 + BUILTIN_ONES
     assert {"core", "transformer"} <= set(loaded)
 
@@ -132,9 +132,9 @@ def test_no_plugins_loads_only_the_built_in_ones(thirty: Path) -> None:
     names = {row["name"] for row in json.loads(done.stdout)["architectures"]}
     assert names == {"convs2s", "rnnsearch", "seq2seq", "transformer"}
     rows = json.loads(zoo(thirty, "--no-plugins", "plugins", "--json").stdout)["plugins"]
-    left = {row["name"] for row in rows if row["status"] == "skipped"}
-    assert len(left) == 30
-    assert "missing" in left  # not even imported
+    skipped = {row["name"] for row in rows if row["status"] == "skipped"}
+    assert len(skipped) == 30
+    assert "missing" in skipped  # not even imported
 
 
 def test_output_of_a_plugin_s_import_goes_to_standard_error(
@@ -152,7 +152,7 @@ def test_output_of_a_plugin_s_import_goes_to_standard_error(
      ("zoo_odd:absent", "AttributeError: module 'zoo_odd' has no attribute 'absent'"),
      ("zoo_oddly", "ModuleNotFoundError: No module named 'zoo_oddly'")],
 )  # fmt: skip
-def test_an_entry_point_that_leads_nowhere_is_broken(
+def test_a_plugin_with_an_invalid_entry_point_is_broken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str, problem: str
 ) -> None:
     put(tmp_path, "odd", "ZOO_API = 2", entry=entry)
@@ -208,7 +208,7 @@ def test_the_error_about_a_taken_plugin_name_names_both_packages() -> None:
 
 
 def unmarked() -> None:
-    """A hook without its mark."""
+    """A hook without `@hookimpl`."""
 
 
 @hookimpl
@@ -242,7 +242,7 @@ def around() -> Any:
         ({"ZOO_API": "1"}, "ZOO_API is '1': it must be an integer. Write ZOO_API = 2"),
     ],
 )  # fmt: skip
-def test_a_plugin_that_does_not_fit_is_broken(parts: dict[str, Any], problem: str) -> None:
+def test_an_incompatible_plugin_is_broken(parts: dict[str, Any], problem: str) -> None:
     plugins = Plugins()
     add(plugins, "a", **parts)
     assert not plugins.loaded
@@ -326,13 +326,13 @@ def test_every_name_that_version_0_1_exported_is_kept_or_listed() -> None:
     changes = (TOP / CHANGES).read_text(encoding="utf-8")
     for name in EXPORTED_BY_0_1:
         assert name in package.__all__ or f"| `zoo.{name}` | `zoo.nn." in changes, name
-    # What the page promises to be in zoo.nn is there.
+    # zoo.nn exports the names that the page lists.
     for name in re.findall(r"`zoo\.nn\.(\w+)", changes):
         assert name in nn.__all__, name
     assert set(package.__dir__()) == set(package.__all__)
 
 
-def test_a_plugin_for_api_1_is_reported_in_one_line_with_the_page_that_says_what_to_change(
+def test_a_plugin_for_api_1_is_reported_in_one_line_with_the_page_of_changes(
     tmp_path: Path,
 ) -> None:
     code, problem = BROKEN["earlier"]

@@ -1,4 +1,4 @@
-"""`zoo new-plugin`: its package passes the linters and is short; clashing names are refused."""
+"""`zoo new-plugin`: its package passes the linters and is short; names that exist are refused."""
 
 import ast
 import subprocess
@@ -11,7 +11,7 @@ from click.testing import Result
 
 import zoo
 import zoo.nn
-from tests.road.journey import EXAMPLE, TOP
+from tests.external_plugins.journey import EXAMPLE, TOP
 from zoo.cli.new_plugin import FILES, TEMPLATE, files_for
 from zoo.errors import ConfigError
 from zoo.registry.api import API

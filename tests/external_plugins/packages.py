@@ -1,4 +1,4 @@
-"""Installed packages, as the interpreter sees them: metadata and a module in one folder."""
+"""Plugins for tests, installed by writing their metadata and module to a folder."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def zoo_commands(cli):
 
 
 def put(folder: Path, name: str, code: str, *, package: str = "", entry: str = "") -> None:
-    """Install the plugin `name` with this code, from the distribution `package`."""
+    """Install the plugin `name` with this code, as the distribution `package`."""
     package = package or f"zoo-{name}"
     module = package.replace("-", "_")
     info = folder / f"{module}-1.0.dist-info"

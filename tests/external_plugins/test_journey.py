@@ -1,10 +1,10 @@
-"""An external plugin, installed beside the zoo's wheel, from install to uninstall."""
+"""An external plugin and the zoo's wheel, from installation to removal."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.road.journey import Environment, build_wheel, journey
+from tests.external_plugins.journey import Environment, build_wheel, journey
 
 
 @pytest.fixture(scope="module")

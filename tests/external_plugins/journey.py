@@ -1,7 +1,7 @@
-"""The life of an external plugin: installed, trained, released, loaded by name and uninstalled.
+"""An external plugin from installation to removal: trained, released, loaded by name.
 
-The tests use an environment that borrows the packages of the test environment;
-`make verify-install` uses a new one in which everything is installed.
+The tests use an environment that shares the packages of the test environment;
+`make verify-install` uses a new one with all packages installed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Environment:
 
     @classmethod
     def borrowed(cls, folder: Path) -> Environment:
-        """Create one that falls back to the packages of this process's environment."""
+        """Create an environment that also imports the packages of this process's environment."""
         venv.create(folder, symlinks=True)
         environment = cls(folder, ("--no-index", "--no-deps", "--no-build-isolation"))
         packages = sysconfig.get_path("purelib")
@@ -44,7 +44,7 @@ class Environment:
 
     @classmethod
     def clean(cls, folder: Path, options: Sequence[str]) -> Environment:
-        """Create an empty one."""
+        """Create an empty environment."""
         venv.create(folder, symlinks=True)
         return cls(folder, options)
 
