@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from zoo.checkpoint.scores import command, metrics, scores_table, with_score
+from zoo.checkpoint.scores import command, is_score, metrics, scores_table, with_score
 from zoo.cli import cli
 
 
@@ -24,6 +24,8 @@ def record(**more: Any) -> dict[str, Any]:
         {"beam": 5},
         {"lowercase": True},
         {"limit": 3},
+        {"banned": ["a", "b"]},
+        {"with": ["other"]},
         {"bleu_2": 1.0, "bleu_2_signature": "c"},
     ],
 )
@@ -39,14 +41,16 @@ def test_the_command_exists_with_its_options() -> None:
     evaluated = record(
         beam=5, length_penalty=0.6, lowercase=True, bleu_2=50.0, bleu_2_signature="c",
         bleu_confidence=1.5, bleu_mean=30.1, against="other", against_bleu=20.0, bleu_p_value=0.01,
-        benchmark="ann/dogs",
+        benchmark="ann/dogs", banned=["a", "▁b"], **{"with": ["second"]},
     )  # fmt: skip
+    assert is_score(evaluated)
     assert metrics(evaluated) == ["bleu", "bleu_2"]
     words = shlex.split(command(evaluated, "my-dogs"))
     assert words[:3] == ["zoo", "eval", "my-dogs"]
     context = cli.commands["eval"].make_context("eval", words[2:])
     expected = {"data": "dogs", "split": "test", "beam": 5, "length_penalty": 0.6,
-              "lowercase": True, "orders": (2,), "confidence": True, "against": None}  # fmt: skip
+              "lowercase": True, "orders": (2,), "confidence": True, "against": None,
+              "banned": ("a", "▁b"), "more": ("second",)}  # fmt: skip
     assert expected.items() <= context.params.items()
 
 

@@ -34,8 +34,15 @@ def is_score(record: object) -> bool:
         isinstance(record, dict)
         and isinstance(record.get("data"), str)
         and isinstance(record.get("split"), str)
-        and all(type(value) in (str, int, float, bool, type(None)) for value in record.values())
+        and all(_is_plain(value) for value in record.values())
     )
+
+
+def _is_plain(value: object) -> bool:
+    """Return whether a record may hold a value: lists hold those of repeated options."""
+    if isinstance(value, list):
+        return all(type(item) in (str, int) for item in value)
+    return type(value) in (str, int, float, bool, type(None))
 
 
 def with_score(
@@ -82,7 +89,8 @@ def command(record: Mapping[str, Any], checkpoint: str) -> str:
     words = ["zoo", "eval", checkpoint, "--data", record["data"], "--split", record["split"]]
     for name, value in _options(record).items():
         option = f"--{name.replace('_', '-')}"
-        words += [option] if value is True else [option, str(value)]
+        for item in value if isinstance(value, list | tuple) else [value]:
+            words += [option] if item is True else [option, str(item)]
     names = metrics(record)
     for name in names:
         order = name.removeprefix("bleu_")

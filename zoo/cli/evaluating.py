@@ -23,7 +23,7 @@ from zoo.cli.output import (
     say,
     shows_progress,
 )
-from zoo.cli.search import search_options
+from zoo.cli.search import given_options, search_options
 from zoo.cli.translating import load_translator
 from zoo.data.datasets import find_dataset
 from zoo.data.readers import read_lines
@@ -105,7 +105,9 @@ def eval_(
         say("Warning: the translations look tokenized (they end in ` .`); BLEU expects plain text")
     if as_json:
         record = {"checkpoint": checkpoint, "data": data, "split": split, **scores.as_json()}
-        record |= _given_options(limit=limit, lowercase=lowercase, precision=precision, **search)
+        quantized = None if precision == "float32" else precision
+        options = {"limit": limit, "lowercase": lowercase, "with": more, "precision": quantized}
+        record |= given_options({**options, **search})
         print_json({**record, **_comparison_record(against, comparison)})
     else:
         click.echo(f"{checkpoint} on {data}, {split}: {scores.sentences:,} sentences")
@@ -182,14 +184,6 @@ def _score(
     if others is None:
         return scores, {}
     return scores, metrics.compare(texts, others, references, using, sources=sources)
-
-
-def _given_options(*, precision: Precision, **options: Any) -> dict[str, Any]:
-    """Return the options that differ from their defaults, for JSON."""
-    given = {
-        name: value for name, value in options.items() if value is not None and value is not False
-    }
-    return given if precision == "float32" else {**given, "precision": precision}
 
 
 def _comparison_record(other: str | None, comparison: Mapping[str, Comparison]) -> dict[str, Any]:

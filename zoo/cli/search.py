@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
@@ -17,18 +17,22 @@ def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(command)
     def with_search(*arguments: Any, **given: Any) -> Any:
         values = {option.name: given.pop(option.name) for option in options.search_options()}
-        # By identity: a seed of 0 is given, though 0 == False.
-        absent = (None, False, ())
-        search = {
-            name: value
-            for name, value in values.items()
-            if not any(value is nothing for nothing in absent)
-        }
-        return command(*arguments, search=search, **given)
+        return command(*arguments, search=given_options(values), **given)
 
     for option in reversed(options.search_options()):
         with_search = _add(option)(with_search)
     return with_search
+
+
+def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that were given, without flags and values that were not."""
+    # By identity: a seed of 0 is given, though 0 == False.
+    absent = (None, False, ())
+    return {
+        name: value
+        for name, value in options.items()
+        if not any(value is nothing for nothing in absent)
+    }
 
 
 def _add(option: options.Option) -> Callable[..., Any]:
