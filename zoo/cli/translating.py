@@ -12,7 +12,14 @@ import click
 
 from zoo.cli.fetching import located
 from zoo.cli.options import device_option, ensemble_option, json_option, precision_option
-from zoo.cli.output import loaded_registry, messages, print_json, say, shows_progress
+from zoo.cli.output import (
+    check_writable,
+    loaded_registry,
+    messages,
+    print_json,
+    say,
+    shows_progress,
+)
 from zoo.cli.search import search_options
 from zoo.data.readers import decode_line, has_lone_surrogate
 from zoo.errors import DataError
@@ -65,6 +72,8 @@ def translate(
         raise click.UsageError("give TEXT or --input, not both")
     for number, given in enumerate(text, 1):
         check_utf8(given, f"text {number}")
+    if out is not None:
+        check_writable(out)
     registry = loaded_registry()
     translator = load_translator((checkpoint, *more), registry, device, precision)
     # At a keyboard each line is translated at once.
