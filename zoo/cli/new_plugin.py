@@ -91,7 +91,7 @@ def new_plugin(name: str, out: Path | None) -> None:
     folder = out or Path(f"zoo-{name}")
     if folder.exists():
         raise CheckpointError(
-            f"{folder} already exists", "", "Say --out OTHER, or move the existing folder"
+            f"{folder} already exists", "", "Use --out OTHER, or move the existing folder"
         )
     try:
         for path, text in files.items():

@@ -19,4 +19,4 @@ def pick_device(device: str = "auto") -> torch.device:
         return torch.empty(0, device=device).device
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).partition("\n")[0]
-        raise ConfigError(f"no device {device!r} here", reason, "Say cpu, cuda or auto") from None
+        raise ConfigError(f"no device {device!r} here", reason, "Use cpu, cuda or auto") from None

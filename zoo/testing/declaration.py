@@ -51,7 +51,7 @@ for module in sys.argv[1:]:
 
 @law(
     causes="import torch at the top of the package's __init__ or of the config's module; a config "
-    "in the network's module; a class in place of its address 'package.module:Class'"
+    "in the network's module; a class in place of its import path 'package.module:Class'"
 )
 def declaration_imports_no_torch(case: Case) -> None:
     """Importing the plugin and its config imports no torch, so `zoo info` stays fast."""

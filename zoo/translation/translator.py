@@ -272,7 +272,7 @@ def _shared_vocabulary(checkpoints: Sequence[Checkpoint]) -> list[str]:
             raise DecodingError(
                 "these checkpoints cannot form an ensemble",
                 f"{first.model_name} and {other.model_name} have different target vocabularies",
-                "Train them on the same data, or one after the other with the same seed",
+                "Train them on the same data with the same tokenizer and vocabulary size",
             )
     return vocabulary
 
