@@ -49,8 +49,7 @@ class Pipeline:
     def bans(self, position: int, states: States, vocab: int) -> list[int] | None:
         """Return the tokens banned in all rows, or None if a processor needs all scores.
 
-        Bans that are the same for all rows need no table of log probabilities: by default every
-        step takes this way.
+        Bans that are the same for all rows need no call of `process`, which by default is rare.
 
         Raises:
             DecodingError: a banned token is not in the vocabulary.
