@@ -113,6 +113,11 @@ def test_members_of_an_ensemble_need_equal_target_vocabularies(
         zoo.load(folders[0], other)
 
 
+def test_an_unknown_precision_is_refused(loaded: zoo.Translator) -> None:
+    with pytest.raises(DecodingError, match=r"no precision 'int4': it is float32 or int8"):
+        zoo.Translator(loaded.checkpoint, precision="int4")  # type: ignore[arg-type]  # the error
+
+
 def test_long_texts_are_split_or_refused(loaded: zoo.Translator) -> None:
     long = " ".join(f"the dog {n} runs" for n in "abcdefgh")
     with pytest.raises(DecodingError, match=r"text 2 is too long: .* reads 12 at most"):

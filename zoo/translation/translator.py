@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal, NamedTuple, get_args, overload
 
 import torch
 from torch import Tensor
@@ -57,8 +57,8 @@ class Translator:
             and slightly less exact.
 
     Raises:
-        DecodingError: the checkpoints have different target vocabularies, or are not on the CPU
-            with int8.
+        DecodingError: there is no such precision, the checkpoints have different target
+            vocabularies, or they are not on the CPU with int8.
     """
 
     def __init__(
@@ -67,6 +67,10 @@ class Translator:
         self.checkpoint, self.checkpoints = checkpoint, (checkpoint, *more)
         self._reader = SourceReader(self.checkpoints)
         self._on_cpu = self._reader.device.type == "cpu"
+        if precision not in get_args(Precision):
+            raise DecodingError(
+                f"no precision {precision!r}", f"it is {' or '.join(get_args(Precision))}"
+            )
         if precision == "int8" and not self._on_cpu:
             raise DecodingError(
                 "int8 runs on the CPU only", f"the model is on {self._reader.device}",
