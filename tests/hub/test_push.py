@@ -182,6 +182,16 @@ def test_8_and_16_a_push_is_bounded(
     assert len(server.log) < 40
 
 
+def test_8_a_hub_that_fails_from_the_commit_on(server: Server, checkpoint: Path) -> None:
+    def fail() -> None:
+        server.fault("GET", "/api/models/", status=500, times=99)
+
+    commit = server.fault("POST", "/commit/", status=500, times=99, call=fail)
+    with refused(UnavailableError, "server error at"):
+        push(checkpoint, ADDRESS)
+    assert commit.used == 1, "the retries of the listing are not repeated for each commit"
+
+
 def test_12_no_permission_to_write(
     server: Server, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

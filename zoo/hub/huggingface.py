@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import time
@@ -177,7 +178,11 @@ class HuggingFace(Hub):
             with operation(self.settings, str(address)) as api:
                 return str(_create_commit(api, address, commit).oid)
         except (UnavailableError, ConflictError) as error:
-            now = self.listing(address)
+            try:
+                now = self.listing(address)
+            except UnavailableError as lost:
+                lost.wait = math.inf  # it has been retried already
+                raise
             if _contains(now, commit):
                 return now.commit
             if now.commit == commit.parent:
