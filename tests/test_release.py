@@ -86,7 +86,15 @@ def test_its_recipe_is_the_one_in_the_catalogue(released: Released, registry: Re
 def test_its_card_is_complete(released: Released) -> None:
     metadata, text = split_card((released.folder / "README.md").read_text(), "")
     assert metadata["license"]
-    for heading in ("Scores", "Recipe", "Curve", "Parameters", "Terms", "Examples", "Reproduce"):
+    for heading in (
+        "Scores",
+        "Recipe",
+        "Training curve",
+        "Parameters",
+        "Terms",
+        "Examples",
+        "Reproduce",
+    ):
         assert f"\n## {heading}\n" in text
     assert ("\n## Attention\n" in text) == (not released.name.startswith("seq2seq"))
     for picture in re.findall(r"!\[[^]]*\]\(([^)]+)\)", text):

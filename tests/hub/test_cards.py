@@ -132,7 +132,8 @@ def test_scores_are_added_to_the_card_with_their_signatures(
         "[]",
         "x",
         '{"data": 3, "split": "a"}',
-        '{"data": "a", "split": "b", "c": []}',
+        '{"data": "a", "split": "b", "c": {}}',
+        '{"data": "a", "split": "b", "c": [[]]}',
     ):
         result = run("card", mine, "--write", "--scores", "-", input=wrong)
         assert result.exit_code == 1
