@@ -33,6 +33,7 @@ from zoo.cli import (
     new_plugin,
     plugins,
     registry,
+    serving,
     training,
     translating,
 )
@@ -112,6 +113,7 @@ for command in (
     new_plugin.new_plugin,
     evaluating.eval_,
     attention.attention,
+    serving.serve,
 ):
     cli.add_command(command)
 

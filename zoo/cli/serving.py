@@ -1,0 +1,158 @@
+"""`zoo serve`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from zoo.cli.fetching import located
+from zoo.cli.output import names, say
+from zoo.errors import DataError, ZooError
+from zoo.registry.registry import Registry
+
+KEY = "ZOO_API_KEY"
+
+
+@click.command()
+@click.argument("checkpoint", nargs=-1, metavar="[[NAME=]CHECKPOINT]...")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535),
+              help="The port to listen on; 0 takes a free one.")  # fmt: skip
+@click.option("--workers", type=click.IntRange(1, 64), default=None,
+              help="Worker processes.  [default: one for each core]")  # fmt: skip
+@click.option("--memory", type=click.FloatRange(0, min_open=True), default=2.0, show_default=True,
+              metavar="GB", help="Weights that all workers together may hold.")  # fmt: skip
+@click.option("--precision", type=click.Choice(["float32", "int8"]), default="float32",
+              show_default=True, help="Precision of matrix products.")  # fmt: skip
+@click.option("--api-key-file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+              help=f"A file with the API key that clients must send; or set {KEY}.")  # fmt: skip
+@click.option("--allow-host", multiple=True, metavar="NAME",
+              help="Another host name that requests may be addressed to.")  # fmt: skip
+@click.option("--allow-origin", multiple=True, metavar="ORIGIN",
+              help="Another site whose pages may send requests.")  # fmt: skip
+@click.option("--queue", type=click.IntRange(1), default=4096, show_default=True,
+              help="Texts that may wait before requests get status 429.")  # fmt: skip
+@click.option("--batch-wait", type=click.FloatRange(0, 10), default=0.005, show_default=True,
+              metavar="SECONDS",
+              help="How long a text waits for others to share its batch.")  # fmt: skip
+@click.option("--connections", type=click.IntRange(1), default=1000, show_default=True,
+              help="The most open connections; more get status 503.")  # fmt: skip
+@click.option("--head-seconds", type=click.FloatRange(0.1), default=10.0, show_default=True,
+              help="How long a client may take to send a request's head.")  # fmt: skip
+@click.option("--body-seconds", type=click.FloatRange(0.1), default=20.0, show_default=True,
+              help="How long a client may take to send a request's body.")  # fmt: skip
+@click.option("--batch-texts", type=click.IntRange(1), default=256, show_default=True,
+              help="The most texts in a batch.")  # fmt: skip
+def serve(
+    checkpoint: tuple[str, ...],
+    host: str,
+    port: int,
+    workers: int | None,
+    memory: float,
+    precision: str,
+    api_key_file: Path | None,
+    allow_host: tuple[str, ...],
+    allow_origin: tuple[str, ...],
+    **limits: Any,
+) -> None:
+    """Serve CHECKPOINTs over HTTP: a page, an API, and LibreTranslate's API.
+
+    Without CHECKPOINTs, serves every released checkpoint that comes with the installed packages.
+    Each is loaded on first use. SIGTERM and Ctrl-C answer what was accepted, then stop.
+    """
+    registry = names()
+    try:
+        from zoo.serving.app import application
+        from zoo.serving.checkpoints import Checkpoints, unique_names
+        from zoo.serving.http import LOCAL_NAMES
+        from zoo.serving.limits import Limits
+        from zoo.serving.server import server
+        from zoo.serving.service import Service
+    except ModuleNotFoundError as error:
+        raise ZooError(
+            "`zoo serve` needs more packages",
+            f"{error.name} is not installed",
+            "pip install 'seq2seq-zoo[serve]'",
+        ) from None
+    from zoo.cli.process import raise_file_limit
+
+    given = [_named(one) for one in checkpoint] or [("", one) for one in _local(registry)]
+    served = unique_names(given)
+    folders = {name: located(one, registry) for name, one in served.items()}
+    from zoo.checkpoint.format import describe
+
+    for folder in folders.values():
+        describe(folder)  # a wrong name is an error now, not at the first request
+    files = raise_file_limit()
+    cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
+    count = workers or cores
+    bounds = Limits(
+        queue_texts=limits["queue"],
+        batch_wait=limits["batch_wait"],
+        batch_texts=limits["batch_texts"],
+        connections=max(1, min(limits["connections"], files - 100)),
+        head_seconds=limits["head_seconds"],
+        body_seconds=limits["body_seconds"],
+        memory_bytes=int(memory * 1e9),
+    )
+    service = Service(
+        Checkpoints(folders, registry),
+        bounds,
+        workers=count,
+        threads=max(1, cores // count),
+        precision=precision,
+    )
+    local = host in LOCAL_NAMES
+    app = application(
+        service,
+        api_key=_key(api_key_file),
+        hosts=(*LOCAL_NAMES, *allow_host) if local or allow_host else (),
+        origins=allow_origin,
+    )
+    if not local and not _key(api_key_file):
+        say(f"Warning: {host} may be reached from other machines, and no API key is set")
+    running = server(app, host, port, bounds, service.metrics)
+    running.on_listening = lambda at: say(  # the first line that a script can wait for
+        f"Serving {len(folders)} checkpoints at http://{f'[{host}]' if ':' in host else host}:{at}"
+    )
+    running.run()
+
+
+def _named(given: str) -> tuple[str, str]:
+    """Return the name and the checkpoint of `NAME=CHECKPOINT`; a folder may have = in its name."""
+    name, equals, checkpoint = given.partition("=")
+    return (name, checkpoint) if equals and name and not Path(given).exists() else ("", given)
+
+
+def _local(registry: Registry) -> list[str]:
+    """Return the released checkpoints that are installed, those of the highest scores first.
+
+    Of several for the same languages, LibreTranslate's clients get the first.
+
+    Raises:
+        DataError: there is none.
+    """
+    found = [one for one in registry.checkpoints.values() if not one.location]
+    if not found:
+        raise DataError("no checkpoint to serve", "none is installed", "Name one")
+    found.sort(key=lambda one: -max(_numbers(one.scores), default=0.0))
+    return [one.name for one in found]
+
+
+def _numbers(scores: Mapping[str, Any]) -> list[float]:
+    return [float(score) for score in scores.values() if isinstance(score, int | float)]
+
+
+def _key(file: Path | None) -> str:
+    if file is None:
+        return os.environ.get(KEY, "")
+    key = file.read_text(encoding="utf-8").strip()
+    if not key:
+        raise DataError(f"{file} holds no API key", "it is empty")
+    return key
