@@ -13,6 +13,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
+from zoo import translation
 from zoo.serving.api import Api
 from zoo.serving.errors import RequestError
 from zoo.serving.http import Guard, answer_error, not_found
@@ -21,6 +22,7 @@ from zoo.serving.routes import described, openapi
 from zoo.serving.service import Service
 
 PAGE = Path(__file__).with_name("page")
+EXPLORER = Path(translation.__file__).with_name("page")
 
 
 def application(
@@ -88,6 +90,7 @@ def application(
             *(Route(r.path, r.handler, methods=[r.method.upper()]) for r in routes),
             *(Route(path, handler) for path, handler in plain.items()),
             Mount("/page", StaticFiles(directory=PAGE)),
+            Mount("/explorer", StaticFiles(directory=EXPLORER)),
         ],
         exception_handlers={
             404: not_found,

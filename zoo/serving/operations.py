@@ -11,11 +11,12 @@ from zoo.checkpoint.format import SHARED, SOURCE
 from zoo.data.batches import batch_sources
 from zoo.data.tokenizer import Tokenizer
 from zoo.decoding import forced
+from zoo.errors import DecodingError
 from zoo.nn.contract import UNKNOWN
 from zoo.serving.beam_tree import beam_tree
 from zoo.serving.errors import RequestError
 from zoo.serving.models import Models
-from zoo.translation.attention import attend, readable
+from zoo.translation.attention import Attention, attend, readable
 from zoo.translation.translation import Translation
 from zoo.translation.translator import Translator
 
@@ -48,7 +49,7 @@ def score(models: Models, job: dict[str, Any], pairs: list[Any]) -> list[Any]:
 
 
 def attention(models: Models, job: dict[str, Any], texts: list[Any]) -> list[Any]:
-    """Return the attention weights of one text and its translation, by kind."""
+    """Return the attention weights of one text and its translation, by kind; {} if it has none."""
     translator = models.get(job)
     checkpoint = translator.checkpoint
     (text,) = texts
@@ -57,7 +58,19 @@ def attention(models: Models, job: dict[str, Any], texts: list[Any]) -> list[Any
         target: Sequence[int] = hypotheses[0].tokens if hypotheses else ()
     else:
         target = checkpoint.target_tokenizer.encode([job["target"]])[0]
-    seen = attend(checkpoint, text, target)
+    try:
+        seen = attend(checkpoint, text, target)
+    except DecodingError as error:
+        if "has no attention" not in error.what:
+            raise
+        tokens = [
+            [readable(tokenizer.token(i)) for i in ids]
+            for tokenizer, ids in (
+                (checkpoint.source_tokenizer, checkpoint.source_tokenizer.encode([text])[0]),
+                (checkpoint.target_tokenizer, target),
+            )
+        ]
+        seen = Attention(checkpoint.name, *tokens, {})
     return [
         {
             "source": seen.source,

@@ -146,7 +146,7 @@ class Weights(BaseModel):
 
 
 class AttentionAnswer(BaseModel):
-    """The attention of writing one target."""
+    """The attention of writing one target; `kinds` is empty for a model without attention."""
 
     source: list[str]
     target: list[str]
