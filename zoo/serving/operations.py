@@ -63,14 +63,10 @@ def attention(models: Models, job: dict[str, Any], texts: list[Any]) -> list[Any
     except DecodingError as error:
         if "has no attention" not in error.what:
             raise
-        tokens = [
-            [readable(tokenizer.token(i)) for i in ids]
-            for tokenizer, ids in (
-                (checkpoint.source_tokenizer, checkpoint.source_tokenizer.encode([text])[0]),
-                (checkpoint.target_tokenizer, target),
-            )
-        ]
-        seen = Attention(checkpoint.name, *tokens, {})
+        reader, writer = checkpoint.source_tokenizer, checkpoint.target_tokenizer
+        source = [readable(reader.token(i)) for i in reader.encode([text])[0]]
+        written = [readable(writer.token(i)) for i in target]
+        seen = Attention(checkpoint.name, source, written, {})
     return [
         {
             "source": seen.source,

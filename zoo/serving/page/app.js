@@ -67,6 +67,7 @@ function show() {
     href: `#${new URLSearchParams({...state, view: name})}`,
     "aria-current": name === state.view ? "page" : null,
   }, title)));
+  find("views").querySelector("[aria-current]").scrollIntoView({block: "nearest", inline: "nearest"});
   find("examples").replaceChildren(...examples().map(example => element("button", {
     type: "button", className: "pill", onclick: () => { write({text: example}); show(); run(); },
   }, example)));

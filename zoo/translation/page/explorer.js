@@ -168,7 +168,7 @@ export function explorer(root, data, state, changed = () => {}) {
     const room = Math.max(large.clientWidth || 640, 280);
     const labels = list => Math.max(...list.map(token => short(token).length)) * 7.2 + 14;
     const left = labels(kind.queries), top = labels(kind.keys) * 0.78 + 12;
-    const cell = Math.max(9, Math.min(34, (room - left - 8) / columns));
+    const cell = Math.max(9, Math.min(48, (room - left - 8) / columns));
     const width = left + columns * cell + 8, height = top + rows * cell + 8;
     const drawing = svg("svg", {
       xmlns: SVG, viewBox: `0 0 ${width} ${height}`, width, height, role: "img",
