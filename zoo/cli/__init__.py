@@ -36,6 +36,7 @@ from zoo.cli import (
     serving,
     training,
     translating,
+    watching,
 )
 from zoo.cli.process import configure, hub_warnings, load_only_builtin_plugins
 from zoo.errors import ZooError
@@ -114,6 +115,7 @@ for command in (
     evaluating.eval_,
     attention.attention,
     serving.serve,
+    watching.watch,
 ):
     cli.add_command(command)
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from zoo.checkpoint.checkpoint import Checkpoint
-from zoo.data.batches import batch_sources, too_long
+from zoo.data.batches import batch_sources, exceeds
 from zoo.decoding import Decoder, Hypothesis, Search, Task, search
 from zoo.errors import DecodingError
 from zoo.nn.contract import BEGIN, END, PADDING, UNKNOWN, Memory, State, Step
@@ -81,7 +81,7 @@ def beam_tree(checkpoint: Checkpoint, text: str, options: dict[str, Any]) -> dic
     """
     (source,) = checkpoint.source_tokenizer.encode([text])
     limits = checkpoint.config.length_limits
-    if not source or too_long(len(source) + 1, limits.source):
+    if not source or exceeds(len(source) + 1, limits.source):
         raise DecodingError("no search to show", "the text is empty or longer than the model reads")
     ids, mask = batch_sources([source])
     beam = int(options.get("beam", 4))
