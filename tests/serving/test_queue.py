@@ -109,15 +109,21 @@ def test_a_text_waits_for_company_but_not_longer_than_agreed() -> None:
     clock = Clock()
     queue = Queue(Limits(batch_wait=0.5), clock)
     queue.add([item(10)])
-    batch, wait = queue.take(1, 1, 0)
+    batch, wait = queue.take(1, 2, 0)
     assert not batch
     assert wait == 0.5
     clock.now = 0.4
     queue.add([item(10)])
-    batch, wait = queue.take(1, 1, 0)
+    batch, wait = queue.take(1, 2, 0)
     assert wait == pytest.approx(0.1)
     clock.now = 0.5
-    assert len(queue.take(1, 1, 0)[0]) == 2
+    assert len(queue.take(1, 2, 0)[0]) == 2
+
+
+def test_a_text_does_not_wait_while_all_workers_are_idle() -> None:
+    queue = Queue(Limits(batch_wait=0.5), Clock())
+    queue.add([item(10)])
+    assert len(queue.take(2, 2, 0)[0]) == 1
 
 
 def test_idle_workers_share_what_waits() -> None:

@@ -91,7 +91,7 @@ class Queue:
         """Return the next batch, or an empty one and the seconds to wait for it.
 
         Args:
-            idle: workers that wait for a batch, at least one.
+            idle: workers that wait for a batch, at least one; if all do, a text does not wait.
             workers: all workers.
             long_running: workers that are busy with a long text.
 
@@ -111,9 +111,10 @@ class Queue:
         alike = [item for item in waiting if item.key == first.key]
         batch = self._fill(first, alike, idle)
         full = len(batch) < len(alike)
-        patience = self.limits.batch_wait - (self.clock() - first.arrived)
-        if not full and patience > 0:
-            return [], patience
+        # With all workers idle there is nothing to save by waiting for company.
+        wait = self.limits.batch_wait - (self.clock() - first.arrived)
+        if idle < workers and not full and wait > 0:
+            return [], wait
         for item in batch:
             self.discard(item)
         self._virtual = max(self._virtual, first.tag)
