@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from zoo.cli.fetching import located
 from zoo.cli.output import names, say
+from zoo.cli.process import raise_file_limit
 from zoo.errors import DataError, ZooError
 from zoo.registry.registry import Registry
+
+if TYPE_CHECKING:
+    from zoo.serving.checkpoints import Checkpoints
+    from zoo.serving.limits import Limits
 
 KEY = "ZOO_API_KEY"
 
@@ -65,63 +71,79 @@ def serve(
     Each is loaded on first use. SIGTERM and Ctrl-C answer what was accepted, then stop.
     """
     registry = names()
-    try:
-        from zoo.serving.app import application
-        from zoo.serving.checkpoints import Checkpoints, unique_names
-        from zoo.serving.http import LOCAL_NAMES
-        from zoo.serving.limits import Limits
-        from zoo.serving.server import server
-        from zoo.serving.service import Service
-    except ModuleNotFoundError as error:
-        raise ZooError(
-            "`zoo serve` needs more packages",
-            f"{error.name} is not installed",
-            "pip install 'seq2seq-zoo[serve]'",
-        ) from None
-    from zoo.cli.process import raise_file_limit
+    _check_installed()
+    from zoo.serving.checkpoints import Checkpoints
+    from zoo.serving.http import LOCAL_NAMES
+    from zoo.serving.limits import Limits
 
-    given = [_named(one) for one in checkpoint] or [("", one) for one in _local(registry)]
-    served = unique_names(given)
-    folders = {name: located(one, registry) for name, one in served.items()}
-    from zoo.checkpoint.format import describe
-
-    for folder in folders.values():
-        describe(folder)  # a wrong name is an error now, not at the first request
+    folders = _folders(checkpoint, registry)
     files = raise_file_limit()
-    cores = (
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    )
-    count = workers or cores
     bounds = Limits(
-        queue_texts=limits["queue"],
-        batch_wait=limits["batch_wait"],
-        batch_texts=limits["batch_texts"],
-        connections=max(1, min(limits["connections"], files - 100)),
-        head_seconds=limits["head_seconds"],
-        body_seconds=limits["body_seconds"],
+        queue_texts=limits.pop("queue"),
+        connections=max(1, min(limits.pop("connections"), files - 100)),
         memory_bytes=int(memory * 1e9),
+        **limits,
     )
-    service = Service(
-        Checkpoints(folders, registry),
-        bounds,
-        workers=count,
-        threads=max(1, cores // count),
-        precision=precision,
-    )
-    local = host in LOCAL_NAMES
-    app = application(
-        service,
-        api_key=_key(api_key_file),
-        hosts=(*LOCAL_NAMES, *allow_host) if local or allow_host else (),
-        origins=allow_origin,
-    )
-    if not local and not _key(api_key_file):
+    local, key = host in LOCAL_NAMES, _key(api_key_file)
+    if not local and not key:
         say(f"Warning: {host} may be reached from other machines, and no API key is set")
-    running = server(app, host, port, bounds, service.metrics)
-    running.on_listening = lambda at: say(  # the first line that a script can wait for
-        f"Serving {len(folders)} checkpoints at http://{f'[{host}]' if ':' in host else host}:{at}"
+    hosts = (*LOCAL_NAMES, *allow_host) if local or allow_host else ()
+    access = {"api_key": key, "hosts": hosts, "origins": allow_origin}
+    _run(Checkpoints(folders, registry), bounds, (host, port), workers, precision, access)
+
+
+def _run(
+    checkpoints: Checkpoints,
+    limits: Limits,
+    address: tuple[str, int],
+    workers: int | None,
+    precision: str,
+    access: dict[str, Any],
+) -> None:
+    """Serve until a signal stops the server."""
+    from zoo.serving.app import application
+    from zoo.serving.server import server
+    from zoo.serving.service import Service
+
+    affinity = getattr(os, "sched_getaffinity", None)
+    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+    count = workers or cores
+    threads = max(1, cores // count)
+    service = Service(checkpoints, limits, workers=count, threads=threads, precision=precision)
+    host, port = address
+    running = server(application(service, **access), host, port, limits, service.metrics)
+    shown = f"[{host}]" if ":" in host else host
+    running.on_listening = lambda at: say(  # a line that a script can wait for
+        f"Serving {len(checkpoints)} checkpoints at http://{shown}:{at}"
     )
     running.run()
+
+
+def _check_installed() -> None:
+    """Check that the extra `serve` is installed.
+
+    Raises:
+        ZooError: a package is missing.
+    """
+    for package in ("starlette", "uvicorn", "prometheus_client"):
+        if importlib.util.find_spec(package) is None:
+            raise ZooError(
+                "`zoo serve` needs more packages",
+                f"{package} is not installed",
+                "pip install 'seq2seq-zoo[serve]'",
+            )
+
+
+def _folders(given: tuple[str, ...], registry: Registry) -> dict[str, Path]:
+    """Return the folders to serve by name; each is a checkpoint, and is pulled where necessary."""
+    from zoo.checkpoint.format import describe
+    from zoo.serving.checkpoints import unique_names
+
+    pairs = [_named(one) for one in given] or [("", one) for one in _local(registry)]
+    folders = {name: located(one, registry) for name, one in unique_names(pairs).items()}
+    for folder in folders.values():
+        describe(folder)  # a wrong name is an error now, not at the first request
+    return folders
 
 
 def _named(given: str) -> tuple[str, str]:

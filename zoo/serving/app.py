@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -16,13 +17,43 @@ from starlette.types import ASGIApp
 from zoo import translation
 from zoo.serving.api import Api
 from zoo.serving.errors import RequestError
-from zoo.serving.http import Guard, answer_error, not_found
+from zoo.serving.http import Access, Guard, answer_error, not_found
 from zoo.serving.libretranslate import LibreTranslate
 from zoo.serving.routes import described, openapi
 from zoo.serving.service import Service
 
 PAGE = Path(__file__).with_name("page")
 EXPLORER = Path(translation.__file__).with_name("page")
+
+
+class Plain:
+    """The handlers that OpenAPI does not describe: page, metrics, health."""
+
+    def __init__(self, service: Service, description: dict[str, Any]) -> None:
+        self.service, self.description = service, description
+
+    async def page(self, request: Request) -> Response:
+        """Return the page."""
+        return FileResponse(PAGE / "index.html", headers={"Cache-Control": "no-cache"})
+
+    async def describe(self, request: Request) -> Response:
+        """Return the OpenAPI description."""
+        return JSONResponse(self.description)
+
+    async def metrics(self, request: Request) -> Response:
+        """Return the metrics."""
+        metrics = self.service.metrics
+        return Response(metrics.render(), headers={"Content-Type": metrics.content_type})
+
+    async def health(self, request: Request) -> Response:
+        """Return that the process answers."""
+        return JSONResponse({"status": "ok"})
+
+    async def readiness(self, request: Request) -> Response:
+        """Return whether workers take requests."""
+        ready = self.service.ready > 0 and not self.service.stopping
+        body = {"status": "ready" if ready else "not ready", "workers": self.service.ready}
+        return JSONResponse(body, 200 if ready else 503)
 
 
 def application(
@@ -40,40 +71,16 @@ def application(
         hosts: host names that requests may be addressed to; empty allows every name.
         origins: other sites whose pages may send requests.
     """
-    guard: Guard
-
-    def has_key(given: str) -> bool:
-        return guard.has_key(given)
-
-    api, libre = Api(service), LibreTranslate(service, has_key)
-    routes = described(api, libre)
-    description = openapi(routes)
-
-    async def page(request: Request) -> Response:
-        return FileResponse(PAGE / "index.html", headers={"Cache-Control": "no-cache"})
-
-    async def describe(request: Request) -> Response:
-        return JSONResponse(description)
-
-    async def metrics(request: Request) -> Response:
-        return Response(
-            service.metrics.render(), headers={"Content-Type": service.metrics.content_type}
-        )
-
-    async def health(request: Request) -> Response:
-        return JSONResponse({"status": "ok"})
-
-    async def readiness(request: Request) -> Response:
-        ready = service.ready > 0 and not service.stopping
-        body = {"status": "ready" if ready else "not ready", "workers": service.ready}
-        return JSONResponse(body, 200 if ready else 503)
-
-    plain = {
-        "/": page,
-        "/openapi.json": describe,
-        "/metrics": metrics,
-        "/healthz": health,
-        "/readyz": readiness,
+    access = Access(api_key, hosts, origins)
+    libre = LibreTranslate(service, access.has_key)
+    routes = described(Api(service), libre)
+    plain = Plain(service, openapi(routes))
+    undescribed = {
+        "/": plain.page,
+        "/openapi.json": plain.describe,
+        "/metrics": plain.metrics,
+        "/healthz": plain.health,
+        "/readyz": plain.readiness,
         "/frontend/settings": libre.settings,
     }
 
@@ -85,21 +92,16 @@ def application(
         finally:
             await service.stop()
 
+    handlers = dict.fromkeys((RequestError, Exception), answer_error)
     app = Starlette(
         routes=[
             *(Route(r.path, r.handler, methods=[r.method.upper()]) for r in routes),
-            *(Route(path, handler) for path, handler in plain.items()),
+            *(Route(path, handler) for path, handler in undescribed.items()),
             Mount("/page", StaticFiles(directory=PAGE)),
             Mount("/explorer", StaticFiles(directory=EXPLORER)),
         ],
-        exception_handlers={
-            404: not_found,
-            405: not_found,
-            RequestError: answer_error,
-            Exception: answer_error,
-        },
+        exception_handlers={404: not_found, 405: not_found, **handlers},
         lifespan=lifespan,
     )
-    names = {path: path for path in [*plain, *(route.path for route in routes)]}
-    guard = Guard(app, service, api_key, hosts, origins, names)
-    return guard
+    names = {path: path for path in [*undescribed, *(route.path for route in routes)]}
+    return Guard(app, service.metrics, access, names)

@@ -15,7 +15,9 @@ from torch import Tensor
 
 from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.data.batches import batch_sources, exceeds
-from zoo.decoding import Decoder, Hypothesis, Search, Task, search
+from zoo.decoding.options import Hypothesis, Search
+from zoo.decoding.search import search
+from zoo.decoding.task import Decoder, Task
 from zoo.errors import DecodingError
 from zoo.nn.contract import BEGIN, END, PADDING, UNKNOWN, Memory, State, Step
 from zoo.translation.attention import readable
@@ -88,8 +90,12 @@ def beam_tree(checkpoint: Checkpoint, text: str, options: dict[str, Any]) -> dic
     given = {"max_length": MOST_TOKENS, **options, "beam": beam, "n_best": beam}
     recorder = Recorder(checkpoint.model, beam + SPARE)
     memory = checkpoint.model.encode(ids, mask).memory
-    (hypotheses,) = search(Task(recorder, memory, mask, limits.target), _search(given))
     token = checkpoint.target_tokenizer.token
+    vocabulary = range(checkpoint.target_tokenizer.size)
+    # The target tokens that are only white space, as for every translation.
+    blank = torch.tensor([i for i in vocabulary if not token(i).replace("▁", " ").strip()])
+    task = Task(recorder, memory, mask, limits.target, blank=blank.long())
+    (hypotheses,) = search(task, Search(**given))
     return {
         "source": [readable(checkpoint.source_tokenizer.token(i)) for i in source],
         "beam": beam,
@@ -104,10 +110,6 @@ def beam_tree(checkpoint: Checkpoint, text: str, options: dict[str, Any]) -> dic
             for one in hypotheses
         ],
     }
-
-
-def _search(options: dict[str, Any]) -> Search:
-    return Search(**options)
 
 
 def _nodes(

@@ -28,7 +28,7 @@ from zoo.serving.errors import (
     UnknownCheckpointError,
 )
 from zoo.serving.limits import Limits
-from zoo.serving.service import Service
+from zoo.serving.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 Body = TypeVar("Body", bound=BaseModel)
@@ -150,61 +150,20 @@ async def while_connected(request: Request, work: Coroutine[Any, Any, Result]) -
         task.cancel()
 
 
-class Guard:
-    """The outermost layer: keys, hosts, security headers, metrics, and errors as JSON.
+class Access:
+    """Who may send requests.
 
     Args:
-        app: what answers.
-        service: for metrics and limits.
         api_key: what clients must send, empty for none.
         hosts: host names under which the server may be addressed; empty allows every name.
         origins: other sites whose pages may send requests.
     """
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        service: Service,
-        api_key: str,
-        hosts: tuple[str, ...],
-        origins: tuple[str, ...],
-        public: Mapping[str, str],
-    ) -> None:
-        self.app, self.service, self.api_key = app, service, api_key
-        self.hosts, self.origins, self.public = hosts, origins, public
+    def __init__(self, api_key: str, hosts: tuple[str, ...], origins: tuple[str, ...]) -> None:
+        self.api_key, self.hosts, self.origins = api_key, hosts, origins
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        started, status, begun = time.perf_counter(), 500, False
-
-        async def guarded(message: Message) -> None:
-            nonlocal status, begun
-            if message["type"] == "http.response.start":
-                status, begun = message["status"], True
-                message = {**message, "headers": [*message["headers"], *SECURITY]}
-            await send(message)
-
-        try:
-            self._check(Headers(scope=scope), scope["path"])
-            await self.app(scope, receive, guarded)
-        except ClientDisconnect:
-            status = 499
-        except Exception as error:
-            # A handler that fails must answer; only its client should notice.
-            if begun:  # the connection closes, so that the client sees that something is missing
-                logger.error("an answer broke off", exc_info=error)
-            else:
-                await error_response(error)(scope, receive, guarded)
-        finally:
-            route = self.public.get(scope["path"], "other")
-            self.service.metrics.requests.labels(route, str(status)).inc()
-            self.service.metrics.seconds.labels(route).observe(time.perf_counter() - started)
-
-    def _check(self, headers: Headers, path: str) -> None:
-        """Check who asks.
+    def check(self, headers: Headers, path: str) -> None:
+        """Check a request's headers.
 
         Raises:
             ForeignOriginError: another site's page, or a host name that is not the server's.
@@ -224,12 +183,58 @@ class Guard:
                 "Start with --allow-origin ORIGIN",
             )
         # LibreTranslate's clients send the key in the body: its routes check it themselves.
-        if self.api_key and path.startswith("/api/") and not self.has_key(key_of(headers)):
+        if path.startswith("/api/") and not self.has_key(key_of(headers)):
             raise KeyRequiredError("the API key is missing or wrong", "", "Send it in X-API-Key")
 
     def has_key(self, given: str) -> bool:
         """Return whether a key is the server's, in time that does not depend on the key."""
         return not self.api_key or hmac.compare_digest(given.encode(), self.api_key.encode())
+
+
+class Guard:
+    """The outermost layer: access, security headers, metrics, and errors as JSON.
+
+    Args:
+        app: what answers.
+        metrics: what is counted.
+        access: who may send requests.
+        routes: the name of each path in the metrics; other paths are counted together.
+    """
+
+    def __init__(
+        self, app: ASGIApp, metrics: Metrics, access: Access, routes: Mapping[str, str]
+    ) -> None:
+        self.app, self.metrics, self.access, self.routes = app, metrics, access, routes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        started, status, begun = time.perf_counter(), 500, False
+
+        async def guarded(message: Message) -> None:
+            nonlocal status, begun
+            if message["type"] == "http.response.start":
+                status, begun = message["status"], True
+                message = {**message, "headers": [*message["headers"], *SECURITY]}
+            await send(message)
+
+        try:
+            self.access.check(Headers(scope=scope), scope["path"])
+            await self.app(scope, receive, guarded)
+        except ClientDisconnect:
+            status = 499
+        except Exception as error:
+            # A handler that fails must answer; only its client should notice.
+            if begun:  # the connection closes, so that the client sees that something is missing
+                logger.error("an answer broke off", exc_info=error)
+            else:
+                await error_response(error)(scope, receive, guarded)
+        finally:
+            route = self.routes.get(scope["path"], "other")
+            self.metrics.requests.labels(route, str(status)).inc()
+            self.metrics.seconds.labels(route).observe(time.perf_counter() - started)
 
 
 def _is_host(host: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 from zoo.checkpoint.format import SHARED, SOURCE
 from zoo.data.batches import batch_sources
 from zoo.data.tokenizer import Tokenizer
-from zoo.decoding import forced
+from zoo.decoding.forced import forced_log_probs
 from zoo.errors import DecodingError
 from zoo.nn.contract import UNKNOWN
 from zoo.serving.beam_tree import beam_tree
@@ -136,7 +136,7 @@ def _token_scores(translator: Translator, one: Translation) -> list[dict[str, An
         return []
     checkpoint, ids = translator.checkpoint, one.hypotheses[0].tokens
     source, mask = batch_sources(checkpoint.source_tokenizer.encode([one.source]))
-    (row,) = forced(checkpoint.model, source, mask, [ids])
+    (row,) = forced_log_probs(checkpoint.model, source, mask, [ids])
     tokens = _tokens(checkpoint.target_tokenizer, ids)
     count = len(tokens) if one.finished else len(tokens) - 1
     return [
