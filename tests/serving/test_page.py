@@ -235,3 +235,34 @@ def test_errors_are_shown_and_a_key_can_be_given(chromium: Browser) -> None:
         chromium.all("#examples button")[1].click()
         wait_until(lambda: "does not answer" in text(chromium, "#status"))
     chromium.console()
+
+
+def test_the_explorer_as_one_file(chromium: Browser, tmp_path: Path) -> None:
+    from click.testing import CliRunner
+
+    from zoo.cli import cli
+
+    file = tmp_path / "a.html"
+    arguments = ["attention", str(CARDS / CAPTIONS), f"A man {EVIL}", "--out", str(file)]
+    made = CliRunner().invoke(cli, [*arguments, "--kind", "encoder", "--layer", "2"])
+    assert made.exit_code == 0, made.output
+    chromium.console()
+    chromium.hosts()
+    for width, theme in ((390, "dark"), (1280, "light")):
+        chromium.size(width, 900, theme)
+        chromium.driver.get("about:blank")
+        chromium.driver.get(file.as_uri())
+        wait_until(lambda: chromium.all(".explorer-grid canvas"))
+        assert chromium.script("return document.documentElement.scrollWidth") <= width
+    pressed = chromium.one('.explorer-grid [aria-pressed="true"]')
+    assert pressed.get_attribute("title") == "layer 2, mean of heads"
+    chromium.one('.explorer-grid button[title="layer 3, head 1"]').click()
+    assert "layer=3" in chromium.driver.current_url
+    chromium.driver.refresh()
+    wait_until(lambda: chromium.all(".explorer-grid canvas"))
+    pressed = chromium.one('.explorer-grid [aria-pressed="true"]')
+    assert pressed.get_attribute("title") == "layer 3, head 1"
+    assert "onerror" in chromium.script("return document.querySelector('.explorer').textContent")
+    assert not chromium.all("img")
+    assert chromium.console() == []
+    assert chromium.hosts() <= {"file:", "about", "data:"}

