@@ -75,13 +75,13 @@ def test_scores_are_those_of_forced_decoding(server: Running) -> None:
 def test_attention_is_the_one_of_forward(server: Running) -> None:
     import base64
 
-    from zoo.translation.attention import attend
+    from zoo.translation.attention import compute_attention
 
     asked = {"checkpoint": CAPTIONS, "text": TEXTS[0], "target": "Ein Mann reitet."}
     made = server.ask("/api/attention", asked).json
     checkpoint = zoo.load(CARDS / CAPTIONS).checkpoint
     target = checkpoint.target_tokenizer.encode([asked["target"]])[0]
-    seen = attend(checkpoint, TEXTS[0], target)
+    seen = compute_attention(checkpoint, TEXTS[0], target)
     assert list(made["kinds"]) == ["cross", "encoder", "decoder"]
     for kind, panel in made["kinds"].items():
         weights = seen.weights[kind]

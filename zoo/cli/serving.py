@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zoo.cli.fetching import located
-from zoo.cli.output import names, say
+from zoo.cli.output import loaded_registry, say
 from zoo.cli.process import raise_file_limit
 from zoo.errors import DataError, ZooError
 from zoo.registry.registry import Registry
@@ -70,7 +70,7 @@ def serve(
     Without CHECKPOINTs, serves every released checkpoint that comes with the installed packages.
     Each is loaded on first use. SIGTERM and Ctrl-C answer what was accepted, then stop.
     """
-    registry = names()
+    registry = loaded_registry()
     _check_installed()
     from zoo.serving.checkpoints import Checkpoints
     from zoo.serving.http import LOCAL_NAMES

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zoo.cli.output import json_option, print_json
+from zoo.cli.options import json_option
+from zoo.cli.output import print_json
 from zoo.errors import CheckpointError
 from zoo.files import JSON_LIMIT, parse_json, read_bytes
 

@@ -20,7 +20,7 @@ from zoo.decoding.search import search
 from zoo.decoding.task import Decoder, Task
 from zoo.errors import DecodingError
 from zoo.nn.contract import BEGIN, END, PADDING, UNKNOWN, Memory, State, Step
-from zoo.translation.attention import readable
+from zoo.translation.attention import printable
 
 MOST_TOKENS = 100
 """Steps of a search that is recorded."""
@@ -97,9 +97,9 @@ def beam_tree(checkpoint: Checkpoint, text: str, options: dict[str, Any]) -> dic
     task = Task(recorder, memory, mask, limits.target, blank=blank.long())
     (hypotheses,) = search(task, Search(**given))
     return {
-        "source": [readable(checkpoint.source_tokenizer.token(i)) for i in source],
+        "source": [printable(checkpoint.source_tokenizer.token(i)) for i in source],
         "beam": beam,
-        "steps": _nodes(recorder.steps, hypotheses, beam, lambda i: readable(token(i))),
+        "steps": _nodes(recorder.steps, hypotheses, beam, lambda i: printable(token(i))),
         "hypotheses": [
             {
                 "text": checkpoint.target_tokenizer.decode(one.tokens),

@@ -16,7 +16,7 @@ from zoo.nn.contract import UNKNOWN
 from zoo.serving.beam_tree import beam_tree
 from zoo.serving.errors import RequestError
 from zoo.serving.models import Models
-from zoo.translation.attention import Attention, attend, readable
+from zoo.translation.attention import Attention, compute_attention, printable
 from zoo.translation.translation import Translation
 from zoo.translation.translator import Translator
 
@@ -26,7 +26,7 @@ Operation = Callable[[Models, dict[str, Any], list[Any]], list[Any]]
 def translate(models: Models, job: dict[str, Any], texts: list[Any]) -> list[Any]:
     """Return the translation of each text, as plain values."""
     translator = models.get(job)
-    found = translator.stream(texts, long="split", **job["options"])
+    found = translator.stream(texts, long_texts="split", **job["options"])
     return [_record(translator, one, job["token_scores"]) for one in found]
 
 
@@ -40,7 +40,7 @@ def score(models: Models, job: dict[str, Any], pairs: list[Any]) -> list[Any]:
         {
             "score": sum(row),
             "tokens": [
-                {"token": readable(token), "log_prob": log_prob}
+                {"token": printable(token), "log_prob": log_prob}
                 for token, log_prob in zip(_tokens(tokenizer, ids), row, strict=True)
             ],
         }
@@ -59,13 +59,13 @@ def attention(models: Models, job: dict[str, Any], texts: list[Any]) -> list[Any
     else:
         target = checkpoint.target_tokenizer.encode([job["target"]])[0]
     try:
-        seen = attend(checkpoint, text, target)
+        seen = compute_attention(checkpoint, text, target)
     except DecodingError as error:
         if "has no attention" not in error.what:
             raise
         reader, writer = checkpoint.source_tokenizer, checkpoint.target_tokenizer
-        source = [readable(reader.token(i)) for i in reader.encode([text])[0]]
-        written = [readable(writer.token(i)) for i in target]
+        source = [printable(reader.token(i)) for i in reader.encode([text])[0]]
+        written = [printable(writer.token(i)) for i in target]
         seen = Attention(checkpoint.name, source, written, {})
     return [
         {
@@ -140,7 +140,7 @@ def _token_scores(translator: Translator, one: Translation) -> list[dict[str, An
     tokens = _tokens(checkpoint.target_tokenizer, ids)
     count = len(tokens) if one.finished else len(tokens) - 1
     return [
-        {"token": readable(token), "log_prob": log_prob}
+        {"token": printable(token), "log_prob": log_prob}
         for token, log_prob in zip(tokens[:count], row[:count], strict=True)
     ]
 
