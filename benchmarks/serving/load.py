@@ -84,7 +84,7 @@ class Client:
         self.port = port
         self.streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
-    async def ask(self, body: bytes) -> tuple[int, Any]:
+    async def send(self, body: bytes) -> tuple[int, Any]:
         if self.streams is None:
             self.streams = await asyncio.open_connection("127.0.0.1", self.port)
         reader, writer = self.streams
@@ -108,7 +108,7 @@ async def one(client: Client, case: Case, text: str, result: Result) -> None:
     body = json.dumps({"checkpoint": "model", "texts": [text], **case.options}).encode()
     start = time.perf_counter()
     try:
-        status, answer = await client.ask(body)
+        status, answer = await client.send(body)
     except (OSError, asyncio.IncompleteReadError):
         result.lost += 1
         client.close()
@@ -178,8 +178,8 @@ def cases(folder: Path, count: int) -> Iterator[Case]:
         ("transformer-6x6, random weights", large, {"max_length": 20}),
     ):
         translator = zoo.load(path)
-        found = {text: translator.translate(text, **options) for text in texts}
-        yield Case(name, path, options, found)
+        translations = {text: translator.translate(text, **options) for text in texts}
+        yield Case(name, path, options, translations)
 
 
 def _texts() -> list[str]:
@@ -191,8 +191,8 @@ def _texts() -> list[str]:
     people = ("A man", "Two women", "A little girl in a pink dress", "Several people", "The dog")
     acts = ("rides a horse", "sits on a bench", "plays guitar on a stage in front of a crowd",
             "walks down the street", "climbs a ladder to clean a window")  # fmt: skip
-    places = ("", " in the park", " on a sunny day", " near the water with a red ball")
-    return [f"{a} {b}{c}." for a in people for b in acts for c in places]
+    endings = ("", " in the park", " on a sunny day", " near the water with a red ball")
+    return [f"{a} {b}{c}." for a in people for b in acts for c in endings]
 
 
 def measure(case: Case, seconds: float, clients: tuple[int, ...]) -> list[str]:

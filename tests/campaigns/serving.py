@@ -60,31 +60,35 @@ class Soak:
 
     def translate(self, name: str, draw: random.Random) -> str:
         texts = draw.choices(TEXTS, k=draw.randint(1, 4))
-        answer = self.server.ask("/api/translate", {"checkpoint": name, "texts": texts})
+        answer = self.server.send("/api/translate", {"checkpoint": name, "texts": texts})
         if answer.status != 200:
             return f"status {answer.status}: {answer.body[:100]!r}"
-        found = [one["text"] for one in answer.json["translations"]]
-        return "" if found == [self.wanted[name, text] for text in texts] else f"{texts}: {found}"
+        received = [one["text"] for one in answer.json["translations"]]
+        return (
+            ""
+            if received == [self.wanted[name, text] for text in texts]
+            else f"{texts}: {received}"
+        )
 
     def stream(self, name: str, draw: random.Random) -> str:
         asked = {"checkpoint": name, "text": " ".join(TEXTS * 3)}
-        answer = self.server.ask("/api/translate/stream", asked)
+        answer = self.server.send("/api/translate/stream", asked)
         return "" if b"event: done" in answer.body else repr(answer.body[-100:])
 
     def attention(self, name: str, draw: random.Random) -> str:
         asked = {"checkpoint": name, "text": draw.choice(TEXTS)}
-        return _expect(self.server.ask("/api/attention", asked), 200)
+        return _expect(self.server.send("/api/attention", asked), 200)
 
     def tree(self, name: str, draw: random.Random) -> str:
         asked = {"checkpoint": name, "text": draw.choice(TEXTS), "beam": 4}
-        return _expect(self.server.ask("/api/tree", asked), 200)
+        return _expect(self.server.send("/api/tree", asked), 200)
 
     def wrong(self, name: str, draw: random.Random) -> str:
         body, status = draw.choice(
             [(b"{", 400), (b"\xff", 400), (b" " * 1_100_000, 413),
              (b'{"checkpoint": "x", "texts": ["a"]}', 404)]
         )  # fmt: skip
-        return _expect(self.server.ask("/api/translate", body=body), status)
+        return _expect(self.server.send("/api/translate", body=body), status)
 
     def hang_up(self, name: str, draw: random.Random) -> str:
         body = json.dumps({"checkpoint": name, "texts": list(TEXTS) * 5}).encode()
@@ -142,7 +146,7 @@ def flood(count: int) -> None:
     """Open many connections at once; ask for a translation before, during and after."""
     with start(str(CARDS / NAMES[2])) as server:
         asked = {"checkpoint": NAMES[2], "texts": ["four hundred and five"]}
-        before = server.ask("/api/translate", asked).json["translations"][0]["text"]
+        before = server.send("/api/translate", asked).json["translations"][0]["text"]
         memory = server.metric("zoo_resident_bytes") / 1e6
         held: list[socket.socket] = []
         failed = 0
@@ -171,12 +175,12 @@ def flood(count: int) -> None:
 
         def works() -> bool:
             try:
-                return server.ask("/healthz", timeout=5).status == 200
+                return server.send("/healthz", timeout=5).status == 200
             except OSError:
                 return False
 
         wait_until(works, 60)
-        after = server.ask("/api/translate", asked).json["translations"][0]["text"]
+        after = server.send("/api/translate", asked).json["translations"][0]["text"]
         later = server.metric("zoo_resident_bytes") / 1e6
         print(f"{count:,} connections in {opened:.1f} s, {failed} failed to begin: {answers}")
         print(

@@ -58,8 +58,8 @@ class Browser:
 
     def all(self, selector: str) -> list[Any]:
         """Return the elements that a CSS selector selects."""
-        found: list[Any] = self.driver.find_elements("css selector", selector)
-        return found
+        elements: list[Any] = self.driver.find_elements("css selector", selector)
+        return elements
 
     def one(self, selector: str) -> Any:
         """Return the first element that a CSS selector selects."""
@@ -71,13 +71,13 @@ class Browser:
 
     def hosts(self) -> set[str]:
         """Return the schemes and hosts of all requests since the last call."""
-        found = set()
+        hosts = set()
         for entry in self.driver.get_log("performance"):
             message = json.loads(entry["message"])["message"]
             if message["method"] == "Network.requestWillBeSent":
                 url = message["params"]["request"]["url"]
-                found.add("/".join(url.split("/")[:3]) if url.startswith("http") else url[:5])
-        return found
+                hosts.add("/".join(url.split("/")[:3]) if url.startswith("http") else url[:5])
+        return hosts
 
     def picture(self, file: str) -> None:
         """Write a screenshot of the whole page."""

@@ -40,7 +40,7 @@ class Running:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def ask(
+    def send(
         self,
         path: str,
         value: Any = None,
@@ -64,7 +64,7 @@ class Running:
 
     def translate(self, checkpoint: str, *texts: str, **options: Any) -> list[str]:
         """Return the best translations."""
-        answer = self.ask(
+        answer = self.send(
             "/api/translate", {"checkpoint": checkpoint, "texts": list(texts), **options}
         )
         assert answer.status == 200, answer.body
@@ -72,9 +72,9 @@ class Running:
 
     def metric(self, name: str) -> float:
         """Return the sum of a metric's samples."""
-        text = self.ask("/metrics").body.decode()
-        found = re.findall(rf"^{name}(?:\{{[^}}]*\}})? (\S+)$", text, re.MULTILINE)
-        return sum(map(float, found))
+        text = self.send("/metrics").body.decode()
+        values = re.findall(rf"^{name}(?:\{{[^}}]*\}})? (\S+)$", text, re.MULTILINE)
+        return sum(map(float, values))
 
     def worker_ids(self) -> list[int]:
         """Return the ids of the worker processes."""
@@ -112,7 +112,7 @@ def start(*arguments: str, **environment: str) -> Iterator[Running]:
     try:
         assert listening.wait(60), running.lines
         assert running.port, running.lines
-        wait_until(lambda: running.ask("/readyz").status == 200)
+        wait_until(lambda: running.send("/readyz").status == 200)
         yield running
     finally:
         if process.poll() is None:

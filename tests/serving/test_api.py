@@ -48,14 +48,14 @@ def test_texts_do_not_depend_on_what_shares_their_batch(server: Running) -> None
 def test_n_best_scores_tokens_alignment_and_prefix(server: Running) -> None:
     asked = {"checkpoint": CAPTIONS, "texts": TEXTS[:1], "beam": 4, "n_best": 3}
     more = {"token_scores": True, "alignment": True, "prefix": "Ein Mann"}
-    (best,) = server.ask("/api/translate", {**asked, **more}).json["translations"]
+    (best,) = server.send("/api/translate", {**asked, **more}).json["translations"]
     translator = zoo.load(CARDS / CAPTIONS)
-    found = translator.translate(
+    expected = translator.translate(
         TEXTS[0], details=True, beam=4, n_best=3, alignment=True, prefix="Ein Mann"
     )
     several = [best, *best["alternatives"]]
-    assert [one["text"] for one in several] == [o.text for o in (found, *found.alternatives)]
-    for one, wanted in zip(several, (found, *found.alternatives), strict=True):
+    assert [one["text"] for one in several] == [o.text for o in (expected, *expected.alternatives)]
+    for one, wanted in zip(several, (expected, *expected.alternatives), strict=True):
         assert one["score"] == pytest.approx(wanted.score, abs=1e-3)
         assert sum(t["log_prob"] for t in one["tokens"]) == pytest.approx(one["score"], abs=1e-3)
         assert [tuple(pair) for pair in one["alignment"]] == list(wanted.alignment or ())
@@ -64,7 +64,7 @@ def test_n_best_scores_tokens_alignment_and_prefix(server: Running) -> None:
 
 def test_scores_are_those_of_forced_decoding(server: Running) -> None:
     pairs = [["A man", "Ein Mann"], ["two dogs", "zwei Katzen"]]
-    scores = server.ask("/api/score", {"checkpoint": CAPTIONS, "pairs": pairs}).json["scores"]
+    scores = server.send("/api/score", {"checkpoint": CAPTIONS, "pairs": pairs}).json["scores"]
     sources, targets = zip(*pairs, strict=True)
     wanted = zoo.load(CARDS / CAPTIONS).score(list(sources), list(targets))
     for one, row in zip(scores, wanted, strict=True):
@@ -78,7 +78,7 @@ def test_attention_is_the_one_of_forward(server: Running) -> None:
     from zoo.translation.attention import compute_attention
 
     asked = {"checkpoint": CAPTIONS, "text": TEXTS[0], "target": "Ein Mann reitet."}
-    made = server.ask("/api/attention", asked).json
+    made = server.send("/api/attention", asked).json
     checkpoint = zoo.load(CARDS / CAPTIONS).checkpoint
     target = checkpoint.target_tokenizer.encode([asked["target"]])[0]
     seen = compute_attention(checkpoint, TEXTS[0], target)
@@ -91,7 +91,7 @@ def test_attention_is_the_one_of_forward(server: Running) -> None:
             bytearray(base64.b64decode(panel["weights"])), dtype=torch.float32
         )
         torch.testing.assert_close(values.view(weights.shape), weights, atol=1e-4, rtol=1e-3)
-    without = server.ask("/api/attention", {"checkpoint": SEQ2SEQ, "text": "four"}).json
+    without = server.send("/api/attention", {"checkpoint": SEQ2SEQ, "text": "four"}).json
     assert without["kinds"] == {}
     assert without["source"] == ["▁four"]
 
@@ -102,10 +102,10 @@ def test_the_tree_is_the_search_that_translates(
     server: Running, checkpoint: str, beam: int
 ) -> None:
     text = TEXTS[0] if checkpoint == CAPTIONS else "four hundred and five"
-    tree = server.ask("/api/tree", {"checkpoint": checkpoint, "text": text, "beam": beam}).json
-    found = zoo.load(CARDS / checkpoint).translate(text, details=True, beam=beam, n_best=beam)
+    tree = server.send("/api/tree", {"checkpoint": checkpoint, "text": text, "beam": beam}).json
+    expected = zoo.load(CARDS / checkpoint).translate(text, details=True, beam=beam, n_best=beam)
     assert [one["text"] for one in tree["hypotheses"]] == [
-        one.text for one in (found, *found.alternatives)
+        one.text for one in (expected, *expected.alternatives)
     ]
     paths: list[list[tuple[str, float]]] = [[]]
     ends: dict[int, tuple[str, float]] = {}
@@ -148,24 +148,24 @@ def test_a_stream_gives_every_sentence_in_order(server: Running) -> None:
 
 def test_openapi_describes_the_routes(server: Running) -> None:
     validator = pytest.importorskip("openapi_spec_validator")
-    description = server.ask("/openapi.json").json
+    description = server.send("/openapi.json").json
     validator.validate(description)
     for path, methods in description["paths"].items():
         for method in methods:
-            answer = server.ask(path.replace("{name}", "x"), method=method.upper())
+            answer = server.send(path.replace("{name}", "x"), method=method.upper())
             assert answer.status in (200, 400, 404), (path, method)
             assert answer.status == 200 or set(answer.json) == {"error", "code"}
     known = description["components"]["schemas"]
-    answer = server.ask("/api/translate", {"checkpoint": NUMBERS, "texts": ["four"]}).json
+    answer = server.send("/api/translate", {"checkpoint": NUMBERS, "texts": ["four"]}).json
     required = known["Translation"]["required"]
     assert all(name in answer["translations"][0] for name in required)
 
 
 def test_models_are_described(server: Running) -> None:
-    models = {one["name"]: one for one in server.ask("/api/models").json["models"]}
+    models = {one["name"]: one for one in server.send("/api/models").json["models"]}
     assert list(models) == [CAPTIONS, NUMBERS, SEQ2SEQ]
     assert (models[NUMBERS]["source_language"], models[NUMBERS]["target_language"]) == ("en", "fr")
-    details = server.ask(f"/api/models/{NUMBERS}").json
+    details = server.send(f"/api/models/{NUMBERS}").json
     weights = sum(p.numel() for p in zoo.load(CARDS / NUMBERS).checkpoint.model.parameters())
     assert details["parameters"] == sum(details["blocks"].values()) == weights
     assert details["curve"]["loss"][-1][0] == 3000
@@ -176,10 +176,10 @@ def test_metrics_health_and_readiness(server: Running) -> None:
     from prometheus_client.parser import text_string_to_metric_families as parse
 
     server.translate(NUMBERS, "four")
-    families = {family.name for family in parse(server.ask("/metrics").body.decode())}
+    families = {family.name for family in parse(server.send("/metrics").body.decode())}
     assert {"zoo_requests", "zoo_batch_texts", "zoo_queue_texts", "zoo_resident_bytes"} <= families
-    assert server.ask("/healthz").json == {"status": "ok"}
-    assert server.ask("/readyz").json == {"status": "ready", "workers": 2}
+    assert server.send("/healthz").json == {"status": "ok"}
+    assert server.send("/readyz").json == {"status": "ready", "workers": 2}
 
 
 def test_libretranslate_clients_work(server: Running, run: Callable[..., Result]) -> None:
@@ -188,20 +188,20 @@ def test_libretranslate_clients_work(server: Running, run: Callable[..., Result]
     assert client.translate(TEXTS[0], "en", "de") == wanted
     assert client.translate("four hundred and five", "en", "fr") == "quatre cent cinq"
     assert client.languages() == [{"code": "en", "name": "English", "targets": ["de", "fr"]}]
-    (found,) = client.detect("A man")
-    assert found["language"] == "en"
-    assert 50 < found["confidence"] <= 100
-    several = server.ask(
+    (expected,) = client.detect("A man")
+    assert expected["language"] == "en"
+    assert 50 < expected["confidence"] <= 100
+    several = server.send(
         "/translate", {"q": ["a man", "two dogs"], "source": "auto", "target": "de"}
     )
     assert several.json["translatedText"] == server.translate(CAPTIONS, "a man", "two dogs")
     assert [one["language"] for one in several.json["detectedLanguage"]] == ["en", "en"]
-    more = server.ask(
+    more = server.send(
         "/translate", {"q": "a man", "source": "en", "target": "de", "alternatives": 2}
     )
     assert len(more.json["alternatives"]) == 2
-    missing = server.ask("/translate", {"q": "a", "source": "en", "target": "xx"})
+    missing = server.send("/translate", {"q": "a", "source": "en", "target": "xx"})
     assert missing.status == 404
     assert "no checkpoint translates 'en' to 'xx'" in missing.json["error"]
     html = {"q": "<b>a</b>", "source": "en", "target": "de", "format": "html"}
-    assert server.ask("/translate", html).status == 400
+    assert server.send("/translate", html).status == 400

@@ -51,7 +51,7 @@ def test_bodies_that_cannot_be_read(
     server: Running, body: bytes, status: int, code: str, part: str
 ) -> None:
     try:
-        refused(server.ask("/api/translate", body=body), status, code, part)
+        refused(server.send("/api/translate", body=body), status, code, part)
     except (BrokenPipeError, ConnectionResetError):
         assert len(body) > 8_000_000  # the server does not read on forever
     works(server)
@@ -59,29 +59,29 @@ def test_bodies_that_cannot_be_read(
 
 def test_requests_beyond_the_limits(server: Running) -> None:
     many = {"checkpoint": NUMBERS, "texts": ["a"] * 10_000}
-    refused(server.ask("/api/translate", many), 413, "too_large", "10,000 in one request")
+    refused(server.send("/api/translate", many), 413, "too_large", "10,000 in one request")
     word = {"checkpoint": NUMBERS, "texts": ["x" * 900_000]}
-    refused(server.ask("/api/translate", word), 413, "too_large", "900,000 characters")
+    refused(server.send("/api/translate", word), 413, "too_large", "900,000 characters")
     long = {"q": "x" * 10_001, "source": "en", "target": "fr"}
-    refused(server.ask("/translate", long), 413, "too_large")
+    refused(server.send("/translate", long), 413, "too_large")
     shown = {"checkpoint": CAPTIONS, "text": "x " * 600}
-    refused(server.ask("/api/attention", shown), 413, "too_large")
-    refused(server.ask("/api/tree", {**shown, "text": " "}), 400, "bad_request", "text is empty")
+    refused(server.send("/api/attention", shown), 413, "too_large")
+    refused(server.send("/api/tree", {**shown, "text": " "}), 400, "bad_request", "text is empty")
     longest = {"checkpoint": NUMBERS, "texts": ["x" * 10_000, "four"]}
-    answer = server.ask("/api/translate", longest)
+    answer = server.send("/api/translate", longest)
     assert answer.json["translations"][1]["text"] == "quatre"
     unwritable = {**GOOD, "prefix": "日本", "texts": ["four", "five"]}
-    refused(server.ask("/api/translate", unwritable), 400, "bad_request", "日本")
+    refused(server.send("/api/translate", unwritable), 400, "bad_request", "日本")
 
 
 def test_wrong_names_paths_and_methods(server: Running) -> None:
     near = {**GOOD, "checkpoint": "transformr-tiny.numbers-en-fr"}
-    refused(server.ask("/api/translate", near), 404, "not_found", f"did you mean {NUMBERS}")
-    refused(server.ask("/api/models/%3Cimg%20src=x%3E"), 404, "not_found")
-    refused(server.ask("/page/../../../pyproject.toml"), 404, "not_found")
-    refused(server.ask("/page/%2e%2e/%2e%2e/http.py"), 404, "not_found")
-    refused(server.ask("/none"), 404, "not_found")
-    refused(server.ask("/api/translate"), 405, "wrong_method")
+    refused(server.send("/api/translate", near), 404, "not_found", f"did you mean {NUMBERS}")
+    refused(server.send("/api/models/%3Cimg%20src=x%3E"), 404, "not_found")
+    refused(server.send("/page/../../../pyproject.toml"), 404, "not_found")
+    refused(server.send("/page/%2e%2e/%2e%2e/http.py"), 404, "not_found")
+    refused(server.send("/none"), 404, "not_found")
+    refused(server.send("/api/translate"), 405, "wrong_method")
 
 
 def raw(server: Running, data: bytes, seconds: float = 30.0) -> bytes:
@@ -104,16 +104,16 @@ def test_what_is_not_http(server: Running) -> None:
 
 def test_other_sites_and_host_names_are_refused(server: Running) -> None:
     evil = {"Origin": "https://evil.example"}
-    refused(server.ask("/api/translate", GOOD, headers=evil), 403, "foreign_origin", "evil")
-    refused(server.ask("/translate", GOOD, headers={"Origin": "null"}), 403, "foreign_origin")
-    refused(server.ask("/", headers={"Host": "evil.example"}), 403, "foreign_origin")
+    refused(server.send("/api/translate", GOOD, headers=evil), 403, "foreign_origin", "evil")
+    refused(server.send("/translate", GOOD, headers={"Origin": "null"}), 403, "foreign_origin")
+    refused(server.send("/", headers={"Host": "evil.example"}), 403, "foreign_origin")
     own = {"Origin": server.url}
-    assert server.ask("/api/translate", GOOD, headers=own).status == 200
+    assert server.send("/api/translate", GOOD, headers=own).status == 200
 
 
 def test_every_answer_has_a_strict_policy(server: Running) -> None:
     for path in ("/", "/api/models", "/none", "/metrics"):
-        policy = server.ask(path).headers["content-security-policy"]
+        policy = server.send(path).headers["content-security-policy"]
         assert "default-src 'none'" in policy
         assert "unsafe" not in policy
         assert "*" not in policy
@@ -169,28 +169,28 @@ def test_a_full_queue_answers_429_at_once() -> None:
     with start(str(CARDS / CAPTIONS), "--queue", "20", "--workers", "1") as server:
         asked = {"checkpoint": CAPTIONS, "texts": ["a man in a red shirt rides a horse"] * 10}
         with ThreadPoolExecutor(30) as pool:
-            answers = list(pool.map(lambda _: server.ask("/api/translate", asked), range(30)))
+            answers = list(pool.map(lambda _: server.send("/api/translate", asked), range(30)))
         statuses = [answer.status for answer in answers]
         assert set(statuses) == {200, 429}
         for answer in answers:
             if answer.status == 429:
                 refused(answer, 429, "queue_full", "of at most 20 texts wait")
                 assert int(answer.headers["retry-after"]) >= 1
-        assert server.ask("/api/translate", asked).status == 200
+        assert server.send("/api/translate", asked).status == 200
 
 
 def test_sigterm_under_load_answers_everything_that_was_accepted() -> None:
     with start(str(CARDS / CAPTIONS)) as server:
         asked = {"checkpoint": CAPTIONS, "texts": ["a man in a red shirt rides a horse"] * 30}
-        server.ask("/api/translate", asked)
+        server.send("/api/translate", asked)
         with ThreadPoolExecutor(40) as pool:
-            answers = [pool.submit(server.ask, "/api/translate", asked) for _ in range(40)]
+            answers = [pool.submit(server.send, "/api/translate", asked) for _ in range(40)]
             wait_until(lambda: server.metric("zoo_queue_texts") > 300)
             time.sleep(0.5)  # all forty have sent their requests by now
             assert server.stop() == 0
             assert [answer.result().status for answer in answers] == [200] * 40
         with pytest.raises(OSError, match="refused"):
-            server.ask("/healthz")
+            server.send("/healthz")
 
 
 def test_a_killed_worker_loses_no_request_and_is_replaced(server: Running) -> None:
@@ -198,11 +198,11 @@ def test_a_killed_worker_loses_no_request_and_is_replaced(server: Running) -> No
     before = server.worker_ids()
     deaths = server.metric("zoo_worker_deaths_total")
     with ThreadPoolExecutor(10) as pool:
-        answers = [pool.submit(server.ask, "/api/translate", asked) for _ in range(10)]
+        answers = [pool.submit(server.send, "/api/translate", asked) for _ in range(10)]
         wait_until(lambda: server.metric("zoo_queue_texts") > 0)
         os.kill(before[0], signal.SIGKILL)
         assert [answer.result().status for answer in answers] == [200] * 10
-    wait_until(lambda: server.ask("/readyz").json["workers"] == 2)
+    wait_until(lambda: server.send("/readyz").json["workers"] == 2)
     assert server.metric("zoo_worker_deaths_total") == deaths + 1
     assert len(set(server.worker_ids()) - set(before)) == 1
 
@@ -210,10 +210,10 @@ def test_a_killed_worker_loses_no_request_and_is_replaced(server: Running) -> No
 def test_all_workers_killed_is_not_ready_and_recovers(server: Running) -> None:
     for worker in server.worker_ids():
         os.kill(worker, signal.SIGKILL)
-    wait_until(lambda: server.ask("/readyz").status == 503, 5)
-    assert server.ask("/healthz").status == 200
+    wait_until(lambda: server.send("/readyz").status == 503, 5)
+    assert server.send("/healthz").status == 200
     works(server)  # waits in the queue until a worker is back
-    wait_until(lambda: server.ask("/readyz").json["workers"] == 2)
+    wait_until(lambda: server.send("/readyz").json["workers"] == 2)
 
 
 def test_a_checkpoint_that_is_replaced_damaged_or_removed(tmp_path: Path) -> None:
@@ -223,14 +223,14 @@ def test_a_checkpoint_that_is_replaced_damaged_or_removed(tmp_path: Path) -> Non
         asked = {"checkpoint": "changing", "texts": ["a man"]}
         numbers = server.translate("changing", "four")
         shutil.rmtree(folder)
-        refused(server.ask("/api/translate", asked), 503, "checkpoint_unavailable", "removed")
-        assert server.ask("/api/models").json["models"][0]["problem"]
+        refused(server.send("/api/translate", asked), 503, "checkpoint_unavailable", "removed")
+        assert server.send("/api/models").json["models"][0]["problem"]
         shutil.copytree(CARDS / CAPTIONS, folder)
         assert server.translate("changing", "a man") != numbers
         assert server.translate("changing", "two dogs play") == ["Zwei Hunde spielen."]
         weights = folder / "model.safetensors"
         weights.write_bytes(weights.read_bytes()[:1000])
-        refused(server.ask("/api/translate", asked), 503, "checkpoint_unavailable", "changing")
+        refused(server.send("/api/translate", asked), 503, "checkpoint_unavailable", "changing")
         assert server.translate(SEQ2SEQ, "six") == [zoo.load(CARDS / SEQ2SEQ).translate("six")]
         shutil.rmtree(folder)
         shutil.copytree(CARDS / NUMBERS, folder)
@@ -246,22 +246,22 @@ def test_models_are_evicted_within_the_memory_limit() -> None:
             assert server.metric("zoo_worker_model_bytes") <= 4_000_000
     with start(str(CARDS / CAPTIONS), "--workers", "1", "--memory", "0.01") as server:
         asked = {"checkpoint": CAPTIONS, "texts": ["a man"]}
-        refused(server.ask("/api/translate", asked), 503, "checkpoint_unavailable", "--memory")
+        refused(server.send("/api/translate", asked), 503, "checkpoint_unavailable", "--memory")
 
 
 def test_keys_are_asked_for_where_there_is_one() -> None:
     with start(str(CARDS / NUMBERS), "--workers", "1", ZOO_API_KEY="sésame") as server:
-        refused(server.ask("/api/translate", GOOD), 403, "wrong_api_key")
-        refused(server.ask("/api/models", headers={"X-API-Key": "x"}), 403, "wrong_api_key")
+        refused(server.send("/api/translate", GOOD), 403, "wrong_api_key")
+        refused(server.send("/api/models", headers={"X-API-Key": "x"}), 403, "wrong_api_key")
         libre = {"q": "four", "source": "en", "target": "fr"}
-        refused(server.ask("/translate", libre), 403, "wrong_api_key")
-        assert server.ask("/translate", {**libre, "api_key": "sésame"}).status == 200
+        refused(server.send("/translate", libre), 403, "wrong_api_key")
+        assert server.send("/translate", {**libre, "api_key": "sésame"}).status == 200
         for path in ("/", "/healthz", "/readyz", "/languages"):
-            assert server.ask(path).status == 200
-        assert server.ask("/frontend/settings").json["keyRequired"] is True
+            assert server.send(path).status == 200
+        assert server.send("/frontend/settings").json["keyRequired"] is True
     with start(str(CARDS / NUMBERS), "--workers", "1", ZOO_API_KEY="k1") as server:
         for headers in ({"X-API-Key": "k1"}, {"Authorization": "Bearer k1"}):
-            assert server.ask("/api/translate", GOOD, headers=headers).status == 200
+            assert server.send("/api/translate", GOOD, headers=headers).status == 200
 
 
 def test_connections_over_the_limit_are_refused_and_the_rest_served() -> None:
@@ -284,7 +284,7 @@ def test_connections_over_the_limit_are_refused_and_the_rest_served() -> None:
 
 def _answers(server: Running) -> bool:
     try:
-        return server.ask("/healthz").status == 200
+        return server.send("/healthz").status == 200
     except OSError:
         return False
 

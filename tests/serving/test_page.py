@@ -68,7 +68,7 @@ def test_typing_translates_once_and_stale_answers_are_dropped(
 def test_probabilities_and_n_best(page: Browser, server: Running) -> None:
     page.open(address(server))
     asked = {"checkpoint": CAPTIONS, "texts": [TEXT], "beam": 3, "n_best": 3}
-    (best,) = server.ask("/api/translate", asked).json["translations"]
+    (best,) = server.send("/api/translate", asked).json["translations"]
     rows = [row.text for row in page.all(".best .text")]
     assert rows == [one["text"] for one in (best, *best["alternatives"])]
     for token in page.all(".probability"):
@@ -132,7 +132,7 @@ def test_attention_downloads(page: Browser, server: Running, tmp_path: Path) -> 
 
 def test_beam_search_can_be_stepped_through(page: Browser, server: Running) -> None:
     page.open(address(server, view="search"))
-    tree = server.ask("/api/tree", {"checkpoint": CAPTIONS, "text": TEXT, "beam": 3}).json
+    tree = server.send("/api/tree", {"checkpoint": CAPTIONS, "text": TEXT, "beam": 3}).json
     assert len(page.all(".node")) == sum(map(len, tree["steps"]))
     first, back, forward, last = page.all(".steps button")
     first.click()
@@ -161,7 +161,7 @@ def test_checkpoints_side_by_side(page: Browser, server: Running) -> None:
 
 def test_the_model_view(page: Browser, server: Running) -> None:
     page.open(address(server, view="model", checkpoint=NUMBERS))
-    about = server.ask(f"/api/models/{NUMBERS}").json
+    about = server.send(f"/api/models/{NUMBERS}").json
     assert len(page.all(".bars dt")) == len(about["blocks"])
     assert page.all("polyline.train")
     assert page.all("polyline.valid")

@@ -160,11 +160,11 @@ def _local(registry: Registry) -> list[str]:
     Raises:
         DataError: there is none.
     """
-    found = [one for one in registry.checkpoints.values() if not one.location]
-    if not found:
+    local = [one for one in registry.checkpoints.values() if not one.location]
+    if not local:
         raise DataError("no checkpoint to serve", "none is installed", "Name one")
-    found.sort(key=lambda one: -max(_numbers(one.scores), default=0.0))
-    return [one.name for one in found]
+    local.sort(key=lambda one: -max(_numbers(one.scores), default=0.0))
+    return [one.name for one in local]
 
 
 def _numbers(scores: Mapping[str, Any]) -> list[float]:

@@ -215,16 +215,16 @@ def plot(loss: Points, valid: Points, width: int) -> list[str]:
     dots = [[0] * columns for _ in range(HEIGHT)]
     marks = [[" "] * columns for _ in range(HEIGHT)]
 
-    def place(step: float, value: float) -> tuple[int, int]:
+    def cell(step: float, value: float) -> tuple[int, int]:
         x = min(2 * columns - 1, int(step / last * (2 * columns - 1)))
         share = (min(max(value, low), high) - low) / (high - low)
         return x, min(4 * HEIGHT - 1, int((1 - share) * (4 * HEIGHT - 1)))
 
     for step, value in loss:
-        x, y = place(step, value)
+        x, y = cell(step, value)
         dots[y // 4][x // 2] |= DOTS[y % 4][x % 2]
     for step, value in valid:
-        x, y = place(step, value)
+        x, y = cell(step, value)
         marks[y // 4][x // 2] = "o"
     labels = {0: f"{high:.2f}", HEIGHT - 1: f"{low:.2f}"}
     lines = []

@@ -90,28 +90,28 @@ class Api:
 
     async def models(self, request: Request) -> Response:
         """List the checkpoints."""
-        found = await asyncio.to_thread(self._summaries)
-        return JSONResponse({"models": found})
+        summaries = await asyncio.to_thread(self._summaries)
+        return JSONResponse({"models": summaries})
 
     async def model(self, request: Request) -> Response:
         """Describe one checkpoint."""
         served = self.service.checkpoints.named(request.path_params["name"])
         try:
-            found = await asyncio.to_thread(details, served, self.service.checkpoints.registry)
+            about = await asyncio.to_thread(details, served, self.service.checkpoints.registry)
         except ZooError as error:
             raise CheckpointGoneError(error.what, error.why, error.next) from None
-        return JSONResponse(found)
+        return JSONResponse(about)
 
     # --- inside ---------------------------------------------------------------------------------
 
     def _summaries(self) -> list[dict[str, Any]]:
-        found = []
+        summaries = []
         for served in self.service.checkpoints.values():
             try:
-                found.append(summary(served, self.service.checkpoints.registry))
+                summaries.append(summary(served, self.service.checkpoints.registry))
             except ZooError as error:
                 source, target = served.languages
-                found.append(
+                summaries.append(
                     {
                         "name": served.name,
                         "model": "",
@@ -123,7 +123,7 @@ class Api:
                         "problem": str(error),
                     }
                 )
-        return found
+        return summaries
 
     async def _shown(
         self, request: Request, operation: str, name: str, text: str, more: dict[str, Any]
@@ -133,8 +133,8 @@ class Api:
         service.check_texts([text], SHOWN_CHARACTERS)
         served = service.checkpoints.named(name)
         work = service.run(operation, served, [text], lengths=[len(text)], width=2, **more)
-        (found,) = await while_connected(request, work)
-        return JSONResponse(found)
+        (answer,) = await while_connected(request, work)
+        return JSONResponse(answer)
 
     async def _events(
         self, served: Served, pieces: list[tuple[int, str]], options: dict[str, Any]

@@ -179,7 +179,7 @@ def details(served: Served, registry: Registry) -> dict[str, Any]:
 def curve(records: object) -> dict[str, list[list[float]]]:
     """Return the training and validation loss as [update, nats per token], thinned for a plot."""
     rows = records if isinstance(records, list) else []
-    found: dict[str, list[list[float]]] = {}
+    curves: dict[str, list[list[float]]] = {}
     for key in ("loss", "validation_loss", "bleu"):
         points = [
             [float(row["step"]), float(row[key])]
@@ -189,5 +189,5 @@ def curve(records: object) -> dict[str, list[list[float]]]:
             and isinstance(row.get("step"), int | float)
         ]
         step = max(1, -(-len(points) // CURVE_POINTS))
-        found[key] = points[::-step][::-1]
-    return found
+        curves[key] = points[::-step][::-1]
+    return curves

@@ -55,13 +55,13 @@ class LibreTranslate:
                 targets[source].append(target)
         return JSONResponse(
             [
-                {"code": code, "name": language_name(code), "targets": found}
-                for code, found in sorted(targets.items())
+                {"code": code, "name": language_name(code), "targets": codes}
+                for code, codes in sorted(targets.items())
             ]
         )
 
     async def settings(self, request: Request) -> Response:
-        """Return what clients ask before they translate."""
+        """Return the settings that clients read first."""
         return JSONResponse(
             {
                 "apiKeys": not self.has_key(""),
@@ -85,8 +85,12 @@ class LibreTranslate:
         sources = [source] * len(texts)
         if source == "auto":
             for number, text in enumerate(texts):
-                found = await self.service.detect(text) if text.strip() else []
-                best: dict[str, Any] = found[0] if found else {"language": "", "confidence": 0.0}
+                detected_languages = await self.service.detect(text) if text.strip() else []
+                best: dict[str, Any] = (
+                    detected_languages[0]
+                    if detected_languages
+                    else {"language": "", "confidence": 0.0}
+                )
                 detected.append(best)
                 sources[number] = best["language"]
         made: list[Any] = [None] * len(texts)
@@ -97,8 +101,8 @@ class LibreTranslate:
                     made[number] = {"text": "", "alternatives": []}
                 continue
             served = self._served(language, target)
-            found = await self.service.translate(served, [texts[n] for n in rows], options)
-            for number, one in zip(rows, found, strict=True):
+            translations = await self.service.translate(served, [texts[n] for n in rows], options)
+            for number, one in zip(rows, translations, strict=True):
                 made[number] = one
         answer: dict[str, list[Any]] = {"translatedText": [one["text"] for one in made]}
         if detected:

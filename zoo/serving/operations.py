@@ -26,8 +26,8 @@ Operation = Callable[[Models, dict[str, Any], list[Any]], list[Any]]
 def translate(models: Models, job: dict[str, Any], texts: list[Any]) -> list[Any]:
     """Return the translation of each text, as plain values."""
     translator = models.get(job)
-    found = translator.stream(texts, long_texts="split", **job["options"])
-    return [_record(translator, one, job["token_scores"]) for one in found]
+    translations = translator.stream(texts, long_texts="split", **job["options"])
+    return [_record(translator, one, job["token_scores"]) for one in translations]
 
 
 def score(models: Models, job: dict[str, Any], pairs: list[Any]) -> list[Any]:
@@ -165,11 +165,11 @@ def _languages(tokenizers: dict[str, list[Tokenizer]], text: str) -> list[dict[s
         raise RequestError("no language to detect", "the text is empty")
     best = {language: max(_coverage(t, text) for t in ts) for language, ts in tokenizers.items()}
     total = sum(value for value, _ in best.values()) or 1.0
-    found = [
+    detections = [
         {"language": language, "confidence": round(100 * known * value / total, 1)}
         for language, (value, known) in best.items()
     ]
-    return sorted(found, key=lambda one: -one["confidence"])
+    return sorted(detections, key=lambda one: -one["confidence"])
 
 
 def _coverage(tokenizer: Tokenizer, text: str) -> tuple[float, float]:

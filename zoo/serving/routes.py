@@ -87,7 +87,7 @@ def openapi(routes: list[Described]) -> dict[str, Any]:
 
 
 def _operation(route: Described) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    operation: dict[str, Any] = {
         "summary": route.summary,
         "operationId": f"{route.method}{route.path.replace('/', '_').replace('{name}', 'one')}",
         "responses": {
@@ -99,15 +99,15 @@ def _operation(route: Described) -> dict[str, Any]:
         },
     }
     if "{name}" in route.path:
-        found["parameters"] = [
+        operation["parameters"] = [
             {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
         ]
     if route.request is not None:
         content = {"application/json": {"schema": _ref(route.request)}}
         if route.form:
             content["application/x-www-form-urlencoded"] = {"schema": _ref(route.request)}
-        found["requestBody"] = {"required": True, "content": content}
-    return found
+        operation["requestBody"] = {"required": True, "content": content}
+    return operation
 
 
 def _schema(route: Described) -> dict[str, Any]:

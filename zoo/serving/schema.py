@@ -53,14 +53,14 @@ class RichRequest(SearchRequest):
 
     def options(self) -> dict[str, Any]:
         """Return the options of the search and of the translation."""
-        found = super().options()
+        options = super().options()
         if self.n_best > 1:
-            found["n_best"] = self.n_best
+            options["n_best"] = self.n_best
         if self.prefix:
-            found["prefix"] = self.prefix
+            options["prefix"] = self.prefix
         if self.alignment:
-            found["alignment"] = True
-        return found
+            options["alignment"] = True
+        return options
 
 
 class TranslateRequest(RichRequest):

@@ -123,8 +123,8 @@ class Server(uvicorn.Server):
     @property
     def port(self) -> int:
         """The port that the started server listens on."""
-        found: int = self.servers[0].sockets[0].getsockname()[1]
-        return found
+        port: int = self.servers[0].sockets[0].getsockname()[1]
+        return port
 
 
 def server(app: ASGIApp, host: str, port: int, limits: Limits, metrics: Metrics) -> Server:

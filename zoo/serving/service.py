@@ -168,8 +168,10 @@ class Service:
             raise UnknownCheckpointError(
                 "no language can be detected", "no checkpoint names its own"
             )
-        (found,) = await self.run("detect", None, [text], lengths=[len(text)], languages=languages)
-        result: list[dict[str, Any]] = found
+        (detections,) = await self.run(
+            "detect", None, [text], lengths=[len(text)], languages=languages
+        )
+        result: list[dict[str, Any]] = detections
         return result
 
 

@@ -82,7 +82,7 @@ async function run() {
     models: page.models,
     view,
     state: page.state,
-    ask: (path, body) => request(path, body, mine.signal),
+    send: (path, body) => request(path, body, mine.signal),
     keep: change => { write(change); show(); },
     say,
   };

@@ -28,19 +28,19 @@ function miniature(data) {
   return canvas;
 }
 
-async function panel(model, {ask, state}) {
+async function panel(model, {send, state}) {
   const options = {checkpoint: model.name, beam: Number(state.beam)};
   const started = performance.now();
   const part = element("article", {className: "card", "aria-label": model.name},
     element("h3", {}, model.architecture || model.name),
     element("p", {className: "note"}, `${model.name} · ${model.parameters.toLocaleString("en")} parameters`));
   try {
-    const answer = await ask("/api/translate", {...options, texts: [state.text], token_scores: true});
+    const answer = await send("/api/translate", {...options, texts: [state.text], token_scores: true});
     const [best] = answer.translations, took = Math.round(performance.now() - started);
     part.append(
       element("p", {className: "translation"}, best.tokens.length ? tokens(best.tokens) : best.text),
       element("p", {className: "number"}, `log probability ${best.score.toFixed(2)} · ${took} ms`));
-    const data = await ask("/api/attention", {...options, text: state.text}).catch(error => {
+    const data = await send("/api/attention", {...options, text: state.text}).catch(error => {
       if (error.name === "AbortError") throw error;
       return {kinds: {}};
     });

@@ -45,8 +45,8 @@ export function curve({loss = [], validation_loss: valid = []}) {
   return drawing;
 }
 
-export async function modelView({ask, state}) {
-  const about = await ask(`/api/models/${encodeURIComponent(state.checkpoint)}`);
+export async function modelView({send, state}) {
+  const about = await send(`/api/models/${encodeURIComponent(state.checkpoint)}`);
   const settings = Object.entries(about.config).map(([key, value]) => element("tr", {},
     element("th", {scope: "row"}, key), element("td", {}, JSON.stringify(value))));
   return [

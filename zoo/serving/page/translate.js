@@ -18,9 +18,9 @@ export function tokens(list) {
   });
 }
 
-export async function translateView({ask, state}) {
+export async function translateView({send, state}) {
   if (!state.text.trim()) return [element("p", {className: "note"}, "Type a text to translate.")];
-  const {translations: [best]} = await ask("/api/translate", {
+  const {translations: [best]} = await send("/api/translate", {
     checkpoint: state.checkpoint, texts: [state.text], beam: Number(state.beam),
     n_best: Number(state.beam), token_scores: true,
   });

@@ -51,13 +51,13 @@ function draw(tree, best) {
   return drawing;
 }
 
-export async function treeView({ask, state, keep}) {
+export async function treeView({send, state, keep}) {
   if (!state.text.trim()) return [element("p", {className: "note"}, "Type a text first.")];
-  const tree = await ask("/api/tree",
+  const tree = await send("/api/tree",
                          {checkpoint: state.checkpoint, text: state.text, beam: Number(state.beam)});
   const last = tree.steps.length, best = ways(tree.steps);
   const holder = element("div", {className: "tree", tabIndex: 0, "aria-label": "Search tree"});
-  const told = element("p", {className: "note", role: "status"});
+  const summary = element("p", {className: "note", role: "status"});
   const range = element("input", {type: "range", min: 1, max: last, step: 1,
                                   "aria-label": "Step of the search"});
   const list = element("ol", {className: "best"});
@@ -70,7 +70,7 @@ export async function treeView({ask, state, keep}) {
       part.classList.toggle("later", Number(part.dataset.step) >= step);
     const nodes = tree.steps[step - 1];
     const count = status => nodes.filter(node => node.status === status).length;
-    told.textContent = `Step ${step} of ${last}: ${count("kept")} kept, ${count("finished")} ` +
+    summary.textContent = `Step ${step} of ${last}: ${count("kept")} kept, ${count("finished")} ` +
                        `finished, ${count("pruned")} of the best others pruned.`;
     const right = holder.querySelector(`.node[data-step="${step - 1}"]`);
     const edge = Number(right?.querySelector("rect").getAttribute("x")) + 2 * WIDTH;
@@ -98,7 +98,7 @@ export async function treeView({ask, state, keep}) {
       button("◀", "Step back", () => Number(range.value) - 1),
       button("▶", "Step forward", () => Number(range.value) + 1),
       button("⏭", "Last step", () => last), range),
-    told, holder,
+    summary, holder,
     element("ul", {className: "legend"},
       ["solid border: kept in the beam", "dashed: pruned", "green: finished",
        "filled: the way to the chosen hypothesis"].map(text => element("li", {}, text))));
