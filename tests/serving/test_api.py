@@ -28,7 +28,7 @@ TEXTS = [
 def test_texts_equal_those_of_zoo_translate(server: Running, run: Callable[..., Result]) -> None:
     for checkpoint, options in ((CAPTIONS, {}), (CAPTIONS, {"beam": 4}), (SEQ2SEQ, {})):
         arguments = [part for k, v in options.items() for part in (f"--{k}", v)]
-        command = run("translate", CARDS / checkpoint, *TEXTS, "--long", "split", *arguments)
+        command = run("translate", CARDS / checkpoint, *TEXTS, "--long-texts", "split", *arguments)
         assert server.translate(checkpoint, *TEXTS, **options) == command.stdout.split("\n")[:-1]
 
 

@@ -249,6 +249,15 @@ def test_models_are_evicted_within_the_memory_limit() -> None:
         refused(server.send("/api/translate", asked), 503, "checkpoint_unavailable", "--memory")
 
 
+def test_a_worker_that_grows_too_large_is_replaced_between_batches() -> None:
+    with start(str(CARDS / NUMBERS), "--workers", "1", "--worker-memory", "0.05") as server:
+        first = server.worker_ids()
+        works(server)  # the worker answers, and is replaced
+        wait_until(lambda: server.worker_ids() not in ([], first))
+        works(server)
+        assert server.metric("zoo_worker_deaths_total") == 0
+
+
 def test_keys_are_asked_for_where_there_is_one() -> None:
     with start(str(CARDS / NUMBERS), "--workers", "1", ZOO_API_KEY="sésame") as server:
         refused(server.send("/api/translate", GOOD), 403, "wrong_api_key")

@@ -32,6 +32,9 @@ KEY = "ZOO_API_KEY"
               help="Worker processes.  [default: one for each core]")  # fmt: skip
 @click.option("--memory", type=click.FloatRange(0, min_open=True), default=2.0, show_default=True,
               metavar="GB", help="Weights that all workers together may hold.")  # fmt: skip
+@click.option("--worker-memory", type=click.FloatRange(0, min_open=True), default=2.0,
+              show_default=True, metavar="GB",
+              help="Resident memory at which a worker process is replaced.")  # fmt: skip
 @click.option("--precision", type=click.Choice(["float32", "int8"]), default="float32",
               show_default=True, help="Precision of matrix products.")  # fmt: skip
 @click.option("--api-key-file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -82,6 +85,7 @@ def serve(
         queue_texts=limits.pop("queue"),
         connections=max(1, min(limits.pop("connections"), files - 100)),
         memory_bytes=int(memory * 1e9),
+        worker_bytes=int(limits.pop("worker_memory") * 1e9),
         **limits,
     )
     local, key = host in LOCAL_NAMES, _key(api_key_file)

@@ -27,6 +27,7 @@ class Limits:
         request_seconds: how long an accepted request may take.
         drain_seconds: how long a stopping server waits for accepted requests.
         memory_bytes: weights that all workers together may hold.
+        worker_bytes: resident memory at which a worker process is replaced by a new one.
     """
 
     body_bytes: int = 1_000_000
@@ -47,3 +48,4 @@ class Limits:
     request_seconds: float = 120.0
     drain_seconds: float = 60.0
     memory_bytes: int = 2_000_000_000
+    worker_bytes: int = 2_000_000_000

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 from zoo.errors import DecodingError, ZooError
 from zoo.registry.registry import default_registry
 from zoo.serving.errors import CheckpointGoneError
+from zoo.serving.metrics import resident_bytes
 from zoo.serving.models import Models
 from zoo.serving.operations import OPERATIONS
 
@@ -37,6 +38,7 @@ def answer(models: Models, job: dict[str, Any]) -> dict[str, Any]:
         "bytes": models.size,
         "loads": models.loads,
         "evictions": models.evictions,
+        "resident": resident_bytes(os.getpid()),
     }
 
 

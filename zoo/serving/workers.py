@@ -36,6 +36,7 @@ class Worker:
         self.loaded: list[str] = []
         self.bytes = 0
         self.deaths = 0
+        self.replaced = False
 
     async def start(self, arguments: Sequence[str], threads: int) -> None:
         """Start the process and wait until it takes jobs.
@@ -45,6 +46,9 @@ class Worker:
         """
         environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
         environment.setdefault("GOMP_SPINCOUNT", "1000")
+        # oneDNN keeps compiled code for each shape; batches have many, and 1,024 of them, its
+        # default, take as much memory as a model.
+        environment.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
         self.loaded, self.bytes = [], 0
         self.process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "zoo.serving.worker", *arguments,
@@ -166,6 +170,9 @@ class Workers:
                 self._dispatch()
                 assert worker.process is not None
                 await worker.process.wait()
+                if worker.replaced:
+                    worker.replaced = False
+                    continue
                 logger.error("worker %d died", worker.number)
             worker.ready = False
             self.metrics.worker_deaths.inc()
@@ -210,7 +217,10 @@ class Workers:
             worker.loaded, worker.bytes = made["loaded"], made["bytes"]
             self.metrics.worker(worker.number, made)
             for item, result in zip(batch, made["results"], strict=True):
-                _settle(item, result)
+                _answer(item, result)
+            if made["resident"] > self.limits.worker_bytes:
+                worker.replaced = True
+                self._spawn(worker.stop())
         finally:
             worker.busy = []
             self._dispatch()
@@ -231,7 +241,7 @@ class Workers:
         self.queue.put_back(again)
 
 
-def _settle(item: Item, result: dict[str, Any]) -> None:
+def _answer(item: Item, result: dict[str, Any]) -> None:
     if item.future.done():
         return
     if "error" in result:
