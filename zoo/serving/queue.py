@@ -107,12 +107,12 @@ class Queue:
             waiting = [item for item in waiting if not self.is_long(item)]
         if not waiting:
             return [], None
-        first = min(waiting, key=lambda item: item.tag)
+        first = min(waiting, key=lambda item: (item.tag, item.arrived))
         alike = [item for item in waiting if item.key == first.key]
         batch = self._fill(first, alike, idle)
         full = len(batch) < len(alike)
         # With all workers idle there is nothing to save by waiting for company.
-        wait = self.limits.batch_wait - (self.clock() - first.arrived)
+        wait = self.limits.batch_wait - (self.clock() - min(item.arrived for item in batch))
         if idle < workers and not full and wait > 0:
             return [], wait
         for item in batch:
