@@ -31,6 +31,7 @@ def test_the_wheel_holds_packages_catalogue_and_cards(wheel: Path) -> None:
     sources = [*TOP.glob("zoo/**/*.py"), *TOP.glob("plugins/**/*.py"), *TOP.glob("zoo/**/*.html")]
     sources += [*TOP.glob("plugins/*/equations.md"), TOP / "zoo" / "py.typed"]
     sources += TOP.glob("zoo/cli/template/*.txt")
+    sources += [file for file in TOP.glob("zoo/*/page/*") if file.is_file()]
     expected = {str(f.relative_to(TOP)).removeprefix("plugins/") for f in sources}
     expected |= {"zoo/registry.toml", "zoo/docs/api-2.md"}
     expected |= {f"zoo/cards/models/{model}.md" for model in zoo.list_models()}

@@ -33,8 +33,10 @@ from zoo.cli import (
     new_plugin,
     plugins,
     registry,
+    serving,
     training,
     translating,
+    watching,
 )
 from zoo.cli.process import configure, hub_warnings, load_only_builtin_plugins
 from zoo.errors import ZooError
@@ -112,6 +114,8 @@ for command in (
     new_plugin.new_plugin,
     evaluating.eval_,
     attention.attention,
+    serving.serve,
+    watching.watch,
 ):
     cli.add_command(command)
 

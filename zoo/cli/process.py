@@ -85,3 +85,19 @@ def hub_warnings() -> Iterator[None]:
         # Python documents that this function may be replaced.
         warnings.showwarning = print_line
         yield
+
+
+def raise_file_limit() -> int:
+    """Let this process open as many files as the system allows; return how many.
+
+    Each connection of a server is one.
+    """
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return 512
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = 65_536 if hard == resource.RLIM_INFINITY else hard
+    if soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    return most

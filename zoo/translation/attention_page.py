@@ -1,16 +1,19 @@
-"""Attention weights as one self-contained HTML page with menus of kinds, layers and heads."""
+"""The attention explorer as one self-contained HTML page; `zoo serve` shows the same explorer."""
 
 from __future__ import annotations
 
 import base64
 import html
 import json
+import re
 from pathlib import Path
 from typing import Any
 
-from zoo.translation.attention import KINDS, Attention, Panel
+from zoo.translation.attention import Attention, Panel
 
 TEMPLATE = Path(__file__).with_suffix(".html")
+EXPLORER = Path(__file__).with_name("page")
+"""The explorer's script and style."""
 
 
 def page(attention: Attention, first: Panel) -> str:
@@ -22,8 +25,6 @@ def page(attention: Attention, first: Panel) -> str:
     data: dict[str, Any] = {
         "kinds": {
             kind: {
-                "title": KINDS.get(kind, (kind,))[0],
-                "axes": KINDS.get(kind, (kind, "query", "key"))[1:],
                 "layers": weights.shape[0],
                 "heads": weights.shape[1],
                 "queries": attention.queries(kind),
@@ -34,7 +35,15 @@ def page(attention: Attention, first: Panel) -> str:
         },
         "first": [first.kind, str(first.layer), str(first.head)],
     }
-    # No token can open or close a tag inside the data.
-    safe = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c").replace("&", "\\u0026")
-    before, after = TEMPLATE.read_text(encoding="utf-8").split("{data}")
-    return before.replace("{model}", html.escape(attention.model)) + safe + after
+    script = (EXPLORER / "explorer.js").read_text(encoding="utf-8")
+    parts = {
+        "model": html.escape(attention.model),
+        "style": (EXPLORER / "explorer.css").read_text(encoding="utf-8"),
+        # No token can open or close a tag inside the data.
+        "data": json.dumps(data, ensure_ascii=False)
+        .replace("<", "\\u003c")
+        .replace("&", "\\u0026"),
+        "script": script.replace("export function", "function"),
+    }
+    template = TEMPLATE.read_text(encoding="utf-8")
+    return re.sub(r"\{(model|style|data|script)\}", lambda match: parts[match[1]], template)

@@ -1,0 +1,207 @@
+"""The API of a running server: the texts of `zoo translate`, everything typed, nothing lost."""
+
+import json
+import random
+import urllib.request
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import torch
+from click.testing import Result
+
+import zoo
+from tests.serving.client import Running
+from tests.serving.conftest import CAPTIONS, CARDS, NUMBERS, SEQ2SEQ
+
+TEXTS = [
+    "A man is riding a horse.",
+    "two dogs",
+    "A little girl in a pink dress climbs a set of stairs in an entry way.",
+    "",
+    "Several people sit around a table in the park, and one of them holds a red umbrella.",
+    "Ein 日本 🙂 text",
+]
+
+
+def test_texts_equal_those_of_zoo_translate(server: Running, run: Callable[..., Result]) -> None:
+    for checkpoint, options in ((CAPTIONS, {}), (CAPTIONS, {"beam": 4}), (SEQ2SEQ, {})):
+        arguments = [part for k, v in options.items() for part in (f"--{k}", v)]
+        command = run("translate", CARDS / checkpoint, *TEXTS, "--long-texts", "split", *arguments)
+        assert server.translate(checkpoint, *TEXTS, **options) == command.stdout.split("\n")[:-1]
+
+
+def test_texts_do_not_depend_on_what_shares_their_batch(server: Running) -> None:
+    draw = random.Random(2)
+    words = TEXTS[2].split() + TEXTS[4].split()
+    texts = [" ".join(draw.choices(words, k=draw.randint(1, 20))) for _ in range(150)]
+    translator = zoo.load(CARDS / CAPTIONS)
+    alone = [translator.translate(text) for text in texts]
+    before = server.metric("zoo_batch_texts_count")
+    with ThreadPoolExecutor(32) as pool:
+        together = list(pool.map(lambda text: server.translate(CAPTIONS, text)[0], texts))
+    assert together == alone
+    assert server.metric("zoo_batch_texts_count") - before < len(texts) * 0.7
+
+
+def test_n_best_scores_tokens_alignment_and_prefix(server: Running) -> None:
+    asked = {"checkpoint": CAPTIONS, "texts": TEXTS[:1], "beam": 4, "n_best": 3}
+    more = {"token_scores": True, "alignment": True, "prefix": "Ein Mann"}
+    (best,) = server.send("/api/translate", {**asked, **more}).json["translations"]
+    translator = zoo.load(CARDS / CAPTIONS)
+    expected = translator.translate(
+        TEXTS[0], details=True, beam=4, n_best=3, alignment=True, prefix="Ein Mann"
+    )
+    several = [best, *best["alternatives"]]
+    assert [one["text"] for one in several] == [o.text for o in (expected, *expected.alternatives)]
+    for one, wanted in zip(several, (expected, *expected.alternatives), strict=True):
+        assert one["score"] == pytest.approx(wanted.score, abs=1e-3)
+        assert sum(t["log_prob"] for t in one["tokens"]) == pytest.approx(one["score"], abs=1e-3)
+        assert [tuple(pair) for pair in one["alignment"]] == list(wanted.alignment or ())
+        assert one["text"].startswith("Ein Mann")
+
+
+def test_scores_are_those_of_forced_decoding(server: Running) -> None:
+    pairs = [["A man", "Ein Mann"], ["two dogs", "zwei Katzen"]]
+    scores = server.send("/api/score", {"checkpoint": CAPTIONS, "pairs": pairs}).json["scores"]
+    sources, targets = zip(*pairs, strict=True)
+    wanted = zoo.load(CARDS / CAPTIONS).score(list(sources), list(targets))
+    for one, row in zip(scores, wanted, strict=True):
+        assert [t["log_prob"] for t in one["tokens"]] == pytest.approx(row, abs=1e-3)
+        assert one["tokens"][-1]["token"] == "</s>"
+
+
+def test_attention_is_the_one_of_forward(server: Running) -> None:
+    import base64
+
+    from zoo.translation.attention import compute_attention
+
+    asked = {"checkpoint": CAPTIONS, "text": TEXTS[0], "target": "Ein Mann reitet."}
+    made = server.send("/api/attention", asked).json
+    checkpoint = zoo.load(CARDS / CAPTIONS).checkpoint
+    target = checkpoint.target_tokenizer.encode([asked["target"]])[0]
+    seen = compute_attention(checkpoint, TEXTS[0], target)
+    assert list(made["kinds"]) == ["cross", "encoder", "decoder"]
+    for kind, panel in made["kinds"].items():
+        weights = seen.weights[kind]
+        shape = [panel["layers"], panel["heads"], len(panel["queries"]), len(panel["keys"])]
+        assert shape == list(weights.shape)
+        values = torch.frombuffer(
+            bytearray(base64.b64decode(panel["weights"])), dtype=torch.float32
+        )
+        torch.testing.assert_close(values.view(weights.shape), weights, atol=1e-4, rtol=1e-3)
+    without = server.send("/api/attention", {"checkpoint": SEQ2SEQ, "text": "four"}).json
+    assert without["kinds"] == {}
+    assert without["source"] == ["▁four"]
+
+
+@pytest.mark.parametrize("beam", [1, 3, 5])
+@pytest.mark.parametrize("checkpoint", [CAPTIONS, SEQ2SEQ])
+def test_the_tree_is_the_search_that_translates(
+    server: Running, checkpoint: str, beam: int
+) -> None:
+    text = TEXTS[0] if checkpoint == CAPTIONS else "four hundred and five"
+    tree = server.send("/api/tree", {"checkpoint": checkpoint, "text": text, "beam": beam}).json
+    expected = zoo.load(CARDS / checkpoint).translate(text, details=True, beam=beam, n_best=beam)
+    assert [one["text"] for one in tree["hypotheses"]] == [
+        one.text for one in (expected, *expected.alternatives)
+    ]
+    paths: list[list[tuple[str, float]]] = [[]]
+    ends: dict[int, tuple[str, float]] = {}
+    for step in tree["steps"]:
+        assert sum(node["status"] == "kept" for node in step) <= beam
+        made = []
+        for node in step:
+            path = [*paths[node["parent"]], (node["token"], node["log_prob"])]
+            assert node["score"] == pytest.approx(sum(p for _, p in path), abs=1e-3)
+            if node["status"] == "finished":
+                ends[node["rank"]] = "".join(t for t, _ in path[:-1]), node["score"]
+            made.append(path)
+        paths = made
+    for rank, one in enumerate(tree["hypotheses"]):
+        if one["finished"]:
+            assert ends[rank][0].replace("▁", " ").strip() == one["text"]
+            assert ends[rank][1] == pytest.approx(one["score"], abs=1e-3)
+
+
+def test_a_stream_gives_every_sentence_in_order(server: Running) -> None:
+    text = "A man rides.  Two dogs run!\n\nA girl\nclimbs stairs? " * 30
+    asked = json.dumps({"checkpoint": CAPTIONS, "text": text}).encode()
+    request = urllib.request.Request(f"{server.url}/api/translate/stream", asked)
+    with urllib.request.urlopen(request, timeout=60) as response:
+        assert response.headers["Content-Type"].startswith("text/event-stream")
+        raw = response.read().decode()
+    events = [block.split("\n", 1) for block in raw.strip().split("\n\n")]
+    pieces = [json.loads(data[6:]) for kind, data in events if kind == "event: piece"]
+    assert events[-1][0] == "event: done"
+    assert "".join(p["source"] for p in pieces).split() == "".join(text.splitlines()).split() or (
+        " ".join(p["source"] for p in pieces).split() == text.split()
+    )
+    for piece in pieces:
+        start = piece["start"]
+        assert text[start : start + len(piece["source"])] == piece["source"]
+    unique = list(dict.fromkeys(p["source"] for p in pieces))
+    wanted = dict(zip(unique, server.translate(CAPTIONS, *unique), strict=True))
+    assert [p["text"] for p in pieces] == [wanted[p["source"]] for p in pieces]
+
+
+def test_openapi_describes_the_routes(server: Running) -> None:
+    validator = pytest.importorskip("openapi_spec_validator")
+    description = server.send("/openapi.json").json
+    validator.validate(description)
+    for path, methods in description["paths"].items():
+        for method in methods:
+            answer = server.send(path.replace("{name}", "x"), method=method.upper())
+            assert answer.status in (200, 400, 404), (path, method)
+            assert answer.status == 200 or set(answer.json) == {"error", "code"}
+    known = description["components"]["schemas"]
+    answer = server.send("/api/translate", {"checkpoint": NUMBERS, "texts": ["four"]}).json
+    required = known["Translation"]["required"]
+    assert all(name in answer["translations"][0] for name in required)
+
+
+def test_models_are_described(server: Running) -> None:
+    models = {one["name"]: one for one in server.send("/api/models").json["models"]}
+    assert list(models) == [CAPTIONS, NUMBERS, SEQ2SEQ]
+    assert (models[NUMBERS]["source_language"], models[NUMBERS]["target_language"]) == ("en", "fr")
+    details = server.send(f"/api/models/{NUMBERS}").json
+    weights = sum(p.numel() for p in zoo.load(CARDS / NUMBERS).checkpoint.model.parameters())
+    assert details["parameters"] == sum(details["blocks"].values()) == weights
+    assert details["curve"]["loss"][-1][0] == 3000
+    assert "## Parameters" in details["card"]
+
+
+def test_metrics_health_and_readiness(server: Running) -> None:
+    from prometheus_client.parser import text_string_to_metric_families as parse
+
+    server.translate(NUMBERS, "four")
+    families = {family.name for family in parse(server.send("/metrics").body.decode())}
+    assert {"zoo_requests", "zoo_batch_texts", "zoo_queue_texts", "zoo_resident_bytes"} <= families
+    assert server.send("/healthz").json == {"status": "ok"}
+    assert server.send("/readyz").json == {"status": "ready", "workers": 2}
+
+
+def test_libretranslate_clients_work(server: Running, run: Callable[..., Result]) -> None:
+    client: Any = pytest.importorskip("libretranslatepy").LibreTranslateAPI(server.url)
+    wanted = run("translate", CARDS / CAPTIONS, TEXTS[0]).stdout.strip()
+    assert client.translate(TEXTS[0], "en", "de") == wanted
+    assert client.translate("four hundred and five", "en", "fr") == "quatre cent cinq"
+    assert client.languages() == [{"code": "en", "name": "English", "targets": ["de", "fr"]}]
+    (expected,) = client.detect("A man")
+    assert expected["language"] == "en"
+    assert 50 < expected["confidence"] <= 100
+    several = server.send(
+        "/translate", {"q": ["a man", "two dogs"], "source": "auto", "target": "de"}
+    )
+    assert several.json["translatedText"] == server.translate(CAPTIONS, "a man", "two dogs")
+    assert [one["language"] for one in several.json["detectedLanguage"]] == ["en", "en"]
+    more = server.send(
+        "/translate", {"q": "a man", "source": "en", "target": "de", "alternatives": 2}
+    )
+    assert len(more.json["alternatives"]) == 2
+    missing = server.send("/translate", {"q": "a", "source": "en", "target": "xx"})
+    assert missing.status == 404
+    assert "no checkpoint translates 'en' to 'xx'" in missing.json["error"]
+    html = {"q": "<b>a</b>", "source": "en", "target": "de", "format": "html"}
+    assert server.send("/translate", html).status == 400

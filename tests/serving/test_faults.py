@@ -1,0 +1,327 @@
+"""Faults: each gets a clear status and a JSON error, and the service goes on."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import zoo
+from tests.serving.client import Answer, Running, start, wait_until
+from tests.serving.conftest import CAPTIONS, CARDS, NUMBERS, SEQ2SEQ
+
+GOOD = {"checkpoint": NUMBERS, "texts": ["four hundred and five"]}
+
+
+def refused(answer: Answer, status: int, code: str, *parts: str) -> None:
+    assert answer.status == status, answer.body[:300]
+    assert answer.headers["content-type"].startswith("application/json")
+    assert set(answer.json) == {"error", "code"}
+    assert answer.json["code"] == code
+    for part in parts:
+        assert part in answer.json["error"]
+
+
+def works(server: Running) -> None:
+    assert server.translate(NUMBERS, "four hundred and five") == ["quatre cent cinq"]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code", "part"),
+    [
+        (b"", 400, "bad_request", "not JSON"),
+        (b"{", 400, "bad_request", "not JSON"),
+        (b"[" * 100_000, 400, "bad_request", "not JSON"),
+        (b'{"checkpoint": "\xff"}', 400, "bad_request", "not UTF-8: invalid start byte at byte 16"),
+        (b'{"checkpoint": "x", "texts": ["\\ud800"]}', 400, "bad_request", "not JSON"),
+        (b'{"checkpoint": 1, "texts": "a", "n_best": 0, "x": 1}', 400, "bad_request", "x: Extra"),
+        (b'{"checkpoint": "a", "texts": ["a"], "beam": 1000}', 400, "bad_request", "beam"),
+        (b'{"checkpoint": "a", "texts": ["a"], "n_best": 4}', 400, "bad_request", "needs a beam"),
+        (b" " * 1_000_001, 413, "too_large", "1,000,000 bytes are the most"),
+        (b" " * 20_000_000, 413, "too_large", "1,000,000 bytes are the most"),
+    ],
+    ids=["empty", "cut", "deep", "utf8", "surrogate", "types", "beam", "n_best", "1MB", "20MB"],
+)
+def test_bodies_that_cannot_be_read(
+    server: Running, body: bytes, status: int, code: str, part: str
+) -> None:
+    try:
+        refused(server.send("/api/translate", body=body), status, code, part)
+    except (BrokenPipeError, ConnectionResetError):
+        assert len(body) > 8_000_000  # the server does not read on forever
+    works(server)
+
+
+def test_requests_beyond_the_limits(server: Running) -> None:
+    many = {"checkpoint": NUMBERS, "texts": ["a"] * 10_000}
+    refused(server.send("/api/translate", many), 413, "too_large", "10,000 in one request")
+    word = {"checkpoint": NUMBERS, "texts": ["x" * 900_000]}
+    refused(server.send("/api/translate", word), 413, "too_large", "900,000 characters")
+    long = {"q": "x" * 10_001, "source": "en", "target": "fr"}
+    refused(server.send("/translate", long), 413, "too_large")
+    shown = {"checkpoint": CAPTIONS, "text": "x " * 600}
+    refused(server.send("/api/attention", shown), 413, "too_large")
+    refused(server.send("/api/tree", {**shown, "text": " "}), 400, "bad_request", "text is empty")
+    longest = {"checkpoint": NUMBERS, "texts": ["x" * 10_000, "four"]}
+    answer = server.send("/api/translate", longest)
+    assert answer.json["translations"][1]["text"] == "quatre"
+    unwritable = {**GOOD, "prefix": "日本", "texts": ["four", "five"]}
+    refused(server.send("/api/translate", unwritable), 400, "bad_request", "日本")
+
+
+def test_wrong_names_paths_and_methods(server: Running) -> None:
+    near = {**GOOD, "checkpoint": "transformr-tiny.numbers-en-fr"}
+    refused(server.send("/api/translate", near), 404, "not_found", f"did you mean {NUMBERS}")
+    refused(server.send("/api/models/%3Cimg%20src=x%3E"), 404, "not_found")
+    refused(server.send("/page/../../../pyproject.toml"), 404, "not_found")
+    refused(server.send("/page/%2e%2e/%2e%2e/http.py"), 404, "not_found")
+    refused(server.send("/none"), 404, "not_found")
+    refused(server.send("/api/translate"), 405, "wrong_method")
+
+
+def raw(server: Running, data: bytes, seconds: float = 30.0) -> bytes:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=seconds) as one:
+        one.sendall(data)
+        received = b""
+        while part := one.recv(65_536):
+            received += part
+        return received
+
+
+def test_what_is_not_http(server: Running) -> None:
+    endless = b"GET / HTTP/1.1\r\nHost: " + b"x" * 40_000
+    for data in (b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", b"GET\r\n\r\n", endless):
+        received = raw(server, data)
+        assert received.startswith(b"HTTP/1.1 400")
+        assert json.loads(received.split(b"\r\n\r\n", 1)[1])["code"] == "bad_http"
+    works(server)
+
+
+def test_other_sites_and_host_names_are_refused(server: Running) -> None:
+    evil = {"Origin": "https://evil.example"}
+    refused(server.send("/api/translate", GOOD, headers=evil), 403, "foreign_origin", "evil")
+    refused(server.send("/translate", GOOD, headers={"Origin": "null"}), 403, "foreign_origin")
+    refused(server.send("/", headers={"Host": "evil.example"}), 403, "foreign_origin")
+    own = {"Origin": server.url}
+    assert server.send("/api/translate", GOOD, headers=own).status == 200
+
+
+def test_every_answer_has_a_strict_policy(server: Running) -> None:
+    for path in ("/", "/api/models", "/none", "/metrics"):
+        policy = server.send(path).headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert "*" not in policy
+
+
+def test_slow_clients_are_cut_off_and_nobody_else_waits(tmp_path: Path) -> None:
+    fast = ("--head-seconds", "1", "--body-seconds", "1")
+    with start(str(CARDS / NUMBERS), *fast) as server:
+        head = b"POST /api/translate HTTP/1.1\r\nHost: localhost\r\n"
+        slow = {
+            "nothing": b"",
+            "half a head": head,
+            "half a body": head + b"Content-Length: 500\r\n\r\n{",
+        }
+
+        def trickle(data: bytes) -> bytes:
+            with socket.create_connection(("127.0.0.1", server.port), timeout=20) as one:
+                one.sendall(data)
+                received = b""
+                try:
+                    while True:
+                        one.settimeout(0.3)
+                        try:
+                            part = one.recv(65_536)
+                        except TimeoutError:
+                            one.sendall(b" " if data else b"")
+                            continue
+                        if not part:
+                            return received
+                        received += part
+                except OSError:
+                    return received
+
+        with ThreadPoolExecutor(3) as pool:
+            answers = dict(zip(slow, pool.map(trickle, slow.values()), strict=True))
+        for name, received in answers.items():
+            assert b" 408 " in received.split(b"\r\n")[0], (name, received)
+            assert json.loads(received.split(b"\r\n\r\n", 1)[1])["code"] == "client_too_slow"
+        works(server)
+
+
+def test_a_client_that_hangs_up_leaves_the_queue(server: Running) -> None:
+    body = json.dumps({"checkpoint": CAPTIONS, "texts": ["a man rides a horse " * 20] * 900})
+    head = f"POST /api/translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", server.port)) as one:
+        one.sendall((head + body).encode())
+        wait_until(lambda: server.metric("zoo_queue_texts") > 300)
+    wait_until(lambda: server.metric("zoo_queue_texts") == 0, 5)
+    works(server)
+
+
+def test_a_full_queue_answers_429_at_once() -> None:
+    with start(str(CARDS / CAPTIONS), "--queue", "20", "--workers", "1") as server:
+        asked = {"checkpoint": CAPTIONS, "texts": ["a man in a red shirt rides a horse"] * 10}
+        with ThreadPoolExecutor(30) as pool:
+            answers = list(pool.map(lambda _: server.send("/api/translate", asked), range(30)))
+        statuses = [answer.status for answer in answers]
+        assert set(statuses) == {200, 429}
+        for answer in answers:
+            if answer.status == 429:
+                refused(answer, 429, "queue_full", "of at most 20 texts wait")
+                assert int(answer.headers["retry-after"]) >= 1
+        assert server.send("/api/translate", asked).status == 200
+
+
+def test_sigterm_under_load_answers_everything_that_was_accepted() -> None:
+    with start(str(CARDS / CAPTIONS)) as server:
+        asked = {"checkpoint": CAPTIONS, "texts": ["a man in a red shirt rides a horse"] * 30}
+        server.send("/api/translate", asked)
+        with ThreadPoolExecutor(40) as pool:
+            answers = [pool.submit(server.send, "/api/translate", asked) for _ in range(40)]
+            wait_until(lambda: server.metric("zoo_queue_texts") > 300)
+            time.sleep(0.5)  # all forty have sent their requests by now
+            assert server.stop() == 0
+            assert [answer.result().status for answer in answers] == [200] * 40
+        with pytest.raises(OSError, match="refused"):
+            server.send("/healthz")
+
+
+def test_a_killed_worker_loses_no_request_and_is_replaced(server: Running) -> None:
+    asked = {"checkpoint": CAPTIONS, "texts": ["a man in a red shirt rides a horse"] * 40}
+    before = server.worker_ids()
+    deaths = server.metric("zoo_worker_deaths_total")
+    with ThreadPoolExecutor(10) as pool:
+        answers = [pool.submit(server.send, "/api/translate", asked) for _ in range(10)]
+        wait_until(lambda: server.metric("zoo_queue_texts") > 0)
+        os.kill(before[0], signal.SIGKILL)
+        assert [answer.result().status for answer in answers] == [200] * 10
+    wait_until(lambda: server.send("/readyz").json["workers"] == 2)
+    assert server.metric("zoo_worker_deaths_total") == deaths + 1
+    assert len(set(server.worker_ids()) - set(before)) == 1
+
+
+def test_all_workers_killed_is_not_ready_and_recovers(server: Running) -> None:
+    for worker in server.worker_ids():
+        os.kill(worker, signal.SIGKILL)
+    wait_until(lambda: server.send("/readyz").status == 503, 5)
+    assert server.send("/healthz").status == 200
+    works(server)  # waits in the queue until a worker is back
+    wait_until(lambda: server.send("/readyz").json["workers"] == 2)
+
+
+def test_a_checkpoint_that_is_replaced_damaged_or_removed(tmp_path: Path) -> None:
+    folder = tmp_path / "changing"
+    shutil.copytree(CARDS / NUMBERS, folder)
+    with start(str(folder), str(CARDS / SEQ2SEQ), "--workers", "1") as server:
+        asked = {"checkpoint": "changing", "texts": ["a man"]}
+        numbers = server.translate("changing", "four")
+        shutil.rmtree(folder)
+        refused(server.send("/api/translate", asked), 503, "checkpoint_unavailable", "removed")
+        assert server.send("/api/models").json["models"][0]["problem"]
+        shutil.copytree(CARDS / CAPTIONS, folder)
+        assert server.translate("changing", "a man") != numbers
+        assert server.translate("changing", "two dogs play") == ["Zwei Hunde spielen."]
+        weights = folder / "model.safetensors"
+        weights.write_bytes(weights.read_bytes()[:1000])
+        refused(server.send("/api/translate", asked), 503, "checkpoint_unavailable", "changing")
+        assert server.translate(SEQ2SEQ, "six") == [zoo.load(CARDS / SEQ2SEQ).translate("six")]
+        shutil.rmtree(folder)
+        shutil.copytree(CARDS / NUMBERS, folder)
+        assert server.translate("changing", "four") == numbers
+
+
+def test_models_are_evicted_within_the_memory_limit() -> None:
+    checkpoints = [str(CARDS / name) for name in (NUMBERS, SEQ2SEQ, "rnnsearch-tiny.numbers-en-fr")]
+    with start(*checkpoints, "--workers", "1", "--memory", "0.004") as server:
+        names = [Path(one).name for one in checkpoints]
+        for name in (*names, *reversed(names)):
+            assert server.translate(name, "six") == [zoo.load(CARDS / name).translate("six")]
+            assert server.metric("zoo_worker_model_bytes") <= 4_000_000
+    with start(str(CARDS / CAPTIONS), "--workers", "1", "--memory", "0.01") as server:
+        asked = {"checkpoint": CAPTIONS, "texts": ["a man"]}
+        refused(server.send("/api/translate", asked), 503, "checkpoint_unavailable", "--memory")
+
+
+def test_a_worker_that_grows_too_large_is_replaced_between_batches() -> None:
+    with start(str(CARDS / NUMBERS), "--workers", "1", "--worker-memory", "0.05") as server:
+        first = server.worker_ids()
+        works(server)  # the worker answers, and is replaced
+        wait_until(lambda: server.worker_ids() not in ([], first))
+        works(server)
+        assert server.metric("zoo_worker_deaths_total") == 0
+
+
+def test_keys_are_asked_for_where_there_is_one() -> None:
+    with start(str(CARDS / NUMBERS), "--workers", "1", ZOO_API_KEY="sésame") as server:
+        refused(server.send("/api/translate", GOOD), 403, "wrong_api_key")
+        refused(server.send("/api/models", headers={"X-API-Key": "x"}), 403, "wrong_api_key")
+        libre = {"q": "four", "source": "en", "target": "fr"}
+        refused(server.send("/translate", libre), 403, "wrong_api_key")
+        assert server.send("/translate", {**libre, "api_key": "sésame"}).status == 200
+        for path in ("/", "/healthz", "/readyz", "/languages"):
+            assert server.send(path).status == 200
+        assert server.send("/frontend/settings").json["keyRequired"] is True
+    with start(str(CARDS / NUMBERS), "--workers", "1", ZOO_API_KEY="k1") as server:
+        for headers in ({"X-API-Key": "k1"}, {"Authorization": "Bearer k1"}):
+            assert server.send("/api/translate", GOOD, headers=headers).status == 200
+
+
+def test_connections_over_the_limit_are_refused_and_the_rest_served() -> None:
+    with start(str(CARDS / NUMBERS), "--workers", "1", "--connections", "50") as server:
+        held: list[socket.socket] = []
+        try:
+            for _ in range(200):
+                held.append(socket.create_connection(("127.0.0.1", server.port), timeout=10))
+            last = held[-1].recv(1000)
+            assert last.startswith(b"HTTP/1.1 503")
+            assert b"Retry-After" in last
+            assert json.loads(last.split(b"\r\n\r\n", 1)[1])["code"] == "connections"
+        finally:
+            for one in held:
+                one.close()
+        wait_until(lambda: _answers(server), 15)
+        assert server.metric("zoo_connections_refused_total") == 150
+        works(server)
+
+
+def _answers(server: Running) -> bool:
+    try:
+        return server.send("/healthz").status == 200
+    except OSError:
+        return False
+
+
+def test_a_client_that_stops_reading_holds_nothing_up(server: Running) -> None:
+    body = json.dumps({"checkpoint": NUMBERS, "texts": ["four hundred and five"] * 900})
+    head = f"POST /api/translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
+    held = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(4)]
+    for one in held:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        one.sendall((head + body).encode())
+    works(server)
+    for one in held:
+        one.close()
+
+
+def test_wrong_command_lines_are_one_line(tmp_path: Path) -> None:
+    from click.testing import CliRunner
+
+    from zoo.cli import cli
+
+    def tried(*arguments: str) -> str:
+        made = CliRunner().invoke(cli, ["serve", *arguments])
+        assert made.exit_code != 0
+        return made.output
+
+    assert "two checkpoints are called" in tried(str(CARDS / NUMBERS), f"x/{NUMBERS}")
+    assert "no checkpoint" in tried(str(tmp_path / "none"))
+    empty = tmp_path / "key"
+    empty.touch()
+    assert "holds no API key" in tried(NUMBERS, "--api-key-file", str(empty))

@@ -1,0 +1,268 @@
+"""The page in a browser: every control, no error, no other host, no HTML from any text."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+
+from tests.serving.browser import CHROMIUM, DRIVER, MISSING, Browser, browser
+from tests.serving.client import Running, start, wait_until
+from tests.serving.conftest import CAPTIONS, CARDS, NUMBERS, SEQ2SEQ
+
+pytest.importorskip("selenium", reason="selenium is not installed")
+pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason=MISSING)
+
+TEXT = "A man rides a horse."
+VIEWS = ("translate", "attention", "search", "compare", "model")
+EVIL = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browser() as page:
+        yield page
+
+
+@pytest.fixture
+def page(chromium: Browser, server: Running) -> Iterator[Browser]:
+    chromium.size(1280, 900)
+    chromium.console()
+    chromium.hosts()
+    yield chromium
+    assert chromium.console() == []
+    assert chromium.hosts() <= {server.url, "about", "data:", "blob:"}
+
+
+def address(server: Running, **state: object) -> str:
+    given = {"view": "translate", "checkpoint": CAPTIONS, "text": TEXT, "beam": 3, **state}
+    return f"{server.url}/#{urlencode(given)}"
+
+
+def text(page: Browser, selector: str) -> str:
+    return str(page.script("return document.querySelector(arguments[0]).textContent", selector))
+
+
+def test_the_page_the_api_and_a_libretranslate_client_agree(page: Browser, server: Running) -> None:
+    page.open(address(server, beam=1))
+    shown = text(page, "#translation")
+    client = pytest.importorskip("libretranslatepy").LibreTranslateAPI(server.url)
+    assert shown == server.translate(CAPTIONS, TEXT)[0] == client.translate(TEXT, "en", "de")
+
+
+def test_typing_translates_once_and_stale_answers_are_dropped(
+    page: Browser, server: Running
+) -> None:
+    page.open(address(server, text=""))
+    before = server.metric("zoo_request_seconds_count")
+    page.one("#text").send_keys("Two dogs play.")
+    wait_until(lambda: "Zwei Hunde" in text(page, "#view"))
+    page.settle()
+    assert server.metric("zoo_request_seconds_count") - before < 8
+    assert text(page, "#translation") == server.translate(CAPTIONS, "Two dogs play.", beam=3)[0]
+    assert "text=Two+dogs+play." in page.driver.current_url
+
+
+def test_probabilities_and_n_best(page: Browser, server: Running) -> None:
+    page.open(address(server))
+    asked = {"checkpoint": CAPTIONS, "texts": [TEXT], "beam": 3, "n_best": 3}
+    (best,) = server.send("/api/translate", asked).json["translations"]
+    rows = [row.text for row in page.all(".best .text")]
+    assert rows == [one["text"] for one in (best, *best["alternatives"])]
+    for token in page.all(".probability"):
+        assert "%" in token.get_attribute("title")
+    page.script("const b = document.getElementById('beam'); b.value = 1;"
+                "b.dispatchEvent(new Event('input'))")  # fmt: skip
+    wait_until(lambda: len(page.all(".best li")) == 1)
+
+
+def test_the_checkpoint_and_the_examples_can_be_chosen(page: Browser, server: Running) -> None:
+    page.open(f"{server.url}/")
+    page.script("const s = document.getElementById('checkpoint'); s.value = arguments[0];"
+                "s.dispatchEvent(new Event('change'))", NUMBERS)  # fmt: skip
+    wait_until(lambda: text(page, "#status").endswith("ms") and page.all("#translation"))
+    page.settle()
+    assert text(page, "#translation") == "quatre cent cinq"
+    page.all("#examples button")[1].click()
+    wait_until(lambda: "soixante-douze mille" in text(page, "#view"))
+
+
+def test_attention_explorer(page: Browser, server: Running) -> None:
+    page.open(address(server, view="attention"))
+    kinds = page.all(".explorer-kinds button")
+    assert [kind.text.split(":")[0] for kind in kinds] == ["Cross", "Encoder", "Decoder"]
+    assert len(page.all(".explorer-grid button")) == 5 * 5
+    queries = page.all(".explorer-words .tokens")[1].find_elements("css selector", "button")
+    page.script("arguments[0].focus()", queries[0])
+    assert "“Ein” attends most to “A”" in text(page, ".explorer-status")
+    cell = page.one('.explorer-grid button[title="layer 2, head 3"]')
+    cell.click()
+    assert "layer=2" in page.driver.current_url
+    assert "head=3" in page.driver.current_url
+    chosen = page.one('.explorer-grid button[aria-pressed="true"]')
+    chosen.send_keys("\ue014")  # the right arrow
+    assert "head=4" in page.driver.current_url
+    page.all(".explorer-kinds button")[1].click()
+    page.open(page.driver.current_url)  # the URL holds the state
+    pressed = [
+        one.get_attribute("title") for one in page.all('.explorer-grid [aria-pressed="true"]')
+    ]
+    assert pressed == ["layer 2, head 4"]
+    assert page.one('.explorer-kinds [aria-pressed="true"]').text.startswith("Encoder")
+    page.open(address(server, view="attention", checkpoint=SEQ2SEQ, text="four"))
+    assert "has no attention" in text(page, "#view")
+
+
+def test_attention_downloads(page: Browser, server: Running, tmp_path: Path) -> None:
+    page.driver.execute_cdp_cmd(
+        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)}
+    )
+    page.open(address(server, view="attention"))
+    for button in page.all(".explorer-tools button"):
+        button.click()
+    wait_until(lambda: {f.name for f in tmp_path.iterdir()} == {"attention.svg", "attention.png"})
+    from xml.etree import ElementTree
+
+    drawing = ElementTree.parse(tmp_path / "attention.svg").getroot()
+    assert "Ein" in "".join(drawing.itertext())
+    assert (tmp_path / "attention.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_beam_search_can_be_stepped_through(page: Browser, server: Running) -> None:
+    page.open(address(server, view="search"))
+    tree = server.send("/api/tree", {"checkpoint": CAPTIONS, "text": TEXT, "beam": 3}).json
+    assert len(page.all(".node")) == sum(map(len, tree["steps"]))
+    first, back, forward, last = page.all(".steps button")
+    first.click()
+    assert text(page, "#view .note").startswith("Step 1 of")
+    visible = page.all(".node:not(.later)")
+    assert len(visible) == len(tree["steps"][0])
+    forward.click()
+    back.click()
+    last.click()
+    assert text(page, "#view .note").startswith(f"Step {len(tree['steps'])} of")
+    assert f"step={len(tree['steps'])}" in page.driver.current_url
+    best = [node.text.split("\n")[0] for node in page.all(".node.best")]
+    assert len(best) == len(tree["steps"])
+    page.all(".best button")[1].click()
+    assert page.all(".best button")[1].get_attribute("aria-pressed") == "true"
+
+
+def test_checkpoints_side_by_side(page: Browser, server: Running) -> None:
+    page.open(address(server, view="compare", checkpoint=NUMBERS, text="four"))
+    assert len(page.all("article")) == 2
+    assert "no cross-attention" in text(page, f'[aria-label="{SEQ2SEQ}"]')
+    assert len(page.all("canvas.mini")) == 1
+    page.all(".choices button")[1].click()
+    wait_until(lambda: len(page.all("article")) == 1)
+
+
+def test_the_model_view(page: Browser, server: Running) -> None:
+    page.open(address(server, view="model", checkpoint=NUMBERS))
+    about = server.send(f"/api/models/{NUMBERS}").json
+    assert len(page.all(".bars dt")) == len(about["blocks"])
+    assert page.all("polyline.train")
+    assert page.all("polyline.valid")
+    assert "Configuration" in text(page, ".markdown")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280, 1920])
+def test_nothing_is_wider_than_the_screen(
+    page: Browser, server: Running, width: int, theme: str
+) -> None:
+    page.size(width, 900, theme)
+    for view in VIEWS:
+        page.open(address(server, view=view))
+        wide = page.script("return document.documentElement.scrollWidth")
+        assert wide <= width, view
+
+
+def test_keyboard_and_screen_reader(page: Browser, server: Running) -> None:
+    for view in VIEWS:
+        page.open(address(server, view=view))
+        unnamed = page.script(
+            "return [...document.querySelectorAll('button, a, input, select, textarea')]"
+            ".filter(e => e.offsetParent && !(e.textContent.trim() || e.labels?.length"
+            " || e.getAttribute('aria-label'))).map(e => e.outerHTML)"
+        )
+        assert unnamed == []
+        pictures = page.script(
+            "return [...document.querySelectorAll('main svg')]"
+            ".filter(e => e.getAttribute('role') !== 'img' || !e.getAttribute('aria-label')).length"
+        )
+        assert pictures == 0
+        assert page.all('#views [aria-current="page"]')
+    assert page.one("html").get_attribute("lang") == "en"
+
+
+def test_no_html_from_text_names_cards_or_tokens(chromium: Browser, tmp_path: Path) -> None:
+    folder = tmp_path / EVIL
+    shutil.copytree(CARDS / CAPTIONS, folder)
+    card = folder / "README.md"
+    more = f"\n## {EVIL}\n\n{EVIL} **{EVIL}** [{EVIL}](javascript:alert(1)) `{EVIL}`\n\n"
+    card.write_text(card.read_text() + more + f"| {EVIL} | b |\n|---|---|\n| {EVIL} | c |\n")
+    tokenizer = folder / "tokenizer.json"
+    value = json.loads(tokenizer.read_text())
+    old = server_token = "▁Mann"
+    vocabulary = value["model"]["vocab"]
+    vocabulary["▁<img/src=x/onerror=alert(2)>"] = vocabulary.pop(old)
+    value["model"]["merges"] = [m for m in value["model"]["merges"] if "".join(m) != server_token]
+    merges = [m for m in value["model"]["merges"] if old not in m]
+    value["model"]["merges"] = merges
+    tokenizer.write_text(json.dumps(value))
+    chromium.console()
+    with start(str(folder), "--workers", "1") as server:
+        for view in VIEWS:
+            for given in (f"A man. {EVIL}", "A man rides a horse."):
+                chromium.open(address(server, view=view, checkpoint=EVIL, text=given))
+                assert chromium.script("return document.querySelectorAll('main img').length") == 0
+                links = chromium.script("return [...document.links].map(link => link.protocol)")
+                assert set(links) <= {"http:", "https:"}
+        assert EVIL in str(chromium.script("return document.body.textContent"))
+    assert chromium.console() == []
+
+
+def test_errors_are_shown_and_a_key_can_be_given(chromium: Browser) -> None:
+    with start(str(CARDS / NUMBERS), "--workers", "1", ZOO_API_KEY="open") as server:
+        chromium.open(f"{server.url}/")
+        assert "API key" in text(chromium, "#status")
+        chromium.one("#key-value").send_keys("open\n")
+        wait_until(lambda: chromium.all("#translation"))
+        server.stop()
+        chromium.all("#examples button")[1].click()
+        wait_until(lambda: "does not answer" in text(chromium, "#status"))
+    chromium.console()
+
+
+def test_the_explorer_as_one_file(chromium: Browser, tmp_path: Path) -> None:
+    from click.testing import CliRunner
+
+    from zoo.cli import cli
+
+    file = tmp_path / "a.html"
+    arguments = ["attention", str(CARDS / CAPTIONS), f"A man {EVIL}", "--out", str(file)]
+    made = CliRunner().invoke(cli, [*arguments, "--kind", "encoder", "--layer", "2"])
+    assert made.exit_code == 0, made.output
+    chromium.console()
+    chromium.hosts()
+    for width, theme in ((390, "dark"), (1280, "light")):
+        chromium.size(width, 900, theme)
+        chromium.driver.get("about:blank")
+        chromium.driver.get(file.as_uri())
+        wait_until(lambda: chromium.all(".explorer-grid canvas"))
+        assert chromium.script("return document.documentElement.scrollWidth") <= width
+    pressed = chromium.one('.explorer-grid [aria-pressed="true"]')
+    assert pressed.get_attribute("title") == "layer 2, mean of heads"
+    chromium.one('.explorer-grid button[title="layer 3, head 1"]').click()
+    assert "layer=3" in chromium.driver.current_url
+    chromium.driver.refresh()
+    wait_until(lambda: chromium.all(".explorer-grid canvas"))
+    pressed = chromium.one('.explorer-grid [aria-pressed="true"]')
+    assert pressed.get_attribute("title") == "layer 3, head 1"
+    assert "onerror" in chromium.script("return document.querySelector('.explorer').textContent")
+    assert not chromium.all("img")
+    assert chromium.console() == []
+    assert chromium.hosts() <= {"file:", "about", "data:"}

@@ -1,0 +1,184 @@
+"""`zoo serve`."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from zoo.cli.fetching import located
+from zoo.cli.output import loaded_registry, say
+from zoo.cli.process import raise_file_limit
+from zoo.errors import DataError, ZooError
+from zoo.registry.registry import Registry
+
+if TYPE_CHECKING:
+    from zoo.serving.checkpoints import Checkpoints
+    from zoo.serving.limits import Limits
+
+KEY = "ZOO_API_KEY"
+
+
+@click.command()
+@click.argument("checkpoint", nargs=-1, metavar="[[NAME=]CHECKPOINT]...")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535),
+              help="The port to listen on; 0 takes a free one.")  # fmt: skip
+@click.option("--workers", type=click.IntRange(1, 64), default=None,
+              help="Worker processes.  [default: one for each core]")  # fmt: skip
+@click.option("--memory", type=click.FloatRange(0, min_open=True), default=2.0, show_default=True,
+              metavar="GB", help="Weights that all workers together may hold.")  # fmt: skip
+@click.option("--worker-memory", type=click.FloatRange(0, min_open=True), default=2.0,
+              show_default=True, metavar="GB",
+              help="Resident memory at which a worker process is replaced.")  # fmt: skip
+@click.option("--precision", type=click.Choice(["float32", "int8"]), default="float32",
+              show_default=True, help="Precision of matrix products.")  # fmt: skip
+@click.option("--api-key-file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+              help=f"A file with the API key that clients must send; or set {KEY}.")  # fmt: skip
+@click.option("--allow-host", multiple=True, metavar="NAME",
+              help="Another host name that requests may be addressed to.")  # fmt: skip
+@click.option("--allow-origin", multiple=True, metavar="ORIGIN",
+              help="Another site whose pages may send requests.")  # fmt: skip
+@click.option("--queue", type=click.IntRange(1), default=4096, show_default=True,
+              help="Texts that may wait before requests get status 429.")  # fmt: skip
+@click.option("--batch-wait", type=click.FloatRange(0, 10), default=0.005, show_default=True,
+              metavar="SECONDS",
+              help="How long a text waits for others to share its batch.")  # fmt: skip
+@click.option("--connections", type=click.IntRange(1), default=1000, show_default=True,
+              help="The most open connections; more get status 503.")  # fmt: skip
+@click.option("--head-seconds", type=click.FloatRange(0.1), default=10.0, show_default=True,
+              help="How long a client may take to send a request's head.")  # fmt: skip
+@click.option("--body-seconds", type=click.FloatRange(0.1), default=20.0, show_default=True,
+              help="How long a client may take to send a request's body.")  # fmt: skip
+@click.option("--batch-texts", type=click.IntRange(1), default=256, show_default=True,
+              help="The most texts in a batch.")  # fmt: skip
+def serve(
+    checkpoint: tuple[str, ...],
+    host: str,
+    port: int,
+    workers: int | None,
+    memory: float,
+    precision: str,
+    api_key_file: Path | None,
+    allow_host: tuple[str, ...],
+    allow_origin: tuple[str, ...],
+    **limits: Any,
+) -> None:
+    """Serve CHECKPOINTs over HTTP: a page, an API, and LibreTranslate's API.
+
+    Without CHECKPOINTs, serves every released checkpoint that comes with the installed packages.
+    Each is loaded on first use. SIGTERM and Ctrl-C answer what was accepted, then stop.
+    """
+    registry = loaded_registry()
+    _check_installed()
+    from zoo.serving.checkpoints import Checkpoints
+    from zoo.serving.http import LOCAL_NAMES
+    from zoo.serving.limits import Limits
+
+    folders = _folders(checkpoint, registry)
+    files = raise_file_limit()
+    bounds = Limits(
+        queue_texts=limits.pop("queue"),
+        connections=max(1, min(limits.pop("connections"), files - 100)),
+        memory_bytes=int(memory * 1e9),
+        worker_bytes=int(limits.pop("worker_memory") * 1e9),
+        **limits,
+    )
+    local, key = host in LOCAL_NAMES, _key(api_key_file)
+    if not local and not key:
+        say(f"Warning: {host} may be reached from other machines, and no API key is set")
+    hosts = (*LOCAL_NAMES, *allow_host) if local or allow_host else ()
+    access = {"api_key": key, "hosts": hosts, "origins": allow_origin}
+    _run(Checkpoints(folders, registry), bounds, (host, port), workers, precision, access)
+
+
+def _run(
+    checkpoints: Checkpoints,
+    limits: Limits,
+    address: tuple[str, int],
+    workers: int | None,
+    precision: str,
+    access: dict[str, Any],
+) -> None:
+    """Serve until a signal stops the server."""
+    from zoo.serving.app import application
+    from zoo.serving.server import server
+    from zoo.serving.service import Service
+
+    affinity = getattr(os, "sched_getaffinity", None)
+    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+    count = workers or cores
+    threads = max(1, cores // count)
+    service = Service(checkpoints, limits, workers=count, threads=threads, precision=precision)
+    host, port = address
+    running = server(application(service, **access), host, port, limits, service.metrics)
+    shown = f"[{host}]" if ":" in host else host
+    running.on_listening = lambda at: say(  # a line that a script can wait for
+        f"Serving {len(checkpoints)} checkpoints at http://{shown}:{at}"
+    )
+    running.run()
+
+
+def _check_installed() -> None:
+    """Check that the extra `serve` is installed.
+
+    Raises:
+        ZooError: a package is missing.
+    """
+    for package in ("starlette", "uvicorn", "prometheus_client"):
+        if importlib.util.find_spec(package) is None:
+            raise ZooError(
+                "`zoo serve` needs more packages",
+                f"{package} is not installed",
+                "pip install 'seq2seq-zoo[serve]'",
+            )
+
+
+def _folders(given: tuple[str, ...], registry: Registry) -> dict[str, Path]:
+    """Return the folders to serve by name; each is a checkpoint, and is pulled where necessary."""
+    from zoo.checkpoint.format import describe
+    from zoo.serving.checkpoints import unique_names
+
+    pairs = [_named(one) for one in given] or [("", one) for one in _local(registry)]
+    folders = {name: located(one, registry) for name, one in unique_names(pairs).items()}
+    for folder in folders.values():
+        describe(folder)  # a wrong name is an error now, not at the first request
+    return folders
+
+
+def _named(given: str) -> tuple[str, str]:
+    """Return the name and the checkpoint of `NAME=CHECKPOINT`; a folder may have = in its name."""
+    name, equals, checkpoint = given.partition("=")
+    return (name, checkpoint) if equals and name and not Path(given).exists() else ("", given)
+
+
+def _local(registry: Registry) -> list[str]:
+    """Return the released checkpoints that are installed, those of the highest scores first.
+
+    Of several for the same languages, LibreTranslate's clients get the first.
+
+    Raises:
+        DataError: there is none.
+    """
+    local = [one for one in registry.checkpoints.values() if not one.location]
+    if not local:
+        raise DataError("no checkpoint to serve", "none is installed", "Name one")
+    local.sort(key=lambda one: -max(_numbers(one.scores), default=0.0))
+    return [one.name for one in local]
+
+
+def _numbers(scores: Mapping[str, Any]) -> list[float]:
+    return [float(score) for score in scores.values() if isinstance(score, int | float)]
+
+
+def _key(file: Path | None) -> str:
+    if file is None:
+        return os.environ.get(KEY, "")
+    key = file.read_text(encoding="utf-8").strip()
+    if not key:
+        raise DataError(f"{file} holds no API key", "it is empty")
+    return key

@@ -1,0 +1,177 @@
+"""The handlers of our own API, under /api/."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from zoo.errors import ZooError
+from zoo.serving.checkpoints import Served, details, summary
+from zoo.serving.errors import CheckpointGoneError, RequestError
+from zoo.serving.http import parse, read_body, sse, while_connected
+from zoo.serving.schema import (
+    AttentionRequest,
+    ScoreRequest,
+    StreamRequest,
+    TranslateRequest,
+    TreeRequest,
+)
+from zoo.serving.service import Service, need_text
+
+SENTENCE_END = re.compile(r"(?<=[.!?…。！？])\s+|\n+")
+STREAM_WINDOW = 32
+"""Pieces of a stream that are translated at once."""
+
+SHOWN_CHARACTERS = 1_000
+"""The longest text whose attention or search is shown."""
+
+TREE_BEAM = 8
+
+
+class Api:
+    """The handlers; each takes a request and returns a response or raises a RequestError."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+
+    async def translate(self, request: Request) -> Response:
+        """Translate texts."""
+        service = self.service
+        asked = parse(TranslateRequest, await read_body(request, service.limits))
+        service.check_texts(asked.texts)
+        served = service.checkpoints.named(asked.checkpoint)
+        work = service.translate(
+            served, asked.texts, asked.options(), token_scores=asked.token_scores
+        )
+        return JSONResponse({"translations": await while_connected(request, work)})
+
+    async def stream(self, request: Request) -> Response:
+        """Translate a long text piece by piece, as server-sent events."""
+        service = self.service
+        asked = parse(StreamRequest, await read_body(request, service.limits))
+        service.check_texts([asked.text], service.limits.stream_characters)
+        pieces = split_pieces(asked.text)
+        service.check_texts([piece for _, piece in pieces])
+        served = service.checkpoints.named(asked.checkpoint)
+        events = self._events(served, pieces, asked.options())
+        return StreamingResponse(events, media_type="text/event-stream")
+
+    async def score(self, request: Request) -> Response:
+        """Score given translations."""
+        service = self.service
+        asked = parse(ScoreRequest, await read_body(request, service.limits))
+        for side in zip(*asked.pairs, strict=True):
+            service.check_texts(side)
+        served = service.checkpoints.named(asked.checkpoint)
+        lengths = [max(map(len, pair)) for pair in asked.pairs]
+        work = service.run("score", served, asked.pairs, lengths=lengths)
+        return JSONResponse({"scores": await while_connected(request, work)})
+
+    async def attention(self, request: Request) -> Response:
+        """Return the attention of writing a translation."""
+        asked = parse(AttentionRequest, await read_body(request, self.service.limits))
+        if asked.target is not None:
+            self.service.check_texts([asked.target], SHOWN_CHARACTERS)
+        more = {"target": asked.target, "options": asked.options()}
+        return await self._shown(request, "attention", asked.checkpoint, asked.text, more)
+
+    async def tree(self, request: Request) -> Response:
+        """Return a beam search as a tree."""
+        asked = parse(TreeRequest, await read_body(request, self.service.limits))
+        if asked.beam > TREE_BEAM:
+            raise RequestError("the beam is too wide to show", f"{TREE_BEAM} is the most")
+        more = {"options": {**asked.options(), "beam": asked.beam}}
+        return await self._shown(request, "tree", asked.checkpoint, asked.text, more)
+
+    async def models(self, request: Request) -> Response:
+        """List the checkpoints."""
+        summaries = await asyncio.to_thread(self._summaries)
+        return JSONResponse({"models": summaries})
+
+    async def model(self, request: Request) -> Response:
+        """Describe one checkpoint."""
+        served = self.service.checkpoints.named(request.path_params["name"])
+        try:
+            about = await asyncio.to_thread(details, served, self.service.checkpoints.registry)
+        except ZooError as error:
+            raise CheckpointGoneError(error.what, error.why, error.next) from None
+        return JSONResponse(about)
+
+    # --- inside ---------------------------------------------------------------------------------
+
+    def _summaries(self) -> list[dict[str, Any]]:
+        summaries = []
+        for served in self.service.checkpoints.values():
+            try:
+                summaries.append(summary(served, self.service.checkpoints.registry))
+            except ZooError as error:
+                source, target = served.languages
+                summaries.append(
+                    {
+                        "name": served.name,
+                        "model": "",
+                        "architecture": "",
+                        "summary": "",
+                        "source_language": source,
+                        "target_language": target,
+                        "parameters": 0,
+                        "problem": str(error),
+                    }
+                )
+        return summaries
+
+    async def _shown(
+        self, request: Request, operation: str, name: str, text: str, more: dict[str, Any]
+    ) -> Response:
+        service = self.service
+        need_text(text)
+        service.check_texts([text], SHOWN_CHARACTERS)
+        served = service.checkpoints.named(name)
+        work = service.run(operation, served, [text], lengths=[len(text)], width=2, **more)
+        (answer,) = await while_connected(request, work)
+        return JSONResponse(answer)
+
+    async def _events(
+        self, served: Served, pieces: list[tuple[int, str]], options: dict[str, Any]
+    ) -> AsyncIterator[bytes]:
+        """Yield the translations of pieces in order; a few are translated ahead."""
+        service = self.service
+        waiting: list[tuple[int, str, asyncio.Task[list[Any]]]] = []
+        left = iter(pieces)
+        try:
+            while True:
+                while len(waiting) < STREAM_WINDOW and (piece := next(left, None)) is not None:
+                    work = service.translate(served, [piece[1]], options)
+                    waiting.append((*piece, asyncio.ensure_future(work)))
+                if not waiting:
+                    break
+                start, text, task = waiting.pop(0)
+                (made,) = await task
+                answer = {"start": start, "source": text, "text": made["text"]}
+                yield sse("piece", {**answer, "score": made["score"]})
+            yield sse("done", {"pieces": len(pieces)})
+        except RequestError as error:
+            yield sse("error", error.body())
+        finally:
+            for _, _, task in waiting:
+                task.cancel()
+
+
+def split_pieces(text: str) -> list[tuple[int, str]]:
+    """Return a text's sentences and lines, each with its position; white space between is left out.
+
+    The pieces cover every other character of the text.
+    """
+    pieces, start = [], 0
+    for gap in [*SENTENCE_END.finditer(text), None]:
+        end = len(text) if gap is None else gap.start()
+        piece = text[start:end]
+        if piece.strip():
+            pieces.append((start + len(piece) - len(piece.lstrip()), piece.strip()))
+        start = end if gap is None else gap.end()
+    return pieces

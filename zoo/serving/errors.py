@@ -1,0 +1,105 @@
+"""Errors of the server: each has an HTTP status, a code for programs and a message for people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from zoo.errors import ZooError
+
+
+class RequestError(ZooError):
+    """A request that is answered with an error."""
+
+    status = 400
+    code = "bad_request"
+    retry_after: int | None = None
+
+    def __init__(self, what: str, why: str = "", next: str = "") -> None:
+        super().__init__(what, why, next)
+
+    def body(self) -> dict[str, Any]:
+        """Return the JSON answer; `error` is text, as LibreTranslate's clients expect."""
+        return {"error": str(self), "code": self.code}
+
+    def headers(self) -> dict[str, str]:
+        """Return the headers that go with the answer."""
+        return {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
+
+
+class TooLargeError(RequestError):
+    """A body, a list or a text beyond the server's limits."""
+
+    status, code = 413, "too_large"
+
+
+class SlowClientError(RequestError):
+    """A client that does not send its request in time."""
+
+    status, code = 408, "client_too_slow"
+
+
+class KeyRequiredError(RequestError):
+    """A request without the server's API key."""
+
+    status, code = 403, "wrong_api_key"
+
+
+class ForeignOriginError(RequestError):
+    """A request from a page of another site, or for another host name."""
+
+    status, code = 403, "foreign_origin"
+
+
+class UnknownCheckpointError(RequestError):
+    """A checkpoint or page that the server does not have."""
+
+    status, code = 404, "not_found"
+
+
+class QueueFullError(RequestError):
+    """More texts wait than the server holds."""
+
+    status, code, retry_after = 429, "queue_full", 1
+
+    def __init__(self, waiting: int, most: int) -> None:
+        super().__init__(
+            "the queue is full", f"{waiting:,} of at most {most:,} texts wait", "Try again soon"
+        )
+
+
+class WorkerError(RequestError):
+    """A worker process that died, twice, over the same text."""
+
+    status, code, retry_after = 503, "worker_died", 5
+
+
+class CheckpointGoneError(RequestError):
+    """A checkpoint that was removed or damaged while the server runs."""
+
+    status, code = 503, "checkpoint_unavailable"
+
+
+class StoppingError(RequestError):
+    """A server that drains its queue before it stops."""
+
+    status, code, retry_after = 503, "stopping", 5
+
+
+class TimeoutExceededError(RequestError):
+    """A request that took longer than the server allows."""
+
+    status, code, retry_after = 504, "timeout", 5
+
+
+class InternalError(RequestError):
+    """A defect of the server."""
+
+    status, code = 500, "internal"
+
+
+FROM_WORKER: dict[str, type[RequestError]] = {
+    "bad_request": RequestError,
+    "checkpoint_unavailable": CheckpointGoneError,
+    "internal": InternalError,
+}
+"""The errors that a worker reports, by code."""

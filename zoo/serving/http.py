@@ -1,0 +1,281 @@
+"""Reading requests with care and answering every fault with JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import logging
+import time
+from collections.abc import Coroutine, Mapping
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl, urlsplit
+
+from pydantic import BaseModel, ValidationError
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from zoo.serving.errors import (
+    ForeignOriginError,
+    InternalError,
+    KeyRequiredError,
+    RequestError,
+    SlowClientError,
+    StoppingError,
+    TooLargeError,
+    UnknownCheckpointError,
+)
+from zoo.serving.limits import Limits
+from zoo.serving.metrics import Metrics
+
+logger = logging.getLogger(__name__)
+Body = TypeVar("Body", bound=BaseModel)
+Result = TypeVar("Result")
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
+)
+SECURITY = (
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+)
+LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
+LINGER = 8
+"""A body too large is read on, and dropped, up to so many times the limit: a client that is still
+sending when the connection closes would never see the answer."""
+
+HANG_UP_SECONDS = 0.25
+"""How often a waiting request checks whether its client is still there."""
+
+
+async def read_body(request: Request, limits: Limits) -> bytes:
+    """Return a request's body.
+
+    Raises:
+        TooLargeError: it is larger than the limit.
+        SlowClientError: it did not arrive in time.
+        ClientDisconnect: the client left.
+    """
+    body, received = bytearray(), 0
+    try:
+        async with asyncio.timeout(limits.body_seconds):
+            async for part in request.stream():
+                received += len(part)
+                if received <= limits.body_bytes:
+                    body += part
+                elif received > LINGER * limits.body_bytes:
+                    break
+    except TimeoutError:
+        if received <= limits.body_bytes:
+            raise SlowClientError(
+                "the request body did not arrive in time", f"over {limits.body_seconds:g} seconds"
+            ) from None
+    if received > limits.body_bytes:
+        raise TooLargeError(
+            "the request body is too large", f"{limits.body_bytes:,} bytes are the most"
+        )
+    return bytes(body)
+
+
+def parse(kind: type[Body], body: bytes) -> Body:
+    """Return a JSON body as a request.
+
+    Raises:
+        RequestError: it is not UTF-8, not JSON, or not such a request; names every fault.
+    """
+    try:
+        body.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise RequestError(
+            "the request body is not UTF-8", f"{error.reason} at byte {error.start}"
+        ) from None
+    try:
+        return kind.model_validate_json(body)
+    except ValidationError as error:
+        raise _fault(error) from None
+
+
+def parse_form(kind: type[Body], request: Request, body: bytes) -> Body:
+    """Return a body that is JSON or, as some clients send it, a URL-encoded form.
+
+    Raises:
+        RequestError: as `parse` does.
+    """
+    content = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content != "application/x-www-form-urlencoded":
+        return parse(kind, body)
+    try:
+        values = dict(parse_qsl(body.decode("ascii"), True, errors="strict", max_num_fields=100))
+    except (UnicodeDecodeError, ValueError) as error:
+        raise RequestError("the form cannot be read", str(error)[:200]) from None
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        raise _fault(error) from None
+
+
+def _fault(error: ValidationError) -> RequestError:
+    faults = []
+    for one in error.errors(include_url=False, include_input=False, include_context=False)[:10]:
+        where = ".".join(str(part)[:80] for part in one["loc"])
+        message = one["msg"].removeprefix("Value error, ")
+        faults.append(f"{where}: {message}" if where else message)
+    syntax = any(one["type"] == "json_invalid" for one in error.errors(include_input=False))
+    what = "the request body is not JSON" if syntax else "the request does not fit"
+    return RequestError(what, "; ".join(faults), "See /openapi.json")
+
+
+async def while_connected(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
+    """Return what `work` gives; cancel it when the client hangs up.
+
+    Raises:
+        ClientDisconnect: the client left.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        while True:
+            done, _ = await asyncio.wait([task], timeout=HANG_UP_SECONDS)
+            if done:
+                return task.result()
+            if await request.is_disconnected():
+                raise ClientDisconnect
+    finally:
+        task.cancel()
+
+
+class Access:
+    """Who may send requests.
+
+    Args:
+        api_key: what clients must send, empty for none.
+        hosts: host names under which the server may be addressed; empty allows every name.
+        origins: other sites whose pages may send requests.
+    """
+
+    def __init__(self, api_key: str, hosts: tuple[str, ...], origins: tuple[str, ...]) -> None:
+        self.api_key, self.hosts, self.origins = api_key, hosts, origins
+
+    def check(self, headers: Headers, path: str) -> None:
+        """Check a request's headers.
+
+        Raises:
+            ForeignOriginError: another site's page, or a host name that is not the server's.
+            KeyRequiredError: the key is missing or wrong.
+        """
+        host = headers.get("host", "")
+        name = urlsplit(f"//{host}").hostname if _is_host(host) else None
+        if self.hosts and name not in self.hosts:
+            raise ForeignOriginError(
+                "this host name is not served", repr(host[:100]), "Start with --allow-host NAME"
+            )
+        origin = headers.get("origin")
+        if origin is not None and origin not in self.origins and urlsplit(origin).netloc != host:
+            raise ForeignOriginError(
+                "requests from other sites are refused",
+                repr(origin[:100]),
+                "Start with --allow-origin ORIGIN",
+            )
+        # LibreTranslate's clients send the key in the body: its routes check it themselves.
+        if path.startswith("/api/") and not self.has_key(key_of(headers)):
+            raise KeyRequiredError("the API key is missing or wrong", "", "Send it in X-API-Key")
+
+    def has_key(self, given: str) -> bool:
+        """Return whether a key is the server's, in time that does not depend on the key."""
+        return not self.api_key or hmac.compare_digest(given.encode(), self.api_key.encode())
+
+
+class Guard:
+    """The outermost layer: access, security headers, metrics, and errors as JSON.
+
+    Args:
+        app: what answers.
+        metrics: what is counted.
+        access: who may send requests.
+        routes: the name of each path in the metrics; other paths are counted together.
+    """
+
+    def __init__(
+        self, app: ASGIApp, metrics: Metrics, access: Access, routes: Mapping[str, str]
+    ) -> None:
+        self.app, self.metrics, self.access, self.routes = app, metrics, access, routes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        started, status, begun = time.perf_counter(), 500, False
+
+        async def guarded(message: Message) -> None:
+            nonlocal status, begun
+            if message["type"] == "http.response.start":
+                status, begun = message["status"], True
+                message = {**message, "headers": [*message["headers"], *SECURITY]}
+            await send(message)
+
+        try:
+            self.access.check(Headers(scope=scope), scope["path"])
+            await self.app(scope, receive, guarded)
+        except ClientDisconnect:
+            status = 499
+        except Exception as error:
+            # A handler that fails must answer; only its client should notice.
+            if begun:  # the connection closes, so that the client sees that something is missing
+                logger.error("an answer broke off", exc_info=error)
+            else:
+                await error_response(error)(scope, receive, guarded)
+        finally:
+            route = self.routes.get(scope["path"], "other")
+            self.metrics.requests.labels(route, str(status)).inc()
+            self.metrics.seconds.labels(route).observe(time.perf_counter() - started)
+
+
+def _is_host(host: str) -> bool:
+    try:
+        urlsplit(f"//{host}").port  # noqa: B018  # raises where it is no number
+    except ValueError:
+        return False
+    return bool(host)
+
+
+def key_of(headers: Headers) -> str:
+    """Return the API key in a request's headers, empty if there is none."""
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return headers.get("x-api-key", "") or (token.strip() if scheme.lower() == "bearer" else "")
+
+
+def error_response(error: Exception) -> Response:
+    """Return the JSON answer to any error."""
+    if not isinstance(error, RequestError):
+        logger.error("a request failed", exc_info=error)
+        error = InternalError("the server failed", type(error).__name__)
+    headers = error.headers()
+    if isinstance(error, TooLargeError | SlowClientError | StoppingError):
+        headers["Connection"] = "close"
+    return JSONResponse(error.body(), error.status, headers)
+
+
+async def answer_error(request: Request, error: Exception) -> Response:
+    """Answer a request whose handler raised an error."""
+    return error_response(error)
+
+
+async def not_found(request: Request, error: Exception) -> Response:
+    """Answer for a path or a method that the server does not have."""
+    status = getattr(error, "status_code", 404)
+    if status == 405:
+        fault: RequestError = RequestError(f"{request.method} is not possible here")
+        return JSONResponse({**fault.body(), "code": "wrong_method"}, 405, error.headers)  # type: ignore[attr-defined]
+    return error_response(UnknownCheckpointError(f"nothing at {request.url.path[:200]!r}"))
+
+
+def sse(event: str, value: object) -> bytes:
+    """Return one server-sent event; its data is one line of JSON."""
+    return f"event: {event}\ndata: {json.dumps(value, ensure_ascii=False)}\n\n".encode()

@@ -1,0 +1,180 @@
+"""What a worker computes: translations, scores, attention, a search as a tree, languages."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from zoo.checkpoint.format import SHARED, SOURCE
+from zoo.data.batches import batch_sources
+from zoo.data.tokenizer import Tokenizer
+from zoo.decoding.forced import forced_log_probs
+from zoo.errors import DecodingError
+from zoo.nn.contract import UNKNOWN
+from zoo.serving.beam_tree import beam_tree
+from zoo.serving.errors import RequestError
+from zoo.serving.models import Models
+from zoo.translation.attention import Attention, compute_attention, printable
+from zoo.translation.translation import Translation
+from zoo.translation.translator import Translator
+
+Operation = Callable[[Models, dict[str, Any], list[Any]], list[Any]]
+
+
+def translate(models: Models, job: dict[str, Any], texts: list[Any]) -> list[Any]:
+    """Return the translation of each text, as plain values."""
+    translator = models.get(job)
+    translations = translator.stream(texts, long_texts="split", **job["options"])
+    return [_record(translator, one, job["token_scores"]) for one in translations]
+
+
+def score(models: Models, job: dict[str, Any], pairs: list[Any]) -> list[Any]:
+    """Return each target token and its log probability, the end token's last."""
+    translator = models.get(job)
+    sources, targets = zip(*pairs, strict=True)
+    scores = translator.score(sources, targets)
+    tokenizer = translator.checkpoint.target_tokenizer
+    return [
+        {
+            "score": sum(row),
+            "tokens": [
+                {"token": printable(token), "log_prob": log_prob}
+                for token, log_prob in zip(_tokens(tokenizer, ids), row, strict=True)
+            ],
+        }
+        for ids, row in zip(tokenizer.encode(list(targets)), scores, strict=True)
+    ]
+
+
+def attention(models: Models, job: dict[str, Any], texts: list[Any]) -> list[Any]:
+    """Return the attention weights of one text and its translation, by kind; {} if it has none."""
+    translator = models.get(job)
+    checkpoint = translator.checkpoint
+    (text,) = texts
+    if job["target"] is None:
+        hypotheses = next(iter(translator.stream([text], **job["options"]))).hypotheses
+        target: Sequence[int] = hypotheses[0].tokens if hypotheses else ()
+    else:
+        target = checkpoint.target_tokenizer.encode([job["target"]])[0]
+    try:
+        seen = compute_attention(checkpoint, text, target)
+    except DecodingError as error:
+        if "has no attention" not in error.what:
+            raise
+        reader, writer = checkpoint.source_tokenizer, checkpoint.target_tokenizer
+        source = [printable(reader.token(i)) for i in reader.encode([text])[0]]
+        written = [printable(writer.token(i)) for i in target]
+        seen = Attention(checkpoint.name, source, written, {})
+    return [
+        {
+            "source": seen.source,
+            "target": seen.target,
+            "text": checkpoint.target_tokenizer.decode(target),
+            "kinds": {
+                kind: {
+                    "layers": weights.shape[0],
+                    "heads": weights.shape[1],
+                    "queries": seen.queries(kind),
+                    "keys": seen.keys(kind),
+                    "weights": base64.b64encode(weights.numpy().astype("<f4").tobytes()).decode(),
+                }
+                for kind, weights in seen.weights.items()
+            },
+        }
+    ]
+
+
+def tree(models: Models, job: dict[str, Any], texts: list[Any]) -> list[Any]:
+    """Return the beam search of one text as a tree."""
+    translator = models.get(job)
+    (text,) = texts
+    return [beam_tree(translator.checkpoint, text, job["options"])]
+
+
+def detect(models: Models, job: dict[str, Any], texts: list[Any]) -> list[Any]:
+    """Return how well each language's tokenizer covers each text, the best language first.
+
+    A tokenizer's value is the share of characters in known tokens, times the mean length of a
+    token: a vocabulary cuts its own language into few long pieces. A language's value is that of
+    its best tokenizer. Confidence is in percent.
+    """
+    tokenizers = {
+        language: [_tokenizer(folder) for folder in folders]
+        for language, folders in job["languages"].items()
+    }
+    return [_languages(tokenizers, text) for text in texts]
+
+
+OPERATIONS: dict[str, Operation] = {
+    "translate": translate,
+    "score": score,
+    "attention": attention,
+    "tree": tree,
+    "detect": detect,
+}
+
+
+def _record(translator: Translator, one: Translation, token_scores: bool) -> dict[str, Any]:
+    record: dict[str, Any] = {
+        "text": one.text,
+        "score": one.score,
+        "finished": one.finished,
+        "unknown": one.unknown,
+        "alignment": one.alignment,
+    }
+    if token_scores:
+        record["tokens"] = _token_scores(translator, one)
+    record["alternatives"] = [_record(translator, o, token_scores) for o in one.alternatives]
+    return record
+
+
+def _token_scores(translator: Translator, one: Translation) -> list[dict[str, Any]]:
+    """Return each token of a translation with its log probability; none for a text of parts."""
+    if len(one.hypotheses) != 1:
+        return []
+    checkpoint, ids = translator.checkpoint, one.hypotheses[0].tokens
+    source, mask = batch_sources(checkpoint.source_tokenizer.encode([one.source]))
+    (row,) = forced_log_probs(checkpoint.model, source, mask, [ids])
+    tokens = _tokens(checkpoint.target_tokenizer, ids)
+    count = len(tokens) if one.finished else len(tokens) - 1
+    return [
+        {"token": printable(token), "log_prob": log_prob}
+        for token, log_prob in zip(tokens[:count], row[:count], strict=True)
+    ]
+
+
+def _tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
+    return [*(tokenizer.token(i) for i in ids), "</s>"]
+
+
+_TOKENIZERS: dict[Path, Tokenizer] = {}
+
+
+def _tokenizer(folder: str) -> Tokenizer:
+    shared = Path(folder) / SHARED
+    file = shared if shared.is_file() else Path(folder) / SOURCE
+    if file not in _TOKENIZERS:
+        _TOKENIZERS[file] = Tokenizer.load(file)
+    return _TOKENIZERS[file]
+
+
+def _languages(tokenizers: dict[str, list[Tokenizer]], text: str) -> list[dict[str, Any]]:
+    if not text.strip():
+        raise RequestError("no language to detect", "the text is empty")
+    best = {language: max(_coverage(t, text) for t in ts) for language, ts in tokenizers.items()}
+    total = sum(value for value, _ in best.values()) or 1.0
+    detections = [
+        {"language": language, "confidence": round(100 * known * value / total, 1)}
+        for language, (value, known) in best.items()
+    ]
+    return sorted(detections, key=lambda one: -one["confidence"])
+
+
+def _coverage(tokenizer: Tokenizer, text: str) -> tuple[float, float]:
+    """Return a tokenizer's value for a text, and the share of characters in known tokens."""
+    (ids,) = tokenizer.encode([text])
+    covered = sum(len(tokenizer.token(i).replace("▁", "")) for i in ids if i != UNKNOWN)
+    known = min(1.0, covered / len("".join(text.split())))
+    return known * covered / max(1, len(ids)), known

@@ -1,0 +1,32 @@
+// Requests to the server this page came from.
+
+const KEY = "zoo-api-key";
+
+export class Refused extends Error {
+  constructor(message, code) {
+    super(message);
+    this.code = code;
+  }
+}
+
+export function setKey(key) {
+  sessionStorage.setItem(KEY, key);
+}
+
+export async function request(path, body, signal) {
+  const headers = {"Content-Type": "application/json"};
+  const key = sessionStorage.getItem(KEY);
+  if (key) headers["X-API-Key"] = key;
+  const options = body === undefined ? {headers, signal}
+                                     : {method: "POST", headers, signal, body: JSON.stringify(body)};
+  let response;
+  try {
+    response = await fetch(path, options);
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Refused("The server does not answer.", "unreachable");
+  }
+  const answer = await response.json().catch(() => ({error: `status ${response.status}`, code: ""}));
+  if (!response.ok) throw new Refused(answer.error, answer.code);
+  return answer;
+}

@@ -1,0 +1,260 @@
+"""The requests and answers of the API, typed; the OpenAPI description is made of these."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+MOST_BEAM = 16
+
+
+class Strict(BaseModel):
+    """A request: unknown keys are errors."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class SearchRequest(Strict):
+    """What every request that translates takes."""
+
+    checkpoint: str = Field(description="The name of a checkpoint, as GET /api/models lists it.")
+    beam: Annotated[int, Field(ge=1, le=MOST_BEAM)] = Field(
+        1, description="Hypotheses kept at each step; 1 is greedy search."
+    )
+    length_penalty: float = Field(
+        0.0, ge=0, le=10, description="Exponent of the length penalty; 0 ranks by probability."
+    )
+    coverage_penalty: float = Field(0.0, ge=0, le=10, description="Weight of the coverage penalty.")
+    max_length: int | None = Field(
+        None, ge=1, le=1000, description="Most target tokens, the end token included."
+    )
+
+    def options(self) -> dict[str, Any]:
+        """Return the options of the search that differ from their defaults."""
+        names = ("beam", "length_penalty", "coverage_penalty", "max_length")
+        fields = SearchRequest.model_fields
+        return {n: v for n in names if (v := getattr(self, n)) != fields[n].default}
+
+
+class RichRequest(SearchRequest):
+    """What requests for whole translations take besides."""
+
+    n_best: int = Field(1, ge=1, le=MOST_BEAM, description="Translations returned for each text.")
+    prefix: str = Field("", max_length=1000, description="What every translation begins with.")
+    alignment: bool = Field(False, description="Return pairs of aligned words.")
+    token_scores: bool = Field(False, description="Return each token's log probability.")
+
+    @model_validator(mode="after")
+    def _fits(self) -> RichRequest:
+        if self.n_best > self.beam:
+            raise ValueError(f"n_best {self.n_best} needs a beam of at least {self.n_best}")
+        return self
+
+    def options(self) -> dict[str, Any]:
+        """Return the options of the search and of the translation."""
+        options = super().options()
+        if self.n_best > 1:
+            options["n_best"] = self.n_best
+        if self.prefix:
+            options["prefix"] = self.prefix
+        if self.alignment:
+            options["alignment"] = True
+        return options
+
+
+class TranslateRequest(RichRequest):
+    """Texts to translate."""
+
+    texts: list[str] = Field(min_length=1, description="The texts, each translated by itself.")
+
+
+class StreamRequest(SearchRequest):
+    """A long text to translate piece by piece."""
+
+    text: str = Field(description="The text; it is split at line breaks and ends of sentences.")
+
+
+class ScoreRequest(Strict):
+    """Translations to score."""
+
+    checkpoint: str
+    pairs: list[tuple[str, str]] = Field(min_length=1, description="Pairs of source and target.")
+
+
+class AttentionRequest(SearchRequest):
+    """A text whose attention weights are wanted."""
+
+    text: str
+    target: str | None = Field(None, description="A target, in place of the model's translation.")
+
+
+class TreeRequest(SearchRequest):
+    """A text whose beam search is wanted as a tree."""
+
+    text: str
+
+
+class TokenScore(BaseModel):
+    """A target token and the natural log of its probability."""
+
+    token: str
+    log_prob: float
+
+
+class Translation(BaseModel):
+    """A translation; `score` is the natural log of its probability."""
+
+    text: str
+    score: float
+    finished: bool = Field(description="False where it was cut at the longest length.")
+    unknown: bool = Field(description="True where no token of the source is in the vocabulary.")
+    alignment: list[tuple[int, int]] | None = Field(
+        description="Pairs of source and target word, counted from 0; null unless asked for."
+    )
+    tokens: list[TokenScore] | None = None
+    alternatives: list[Translation] = Field(description="The next best translations.")
+
+
+class TranslateAnswer(BaseModel):
+    """A translation of each text, in order."""
+
+    translations: list[Translation]
+
+
+class Score(BaseModel):
+    """The log probability of a target, and of each of its tokens."""
+
+    score: float
+    tokens: list[TokenScore]
+
+
+class ScoreAnswer(BaseModel):
+    """A score for each pair, in order."""
+
+    scores: list[Score]
+
+
+class Weights(BaseModel):
+    """The attention of one kind; weights are (layers, heads, queries, keys)."""
+
+    layers: int
+    heads: int
+    queries: list[str]
+    keys: list[str]
+    weights: str = Field(description="Little-endian float32 values in base64.")
+
+
+class AttentionAnswer(BaseModel):
+    """The attention of writing one target; `kinds` is empty for a model without attention."""
+
+    source: list[str]
+    target: list[str]
+    text: str
+    kinds: dict[str, Weights]
+
+
+class Node(BaseModel):
+    """A prefix in a beam search."""
+
+    parent: int = Field(description="Index of the parent among the nodes of the step before.")
+    token: str
+    log_prob: float
+    score: float
+    status: str = Field(description="kept, finished, pruned, or open where the search ended.")
+    rank: int | None = Field(description="Rank among the hypotheses, from 0.")
+
+
+class Hypothesis(BaseModel):
+    """A hypothesis that a search returned."""
+
+    text: str
+    score: float
+    rank_score: float
+    finished: bool
+
+
+class TreeAnswer(BaseModel):
+    """A beam search: the nodes of each step, and the hypotheses, the best first."""
+
+    source: list[str]
+    beam: int
+    steps: list[list[Node]]
+    hypotheses: list[Hypothesis]
+
+
+class ModelSummary(BaseModel):
+    """A checkpoint that the server offers."""
+
+    name: str
+    model: str
+    architecture: str
+    summary: str
+    source_language: str
+    target_language: str
+    parameters: int
+    problem: str = ""
+
+
+class ModelsAnswer(BaseModel):
+    """All checkpoints."""
+
+    models: list[ModelSummary]
+
+
+class ModelDetails(ModelSummary):
+    """A checkpoint with its card (Markdown), parameters by block, and training curve."""
+
+    paper: str
+    blocks: dict[str, int]
+    config: dict[str, Any]
+    curve: dict[str, list[tuple[float, float]]]
+    card: str
+
+
+class LibreTranslateRequest(BaseModel):
+    """LibreTranslate's request; keys that this server does not use are ignored."""
+
+    q: str | list[str]
+    source: str = "auto"
+    target: str
+    format: str = "text"
+    alternatives: int = Field(0, ge=0, le=MOST_BEAM - 1)
+    api_key: str = ""
+
+
+class LibreTranslateAnswer(BaseModel):
+    """LibreTranslate's answer; each value is a list where `q` is one."""
+
+    translatedText: str | list[str]  # noqa: N815  # LibreTranslate's key
+    detectedLanguage: Any = None  # noqa: N815  # LibreTranslate's key
+    alternatives: list[str] | list[list[str]] | None = None
+
+
+class DetectRequest(BaseModel):
+    """A text whose language is wanted."""
+
+    q: str
+    api_key: str = ""
+
+
+class Detection(BaseModel):
+    """A language and the confidence in percent."""
+
+    language: str
+    confidence: float
+
+
+class Language(BaseModel):
+    """A source language and the target languages that it can be translated into."""
+
+    code: str
+    name: str
+    targets: list[str]
+
+
+class ErrorAnswer(BaseModel):
+    """Any error."""
+
+    error: str
+    code: str

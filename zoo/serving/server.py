@@ -1,0 +1,145 @@
+"""The process that listens: connections with time limits, and a shutdown that loses nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+from collections.abc import Callable, Generator
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from zoo.serving.limits import Limits
+from zoo.serving.metrics import Metrics
+
+HEAD_BYTES = 32_768
+"""The most bytes of a request's head."""
+
+
+class LimitedProtocol(H11Protocol):
+    """One connection with self.limits.
+
+    uvicorn has no limit for clients that send their head slowly or stop reading, and answers some
+    faults in plain text.
+    """
+
+    limits: Limits
+    metrics: Metrics
+    head_timer: asyncio.TimerHandle | None = None
+    write_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin a connection, or refuse it."""
+        super().connection_made(transport)  # type: ignore[arg-type]
+        if len(self.connections) > self.limits.connections:
+            self.metrics.connections_refused.inc()
+            self._refuse(503, "Service Unavailable", "too many connections", "connections")
+        else:
+            self._await_head()
+
+    def data_received(self, data: bytes) -> None:
+        """Read data; the head timer runs while no request is complete."""
+        if self.transport.is_closing():
+            return
+        super().data_received(data)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._cancel_head()
+        elif self.head_timer is None and not self.transport.is_closing():
+            self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End a connection."""
+        self._cancel_head()
+        self._cancel_write()
+        super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is not HTTP."""
+        self._refuse(400, "Bad Request", "not a valid HTTP request", "bad_http")
+
+    def pause_writing(self) -> None:
+        """The client stops reading."""
+        super().pause_writing()
+        if self.write_timer is None:
+            self.write_timer = self.loop.call_later(self.limits.write_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """The client reads again."""
+        self._cancel_write()
+        super().resume_writing()
+
+    def _await_head(self) -> None:
+        self.head_timer = self.loop.call_later(self.limits.head_seconds, self._head_late)
+
+    def _head_late(self) -> None:
+        self.head_timer = None
+        if not self.transport.is_closing():
+            self._refuse(408, "Request Timeout", "the request did not arrive in time",
+                         "client_too_slow")  # fmt: skip
+
+    def _refuse(self, status: int, phrase: str, message: str, code: str) -> None:
+        body = json.dumps({"error": message, "code": code}).encode()
+        retry = "Retry-After: 1\r\n" if status == 503 else ""
+        head = (
+            f"HTTP/1.1 {status} {phrase}\r\nContent-Type: application/json\r\n{retry}"
+            f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        )
+        self.transport.write(head.encode() + body)
+        self.transport.close()
+
+    def _cancel_head(self) -> None:
+        if self.head_timer is not None:
+            self.head_timer.cancel()
+            self.head_timer = None
+
+    def _cancel_write(self) -> None:
+        if self.write_timer is not None:
+            self.write_timer.cancel()
+            self.write_timer = None
+
+
+class Server(uvicorn.Server):
+    """A server that a signal stops: it answers what it has accepted, then returns."""
+
+    on_listening: Callable[[int], object] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to listen, and report the port."""
+        await super().startup(sockets)
+        if self.started and self.on_listening is not None:
+            self.on_listening(self.port)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Handle signals as uvicorn does, but end by returning rather than by the signal."""
+        with super().capture_signals():
+            yield
+            self._captured_signals.clear()
+
+    @property
+    def port(self) -> int:
+        """The port that the started server listens on."""
+        port: int = self.servers[0].sockets[0].getsockname()[1]
+        return port
+
+
+def server(app: ASGIApp, host: str, port: int, limits: Limits, metrics: Metrics) -> Server:
+    """Return a server for an application; `run()` blocks until a signal stops it."""
+    options: dict[str, Any] = {
+        "http": type("Protocol", (LimitedProtocol,), {"limits": limits, "metrics": metrics}),
+        "ws": "none",
+        "lifespan": "on",
+        "timeout_keep_alive": int(limits.idle_seconds),
+        "timeout_graceful_shutdown": int(limits.drain_seconds),
+        "h11_max_incomplete_event_size": HEAD_BYTES,
+        "server_header": False,
+        "proxy_headers": False,
+        "access_log": False,
+        "log_config": None,
+        "backlog": 1024,
+    }
+    return Server(uvicorn.Config(app, host=host, port=port, **options))

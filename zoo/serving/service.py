@@ -1,0 +1,185 @@
+"""What the API's handlers share: checks, the queue, and the answers of workers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from zoo.serving.checkpoints import Checkpoints, Served
+from zoo.serving.errors import (
+    RequestError,
+    StoppingError,
+    TimeoutExceededError,
+    TooLargeError,
+    UnknownCheckpointError,
+)
+from zoo.serving.limits import Limits
+from zoo.serving.metrics import Metrics, resident_bytes
+from zoo.serving.queue import Item
+from zoo.serving.workers import Workers
+
+
+class Service:
+    """Checkpoints, workers and limits of a running server."""
+
+    def __init__(
+        self,
+        checkpoints: Checkpoints,
+        limits: Limits,
+        *,
+        workers: int,
+        threads: int,
+        precision: str = "float32",
+    ) -> None:
+        self.checkpoints, self.limits, self.metrics = checkpoints, limits, Metrics()
+        self._shape = workers, threads, precision
+        self._workers: Workers | None = None
+        self.stopping = False
+
+    async def start(self) -> None:
+        """Start the workers."""
+        count, threads, precision = self._shape
+        self._workers = Workers(count, threads, self.limits, precision, self.metrics)
+        gauges = (
+            ("zoo_queue_texts", "Texts that wait.", lambda: len(self.workers.queue)),
+            ("zoo_workers_ready", "Workers that take jobs.", lambda: self.ready),
+            ("zoo_workers_resident_bytes", "Resident memory of all workers.", self.resident),
+        )
+        for name, about, value in gauges:
+            self.metrics.gauge(name, about, lambda value=value: float(value()))  # type: ignore[misc]
+        await self._workers.start()
+
+    async def stop(self) -> None:
+        """Stop the workers."""
+        self.stopping = True
+        await self.workers.stop()
+
+    @property
+    def workers(self) -> Workers:
+        """The workers, once started."""
+        assert self._workers is not None
+        return self._workers
+
+    @property
+    def ready(self) -> int:
+        """The number of workers that take jobs."""
+        return sum(worker.ready for worker in self.workers.workers)
+
+    def resident(self) -> int:
+        """Return the resident memory of all workers, in bytes."""
+        processes = [w.process for w in self.workers.workers if w.process is not None]
+        return sum(resident_bytes(process.pid) for process in processes)
+
+    def check_texts(self, texts: Sequence[str], most: int | None = None) -> None:
+        """Check the number and the lengths of a request's texts.
+
+        Raises:
+            TooLargeError: there are too many, or one is too long.
+        """
+        limits = self.limits
+        if len(texts) > limits.texts:
+            raise TooLargeError(
+                "too many texts",
+                f"{len(texts):,} in one request, and {limits.texts:,} are the most",
+            )
+        most = most or limits.characters
+        for number, text in enumerate(texts, 1):
+            if len(text) > most:
+                raise TooLargeError(
+                    f"text {number} is too long",
+                    f"{len(text):,} characters, and {most:,} are the most",
+                    "Split it, or send it to /api/translate/stream",
+                )
+
+    async def run(
+        self,
+        operation: str,
+        served: Served | None,
+        inputs: Sequence[Any],
+        *,
+        lengths: Sequence[int],
+        width: int = 1,
+        **job: Any,
+    ) -> list[Any]:
+        """Compute an operation for each input, in batches shared with other requests.
+
+        Raises:
+            RequestError: the first input's error that a worker reported, a full queue, a timeout.
+        """
+        if self.stopping:
+            raise StoppingError("the server stops")
+        whole = {"operation": operation, **(served.job() if served else {}), **job}
+        shared = operation in ("translate", "score")
+        loop = asyncio.get_running_loop()
+        items = [
+            Item(
+                json.dumps(whole, sort_keys=True) if shared else object(),
+                whole,
+                payload,
+                length,
+                loop.create_future(),
+                width,
+            )
+            for payload, length in zip(inputs, lengths, strict=True)
+        ]
+        self.workers.submit(items)
+        try:
+            async with asyncio.timeout(self.limits.request_seconds):
+                return list(await asyncio.gather(*(item.future for item in items)))
+        except TimeoutError:
+            raise TimeoutExceededError(
+                "the request took too long", f"over {self.limits.request_seconds:g} seconds"
+            ) from None
+        finally:
+            self.workers.discard(items)
+
+    async def translate(
+        self,
+        served: Served,
+        texts: Sequence[str],
+        options: dict[str, Any],
+        *,
+        token_scores: bool = False,
+    ) -> list[Any]:
+        """Return the translation of each text, as `Translation` describes it.
+
+        Raises:
+            RequestError: as `run` does.
+        """
+        width = options.get("beam", 1)
+        return await self.run(
+            "translate", served, texts, lengths=[len(text) for text in texts], width=width,
+            options=options, token_scores=token_scores,
+        )  # fmt: skip
+
+    async def detect(self, text: str) -> list[dict[str, Any]]:
+        """Return the source languages, the most probable first, with confidences in percent.
+
+        Raises:
+            UnknownCheckpointError: no checkpoint has a known source language.
+        """
+        languages: dict[str, list[str]] = {}
+        for served in self.checkpoints.values():
+            if served.languages[0]:
+                languages.setdefault(served.languages[0], []).append(str(served.folder))
+        if not languages:
+            raise UnknownCheckpointError(
+                "no language can be detected", "no checkpoint names its own"
+            )
+        (detections,) = await self.run(
+            "detect", None, [text], lengths=[len(text)], languages=languages
+        )
+        result: list[dict[str, Any]] = detections
+        return result
+
+
+def need_text(text: str) -> None:
+    """Check that a text is not empty.
+
+    Raises:
+        RequestError: it is.
+    """
+    if not text.strip():
+        raise RequestError("nothing to show", "the text is empty")

@@ -1,0 +1,90 @@
+"""A worker process: reads jobs as lines of JSON from standard input, writes answers to its output.
+
+The process ends when its input ends, so it never outlives the server.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+import traceback
+from typing import Any, BinaryIO
+
+from zoo.errors import DecodingError, ZooError
+from zoo.registry.registry import default_registry
+from zoo.serving.errors import CheckpointGoneError
+from zoo.serving.metrics import resident_bytes
+from zoo.serving.models import Models
+from zoo.serving.operations import OPERATIONS
+
+
+def answer(models: Models, job: dict[str, Any]) -> dict[str, Any]:
+    """Return a job's results, one for each input: a value, or an error with its code."""
+    started = time.perf_counter()
+    try:
+        results = [{"value": value} for value in _run(models, job, job["inputs"])]
+    except Exception as error:
+        if len(job["inputs"]) == 1 or not isinstance(error, DecodingError):
+            results = [_fault(error)] * len(job["inputs"])
+        else:  # one text may be at fault; the others get their results
+            results = [_alone(models, job, given) for given in job["inputs"]]
+    return {
+        "results": results,
+        "seconds": time.perf_counter() - started,
+        "loaded": list(models.loaded),
+        "bytes": models.size,
+        "loads": models.loads,
+        "evictions": models.evictions,
+        "resident": resident_bytes(os.getpid()),
+    }
+
+
+def _run(models: Models, job: dict[str, Any], inputs: list[Any]) -> list[Any]:
+    return OPERATIONS[job["operation"]](models, job, inputs)
+
+
+def _alone(models: Models, job: dict[str, Any], given: Any) -> dict[str, Any]:
+    try:
+        return {"value": _run(models, job, [given])[0]}
+    except Exception as error:
+        return _fault(error)
+
+
+def _fault(error: Exception) -> dict[str, Any]:
+    """Return an error as plain values; a defect's traceback goes to standard error."""
+    if isinstance(error, CheckpointGoneError):
+        code = error.code
+    elif isinstance(error, ZooError):
+        code = "bad_request"
+    else:
+        traceback.print_exception(error, file=sys.stderr)
+        return {"error": ["the worker failed", type(error).__name__, ""], "code": "internal"}
+    return {"error": [error.what, error.why, error.next], "code": code}
+
+
+def work(jobs: BinaryIO, answers: BinaryIO, models: Models) -> None:
+    """Answer jobs until there are no more."""
+    for line in jobs:
+        answers.write(json.dumps(answer(models, json.loads(line))).encode() + b"\n")
+        answers.flush()
+
+
+def main() -> None:
+    """Run a worker process."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--memory", type=int, required=True)
+    parser.add_argument("--precision", default="float32")
+    arguments = parser.parse_args()
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # a stray print must not break the protocol
+    models = Models(arguments.memory, arguments.precision, default_registry())
+    answers.write(b'{"ready": true}\n')
+    answers.flush()
+    work(sys.stdin.buffer, answers, models)
+
+
+if __name__ == "__main__":
+    main()
