@@ -117,9 +117,9 @@ def _run(
     host, port = address
     running = server(application(service, **access), host, port, limits, service.metrics)
     shown = f"[{host}]" if ":" in host else host
-    running.on_listening = lambda at: say(  # a line that a script can wait for
-        f"Serving {len(checkpoints)} checkpoints at http://{shown}:{at}"
-    )
+    what = "1 checkpoint" if len(checkpoints) == 1 else f"{len(checkpoints)} checkpoints"
+    # A line that a script can wait for.
+    running.on_listening = lambda at: say(f"Serving {what} at http://{shown}:{at}")
     running.run()
 
 
