@@ -126,15 +126,7 @@ def _record(checkpoint: str, attention: Attention, panels: list[Panel]) -> dict[
         "checkpoint": checkpoint,
         "source": attention.source,
         "target": attention.target,
-        "kinds": {
-            kind: {
-                "layers": attention.weights[kind].shape[0],
-                "heads": attention.weights[kind].shape[1],
-                "queries": attention.queries(kind),
-                "keys": attention.keys(kind),
-            }
-            for kind in kinds
-        },
+        "kinds": {kind: attention.describe(kind) for kind in kinds},
         "panels": [
             {
                 "kind": panel.kind,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,12 @@ from zoo.checkpoint.format import SHARED, SOURCE
 from zoo.data.batches import batch_sources
 from zoo.data.tokenizer import Tokenizer
 from zoo.decoding.forced import forced_log_probs
-from zoo.errors import DecodingError
 from zoo.nn.contract import UNKNOWN
 from zoo.serving.beam_tree import beam_tree
 from zoo.serving.errors import RequestError
 from zoo.serving.models import Models
-from zoo.translation.attention import Attention, compute_attention, printable
+from zoo.translation.attention import compute_attention, printable
+from zoo.translation.attention_page import explorer_kinds
 from zoo.translation.translation import Translation
 from zoo.translation.translator import Translator
 
@@ -58,30 +57,13 @@ def attention(models: Models, job: dict[str, Any], texts: list[Any]) -> list[Any
         target: Sequence[int] = hypotheses[0].tokens if hypotheses else ()
     else:
         target = checkpoint.target_tokenizer.encode([job["target"]])[0]
-    try:
-        seen = compute_attention(checkpoint, text, target)
-    except DecodingError as error:
-        if "has no attention" not in error.what:
-            raise
-        reader, writer = checkpoint.source_tokenizer, checkpoint.target_tokenizer
-        source = [printable(reader.token(i)) for i in reader.encode([text])[0]]
-        written = [printable(writer.token(i)) for i in target]
-        seen = Attention(checkpoint.name, source, written, {})
+    weights = compute_attention(checkpoint, text, target, required=False)
     return [
         {
-            "source": seen.source,
-            "target": seen.target,
+            "source": weights.source,
+            "target": weights.target,
             "text": checkpoint.target_tokenizer.decode(target),
-            "kinds": {
-                kind: {
-                    "layers": weights.shape[0],
-                    "heads": weights.shape[1],
-                    "queries": seen.queries(kind),
-                    "keys": seen.keys(kind),
-                    "weights": base64.b64encode(weights.numpy().astype("<f4").tobytes()).decode(),
-                }
-                for kind, weights in seen.weights.items()
-            },
+            "kinds": explorer_kinds(weights),
         }
     ]
 

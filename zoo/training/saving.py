@@ -151,8 +151,9 @@ def _restore(tensors: Tensors, values: Mapping[str, Any], averaged: AveragedWeig
     with torch.no_grad():
         for name, weight in parameters.items():
             weight.copy_(distribute_like(tensors["model"][name], weight))
-        for name, average in zip(averaged.names, state.average, strict=False):
-            average.copy_(distribute_like(tensors["average"][name], average))
+        if state.average:
+            for name, average in zip(averaged.names, state.average, strict=True):
+                average.copy_(distribute_like(tensors["average"][name], average))
     for name, value in moments.items():
         owner, _, key = name.rpartition("/")
         weight = parameters[owner]

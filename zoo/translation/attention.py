@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from torch import Tensor
 
@@ -63,6 +63,16 @@ class Attention:
         """Return the labels of a kind's columns: source tokens, or previous target tokens."""
         return ["<s>", *self.target] if kind == "decoder" else [*self.source, "</s>"]
 
+    def describe(self, kind: str) -> dict[str, Any]:
+        """Return a kind's number of layers and heads, and its labels, as values for JSON."""
+        layers, heads = self.weights[kind].shape[:2]
+        return {
+            "layers": layers,
+            "heads": heads,
+            "queries": self.queries(kind),
+            "keys": self.keys(kind),
+        }
+
     def panels(
         self, kind: str | None = None, layer: Selection = "all", head: Selection = "all"
     ) -> list[Panel]:
@@ -102,17 +112,20 @@ class Attention:
         return [selection]
 
 
-def compute_attention(checkpoint: Checkpoint, text: str, target: Sequence[int]) -> Attention:
+def compute_attention(
+    checkpoint: Checkpoint, text: str, target: Sequence[int], *, required: bool = True
+) -> Attention:
     """Return the attention with which a checkpoint predicts a target from a text.
 
     Args:
         checkpoint: the model and its tokenizers.
         text: the source text.
         target: token ids of the target, without begin and end.
+        required: whether a model without attention is an error; else its weights are empty.
 
     Raises:
-        DecodingError: the model has no attention, the text is empty, or a side is longer than the
-            model can read.
+        DecodingError: the model has no attention and it is required, the text is empty, or a side
+            is longer than the model can read.
     """
     if not text.strip():
         raise DecodingError("there is no attention to compute", "the text is empty")
@@ -122,7 +135,7 @@ def compute_attention(checkpoint: Checkpoint, text: str, target: Sequence[int]) 
     device = next(model.parameters()).device
     ids, mask = batch_sources([source])
     by_kind = forced_attention(model, ids.to(device), mask.to(device), [target])
-    if not by_kind:
+    if required and not by_kind:
         raise DecodingError(
             f"{checkpoint.name} has no attention",
             f"the decoder of {checkpoint.model_name} reads one vector for the whole source",

@@ -16,23 +16,27 @@ EXPLORER = Path(__file__).with_name("page")
 """The explorer's script and style."""
 
 
+def explorer_kinds(attention: Attention) -> dict[str, Any]:
+    """Return every kind as the explorer's script reads it.
+
+    The weights are exact: little-endian float32 in base64.
+    """
+    return {
+        kind: {
+            **attention.describe(kind),
+            "weights": base64.b64encode(weights.numpy().astype("<f4").tobytes()).decode(),
+        }
+        for kind, weights in attention.weights.items()
+    }
+
+
 def page(attention: Attention, first: Panel) -> str:
     """Return an HTML page of every kind, layer and head, which shows the panel `first` at first.
 
-    The weights are exact: little-endian float32 in base64. A content security policy in the page
-    forbids the browser to load anything.
+    A content security policy in the page forbids the browser to load anything.
     """
     data: dict[str, Any] = {
-        "kinds": {
-            kind: {
-                "layers": weights.shape[0],
-                "heads": weights.shape[1],
-                "queries": attention.queries(kind),
-                "keys": attention.keys(kind),
-                "weights": base64.b64encode(weights.numpy().astype("<f4").tobytes()).decode(),
-            }
-            for kind, weights in attention.weights.items()
-        },
+        "kinds": explorer_kinds(attention),
         "first": [first.kind, str(first.layer), str(first.head)],
     }
     script = (EXPLORER / "explorer.js").read_text(encoding="utf-8")
