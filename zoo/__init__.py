@@ -11,6 +11,7 @@ The rooms, from the top down; each imports only from those below it:
     training     objective, schedule, trainer, run folder, process group
     evaluation   metrics
     translation  text in, text out: translator, sentences, attention pictures
+    interop      importers and exporters of foreign formats
     hub          pull, push, the Hugging Face Hub
     checkpoint   the folder on disk: format, tensors, card, scores
     decoding     search over the contract
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from zoo.registry.config import Width as Width
     from zoo.registry.declarations import Architecture as Architecture
     from zoo.registry.declarations import Dataset as Dataset
+    from zoo.registry.declarations import Format as Format
     from zoo.registry.declarations import Metric as Metric
     from zoo.registry.declarations import Pair as Pair
     from zoo.registry.declarations import Scheme as Scheme
@@ -80,6 +82,7 @@ _HOMES = {
     "Dataset": "registry.declarations",
     "Depth": "registry.config",
     "Dim": "registry.parameters",
+    "Format": "registry.declarations",
     "Hub": "hub.contract",
     "HubWarning": "errors",
     "Hypothesis": "decoding.options",

@@ -46,6 +46,10 @@ class CheckpointError(ZooError):
     """A checkpoint or run folder that is missing, damaged, or already exists."""
 
 
+class ConversionError(ZooError):
+    """A foreign checkpoint or format that cannot be converted exactly; lists all reasons."""
+
+
 class PluginError(ZooError):
     """A plugin that cannot be loaded, or an architecture that no installed plugin provides."""
 

@@ -49,7 +49,8 @@ def failed(result: Result, *expected: str) -> None:
 
 def test_list_as_json(run: Run) -> None:
     listed = json.loads(run("list", "--json").stdout)
-    assert list(listed) == ["architectures", "models", "checkpoints", "datasets"]
+    kinds = ["architectures", "models", "checkpoints", "datasets", "importers", "exporters"]
+    assert list(listed) == kinds
     for model in listed["models"]:
         assert {"name", "architecture", "parameters", "summary"} <= set(model)
     by_name = {model["name"]: model for model in listed["models"]}

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import zoo
+import zoo.interop
 import zoo.nn
 
 TOP = Path(__file__).parents[2]
@@ -122,7 +123,7 @@ def test_no_circles_between_modules() -> None:
 @pytest.mark.parametrize("file", plugins, ids=lambda f: str(f.relative_to(TOP)))
 def test_plugins_import_only_public_names(file: Path) -> None:
     package = file.relative_to(TOP / "plugins").parts[0]
-    public = {"zoo": zoo.__all__, "zoo.nn": zoo.nn.__all__}
+    public = {"zoo": zoo.__all__, "zoo.nn": zoo.nn.__all__, "zoo.interop": zoo.interop.__all__}
     for module, name in imports(file):
         if module.split(".")[0] == "zoo":
             assert name in public.get(module, []), f"{module}.{name} is not public"

@@ -1,4 +1,4 @@
-"""What plugins declare: architectures, datasets, hubs and metrics.
+"""What plugins declare: architectures, datasets, formats, hubs and metrics.
 
 A heavy class is declared by its import path, `"package.module:Class"`, so that listing everything
 imports neither pydantic nor torch.
@@ -75,6 +75,23 @@ class Metric:
     name: str
     summary: str
     metric: str
+
+
+@dataclass(frozen=True)
+class Format:
+    """A foreign format of checkpoints.
+
+    `importer` and `exporter` are the import paths of subclasses of `zoo.interop.Importer` and
+    `zoo.interop.Exporter`; either may be empty. `architecture` is the only one that the exporter
+    writes, or empty if it writes every architecture. Several plugins may bring exporters to one
+    format, each for its architecture.
+    """
+
+    name: str
+    summary: str
+    importer: str = ""
+    exporter: str = ""
+    architecture: str = ""
 
 
 class Pair(NamedTuple):

@@ -14,7 +14,7 @@ import pluggy
 if TYPE_CHECKING:
     import click
 
-    from zoo.registry.declarations import Architecture, Dataset, Metric, Scheme
+    from zoo.registry.declarations import Architecture, Dataset, Format, Metric, Scheme
     from zoo.registry.events import Callback
 
 hookspec = pluggy.HookspecMarker("zoo")
@@ -201,4 +201,24 @@ def zoo_metrics() -> Iterable[Metric]:  # type: ignore[empty-body]  # a specific
             def count(self, text, reference, source):
                 words = text.split()
                 return sum(word in source.split() for word in words), len(words)
+    """
+
+
+@hookspec
+def zoo_formats() -> Iterable[Format]:  # type: ignore[empty-body]  # a specification
+    """Return the foreign formats that this plugin imports or exports.
+
+    `importer` is the import path of a subclass of `zoo.interop.Importer`, `exporter` of
+    `zoo.interop.Exporter`; each is imported on first use. An exporter for one architecture names it
+    in `architecture`. Put both beside the architecture whose weights they know.
+
+    Example:
+        from zoo import Format, hookimpl
+
+        ZOO_API = 2
+
+
+        @hookimpl
+        def zoo_formats():
+            yield Format("attic", "checkpoints of the attic", importer="zoo_attic.formats:Attic")
     """

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from zoo.errors import PluginError
 from zoo.registry import catalogue
 from zoo.registry.catalogue import Model, Released
-from zoo.registry.declarations import Architecture, Dataset, Metric, Scheme
+from zoo.registry.declarations import Architecture, Dataset, Format, Metric, Scheme
 from zoo.registry.discovery import installed
 from zoo.registry.owners import Owner, Plugin
 from zoo.registry.plugins import Plugins
@@ -55,6 +55,15 @@ class Registry:
         self.datasets = self._collect("dataset", Dataset, "zoo_datasets")
         self.hubs = self._collect("hub", Scheme, "zoo_hubs")
         self.metrics = self._collect("metric", Metric, "zoo_metrics")
+        # One hook brings both: an exporter's name has its architecture, if it writes only one.
+        self.importers: Shelf[Format] = self._shelf("importer", "See `zoo list importers`")
+        self.exporters: Shelf[Format] = self._shelf("exporter", "See `zoo list exporters`")
+        for plugin, format in self._values("zoo_formats", Format):
+            if format.importer:
+                self.importers.add(format.name, format, Owner(plugin))
+            if format.exporter:
+                name = ":".join(filter(None, (format.name, format.architecture)))
+                self.exporters.add(name, format, Owner(plugin))
         # From catalogues.
         self.models: Shelf[Model] = self._shelf("model", "See `zoo list models`")
         self.checkpoints: Shelf[Released] = self._shelf("checkpoint", "See `zoo list checkpoints`")

@@ -1,0 +1,214 @@
+"""Importers and exporters that a plugin brings: recognition, checks, refusals, the commands."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import Tensor
+
+import zoo
+import zoo.nn
+from tests.external_plugins.packages import put
+from tests.external_plugins.test_plugins import zoo as run
+from zoo import Format, Registry, hookimpl
+from zoo.checkpoint.checkpoint import Checkpoint, read
+from zoo.data.tokenizer import Tokenizer
+from zoo.errors import CheckpointError, ConversionError, UnknownNameError
+from zoo.files import write_json
+from zoo.interop import Exporter, Imported, Importer, Reasons, Source
+from zoo.interop.conversion import import_checkpoint
+from zoo.interop.exporter import export_checkpoint
+from zoo.registry.api import API
+from zoo.registry.owners import Plugin
+from zoo.registry.plugins import Plugins
+from zoo.registry.registry import default_registry
+
+TEXTS = ["a b c", "b c d"]
+
+
+class Toy(Importer):
+    """Reads `toy.json` and draws the weights from its seed."""
+
+    options = {"keep": "which weights to return"}  # noqa: RUF012  # a class variable, as declared
+
+    def recognizes(self, source: Source) -> bool:
+        return source.has("toy.json")
+
+    def read(self, source: Source, options: Mapping[str, str]) -> Imported:
+        described = source.json("toy.json")
+        reasons = Reasons(f"{source} cannot be imported")
+        reasons.check(described.get("layers") == 1, "it has not one layer")
+        reasons.check("odd" not in described, "odd is not expressed")
+        reasons.raise_if_any()
+        tokenizer = Tokenizer.train(TEXTS, "word", 8)
+        model = toy_network(described["seed"], tokenizer.size)
+        weights: dict[str, Tensor] = dict(model.named_parameters())
+        if options.get("keep") == "wrong":
+            first, second, *_ = weights
+            del weights[first]
+            weights[second] = weights[second][:1]
+            weights["more"] = torch.zeros(1)
+        config = default_registry().config("seq2seq-tiny").model_dump(mode="json")
+        return Imported("seq2seq", "seq2seq-tiny", config, weights, tokenizer, tokenizer)
+
+
+class Words(Exporter):
+    """Writes the vocabulary, if the model is small."""
+
+    precisions = ("float32", "float16")
+
+    def reasons(self, checkpoint: Checkpoint) -> list[str]:
+        return ["its name has an x"] if "x" in checkpoint.name else []
+
+    def write(self, checkpoint: Checkpoint, folder: Path, precision: str) -> None:
+        write_json(folder / "words.json", {"size": checkpoint.model.source_vocab, "as": precision})
+
+
+def toy_network(seed: int, vocab: int) -> zoo.nn.Seq2Seq:
+    torch.manual_seed(seed)
+    return zoo.create_model("seq2seq-tiny", source_vocab=vocab, target_vocab=vocab)
+
+
+@pytest.fixture
+def registry() -> Registry:
+    @hookimpl
+    def zoo_formats() -> Iterable[Format]:
+        yield Format("toy", "a test", importer=f"{__name__}:Toy")
+        yield Format("words", "a test", exporter=f"{__name__}:Words", architecture="seq2seq")
+
+    plugins = Plugins()
+    toy = Plugin("toy", "zoo-toy", "1.0")
+    plugins.add(SimpleNamespace(ZOO_API=API, zoo_formats=zoo_formats), toy)
+    for name in ("registry.builtin", "seq2seq"):
+        module = importlib.import_module(f"zoo.{name}" if "." in name else f"zoo_{name}")
+        plugins.add(module, Plugin(name, "zoo", "1.0"))
+    return Registry(plugins)
+
+
+def toy_folder(folder: Path, **values: object) -> Path:
+    folder.mkdir()
+    write_json(folder / "toy.json", {"layers": 1, "seed": 3, **values})
+    return folder
+
+
+def test_an_imported_checkpoint_is_the_network_that_the_importer_read(
+    tmp_path: Path, registry: Registry
+) -> None:
+    out = tmp_path / "out"
+    assert import_checkpoint(toy_folder(tmp_path / "toy"), out, registry) == "toy"
+    checkpoint = read(out, registry)
+    expected = toy_network(3, checkpoint.source_tokenizer.size).state_dict()
+    weights = checkpoint.model.state_dict()
+    assert weights.keys() == expected.keys()
+    assert all(torch.equal(weights[name], expected[name]) for name in weights)
+    assert isinstance(zoo.load(out).translate("a b"), str)
+    with pytest.raises(CheckpointError, match="already exists"):
+        import_checkpoint(tmp_path / "toy", out, registry)
+
+
+def test_all_reasons_are_listed_at_once(tmp_path: Path, registry: Registry) -> None:
+    folder = toy_folder(tmp_path / "toy", layers=2, odd=True)
+    message = "cannot be imported: it has not one layer; odd is not expressed"
+    with pytest.raises(ConversionError, match=message):
+        import_checkpoint(folder, tmp_path / "out", registry)
+    assert not (tmp_path / "out").exists()
+
+
+def test_weights_that_do_not_fit_the_network_are_listed(tmp_path: Path, registry: Registry) -> None:
+    folder = toy_folder(tmp_path / "toy")
+    message = r"\S+ is missing; \S+ is \(1, .*\), not .*; more is not a weight of seq2seq"
+    with pytest.raises(ConversionError, match=message):
+        import_checkpoint(folder, tmp_path / "out", registry, "toy", {"keep": "wrong"})
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_unknown_names_and_files_are_answered_in_one_line(
+    tmp_path: Path, registry: Registry
+) -> None:
+    folder = toy_folder(tmp_path / "toy")
+    out = tmp_path / "out"
+    with pytest.raises(UnknownNameError, match="unknown importer 'toi': did you mean toy"):
+        import_checkpoint(folder, out, registry, "toi")
+    with pytest.raises(UnknownNameError, match="unknown option of toy 'kep': did you mean keep"):
+        import_checkpoint(folder, out, registry, "toy", {"kep": "all"})
+    (folder / "toy.json").rename(folder / "other.json")
+    with pytest.raises(ConversionError, match="is of no known format: the formats are toy"):
+        import_checkpoint(folder, out, registry)
+    with pytest.raises(ConversionError, match=f"no file or folder '{tmp_path}/absent'"):
+        import_checkpoint(tmp_path / "absent", out, registry)
+
+
+def test_a_source_reads_only_files_of_its_folder(tmp_path: Path) -> None:
+    source = Source(toy_folder(tmp_path / "toy"))
+    assert source.names == ("toy.json",)
+    assert Source(tmp_path / "toy" / "toy.json").names == ("toy.json",)
+    (tmp_path / "outside").write_text("{}")
+    for name in ("../outside", str(tmp_path / "outside")):
+        with pytest.raises(ConversionError, match="is outside its folder"):
+            source.path(name)
+    with pytest.raises(ConversionError, match="it has no absent"):
+        source.text("absent")
+
+
+def test_an_exporter_is_chosen_by_format_and_architecture(
+    tmp_path: Path, registry: Registry
+) -> None:
+    import_checkpoint(toy_folder(tmp_path / "toy"), tmp_path / "small", registry)
+    checkpoint = read(tmp_path / "small", registry)
+    out = tmp_path / "exported"
+    export_checkpoint(checkpoint, "words", out, registry)
+    size = checkpoint.source_tokenizer.size
+    assert json.loads((out / "words.json").read_text()) == {"size": size, "as": "float32"}
+    with pytest.raises(CheckpointError, match="already exists"):
+        export_checkpoint(checkpoint, "words", out, registry)
+    checkpoint.name = "xs"
+    message = "it has no precision 'int4': it has float32, float16; its name has an x"
+    with pytest.raises(ConversionError, match=message):
+        export_checkpoint(checkpoint, "words", tmp_path / "no", registry, "int4")
+    checkpoint.architecture = "rnnsearch"
+    message = "words has no exporter for rnnsearch: it has exporters for seq2seq"
+    with pytest.raises(ConversionError, match=message):
+        export_checkpoint(checkpoint, "words", tmp_path / "no", registry)
+    with pytest.raises(UnknownNameError, match="unknown exporter 'wrods'"):
+        export_checkpoint(checkpoint, "wrods", tmp_path / "no", registry)
+    assert not (tmp_path / "no").exists()
+
+
+def test_an_error_lists_twenty_reasons(tmp_path: Path) -> None:
+    reasons = Reasons("no")
+    reasons.raise_if_any()
+    for i in range(25):
+        reasons.check(i < 0, f"r{i}.")
+    with pytest.raises(ConversionError, match=re.escape("r19. and 5 more")):
+        reasons.raise_if_any()
+
+
+PLUGIN = f"""
+from zoo import Format, hookimpl
+
+ZOO_API = 2
+
+
+@hookimpl
+def zoo_formats():
+    yield Format("toy", "a test", importer="{__name__}:Toy")
+"""
+
+
+def test_the_command_imports_a_folder(tmp_path: Path) -> None:
+    put(tmp_path, "toying", PLUGIN)
+    folder, out = toy_folder(tmp_path / "toy"), tmp_path / "out"
+    done = run(tmp_path, "import", str(folder), "--out", str(out))
+    assert f"{out} is imported from {folder}, format toy" in done.stderr
+    assert (out / "model.safetensors").is_file()
+    wrong = run(tmp_path, "import", str(folder), "--out", str(out), "--option", "keep", code=2)
+    assert "'keep' is not NAME=VALUE" in wrong.stderr
+    listed = json.loads(run(tmp_path, "list", "importers", "--json").stdout)
+    assert {"name": "toy", "summary": "a test"} in listed["importers"]

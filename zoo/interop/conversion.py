@@ -1,0 +1,120 @@
+"""Import a foreign checkpoint: recognize its format, read it, write a checkpoint folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
+
+from zoo.checkpoint import checkpoint as folder_format
+from zoo.checkpoint.card import CardData, render_card
+from zoo.checkpoint.checkpoint import Checkpoint
+from zoo.errors import CheckpointError, ConversionError, UnknownNameError
+from zoo.interop.importer import Imported, Importer
+from zoo.interop.reasons import Reasons
+from zoo.interop.source import Source
+from zoo.nn.build import build, network_type
+from zoo.registry.imports import import_object
+from zoo.registry.registry import Registry
+
+
+def import_checkpoint(
+    path: Path,
+    out: Path,
+    registry: Registry,
+    format: str | None = None,
+    options: Mapping[str, str] | None = None,
+) -> str:
+    """Convert a foreign checkpoint to a checkpoint folder, and return the name of its format.
+
+    The folder is written completely or not at all.
+
+    Args:
+        path: a folder or a file.
+        out: the new folder.
+        registry: the registry with the importers.
+        format: the name of an importer; by default the one that recognizes the files.
+        options: of the importer.
+
+    Raises:
+        UnknownNameError: there is no such format or option.
+        ConversionError: no importer or more than one recognizes the files, or they cannot be
+            expressed exactly; lists all reasons.
+        CheckpointError: `out` exists, or a file is damaged.
+    """
+    if os.path.lexists(out):
+        raise CheckpointError(f"{out} already exists", "", "Choose a new folder")
+    source = Source(path)
+    format = format or recognize(source, registry)
+    importer = importer_of(format, registry)
+    for name in options or {}:
+        if name not in importer.options:
+            raise UnknownNameError(f"option of {format}", name, importer.options)
+    write_imported(importer.read(source, options or {}), source, out, registry)
+    return format
+
+
+def importer_of(format: str, registry: Registry) -> Importer:
+    """Return the importer of a format.
+
+    Raises:
+        UnknownNameError: there is no such format.
+    """
+    path = registry.importers.find(format).importer
+    return cast("type[Importer]", import_object(path, f"format {format!r}"))()
+
+
+def recognize(source: Source, registry: Registry) -> str:
+    """Return the name of the one format whose importer recognizes the files.
+
+    Raises:
+        ConversionError: there is none, or more than one.
+    """
+    names = [name for name in registry.importers if importer_of(name, registry).recognizes(source)]
+    if len(names) == 1:
+        return names[0]
+    if names:
+        raise ConversionError(
+            f"{source} may be of several formats", ", ".join(names), "Choose one with --format"
+        )
+    known = ", ".join(registry.importers) or "none"
+    raise ConversionError(
+        f"{source} is of no known format", f"the formats are {known}", "See `zoo list importers`"
+    )
+
+
+def write_imported(imported: Imported, source: Source, out: Path, registry: Registry) -> None:
+    """Check what an importer returned against the network, and write the checkpoint folder.
+
+    Raises:
+        ConversionError: weights are missing, unknown or of other shapes; lists all of them.
+        ConfigError: the configuration is invalid.
+    """
+    architecture = registry.architecture(imported.architecture)
+    what = f"configuration of {source}"
+    config = architecture.config_type().parse(dict(imported.config), what)
+    tokenizers = imported.source_tokenizer, imported.target_tokenizer
+    sizes = tokenizers[0].size, tokenizers[1].size
+    model = build(network_type(architecture), config, *sizes, "meta")
+    reasons = Reasons(f"{source} cannot be imported")
+    parameters = dict(model.named_parameters())
+    for name, parameter in parameters.items():
+        if name not in imported.weights:
+            reasons.add(f"{name} is missing")
+        elif imported.weights[name].shape != parameter.shape:
+            shape = tuple(imported.weights[name].shape)
+            reasons.add(f"{name} is {shape}, not {tuple(parameter.shape)}")
+    for name in imported.weights:
+        reasons.check(name in parameters, f"{name} is not a weight of {imported.architecture}")
+    reasons.raise_if_any()
+    checkpoint = Checkpoint(
+        out.name, imported.model_name, imported.architecture, config, model, *tokenizers
+    )
+    card = CardData(
+        out.name, imported.model_name, architecture, config, sizes, dataset="unknown data"
+    )
+    weights = {name: imported.weights[name] for name in parameters}
+    folder_format.write(
+        out, checkpoint, registry, render_card(card, ""), training={}, weights=weights
+    )

@@ -1,0 +1,80 @@
+"""What an exporter is, and the export of a checkpoint to a folder."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import ClassVar, cast
+
+from zoo.checkpoint.checkpoint import Checkpoint
+from zoo.errors import CheckpointError, ConversionError
+from zoo.files import whole_folder
+from zoo.interop.reasons import Reasons
+from zoo.registry.imports import import_object
+from zoo.registry.registry import Registry
+
+
+class Exporter(ABC):
+    """Writes checkpoints in one foreign format."""
+
+    precisions: ClassVar[tuple[str, ...]] = ("float32",)
+    """The types of weights that it writes, the default first."""
+
+    @abstractmethod
+    def reasons(self, checkpoint: Checkpoint) -> list[str]:
+        """Return all reasons why the format cannot express this checkpoint exactly."""
+
+    @abstractmethod
+    def write(self, checkpoint: Checkpoint, folder: Path, precision: str) -> None:
+        """Write the checkpoint's files into `folder`, which is empty.
+
+        Raises:
+            ZooError: the files cannot be written.
+        """
+
+
+def export_checkpoint(
+    checkpoint: Checkpoint, format: str, out: Path, registry: Registry, precision: str | None = None
+) -> None:
+    """Write a checkpoint to the folder `out` in a foreign format, completely or not at all.
+
+    Raises:
+        UnknownNameError: there is no such format.
+        ConversionError: the format does not write this architecture or precision, or cannot express
+            the checkpoint exactly; lists all reasons.
+        CheckpointError: `out` exists.
+    """
+    exporter = exporter_of(format, checkpoint.architecture, registry)
+    precision = precision or exporter.precisions[0]
+    reasons = Reasons(f"{checkpoint.name} cannot be exported to {format}")
+    if precision not in exporter.precisions:
+        known = ", ".join(exporter.precisions)
+        reasons.add(f"it has no precision {precision!r}: it has {known}")
+    for reason in exporter.reasons(checkpoint):
+        reasons.add(reason)
+    reasons.raise_if_any()
+    if os.path.lexists(out):
+        raise CheckpointError(f"{out} already exists", "", "Choose a new folder")
+    with whole_folder(out) as part:
+        exporter.write(checkpoint, part, precision)
+
+
+def exporter_of(format: str, architecture: str, registry: Registry) -> Exporter:
+    """Return the exporter to a format for an architecture, or the one for any architecture.
+
+    Raises:
+        UnknownNameError: there is no such format.
+        ConversionError: none of its exporters writes this architecture.
+    """
+    declared = registry.exporters.get(f"{format}:{architecture}") or registry.exporters.get(format)
+    if declared is None:
+        of_format = [each for each in registry.exporters.values() if each.name == format]
+        if not of_format:
+            registry.exporters.find(format)
+        known = ", ".join(each.architecture for each in of_format)
+        raise ConversionError(
+            f"{format} has no exporter for {architecture}", f"it has exporters for {known}"
+        )
+    kind = cast("type[Exporter]", import_object(declared.exporter, f"format {format!r}"))
+    return kind()

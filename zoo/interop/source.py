@@ -1,0 +1,89 @@
+"""The files of a foreign checkpoint."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from zoo.errors import ConversionError
+from zoo.files import TEXT_LIMIT, read_json, read_text
+
+MOST_FILES = 10_000
+"""The most files of a folder that an import looks at."""
+
+
+class Source:
+    """A folder of foreign files, or one file and the folder in which it lies.
+
+    Nothing is read but what an importer asks for by name, with checks and within limits.
+
+    Args:
+        path: the folder or the file.
+
+    Raises:
+        ConversionError: there is no such file or folder.
+    """
+
+    def __init__(self, path: Path) -> None:
+        if not path.exists():
+            raise ConversionError(f"no file or folder {str(path)!r}", "", "Check its path")
+        self.file = path if path.is_file() else None
+        self.folder = path.parent if path.is_file() else path
+
+    def __str__(self) -> str:
+        return str(self.file or self.folder)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of the regular files directly in the folder, sorted.
+
+        Raises:
+            ConversionError: there are more than 10,000.
+        """
+        names = []
+        for path in self.folder.iterdir():
+            if path.is_file():
+                names.append(path.name)
+            if len(names) > MOST_FILES:
+                raise ConversionError(
+                    f"{self.folder} cannot be imported",
+                    f"it has more than {MOST_FILES:,} files",
+                    "Name the folder that holds the checkpoint alone",
+                )
+        return tuple(sorted(names))
+
+    def has(self, name: str) -> bool:
+        """Return whether the folder has a regular file of this name."""
+        return (self.folder / name).is_file()
+
+    def path(self, name: str) -> Path:
+        """Return the path of a file of the folder.
+
+        Raises:
+            ConversionError: the folder has no such file, or `name` leads out of the folder.
+        """
+        path = self.folder / name
+        if Path(name).is_absolute() or ".." in Path(name).parts:
+            raise ConversionError(f"{self} cannot be imported", f"{name!r} is outside its folder")
+        if not path.is_file():
+            raise ConversionError(f"{self} cannot be imported", f"it has no {name}")
+        return path
+
+    def json(self, name: str, limit: int = TEXT_LIMIT) -> dict[str, Any]:
+        """Return the JSON object in a file of at most `limit` bytes.
+
+        Raises:
+            ConversionError: the folder has no such file.
+            CheckpointError: it is too large, or not a JSON object.
+        """
+        return read_json(self.path(name), limit)
+
+    def text(self, name: str, limit: int = TEXT_LIMIT) -> str:
+        """Return the text of a file of at most `limit` bytes.
+
+        Raises:
+            ConversionError: the folder has no such file.
+            CheckpointError: it is too large, or not UTF-8.
+        """
+        return read_text(self.path(name), limit)
