@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from zoo.checkpoint.about import About
 from zoo.checkpoint.format import (
     CARD,
     CONFIG,
@@ -24,6 +25,7 @@ from zoo.checkpoint.format import (
     TARGET,
     TRAINING,
     WEIGHTS,
+    about_of,
     architecture_of,
     describe,
 )
@@ -51,6 +53,7 @@ class Checkpoint:
     model: Seq2Seq
     source_tokenizer: Tokenizer
     target_tokenizer: Tokenizer
+    about: About = field(default_factory=About)
 
 
 def write(
@@ -98,6 +101,7 @@ def write(
                 "target_vocab": model.target_vocab,
                 "tied": ties(model),
                 "plugin": {"package": plugin.distribution, "version": plugin.version},
+                "about": checkpoint.about.as_json(),
             },
         )
 
@@ -134,6 +138,7 @@ def read(folder: Path, registry: Registry, device: str | torch.device = "cpu") -
         model=model.eval(),
         source_tokenizer=source,
         target_tokenizer=target,
+        about=about_of(description),
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from zoo.checkpoint.about import About
 from zoo.errors import CheckpointError, ZooError
 from zoo.files import read_json
 
@@ -86,9 +87,22 @@ def describe(folder: Path) -> dict[str, Any]:
         table = description.get(key)
         if type(table) is dict and not all(type(value) is str for value in table.values()):
             faults.append(f"{key!r} must hold strings")
+    try:
+        about_of(description)
+    except CheckpointError as error:
+        faults.append(str(error))
     if faults:
         raise CheckpointError(f"{file} is invalid", "; ".join(faults))
     return description
+
+
+def about_of(description: Mapping[str, Any]) -> About:
+    """Return what a checkpoint says about itself, given the content of its `config.json`.
+
+    Raises:
+        CheckpointError: `about` is invalid; all faults are listed at once.
+    """
+    return About.parse(description.get("about", {}))
 
 
 def architecture_of(

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from zoo.checkpoint import card as cards
 from zoo.checkpoint import checkpoint
+from zoo.checkpoint.about import About
 from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.data.corpus import learn_tokenizers
 from zoo.data.datasets import find_dataset
@@ -92,6 +93,7 @@ class Session:
             self.trainer.model,
             data.source_tokenizer,
             data.target_tokenizer,
+            about=About.of_dataset(data.dataset),
         )
         training = self._training()
         architecture = self.registry.architecture(plan.architecture)

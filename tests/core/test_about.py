@@ -1,0 +1,135 @@
+"""What a checkpoint says about itself: written, kept, and read strictly."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+import zoo
+from zoo.checkpoint.about import DECODING_LIMITS, LIST_LIMIT, NOT_RECOMMENDED, About
+from zoo.checkpoint.checkpoint import convert
+from zoo.checkpoint.format import about_of, describe
+from zoo.decoding.options import search_options
+from zoo.errors import CheckpointError
+from zoo.registry.builtin import top
+from zoo.registry.declarations import Dataset
+
+RELEASED = top() / "cards" / "checkpoints" / "rnnsearch-tiny.numbers-en-fr"
+FULL = About(
+    ("en", "eng_Latn"), ("de",), "captions", "CC BY 4.0", {"beam": 5, "banned": ("x", 7)},
+    "fine-tuned", "hf://a/b", ("A dog walks.",),
+)  # fmt: skip
+
+
+@pytest.fixture
+def described(tmp_path: Path) -> Callable[[object], Path]:
+    """Return a function that gives a copy of a checkpoint with another `about`."""
+
+    def write(about: object) -> Path:
+        folder = Path(shutil.copytree(RELEASED, tmp_path / "copy"))
+        config = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps({**config, "about": about}))
+        return folder
+
+    return write
+
+
+def test_it_survives_a_round_trip() -> None:
+    assert About.parse(json.loads(json.dumps(FULL.as_json()))) == FULL
+    assert About.parse({}) == About() == About.parse(About().as_json())
+
+
+def test_unknown_keys_are_ignored_so_that_later_versions_can_add_some() -> None:
+    assert About.parse({"data": "x", "mood": [1]}) == About(data="x")
+
+
+def test_training_writes_it(tmp_path: Path) -> None:
+    (tmp_path / "a.en").write_text("one dog\ntwo dogs\n" * 20)
+    (tmp_path / "a.de").write_text("ein Hund\nzwei Hunde\n" * 20)
+    out = zoo.train(
+        "seq2seq-tiny", f"{tmp_path}/a:en-de", tmp_path / "out", steps=2,
+        settings={"embedding_dim": 8, "hidden_dim": 8, "tokenizer": "char"},
+    )  # fmt: skip
+    expected = About(("en",), ("de",), "a:en-de")
+    assert about_of(describe(out)) == expected == zoo.load(out).checkpoint.about
+
+
+def test_a_dataset_that_a_description_cannot_hold_is_shortened() -> None:
+    dataset = Dataset("a\nb", "", lambda split, limit: [], ("e.n", "de"), terms="x\n" * 9_000)
+    about = About.of_dataset(dataset)
+    assert about.source_languages == ()
+    assert about.target_languages == ("de",)
+    assert about.data == "a b"
+    assert len(about.terms) == 10_000
+
+
+def test_conversion_push_and_pull_keep_it(
+    described: Callable[[object], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    folder = described(FULL.as_json())
+    convert(folder, tmp_path / "half", "float16")
+    assert about_of(describe(tmp_path / "half")) == FULL
+    (tmp_path / "hub").mkdir()
+    zoo.push(tmp_path / "half", f"file://{tmp_path}/hub/x")
+    assert about_of(describe(zoo.pull(f"file://{tmp_path}/hub/x"))) == FULL
+
+
+def test_every_option_is_bounded_or_has_few_values() -> None:
+    for option in search_options():
+        bounded = option.name in DECODING_LIMITS or option.limits.at_most <= 1
+        assert bounded or option.name in NOT_RECOMMENDED or option.kind in (bool, str), option.name
+
+
+WRONG: dict[str, tuple[object, str]] = {
+    "a list": ([], "'about' must be an object"),
+    "types": (
+        {"data": 1, "source_languages": "en", "origin": [], "examples": {}},
+        "source_languages must be at most 1,000 language codes; data must be a line of at most "
+        "1,000 characters; examples must be lines of at most 2,000 characters; origin must be "
+        "trained or fine-tuned or imported"),
+    "a language of two lines": ({"target_languages": ["de\n"]}, "target_languages must be"),
+    "many languages": ({"target_languages": ["de"] * (LIST_LIMIT + 1)}, "target_languages must"),
+    "nested lists": ({"source_languages": [[["en"]]]}, "source_languages must be"),
+    "an escape": ({"terms": "free \x1b[2J"}, "terms must be a line"),
+    "a surrogate": ({"examples": ["\udc80"]}, "examples must be lines"),
+    "much text": ({"data": "x" * 1_001}, "data must be a line"),
+    "a wide beam": ({"decoding": {"beam": 65}}, "decoding.beam must be at most 64"),
+    "no beam": ({"decoding": {"beam": 0}}, "decoding.beam must be an integer of at least 1, not 0"),
+    "a beam of digits": ({"decoding": {"beam": 10**400}}, "decoding.beam is too large"),
+    "an endless minimum": ({"decoding": {"min_length": 10**6}}, "must be at most 10,000"),
+    "a wrong name": ({"decoding": {"beams": 5}}, "unknown option 'beams'; did you mean beam?"),
+    "a long name": ({"decoding": {"x" * 10**6: 5}}, "unknown option 'xxx"),
+    "many names": ({"decoding": {f"beam{i}": 5 for i in range(10**5)}}, "must be an object of"),
+    "a user's choice": ({"decoding": {"n_best": 5}}, "decoding cannot contain n_best"),
+    "a contradiction": (
+        {"decoding": {"sample": True, "beam": 5}}, "`--sample` and `--beam 5` exclude each other"),
+    "a deep list": ({"decoding": {"banned": [[[]]]}}, "decoding.banned is too large, or not"),
+    "no decoding": ({"decoding": "beam"}, "decoding must be an object of search options"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_wrong_one_is_refused_in_one_short_line(
+    described: Callable[[object], Path], case: str, tmp_path: Path, run: Callable[..., Result]
+) -> None:
+    value, message = WRONG[case]
+    folder = described(value)
+    readers: list[Callable[[], Any]] = [
+        lambda: describe(folder),
+        lambda: zoo.load(folder),
+        lambda: convert(folder, tmp_path / "converted", "float32"),
+    ]
+    for reader in readers:
+        with pytest.raises(CheckpointError) as error:
+            reader()
+        assert message in str(error.value)
+        assert len(str(error.value)) < 800
+        assert "\n" not in str(error.value)
+    result = run("info", str(folder))
+    assert result.exit_code == 1
+    assert result.output.count("\n") == 1

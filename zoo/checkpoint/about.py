@@ -1,0 +1,193 @@
+"""What a checkpoint says about itself: languages, data, terms, recommended decoding, origin.
+
+It is the object `about` in `config.json`. Nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal, Self, TypeGuard, get_args
+
+from zoo.decoding.options import Search, search_options
+from zoo.errors import CheckpointError, DecodingError, near
+from zoo.registry.declarations import Dataset
+
+Origin = Literal["trained", "fine-tuned", "imported"]
+
+LANGUAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_@-]{0,31}")
+"""A language code, such as `de`, `pt-BR` or `eng_Latn`."""
+
+LIST_LIMIT = 1_000
+"""The most languages, examples or banned tokens."""
+
+TEXT_LIMITS = {"data": 1_000, "terms": 10_000, "parent": 1_000, "examples": 2_000}
+"""The most characters of each text."""
+
+NOT_RECOMMENDED = ("n_best", "seed", "exhaustive")
+"""Search options that a user chooses: they do not change which translation is the best."""
+
+DECODING_LIMITS = {
+    "beam": 64, "length_penalty": 10, "coverage_penalty": 10, "min_length": 10_000,
+    "max_length": 100_000, "no_repeat_ngram_size": 10_000, "repetition_penalty": 100,
+    "temperature": 100, "top_k": 10_000_000,
+}  # fmt: skip
+"""The largest recommended values: a file must not make a search unbounded."""
+
+
+@dataclass(frozen=True)
+class About:
+    """What a checkpoint says about itself.
+
+    Attributes:
+        source_languages: codes of the languages that it reads, the default first; empty if its
+            texts are of no language, or if none is known.
+        target_languages: codes of the languages that it writes, the default first.
+        data: the name of what it was trained on.
+        terms: licenses or terms of use of its data and weights.
+        decoding: recommended search options, fields of `zoo.Search`.
+        origin: `trained`, `fine-tuned` or `imported`.
+        parent: the name or address of what it was fine-tuned from, or imported from.
+        examples: source texts of the kind that it translates.
+
+    Raises:
+        CheckpointError: a value is of a wrong type or out of bounds; all faults at once.
+    """
+
+    source_languages: tuple[str, ...] = ()
+    target_languages: tuple[str, ...] = ()
+    data: str = ""
+    terms: str = ""
+    decoding: Mapping[str, Any] = field(default_factory=dict)
+    origin: Origin = "trained"
+    parent: str = ""
+    examples: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check every value."""
+        wrong = list(faults({f.name: getattr(self, f.name) for f in fields(self)}))
+        if wrong:
+            raise CheckpointError("invalid description of a checkpoint", "; ".join(wrong))
+
+    @classmethod
+    def parse(cls, value: object) -> Self:
+        """Return the description that `about` in a `config.json` contains; other keys are ignored.
+
+        Raises:
+            CheckpointError: it is not an object, or a value is invalid.
+        """
+        if not isinstance(value, dict):
+            raise CheckpointError("'about' must be an object")
+        known = {f.name for f in fields(cls)}
+        values: dict[str, Any] = {key: _frozen(item) for key, item in value.items() if key in known}
+        if isinstance(value.get("decoding"), dict):
+            values["decoding"] = {key: _frozen(item) for key, item in value["decoding"].items()}
+        return cls(**values)
+
+    @classmethod
+    def of_dataset(cls, dataset: Dataset) -> Self:
+        """Return the description of a checkpoint that is trained on a dataset."""
+        source, target = ((code,) if LANGUAGE.fullmatch(code) else () for code in dataset.languages)
+        return cls(
+            source,
+            target,
+            data=one_line(dataset.name, TEXT_LIMITS["data"]),
+            terms=one_line(dataset.terms, TEXT_LIMITS["terms"]),
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the values that are not empty, for JSON."""
+        return {key: value for key, value in asdict(self).items() if value}
+
+
+def _frozen(value: object) -> object:
+    """Return a list as a tuple, and any other value unchanged."""
+    return tuple(value) if isinstance(value, list) else value
+
+
+def faults(values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield everything that is wrong with the fields of an `About`."""
+    for name in ("source_languages", "target_languages"):
+        if not _is_list(values[name]) or not all(map(_is_language, values[name])):
+            yield f"{name} must be at most {LIST_LIMIT:,} language codes"
+    for name in ("data", "terms", "parent"):
+        if not _is_text(values[name], TEXT_LIMITS[name]):
+            yield f"{name} must be a line of at most {TEXT_LIMITS[name]:,} characters"
+    examples, most = values["examples"], TEXT_LIMITS["examples"]
+    if not _is_list(examples) or not all(_is_text(example, most) for example in examples):
+        yield f"examples must be lines of at most {most:,} characters"
+    if type(values["origin"]) is not str or values["origin"] not in get_args(Origin):
+        yield f"origin must be {' or '.join(get_args(Origin))}"
+    yield from decoding_faults(values["decoding"])
+
+
+def decoding_faults(decoding: object) -> Iterator[str]:
+    """Yield everything that is wrong with recommended search options."""
+    if not isinstance(decoding, Mapping) or len(decoding) > len(search_options()):
+        yield "decoding must be an object of search options"
+        return
+    wrong = [fault for name, value in decoding.items() if (fault := _option_fault(name, value))]
+    yield from wrong
+    if not wrong:
+        try:
+            Search(**decoding)
+        except DecodingError as error:
+            yield f"decoding: {error.why}"
+
+
+def _option_fault(name: object, value: object) -> str | None:
+    """Return what is wrong with one recommended option, or None."""
+    options = {option.name: option for option in search_options()}
+    option = options.get(name) if isinstance(name, str) else None
+    if option is None:
+        nearest = near(str(name)[:100], options, 1)
+        hint = f"; did you mean {nearest[0]}?" if nearest else ""
+        return f"decoding has an unknown option {str(name)[:100]!r}{hint}"
+    if option.name in NOT_RECOMMENDED:
+        return f"decoding cannot contain {name}, which is the user's choice"
+    if not _is_bounded(value):
+        return f"decoding.{name} is too large, or not a value of an option"
+    if fault := option.error(value):
+        return f"decoding.{name} must be {fault}"
+    most = DECODING_LIMITS.get(option.name)
+    if most is not None and isinstance(value, int | float) and value > most:
+        return f"decoding.{name} must be at most {most:,}"
+    return None
+
+
+def _is_bounded(value: object) -> bool:
+    """Return whether a value is small enough to be checked and printed."""
+    if isinstance(value, tuple):
+        return len(value) <= LIST_LIMIT and all(
+            not isinstance(item, tuple) and _is_bounded(item) for item in value
+        )
+    if isinstance(value, str):
+        return _is_text(value, 100)
+    if isinstance(value, int | float):
+        return abs(value) <= 10**9
+    return value is None
+
+
+def _is_list(value: object) -> TypeGuard[tuple[Any, ...]]:
+    return isinstance(value, tuple) and len(value) <= LIST_LIMIT
+
+
+def _is_language(value: object) -> bool:
+    return isinstance(value, str) and LANGUAGE.fullmatch(value) is not None
+
+
+def _is_text(value: object, most: int) -> bool:
+    """Return whether a value is one line of text: without control characters and surrogates."""
+    return isinstance(value, str) and len(value) <= most and not any(map(_is_control, value))
+
+
+def _is_control(character: str) -> bool:
+    return unicodedata.category(character) in ("Cc", "Cs")
+
+
+def one_line(text: str, most: int) -> str:
+    """Return a text without control characters, on one line of at most `most` characters."""
+    words = "".join(" " if _is_control(character) else character for character in text).split()
+    return " ".join(words)[:most]
