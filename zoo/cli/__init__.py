@@ -2,12 +2,13 @@
 
 A module per command, or per group of commands; the others are shared:
 
-    process   everything that is changed in the process
-    options   options of several commands
-    search    the options of a search
-    output    consoles, JSON, the registry with its warnings
-    fetching  checkpoints that are pulled before a command reads them
-    heatmap   attention in a terminal
+    process     everything that is changed in the process
+    options     options of several commands
+    search      the options of a search
+    output      consoles, JSON, the registry with its warnings
+    completion  shell completion of names
+    fetching    checkpoints that are pulled before a command reads them
+    heatmap     attention in a terminal
 
 Commands that compute import torch in their functions.
 """
@@ -15,8 +16,10 @@ Commands that compute import torch in their functions.
 from __future__ import annotations
 
 import itertools
+import platform
 import sys
 from collections.abc import Mapping
+from importlib import metadata
 from typing import Any
 
 import click
@@ -26,6 +29,7 @@ from zoo.cli import (
     bench,
     cache,
     card,
+    completion,
     evaluating,
     hub,
     importing,
@@ -88,8 +92,20 @@ class Commands(click.Group):
         return plugins.commands_of(installed(), frozenset(self.commands.items()))
 
 
+def show_version(ctx: click.Context, param: click.Parameter, given: bool) -> None:
+    """Print the version of the zoo, then those of Python and of the libraries that matter."""
+    if not given or ctx.resilient_parsing:
+        return
+    click.echo(f"zoo {metadata.version('seq2seq-zoo')}")
+    click.echo(f"Python {platform.python_version()}, {platform.system()} {platform.machine()}")
+    for package in ("torch", "tokenizers", "safetensors", "huggingface-hub"):
+        click.echo(f"{package} {metadata.version(package)}")
+    ctx.exit()
+
+
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="seq2seq-zoo")
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=show_version,
+              help="Show the versions of the zoo, Python and the main libraries.")  # fmt: skip
 @click.option("--no-plugins", is_flag=True, help="Load only the plugins that come with the zoo.")
 def cli(no_plugins: bool) -> None:
     """Train sequence-to-sequence models, translate with them, publish them, and load them by name.
@@ -118,6 +134,7 @@ for command in (
     attention.attention,
     serving.serve,
     watching.watch,
+    completion.completion,
 ):
     cli.add_command(command)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from zoo.cli.completion import complete_checkpoint
 from zoo.cli.options import device_option, json_option
 from zoo.cli.output import check_writable, console, loaded_registry, print_json, say
 from zoo.cli.search import search_options
@@ -37,7 +38,7 @@ def _selection(
 
 
 @click.command()
-@click.argument("checkpoint")
+@click.argument("checkpoint", shell_complete=complete_checkpoint)
 @click.argument("text")
 @click.option("--target", help="Use this target instead of the model's translation.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE",

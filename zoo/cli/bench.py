@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from zoo.cli.completion import complete_data, complete_model
 from zoo.cli.options import (
     device_option,
     json_option,
@@ -26,8 +27,9 @@ def bench() -> None:
 
 
 @bench.command()
-@click.argument("model")
-@click.option("--data", required=True, help="A dataset's name, or files, as in zoo train.")
+@click.argument("model", shell_complete=complete_model)
+@click.option("--data", required=True, shell_complete=complete_data,
+              help="A dataset's name, or files, as in zoo train.")  # fmt: skip
 @limit_option
 @recipe_option
 @settings_option

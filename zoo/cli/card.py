@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from zoo.cli.completion import complete_any
 from zoo.cli.fetching import located
 from zoo.cli.output import console, loaded_registry, say
 from zoo.errors import CheckpointError, UnknownNameError
@@ -17,7 +18,7 @@ from zoo.registry.registry import Registry
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=complete_any)
 @click.option("--all", "every", is_flag=True, help="Write the cards of all models to --out.")
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), help="The folder to write to."

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from zoo.cli.completion import complete_checkpoint, complete_data
 from zoo.cli.options import (
     device_option,
     ensemble_option,
@@ -43,15 +44,16 @@ TOKENIZED = 100
 
 
 @click.command("eval")
-@click.argument("checkpoint")
-@click.option("--data", required=True, help="A dataset's name, or files of parallel text.")
+@click.argument("checkpoint", shell_complete=complete_checkpoint)
+@click.option("--data", required=True, shell_complete=complete_data,
+              help="A dataset's name, or files of parallel text.")  # fmt: skip
 @click.option("--split", help="The split to score; by default `test`, or `all` for files.")
 @limit_option
 @click.option("--bleu-order", "orders", type=click.IntRange(1, 3), multiple=True, metavar="N",
               help="Add BLEU of maximum order N; may be repeated.")  # fmt: skip
 @click.option("--lowercase", is_flag=True, help="Ignore case; TER always does.")
 @click.option("--confidence", is_flag=True, help="Add 95% bootstrap confidence intervals.")
-@click.option("--against", metavar="OTHER",
+@click.option("--against", metavar="OTHER", shell_complete=complete_checkpoint,
               help="Paired bootstrap test against a checkpoint or a text file.")  # fmt: skip
 @click.option("--out", "output", type=click.Path(path_type=Path), metavar="FILE",
               help="Write the translations to a file, one per line.")  # fmt: skip

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from zoo.cli.completion import complete_checkpoint
 from zoo.cli.fetching import located, readable
 from zoo.cli.options import json_option
 from zoo.cli.output import loaded_registry, print_json, say
@@ -17,7 +18,7 @@ DTYPES = ("float32", "float16", "bfloat16")
 
 
 @click.command()
-@click.argument("name", metavar="NAME|ADDRESS")
+@click.argument("name", metavar="NAME|ADDRESS", shell_complete=complete_checkpoint)
 @click.option("--offline", is_flag=True, help="Make no request; fail if it is not in the cache.")
 @json_option
 def pull(name: str, offline: bool, as_json: bool) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zoo.checkpoint.format import CONFIG, architecture_of, describe
+from zoo.cli.completion import complete_any, complete_setting
 from zoo.cli.fetching import located
 from zoo.cli.options import json_option
 from zoo.cli.output import console, loaded_registry, plain, print_json
@@ -58,9 +59,10 @@ class Subject:
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_any)
 @click.option("--parameters", is_flag=True, help="List every parameter: symbol, shape, count.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
+              shell_complete=complete_setting,
               help="A value of a model's configuration; may be repeated.")  # fmt: skip
 @click.option("--source-vocab", type=click.IntRange(4), help="Size of the source vocabulary.")
 @click.option("--target-vocab", type=click.IntRange(4), help="Size of the target vocabulary.")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from zoo.cli.completion import complete_checkpoint, complete_recipe, complete_setting
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 device_option = click.option(
     "--device", default="auto", show_default=True, help="cpu, cuda, or auto."
@@ -16,15 +18,15 @@ precision_option = click.option(
     help="Precision of matrix products with weights; int8 is faster on a CPU.",
 )  # fmt: skip
 ensemble_option = click.option(
-    "--with", "more", multiple=True, metavar="CHECKPOINT",
+    "--with", "more", multiple=True, metavar="CHECKPOINT", shell_complete=complete_checkpoint,
     help="Add a checkpoint to the ensemble (probabilities are averaged); may be repeated.",
 )  # fmt: skip
 recipe_option = click.option(
-    "--recipe", metavar="NAME|FILE.toml",
+    "--recipe", metavar="NAME|FILE.toml", shell_complete=complete_recipe,
     help="Override the recipes of model and data by this one.",
 )  # fmt: skip
 settings_option = click.option(
-    "--set", "settings", multiple=True, metavar="KEY=VALUE",
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", shell_complete=complete_setting,
     help="Set a value of the configuration or recipe; repeatable.",
 )  # fmt: skip
 training_precision_option = click.option(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from zoo.cli.completion import complete_checkpoint
 from zoo.cli.fetching import located
 from zoo.cli.output import loaded_registry, say
 from zoo.cli.process import raise_file_limit
@@ -24,7 +25,8 @@ KEY = "ZOO_API_KEY"
 
 
 @click.command()
-@click.argument("checkpoint", nargs=-1, metavar="[[NAME=]CHECKPOINT]...")
+@click.argument("checkpoint", nargs=-1, metavar="[[NAME=]CHECKPOINT]...",
+                shell_complete=complete_checkpoint)  # fmt: skip
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535),
               help="The port to listen on; 0 takes a free one.")  # fmt: skip

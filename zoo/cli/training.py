@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from zoo.cli.completion import complete_data, complete_model
 from zoo.cli.options import (
     device_option,
     json_option,
@@ -30,11 +31,13 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("model", required=False)
-@click.option("--data", help="A dataset's name, or files: PREFIX:en-de, FILE.tsv, FILE.jsonl.")
+@click.argument("model", required=False, shell_complete=complete_model)
+@click.option("--data", shell_complete=complete_data,
+              help="A dataset's name, or files: PREFIX:en-de, FILE.tsv, FILE.jsonl.")  # fmt: skip
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Checkpoint folder.")
 @limit_option
-@click.option("--validation", help="Validate on this dataset, or on these files.")
+@click.option("--validation", shell_complete=complete_data,
+              help="Validate on this dataset, or on these files.")  # fmt: skip
 @recipe_option
 @settings_option
 @click.option("--steps", type=click.IntRange(1), help="Stop after N updates.")

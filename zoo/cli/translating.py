@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from zoo.cli.completion import complete_checkpoint
 from zoo.cli.fetching import located
 from zoo.cli.options import device_option, ensemble_option, json_option, precision_option
 from zoo.cli.output import (
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("checkpoint")
+@click.argument("checkpoint", shell_complete=complete_checkpoint)
 @click.argument("text", nargs=-1)
 @click.option("--input", "source", type=click.Path(dir_okay=False, path_type=Path),
               help="Read texts from a file, one per line, instead of standard input.")  # fmt: skip
@@ -200,7 +201,7 @@ def _with_warnings(stream: Iterator[Translation], what: str) -> Iterator[Transla
 
 
 @click.command()
-@click.argument("checkpoint")
+@click.argument("checkpoint", shell_complete=complete_checkpoint)
 @click.argument("source", required=False)
 @click.argument("target", required=False)
 @device_option

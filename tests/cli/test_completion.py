@@ -1,0 +1,65 @@
+"""Shell completion: models, checkpoints, datasets, recipes and keys of `--set`."""
+
+import subprocess
+
+import pytest
+from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
+from click.testing import CliRunner
+
+from zoo.cli import cli
+
+
+def completed(line: str) -> list[str]:
+    """Return what the last word of a command line is completed to."""
+    *words, last = line.split(" ")
+    items = ShellComplete(cli, {}, "zoo", "_ZOO_COMPLETE").get_completions(words, last)
+    return [f"<{item.type}>" if item.type != "plain" else item.value for item in items]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("tra", ["train", "translate"]),
+        ("train seq2seq-l", ["seq2seq-lstm4"]),
+        ("bench train seq2seq-l", ["seq2seq-lstm4"]),
+        ("train seq2seq-tiny --data sh", ["shift"]),
+        ("train seq2seq-tiny --data ./cor", ["<file>"]),
+        ("train seq2seq-tiny --set laye", ["layers="]),
+        ("train seq2seq-tiny --set recipe.learning_r", ["recipe.learning_rate="]),
+        ("train --recipe seq2seq-tiny.num", ["seq2seq-tiny.numbers-en-fr"]),
+        ("info seq2seq-tiny --set recipe.l", []),
+        ("info seq2seq-l", ["seq2seq-lstm4"]),
+        ("card seq2seq-tiny.n", ["seq2seq-tiny.numbers-en-fr"]),
+        ("translate seq2seq-tiny.n", ["seq2seq-tiny.numbers-en-fr"]),
+        ("translate x --with seq2seq-tiny.n", ["seq2seq-tiny.numbers-en-fr"]),
+        ("translate ./my", ["<dir>"]),
+        ("eval seq2seq-tiny.numbers-en-fr --data numb", ["numbers-en-fr"]),
+        ("pull seq2seq-tiny.n", ["seq2seq-tiny.numbers-en-fr"]),
+        ("serve seq2seq-tiny.n", ["seq2seq-tiny.numbers-en-fr"]),
+    ],
+)
+def test_names_are_completed(line: str, expected: list[str]) -> None:
+    assert completed(line) == expected
+
+
+@pytest.mark.parametrize("kind", [BashComplete, FishComplete, ZshComplete])
+def test_the_code_for_each_shell_is_click_s(kind: type[ShellComplete]) -> None:
+    printed = CliRunner().invoke(cli, ["completion", kind.name]).output
+    assert printed.rstrip() == kind(cli, {}, "zoo", "_ZOO_COMPLETE").source().rstrip()
+    assert "_ZOO_COMPLETE" in printed
+
+
+def test_bash_accepts_the_code() -> None:
+    code = CliRunner().invoke(cli, ["completion", "bash"]).output
+    done = subprocess.run(
+        ["bash", "-c", f"{code}\ncomplete -p zoo"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.rstrip().endswith("zoo")
+
+
+def test_the_versions_of_what_matters_are_printed() -> None:
+    lines = CliRunner().invoke(cli, ["--version"]).output.splitlines()
+    assert [line.split()[0] for line in lines] == [
+        "zoo", "Python", "torch", "tokenizers", "safetensors", "huggingface-hub"
+    ]  # fmt: skip

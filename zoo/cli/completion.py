@@ -1,0 +1,89 @@
+"""Shell completion: names of the registry, files, and keys of `--set`. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+from click.shell_completion import CompletionItem, get_completion_class
+
+from zoo.registry.registry import Registry, default_registry
+
+SHELLS = ("bash", "fish", "zsh")
+
+
+def complete_model(ctx: click.Context, param: click.Parameter, word: str) -> list[CompletionItem]:
+    """Complete the name of a model."""
+    return _named(default_registry(), "models", word)
+
+
+def complete_checkpoint(
+    ctx: click.Context, param: click.Parameter, word: str
+) -> list[CompletionItem]:
+    """Complete the name of a checkpoint, or a folder."""
+    return _named(default_registry(), "checkpoints", word) or [CompletionItem(word, type="dir")]
+
+
+def complete_any(ctx: click.Context, param: click.Parameter, word: str) -> list[CompletionItem]:
+    """Complete the name of a model, an architecture or a checkpoint, or a folder."""
+    registry = default_registry()
+    kinds = ("models", "architectures", "checkpoints")
+    items = {item.value: item for kind in kinds for item in _named(registry, kind, word)}
+    return list(items.values()) or [CompletionItem(word, type="dir")]
+
+
+def complete_data(ctx: click.Context, param: click.Parameter, word: str) -> list[CompletionItem]:
+    """Complete the name of a dataset, or a file."""
+    return _named(default_registry(), "datasets", word) or [CompletionItem(word, type="file")]
+
+
+def complete_recipe(ctx: click.Context, param: click.Parameter, word: str) -> list[CompletionItem]:
+    """Complete the name of a recipe, or a file."""
+    names = sorted(name for name in default_registry().recipes if name.startswith(word))
+    return [CompletionItem(name) for name in names] or [CompletionItem(word, type="file")]
+
+
+def complete_setting(ctx: click.Context, param: click.Parameter, word: str) -> list[CompletionItem]:
+    """Complete a key of the configuration of the model that is named before, or of the recipe."""
+    matching = {key: text for key, text in _settings(ctx) if f"{key}=".startswith(word)}
+    # Without a space after the equals sign, so that the value follows it.
+    return [CompletionItem(f"{key}=", help=text) for key, text in sorted(matching.items())]
+
+
+def _settings(ctx: click.Context) -> Iterator[tuple[str, str]]:
+    """Yield every key of `--set` with its description."""
+    registry = default_registry()
+    # An option without its value ends the parsing: arguments before it are in `ctx.args`.
+    given = (ctx.params.get("model"), ctx.params.get("name"), *ctx.args)
+    for name in (word for word in given if word in registry.models):
+        architecture = registry.architecture(registry.models[str(name)].architecture)
+        for key, field in architecture.config_type().model_fields.items():
+            yield key, field.description or ""
+    if ctx.info_name != "info":
+        from zoo.registry.recipe import Recipe
+
+        for key, field in Recipe.model_fields.items():
+            yield f"recipe.{key}", field.description or ""
+
+
+def _named(registry: Registry, kind: str, word: str) -> list[CompletionItem]:
+    shelf = registry.shelves[kind]
+    names = sorted(name for name in shelf if name.startswith(word))
+    return [CompletionItem(name, help=shelf[name].summary) for name in names]
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(SHELLS))
+def completion(shell: str) -> None:
+    """Print the code that makes SHELL complete commands, options and names.
+
+    \b
+    bash: eval "$(zoo completion bash)"          in ~/.bashrc
+    fish: zoo completion fish | source           in ~/.config/fish/config.fish
+    zsh:  eval "$(zoo completion zsh)"           in ~/.zshrc
+    """
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise click.UsageError(f"this version of click does not support {shell}")
+    root = click.get_current_context().find_root()
+    click.echo(kind(root.command, {}, "zoo", "_ZOO_COMPLETE").source())
