@@ -4,9 +4,11 @@ Section numbers are those of Vaswani et al. 2017. A mask is True where a query m
 key (see `attend`).
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F  # noqa: N812  # the field's name for it
 from torch import Tensor, nn
 
 from zoo.nn import Dropout, KeyValueCache, Linear
@@ -15,6 +17,19 @@ from zoo_transformer.config import TransformerConfig
 
 Weights = list[Tensor] | None
 """Where attention is requested: each layer's weights in turn, (rows, heads, queries, keys)."""
+
+
+def _gelu_tanh(x: Tensor) -> Tensor:
+    return F.gelu(x, approximate="tanh")
+
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": torch.relu,
+    "gelu": F.gelu,
+    "gelu_tanh": _gelu_tanh,
+    "silu": F.silu,
+    "tanh": torch.tanh,
+}
 
 
 class Source(NamedTuple):
@@ -87,22 +102,23 @@ class CrossAttention(Attention):
 
 
 class UnbiasedNorm(nn.Module):
-    """γ (x − mean) / (deviation + 1e-6) + β, with the unbiased standard deviation."""
+    """γ (x − mean) / (deviation + ε) + β, with the unbiased standard deviation."""
 
-    def __init__(self, dim: int) -> None:
+    def __init__(self, dim: int, epsilon: float) -> None:
         super().__init__()
+        self.epsilon = epsilon
         self.weight, self.bias = nn.Parameter(torch.ones(dim)), nn.Parameter(torch.zeros(dim))
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalize (…, d) over its last dimension."""
-        return self.weight * (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + 1e-6) + (
-            self.bias
-        )
+        deviation = x.std(-1, keepdim=True) + self.epsilon
+        return self.weight * (x - x.mean(-1, keepdim=True)) / deviation + self.bias
 
 
 def make_norm(config: TransformerConfig) -> nn.Module:
     """Return the layer norm that the config names (Ba et al. 2016, or the unbiased one)."""
-    return UnbiasedNorm(config.dim) if config.unbiased_norm else nn.LayerNorm(config.dim)
+    kind = UnbiasedNorm if config.unbiased_norm else nn.LayerNorm
+    return kind(config.dim, config.epsilon)
 
 
 class Layer(nn.Module):
@@ -114,6 +130,7 @@ class Layer(nn.Module):
         self.attention = Attention(config)
         self.attention_norm = make_norm(config)
         self.inner = Linear(config.dim, config.feedforward_dim)
+        self.activation = config.activation
         self.outer = Linear(config.feedforward_dim, config.dim)
         self.feedforward_norm = make_norm(config)
         self.dropout = Dropout(config.dropout)
@@ -132,7 +149,10 @@ class Layer(nn.Module):
     def feedforward(self, x: Tensor) -> Tensor:
         """Return the feed-forward sublayer with its residual connection, section 3.3."""
         inner = self.inner(self.sublayer_input(x, self.feedforward_norm))
-        inner = inner.relu() if inner.requires_grad else inner.relu_()  # the largest tensor
+        if self.activation != "relu" or inner.requires_grad:
+            inner = ACTIVATIONS[self.activation](inner)
+        else:
+            inner.relu_()  # in place: it is the largest tensor
         return self.add(x, self.outer(inner), self.feedforward_norm)
 
 

@@ -9,7 +9,7 @@ feed-forward.
 
 import math
 from collections.abc import Iterable
-from typing import NamedTuple, cast
+from typing import Literal, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -37,12 +37,18 @@ class Transformer(Seq2Seq[Memory, KeyValueCache]):
         super().__init__(config, source_vocab, target_vocab)
         self.config = config
         d = config.dim
-        if config.share != "all":
+        if not config.one_vocabulary:
             self.source_embedding = nn.Embedding(source_vocab, d)
         self.target_embedding = nn.Embedding(target_vocab, d)
+        if config.positions == "learned":
+            offset = config.position_offset
+            self.source_positions = nn.Embedding(config.max_source_positions + offset, d)
+            self.target_positions = nn.Embedding(config.max_target_positions + offset, d)
+        if config.embedding_norm:
+            self.source_norm, self.target_norm = make_norm(config), make_norm(config)
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
-        if config.norm != "post":
+        if config.stack_norm:
             self.encoder_norm, self.decoder_norm = make_norm(config), make_norm(config)
         self.output = Projection(config, target_vocab)
         self.dropout = Dropout(config.dropout)
@@ -53,7 +59,7 @@ class Transformer(Seq2Seq[Memory, KeyValueCache]):
         """Draw weights by Xavier initialization, each part of a fused projection separately."""
         d = self.config.dim
         for name, weight in self.named_parameters():
-            if "embedding" in name or name == "output.weight":
+            if name.endswith(("_embedding.weight", "_positions.weight")) or name == "output.weight":
                 nn.init.normal_(weight, std=d**-0.5)
             elif name.endswith("project.weight"):
                 for part in weight.data.split(d):
@@ -63,21 +69,38 @@ class Transformer(Seq2Seq[Memory, KeyValueCache]):
             elif name.endswith("bias"):
                 nn.init.zeros_(weight)
 
-    def embed(self, tokens: Tensor, embedding: nn.Embedding, start: int = 0) -> Tensor:
-        """Return √d · embedding + position, (rows, n, d), section 3.4."""
-        x = embedding(tokens)
-        if self.config.scale_embeddings:
-            x = x * math.sqrt(self.config.dim)
-        return self.dropout(x + self.positions(start, start + tokens.shape[1], x))
+    def embed(self, tokens: Tensor, side: Literal["source", "target"], start: int = 0) -> Tensor:
+        """Return √d · embedding + position, (rows, n, d), section 3.4.
+
+        Args:
+            tokens: (rows, n).
+            side: whose embedding, positions and norm.
+            start: how many tokens precede these.
+        """
+        config = self.config
+        owner = "target" if config.one_vocabulary else side
+        x: Tensor = getattr(self, f"{owner}_embedding")(tokens)
+        if config.scale_embeddings:
+            x = x * math.sqrt(config.dim)
+        start += config.position_offset
+        if config.positions == "learned":
+            table: Tensor = getattr(self, f"{side}_positions").weight
+            x = x + table.narrow(0, start, tokens.shape[1])
+        elif config.positions != "none":
+            x = x + self.positions(start, start + tokens.shape[1], x)
+        if config.embedding_norm:
+            x = getattr(self, f"{side}_norm")(x)
+        return self.dropout(x)
 
     def positions(self, start: int, end: int, like: Tensor) -> Tensor:
         """Return the sinusoids of positions start … end − 1, (end − start, d), from a table."""
         table, kind = self._sinusoids, (like.shape[-1], like.dtype, like.device)
+        formula = SINUSOIDS[self.config.positions]
         if torch.compiler.is_compiling():
-            return sinusoids(end, *kind)[start:]
+            return formula(end, *kind)[start:]
         if table is None or len(table) < end or (table.dtype, table.device) != kind[1:]:
             with torch.inference_mode(False):  # training may use the table later
-                table = self._sinusoids = sinusoids(2 * end, *kind)
+                table = self._sinusoids = formula(2 * end, *kind)
         return table[start:end]
 
     def encode(
@@ -85,12 +108,11 @@ class Transformer(Seq2Seq[Memory, KeyValueCache]):
     ) -> Encoded[Memory]:
         """Encode the sources, (sentences, m), up to the keys and values of the decoder layers."""
         weights: Weights = [] if attention else None
-        shared = self.config.share == "all"
-        x = self.embed(source, self.target_embedding if shared else self.source_embedding)
+        x = self.embed(source, "source")
         key_padding_mask = ~source_mask[:, None, None]
         for layer in self.encoder:
             x = layer(x, key_padding_mask, weights)
-        if self.config.norm != "post":
+        if self.config.stack_norm:
             x = self.encoder_norm(x)
         pairs = [layer.keys_and_values(x) for layer in self._decoder_layers()]
         keys, values = tuple(k for k, _ in pairs), tuple(v for _, v in pairs)
@@ -107,7 +129,7 @@ class Transformer(Seq2Seq[Memory, KeyValueCache]):
         """Read one token per row; only self-attention grows with the position."""
         state = state.extended()
         mask = None if state.mask is None else ~state.mask
-        x = self.embed(token[:, None], self.target_embedding, state.length - 1)
+        x = self.embed(token[:, None], "target", state.length - 1)
         logits, kinds = self._decode(x, state, mask, memory, attention)
         return Step(logits[:, 0], state, kinds)
 
@@ -117,7 +139,7 @@ class Transformer(Seq2Seq[Memory, KeyValueCache]):
         """Return the logits of all positions at once."""
         encoded = self.encode(source, source_mask, attention)
         n = target.shape[1]
-        x = self.embed(target, self.target_embedding)
+        x = self.embed(target, "target")
         causal_mask = torch.ones(n, n, dtype=torch.bool, device=target.device).triu(1)
         logits, kinds = self._decode(x, None, causal_mask, encoded.memory, attention)
         return Output(logits, {**encoded.attention, **kinds})
@@ -137,7 +159,7 @@ class Transformer(Seq2Seq[Memory, KeyValueCache]):
             source = Source(memory.keys[number], memory.values[number], memory.key_padding_mask)
             layer_cache = None if cache is None else (cache, number)
             x = layer(x, layer_cache, mask, source, (of_self, of_cross))
-        if self.config.norm != "post":
+        if self.config.stack_norm:
             x = self.decoder_norm(x)
         logits = self.output(x, self.target_embedding.weight)
         kinds = {}
@@ -154,7 +176,7 @@ class Projection(nn.Module):
 
     def __init__(self, config: TransformerConfig, vocab: int) -> None:
         super().__init__()
-        if config.share == "none":
+        if config.share in ("none", "embeddings"):
             self.weight = nn.Parameter(torch.empty(vocab, config.dim))
         else:
             self.register_parameter("weight", None)
@@ -174,3 +196,17 @@ def sinusoids(count: int, d: int, dtype: torch.dtype, device: torch.device) -> T
     rate = torch.arange(0, d, 2, device=device, dtype=torch.float64) / d
     angle = position[:, None] * torch.exp(rate * -math.log(10000.0))
     return torch.stack([angle.sin(), angle.cos()], -1).flatten(1).to(dtype)
+
+
+def fairseq_sinusoids(count: int, d: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return fairseq's sinusoids of the first positions, (count, d).
+
+    PE(p, i) = sin(p · 10000^(−i / (d/2 − 1))) and PE(p, d/2 + i) = cos of the same.
+    """
+    position = torch.arange(count, device=device, dtype=torch.float64)
+    rate = torch.arange(d // 2, device=device, dtype=torch.float64) / (d // 2 - 1)
+    angle = position[:, None] * torch.exp(rate * -math.log(10000.0))
+    return torch.cat([angle.sin(), angle.cos()], -1).to(dtype)
+
+
+SINUSOIDS = {"interleaved": sinusoids, "fairseq": fairseq_sinusoids}

@@ -55,6 +55,31 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "transformer, no biases": ("transformer", {"attention_bias": False, "output_bias": False}),
     "transformer, shared target": ("transformer", {"share": "target"}),
     "transformer, all shared": ("transformer", {"share": "all"}),
+    "transformer, as mBART": (
+        "transformer",
+        {
+            "activation": "gelu",
+            "embedding_norm": True,
+            "norm": "pre",
+            "position_offset": 2,
+            "positions": "learned",
+            "share": "embeddings",
+        },
+    ),
+    "transformer, as fairseq": (
+        "transformer",
+        {
+            "activation": "silu",
+            "final_norm": True,
+            "norm_epsilon": 1e-6,
+            "position_offset": 2,
+            "positions": "fairseq",
+        },
+    ),
+    "transformer, pre-norm without a final norm": (
+        "transformer",
+        {"activation": "gelu_tanh", "final_norm": False, "norm": "pre"},
+    ),
 }
 
 
