@@ -10,14 +10,18 @@ Decoder (section 3.1) at each target position i, with y_{i−1} the embedding of
     logits_i = W_Ỹ s_i + b_Ỹ
 
 s_0 = tanh(W_s h_1^(2) + b_s), and an LSTM's initial cell is zero (appendix A.2.2). The config has
-other scores, initial states and readouts.
+other scores, initial states and readouts. With the readout `attentional`, attention follows the
+cell (Luong, Pham and Manning 2015, sections 3 and 3.3): the query is s_i, and
+
+    s_i = cell([y_{i−1}; t_{i−1}], s_{i−1})      t_{i−1} only with input feeding; t_0 = 0
+    t_i = act(W_r [s_i; c_i] + b_r),   logits_i = W_Ỹ t_i + b_Ỹ
 """
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple, cast
 
 import torch
+import torch.nn.functional as F  # noqa: N812  # the field's name for it
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
@@ -32,17 +36,24 @@ from zoo.nn import (
     recurrent_linear,
     softmax,
 )
-from zoo_rnnsearch.cells import Bidirectional, Product, Recurrent, State
+from zoo_rnnsearch.cells import Bidirectional, Product, Recurrent, State, read_in_both_directions
 from zoo_rnnsearch.config import RNNSearchConfig
+from zoo_rnnsearch.start import initial_state
 
-Run = Callable[..., tuple[Tensor, ...]]
-"""torch's function for a recurrent net; its results begin with the hidden states."""
+ACTIVATIONS: dict[str, Product] = {
+    "tanh": torch.tanh,
+    "relu": torch.relu,
+    "gelu": F.gelu,
+    "silu": F.silu,
+    "identity": lambda x: x,
+}
 
 
 class Memory(NamedTuple):
     """The encoder's states, their keys, and the decoder's initial state.
 
-    values: h_j, (sentences, m, h or 2h); keys: W_k h_j, (sentences, m, a); mask: (sentences, m).
+    values: h_j, (sentences, m, h or 2h); keys: W_k h_j, (sentences, m, a or s), or h_j itself for
+    `luong-dot`; mask: (sentences, m).
     """
 
     values: Tensor
@@ -54,14 +65,29 @@ class Memory(NamedTuple):
 class Products(NamedTuple):
     """The matrix products of a step.
 
-    query: with W_q; context: with the encoder's states; between: with W of each layer but the
-    first; cells: with each cell's U.
+    query: with W_q, or the identity; context: with the encoder's states; readout: with W_r, if
+    attention follows the cell; between: with W of each layer but the first; cells: with each
+    cell's U.
     """
 
     query: Product
     context: Product
+    readout: Product
     between: list[Product]
     cells: list[tuple[Product, ...]]
+
+
+class Advanced(NamedTuple):
+    """What one position computes.
+
+    state: s_i of every layer; weights: α_i, (sentences, beam, m); context: c_i, (rows, h or 2h);
+    top: s_i of the last layer or, if attention follows the cell, t_i.
+    """
+
+    state: State
+    weights: Tensor
+    context: Tensor
+    top: Tensor
 
 
 class RNNSearch(Seq2Seq[Memory, State]):
@@ -70,33 +96,64 @@ class RNNSearch(Seq2Seq[Memory, State]):
     def __init__(self, config: RNNSearchConfig, source_vocab: int, target_vocab: int) -> None:
         super().__init__(config, source_vocab, target_vocab)
         self.config = config
-        e, h, s = config.embedding_dim, config.encoder_dim, config.hidden_dim
-        values = 2 * h if config.bidirectional else h
-        if config.share != "all":
+        e, y, s = config.embedding_dim, config.target_dim, config.hidden_dim
+        values = config.values_dim
+        if not config.one_vocabulary:
             self.source_embedding = nn.Embedding(source_vocab, e)
         self.encoder = self._make_encoder()
-        if config.start == "backward":
-            self.start = Linear(h, s)
-        sigmoid = config.score == "sigmoid"
-        self.keys = Linear(values, config.attention_dim or 1, bias=sigmoid)
-        self.query = Linear(s, config.attention_dim or 1, bias=False)
-        if config.score == "additive":
-            self.score = nn.Parameter(torch.empty(self.keys.out_features))
-            nn.init.normal_(self.score, std=self.keys.out_features**-0.5)
-        self.target_embedding = nn.Embedding(target_vocab, e)
+        self._make_start()
+        self._make_attention()
+        self.target_embedding = nn.Embedding(target_vocab, y)
+        first = y + (config.readout_dim or 0) * config.input_feeding
+        if not config.attentional:
+            first = y + values
         self.decoder = nn.ModuleList(
-            Recurrent(config.cell, s if layer else e + values, s) for layer in range(config.layers)
+            Recurrent(config.cell, s if layer else first, s) for layer in range(config.depth)
         )
         if config.readout_dim is not None:
             wide = config.readout_dim * (2 if config.readout == "maxout" else 1)
-            self.readout = Linear(s + e + values, wide)
-        self.output = Linear(config.readout_dim or s, target_vocab)
-        if config.share != "none":
+            self.readout = Linear(s + values + y * (not config.attentional), wide)
+        if config.projection_dim is not None:
+            self.projection = Linear(config.readout_dim or s, config.projection_dim)
+        self.output = Linear(config.top_dim, target_vocab)
+        if config.share in ("target", "all"):
             self.output.register_parameter("weight", None)
         self.dropout = Dropout(config.dropout)
         for module in self.children():
             if isinstance(module, nn.Embedding):
-                nn.init.normal_(module.weight, std=e**-0.5)
+                nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
+
+    def _make_start(self) -> None:
+        config = self.config
+        h, s, values, layers = (
+            config.encoder_dim,
+            config.hidden_dim,
+            config.values_dim,
+            config.depth,
+        )
+        sizes = {
+            "backward": (h, s),
+            "projected": (values, s),
+            "top": (values, s),
+            "joint": (layers * values, layers * s),
+        }
+        if config.start in sizes:
+            self.start = Linear(*sizes[config.start])
+        if config.starts_cell:
+            self.start_cell = Linear(*sizes[config.start])
+
+    def _make_attention(self) -> None:
+        config = self.config
+        if config.score == "luong-dot":
+            return
+        bias = config.score == "sigmoid" or config.attention_bias
+        keys = config.hidden_dim if config.score == "general" else config.attention_dim or 1
+        self.keys = Linear(config.values_dim, keys, bias=bias)
+        if config.score != "general":
+            self.query = Linear(config.hidden_dim, keys, bias=False)
+        if config.score == "additive":
+            self.score = nn.Parameter(torch.empty(keys))
+            nn.init.normal_(self.score, std=keys**-0.5)
 
     def _make_encoder(self) -> nn.Module:
         config = self.config
@@ -116,14 +173,15 @@ class RNNSearch(Seq2Seq[Memory, State]):
         self, source: Tensor, source_mask: Tensor, attention: bool = False
     ) -> Encoded[Memory]:
         """Encode the sources, (sentences, m); padding never reaches a state."""
-        shared = self.config.share == "all"
+        shared = self.config.one_vocabulary
         embedding = self.target_embedding if shared else self.source_embedding
         embedded = self.dropout(embedding(source))
         final: tuple[Tensor, ...] = ()
         if isinstance(self.encoder, Bidirectional):
             values = self.encoder(embedded, source_mask)
-        elif self.config.bidirectional and embedded.device.type == "cpu":
-            values = self._read_in_both_directions(embedded, source_mask)
+        elif self.config.start == "backward" and embedded.device.type == "cpu":
+            net = cast("nn.LSTM | nn.GRU", self.encoder)
+            values = read_in_both_directions(net, embedded, source_mask)
         else:
             lengths = source_mask.sum(1).cpu()
             packed = pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
@@ -132,73 +190,67 @@ class RNNSearch(Seq2Seq[Memory, State]):
             values = pad_packed_sequence(outputs, batch_first=True, total_length=source.shape[1])[0]
         start = self._initial_state(values, final)
         values = self.dropout(values)
-        return Encoded(Memory(values, self.keys(values), source_mask, start))
-
-    def _read_in_both_directions(self, x: Tensor, mask: Tensor) -> Tensor:
-        """Return h_j of one bidirectional layer, (sentences, m, 2h), zero at padding.
-
-        torch runs packed sequences of different lengths step by step, and unpacked ones through a
-        kernel twice as fast. So both nets read unpacked sequences forward, the second one with the
-        real tokens reversed: both reach padding only after all real tokens.
-        """
-        net = cast("nn.LSTM | nn.GRU", self.encoder)
-        position = torch.arange(x.shape[1], device=x.device)
-        index = torch.where(mask, mask.sum(1, keepdim=True) - 1 - position, position)[..., None]
-
-        def reverse(states: Tensor) -> Tensor:
-            return states.gather(1, index.expand(-1, -1, states.shape[2]))
-
-        zero = x.new_zeros(1, len(x), net.hidden_size)
-        run = cast("Run", torch.lstm if isinstance(net, nn.LSTM) else torch.gru)
-        start = (zero, zero) if isinstance(net, nn.LSTM) else zero
-
-        def read(words: Tensor, weights: list[nn.Parameter]) -> Tensor:
-            return run(words, start, weights, True, 1, 0.0, self.training, False, True)[0]
-
-        forward, backward = net.all_weights
-        both = read(x, forward), reverse(read(reverse(x), backward))
-        return torch.cat(both, -1) * mask[..., None]
+        keys = values if self.config.score == "luong-dot" else self.keys(values)
+        return Encoded(Memory(values, keys, source_mask, start))
 
     def _initial_state(self, values: Tensor, final: tuple[Tensor, ...]) -> State:
         """Return s_0; `final` holds the final hidden states and cells, (layers, sentences, h)."""
-        if self.config.start == "final":
-            return State(final[0].unbind(0), final[1].unbind(0) if len(final) == 2 else ())
-        backward = values[
-            :, 0, self.config.encoder_dim :
-        ]  # h_1^(2), which has read the whole source
-        hidden = self.start(backward).tanh()
-        cell = (torch.zeros_like(hidden),) if self.config.cell == "lstm" else ()
-        return State((hidden,), cell)
+        config = self.config
+        if config.start == "backward":
+            backward = values[:, 0, config.encoder_dim :]  # h_1^(2) has read the whole source
+            hidden = self.start(backward).tanh()
+            return State((hidden,), (torch.zeros_like(hidden),) if config.cell == "lstm" else ())
+        maps = [getattr(self, name, None) for name in ("start", "start_cell")]
+        state = initial_state(config, final, maps, ACTIVATIONS[config.activation])
+        if config.input_feeding:
+            state = state._replace(feed=(values.new_zeros(len(values), config.readout_dim or 0),))
+        return state
 
     def init_state(self, memory: Memory) -> State:
         """Return s_0."""
         return memory.start
 
     def attend(self, query: Tensor, memory: Memory) -> Tensor:
-        """Return α_i, (sentences, beam, m), for W_q s_{i−1}, (rows, a).
+        """Return α_i, (sentences, beam, m), for W_q s, (rows, a), or s, (rows, s).
 
         The rows of a sentence's beam are queries to one copy of its keys.
         """
         sentences, _, a = memory.keys.shape
         query = query.view(sentences, -1, a)
-        if self.config.score == "dot":
-            energy = query @ memory.keys.transpose(1, 2) / math.sqrt(a)
+        if self.config.score in ("dot", "general", "luong-dot"):
+            energy = query @ memory.keys.transpose(1, 2)
+            if self.config.score == "dot":
+                energy = energy / math.sqrt(a)
         else:
             total = memory.keys[:, None] + query[:, :, None]  # (sentences, beam, m, a)
             additive = self.config.score == "additive"
             energy = total.tanh() @ self.score if additive else total.squeeze(-1).sigmoid()
         return softmax(energy.masked_fill(~memory.mask[:, None], -math.inf))
 
-    def advance(
-        self, first: Product, state: State, memory: Memory, products: Products
-    ) -> tuple[State, Tensor, Tensor]:
-        """Return s_i of every layer, α_i, (sentences, beam, m), and c_i, (rows, h or 2h).
+    def advance(self, first: Product, state: State, memory: Memory, products: Products) -> Advanced:
+        """Compute one position.
 
-        `first` maps c_i to W [y_{i−1}; c_i] + b of the first layer.
+        `first` maps c_i or, with input feeding, t_{i−1} to W [y_{i−1}; …] + b of the first layer.
         """
-        weights = self.attend(products.query(state.hidden[-1]), memory)
-        context = products.context(weights).flatten(0, 1)
-        inputs = first(context)
+
+        def look(hidden: Tensor) -> tuple[Tensor, Tensor]:
+            weights = self.attend(products.query(hidden), memory)
+            return weights, products.context(weights).flatten(0, 1)
+
+        if not self.config.attentional:
+            weights, context = look(state.hidden[-1])
+            state = self._cells(first(context), state, products)
+            return Advanced(state, weights, context, state.hidden[-1])
+        # Without input feeding, `first` ignores its argument.
+        state = self._cells(first(*(state.feed or state.hidden[-1:])), state, products)
+        weights, context = look(state.hidden[-1])
+        top = products.readout(torch.cat([state.hidden[-1], context], -1))
+        top = self.dropout(ACTIVATIONS[self.config.activation](top))
+        feed = (top,) if self.config.input_feeding else ()
+        return Advanced(state._replace(feed=feed), weights, context, top)
+
+    def _cells(self, inputs: Tensor, state: State, products: Products) -> State:
+        """Return s_i of every layer; `inputs` is W x + b of the first."""
         hidden: list[Tensor] = []
         cells: list[Tensor] = []
         for layer, cell in enumerate(self._decoder()):
@@ -208,30 +260,43 @@ class RNNSearch(Seq2Seq[Memory, State]):
             new = cell(inputs, state.hidden[layer], before, products.cells[layer])
             hidden.append(new[0])
             cells += new[1:]
-        return State(tuple(hidden), tuple(cells)), weights, context
+        return State(tuple(hidden), tuple(cells))
 
     def products(self, memory: Memory, rows: int, steps: int) -> Products:
         """Return the products that `advance` needs, for at most this many steps."""
-        cells = self._decoder()
+        cells, config = self._decoder(), self.config
+
+        def identity(x: Tensor) -> Tensor:
+            return x
+
+        has_query = config.score not in ("general", "luong-dot")
         return Products(
-            recurrent_linear(self.query.weight, None, rows, steps),
+            recurrent_linear(self.query.weight, None, rows, steps) if has_query else identity,
             recurrent_linear(
                 memory.values.transpose(1, 2), None, rows // len(memory.values), steps
             ),
+            recurrent_linear(self.readout.weight, self.readout.bias, rows, steps)
+            if config.attentional
+            else identity,
             [recurrent_linear(cell.weight_ih, cell.bias_ih, rows, steps) for cell in cells[1:]],
             [cell.products(rows, steps) for cell in cells],
         )
 
-    def logits(self, hidden: Tensor, before: Tensor, embedded: Tensor, context: Tensor) -> Tensor:
-        """Return logits from the last layer's s_i and s_{i−1}, y_{i−1} and c_i, (…, width) each."""
-        if self.config.readout == "tanh":
-            hidden = self.readout(torch.cat([hidden, embedded, context], -1)).tanh()
-        elif self.config.readout == "maxout":  # with s_{i−1}, as in appendix A.2.2
+    def logits(self, top: Tensor, before: Tensor, embedded: Tensor, context: Tensor) -> Tensor:
+        """Return logits from the last layer's s_i or t_i, s_{i−1}, y_{i−1} and c_i, (…, width)."""
+        config = self.config
+        if config.readout == "tanh":
+            top = self.readout(torch.cat([top, embedded, context], -1)).tanh()
+        elif config.readout == "maxout":  # with s_{i−1}, as in appendix A.2.2
             pairs = self.readout(torch.cat([before, embedded, context], -1))
-            hidden = pairs.unflatten(-1, (-1, 2)).amax(-1)
-        tied = self.config.share != "none"
+            top = pairs.unflatten(-1, (-1, 2)).amax(-1)
+        if not config.attentional:  # t_i has had its dropout before it was fed
+            top = self.dropout(top)
+        if config.projection_dim is not None:
+            top = self.dropout(self.projection(top))
+        tied = config.share in ("target", "all")
         weight = self.target_embedding.weight if tied else self.output.weight
-        return linear(self.dropout(hidden), weight, self.output.bias)
+        return linear(top, weight, self.output.bias)
 
     def step(
         self, token: Tensor, state: State, memory: Memory, attention: bool = False
@@ -240,15 +305,17 @@ class RNNSearch(Seq2Seq[Memory, State]):
         embedded = self.dropout(self.target_embedding(token))
         before = state.hidden[-1]
         cell = self._decoder()[0]
+        joined = not self.config.attentional or self.config.input_feeding
 
-        def first(context: Tensor) -> Tensor:
-            return linear(torch.cat([embedded, context], -1), cell.weight_ih, cell.bias_ih)
+        def first(other: Tensor) -> Tensor:
+            inputs = torch.cat([embedded, other], -1) if joined else embedded
+            return linear(inputs, cell.weight_ih, cell.bias_ih)
 
         products = self.products(memory, len(token), 1)
-        state, weights, context = self.advance(first, state, memory, products)
-        logits = self.logits(state.hidden[-1], before, embedded, context)
-        kinds = self._kinds(weights.flatten(0, 1)[:, None]) if attention else {}
-        return Step(logits, state, kinds)
+        new = self.advance(first, state, memory, products)
+        logits = self.logits(new.top, before, embedded, new.context)
+        kinds = self._kinds(new.weights.flatten(0, 1)[:, None]) if attention else {}
+        return Step(logits, new.state, kinds)
 
     def forward(
         self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
@@ -258,23 +325,27 @@ class RNNSearch(Seq2Seq[Memory, State]):
         state = self.init_state(memory)
         embedded = self.dropout(self.target_embedding(target))
         cell = self._decoder()[0]
-        of_token, of_context = cell.weight_ih.tensor_split((embedded.shape[-1],), dim=1)
+        of_token, of_other = cell.weight_ih.tensor_split((embedded.shape[-1],), dim=1)
         inputs = linear(embedded, of_token, cell.bias_ih)  # of all positions at once
-        context_product = recurrent_linear(of_context, None, *target.shape)
+        joined = of_other.shape[1] > 0
+        other_product = recurrent_linear(of_other, None, *target.shape) if joined else None
 
         def first(token_input: Tensor) -> Product:
-            return lambda context: token_input + context_product(context)
+            return lambda other: (
+                token_input + other_product(other) if other_product else token_input
+            )
 
         products = self.products(memory, *target.shape)
-        hidden, weights, contexts = [state.hidden[-1]], [], []
+        before, news = [], []
         for token_input in inputs.unbind(1):
-            state, alpha, context = self.advance(first(token_input), state, memory, products)
-            hidden.append(state.hidden[-1])
-            weights.append(alpha)
-            contexts.append(context)
-        states = torch.stack(hidden, 1)
-        logits = self.logits(states[:, 1:], states[:, :-1], embedded, torch.stack(contexts, 1))
-        return Output(logits, self._kinds(torch.cat(weights, 1)) if attention else {})
+            before.append(state.hidden[-1])
+            news.append(self.advance(first(token_input), state, memory, products))
+            state = news[-1].state
+        contexts = torch.stack([new.context for new in news], 1)
+        tops = torch.stack([new.top for new in news], 1)
+        logits = self.logits(tops, torch.stack(before, 1), embedded, contexts)
+        weights = torch.cat([new.weights for new in news], 1) if attention else None
+        return Output(logits, {} if weights is None else self._kinds(weights))
 
     def _decoder(self) -> list[Recurrent]:
         return [cast(Recurrent, cell) for cell in self.decoder]
