@@ -50,6 +50,10 @@ class ConversionError(ZooError):
     """A foreign checkpoint or format that cannot be converted exactly; lists all reasons."""
 
 
+class LockedError(ZooError):
+    """A file that another process is changing."""
+
+
 class PluginError(ZooError):
     """A plugin that cannot be loaded, or an architecture that no installed plugin provides."""
 

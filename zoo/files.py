@@ -7,21 +7,35 @@ unambiguous. Files of the zoo are written completely or not at all. Nothing here
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import errno
 import json
+import math
 import os
+import secrets
 import shutil
 import stat
+import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
-from zoo.errors import CheckpointError
+from zoo.errors import CheckpointError, LockedError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 JSON_LIMIT = 4_000_000
 """The largest size of a configuration, in bytes."""
 
-TEXT_LIMIT = 200_000_000
+TEXT_LIMIT = 100_000_000
 """The largest size of a tokenizer, a training record or a card, in bytes."""
+
+VALUES_LIMIT = 5_000_000
+"""The most values in a JSON text: each takes up to a hundred times its two bytes in memory."""
 
 
 @contextlib.contextmanager
@@ -73,7 +87,7 @@ def read_text(file: Path, limit: int = TEXT_LIMIT) -> str:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Parse JSON without duplicate keys, NaN and infinities.
+    """Parse JSON without duplicate keys, NaN and infinities, and of bounded memory.
 
     Raises:
         ValueError: the text is not such JSON.
@@ -82,15 +96,32 @@ def parse_json(text: str | bytes) -> Any:
     def without_duplicates(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
         value = dict(pairs)
         if len(value) < len(pairs):
-            names = [name for name, _ in pairs]
-            raise ValueError(f"duplicate key {next(n for n in names if names.count(n) > 1)!r}")
+            (name, _), *_ = (Counter(name for name, _ in pairs)).most_common(1)
+            raise ValueError(f"duplicate key {name[:100]!r}")
+        return value
+
+    def finite(number: str) -> float:
+        value = float(number)
+        if not math.isfinite(value):
+            raise ValueError(f"{number[:40]} is too large for a number")
         return value
 
     def refuse(constant: str) -> NoReturn:
         raise ValueError(f"{constant} is not a JSON number")
 
+    if isinstance(text, bytes):
+        values = text.count(b"[") + text.count(b"{") + text.count(b",")
+    else:
+        values = text.count("[") + text.count("{") + text.count(",")
+    if values > VALUES_LIMIT:
+        raise ValueError(f"it has over {VALUES_LIMIT:,} values")
     try:
-        return json.loads(text, object_pairs_hook=without_duplicates, parse_constant=refuse)
+        return json.loads(
+            text,
+            object_pairs_hook=without_duplicates,
+            parse_constant=refuse,
+            parse_float=finite,
+        )
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
@@ -120,74 +151,179 @@ def damaged(file: Path, reason: object) -> CheckpointError:
 
 
 @contextlib.contextmanager
+def locked(file: Path, wait: float = 60.0) -> Iterator[None]:
+    """Hold the lock of a file that several processes read, change and write.
+
+    The lock is the operating system's, on the file `.NAME.lock` beside it: it ends with its
+    process, and the file stays. `wait` is the longest time in seconds to wait for it.
+
+    Raises:
+        LockedError: another process holds it for longer.
+        OSError: the lock file cannot be opened.
+    """
+    from filelock import FileLock, Timeout
+
+    try:
+        with FileLock(file.with_name(f".{file.name}.lock"), timeout=wait):
+            yield
+    except Timeout:
+        raise LockedError(
+            f"{file} is in use", f"another process has changed it for {wait:g} s", "Try again later"
+        ) from None
+
+
+@contextlib.contextmanager
 def whole_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
     """Yield a temporary folder that becomes `folder` if the block succeeds, else it is removed.
+
+    An existing folder is replaced in one step where the system can exchange two names. What killed
+    processes left of earlier attempts is removed first.
 
     Raises:
         CheckpointError: `folder` exists and `replace` is not set.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
-    beside = folder.with_name(f".{folder.name}.{os.getpid()}.part")
-    shutil.rmtree(beside, ignore_errors=True)
-    beside.mkdir()
-    try:
-        yield beside
-        for file in [*beside.rglob("*"), beside]:
+    if fcntl is not None:
+        mend_folder(folder)
+    with _held_part(folder, is_folder=True) as part:
+        yield part
+        for file in [*part.rglob("*"), part]:
             flush(file)
         if replace and folder.exists():
-            # Folders cannot be swapped atomically everywhere. If the process is killed between the
-            # two renames, the old folder stays under its temporary name: `mend_folder` restores it.
-            old = folder.with_name(f".{folder.name}.{os.getpid()}.old")
-            folder.rename(old)
-            beside.rename(folder)
-            shutil.rmtree(old)
+            _replace_folder(folder, part)
         elif folder.exists():
             raise CheckpointError(f"{folder} already exists", "it was created in the meantime")
         else:
-            beside.rename(folder)
-        flush(folder.parent)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+            part.rename(folder)
+            flush(folder.parent)
+
+
+def _replace_folder(folder: Path, part: Path) -> None:
+    """Give `part` the name of `folder`, and remove the old folder once that is on disk."""
+    old = part
+    if not exchange_names(folder, part):
+        # If the process is killed between the two renames, `mend_folder` restores the old folder.
+        old = part.with_suffix(".old")
+        with _held(folder):
+            folder.rename(old)
+            part.rename(folder)
+    flush(folder.parent)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def exchange_names(one: Path, other: Path) -> bool:
+    """Exchange the names of two files or folders in one system call.
+
+    Returns False, and changes nothing, where the system or the file system cannot.
+    """
+    name, here = ("renameatx_np", -2) if sys.platform == "darwin" else ("renameat2", -100)
+    try:
+        call = getattr(ctypes.CDLL(None, use_errno=True), name)
+    except (AttributeError, TypeError, OSError):
+        return False
+    exchange = ctypes.c_uint(2)  # RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
+    if call(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM):
+        return False
+    raise OSError(code, os.strerror(code), str(one))
 
 
 def mend_folder(folder: Path) -> list[str]:
     """Clean up after processes that were killed while they wrote `folder`; return a report.
 
     A half-written folder is removed. The previous folder is restored if no new one replaced it.
-    No other process may be writing `folder`.
+    Folders that another process is writing are kept; where the system has no such locks (Windows),
+    no other process may be writing `folder`.
     """
     report = []
-    prefix = f".{folder.name}."
-    folders = [f for f in folder.parent.glob(".*") if f.name.startswith(prefix) and f.is_dir()]
-    for old in sorted((f for f in folders if f.suffix == ".old"), key=lambda f: f.stat().st_mtime):
-        if _number_between(old.name, prefix, ".old"):
-            if folder.exists():
+    left = [f for f in _left_over(folder, ".old", ".part") if f.is_dir() and not f.is_symlink()]
+    for old in sorted((f for f in left if f.suffix == ".old"), key=lambda f: f.stat().st_mtime):
+        with _held(old) as abandoned:
+            if abandoned and folder.exists():
                 shutil.rmtree(old)
-            else:
+            elif abandoned:
                 old.rename(folder)
                 report.append(f"{folder} is restored: the process that replaced it was killed")
-    for part in folders:
-        if part.suffix == ".part" and _number_between(part.name, prefix, ".part"):
-            shutil.rmtree(part)
-            report.append(f"a half-written {folder.name} is removed")
+    for part in (f for f in left if f.suffix == ".part"):
+        with _held(part) as abandoned:
+            if abandoned:
+                shutil.rmtree(part, ignore_errors=True)
+                report.append(f"a half-written {folder.name} is removed")
     return report
 
 
-def _number_between(name: str, start: str, end: str) -> bool:
-    return name.removeprefix(start).removesuffix(end).isdigit()
+def _left_over(path: Path, *suffixes: str) -> list[Path]:
+    """Return the temporary files and folders of all attempts to write `path`."""
+    prefix = f".{path.name}."
+    try:
+        names = [e for e in os.listdir(path.parent) if e.startswith(prefix)]
+    except OSError:
+        return []
+    return [
+        path.with_name(name)
+        for name in names
+        for suffix in suffixes
+        if name.endswith(suffix) and name[len(prefix) : -len(suffix)].isdigit()
+    ]
+
+
+@contextlib.contextmanager
+def _held_part(path: Path, *, is_folder: bool) -> Iterator[Path]:
+    """Create a temporary file or folder beside `path`; it is locked, and removed at the end."""
+    held: bool | None = False
+    with contextlib.ExitStack() as stack:
+        while held is False:  # unless another process has taken it for abandoned in this moment
+            part = path.with_name(f".{path.name}.{secrets.randbelow(10**12)}.part")
+            (part.mkdir if is_folder else part.touch)()
+            held = stack.enter_context(_held(part))
+            held = held if part.exists() else False
+        try:
+            yield part
+        finally:
+            if is_folder:
+                shutil.rmtree(part, ignore_errors=True)
+            else:
+                part.unlink(missing_ok=True)
+
+
+_CANNOT_LOCK = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EBADF, errno.EACCES, errno.EPERM)
+
+
+@contextlib.contextmanager
+def _held(path: Path) -> Iterator[bool | None]:
+    """Lock a file or folder until the block or the process ends; yield whether it was free.
+
+    None: it cannot be locked here.
+    """
+    handle: int | None = None
+    free: bool | None = True
+    try:
+        if fcntl is not None:
+            handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        free = None if error.errno in _CANNOT_LOCK else False
+    try:
+        yield free
+    finally:
+        if handle is not None:
+            os.close(handle)
 
 
 @contextlib.contextmanager
 def whole_file(file: Path) -> Iterator[Path]:
     """Yield a temporary file that replaces `file` if the block succeeds, else it is removed."""
-    part = file.with_name(f".{file.name}.{os.getpid()}.part")
-    try:
+    for left in _left_over(file, ".part") if fcntl is not None else ():
+        with _held(left) as abandoned:
+            if abandoned and left.is_file():
+                left.unlink(missing_ok=True)
+    with _held_part(file, is_folder=False) as part:
         yield part
         flush(part)
         part.replace(file)
         flush(file.parent)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def replace_file(file: Path, content: str | bytes) -> None:

@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 from num2words import num2words
 
+from zoo.data.corpus import learn_tokenizers
 from zoo.data.datasets import file_dataset, find_dataset, hash_split
 from zoo.errors import DataError, UnknownNameError
 from zoo.registry.declarations import Pair
+from zoo.registry.recipe import Recipe
 from zoo.registry.registry import Registry
 from zoo_corpora.generated import SPLIT_SIZES, draw, permute
 
@@ -151,3 +153,14 @@ def test_tatoeba(registry: Registry, corpora: Path) -> None:
     assert not training_sources & held_out
     backward = find_dataset(registry, "tatoeba-fr-en").load("test", 650)
     assert [Pair(b, a) for a, b in backward] == parts["test"]
+
+
+def test_a_word_of_a_million_characters_is_not_learned(tmp_path: Path) -> None:
+    lines = [f"the dog {n}\tder Hund {n}" for n in range(50)]
+    (tmp_path / "a.tsv").write_text("\n".join(lines))
+    plain = learn_tokenizers(file_dataset(str(tmp_path / "a.tsv")), None, Recipe(vocab_size=60))
+    (tmp_path / "b.tsv").write_text("\n".join([*lines, f"{'dog' * 350_000}\t{'Hund' * 300_000}"]))
+    other = learn_tokenizers(file_dataset(str(tmp_path / "b.tsv")), None, Recipe(vocab_size=60))
+    assert [t.encode(["the dog 7 der Hund"]) for t in plain] == [
+        t.encode(["the dog 7 der Hund"]) for t in other
+    ]

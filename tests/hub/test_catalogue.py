@@ -1,6 +1,8 @@
 """Names of released checkpoints, and the user's catalogue."""
 
 import json
+import multiprocessing
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -265,3 +267,46 @@ def test_a_released_checkpoint_of_a_package_is_verified(checkpoint: Path, tmp_pa
     weights.unlink()
     with refused(IntegrityError, "it has no model.safetensors"):
         zoo.load("small.dogs", registry=registry)
+
+
+def test_names_that_are_added_at_once_are_all_there(
+    served: Server, checkpoint: Path, fresh: Callable[[], Registry]
+) -> None:
+    registry = fresh()
+    begin = multiprocessing.get_context("fork").Event()
+
+    def add(number: int) -> int:
+        child = os.fork()
+        if child:
+            return child
+        code = 1
+        try:
+            begin.wait()
+            user_catalogue.add(f"name{number}", str(checkpoint), registry)
+            code = 0
+        finally:
+            os._exit(code)
+
+    children = [add(number) for number in range(8)]
+    begin.set()
+    assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0] * 8
+    contents = catalogue.read(catalogue.user_catalogue())
+    assert sorted(contents.checkpoints) == [f"name{number}" for number in range(8)]
+
+
+def test_a_name_that_was_taken_meanwhile_is_not_replaced(
+    served: Server, checkpoint: Path, fresh: Callable[[], Registry]
+) -> None:
+    before = fresh()
+    user_catalogue.add("mine", str(checkpoint), before, summary="first")
+    with refused(CatalogueError, "'mine' is taken", "Replace it with --replace"):
+        user_catalogue.add("mine", str(checkpoint), before, summary="second")
+    assert fresh().checkpoints["mine"].summary == "first"
+
+
+def test_a_broken_catalogue_is_named_once(server: Server, checkpoint: Path, run: Run) -> None:
+    file = catalogue.user_catalogue()
+    file.write_text("format = ")
+    done = run("registry", "add", "mine", checkpoint)
+    (error,) = [line for line in done.output.splitlines() if line.startswith("Error")]
+    assert error.count(str(file)) == 1

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from filelock import FileLock
 
 import zoo
 from tests.hub.helpers import fingerprint, refused
@@ -94,12 +95,27 @@ def test_the_second_of_two_pushes_is_rejected(
     (other / "training.json").write_text("{}")
     with refused(ConflictError, "has changed"):
         Folder().commit(Address.parse(address), Commit(other, [], stale.parent, "late"))
+
+
+def test_the_lock_of_a_killed_push_does_not_stay(
+    checkpoint: Path, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lock = tmp_path / "hub" / ".pushing"
-    lock.touch()
-    with refused(ConflictError, "another push to", "remove that file if no push is running"):
+    lock.parent.mkdir()
+    lock.touch()  # of a process that was killed
+    push(checkpoint, address)
+    monkeypatch.setattr("zoo.hub.folder.WAIT", 0)
+    other = Path(shutil.copytree(checkpoint, tmp_path / "other"))
+    (other / "training.json").write_text("{}")
+    with FileLock(lock), refused(ConflictError, "another push to", "Try again later"):
         push(other, address)
-    lock.unlink()
     push(other, address)
+
+
+def test_an_existing_folder_cannot_be_made_private(checkpoint: Path, address: str) -> None:
+    push(checkpoint, address)
+    with refused(HubError, "cannot be made private"):
+        push(checkpoint, address, private=True)
 
 
 class Attic(Folder):

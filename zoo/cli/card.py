@@ -13,6 +13,7 @@ from zoo.cli.completion import complete_any
 from zoo.cli.fetching import located
 from zoo.cli.output import console, loaded_registry, say
 from zoo.errors import CheckpointError, UnknownNameError
+from zoo.files import locked, replace_file
 from zoo.registry.catalogue import Model
 from zoo.registry.registry import Registry
 
@@ -57,7 +58,7 @@ def card(
     text = _card_text(registry, name)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-        (out / f"{Path(name).name}.md").write_text(text, encoding="utf-8")
+        replace_file(out / f"{Path(name).name}.md", text)
     elif console().is_terminal:
         from rich.markdown import Markdown
 
@@ -77,7 +78,7 @@ def _write_model_cards(registry: Registry, out: Path | None) -> None:
         raise click.UsageError("--all needs --out")
     out.mkdir(parents=True, exist_ok=True)
     for model in registry.models.values():
-        (out / f"{model.name}.md").write_text(_model_card(registry, model), encoding="utf-8")
+        replace_file(out / f"{model.name}.md", _model_card(registry, model))
 
 
 def _card_text(registry: Registry, name: str) -> str:
@@ -106,25 +107,25 @@ def _write_card(registry: Registry, folder: Path, scores: Any, benchmark: str | 
     from zoo.checkpoint.card import card_of
     from zoo.checkpoint.format import CARD, EVALUATION, SCORES
     from zoo.checkpoint.scores import read_scores, with_score
-    from zoo.files import replace_file
     from zoo.hub.metadata import evaluation_results
 
     if not folder.is_dir():
         raise CheckpointError(f"no folder {str(folder)!r}", "--write needs a checkpoint folder")
-    records = read_scores(folder)
-    if scores is not None:
-        for record in _read_records(scores):
+    given = [] if scores is None else _read_records(scores)
+    with locked(folder / CARD):  # scores of several evaluations may arrive at once
+        records = read_scores(folder)
+        for record in given:
             extra = {"benchmark": benchmark} if benchmark else {}
             records = with_score(records, {**record, **extra})
-    text = card_of(folder, registry, records)
-    if scores is not None:
-        content = json.dumps({"scores": records}, indent=2, ensure_ascii=False, allow_nan=False)
-        replace_file(folder / SCORES, content + "\n")
-        results = evaluation_results(records)
-        if results:
-            (folder / EVALUATION).parent.mkdir(exist_ok=True)
-            replace_file(folder / EVALUATION, results)
-    replace_file(folder / CARD, text)
+        text = card_of(folder, registry, records)
+        if scores is not None:
+            content = json.dumps({"scores": records}, indent=2, ensure_ascii=False, allow_nan=False)
+            replace_file(folder / SCORES, content + "\n")
+            results = evaluation_results(records)
+            if results:
+                (folder / EVALUATION).parent.mkdir(exist_ok=True)
+                replace_file(folder / EVALUATION, results)
+        replace_file(folder / CARD, text)
     say(f"{folder / CARD} is written")
 
 

@@ -22,7 +22,7 @@ from zoo.cli.output import (
     shows_progress,
 )
 from zoo.cli.search import search_options
-from zoo.data.readers import decode_line, has_lone_surrogate
+from zoo.data.readers import bounded_lines, count_lines, decode_line, has_lone_surrogate
 from zoo.errors import DataError
 from zoo.files import whole_file
 from zoo.registry.registry import Registry
@@ -152,7 +152,7 @@ def _texts(given: tuple[str, ...], file: Path | None) -> Iterator[Iterable[str]]
 
 
 def _read_lines(lines: IO[bytes], where: str) -> Iterator[str]:
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(bounded_lines(lines, where), 1):
         text = decode_line(line, number, where)
         if "\0" in text:
             raise DataError(
@@ -168,7 +168,7 @@ def _with_progress(lines: Iterator[str], file: Path) -> Iterator[str]:
     from rich.progress import track
 
     visible = shows_progress()
-    total = sum(1 for _ in file.open("rb")) if visible else None
+    total = count_lines(file) if visible else None
     yield from track(
         lines, file.name, total=total, console=messages(), transient=True, disable=not visible
     )
@@ -222,7 +222,7 @@ def score(
     from zoo.translation.translator import WINDOW
 
     pairs = [(source, target)] if source is not None and target is not None else _read_pairs()
-    for window in chunks(pairs, WINDOW):
+    for window in chunks(pairs, WINDOW, lambda pair: len(pair[0]) + len(pair[1])):
         sources, targets = zip(*window, strict=True)
         scores = translator.score(sources, targets)
         for pair, tokens in zip(window, scores, strict=True):

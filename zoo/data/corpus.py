@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import chain
@@ -33,6 +34,9 @@ FORMAT = 1
 CHUNK = 8192
 """Pairs that are held in memory at a time."""
 
+WORD_LIMIT = 1000
+"""Longest run without white space, in characters, from which a tokenizer learns."""
+
 SIDES = ("source", "target")
 KINDS = ("tokens", "starts")
 
@@ -43,7 +47,7 @@ def learn_tokenizers(
     """Learn the tokenizers of source and target; they are one if the recipe shares it."""
 
     def texts(side: int) -> Iterator[str]:
-        return (pair[side] for pair in dataset.stream("train", limit))
+        return (_without_long_words(pair[side]) for pair in dataset.stream("train", limit))
 
     if recipe.shared_vocab:
         both = Tokenizer.train(chain(texts(0), texts(1)), recipe.tokenizer, recipe.vocab_size)
@@ -52,6 +56,16 @@ def learn_tokenizers(
         Tokenizer.train(texts(0), recipe.tokenizer, recipe.vocab_size),
         Tokenizer.train(texts(1), recipe.tokenizer, recipe.vocab_size),
     )
+
+
+def _without_long_words(text: str) -> str:
+    """Return a text without its words of over `WORD_LIMIT` characters.
+
+    Such a word is no word, and learning from it takes hours: each merge reads the word again.
+    """
+    if len(text) <= WORD_LIMIT:
+        return text
+    return re.sub(rf"\S{{{WORD_LIMIT + 1},}}", " ", text)
 
 
 def open_corpus(
@@ -111,7 +125,8 @@ def _build(
         _Writer(folder, "target", tokenizers[1]) as target_files,
     ):
         both = (source_files, target_files)
-        for chunk in chunks(dataset.stream("train", limit), CHUNK):
+        pairs = dataset.stream("train", limit)
+        for chunk in chunks(pairs, CHUNK, lambda pair: len(pair[0]) + len(pair[1])):
             kept = []
             for ids in encode_pairs(chunk, *tokenizers, limits):
                 if isinstance(ids, LeftOut):

@@ -3,32 +3,68 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import IO, TypeVar
 
 from zoo.errors import DataError
 from zoo.registry.declarations import Pair
 
 Item = TypeVar("Item")
 
+LINE_LIMIT = 10_000_000
+"""The most bytes of a line of text, its line end included."""
+
+CHUNK_LIMIT = 5_000_000
+"""The weight, such as characters, at which a chunk ends before it has its number of items."""
+
 
 def read_lines(file: Path) -> Iterator[str]:
     """Yield a file's lines without their line ends, and without a byte order mark.
 
     Raises:
-        DataError: the file is missing, empty, or not UTF-8; the message has the line's number.
+        DataError: the file is missing, empty, or not UTF-8, or a line is too long; the message has
+            the line's number.
     """
     try:
-        with file.open("rb") as lines:
+        with file.open("rb") as stream:
             number = 0
-            for number, line in enumerate(lines, 1):
+            for number, line in enumerate(bounded_lines(stream, str(file)), 1):
                 text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
                 yield decode_line(text, number, str(file))
     except OSError as error:
         raise DataError(f"cannot read {file}", error.strerror or str(error)) from None
     if number == 0:
         raise DataError(f"{file} is empty", "it has no lines")
+
+
+def bounded_lines(stream: IO[bytes], where: str) -> Iterator[bytes]:
+    """Yield the lines of a stream with their line ends; at most `LINE_LIMIT` bytes are in memory.
+
+    `where` names the stream in errors.
+
+    Raises:
+        DataError: a line is longer; the message has its number.
+    """
+    number = 0
+    while line := stream.readline(LINE_LIMIT + 1):
+        number += 1
+        if len(line) > LINE_LIMIT:
+            raise DataError(
+                f"{where}, line {number}, is too long",
+                f"it has over {LINE_LIMIT:,} bytes",
+                "Is it text? If so, put line ends between its sentences",
+            )
+        yield line
+
+
+def count_lines(file: Path) -> int:
+    """Return the number of line ends in a file, and one more for a last line without one."""
+    count, last = 0, b"\n"
+    with file.open("rb") as stream:
+        while block := stream.read(1 << 20):
+            count, last = count + block.count(b"\n"), block[-1:]
+    return count + (last != b"\n")
 
 
 def decode_line(line: bytes, number: int, file: str) -> str:
@@ -119,13 +155,21 @@ def read_jsonl(file: Path, keys: tuple[str, ...]) -> Iterator[Pair]:
         yield Pair(*strings)
 
 
-def chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    """Yield lists of `size` consecutive items; the last one may be shorter."""
+def chunks(
+    items: Iterable[Item], size: int, weight: Callable[[Item], int] | None = None
+) -> Iterator[list[Item]]:
+    """Yield lists of `size` consecutive items; the last one may be shorter.
+
+    With `weight`, a list also ends at an item with which its weights reach `CHUNK_LIMIT`, so that
+    long texts do not fill the memory.
+    """
     chunk: list[Item] = []
+    total = 0
     for item in items:
         chunk.append(item)
-        if len(chunk) == size:
+        total += weight(item) if weight is not None else 0
+        if len(chunk) == size or total >= CHUNK_LIMIT:
             yield chunk
-            chunk = []
+            chunk, total = [], 0
     if chunk:
         yield chunk

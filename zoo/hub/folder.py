@@ -5,6 +5,7 @@ A push writes:
 PATH/refs/REVISION      the commit of a branch, 40 hexadecimal digits
 PATH/COMMIT/            the files of a commit, which never change
 PATH/COMMIT/manifest    one line for each file: its SHA-256, its size and its name
+PATH/.pushing           locked by the process that pushes
 
 A commit's name is the digest of its manifest, so it covers every byte of the commit. A plain
 checkpoint folder is also an address: it has one commit, named by its content.
@@ -14,9 +15,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from zoo.checkpoint.format import CONFIG, FILES
 from zoo.errors import CheckpointError, ConflictError, HubError, IntegrityError, NotFoundError
@@ -26,6 +28,8 @@ from zoo.hub.digest import FileDigest
 from zoo.registry.address import COMMIT, Address
 
 MAIN, MANIFEST = "main", "manifest"
+WAIT = 30
+"""The longest time in seconds to wait for another push."""
 
 
 class Folder(Hub):
@@ -166,18 +170,11 @@ def _read_ref(ref: Path) -> str | None:
 
 @contextlib.contextmanager
 def _exclusive(root: Path) -> Iterator[None]:
-    """Lock the repository against other pushes."""
-    lock = root / ".pushing"
+    """Lock the repository against other pushes; the lock ends with its process."""
     try:
-        handle = os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
-    except FileExistsError:
+        with FileLock(root / ".pushing", timeout=WAIT):
+            yield
+    except Timeout:
         raise ConflictError(
-            f"another push to {root} is running",
-            f"{lock} exists",
-            "Wait, or remove that file if no push is running",
+            f"another push to {root} is running", f"for over {WAIT} s", "Try again later"
         ) from None
-    try:
-        os.close(handle)
-        yield
-    finally:
-        lock.unlink(missing_ok=True)

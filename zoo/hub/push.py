@@ -53,6 +53,12 @@ def push(
     describe(folder)
     check_card(folder)
     before = _listing(hub, address)
+    if before is not None and private and before.private is None:
+        raise HubError(
+            f"{address} cannot be made private",
+            "its hub has no private repositories",
+            "Leave out --private; a folder's permissions apply",
+        )
     if before is not None and private and before.private is False:
         raise HubError(
             f"{address} is public",

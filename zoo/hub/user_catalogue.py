@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from tomlkit.exceptions import TOMLKitError
 
 from zoo.checkpoint.format import FILES, TRAINING, describe
 from zoo.errors import CatalogueError, HubError, IntegrityError, ZooError
-from zoo.files import TEXT_LIMIT, read_json, replace_file
+from zoo.files import TEXT_LIMIT, locked, read_json, replace_file
 from zoo.hub.contract import Progress
 from zoo.hub.digest import FileDigest
 from zoo.hub.hubs import hub_of
@@ -50,24 +51,37 @@ def add(
         CatalogueError: the name is taken or invalid, or the catalogue cannot be written.
         HubError, CheckpointError: the checkpoint is not available, or not complete.
     """
-    document = _read_document()
-    entries = document.setdefault("checkpoints", tomlkit.table(is_super_table=True))
-    if not NAME.fullmatch(name) or name in registry.models or name in registry.architectures:
-        raise CatalogueError(
-            f"{name!r} is not a valid name for a checkpoint",
-            "a name has letters, digits, and ._+- between them, and is not a model or architecture",
-        )
-    if name in registry.checkpoints and not (replace and name in entries):
-        owner = registry.checkpoints[name].catalogue
-        hint = "Replace it with --replace" if name in entries else "Choose another name"
-        raise CatalogueError(f"{name!r} is taken", f"it is in {owner}", hint)
+    _check_free(name, registry, _read_document(), replace=replace)
     address = Address.parse(where) if Address.is_one(where) else _folder_address(Path(where))
     commit = hub_of(address, registry).listing(address).commit
     pinned = address.at(commit)
     folder = pull(str(pinned), registry, progress=progress)
-    entries[name] = entry_of(folder, summary=summary, location=str(pinned), terms=terms)
-    _write(document)
+    entry = entry_of(folder, summary=summary, location=str(pinned), terms=terms)
+    with _changing() as document:  # read again: another process may have changed it since
+        _check_free(name, registry, document, replace=replace)
+        entries = document.setdefault("checkpoints", tomlkit.table(is_super_table=True))
+        entries[name] = entry
     return pinned
+
+
+def _check_free(
+    name: str, registry: Registry, document: tomlkit.TOMLDocument, *, replace: bool
+) -> None:
+    """Make sure that a name is valid and not taken.
+
+    Raises:
+        CatalogueError: it is not.
+    """
+    if not NAME.fullmatch(name) or name in registry.models or name in registry.architectures:
+        raise CatalogueError(
+            f"{name[:100]!r} is not a valid name for a checkpoint",
+            "a name has letters, digits, and ._+- between them, and is not a model or architecture",
+        )
+    mine = name in document.get("checkpoints", {})
+    if (mine or name in registry.checkpoints) and not (replace and mine):
+        owner = user_catalogue() if mine else registry.checkpoints[name].catalogue
+        hint = "Replace it with --replace" if mine else "Choose another name"
+        raise CatalogueError(f"{name!r} is taken", f"it is in {owner}", hint)
 
 
 def entry_of(
@@ -106,12 +120,11 @@ def remove(name: str) -> None:
     Raises:
         CatalogueError: the catalogue has no such name, or cannot be written.
     """
-    document = _read_document()
-    for section in ("checkpoints", "models", "recipes"):
-        if name in document.get(section, {}):
-            del document[section][name]
-            _write(document)
-            return
+    with _changing() as document:
+        for section in ("checkpoints", "models", "recipes"):
+            if name in document.get(section, {}):
+                del document[section][name]
+                return
     raise CatalogueError(f"{name!r} is not in {user_catalogue()}", "", "See `zoo registry check`")
 
 
@@ -120,13 +133,37 @@ def _folder_address(folder: Path) -> Address:
     return Address("file", str(folder.resolve()))
 
 
+@contextlib.contextmanager
+def _changing() -> Iterator[tomlkit.TOMLDocument]:
+    """Yield the user's catalogue, locked against other processes, and write what changed of it.
+
+    Raises:
+        CatalogueError: it cannot be read, locked or written.
+    """
+    file = user_catalogue()
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with locked(file.resolve()):
+            document = _read_document()
+            before = tomlkit.dumps(document)
+            yield document
+            after = tomlkit.dumps(document)
+            if after != before:
+                replace_file(file.resolve(), after)
+    except OSError as error:
+        raise CatalogueError(f"{file} cannot be written", error.strerror or str(error)) from None
+
+
 def _read_document() -> tomlkit.TOMLDocument:
     file = user_catalogue()
     if not file.exists():
         document = tomlkit.parse(HEADER)
         document["format"] = FORMAT
         return document
-    problems = read(file).problems
+    problems = [
+        text.removeprefix(f"{file}: ").removesuffix("; the catalogue is ignored")
+        for text in read(file).problems
+    ]
     try:
         document = tomlkit.parse(file.read_text(encoding="utf-8"))
         if document.get("format") != FORMAT:
@@ -139,15 +176,6 @@ def _read_document() -> tomlkit.TOMLDocument:
             f"{file} cannot be changed", reason, "Correct it by hand first"
         ) from None
     return document
-
-
-def _write(document: tomlkit.TOMLDocument) -> None:
-    file = user_catalogue()
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(file.resolve(), tomlkit.dumps(document))
-    except OSError as error:
-        raise CatalogueError(f"{file} cannot be written", error.strerror or str(error)) from None
 
 
 def check(registry: Registry) -> Iterator[Checked]:

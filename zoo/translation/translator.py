@@ -181,7 +181,7 @@ class Translator:
 
     def _stream(self, texts: Iterable[str], window: int, request: Request) -> Iterator[Translation]:
         start = 0
-        for chunk in chunks(texts, window):
+        for chunk in chunks(texts, window, len):
             yield from self._translate_window(chunk, start, request)
             start += len(chunk)
 
