@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import re
 import tokenize
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -142,29 +143,33 @@ def test_replaced_phrases_do_not_return(rule: Rule) -> None:
     assert not lines, f"write: {rule.write}\n" + "\n".join(lines)
 
 
-def identifiers() -> Iterator[tuple[str, int, str]]:
-    """Yield path, line and identifier of every name in the Python files."""
+@cache
+def identifiers() -> dict[str, list[str]]:
+    """Return every name in the Python files, each with its occurrences as `path:line`."""
+    lines = defaultdict(list)
     for path, text in texts().items():
         if path.endswith(".py"):
             for token in tokenize.generate_tokens(io.StringIO(text).readline):
                 if token.type == tokenize.NAME:
-                    yield path, token.start[0], token.string
+                    lines[token.string].append(f"{path}:{token.start[0]}")
+    return lines
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_replaced_names_do_not_return(name: str) -> None:
     lines = [
-        f"{path}:{line}: {identifier}"
-        for path, line, identifier in identifiers()
+        f"{line}: {identifier}"
+        for identifier, lines in identifiers().items()
         if identifier.lower().lstrip("_") == name
+        for line in lines
     ]
     assert not lines, f"write: {NAMES[name]}\n" + "\n".join(lines)
 
 
 def test_identifiers_have_american_spelling() -> None:
     """As in torch: `optimizer`, `normalize`."""
-    lines = [f"{p}:{line}: {name}" for p, line, name in identifiers() if SPELLING.search(name)]
-    assert not lines, "\n".join(lines)
+    names = {name: lines for name, lines in identifiers().items() if SPELLING.search(name)}
+    assert not names
 
 
 def test_modules_have_the_field_s_names() -> None:
