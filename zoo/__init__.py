@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from zoo.hub.contract import Hub as Hub
     from zoo.hub.pull import pull as pull
     from zoo.hub.push import push as push
+    from zoo.interop.exporter import export as export
     from zoo.nn.build import create_model as create_model
     from zoo.registry.address import Address as Address
     from zoo.registry.config import Config as Config
@@ -104,6 +105,7 @@ _HOMES = {
     "ZooError": "errors",
     "cache_folder": "data.datasets",
     "create_model": "nn.build",
+    "export": "interop.exporter",
     "hash_split": "data.datasets",
     "hookimpl": "registry.hookspecs",
     "list_checkpoints": "registry.registry",

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from zoo import Architecture, hookimpl
+from zoo import Architecture, Format, hookimpl
 
 ZOO_API = 2
 
@@ -17,4 +17,15 @@ def zoo_architectures() -> Iterable[Architecture]:
         config="zoo_transformer.config:TransformerConfig",
         network="zoo_transformer.network:Transformer",
         equations="zoo_transformer:equations.md",
+    )
+
+
+@hookimpl
+def zoo_formats() -> Iterable[Format]:
+    """Return the foreign formats of the Transformer."""
+    yield Format(
+        "ctranslate2",
+        "CTranslate2, a fast engine for Transformers on CPU and GPU",
+        exporter="zoo_transformer.formats.ctranslate2:CTranslate2",
+        architecture="transformer",
     )

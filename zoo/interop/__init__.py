@@ -4,10 +4,22 @@ What plugin authors need is exported here; the importers and exporters themselve
 architecture whose weights they know.
 """
 
+from zoo.checkpoint.checkpoint import Checkpoint as Checkpoint
 from zoo.interop.exporter import Exporter as Exporter
+from zoo.interop.files import write_tokenizers as write_tokenizers
 from zoo.interop.importer import Imported as Imported
 from zoo.interop.importer import Importer as Importer
+from zoo.interop.packages import require as require
 from zoo.interop.reasons import Reasons as Reasons
 from zoo.interop.source import Source as Source
 
-__all__ = ["Exporter", "Imported", "Importer", "Reasons", "Source"]
+__all__ = [
+    "Checkpoint",
+    "Exporter",
+    "Imported",
+    "Importer",
+    "Reasons",
+    "Source",
+    "require",
+    "write_tokenizers",
+]

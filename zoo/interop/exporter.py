@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from os import PathLike
 from pathlib import Path
 from typing import ClassVar, cast
 
-from zoo.checkpoint.checkpoint import Checkpoint
+from zoo.checkpoint.checkpoint import Checkpoint, read
+from zoo.checkpoint.format import CARD
 from zoo.errors import CheckpointError, ConversionError
 from zoo.files import whole_folder
+from zoo.hub.pull import locate
+from zoo.interop.export_card import export_card
 from zoo.interop.reasons import Reasons
 from zoo.registry.imports import import_object
-from zoo.registry.registry import Registry
+from zoo.registry.registry import Registry, default_registry
 
 
 class Exporter(ABC):
@@ -20,6 +24,9 @@ class Exporter(ABC):
 
     precisions: ClassVar[tuple[str, ...]] = ("float32",)
     """The types of weights that it writes, the default first."""
+
+    version: ClassVar[int] = 1
+    """Raise it when the files change, so that cached exports are made again."""
 
     @abstractmethod
     def reasons(self, checkpoint: Checkpoint) -> list[str]:
@@ -30,8 +37,15 @@ class Exporter(ABC):
         """Write the checkpoint's files into `folder`, which is empty.
 
         Raises:
-            ZooError: the files cannot be written.
+            ZooError: the files cannot be written, or a package is missing.
         """
+
+    def card(self, checkpoint: Checkpoint, folder: Path, precision: str) -> str:
+        """Return the text of the folder's `README.md`; `folder` has all other files.
+
+        The default shows the model, the precision, the languages and terms, and the files' sizes.
+        """
+        return export_card(checkpoint, folder, precision)
 
 
 def export_checkpoint(
@@ -58,6 +72,37 @@ def export_checkpoint(
         raise CheckpointError(f"{out} already exists", "", "Choose a new folder")
     with whole_folder(out) as part:
         exporter.write(checkpoint, part, precision)
+        text = exporter.card(checkpoint, part, precision)
+        (part / CARD).write_text(text, encoding="utf-8")
+
+
+def export(
+    name_or_path: str | PathLike[str],
+    format: str,
+    out: str | PathLike[str],
+    *,
+    precision: str | None = None,
+    registry: Registry | None = None,
+) -> Path:
+    """Write a checkpoint to the folder `out` in a foreign format, and return the folder.
+
+    Args:
+        name_or_path: a released name, an address or a folder; what is not here is pulled first.
+        format: `ctranslate2`, `huggingface`, `onnx`, or one that a plugin brings.
+        out: the new folder; it is written completely or not at all.
+        precision: of the weights; by default the format's first, which is `float32`.
+        registry: where names are looked up; by default that of the installed plugins.
+
+    Raises:
+        UnknownNameError: there is no such checkpoint or format.
+        ConversionError: the format does not write this architecture or precision, or cannot express
+            the checkpoint exactly; lists all reasons.
+        CheckpointError: `out` exists, or the checkpoint is damaged.
+    """
+    registry = registry or default_registry()
+    folder = locate(name_or_path, registry)
+    export_checkpoint(read(folder, registry), format, Path(out), registry, precision)
+    return Path(out)
 
 
 def exporter_of(format: str, architecture: str, registry: Registry) -> Exporter:

@@ -1,0 +1,1 @@
+"""Foreign formats of the Transformer: importers and exporters."""

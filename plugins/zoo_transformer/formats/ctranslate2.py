@@ -1,0 +1,117 @@
+"""Export a Transformer as a CTranslate2 model, through `ctranslate2.specs`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+import torch
+from torch import Tensor
+
+from zoo.interop import Checkpoint, Exporter, require, write_tokenizers
+from zoo.nn import BEGIN, END, UNKNOWN
+from zoo_transformer.config import TransformerConfig
+from zoo_transformer.network import Transformer, sinusoids
+
+if TYPE_CHECKING:
+    from ctranslate2.specs import TransformerSpec
+
+POSITIONS = 4096
+"""Positions in the exported table of sinusoids; longer inputs are refused by CTranslate2."""
+
+
+class CTranslate2(Exporter):
+    """Writes `model.bin`, `config.json` and the vocabularies of a CTranslate2 Transformer.
+
+    CTranslate2 adds the end token to a source by itself (`add_source_eos`). Its sinusoids differ
+    from those of the paper, so that the table is exported.
+    """
+
+    precisions: ClassVar[tuple[str, ...]] = ("float32", "bfloat16", "int8")
+
+    def reasons(self, checkpoint: Checkpoint) -> list[str]:
+        """Return what CTranslate2 cannot express."""
+        config = cast(TransformerConfig, checkpoint.config)
+        reasons = []
+        if config.norm == "branch":
+            reasons.append("norm is branch: CTranslate2 has post and pre")
+        if config.unbiased_norm:
+            reasons.append("unbiased_norm: CTranslate2 divides by the biased standard deviation")
+        return reasons
+
+    def write(self, checkpoint: Checkpoint, folder: Path, precision: str) -> None:
+        """Write the model."""
+        require("ctranslate2", extra="ctranslate2")
+        spec = specification(checkpoint)
+        spec.validate()
+        spec.optimize(quantization=None if precision == "float32" else precision)
+        spec.save(str(folder))
+        write_tokenizers(checkpoint, folder)
+
+
+def specification(checkpoint: Checkpoint) -> TransformerSpec:
+    """Return CTranslate2's description of a model with its weights and vocabularies."""
+    from ctranslate2.specs import TransformerSpec
+
+    config = cast(TransformerConfig, checkpoint.config)
+    model = cast(Transformer, checkpoint.model)
+    weights = {name: weight.detach().cpu() for name, weight in model.named_parameters()}
+    spec = TransformerSpec.from_config(
+        (config.encoder_layers, config.decoder_layers),
+        config.heads,
+        pre_norm=config.norm == "pre",
+    )
+    table = weights["target_embedding.weight"]
+    _set_side(spec.encoder, "encoder", config, weights)
+    _set_side(spec.decoder, "decoder", config, weights)
+    source = table if config.share == "all" else weights["source_embedding.weight"]
+    spec.encoder.embeddings[0].weight = source.numpy()
+    spec.decoder.embeddings.weight = table.numpy()
+    output = table if config.share != "none" else weights["output.weight"]
+    spec.decoder.projection.weight = output.numpy()
+    if config.output_bias:
+        spec.decoder.projection.bias = weights["output.bias"].numpy()
+    for tokenizer, register in (
+        (checkpoint.source_tokenizer, spec.register_source_vocabulary),
+        (checkpoint.target_tokenizer, spec.register_target_vocabulary),
+    ):
+        register([tokenizer.token(i) for i in range(tokenizer.size)])
+    begin, end, unknown = (checkpoint.target_tokenizer.token(i) for i in (BEGIN, END, UNKNOWN))
+    spec.config.bos_token, spec.config.eos_token = begin, end
+    spec.config.unk_token, spec.config.decoder_start_token = unknown, begin
+    spec.config.add_source_bos, spec.config.add_source_eos = False, True
+    return spec
+
+
+def _set_side(
+    side: Any, name: str, config: TransformerConfig, weights: Mapping[str, Tensor]
+) -> None:
+    """Set what encoder and decoder have in common: positions, layers and the last norm."""
+    side.scale_embeddings = config.scale_embeddings
+    positions = sinusoids(POSITIONS, config.dim, torch.float32, torch.device("cpu"))
+    side.position_encodings.encodings = positions.numpy()
+    if config.norm != "post":
+        _set_norm(side.layer_norm, f"{name}_norm", weights)
+    for number, layer in enumerate(side.layer):
+        path = f"{name}.{number}"
+        _set_linear(layer.self_attention.linear[0], f"{path}.attention.project", weights)
+        _set_linear(layer.self_attention.linear[1], f"{path}.attention.out", weights)
+        _set_norm(layer.self_attention.layer_norm, f"{path}.attention_norm", weights)
+        if name == "decoder":
+            for index, part in enumerate(("query", "project", "out")):
+                _set_linear(layer.attention.linear[index], f"{path}.cross.{part}", weights)
+            _set_norm(layer.attention.layer_norm, f"{path}.cross_norm", weights)
+        _set_linear(layer.ffn.linear_0, f"{path}.inner", weights)
+        _set_linear(layer.ffn.linear_1, f"{path}.outer", weights)
+        _set_norm(layer.ffn.layer_norm, f"{path}.feedforward_norm", weights)
+
+
+def _set_linear(spec: Any, name: str, weights: Mapping[str, Tensor]) -> None:
+    spec.weight = weights[f"{name}.weight"].numpy()
+    if f"{name}.bias" in weights:
+        spec.bias = weights[f"{name}.bias"].numpy()
+
+
+def _set_norm(spec: Any, name: str, weights: Mapping[str, Tensor]) -> None:
+    spec.gamma, spec.beta = (weights[f"{name}.{kind}"].numpy() for kind in ("weight", "bias"))
