@@ -13,7 +13,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zoo.checkpoint.format import CARD, CONFIG, CURVE, TRAINING, architecture_of, describe
+from zoo.checkpoint.format import (
+    CARD,
+    CONFIG,
+    CURVE,
+    TRAINING,
+    about_of,
+    architecture_of,
+    describe,
+)
 from zoo.checkpoint.markdown import markdown_table
 from zoo.checkpoint.model_card import parameter_table, settings_table
 from zoo.checkpoint.scores import scores_table
@@ -66,7 +74,7 @@ def checkpoint_card(
         (model.source_vocab, model.target_vocab),
         dataset.name,
         [language for language in dataset.languages if language],
-        dataset.terms,
+        checkpoint.about.terms or dataset.terms,
         training=training,
     )
     return render_card(data, "")
@@ -96,7 +104,7 @@ def card_of(folder: Path, registry: Registry, scores: Sequence[Mapping[str, Any]
         (description["source_vocab"], description["target_vocab"]),
         dataset.name if dataset else Path(data).name,
         [language for language in dataset.languages if language] if dataset else (),
-        dataset.terms if dataset else "",
+        about_of(description).terms or (dataset.terms if dataset else ""),
         training=training,
         scores=scores,
     )
@@ -145,7 +153,9 @@ def render_front_matter(metadata: Mapping[str, Any]) -> str:
 def generated_section(data: CardData) -> str:
     """Return the generated section of a card."""
     training, config = data.training, data.config
-    summary = f"The model `{data.model}` ({data.architecture.summary}), trained on `{data.dataset}`"
+    parent = training.get("parent")
+    how = f"fine-tuned from `{parent}`" if parent else "trained"
+    summary = f"The model `{data.model}` ({data.architecture.summary}), {how} on `{data.dataset}`"
     picture = f"![Loss per update]({CURVE})\n\n" if "released" in training else ""
     details = []
     if "pairs" in training:
@@ -164,6 +174,7 @@ def generated_section(data: CardData) -> str:
         f'```python\nimport zoo\n\nzoo.load("{data.name}").translate(["…"])\n```',
         f"Paper: {data.architecture.paper}.",
         f"## Scores\n\n{scores_table(data.scores, data.name)}" if data.scores else "",
+        f"## Fine-tuning\n\n{_tuning_table(training['tuning'])}" if training.get("tuning") else "",
         f"## Configuration\n\n{settings_table(config)}",
         f"## Recipe\n\n{_recipe_table(training['recipe'])}" if training.get("recipe") else "",
         f"## Training curve\n\n{picture}{_curve_table(curve)}" if curve else "",
@@ -174,6 +185,16 @@ def generated_section(data: CardData) -> str:
 
 def _recipe_table(recipe: Mapping[str, Any]) -> str:
     return markdown_table(["key", "value"], [[f"`{k}`", f"`{v}`"] for k, v in recipe.items()])
+
+
+def _tuning_table(compared: Sequence[Mapping[str, Any]]) -> str:
+    """Return the scores of greedy translations before and after tuning."""
+    rows = [
+        [f"`{each['data']}`, {each['split']}", f"{each['sentences']:,}"]
+        + [f"{each['before'][name]:.1f} → {each['after'][name]:.1f}" for name in ("chrf", "bleu")]
+        for each in compared
+    ]
+    return markdown_table(["pairs", "sentences", "chrF, greedy", "BLEU, greedy"], rows)
 
 
 def _curve_table(curve: Sequence[Mapping[str, Any]]) -> str:

@@ -35,6 +35,24 @@ if TYPE_CHECKING:
 @click.option("--data", shell_complete=complete_data,
               help="A dataset's name, or files: PREFIX:en-de, FILE.tsv, FILE.jsonl.")  # fmt: skip
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Checkpoint folder.")
+@click.option("--from", "from_", metavar="CHECKPOINT", help="Tune this checkpoint.")
+@click.option(
+    "--new-vocabulary",
+    type=click.Choice(["source", "target", "both"]),
+    help="With --from: learn these tokenizers again; common tokens keep their rows.",
+)
+@click.option(
+    "--freeze",
+    multiple=True,
+    metavar="PATTERN",
+    help="Do not train weights of these names, such as 'encoder.*'; repeatable.",
+)
+@click.option(
+    "--also-score",
+    multiple=True,
+    metavar="DATA",
+    help="With --from: compare the checkpoints on this data too; repeatable.",
+)
 @limit_option
 @click.option("--validation", shell_complete=complete_data,
               help="Validate on this dataset, or on these files.")  # fmt: skip
@@ -61,15 +79,19 @@ def train(
     resume: bool,
     precision: str | None,
     compile_: bool | None,
+    freeze: tuple[str, ...],
     **options: Any,
 ) -> None:
     """Train MODEL on parallel text, and write a checkpoint folder.
+
+    With --from, no MODEL is needed: the run tunes a checkpoint, with its configuration and its
+    tokenizers.
 
     The run is kept in OUT.run; OUT is written at its end. --steps, --epochs and --minutes are
     totals, and replace those of the recipe.
     """
     speed = {"precision": precision, "compile": compile_}
-    _check_arguments(model, data, settings, resume, {**options, **speed})
+    _check_arguments(model, data, settings, resume, {**options, **speed, "freeze": freeze})
     registry = loaded_registry()
     from zoo.cli.training_display import status
     from zoo.registry.config import parse_settings
@@ -78,13 +100,16 @@ def train(
 
     with _one_report():
         with status("Reading data"):
-            if model is None or data is None:
+            if resume or data is None:
                 again = {key: options[key] for key in WITH_RESUME}
                 session = sessions.resume(out, registry=registry, **again)
             else:
-                chosen = {f"recipe.{key}": v for key, v in speed.items() if v is not None}
+                chosen: dict[str, Any] = {
+                    f"recipe.{key}": v for key, v in speed.items() if v is not None
+                }
+                chosen |= {"recipe.freeze": freeze} if freeze else {}
                 values = {**parse_settings(settings), **chosen}
-                request = TrainingRequest(model, data, out, settings=values, **options)
+                request = TrainingRequest(model or "", data, out, settings=values, **options)
                 session = sessions.begin(request, registry)
         with session:
             _train(session, as_json)
@@ -106,11 +131,19 @@ def _check_arguments(
         UsageError: arguments are missing, or --resume does not allow them.
     """
     if not resume:
-        if model is None or data is None:
-            raise click.UsageError("Give a MODEL and --data, or --resume.")
+        if (model is None and options["from_"] is None) or data is None:
+            raise click.UsageError("Give a MODEL, or --from, and --data; or --resume.")
+        tuning = [f"--{key.replace('_', '-')}" for key in ("new_vocabulary", "also_score")
+                  if options[key]]  # fmt: skip
+        if tuning and options["from_"] is None:
+            raise click.UsageError(f"{' and '.join(tuning)} needs --from.")
         return
     fixed = {key: value for key, value in options.items() if key not in WITH_RESUME}
-    given = [f"--{key}" for key, value in fixed.items() if value is not None]
+    given = [
+        f"--{key.strip('_').replace('_', '-')}"
+        for key, value in fixed.items()
+        if value is not None and value != ()
+    ]
     given += ["MODEL"] * bool(model) + ["--data"] * bool(data) + ["--set"] * bool(settings)
     if given:
         raise click.UsageError(f"--resume keeps the run's settings: leave out {', '.join(given)}")
@@ -135,6 +168,7 @@ def _one_report() -> Iterator[None]:
 def _train(session: Session, as_json: bool) -> None:
     """Train and write the checkpoint; the first process prints."""
     from zoo.cli.training_display import introduce
+    from zoo.training.tuning_record import describe
 
     trainer = session.trainer
     out, first = trainer.folder.out, trainer.group.is_first
@@ -148,10 +182,13 @@ def _train(session: Session, as_json: bool) -> None:
         sys.exit(128 + stopped_by)
     session.finish()
     if as_json and first:
-        print_json({"checkpoint": str(out), "step": trainer.state.step}, lines=True)
+        tuned = {"tuning": session.compared} if session.compared else {}
+        print_json({"checkpoint": str(out), "step": trainer.state.step, **tuned}, lines=True)
     elif first:
         minutes = trainer.state.seconds / 60
         say(f"{out}: {trainer.state.step:,} updates in {minutes:.1f} minutes")
+        for compared in session.compared:
+            say(describe(compared))
 
 
 def _run(session: Session, as_json: bool) -> int | None:

@@ -54,6 +54,11 @@ class Recipe(Settings):
     bpe_dropout: float = Field(
         0.0, ge=0, lt=1, description="probability that a BPE merge is skipped, redrawn each epoch"
     )
+    freeze: tuple[str, ...] = Field(
+        (),
+        strict=False,  # JSON's lists are read as tuples
+        description="patterns of the names of weights that are not trained, such as encoder.*",
+    )
     optimizer: str = Field("adam", description="adam or adamw")
     weight_decay: float = Field(
         0.0, ge=0, description="weight decay of matrices: adam adds it to the gradient"

@@ -5,6 +5,11 @@ The modules in reading order, from the call to the weight update:
     request         the arguments of a call
     plan            the complete configuration and recipe of a run
     session         begin or resume a run; write its checkpoint
+    parent          the checkpoint that a run is tuned from
+    fine_tuning     the plan and the tokenizers of such a run
+    carry_over      its first weights
+    tuning_record   scores before and after it
+    freezing        weights that are not trained
     data            tokenizers, training corpus, validation set
     initialization  the network with its first weights
     trainer         the training loop
@@ -23,22 +28,27 @@ The modules in reading order, from the call to the weight update:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from zoo.errors import ConfigError
 from zoo.registry.events import Event
 from zoo.registry.registry import Registry
 from zoo.training import session
-from zoo.training.request import TrainingRequest
+from zoo.training.request import NewVocabulary, TrainingRequest
 
 
 def train(
-    model: str,
+    model: str | None,
     data: str,
     out: str | PathLike[str],
     *,
+    from_: str | PathLike[str] | None = None,
+    new_vocabulary: NewVocabulary | None = None,
+    freeze: Sequence[str] = (),
+    also_score: Sequence[str] = (),
     limit: int | None = None,
     validation: str | None = None,
     recipe: str | None = None,
@@ -57,9 +67,15 @@ def train(
     While it runs, training uses torch's default random generator; its state is restored at the end.
 
     Args:
-        model: a model's name.
+        model: a model's name; with `from_`, it may be None.
         data: a dataset's name, or your own files: `PREFIX:en-de`, `FILE.tsv`, `FILE.jsonl`.
         out: the checkpoint folder to write; the run is kept in `OUT.run` beside it.
+        from_: the checkpoint to tune, by anything that `zoo.load` accepts; the run keeps its
+            architecture, configuration and tokenizers.
+        new_vocabulary: learn the tokenizer of `source`, `target` or `both` again; the rows of
+            tokens that the parent has too are carried over.
+        freeze: patterns of the names of weights that are not trained, such as `encoder.*`.
+        also_score: further data on which the parent and the tuned checkpoint are compared.
         limit: read at most this many pairs of each file.
         validation: another dataset, which is used for validation as a whole; by default the
             validation split of the data.
@@ -75,14 +91,20 @@ def train(
     Raises:
         ZooError: a name, a setting, the data or the output folder is not valid, or training fails.
     """
+    if model is None and from_ is None:
+        raise ConfigError("there is nothing to train", "no model is given", "Name one, or from_")
+    frozen = {"recipe.freeze": list(freeze)} if freeze else {}
     request = TrainingRequest(
-        model,
+        model or "",
         data,
         out,
+        from_=from_,
+        new_vocabulary=new_vocabulary,
+        also_score=tuple(also_score),
         limit=limit,
         validation=validation,
         recipe=recipe,
-        settings=settings or {},
+        settings={**(settings or {}), **frozen},
         steps=steps,
         epochs=epochs,
         minutes=minutes,

@@ -21,10 +21,12 @@ OPTIMIZERS: Shelf[MakeOptimizer] = Shelf("optimizer")
 def make_optimizer(model: Seq2Seq, recipe: Recipe) -> torch.optim.Optimizer:
     """Return the recipe's optimizer for a model. Weight decay applies to matrices alone.
 
+    Frozen weights are left out.
+
     Raises:
         UnknownNameError: there is no optimizer of that name.
     """
-    weights = list(model.parameters())
+    weights = [weight for weight in model.parameters() if weight.requires_grad]
     groups: ParameterGroups = [
         {"params": [w for w in weights if w.dim() > 1], "weight_decay": recipe.weight_decay},
         {"params": [w for w in weights if w.dim() <= 1], "weight_decay": 0.0},

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, overload
 
 from zoo.data.datasets import is_file_spec
 from zoo.data.tokenizer_kinds import TOKENIZER_KINDS
@@ -39,6 +39,8 @@ class Plan:
     data: str
     limit: int | None = None
     validation: str | None = None
+    parent: str = ""
+    """The checkpoint that the run is tuned from, if it is."""
 
     @property
     def length_limits(self) -> LengthLimits:
@@ -57,6 +59,7 @@ class Plan:
             "data": self.data,
             "limit": self.limit,
             "validation": self.validation,
+            "parent": self.parent,
         }
 
     @classmethod
@@ -72,8 +75,10 @@ class Plan:
         recipe = Recipe.parse(values["recipe"], "the run's recipe")
         if unknown := unknown_names(values["recipe"]):
             raise ConfigError("the run's recipe", "; ".join(unknown))
-        source = (values[key] for key in ("data", "limit", "validation"))
-        return cls(values["model"], values["architecture"], config, recipe, *source)
+        data, limit, validation = (values[key] for key in ("data", "limit", "validation"))
+        parent = values.get("parent", "")  # runs of earlier versions lack it
+        model, architecture = values["model"], values["architecture"]
+        return cls(model, architecture, config, recipe, data, limit, validation, parent)
 
     def to_toml(self) -> str:
         """Return recipe and configuration as TOML: `--recipe FILE` makes the same plan from it.
@@ -101,11 +106,25 @@ def make_plan(registry: Registry, request: TrainingRequest) -> Plan:
         ConfigError: the recipe file cannot be read, or keys and values are not valid: the message
             names all of them.
     """
-    data = _absolute(registry, request.data)
-    validation = None if request.validation is None else _absolute(registry, request.validation)
+    data = absolute(registry, request.data)
+    validation = absolute(registry, request.validation)
     entry = registry.models.find(request.model)
     config_type = registry.architecture(entry.architecture).config_type()
-    config_values, recipe_values = _layered(registry, request)
+    config, recipe = resolve(request, config_type, *_layered(registry, request))
+    return Plan(request.model, entry.architecture, config, recipe, data, request.limit, validation)
+
+
+def resolve(
+    request: TrainingRequest,
+    config_type: type[Config],
+    config_values: dict[str, Any],
+    recipe_values: dict[str, Any],
+) -> tuple[Config, Recipe]:
+    """Return configuration and recipe from these values, which the request's own override.
+
+    Raises:
+        ConfigError: as `make_plan`.
+    """
     faults = []
     for key, value in request.overrides.items():
         side, name = _side(key, config_type)
@@ -128,7 +147,7 @@ def make_plan(registry: Registry, request: TrainingRequest) -> Plan:
         raise ConfigError(where, "; ".join(faults), f"See `zoo info {request.model}`")
     config, recipe = parsed
     _check(config, recipe, where)
-    return Plan(request.model, entry.architecture, config, recipe, data, request.limit, validation)
+    return config, recipe
 
 
 def unknown_names(values: Mapping[str, Any]) -> list[str]:
@@ -143,9 +162,13 @@ def unknown_names(values: Mapping[str, Any]) -> list[str]:
     return faults
 
 
-def _absolute(registry: Registry, spec: str) -> str:
+@overload
+def absolute(registry: Registry, spec: str) -> str: ...
+@overload
+def absolute(registry: Registry, spec: None) -> None: ...
+def absolute(registry: Registry, spec: str | None) -> str | None:
     """Return a dataset's name, or the absolute path of files: --resume works in any folder."""
-    if spec in registry.datasets or not is_file_spec(spec):
+    if spec is None or spec in registry.datasets or not is_file_spec(spec):
         return spec
     return str(Path(spec).absolute())
 
@@ -161,15 +184,24 @@ def _layered(registry: Registry, request: TrainingRequest) -> tuple[dict[str, An
         registry.recipes.get(f"{request.model}.{task}", {}),
     ]
     if request.recipe is not None:
-        layers += _named_recipe(registry, request.recipe)
+        layers += named_recipe(registry, request.recipe)
     config_values, recipe_values = dict(entry.config), dict[str, Any]()
-    for layer in layers:
-        config_values.update(layer.get("config", {}))
-        _update(recipe_values, {key: value for key, value in layer.items() if key != "config"})
+    add_layers(layers, config_values, recipe_values)
     return config_values, recipe_values
 
 
-def _named_recipe(registry: Registry, recipe: str) -> list[dict[str, Any]]:
+def add_layers(
+    layers: Sequence[Mapping[str, Any]],
+    config_values: dict[str, Any],
+    recipe_values: dict[str, Any],
+) -> None:
+    """Override values by those of recipes, in order; a table `config` is the configuration's."""
+    for layer in layers:
+        config_values.update(layer.get("config", {}))
+        _update(recipe_values, {key: value for key, value in layer.items() if key != "config"})
+
+
+def named_recipe(registry: Registry, recipe: str) -> list[dict[str, Any]]:
     """Return the recipe of that name or file, after the one it builds on."""
     if recipe.endswith(".toml"):
         return [read_recipe(Path(recipe))]

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import Any
+from typing import Any, Literal
+
+NewVocabulary = Literal["source", "target", "both"]
+"""Whose tokenizer a tuned checkpoint learns again."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,9 @@ class TrainingRequest:
     seed: int | None = None
     device: str = "auto"
     shard: bool = False
+    from_: str | PathLike[str] | None = None
+    new_vocabulary: NewVocabulary | None = None
+    also_score: tuple[str, ...] = ()
 
     @property
     def overrides(self) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 run.json                  model, data, complete configuration and recipe
 recipe.toml               recipe and configuration again, to read and for `--recipe`
 *.tokenizer.json          the tokenizers
+initial.safetensors       the first weights of a run that tunes a checkpoint
+parent.json               what such a run knows of that checkpoint
 metrics.jsonl             one line for each report and validation
 curve.png                 a plot of the metrics
 states/STEP/              weights, optimizer and counters after that update; the newest two are kept
@@ -72,10 +74,17 @@ class RunFolder:
                 )
 
     def create(
-        self, description: dict[str, Any], recipe: str, source: Tokenizer, target: Tokenizer
+        self,
+        description: dict[str, Any],
+        recipe: str,
+        source: Tokenizer,
+        target: Tokenizer,
+        more: Mapping[str, bytes] | None = None,
     ) -> None:
-        """Write the folder, whole, and lock it; `recipe` is TOML."""
+        """Write the folder, whole, and lock it; `recipe` is TOML, `more` are further files."""
         with whole_folder(self.path) as part:
+            for name, content in (more or {}).items():
+                (part / name).write_bytes(content)
             (part / "source.tokenizer.json").write_text(source.to_json(), encoding="utf-8")
             if target is not source:
                 (part / "target.tokenizer.json").write_text(target.to_json(), encoding="utf-8")

@@ -24,16 +24,27 @@ from zoo.files import replace_file
 from zoo.registry.events import Event
 from zoo.registry.registry import Registry, default_registry
 from zoo.training.callbacks import load_callbacks
+from zoo.training.carry_over import first_weights
 from zoo.training.curve import draw_curve
 from zoo.training.data import TrainingData, load_data
 from zoo.training.failures import explain_failures
+from zoo.training.fine_tuning import describe_choice, make_tuning_plan, tuning_tokenizers
+from zoo.training.freezing import freeze
 from zoo.training.initialization import build_network
+from zoo.training.parent import Parent, read_parent
 from zoo.training.plan import TOTALS, Plan, make_plan
 from zoo.training.precision import PrecisionChoice, choose_precision
 from zoo.training.process_group import ProcessGroup, join_process_group, was_restarted
 from zoo.training.request import TrainingRequest
 from zoo.training.run_folder import RunFolder
 from zoo.training.trainer import Trainer
+from zoo.training.tuning_record import (
+    TuningRecord,
+    files,
+    load_first_weights,
+    make_record,
+    with_weights,
+)
 
 
 @dataclass
@@ -52,6 +63,8 @@ class Session:
     precision: PrecisionChoice | None = None
     """What `precision = "auto"` measured and chose, in the process that began the run."""
     resources: ExitStack = field(default_factory=ExitStack)
+    compared: list[dict[str, Any]] = field(default_factory=list)
+    """Scores before and after tuning, from `finish` on."""
 
     def run(self, on_event: Callable[[Event], None] | None = None) -> Path:
         """Train to the end, and return the checkpoint folder.
@@ -96,6 +109,11 @@ class Session:
             about=About.of_dataset(data.dataset),
         )
         training = self._training()
+        if (tuned := TuningRecord.read(folder.path)) is not None:
+            made.about = tuned.about
+            device = self.trainer.group.device
+            self.compared = tuned.compare(with_weights(made, weights, self.registry, device))
+            training |= {"parent": plan.parent, "tuning": self.compared}
         architecture = self.registry.architecture(plan.architecture)
         card = cards.checkpoint_card(made, architecture, data.dataset, training)
         more = {"curve.png": (folder.path / "curve.png").read_bytes()}
@@ -174,18 +192,25 @@ def begin(request: TrainingRequest, registry: Registry | None = None) -> Session
             folder.check_free()
         for spec in filter(None, (request.data, request.validation)):
             find_dataset(registry, spec)  # a wrong name is reported before anything else
-        plan = make_plan(registry, request)
-        choice = None
+        parent = None
+        if request.from_ is None:
+            plan = make_plan(registry, request)
+        else:
+            parent = read_parent(registry, request.from_, group.device)
+            dataset = find_dataset(registry, request.data)
+            plan = make_tuning_plan(registry, request, parent, dataset)
+        choice, tuning_notes = None, list[str]()
         with explain_failures(0, plan.recipe, group, folder.path):
             if group.is_first:
-                plan, data, choice = _create(registry, plan, folder, group)
+                created = _create(registry, request, plan, parent, folder, group)
+                plan, data, choice, tuning_notes = created
                 group.barrier()
             else:
                 group.barrier()  # the first process writes the run folder
                 plan = Plan.parse(registry, folder.describe())
                 data = load_data(registry, plan, folder.tokenizers())
             trainer, notes = _make_trainer(registry, plan, data, folder, group)
-        return Session(registry, trainer, notes, choice, resources.pop_all())
+        return Session(registry, trainer, tuning_notes + notes, choice, resources.pop_all())
 
 
 def resume(
@@ -245,11 +270,22 @@ def _acquire(
 
 
 def _create(
-    registry: Registry, plan: Plan, folder: RunFolder, group: ProcessGroup
-) -> tuple[Plan, TrainingData, PrecisionChoice | None]:
-    """Learn the tokenizers, choose the precision, and write the run folder."""
+    registry: Registry, request: TrainingRequest, plan: Plan, parent: Parent | None,
+    folder: RunFolder, group: ProcessGroup,
+) -> tuple[Plan, TrainingData, PrecisionChoice | None, list[str]]:  # fmt: skip
+    """Learn the tokenizers, choose the precision, and write the run folder; return notes too."""
     dataset = find_dataset(registry, plan.data)
-    data = load_data(registry, plan, learn_tokenizers(dataset, plan.limit, plan.recipe))
+    if parent is None:
+        tokenizers = learn_tokenizers(dataset, plan.limit, plan.recipe)
+    else:
+        new = request.new_vocabulary
+        tokenizers = tuning_tokenizers(parent, dataset, plan.limit, plan.recipe, new)
+    data = load_data(registry, plan, tokenizers)
+    more, notes = dict[str, bytes](), list[str]()
+    if plan.recipe.freeze:
+        freeze(build_network(registry, plan, data), plan.recipe.freeze)  # it checks the patterns
+    if parent is not None:
+        more, notes = _first_files(registry, request, plan, data, parent)
     choice = None
     if plan.recipe.precision == "auto":
         network = build_network(registry, plan, data).to(group.device)
@@ -257,9 +293,26 @@ def _create(
         recipe = plan.recipe.model_copy(update={"precision": choice.precision})
         plan = replace(plan, recipe=recipe)
     description = {**plan.describe(), "fingerprint": data.corpus.fingerprint()}
+    folder.create(description, plan.to_toml(), *tokenizers, more)
+    return plan, data, choice, notes
+
+
+def _first_files(
+    registry: Registry, request: TrainingRequest, plan: Plan, data: TrainingData, parent: Parent
+) -> tuple[dict[str, bytes], list[str]]:
+    """Return what the run folder holds of the parent, and notes for the user."""
+    fresh = build_network(registry, plan, data)
+    architecture = registry.architecture(plan.architecture)
     tokenizers = (data.source_tokenizer, data.target_tokenizer)
-    folder.create(description, plan.to_toml(), *tokenizers)
-    return plan, data, choice
+    first = first_weights(parent, fresh, architecture, *tokenizers)
+    record, unscored = make_record(registry, plan, data, parent, request.also_score)
+    notes = [describe_choice(plan, parent)]
+    if request.new_vocabulary is not None:
+        notes.append(
+            f"new vocabularies: the rows of {first.source:,} source and {first.target:,} target "
+            "tokens are the parent's"
+        )
+    return files(record, first.weights), notes + unscored
 
 
 def _make_trainer(
@@ -267,6 +320,8 @@ def _make_trainer(
 ) -> tuple[Trainer, list[str]]:
     """Return the trainer of a run, with its callbacks, and notes for the user."""
     network = build_network(registry, plan, data, group.rank)
+    load_first_weights(folder.path, network)
+    freeze(network, plan.recipe.freeze)
     trainer = Trainer(network, data, plan, folder, group)
     if not group.is_first:
         return trainer, trainer.notes

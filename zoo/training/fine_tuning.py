@@ -1,0 +1,189 @@
+"""Tune a checkpoint on other data: the plan and the tokenizers of such a run.
+
+The network, its configuration and its tokenizers are the parent's. The learning rate is a fifth of
+the parent's peak. It rises over a twentieth of the run, and decays to zero along a half cosine. The
+batches are so small, and the epochs so many, that the run makes some hundreds of updates: on 500
+pairs 20 epochs, on 500,000 three. If there is validation data, the weights of the lowest validation
+loss are released, and the run stops early when it rises.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, NamedTuple
+
+from zoo.data.corpus import learn_tokenizers
+from zoo.data.tokenizer import Tokenizer
+from zoo.errors import ConfigError
+from zoo.registry.declarations import Dataset
+from zoo.registry.recipe import Recipe
+from zoo.registry.registry import Registry
+from zoo.training.parent import Parent
+from zoo.training.plan import TOTALS, Plan, absolute, add_layers, named_recipe, resolve
+from zoo.training.request import NewVocabulary, TrainingRequest
+
+KEPT = (
+    "tokenizer", "vocab_size", "max_length", "label_smoothing", "word_dropout", "bpe_dropout",
+    "r_drop", "optimizer", "weight_decay", "beta1", "beta2", "epsilon", "clip",
+)  # fmt: skip
+"""The values of the parent's recipe that tuning keeps."""
+
+TOKENIZER_VALUES = ("tokenizer", "vocab_size", "shared_vocab")
+RATE = 0.2
+"""The learning rate, relative to the peak of the parent's training."""
+BATCH_TOKENS = (256, 4096)
+BATCHES_PER_EPOCH = 16
+UPDATES = 600
+EPOCHS = (3, 20)
+WARMUP = (5, 200)
+PATIENCE = 4
+SAMPLED = 1000
+"""Pairs of which the mean length is taken."""
+
+
+class Size(NamedTuple):
+    """The number of pairs to train on, and about how many tokens a batch of all would have."""
+
+    pairs: int
+    tokens: int
+
+
+def make_tuning_plan(
+    registry: Registry, request: TrainingRequest, parent: Parent, dataset: Dataset
+) -> Plan:
+    """Return the plan of a run that tunes a checkpoint.
+
+    The recipes of model and data do not apply; the request's recipe and settings do.
+
+    Raises:
+        ConfigError: the request names another model than the parent's, tokenizers are set that are
+            not learned again, or a setting is not valid.
+        DataError: the data is missing or malformed.
+    """
+    checkpoint = parent.checkpoint
+    if request.model not in ("", checkpoint.model_name):
+        raise ConfigError(
+            f"{checkpoint.name} is not a {request.model}",
+            f"it is a {checkpoint.model_name}, and tuning keeps that",
+            "Leave out the model",
+        )
+    request = dataclasses.replace(request, model=checkpoint.model_name)
+    shared = parent.shares_vocabulary and request.new_vocabulary in (None, "both")
+    _check_vocabulary(request, parent)
+    validates = request.validation is not None or "validation" in dataset.splits
+    size = data_size(dataset, request.limit, parent)
+    config_values: dict[str, Any] = checkpoint.config.model_dump(mode="json")
+    recipe_values = {**_default_recipe(request, parent, size, validates), "shared_vocab": shared}
+    if request.recipe is not None:
+        add_layers(named_recipe(registry, request.recipe), config_values, recipe_values)
+        if request.new_vocabulary is None:
+            recipe_values["shared_vocab"] = shared
+    config_type = type(checkpoint.config)
+    config, recipe = resolve(request, config_type, config_values, recipe_values)
+    return Plan(
+        checkpoint.model_name,
+        checkpoint.architecture,
+        config,
+        recipe,
+        absolute(registry, request.data),
+        request.limit,
+        absolute(registry, request.validation),
+        checkpoint.name,
+    )
+
+
+def describe_choice(plan: Plan, parent: Parent) -> str:
+    """Return in a few words how a run is tuned, for the user."""
+    recipe = plan.recipe
+    end = next((f"{getattr(recipe, total):g} {total}" for total in TOTALS
+                if getattr(recipe, total)), "")  # fmt: skip
+    rate = f"learning rate {recipe.learning_rate:.2g}"
+    if recipe.schedule == "cosine":
+        rate += " decaying to zero"
+    frozen = f", {', '.join(recipe.freeze)} frozen" if recipe.freeze else ""
+    return (
+        f"tuned from {parent.checkpoint.name}: {rate}, batches of {recipe.batch_tokens:,} tokens, "
+        f"at most {end}{frozen}"
+    )
+
+
+def tuning_tokenizers(
+    parent: Parent, dataset: Dataset, limit: int | None, recipe: Recipe, new: NewVocabulary | None
+) -> tuple[Tokenizer, Tokenizer]:
+    """Return the parent's tokenizers, or those of its sides that `new` names learned again."""
+    checkpoint = parent.checkpoint
+    source, target = checkpoint.source_tokenizer, checkpoint.target_tokenizer
+    if new is None:
+        return source, target
+    if new == "both":
+        return learn_tokenizers(dataset, limit, recipe)
+
+    def texts() -> Iterator[str]:
+        return (getattr(pair, new) for pair in dataset.stream("train", limit))
+
+    learned = Tokenizer.train(texts(), recipe.tokenizer, recipe.vocab_size)
+    return (learned, target) if new == "source" else (source, learned)
+
+
+def data_size(dataset: Dataset, limit: int | None, parent: Parent) -> Size:
+    """Return the size of the training split; its tokens are estimated from some of its pairs."""
+    checkpoint, pairs = parent.checkpoint, dataset.stream("train", limit)
+    sample = list(islice(pairs, SAMPLED))
+    if not sample:
+        return Size(0, 0)
+    sides = (checkpoint.source_tokenizer, checkpoint.target_tokenizer)
+    encoded = [sides[side].encode([pair[side] for pair in sample]) for side in (0, 1)]
+    longer = sum(max(len(source), len(target)) + 1 for source, target in zip(*encoded, strict=True))
+    count = len(sample) + sum(1 for _ in pairs)
+    return Size(count, longer * count // len(sample))
+
+
+def _default_recipe(
+    request: TrainingRequest, parent: Parent, size: Size, validates: bool
+) -> dict[str, Any]:
+    kept = {key: parent.recipe[key] for key in KEPT if key in parent.recipe}
+    batch = _within(size.tokens // BATCHES_PER_EPOCH, BATCH_TOKENS)
+    per_epoch = max(1, math.ceil(size.tokens / batch))
+    epochs = _within(math.ceil(UPDATES / per_epoch), EPOCHS)
+    updates = request.steps or per_epoch * (request.epochs or epochs)
+    selection = {"select": "loss", "patience": PATIENCE} if validates else {}
+    return {
+        **kept,
+        "learning_rate": float(f"{RATE * parent.peak_rate:.2g}"),
+        "schedule": "cosine",
+        "warmup": _within(updates // 20, WARMUP),
+        "batch_tokens": batch,
+        "epochs": epochs,
+        **selection,
+    }
+
+
+def _within(value: int, bounds: tuple[int, int]) -> int:
+    low, high = bounds
+    return max(low, min(value, high))
+
+
+def _check_vocabulary(request: TrainingRequest, parent: Parent) -> None:
+    """Make sure that settings of tokenizers have an effect.
+
+    Raises:
+        ConfigError: the parent's tokenizers are kept, or one side cannot be learned alone.
+    """
+    new = request.new_vocabulary
+    bare = {key.removeprefix("recipe."): key for key in request.settings}
+    given = [bare[key] for key in TOKENIZER_VALUES if key in bare]
+    if given and new is None:
+        raise ConfigError(
+            f"{', '.join(given)} cannot be set",
+            f"tuning keeps the tokenizers of {parent.checkpoint.name}",
+            "To learn new ones, add --new-vocabulary both",
+        )
+    if new in ("source", "target") and parent.checkpoint.config.one_vocabulary:
+        raise ConfigError(
+            f"the {new} vocabulary of {parent.checkpoint.name} cannot be replaced alone",
+            "one matrix embeds the tokens of both sides",
+            "Give --new-vocabulary both",
+        )

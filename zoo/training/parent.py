@@ -1,0 +1,72 @@
+"""The checkpoint that a run is tuned from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Any
+
+import torch
+
+from zoo.checkpoint.checkpoint import Checkpoint
+from zoo.checkpoint.format import TRAINING
+from zoo.files import TEXT_LIMIT, read_json
+from zoo.hub.pull import locate
+from zoo.registry.declarations import Dataset
+from zoo.registry.registry import Registry
+from zoo.translation.translator import Translator, load
+
+LEARNING_RATE_PER_WIDTH = 0.02
+"""Divided by a model's width: the peak rate for a parent whose own rate is unknown, 4e-5 at 512."""
+
+
+@dataclass(frozen=True)
+class Parent:
+    """A loaded checkpoint, with the recipe it was trained by and the name of its data, if known."""
+
+    translator: Translator
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+    data: str = ""
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """The checkpoint."""
+        return self.translator.checkpoint
+
+    @property
+    def shares_vocabulary(self) -> bool:
+        """Whether source and target have one tokenizer."""
+        return self.checkpoint.source_tokenizer is self.checkpoint.target_tokenizer
+
+    @property
+    def peak_rate(self) -> float:
+        """The highest learning rate of the parent's training, or a guess by its width."""
+        width = self.checkpoint.config.width
+        if not self.recipe:
+            return 5 * LEARNING_RATE_PER_WIDTH / width
+        if self.recipe.get("schedule") == "noam":
+            warmup = max(int(self.recipe.get("warmup", 1)), 1)
+            return float(self.recipe.get("factor", 1.0)) * (width * warmup) ** -0.5
+        return float(self.recipe.get("learning_rate", 1e-3))
+
+    def dataset(self, registry: Registry) -> Dataset | None:
+        """Return the dataset that it was trained on, if an installed plugin brings it."""
+        return registry.datasets.get(self.data)
+
+
+def read_parent(registry: Registry, given: str | PathLike[str], device: torch.device) -> Parent:
+    """Load a checkpoint by anything that `zoo.load` accepts.
+
+    Raises:
+        ZooError: as `zoo.load`, or its training record cannot be read.
+    """
+    translator = load(given, device=str(device), registry=registry)
+    file = locate(given, registry) / TRAINING
+    training = read_json(file, TEXT_LIMIT) if file.is_file() else {}
+    recipe, data = training.get("recipe"), training.get("data")
+    return Parent(
+        translator,
+        recipe if isinstance(recipe, dict) else {},
+        data if isinstance(data, str) else "",
+    )

@@ -1,0 +1,212 @@
+"""What a run folder holds of the parent: the first weights, and what is compared with it.
+
+`initial.safetensors`: the weights with which the run begins, also after it was killed early.
+`parent.json`: what the new checkpoint says about itself, and the pairs that are translated before
+and after tuning, with the parent's scores. Those are held-out pairs of the new data, and pairs of
+what the parent was trained on, if an installed plugin can read that.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from zoo.checkpoint.about import About, one_line
+from zoo.checkpoint.checkpoint import Checkpoint
+from zoo.checkpoint.tensors import read_tensors
+from zoo.data.datasets import find_dataset
+from zoo.errors import CheckpointError, ZooError
+from zoo.evaluation.metrics import score
+from zoo.files import TEXT_LIMIT, damaged, read_json
+from zoo.nn.build import build, network_type
+from zoo.nn.contract import Seq2Seq
+from zoo.registry.declarations import Dataset, Pair
+from zoo.registry.registry import Registry
+from zoo.training.data import TrainingData
+from zoo.training.parent import Parent
+from zoo.training.plan import Plan
+from zoo.translation.translator import Translator
+
+WEIGHTS, PARENT = "initial.safetensors", "parent.json"
+MOST = 200
+"""The most pairs of a set that are translated."""
+
+METRICS = {"chrf": "chrF", "bleu": "BLEU"}
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Pairs of a split to translate, and the parent's scores on them."""
+
+    data: str
+    split: str
+    pairs: Sequence[Pair]
+    before: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class TuningRecord:
+    """What a run knows of the checkpoint that it tunes."""
+
+    about: About
+    sets: Sequence[HeldOut] = ()
+
+    def to_json(self) -> str:
+        """Return the record as JSON, which `read` reads."""
+        sets = [
+            {"data": s.data, "split": s.split, "pairs": list(s.pairs), "before": dict(s.before)}
+            for s in self.sets
+        ]
+        return json.dumps({"about": self.about.as_json(), "sets": sets}, ensure_ascii=False)
+
+    @classmethod
+    def read(cls, run: Path) -> Self | None:
+        """Return the record of a run folder, or None if the run tunes no checkpoint.
+
+        Raises:
+            CheckpointError: the file is damaged.
+        """
+        file = run / PARENT
+        if not file.is_file():
+            return None
+        values = read_json(file, TEXT_LIMIT)
+        try:
+            sets = [
+                HeldOut(s["data"], s["split"], [Pair(*pair) for pair in s["pairs"]], s["before"])
+                for s in values["sets"]
+            ]
+            return cls(About.parse(values["about"]), sets)
+        except (KeyError, TypeError, ValueError) as error:
+            raise damaged(file, error) from None
+
+    def compare(self, translator: Translator) -> list[dict[str, Any]]:
+        """Return the scores of each set before and after tuning, as plain values."""
+        return [
+            {
+                "data": held_out.data,
+                "split": held_out.split,
+                "sentences": len(held_out.pairs),
+                "before": dict(held_out.before),
+                "after": scores(translator, held_out.pairs),
+            }
+            for held_out in self.sets
+        ]
+
+
+def files(record: TuningRecord, weights: Mapping[str, Tensor]) -> dict[str, bytes]:
+    """Return the files for the run folder, by name."""
+    return {WEIGHTS: safetensors.torch.save(dict(weights)), PARENT: record.to_json().encode()}
+
+
+@torch.no_grad()
+def load_first_weights(run: Path, network: Seq2Seq) -> None:
+    """Put the first weights of a run that tunes a checkpoint into its network.
+
+    Raises:
+        CheckpointError: the file is damaged, or of another network.
+    """
+    file = run / WEIGHTS
+    if not file.is_file():
+        return
+    weights = read_tensors(file)
+    parameters = dict(network.named_parameters())
+    shapes = {name: weight.shape for name, weight in parameters.items()}
+    if {name: weight.shape for name, weight in weights.items()} != shapes:
+        raise CheckpointError(f"{file} cannot be read", "it belongs to another network")
+    for name, weight in parameters.items():
+        weight.copy_(weights[name])
+
+
+def with_weights(
+    checkpoint: Checkpoint, weights: Mapping[str, Tensor], registry: Registry, device: torch.device
+) -> Translator:
+    """Return a translator of a checkpoint with other, whole weights."""
+    network = network_type(registry.architecture(checkpoint.architecture))
+    old = checkpoint.model
+    model = build(network, checkpoint.config, old.source_vocab, old.target_vocab)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            weight.copy_(weights[name])
+    return Translator(replace(checkpoint, model=model.to(device).eval()))
+
+
+def make_record(
+    registry: Registry, plan: Plan, data: TrainingData, parent: Parent, more: Iterable[str]
+) -> tuple[TuningRecord, list[str]]:
+    """Score the parent, and return what the run keeps of it, with notes for the user.
+
+    `more` are further datasets or files, whose test split is scored.
+
+    Raises:
+        ZooError: one of `more` cannot be read.
+    """
+    chosen = [find_dataset(registry, spec) for spec in more]
+    sets: list[tuple[str, str, Sequence[Pair]]] = []
+    notes = []
+    if "test" in data.dataset.splits and plan.validation is None:
+        sets.append((data.dataset.name, "test", data.dataset.load("test", plan.limit)))
+    elif len(data.validation):
+        sets.append((data.dataset.name, "validation", data.validation.pairs))
+    before = parent.dataset(registry)
+    if before is not None and before.name not in {d.name for d in (data.dataset, *chosen)}:
+        try:
+            sets.append((before.name, before.scored_split, before.load(before.scored_split)))
+        except ZooError as error:
+            notes.append(f"what tuning loses on {before.name} is not scored: {error.what}")
+    sets += [(d.name, d.scored_split, d.load(d.scored_split)) for d in chosen]
+    held_out = [
+        HeldOut(name, split, some, scores(parent.translator, some))
+        for name, split, pairs in sets
+        if (some := _some(pairs))
+    ]
+    return TuningRecord(about(registry, data.dataset, parent), held_out), notes
+
+
+def about(registry: Registry, dataset: Dataset, parent: Parent) -> About:
+    """Return what a tuned checkpoint says about itself: the terms of both data apply to it."""
+    old, new = parent.checkpoint.about, About.of_dataset(dataset)
+    before = parent.dataset(registry)
+    old_terms = old.terms or (before.terms if before else "")
+    terms = "; ".join(dict.fromkeys(filter(None, (old_terms, new.terms))))
+    return replace(
+        old,
+        source_languages=new.source_languages or old.source_languages,
+        target_languages=new.target_languages or old.target_languages,
+        data=new.data,
+        terms=one_line(terms, 10_000),
+        origin="fine-tuned",
+        parent=one_line(parent.checkpoint.name, 1_000),
+    )
+
+
+def scores(translator: Translator, pairs: Sequence[Pair]) -> dict[str, float]:
+    """Return chrF and BLEU of greedy translations."""
+    stream = translator.stream([pair.source for pair in pairs], beam=1, long_texts="split")
+    texts = [translation.text for translation in stream]
+    of_all = score(texts, [pair.target for pair in pairs]).by_name
+    return {name: round(of_all[name].value, 2) for name in METRICS}
+
+
+def describe(compared: Mapping[str, Any]) -> str:
+    """Return one set's scores before and after tuning in a line."""
+    before, after = compared["before"], compared["after"]
+    changes = [
+        f"{label} {before[name]:.1f} → {after[name]:.1f} ({after[name] - before[name]:+.1f})"
+        for name, label in METRICS.items()
+    ]
+    what = f"{compared['data']}, {compared['split']} ({compared['sentences']} sentences)"
+    return f"{what}: {', '.join(changes)}"
+
+
+def _some(pairs: Sequence[Pair]) -> list[Pair]:
+    """Return at most `MOST` pairs, evenly spaced, without those that have an empty side."""
+    usable = [pair for pair in pairs if pair.source.strip() and pair.target.strip()]
+    most = min(len(usable), MOST)
+    return [usable[i * len(usable) // most] for i in range(most)]
