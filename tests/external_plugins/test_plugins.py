@@ -130,7 +130,7 @@ def test_no_plugins_loads_only_the_built_in_ones(thirty: Path) -> None:
     done = zoo(thirty, "--no-plugins", "list", "--json")
     assert not done.stderr
     names = {row["name"] for row in json.loads(done.stdout)["architectures"]}
-    assert names == {"convs2s", "rnnsearch", "seq2seq", "transformer"}
+    assert names == {"convs2s", "rnnsearch", "seq2seq", "t5", "transformer"}
     rows = json.loads(zoo(thirty, "--no-plugins", "plugins", "--json").stdout)["plugins"]
     skipped = {row["name"] for row in rows if row["status"] == "skipped"}
     assert len(skipped) == 30

@@ -14,8 +14,8 @@ def test_the_registry_has_no_problems(registry: Registry) -> None:
 
 
 def test_every_family_has_a_full_and_a_tiny_model(registry: Registry) -> None:
-    full = {"seq2seq-lstm4", "rnnsearch", "convs2s", "transformer-6x6"}
-    tiny = {"seq2seq-tiny", "rnnsearch-tiny", "convs2s-tiny", "transformer-tiny"}
+    full = {"seq2seq-lstm4", "rnnsearch", "convs2s", "transformer-6x6", "t5-base"}
+    tiny = {"seq2seq-tiny", "rnnsearch-tiny", "convs2s-tiny", "transformer-tiny", "t5-tiny"}
     assert full | tiny <= set(registry.models)
     assert {registry.models[m].architecture for m in tiny} == set(registry.architectures)
 
@@ -44,7 +44,11 @@ def test_parameters_match_the_papers_that_state_them(registry: Registry) -> None
     config = registry.config("seq2seq-lstm4", {"context": False})
     assert round(config.parameters(160_000, 80_000).total, -6) == 384_000_000
     # Vaswani et al. 2017, table 3, rounded, at "about 37,000" tokens.
-    for name, within in (("transformer-base", 0.04), ("transformer-big", 0.01)):
+    stated = {"transformer-base": 0.04, "transformer-big": 0.01}
+    # Raffel et al. 2020, section 3.7, and Xue et al. 2021 and 2022: rounded to two digits.
+    stated |= {"t5-small": 0.01, "t5-base": 0.02, "t5-large": 0.05}
+    stated |= dict.fromkeys(("mt5-small", "mt5-base", "byt5-small", "byt5-base"), 0.01)
+    for name, within in stated.items():
         entry = registry.models.find(name)
         assert entry.paper_parameters is not None
         assert abs(entry.parameters / entry.paper_parameters - 1) < within

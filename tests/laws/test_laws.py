@@ -127,6 +127,8 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
         "transformer",
         {"activation": "gelu_tanh", "final_norm": False, "norm": "pre"},
     ),
+    "t5, first version": ("t5", {"activation": "relu", "gated": False, "share": "all"}),
+    "t5, biases of each layer": ("t5", {"layer_positions": True, "share": "embeddings"}),
 }
 
 
@@ -145,6 +147,7 @@ KINDS: dict[str, dict[str, tuple[int, int]]] = {
     "rnnsearch": {"cross": (1, 1)},
     "convs2s": {"cross": (3, 1)},
     "transformer": {"encoder": (3, 4), "decoder": (2, 4), "cross": (2, 4)},
+    "t5": {"encoder": (3, 4), "decoder": (2, 4), "cross": (2, 4)},
 }
 
 
