@@ -104,7 +104,7 @@ def test_tokenizer(copied: Path, data: st.DataObject) -> None:
     text = data.draw(changed(original))
     try:
         file.write_text(text, errors="surrogatepass")
-        returns_or_raises_zoo_error(lambda: Tokenizer.load(file))
+        returns_or_raises_zoo_error(lambda: Tokenizer.load(file).encode(["the dog", "ﬁ\U0001f600"]))
     finally:
         file.write_text(original)
 

@@ -7,16 +7,28 @@ normalized to Unicode's form NFC, loses a leading space, and has a space for eac
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from tokenizers import Tokenizer as _Tokenizer
 
+from zoo.data.tokenizer_check import read_tokenizer
 from zoo.data.tokenizer_kinds import SPECIALS, TOKENIZER_KINDS
-from zoo.errors import CheckpointError, ConfigError, ZooError
-from zoo.files import read_text
+from zoo.errors import CheckpointError, ConfigError, DataError, ZooError
 from zoo.nn.contract import UNKNOWN
+
+
+@contextlib.contextmanager
+def panics_as_errors() -> Iterator[None]:
+    """Turn a panic of the library, which is no subclass of Exception, into a RuntimeError."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise RuntimeError(f"the library has failed: {error}") from None
 
 
 class Tokenizer:
@@ -55,8 +67,18 @@ class Tokenizer:
         return self._tokenizer.get_vocab_size()
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return each text's ids, without begin and end tokens."""
-        return [encoding.ids for encoding in self._tokenizer.encode_batch_fast(list(texts))]
+        """Return each text's ids, without begin and end tokens.
+
+        Raises:
+            DataError: the library fails, for example because an expression takes too long.
+        """
+        try:
+            with panics_as_errors():
+                encodings = self._tokenizer.encode_batch_fast(list(texts))
+        except Exception as error:  # the library raises bare Exceptions
+            reason = " ".join(str(error).split())[:300]
+            raise DataError("the tokenizer cannot read this text", reason) from None
+        return [encoding.ids for encoding in encodings]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids; ⁇ stands for an unknown token, other special tokens vanish."""
@@ -102,13 +124,13 @@ class Tokenizer:
         Raises:
             CheckpointError: it is not one, or its first four ids are not the special tokens.
         """
+        text = read_tokenizer(file)
         try:
-            tokenizer = _Tokenizer.from_str(read_text(file))
-        except CheckpointError:
-            raise
+            with panics_as_errors():
+                tokenizer = _Tokenizer.from_str(text)
         except Exception as error:  # the library raises bare Exceptions
             raise CheckpointError(
-                f"{file} is not a tokenizer", " ".join(str(error).split())
+                f"{file} is not a tokenizer", " ".join(str(error).split())[:300]
             ) from None
         specials = [tokenizer.id_to_token(i) for i in range(len(SPECIALS))]
         if specials != SPECIALS:
