@@ -16,6 +16,8 @@ from zoo.data.tokenizer import Tokenizer
 from zoo.errors import CheckpointError, ConfigError
 from zoo.evaluation.metrics import score
 from zoo.registry.events import Event, Report
+from zoo.registry.registry import Registry
+from zoo.training.parent import read_parent
 from zoo.training.request import TrainingRequest
 from zoo.training.session import begin
 from zoo.training.tuning_record import load_first_weights
@@ -319,3 +321,13 @@ def test_the_rate_is_a_fifth_of_the_peak_of_the_parent(
     assert recipe.learning_rate == pytest.approx(0.2 * 0.5 * (16 * 50) ** -0.5, rel=0.05)
     assert (recipe.schedule, recipe.select, recipe.epochs) == ("cosine", "loss", 20)
     assert recipe.tokenizer == "word"
+
+
+def test_a_released_checkpoint_is_compared_on_its_dataset(registry: Registry) -> None:
+    """Also if it was trained on files that hold more than the dataset."""
+    for name in ("transformer-tiny.multi30k-en-de", "seq2seq-tiny.numbers-en-fr"):
+        parent = read_parent(registry, name, torch.device("cpu"))
+        dataset = parent.dataset(registry)
+        assert dataset is not None
+        assert dataset.name == registry.checkpoints[name].dataset
+        assert parent.recipe["learning_rate"] == parent.peak_rate

@@ -45,7 +45,7 @@ SAMPLED = 1000
 
 
 class Size(NamedTuple):
-    """The number of pairs to train on, and about how many tokens a batch of all would have."""
+    """The number of pairs to train on, and an estimate of the tokens of their longer sides."""
 
     pairs: int
     tokens: int

@@ -23,7 +23,7 @@ LEARNING_RATE_PER_WIDTH = 0.02
 
 @dataclass(frozen=True)
 class Parent:
-    """A loaded checkpoint, with the recipe it was trained by and the name of its data, if known."""
+    """A loaded checkpoint, its training recipe and its dataset's name, empty if unknown."""
 
     translator: Translator
     recipe: Mapping[str, Any] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Parent:
         return float(self.recipe.get("learning_rate", 1e-3))
 
     def dataset(self, registry: Registry) -> Dataset | None:
-        """Return the dataset that it was trained on, if an installed plugin brings it."""
+        """Return the dataset that it was trained on, or None."""
         return registry.datasets.get(self.data)
 
 
@@ -64,9 +64,9 @@ def read_parent(registry: Registry, given: str | PathLike[str], device: torch.de
     translator = load(given, device=str(device), registry=registry)
     file = locate(given, registry) / TRAINING
     training = read_json(file, TEXT_LIMIT) if file.is_file() else {}
-    recipe, data = training.get("recipe"), training.get("data")
-    return Parent(
-        translator,
-        recipe if isinstance(recipe, dict) else {},
-        data if isinstance(data, str) else "",
-    )
+    recipe = training.get("recipe")
+    released = registry.checkpoints.get(str(given))
+    names = [released.dataset if released else "", translator.checkpoint.about.data]
+    names.append(str(training.get("data", "")))
+    data = next((name for name in names if name in registry.datasets), "")
+    return Parent(translator, recipe if isinstance(recipe, dict) else {}, data)
