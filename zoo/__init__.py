@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from zoo.registry.config import Width as Width
     from zoo.registry.declarations import Architecture as Architecture
     from zoo.registry.declarations import Dataset as Dataset
+    from zoo.registry.declarations import Engine as Engine
     from zoo.registry.declarations import Format as Format
     from zoo.registry.declarations import Metric as Metric
     from zoo.registry.declarations import Pair as Pair
@@ -83,6 +84,7 @@ _HOMES = {
     "Dataset": "registry.declarations",
     "Depth": "registry.config",
     "Dim": "registry.parameters",
+    "Engine": "registry.declarations",
     "Format": "registry.declarations",
     "Hub": "hub.contract",
     "HubWarning": "errors",

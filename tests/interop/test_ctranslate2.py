@@ -24,12 +24,23 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "pre-norm, all shared": {"norm": "pre", "share": "all"},
     "target shared, unscaled": {"share": "target", "scale_embeddings": False},
     "no biases": {"attention_bias": False, "output_bias": False},
+    "gelu, fairseq's positions": {"activation": "gelu", "positions": "fairseq"},
+    "as in mBART": {
+        "norm": "pre", "share": "all", "positions": "learned", "position_offset": 2,
+        "embedding_norm": True, "activation": "gelu", "max_source_positions": 40,
+        "max_target_positions": 50,
+    },
+    "a last norm after post-norm": {"final_norm": True, "norm_epsilon": 1e-3},
+    "no last norm": {"norm": "pre", "final_norm": False, "activation": "silu"},
+    "no positions, tanh": {"positions": "none", "activation": "tanh", "share": "embeddings"},
+    "gelu_tanh, with an offset": {"activation": "gelu_tanh", "position_offset": 3},
     "more layers below": {"encoder_layers": 1, "decoder_layers": 3, "norm": "pre"},
-}
+}  # fmt: skip
 
 
+SHARED = ("all", "embeddings")
 VOCABULARIES = [(name, True) for name in CONFIGS]
-VOCABULARIES += [(name, False) for name in CONFIGS if CONFIGS[name].get("share") != "all"]
+VOCABULARIES += [(name, False) for name in CONFIGS if CONFIGS[name].get("share") not in SHARED]
 
 
 @pytest.mark.parametrize(("name", "shared"), VOCABULARIES)

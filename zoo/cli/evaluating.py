@@ -11,6 +11,7 @@ import click
 from zoo.cli.completion import complete_checkpoint, complete_data
 from zoo.cli.options import (
     device_option,
+    engine_option,
     ensemble_option,
     json_option,
     limit_option,
@@ -60,6 +61,7 @@ TOKENIZED = 100
 @ensemble_option
 @search_options
 @precision_option
+@engine_option
 @device_option
 @json_option
 def eval_(
@@ -75,6 +77,7 @@ def eval_(
     more: tuple[str, ...],
     search: dict[str, Any],
     precision: Precision,
+    engine: str | None,
     device: str,
     as_json: bool,
 ) -> None:
@@ -93,7 +96,7 @@ def eval_(
     if output is not None:
         check_writable(output)
     others = _read_translations(against, registry, pairs) if against is not None else None
-    translator = load_translator((checkpoint, *more), registry, device, precision)
+    translator = load_translator((checkpoint, *more), registry, device, precision, engine)
     texts = _translate(translator, pairs, split, search)
     if output is not None:
         replace_file(output, "".join(f"{' '.join(text.splitlines())}\n" for text in texts).encode())
@@ -108,7 +111,8 @@ def eval_(
     if as_json:
         record = {"checkpoint": checkpoint, "data": data, "split": split, **scores.as_json()}
         quantized = None if precision == "float32" else precision
-        options = {"limit": limit, "lowercase": lowercase, "with": more, "precision": quantized}
+        options = {"limit": limit, "lowercase": lowercase, "with": more, "precision": quantized,
+                   "engine": engine}  # fmt: skip
         record |= given_options({**options, **search})
         print_json({**record, **_comparison_record(against, comparison)})
     else:

@@ -70,6 +70,7 @@ COLUMNS = {
         Column("architecture", lambda _, format: format.architecture or "any"),
         Column("summary"),
     ),
+    "engines": (Column("name"), Column("format"), Column("summary")),
 }  # fmt: skip
 """The columns of each kind, in order. A new column is one line here."""
 
@@ -87,7 +88,7 @@ def rows_of(registry: Registry, kind: str) -> list[dict[str, Any]]:
 @click.argument("kind", type=click.Choice(tuple(COLUMNS)), required=False)
 @json_option
 def list_(kind: str | None, as_json: bool) -> None:
-    """List architectures, models, checkpoints, datasets and foreign formats."""
+    """List architectures, models, checkpoints, datasets, foreign formats and engines."""
     registry = loaded_registry()
     rows = {each: rows_of(registry, each) for each in ([kind] if kind else COLUMNS)}
     if as_json:

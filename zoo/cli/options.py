@@ -17,6 +17,11 @@ precision_option = click.option(
     "--precision", type=click.Choice(["float32", "int8"]), default="float32", show_default=True,
     help="Precision of matrix products with weights; int8 is faster on a CPU.",
 )  # fmt: skip
+engine_option = click.option(
+    "--engine", metavar="ENGINE",
+    help="Search with this engine, such as ctranslate2 (see `zoo list engines`), instead of the "
+    "zoo's decoder; the checkpoint is exported once, into the cache.",
+)  # fmt: skip
 ensemble_option = click.option(
     "--with", "more", multiple=True, metavar="CHECKPOINT", shell_complete=complete_checkpoint,
     help="Add a checkpoint to the ensemble (probabilities are averaged); may be repeated.",

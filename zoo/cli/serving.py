@@ -12,6 +12,7 @@ import click
 
 from zoo.cli.completion import complete_checkpoint
 from zoo.cli.fetching import located
+from zoo.cli.options import engine_option
 from zoo.cli.output import loaded_registry, say
 from zoo.cli.process import raise_file_limit
 from zoo.errors import DataError, ZooError
@@ -39,6 +40,7 @@ KEY = "ZOO_API_KEY"
               help="Resident memory at which a worker process is replaced.")  # fmt: skip
 @click.option("--precision", type=click.Choice(["float32", "int8"]), default="float32",
               show_default=True, help="Precision of matrix products.")  # fmt: skip
+@engine_option
 @click.option("--api-key-file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
               help=f"A file with the API key that clients must send; or set {KEY}.")  # fmt: skip
 @click.option("--allow-host", multiple=True, metavar="NAME",
@@ -65,6 +67,7 @@ def serve(
     workers: int | None,
     memory: float,
     precision: str,
+    engine: str | None,
     api_key_file: Path | None,
     allow_host: tuple[str, ...],
     allow_origin: tuple[str, ...],
@@ -95,7 +98,10 @@ def serve(
         say(f"Warning: {host} may be reached from other machines, and no API key is set")
     hosts = (*LOCAL_NAMES, *allow_host) if local or allow_host else ()
     access = {"api_key": key, "hosts": hosts, "origins": allow_origin}
-    _run(Checkpoints(folders, registry), bounds, (host, port), workers, precision, access)
+    if engine is not None:
+        registry.engines.find(engine)
+    how = {"precision": precision, "engine": engine}
+    _run(Checkpoints(folders, registry), bounds, (host, port), workers, how, access)
 
 
 def _run(
@@ -103,7 +109,7 @@ def _run(
     limits: Limits,
     address: tuple[str, int],
     workers: int | None,
-    precision: str,
+    how: dict[str, Any],
     access: dict[str, Any],
 ) -> None:
     """Serve until a signal stops the server."""
@@ -115,7 +121,7 @@ def _run(
     cores = len(affinity(0)) if affinity else os.cpu_count() or 1
     count = workers or cores
     threads = max(1, cores // count)
-    service = Service(checkpoints, limits, workers=count, threads=threads, precision=precision)
+    service = Service(checkpoints, limits, workers=count, threads=threads, **how)
     host, port = address
     running = server(application(service, **access), host, port, limits, service.metrics)
     shown = f"[{host}]" if ":" in host else host

@@ -12,7 +12,13 @@ import click
 
 from zoo.cli.completion import complete_checkpoint
 from zoo.cli.fetching import located
-from zoo.cli.options import device_option, ensemble_option, json_option, precision_option
+from zoo.cli.options import (
+    device_option,
+    engine_option,
+    ensemble_option,
+    json_option,
+    precision_option,
+)
 from zoo.cli.output import (
     check_writable,
     loaded_registry,
@@ -50,6 +56,7 @@ if TYPE_CHECKING:
 @click.option("--max-source-length", type=click.IntRange(2), default=1024, show_default=True,
               help="Most source tokens of a text, end token included.")  # fmt: skip
 @precision_option
+@engine_option
 @device_option
 @json_option
 def translate(
@@ -60,6 +67,7 @@ def translate(
     more: tuple[str, ...],
     search: dict[str, Any],
     precision: Precision,
+    engine: str | None,
     device: str,
     as_json: bool,
     **options: Any,
@@ -76,7 +84,7 @@ def translate(
     if out is not None:
         check_writable(out)
     registry = loaded_registry()
-    translator = load_translator((checkpoint, *more), registry, device, precision)
+    translator = load_translator((checkpoint, *more), registry, device, precision, engine)
     # At a keyboard each line is translated at once.
     window = 1 if not text and source is None and sys.stdin.isatty() else None
     with _texts(text, source) as texts, _output(out) as file:
@@ -94,12 +102,13 @@ def load_translator(
     registry: Registry,
     device: str,
     precision: Precision = "float32",
+    engine: str | None = None,
 ) -> Translator:
     """Load a checkpoint, or several as an ensemble; pull those that are not on this machine."""
     from zoo.translation.translator import load
 
     folders = [located(name, registry) for name in checkpoints]
-    return load(*folders, device=device, precision=precision, registry=registry)
+    return load(*folders, device=device, precision=precision, engine=engine, registry=registry)
 
 
 def check_utf8(text: str, what: str) -> None:

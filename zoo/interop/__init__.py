@@ -11,6 +11,8 @@ from zoo.interop.importer import Imported as Imported
 from zoo.interop.importer import Importer as Importer
 from zoo.interop.packages import require as require
 from zoo.interop.reasons import Reasons as Reasons
+from zoo.interop.runner import Runner as Runner
+from zoo.interop.runner import Sources as Sources
 from zoo.interop.source import Source as Source
 
 __all__ = [
@@ -19,7 +21,9 @@ __all__ = [
     "Imported",
     "Importer",
     "Reasons",
+    "Runner",
     "Source",
+    "Sources",
     "require",
     "write_tokenizers",
 ]

@@ -1,11 +1,11 @@
-"""The zoo itself as a plugin: the catalogue `registry.toml` and the built-in hubs."""
+"""The zoo itself as a plugin: the catalogue `registry.toml`, the built-in hubs and engines."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
 
-from zoo.registry.declarations import Scheme
+from zoo.registry.declarations import Engine, Scheme
 from zoo.registry.hookspecs import hookimpl
 
 ZOO_API = 2
@@ -32,3 +32,14 @@ def zoo_hubs() -> Iterable[Scheme]:
     """Return the built-in hubs."""
     yield Scheme("hf", "the Hugging Face Hub", "zoo.hub.huggingface:HuggingFace")
     yield Scheme("file", "a folder on a local or shared disk", "zoo.hub.folder:Folder")
+
+
+@hookimpl
+def zoo_engines() -> Iterable[Engine]:
+    """Return the built-in engines."""
+    yield Engine(
+        "ctranslate2",
+        "CTranslate2: a fast engine for Transformers on a CPU, with a search of its own",
+        format="ctranslate2",
+        runner="zoo.interop.ctranslate2_runner:CTranslate2",
+    )

@@ -1,4 +1,4 @@
-"""What plugins declare: architectures, datasets, formats, hubs and metrics.
+"""What plugins declare: architectures, datasets, engines, formats, hubs and metrics.
 
 A heavy class is declared by its import path, `"package.module:Class"`, so that listing everything
 imports neither pydantic nor torch.
@@ -92,6 +92,20 @@ class Format:
     importer: str = ""
     exporter: str = ""
     architecture: str = ""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """An engine that translates with an exported checkpoint.
+
+    `format` is the name of the format that it runs. `runner` is the import path of its class, a
+    subclass of `zoo.interop.Runner`, imported when the engine is first used.
+    """
+
+    name: str
+    summary: str
+    format: str
+    runner: str
 
 
 class Pair(NamedTuple):

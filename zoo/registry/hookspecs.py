@@ -14,7 +14,14 @@ import pluggy
 if TYPE_CHECKING:
     import click
 
-    from zoo.registry.declarations import Architecture, Dataset, Format, Metric, Scheme
+    from zoo.registry.declarations import (
+        Architecture,
+        Dataset,
+        Engine,
+        Format,
+        Metric,
+        Scheme,
+    )
     from zoo.registry.events import Callback
 
 hookspec = pluggy.HookspecMarker("zoo")
@@ -221,4 +228,23 @@ def zoo_formats() -> Iterable[Format]:  # type: ignore[empty-body]  # a specific
         @hookimpl
         def zoo_formats():
             yield Format("attic", "checkpoints of the attic", importer="zoo_attic.formats:Attic")
+    """
+
+
+@hookspec
+def zoo_engines() -> Iterable[Engine]:  # type: ignore[empty-body]  # a specification
+    """Return the engines that this plugin brings, for `--engine`.
+
+    An engine translates with a checkpoint that is exported to the format it names, once, into the
+    cache. `runner` is the import path of a subclass of `zoo.interop.Runner`, imported on first use.
+
+    Example:
+        from zoo import Engine, hookimpl
+
+        ZOO_API = 2
+
+
+        @hookimpl
+        def zoo_engines():
+            yield Engine("loom", "a fast engine", format="loom", runner="zoo_loom.runner:Loom")
     """

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from zoo.errors import PluginError
 from zoo.registry import catalogue
 from zoo.registry.catalogue import Model, Released
-from zoo.registry.declarations import Architecture, Dataset, Format, Metric, Scheme
+from zoo.registry.declarations import Architecture, Dataset, Engine, Format, Metric, Scheme
 from zoo.registry.discovery import installed
 from zoo.registry.owners import Owner, Plugin
 from zoo.registry.plugins import Plugins
@@ -64,6 +64,7 @@ class Registry:
             if format.exporter:
                 name = ":".join(filter(None, (format.name, format.architecture)))
                 self.exporters.add(name, format, Owner(plugin))
+        self.engines = self._collect("engine", Engine, "zoo_engines")
         # From catalogues.
         self.models: Shelf[Model] = self._shelf("model", "See `zoo list models`")
         self.checkpoints: Shelf[Released] = self._shelf("checkpoint", "See `zoo list checkpoints`")

@@ -13,7 +13,10 @@ from zoo.serving.errors import CheckpointGoneError
 from zoo.translation.translator import Precision, Translator, load
 
 COPIES = 2
-"""Copies of its weights that a model needs at most: its own, and those packed for decoding."""
+"""Copies of its weights that a model needs at most: its own, and those packed for decoding.
+
+An engine holds one more.
+"""
 
 
 @dataclass
@@ -28,8 +31,10 @@ class Loaded:
 class Models:
     """Loads checkpoints on first use within a limit of bytes."""
 
-    def __init__(self, limit: int, precision: Precision, registry: Registry) -> None:
-        self.limit, self.precision, self.registry = limit, precision, registry
+    def __init__(
+        self, limit: int, precision: Precision, registry: Registry, engine: str | None = None
+    ) -> None:
+        self.limit, self.precision, self.registry, self.engine = limit, precision, registry, engine
         self.loaded: OrderedDict[str, Loaded] = OrderedDict()
         self.loads = self.evictions = 0
 
@@ -47,10 +52,15 @@ class Models:
         self.loaded.pop(name, None)
         folder = Path(job["folder"])
         try:
-            size = COPIES * (folder / WEIGHTS).stat().st_size
+            copies = COPIES if self.engine is None else COPIES + 1
+            size = copies * (folder / WEIGHTS).stat().st_size
             self._make_room(name, size)
             translator = load(
-                folder, device="cpu", precision=self.precision, registry=self.registry
+                folder,
+                device="cpu",
+                precision=self.precision,
+                engine=self.engine,
+                registry=self.registry,
             )
         except CheckpointGoneError:
             raise

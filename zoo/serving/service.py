@@ -32,16 +32,17 @@ class Service:
         workers: int,
         threads: int,
         precision: str = "float32",
+        engine: str | None = None,
     ) -> None:
         self.checkpoints, self.limits, self.metrics = checkpoints, limits, Metrics()
-        self._shape = workers, threads, precision
+        self._shape = workers, threads, precision, engine
         self._workers: Workers | None = None
         self.stopping = False
 
     async def start(self) -> None:
         """Start the workers."""
-        count, threads, precision = self._shape
-        self._workers = Workers(count, threads, self.limits, precision, self.metrics)
+        count, threads, precision, engine = self._shape
+        self._workers = Workers(count, threads, self.limits, precision, self.metrics, engine)
         gauges = (
             ("zoo_queue_texts", "Texts that wait.", lambda: len(self.workers.queue)),
             ("zoo_workers_ready", "Workers that take jobs.", lambda: self.ready),

@@ -77,10 +77,11 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--memory", type=int, required=True)
     parser.add_argument("--precision", default="float32")
+    parser.add_argument("--engine")
     arguments = parser.parse_args()
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # a stray print must not break the protocol
-    models = Models(arguments.memory, arguments.precision, default_registry())
+    models = Models(arguments.memory, arguments.precision, default_registry(), arguments.engine)
     answers.write(b'{"ready": true}\n')
     answers.flush()
     work(sys.stdin.buffer, answers, models)

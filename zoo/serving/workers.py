@@ -110,12 +110,19 @@ class Workers:
     """A fixed number of worker processes that take batches from one queue."""
 
     def __init__(
-        self, count: int, threads: int, limits: Limits, precision: str, metrics: Metrics
+        self,
+        count: int,
+        threads: int,
+        limits: Limits,
+        precision: str,
+        metrics: Metrics,
+        engine: str | None = None,
     ) -> None:
         self.limits, self.metrics, self.threads = limits, metrics, threads
         self.queue = Queue(limits, asyncio.get_running_loop().time)
         self.workers = [Worker(number) for number in range(count)]
         self.arguments = [f"--memory={limits.memory_bytes // count}", f"--precision={precision}"]
+        self.arguments += [] if engine is None else [f"--engine={engine}"]
         self.stopping = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None

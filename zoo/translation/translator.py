@@ -21,6 +21,8 @@ from zoo.decoding.search import search
 from zoo.decoding.task import Task
 from zoo.errors import DecodingError
 from zoo.hub import pull as hub
+from zoo.interop.engines import LoadedEngine, load_engine
+from zoo.interop.runner import Sources
 from zoo.nn.cached_weights import PackedWeights
 from zoo.nn.contract import UNKNOWN, Seq2Seq
 from zoo.nn.device import pick_device
@@ -55,14 +57,23 @@ class Translator:
         *more: further members of an ensemble, whose probabilities are averaged.
         precision: of matrix products with weights: `float32`, or `int8`, which is faster on a CPU
             and slightly less exact.
+        engine: the engine that searches; by default the zoo's own decoder.
+        registry: where the engine is looked up; by default that of the installed plugins.
 
     Raises:
         DecodingError: there is no such precision, the checkpoints have different target
-            vocabularies, or they are not on the CPU with int8.
+            vocabularies, they are not on the CPU with int8 or an engine, or an engine is given for
+            an ensemble.
+        ConversionError: the engine cannot run this checkpoint; lists all reasons.
     """
 
     def __init__(
-        self, checkpoint: Checkpoint, *more: Checkpoint, precision: Precision = "float32"
+        self,
+        checkpoint: Checkpoint,
+        *more: Checkpoint,
+        precision: Precision = "float32",
+        engine: str | None = None,
+        registry: Registry | None = None,
     ) -> None:
         self.checkpoint, self.checkpoints = checkpoint, (checkpoint, *more)
         self._reader = SourceReader(self.checkpoints)
@@ -82,6 +93,14 @@ class Translator:
         self.model: Seq2Seq | Ensemble = (
             Ensemble([member.model for member in self.checkpoints]) if more else checkpoint.model
         )
+        if engine is not None and more:
+            raise DecodingError(f"{engine} cannot run an ensemble", "", "Name one checkpoint")
+        self._engine: LoadedEngine | None = None
+        if engine is not None:
+            self._engine = load_engine(
+                engine, checkpoint, precision, torch.get_num_threads(),
+                registry or default_registry(),
+            )  # fmt: skip
 
     @overload
     def translate(self, texts: str, *, details: Literal[False] = False, **options: Any) -> str: ...
@@ -216,18 +235,17 @@ class Translator:
         limit = min((limit for limit in limits if limit is not None), default=None)
         # Only a text's first part begins with the prefix.
         prefixes = [() if part.part_index else request.prefix for part in batch]
+        given = prefixes if request.prefix else None
         with torch.inference_mode(), self._cached_weights.activate():
-            # The memory of an ensemble is of another type than a network's.
-            task: Task[Any, Any] = Task(
-                self.model,
-                self._encode(sources),
-                mask,
-                limit,
-                prefixes if request.prefix else None,
-                [part.random_index for part in batch],
-                self._blank,
-            )
-            hypotheses = search(task, request.search)
+            indices = [part.random_index for part in batch]
+            if self._engine is not None:
+                to_search = Sources(source, mask, limit, given, indices, self._blank)
+                hypotheses = self._engine.search(to_search, request.search)
+            else:  # the memory of an ensemble is of another type than a network's
+                task: Task[Any, Any] = Task(
+                    self.model, self._encode(sources), mask, limit, given, indices, self._blank
+                )
+                hypotheses = search(task, request.search)
         tokenizers = self.checkpoint.source_tokenizer, self.checkpoint.target_tokenizer
         aligned = self._align(source, mask, hypotheses) if request.alignment else None
         return [
@@ -296,6 +314,7 @@ def load(
     *more: str | PathLike[str],
     device: str = "auto",
     precision: Precision = "float32",
+    engine: str | None = None,
     registry: Registry | None = None,
 ) -> Translator:
     """Load a checkpoint from its released name, its address or its folder.
@@ -307,6 +326,7 @@ def load(
         *more: further members of an ensemble.
         device: `cpu`, `cuda`, or `auto`.
         precision: as for `Translator`.
+        engine: the engine that searches, such as `ctranslate2`; by default the zoo's decoder.
         registry: where names are looked up; by default the installed plugins' and the user's.
 
     Raises:
@@ -315,9 +335,9 @@ def load(
         HubError: as `zoo.hub.pull.locate` does.
     """
     registry = registry or default_registry()
-    picked = pick_device(device)
+    picked = pick_device("cpu" if engine is not None and device == "auto" else device)
     members = [_read(given, registry, picked) for given in (name_or_path, *more)]
-    return Translator(*members, precision=precision)
+    return Translator(*members, precision=precision, engine=engine, registry=registry)
 
 
 def _read(given: str | PathLike[str], registry: Registry, device: torch.device) -> Checkpoint:

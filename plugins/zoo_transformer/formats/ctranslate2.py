@@ -12,13 +12,18 @@ from torch import Tensor
 from zoo.interop import Checkpoint, Exporter, require, write_tokenizers
 from zoo.nn import BEGIN, END, UNKNOWN
 from zoo_transformer.config import TransformerConfig
-from zoo_transformer.network import Transformer, sinusoids
+from zoo_transformer.network import SINUSOIDS, Transformer
 
 if TYPE_CHECKING:
     from ctranslate2.specs import TransformerSpec
 
 POSITIONS = 4096
-"""Positions in the exported table of sinusoids; longer inputs are refused by CTranslate2."""
+"""Positions in the exported table of sinusoids: CTranslate2 reads and writes no more tokens."""
+
+ACTIVATIONS = {
+    "relu": "RELU", "gelu": "GELU", "gelu_tanh": "GELUTanh", "silu": "SWISH", "tanh": "Tanh"
+}  # fmt: skip
+"""Its names of the activations."""
 
 
 class CTranslate2(Exporter):
@@ -52,26 +57,37 @@ class CTranslate2(Exporter):
 
 def specification(checkpoint: Checkpoint) -> TransformerSpec:
     """Return CTranslate2's description of a model with its weights and vocabularies."""
-    from ctranslate2.specs import TransformerSpec
+    from ctranslate2.specs import TransformerSpec, common_spec
 
     config = cast(TransformerConfig, checkpoint.config)
     model = cast(Transformer, checkpoint.model)
-    weights = {name: weight.detach().cpu() for name, weight in model.named_parameters()}
+    weights = {name: weight.detach().cpu().float() for name, weight in model.named_parameters()}
     spec = TransformerSpec.from_config(
         (config.encoder_layers, config.decoder_layers),
         config.heads,
-        pre_norm=config.norm == "pre",
+        pre_norm=config.norm == "pre" or config.stack_norm,
+        no_final_norm=not config.stack_norm,
+        activation=common_spec.Activation[ACTIVATIONS[config.activation]],
+        layernorm_embedding=config.embedding_norm,
     )
-    table = weights["target_embedding.weight"]
-    _set_side(spec.encoder, "encoder", config, weights)
-    _set_side(spec.decoder, "decoder", config, weights)
-    source = table if config.share == "all" else weights["source_embedding.weight"]
+    for side in (spec.encoder, spec.decoder):  # post-norm may have a last norm too
+        side.pre_norm = config.norm == "pre"
+    target = weights["target_embedding.weight"]
+    source = target if config.one_vocabulary else weights["source_embedding.weight"]
     spec.encoder.embeddings[0].weight = source.numpy()
-    spec.decoder.embeddings.weight = table.numpy()
-    output = table if config.share != "none" else weights["output.weight"]
-    spec.decoder.projection.weight = output.numpy()
+    spec.decoder.embeddings.weight = target.numpy()
+    spec.decoder.projection.weight = weights.get("output.weight", target).numpy()
     if config.output_bias:
         spec.decoder.projection.bias = weights["output.bias"].numpy()
+    _set_side(spec.encoder, "encoder", "source", config, weights)
+    _set_side(spec.decoder, "decoder", "target", config, weights)
+    _set_vocabularies(spec, checkpoint)
+    spec.config.layer_norm_epsilon = config.epsilon
+    spec.config.add_attribute("max_positions", len(spec.decoder.position_encodings.encodings))
+    return spec
+
+
+def _set_vocabularies(spec: TransformerSpec, checkpoint: Checkpoint) -> None:
     for tokenizer, register in (
         (checkpoint.source_tokenizer, spec.register_source_vocabulary),
         (checkpoint.target_tokenizer, spec.register_target_vocabulary),
@@ -81,19 +97,31 @@ def specification(checkpoint: Checkpoint) -> TransformerSpec:
     spec.config.bos_token, spec.config.eos_token = begin, end
     spec.config.unk_token, spec.config.decoder_start_token = unknown, begin
     spec.config.add_source_bos, spec.config.add_source_eos = False, True
-    return spec
+
+
+def _positions(side: str, config: TransformerConfig, weights: Mapping[str, Tensor]) -> Tensor:
+    """Return the vectors that are added to the embeddings, (positions, d)."""
+    offset = config.position_offset
+    if config.positions == "none":
+        return torch.zeros(POSITIONS, config.dim)
+    if config.positions == "learned":
+        return weights[f"{side}_positions.weight"][offset:].contiguous()
+    formula = SINUSOIDS[config.positions]
+    table = formula(POSITIONS + offset, config.dim, torch.float32, torch.device("cpu"))
+    return table[offset:].contiguous()
 
 
 def _set_side(
-    side: Any, name: str, config: TransformerConfig, weights: Mapping[str, Tensor]
+    spec: Any, name: str, side: str, config: TransformerConfig, weights: Mapping[str, Tensor]
 ) -> None:
-    """Set what encoder and decoder have in common: positions, layers and the last norm."""
-    side.scale_embeddings = config.scale_embeddings
-    positions = sinusoids(POSITIONS, config.dim, torch.float32, torch.device("cpu"))
-    side.position_encodings.encodings = positions.numpy()
-    if config.norm != "post":
-        _set_norm(side.layer_norm, f"{name}_norm", weights)
-    for number, layer in enumerate(side.layer):
+    """Set what encoder and decoder have in common: positions, norms and layers."""
+    spec.scale_embeddings = config.scale_embeddings
+    spec.position_encodings.encodings = _positions(side, config, weights).numpy()
+    if config.embedding_norm:
+        _set_norm(spec.layernorm_embedding, f"{side}_norm", weights)
+    if config.stack_norm:
+        _set_norm(spec.layer_norm, f"{name}_norm", weights)
+    for number, layer in enumerate(spec.layer):
         path = f"{name}.{number}"
         _set_linear(layer.self_attention.linear[0], f"{path}.attention.project", weights)
         _set_linear(layer.self_attention.linear[1], f"{path}.attention.out", weights)

@@ -1,0 +1,112 @@
+"""Load an engine: export the checkpoint into the cache, once, and run the exported folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import cast
+
+import filelock
+
+from zoo.checkpoint.checkpoint import Checkpoint
+from zoo.data.datasets import cache_folder
+from zoo.decoding.options import Hypothesis, Search
+from zoo.decoding.search import search
+from zoo.errors import DecodingError
+from zoo.interop.exporter import export_checkpoint, exporter_of
+from zoo.interop.runner import Runner, Sources
+from zoo.registry.imports import import_object
+from zoo.registry.registry import Registry
+
+
+class LoadedEngine:
+    """An engine that runs a checkpoint, and the checkpoint itself for what the engine cannot do.
+
+    Args:
+        name: the engine's name in messages.
+        runner: the loaded engine.
+        checkpoint: what it runs.
+    """
+
+    def __init__(self, name: str, runner: Runner, checkpoint: Checkpoint) -> None:
+        self.name, self.runner, self.checkpoint = name, runner, checkpoint
+
+    def search(self, sources: Sources, options: Search) -> list[list[Hypothesis]]:
+        """Return each sentence's n best hypotheses, best first.
+
+        Raises:
+            DecodingError: the engine cannot search by these options; lists all reasons.
+        """
+        reasons = self.runner.reasons(options)
+        if reasons:
+            raise DecodingError(
+                f"{self.name} cannot search like this", "; ".join(reasons), "Leave out --engine"
+            )
+        results = self.runner.search(sources, options)
+        rest = [i for i, hypotheses in enumerate(results) if hypotheses is None]
+        if rest:
+            again = search(sources.rows(rest).encoded(self.checkpoint.model), options)
+            for i, hypotheses in zip(rest, again, strict=True):
+                results[i] = hypotheses
+        return cast("list[list[Hypothesis]]", results)
+
+
+def load_engine(
+    name: str, checkpoint: Checkpoint, precision: str, threads: int, registry: Registry
+) -> LoadedEngine:
+    """Export a checkpoint into the cache, unless it is there, and load it in an engine.
+
+    Args:
+        name: of the engine.
+        checkpoint: on the CPU.
+        precision: of the exported weights.
+        threads: how many batches are searched at once.
+        registry: the registry with engines and exporters.
+
+    Raises:
+        UnknownNameError: there is no such engine.
+        ConversionError: the checkpoint cannot be exported to the engine's format; lists all
+            reasons.
+        DecodingError: the checkpoint is not on the CPU.
+    """
+    declared = registry.engines.find(name)
+    runner = cast("type[Runner]", import_object(declared.runner, f"engine {name!r}"))
+    device = next(checkpoint.model.parameters()).device
+    if device.type != "cpu":
+        raise DecodingError(
+            f"{name} runs on the CPU only", f"the model is on {device}", "Use `--device cpu`"
+        )
+    folder = cached_export(checkpoint, declared.format, precision, registry)
+    return LoadedEngine(name, runner.load(folder, checkpoint, threads), checkpoint)
+
+
+def cached_export(checkpoint: Checkpoint, format: str, precision: str, registry: Registry) -> Path:
+    """Return the folder in the cache with a checkpoint's export; it is written at first use.
+
+    It is found by a digest of weights, configuration and tokenizers, by the exporter's version and
+    by the precision.
+    """
+    exporter = exporter_of(format, checkpoint.architecture, registry)
+    parent = cache_folder() / "exports" / format
+    folder = parent / f"{digest(checkpoint)}-{precision}-{exporter.version}"
+    parent.mkdir(parents=True, exist_ok=True)
+    with filelock.FileLock(parent / f"{folder.name}.lock"):
+        if not folder.is_dir():
+            export_checkpoint(checkpoint, format, folder, registry, precision)
+    return folder
+
+
+def digest(checkpoint: Checkpoint) -> str:
+    """Return a digest of everything that an export depends on."""
+    hasher = hashlib.sha256()
+    config = checkpoint.config.model_dump(mode="json")
+    about = checkpoint.about.as_json()
+    texts = [checkpoint.architecture, json.dumps([config, about], sort_keys=True, default=str)]
+    texts += [checkpoint.source_tokenizer.to_json(), checkpoint.target_tokenizer.to_json()]
+    for text in texts:
+        hasher.update(f"{len(text)}:{text}".encode())
+    for name, weight in sorted(checkpoint.model.named_parameters()):
+        hasher.update(f"{name}{tuple(weight.shape)}{weight.dtype}".encode())
+        hasher.update(weight.detach().contiguous().view(-1).numpy().data)
+    return hasher.hexdigest()[:32]
