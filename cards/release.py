@@ -2,6 +2,7 @@
 
     python cards/release.py                                    all of them
     python cards/release.py transformer-tiny.multi30k-en-de    some of them
+    python cards/release.py --describe                         write metadata, cards and entries
     python cards/release.py --rescore                          score the shipped files again and
                                                                write their cards and entries
     python cards/release.py --verify                           score the shipped files again and
@@ -51,7 +52,22 @@ def release(name: str) -> None:
     shutil.rmtree(TOP / shipped, ignore_errors=True)
     run("zoo", "convert", trained, shipped, "--dtype", "float16")
     add_license(name)
+    describe(name)
     rescore(name)
+
+
+def describe(name: str) -> None:
+    """Write what a shipped checkpoint says about itself, its card, and the catalogue's entry."""
+    from zoo.checkpoint.about import About
+    from zoo.data.datasets import find_dataset
+    from zoo.registry.registry import default_registry
+
+    task = name.partition(".")[2]
+    about = About.of_dataset(find_dataset(default_registry(), task)).as_json()
+    about |= {"decoding": search_of(name), "examples": [PLOTTED[task]]}
+    changes = [f"--about={key}={json.dumps(value)}" for key, value in about.items()]
+    run("zoo", "card", SHIPPED / name, "--write", *changes)
+    write_entry(name)
 
 
 def rescore(name: str) -> None:
@@ -157,6 +173,8 @@ def write_entry(name: str) -> None:
 
     task = name.partition(".")[2]
     folder, file = TOP / SHIPPED / name, TOP / "registry.toml"
+    for lock in folder.glob(".*.lock"):  # of `zoo card --write`
+        lock.unlink()
     document = tomlkit.parse(file.read_text(encoding="utf-8"))
     dataset = find_dataset(default_registry(), task)
     summary = dataset.summary.partition(";")[0]
@@ -204,6 +222,7 @@ def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="default: all")
+    parser.add_argument("--describe", action="store_true", help="write metadata, cards and entries")
     parser.add_argument("--rescore", action="store_true", help="score and describe shipped files")
     parser.add_argument("--verify", action="store_true", help="compare shipped files with cards")
     options = parser.parse_args()
@@ -213,6 +232,9 @@ def main() -> None:
     shipped = [name for name in NAMES if (TOP / SHIPPED / name).is_dir()]
     if options.verify:
         verify(options.names or shipped)
+    elif options.describe:
+        for name in options.names or shipped:
+            describe(name)
     elif options.rescore:
         for name in options.names or shipped:
             rescore(name)

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, Self, TypeGuard, get_args
 
-from zoo.decoding.options import Search, search_options
-from zoo.errors import CheckpointError, DecodingError, near
+from zoo.decoding.options import faults as option_faults
+from zoo.decoding.options import search_options
+from zoo.errors import CheckpointError, UnknownNameError, near
 from zoo.registry.declarations import Dataset
 
 Origin = Literal["trained", "fine-tuned", "imported"]
@@ -97,6 +98,30 @@ class About:
             terms=one_line(dataset.terms, TEXT_LIMITS["terms"]),
         )
 
+    def with_changes(self, changes: Mapping[str, Any]) -> Self:
+        """Return a copy with some values replaced; `decoding.beam` is one of `decoding`.
+
+        A text in place of a list is a list of it alone; None removes a value.
+
+        Raises:
+            CheckpointError: there is no such value, or one is invalid.
+        """
+        known = {f.name: f.default for f in fields(self)}
+        values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
+        values["decoding"] = dict(self.decoding)
+        for key, value in changes.items():
+            name, _, option = key.partition(".")
+            if name not in known or (option and name != "decoding"):
+                raise UnknownNameError("value of a checkpoint's description", key, known)
+            if option:
+                values["decoding"][option] = _frozen(value)
+            elif isinstance(known[name], tuple) and isinstance(value, str):
+                values[name] = (value,)
+            else:
+                values[name] = _frozen(value)
+        values["decoding"] = {k: v for k, v in values["decoding"].items() if v is not None}
+        return type(self)(**{key: value for key, value in values.items() if value is not None})
+
     def as_json(self) -> dict[str, Any]:
         """Return the values that are not empty, for JSON."""
         return {key: value for key, value in asdict(self).items() if value}
@@ -131,10 +156,7 @@ def decoding_faults(decoding: object) -> Iterator[str]:
     wrong = [fault for name, value in decoding.items() if (fault := _option_fault(name, value))]
     yield from wrong
     if not wrong:
-        try:
-            Search(**decoding)
-        except DecodingError as error:
-            yield f"decoding: {error.why}"
+        yield from (f"decoding: {fault}" for fault in option_faults(decoding))
 
 
 def _option_fault(name: object, value: object) -> str | None:

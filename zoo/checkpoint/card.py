@@ -6,13 +6,15 @@ it. When a card is generated again, the author's text and metadata are kept.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from zoo.checkpoint.about import TEXT_LIMITS, About, one_line
 from zoo.checkpoint.format import (
     CARD,
     CONFIG,
@@ -25,10 +27,11 @@ from zoo.checkpoint.format import (
 from zoo.checkpoint.markdown import markdown_table
 from zoo.checkpoint.model_card import parameter_table, settings_table
 from zoo.checkpoint.scores import scores_table
+from zoo.decoding.options import as_flags
 from zoo.errors import CheckpointError
 from zoo.files import TEXT_LIMIT, read_json, read_text
 from zoo.registry.config import Config
-from zoo.registry.declarations import Architecture, Dataset
+from zoo.registry.declarations import Architecture
 from zoo.registry.registry import Registry
 
 if TYPE_CHECKING:
@@ -51,18 +54,13 @@ class CardData:
     architecture: Architecture
     config: Config
     vocab_sizes: tuple[int, int]
-    dataset: str
-    languages: Sequence[str] = ()
-    terms: str = ""
+    about: About
     training: Mapping[str, Any] = field(default_factory=dict)
     scores: Sequence[Mapping[str, Any]] = ()
 
 
 def checkpoint_card(
-    checkpoint: Checkpoint,
-    architecture: Architecture,
-    dataset: Dataset,
-    training: Mapping[str, Any],
+    checkpoint: Checkpoint, architecture: Architecture, training: Mapping[str, Any]
 ) -> str:
     """Return the card of a new checkpoint."""
     model = checkpoint.model
@@ -72,9 +70,7 @@ def checkpoint_card(
         architecture,
         checkpoint.config,
         (model.source_vocab, model.target_vocab),
-        dataset.name,
-        [language for language in dataset.languages if language],
-        checkpoint.about.terms or dataset.terms,
+        checkpoint.about,
         training=training,
     )
     return render_card(data, "")
@@ -93,8 +89,6 @@ def card_of(folder: Path, registry: Registry, scores: Sequence[Mapping[str, Any]
     training: Mapping[str, Any] = {}
     if (folder / TRAINING).is_file():
         training = read_json(folder / TRAINING, TEXT_LIMIT)
-    data = str(training.get("data", "unknown data"))
-    dataset = registry.datasets.get(data)
     before = read_text(folder / CARD, CARD_LIMIT) if (folder / CARD).is_file() else ""
     card_data = CardData(
         _title(before) or folder.resolve().name,
@@ -102,9 +96,7 @@ def card_of(folder: Path, registry: Registry, scores: Sequence[Mapping[str, Any]
         architecture,
         config,
         (description["source_vocab"], description["target_vocab"]),
-        dataset.name if dataset else Path(data).name,
-        [language for language in dataset.languages if language] if dataset else (),
-        about_of(description).terms or (dataset.terms if dataset else ""),
+        completed(about_of(description), training, registry),
         training=training,
         scores=scores,
     )
@@ -113,6 +105,27 @@ def card_of(folder: Path, registry: Registry, scores: Sequence[Mapping[str, Any]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         reason = f"{type(error).__name__}: {error}"
         raise CheckpointError(f"{folder / TRAINING} is invalid", reason) from None
+
+
+def completed(about: About, training: Mapping[str, Any], registry: Registry) -> About:
+    """Return a description whose data, languages and terms come from the training record if empty.
+
+    Checkpoints of earlier versions have no description.
+    """
+    if about.data:
+        return about
+    data = str(training.get("data", ""))
+    if data in registry.datasets:
+        found = About.of_dataset(registry.datasets[data])
+    else:
+        found = About(data=one_line(Path(data).name, TEXT_LIMITS["data"]))
+    return replace(
+        about,
+        source_languages=about.source_languages or found.source_languages,
+        target_languages=about.target_languages or found.target_languages,
+        data=found.data,
+        terms=about.terms or found.terms,
+    )
 
 
 def render_card(data: CardData, before: str) -> str:
@@ -127,7 +140,7 @@ def render_card(data: CardData, before: str) -> str:
     generated_metadata = {
         "library_name": LIBRARY,
         "pipeline_tag": "translation",
-        "language": list(data.languages) or metadata.get("language"),
+        "language": _languages(data.about) or metadata.get("language"),
         "tags": list(dict.fromkeys(tags)),
     }
     start, begin, rest = text.partition(BEGIN)
@@ -152,10 +165,13 @@ def render_front_matter(metadata: Mapping[str, Any]) -> str:
 
 def generated_section(data: CardData) -> str:
     """Return the generated section of a card."""
-    training, config = data.training, data.config
-    parent = training.get("parent")
-    how = f"fine-tuned from `{parent}`" if parent else "trained"
-    summary = f"The model `{data.model}` ({data.architecture.summary}), {how} on `{data.dataset}`"
+    training, config, about = data.training, data.config, data.about
+    parent = about.parent or training.get("parent")
+    verb = "fine-tuned" if parent and about.origin != "imported" else about.origin
+    how = f"{verb} from `{parent}`" if parent else verb
+    summary = f"The model `{data.model}` ({data.architecture.summary}), {how}"
+    if about.data or about.origin == "trained":
+        summary += f" on `{about.data or 'unknown data'}`"
     picture = f"![Loss per update]({CURVE})\n\n" if "released" in training else ""
     details = []
     if "pairs" in training:
@@ -170,8 +186,9 @@ def generated_section(data: CardData) -> str:
     sections = [
         f"# {data.name}",
         summary + (f": {', '.join(details)}." if details else "."),
-        f"Terms of the data: {data.terms}." if data.terms else "",
-        f'```python\nimport zoo\n\nzoo.load("{data.name}").translate(["…"])\n```',
+        f"Terms of the data: {about.terms}." if about.terms else "",
+        f"```python\nimport zoo\n\n{_example(data.name, about)}\n```",
+        _recommended(about),
         f"Paper: {data.architecture.paper}.",
         f"## Scores\n\n{scores_table(data.scores, data.name)}" if data.scores else "",
         f"## Fine-tuning\n\n{_tuning_table(training['tuning'])}" if training.get("tuning") else "",
@@ -181,6 +198,27 @@ def generated_section(data: CardData) -> str:
         f"## Parameters\n\n{parameter_table(config.parameters(*data.vocab_sizes))}",
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def _languages(about: About) -> list[str]:
+    """Return the languages of both sides, each once."""
+    return list(dict.fromkeys([*about.source_languages, *about.target_languages]))
+
+
+def _example(name: str, about: About) -> str:
+    """Return code that translates an example."""
+    text = json.dumps(about.examples[0] if about.examples else "…", ensure_ascii=False)
+    return f"translator = zoo.load({json.dumps(name)})\ntranslator.translate({text})"
+
+
+def _recommended(about: About) -> str:
+    """Return a sentence about the recommended search options."""
+    if not about.decoding:
+        return ""
+    return (
+        f"Recommended decoding: `{as_flags(about.decoding)}`. It applies unless other search "
+        "options are given."
+    )
 
 
 def _recipe_table(recipe: Mapping[str, Any]) -> str:

@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zoo.checkpoint.about import About
 from zoo.errors import CheckpointError, ZooError
-from zoo.files import read_json
+from zoo.files import read_json, replace_file
 
 if TYPE_CHECKING:
     from zoo.registry.declarations import Architecture
@@ -103,6 +104,17 @@ def about_of(description: Mapping[str, Any]) -> About:
         CheckpointError: `about` is invalid; all faults are listed at once.
     """
     return About.parse(description.get("about", {}))
+
+
+def write_about(folder: Path, about: About) -> None:
+    """Write what a checkpoint folder says about itself into its `config.json`.
+
+    Raises:
+        CheckpointError: the folder is not a complete checkpoint.
+    """
+    description = {**describe(folder), "about": about.as_json()}
+    text = json.dumps(description, indent=2, ensure_ascii=False, allow_nan=False)
+    replace_file(folder / CONFIG, text + "\n")
 
 
 def architecture_of(

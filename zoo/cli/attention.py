@@ -58,6 +58,7 @@ def attention(
     layer: Selection | None,
     head: Selection | None,
     search: dict[str, Any],
+    recommended: bool,
     device: str,
     as_json: bool,
 ) -> None:
@@ -77,7 +78,8 @@ def attention(
         check_writable(out)
     registry = loaded_registry()
     translator = load_translator((checkpoint,), registry, device)
-    computed = _compute(translator, text, target, search)
+    effective = translator.search_options(search, recommended=recommended)
+    computed = _compute(translator, text, target, effective)
     default: Literal["all", "mean"] = "all" if suffix in (".png", ".svg") or as_json else "mean"
     if kind is None and default == "mean":
         kind = next(iter(computed.weights))
@@ -106,7 +108,7 @@ def _compute(
     if target is not None:
         tokens = checkpoint.target_tokenizer.encode([target])[0]
         return compute_attention(checkpoint, text, tokens)
-    hypotheses = next(translator.stream([text], **search)).hypotheses
+    hypotheses = next(translator.stream([text], recommended=False, **search)).hypotheses
     return compute_attention(checkpoint, text, hypotheses[0].tokens if hypotheses else ())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +32,15 @@ from zoo.registry.registry import Registry
               help="With --write: add the output of `zoo eval --json`; - reads it.")  # fmt: skip
 @click.option("--benchmark", metavar="OWNER/DATASET[:TASK]",
               help="With --scores: the benchmark on the Hub to which they belong.")  # fmt: skip
+@click.option("--about", "changes", multiple=True, metavar="KEY=VALUE",
+              help="With --write: set a value of what the checkpoint says about itself, such as "
+              "decoding.beam=5 or terms=…; may be repeated.")  # fmt: skip
 def card(
     name: str | None,
     every: bool,
     out: Path | None,
     write: bool,
+    changes: tuple[str, ...],
     scores: Any,
     benchmark: str | None,
 ) -> None:
@@ -47,12 +52,15 @@ def card(
     registry = loaded_registry()
     if (scores is not None and not write) or (benchmark is not None and scores is None):
         raise click.UsageError("--scores needs --write, and --benchmark needs --scores")
+    if changes and not write:
+        raise click.UsageError("--about needs --write")
     if every:
         _write_model_cards(registry, out)
         return
     if name is None:
         raise click.UsageError("name a model or a checkpoint, or use --all")
     if write:
+        _change_about(Path(name), changes)
         _write_card(registry, Path(name), scores, benchmark)
         return
     text = _card_text(registry, name)
@@ -127,6 +135,15 @@ def _write_card(registry: Registry, folder: Path, scores: Any, benchmark: str | 
                 replace_file(folder / EVALUATION, results)
         replace_file(folder / CARD, text)
     say(f"{folder / CARD} is written")
+
+
+def _change_about(folder: Path, changes: Sequence[str]) -> None:
+    """Write changes into what a checkpoint folder says about itself."""
+    if changes:
+        from zoo.checkpoint.format import about_of, describe, write_about
+        from zoo.registry.config import parse_settings
+
+        write_about(folder, about_of(describe(folder)).with_changes(parse_settings(changes)))
 
 
 def _read_records(scores: Any) -> list[dict[str, Any]]:

@@ -29,6 +29,7 @@ from zoo.cli.search import given_options, search_options
 from zoo.cli.translating import load_translator
 from zoo.data.datasets import find_dataset
 from zoo.data.readers import read_lines
+from zoo.decoding.options import as_flags
 from zoo.errors import DataError
 from zoo.files import replace_file
 from zoo.registry.declarations import Pair
@@ -76,6 +77,7 @@ def eval_(
     output: Path | None,
     more: tuple[str, ...],
     search: dict[str, Any],
+    recommended: bool,
     precision: Precision,
     engine: str | None,
     device: str,
@@ -97,12 +99,15 @@ def eval_(
         check_writable(output)
     others = _read_translations(against, registry, pairs) if against is not None else None
     translator = load_translator((checkpoint, *more), registry, device, precision, engine)
-    texts = _translate(translator, pairs, split, search)
+    effective = translator.search_options(search, recommended=recommended)
+    texts = _translate(translator, pairs, split, effective)
     if output is not None:
         replace_file(output, "".join(f"{' '.join(text.splitlines())}\n" for text in texts).encode())
     if against is not None and others is None:
         other = load_translator((against,), registry, device, precision)
-        others = _translate(other, pairs, against, search)
+        others = _translate(
+            other, pairs, against, other.search_options(search, recommended=recommended)
+        )
     scores, comparison = _score(
         texts, others, pairs, _metrics(registry, translator, orders, lowercase), confidence
     )
@@ -112,11 +117,14 @@ def eval_(
         record = {"checkpoint": checkpoint, "data": data, "split": split, **scores.as_json()}
         quantized = None if precision == "float32" else precision
         options = {"limit": limit, "lowercase": lowercase, "with": more, "precision": quantized,
-                   "engine": engine}  # fmt: skip
-        record |= given_options({**options, **search})
+                   "engine": engine, "no_recommended": not recommended}  # fmt: skip
+        record |= given_options({**options, **effective})
         print_json({**record, **_comparison_record(against, comparison)})
     else:
         click.echo(f"{checkpoint} on {data}, {split}: {scores.sentences:,} sentences")
+        added = {name: value for name, value in effective.items() if name not in search}
+        if added:
+            click.echo(f"recommended search options: {as_flags(added)}")
         _print_scores(scores)
         if comparison:
             _print_comparison(scores, against, comparison)
@@ -147,7 +155,7 @@ def _translate(
     from rich.progress import track
 
     translations = track(
-        translator.stream((pair.source for pair in pairs), **search),
+        translator.stream((pair.source for pair in pairs), recommended=False, **search),
         f"Translating {what}",
         total=len(pairs),
         console=messages(),

@@ -12,13 +12,23 @@ from zoo.decoding import options
 
 
 def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the search options to a command, which receives those given as the mapping `search`."""
+    """Add the search options to a command.
+
+    It receives those given as the mapping `search`, and whether the checkpoint's recommended ones
+    apply besides as `recommended`.
+    """
 
     @functools.wraps(command)
     def with_search(*arguments: Any, **given: Any) -> Any:
         values = {option.name: given.pop(option.name) for option in options.search_options()}
         return command(*arguments, search=given_options(values), **given)
 
+    with_search = click.option(
+        "--recommended/--no-recommended",
+        default=True,
+        show_default=True,
+        help="Use the checkpoint's recommended search options where none are given.",
+    )(with_search)
     for option in reversed(options.search_options()):
         with_search = _add(option)(with_search)
     return with_search

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from types import NoneType
+from types import NoneType, SimpleNamespace
 from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from zoo.errors import DecodingError, near
@@ -142,10 +143,7 @@ class Search:
 
     def __post_init__(self) -> None:
         """Check every value, and whether the valid ones fit each other."""
-        errors = {option: option.error(getattr(self, option.name)) for option in search_options()}
-        wrong = [f"{option.flag} must be {error}" for option, error in errors.items() if error]
-        valid = {option.name for option, error in errors.items() if not error}
-        wrong += self._contradictions(valid)
+        wrong = faults({option.name: getattr(self, option.name) for option in search_options()})
         if wrong:
             raise DecodingError("invalid search options", "; ".join(wrong))
 
@@ -171,29 +169,6 @@ class Search:
             )
         banned = tuple(ids[token] if isinstance(token, str) else token for token in self.banned)
         return replace(self, banned=banned)
-
-    def _contradictions(self, valid: set[str]) -> Iterator[str]:
-        """Yield each contradiction among options whose values are valid."""
-        if "sample" in valid and not self.sample:
-            for option in search_options():
-                changed = getattr(self, option.name) != option.default
-                if option.name in DRAWING and option.name in valid and changed:
-                    yield f"{option.flag} needs `--sample`"
-        if self.sample and self.exhaustive:
-            yield "`--sample` and `--exhaustive` exclude each other"
-        for name in ("sample", "exhaustive"):
-            if getattr(self, name) and "beam" in valid and self.beam != 1:
-                yield f"`--{name}` and `--beam {self.beam}` exclude each other"
-        if "n_best" in valid:
-            many = f"`--n-best {self.n_best}`"
-            beams = "beam" in valid and not (self.sample or self.exhaustive)
-            if beams and self.n_best > self.beam:
-                yield f"{many} needs a beam of at least {self.n_best}"
-            if self.stop == "first" and self.n_best > 1:
-                yield f"{many} needs `--stop safe`"
-        least, most = self.min_length, self.max_length
-        if {"min_length", "max_length"} <= valid and most is not None and least > most:
-            yield f"`--min-length {least}` exceeds `--max-length {most}`"
 
 
 class Option(NamedTuple):
@@ -236,6 +211,65 @@ class Option(NamedTuple):
             return None
         what = "an integer" if self.kind is int else "a number"
         return f"{f'{what} {self.limits}'.strip()}, not {value!r}"
+
+
+def faults(values: Mapping[str, Any]) -> list[str]:
+    """Return all that is wrong with search options; those that are absent have their defaults."""
+    whole = {option.name: values.get(option.name, option.default) for option in search_options()}
+    errors = {option: option.error(whole[option.name]) for option in search_options()}
+    wrong = [f"{option.flag} must be {error}" for option, error in errors.items() if error]
+    valid = {option.name for option, error in errors.items() if not error}
+    return [*wrong, *_contradictions(SimpleNamespace(**whole), valid)]
+
+
+def _contradictions(search: Any, valid: set[str]) -> Iterator[str]:
+    """Yield each contradiction among options whose values are valid."""
+    if "sample" in valid and not search.sample:
+        for option in search_options():
+            changed = getattr(search, option.name) != option.default
+            if option.name in DRAWING and option.name in valid and changed:
+                yield f"{option.flag} needs `--sample`"
+    if search.sample and search.exhaustive:
+        yield "`--sample` and `--exhaustive` exclude each other"
+    for name in ("sample", "exhaustive"):
+        if getattr(search, name) and "beam" in valid and search.beam != 1:
+            yield f"`--{name}` and `--beam {search.beam}` exclude each other"
+    if "n_best" in valid:
+        many = f"`--n-best {search.n_best}`"
+        beams = "beam" in valid and not (search.sample or search.exhaustive)
+        if beams and search.n_best > search.beam:
+            yield f"{many} needs a beam of at least {search.n_best}"
+        if search.stop == "first" and search.n_best > 1:
+            yield f"{many} needs `--stop safe`"
+    least, most = search.min_length, search.max_length
+    if {"min_length", "max_length"} <= valid and most is not None and least > most:
+        yield f"`--min-length {least}` exceeds `--max-length {most}`"
+
+
+def combine(given: Mapping[str, Any], recommended: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the given search options and those recommended ones that fit them.
+
+    A given option replaces the recommended one. A recommended option that contradicts the given
+    ones, such as a beam where `sample` is given, is left out.
+    """
+    combined = dict(given)
+    for option in search_options():
+        if option.name in recommended and option.name not in given:
+            more = {**combined, option.name: recommended[option.name]}
+            if set(faults(more)) <= set(faults(combined)):
+                combined = more
+    return combined
+
+
+def as_flags(values: Mapping[str, Any]) -> str:
+    """Return search options as they are written on the command line."""
+    words: list[str] = []
+    for option in search_options():
+        if option.name in values:
+            value, flag = values[option.name], option.flag.strip("`")
+            for item in value if option.repeated else [value]:
+                words += [flag] if item is True else [flag, str(item)]
+    return shlex.join(words)
 
 
 @functools.cache

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 from zoo.checkpoint import checkpoint as folder_format
+from zoo.checkpoint.about import TEXT_LIMITS, one_line
 from zoo.checkpoint.card import CardData, render_card
 from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.errors import CheckpointError, ConversionError, UnknownNameError
@@ -108,12 +110,12 @@ def write_imported(imported: Imported, source: Source, out: Path, registry: Regi
     for name in imported.weights:
         reasons.check(name in parameters, f"{name} is not a weight of {imported.architecture}")
     reasons.raise_if_any()
+    parent = imported.about.parent or one_line(Path(str(source)).name, TEXT_LIMITS["parent"])
+    about = replace(imported.about, origin="imported", parent=parent)
     checkpoint = Checkpoint(
-        out.name, imported.model_name, imported.architecture, config, model, *tokenizers
+        out.name, imported.model_name, imported.architecture, config, model, *tokenizers, about
     )
-    card = CardData(
-        out.name, imported.model_name, architecture, config, sizes, dataset="unknown data"
-    )
+    card = CardData(out.name, imported.model_name, architecture, config, sizes, about)
     weights = {name: imported.weights[name] for name in parameters}
     folder_format.write(
         out, checkpoint, registry, render_card(card, ""), training={}, weights=weights

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from torch import Tensor
 
+from zoo.checkpoint.about import About
 from zoo.data.tokenizer import Tokenizer
 from zoo.interop.source import Source
 
@@ -21,7 +22,8 @@ class Imported:
     parameter names, each stored once; a mapping that reads a tensor when it is looked up keeps
     memory small. The tokenizers' ids 0 to 3 are padding, begin, end and unknown, so that an
     importer permutes the rows of the embeddings. One tokenizer object for both sides is one shared
-    vocabulary.
+    vocabulary. `about` is what the checkpoint says about itself; its origin becomes `imported`, its
+    parent the name of the source, where the importer names none.
     """
 
     architecture: str
@@ -30,6 +32,7 @@ class Imported:
     weights: Mapping[str, Tensor]
     source_tokenizer: Tokenizer
     target_tokenizer: Tokenizer
+    about: About = field(default_factory=About)
 
 
 class Importer(ABC):

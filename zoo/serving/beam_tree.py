@@ -38,6 +38,10 @@ class Recorded(NamedTuple, Generic[State]):
     read: Tensor
 
 
+PENALTIES = ("length_penalty", "coverage_penalty")
+"""Recommended search options that a tree is drawn with."""
+
+
 class Recorder(Generic[Memory, State]):
     """A decoder that records, for each live prefix, its most probable continuations."""
 
@@ -87,7 +91,8 @@ def beam_tree(checkpoint: Checkpoint, text: str, options: dict[str, Any]) -> dic
         raise DecodingError("no search to show", "the text is empty or longer than the model reads")
     ids, mask = batch_sources([source])
     beam = int(options.get("beam", 4))
-    given = {"max_length": MOST_TOKENS, **options, "beam": beam, "n_best": beam}
+    advice = {k: v for k, v in checkpoint.about.decoding.items() if k in PENALTIES}
+    given = {"max_length": MOST_TOKENS, **advice, **options, "beam": beam, "n_best": beam}
     recorder = Recorder(checkpoint.model, beam + SPARE)
     memory = checkpoint.model.encode(ids, mask).memory
     token = checkpoint.target_tokenizer.token

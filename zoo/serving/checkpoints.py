@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from zoo.checkpoint.card import CARD_LIMIT, split_card
-from zoo.checkpoint.format import CARD, CONFIG, TRAINING, WEIGHTS, architecture_of, describe
+from zoo.checkpoint.format import (
+    CARD,
+    CONFIG,
+    TRAINING,
+    WEIGHTS,
+    about_of,
+    architecture_of,
+    describe,
+)
 from zoo.errors import DataError, ZooError, near
 from zoo.files import TEXT_LIMIT, read_json, read_text
 from zoo.registry.registry import Registry
@@ -27,6 +35,8 @@ class Served:
     name: str
     folder: Path
     languages: tuple[str, str]
+    beam: int = 1
+    """The beam that it recommends."""
 
     @property
     def version(self) -> str:
@@ -55,7 +65,7 @@ class Checkpoints(Mapping[str, Served]):
     def __init__(self, folders: Mapping[str, Path], registry: Registry) -> None:
         self.registry = registry
         self._served = {
-            name: Served(name, folder, languages_of(folder, registry))
+            name: Served(name, folder, languages_of(folder, registry), _beam(folder))
             for name, folder in folders.items()
         }
 
@@ -112,6 +122,10 @@ def unique_names(given: Sequence[tuple[str, str]]) -> dict[str, str]:
 
 def languages_of(folder: Path, registry: Registry) -> tuple[str, str]:
     """Return a checkpoint's source and target languages, empty where nothing records them."""
+    with contextlib.suppress(ZooError):
+        about = about_of(describe(folder))
+        if about.source_languages and about.target_languages:
+            return about.source_languages[0].lower(), about.target_languages[0].lower()
     metadata: Mapping[str, Any] = {}
     with contextlib.suppress(ZooError):
         metadata = split_card(read_text(folder / CARD, CARD_LIMIT), CARD)[0]
@@ -126,6 +140,13 @@ def languages_of(folder: Path, registry: Registry) -> tuple[str, str]:
         return registry.datasets[data].languages
     source, dash, target = data.rpartition(":")[2].partition("-")
     return (source, target) if dash and source.isalpha() and target.isalpha() else ("", "")
+
+
+def _beam(folder: Path) -> int:
+    """Return the beam that a checkpoint recommends; 1 if it recommends none, or is damaged."""
+    with contextlib.suppress(ZooError):
+        return int(about_of(describe(folder)).decoding.get("beam", 1))
+    return 1
 
 
 def summary(served: Served, registry: Registry) -> dict[str, Any]:

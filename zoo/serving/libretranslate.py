@@ -101,7 +101,8 @@ class LibreTranslate:
                     made[number] = {"text": "", "alternatives": []}
                 continue
             served = self._served(language, target)
-            translations = await self.service.translate(served, [texts[n] for n in rows], options)
+            chosen = {**options, "beam": max(options["beam"], served.beam)} if options else {}
+            translations = await self.service.translate(served, [texts[n] for n in rows], chosen)
             for number, one in zip(rows, translations, strict=True):
                 made[number] = one
         answer: dict[str, list[Any]] = {"translatedText": [one["text"] for one in made]}

@@ -16,11 +16,16 @@ class Strict(BaseModel):
 
 
 class SearchRequest(Strict):
-    """What every request that translates takes."""
+    """What every request that translates takes.
+
+    Options that are not given are those that the checkpoint recommends.
+    """
 
     checkpoint: str = Field(description="The name of a checkpoint, as GET /api/models lists it.")
     beam: Annotated[int, Field(ge=1, le=MOST_BEAM)] = Field(
-        1, description="Hypotheses kept at each step; 1 is greedy search."
+        1,
+        description="Hypotheses kept at each step; 1 is greedy search. Without it, the beam that "
+        "the checkpoint recommends, or 1.",
     )
     length_penalty: float = Field(
         0.0, ge=0, le=10, description="Exponent of the length penalty; 0 ranks by probability."
@@ -31,10 +36,9 @@ class SearchRequest(Strict):
     )
 
     def options(self) -> dict[str, Any]:
-        """Return the options of the search that differ from their defaults."""
+        """Return the options of the search that were given."""
         names = ("beam", "length_penalty", "coverage_penalty", "max_length")
-        fields = SearchRequest.model_fields
-        return {n: v for n in names if (v := getattr(self, n)) != fields[n].default}
+        return {name: getattr(self, name) for name in names if name in self.model_fields_set}
 
 
 class RichRequest(SearchRequest):
@@ -47,7 +51,7 @@ class RichRequest(SearchRequest):
 
     @model_validator(mode="after")
     def _fits(self) -> RichRequest:
-        if self.n_best > self.beam:
+        if "beam" in self.model_fields_set and self.n_best > self.beam:
             raise ValueError(f"n_best {self.n_best} needs a beam of at least {self.n_best}")
         return self
 

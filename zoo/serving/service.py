@@ -149,7 +149,7 @@ class Service:
         Raises:
             RequestError: as `run` does.
         """
-        width = options.get("beam", 1)
+        width = options.get("beam", served.beam)
         return await self.run(
             "translate", served, texts, lengths=[len(text) for text in texts], width=width,
             options=options, token_scores=token_scores,

@@ -115,7 +115,7 @@ class Session:
             self.compared = tuned.compare(with_weights(made, weights, self.registry, device))
             training |= {"parent": plan.parent, "tuning": self.compared}
         architecture = self.registry.architecture(plan.architecture)
-        card = cards.checkpoint_card(made, architecture, data.dataset, training)
+        card = cards.checkpoint_card(made, architecture, training)
         more = {"curve.png": (folder.path / "curve.png").read_bytes()}
         may_replace = folder.may_replace()
         with folder.writing(str(folder.out)):

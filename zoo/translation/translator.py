@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any, Literal, NamedTuple, get_args, overload
 
@@ -16,7 +16,7 @@ from zoo.data.readers import chunks
 from zoo.data.tokenizer import Tokenizer
 from zoo.decoding.ensemble import Ensemble
 from zoo.decoding.forced import align, forced_log_probs
-from zoo.decoding.options import Hypothesis, Search
+from zoo.decoding.options import Hypothesis, Search, combine
 from zoo.decoding.search import search
 from zoo.decoding.task import Task
 from zoo.errors import DecodingError
@@ -54,7 +54,8 @@ class Translator:
 
     Args:
         checkpoint: the checkpoint.
-        *more: further members of an ensemble, whose probabilities are averaged.
+        *more: further members of an ensemble, whose probabilities are averaged. The recommended
+            search options are those of the first.
         precision: of matrix products with weights: `float32`, or `int8`, which is faster on a CPU
             and slightly less exact.
         engine: the engine that searches; by default the zoo's own decoder.
@@ -87,6 +88,11 @@ class Translator:
                 "int8 runs on the CPU only", f"the model is on {self._reader.device}",
                 "Use `--device cpu`",
             )  # fmt: skip
+        self._recommended = {
+            name: value
+            for name, value in checkpoint.about.decoding.items()
+            if not (more and name == "coverage_penalty")  # an ensemble has no attention
+        }
         self._vocabulary = _shared_vocabulary(self.checkpoints)
         self._blank = _blank_tokens(self._vocabulary).to(self._reader.device)
         self._cached_weights = Int8() if precision == "int8" else PackedWeights()
@@ -142,6 +148,7 @@ class Translator:
         alignment: bool = False,
         long_texts: LongTexts = "refuse",
         max_source_length: int = MAX_SOURCE_LENGTH,
+        recommended: bool = True,
         **options: Any,
     ) -> Iterator[Translation]:
         """Translate any number of texts, in order, with at most `window` of them in memory.
@@ -157,13 +164,16 @@ class Translator:
             long_texts: whether a text of more than `max_source_length` tokens, or of more than
                 the model reads, raises an error or is translated in parts.
             max_source_length: most tokens of a text, with the end token.
+            recommended: whether the checkpoint's recommended search options apply where `options`
+                neither gives nor contradicts them.
             options: of the search, the fields of `zoo.Search`.
 
         Raises:
             DecodingError: a text is too long, the prefix has tokens that the target vocabulary
                 lacks, the options contradict each other, or the model has no attention to align by.
         """
-        search = Search(**options).with_banned_ids(self._vocabulary)
+        effective = self.search_options(options, recommended=recommended)
+        search = Search(**effective).with_banned_ids(self._vocabulary)
         request = Request(search, self._prefix(prefix), alignment, long_texts, max_source_length)
         return self._stream(texts, window or WINDOW, request)
 
@@ -187,6 +197,12 @@ class Translator:
             given = [encoded[part.text_index] for part in batch]
             scores += forced_log_probs(self.checkpoint.model, source, mask, given)
         return scores
+
+    def search_options(
+        self, given: Mapping[str, Any], *, recommended: bool = True
+    ) -> dict[str, Any]:
+        """Return the given search options with the recommended ones that apply besides."""
+        return combine(given, self._recommended if recommended else {})
 
     def _prefix(self, text: str) -> tuple[int, ...]:
         (tokens,) = self.checkpoint.target_tokenizer.encode([text])
