@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("model", required=False, shell_complete=complete_model)
 @click.option("--data", shell_complete=complete_data,
-              help="A dataset's name, or files: PREFIX:en-de, FILE.tsv, FILE.jsonl.")  # fmt: skip
+              help="A dataset's name, or files: PREFIX:en-de, FILE.tsv, .csv, .jsonl.")  # fmt: skip
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Checkpoint folder.")
 @click.option("--from", "from_", metavar="CHECKPOINT", help="Tune this checkpoint.")
 @click.option(

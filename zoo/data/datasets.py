@@ -7,10 +7,15 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
+from zoo.data.compressed import SUFFIXES, without_suffix
+from zoo.data.csv import read_csv
 from zoo.data.readers import read_jsonl, read_parallel, read_tsv
 from zoo.errors import DataError, UnknownNameError
 from zoo.registry.declarations import Dataset, Pair
 from zoo.registry.registry import Registry
+
+KINDS = (".tsv", ".csv", ".jsonl")
+"""The suffixes of files that hold both sides."""
 
 
 def find_dataset(registry: Registry, spec: str) -> Dataset:
@@ -28,21 +33,29 @@ def find_dataset(registry: Registry, spec: str) -> Dataset:
         "dataset",
         spec,
         registry.datasets,
-        "For files, write PREFIX:en-de, FILE.tsv or FILE.jsonl",
+        "For files, write PREFIX:en-de, FILE.tsv, FILE.csv or FILE.jsonl",
     )
 
 
 def is_file_spec(spec: str) -> bool:
     """Return whether `spec` has the form of a file name rather than of a dataset's name."""
     path, languages = _split_languages(spec)
-    return bool(languages) or Path(path).suffix in (".tsv", ".jsonl")
+    return bool(languages) or _kind(path) in KINDS
+
+
+def _kind(path: str) -> str:
+    """Return the suffix of a file's name, before that of its compression."""
+    return Path(without_suffix(path)).suffix
 
 
 def file_dataset(spec: str) -> Dataset:
     """Return a dataset that reads parallel text from files.
 
     `PREFIX:en-de` reads `PREFIX.en` and `PREFIX.de`; `FILE.tsv` its first two columns;
-    `FILE.jsonl` the keys `source` and `target`, and `FILE.jsonl:en-de` the keys `en` and `de`.
+    `FILE.jsonl` the keys `source` and `target`, and `FILE.jsonl:en-de` the keys `en` and `de`;
+    `FILE.csv` columns likewise, or its only two. Any of these files may be compressed, with `.gz`,
+    `.bz2`, `.xz` or `.zst` at the end of its name; `PREFIX:en-de` reads `PREFIX.en.gz` if there is
+    no `PREFIX.en`.
     The splits are `all`, `train` and `validation`. One source in twenty, at most 1,000, is held out
     for validation, chosen by a hash of its text.
 
@@ -50,11 +63,11 @@ def file_dataset(spec: str) -> Dataset:
         DataError: a file is missing. Its content is read and checked by `load` and `stream`.
     """
     path, languages = _split_languages(spec)
-    suffix = Path(path).suffix
-    if suffix in (".tsv", ".jsonl"):
+    suffix = _kind(path)
+    if suffix in KINDS:
         files = [Path(path)]
     else:
-        files = [Path(f"{path}.{language}") for language in languages]
+        files = [_file_or_compressed(Path(f"{path}.{language}")) for language in languages]
     for file in files:
         if not file.is_file():
             raise DataError(f"there is no file {file}", f"{spec!r} names it", "Check the path")
@@ -62,6 +75,8 @@ def file_dataset(spec: str) -> Dataset:
     def pairs() -> Iterator[Pair]:
         if suffix == ".tsv":
             return read_tsv(files[0])
+        if suffix == ".csv":
+            return read_csv(files[0], languages)
         if suffix == ".jsonl":
             return read_jsonl(files[0], languages or ("source", "target"))
         return read_parallel(*files)
@@ -81,6 +96,12 @@ def file_dataset(spec: str) -> Dataset:
         splits=("all", "train", "validation"),
         files=tuple(file.absolute() for file in files),
     )
+
+
+def _file_or_compressed(file: Path) -> Path:
+    """Return a file, or its compressed form if there is only that."""
+    compressed = (file.with_name(f"{file.name}{suffix}") for suffix in SUFFIXES)
+    return file if file.is_file() else next((f for f in compressed if f.is_file()), file)
 
 
 def _held_out(sources: Iterable[str], part: int = 20, most: int = 1000) -> set[str]:

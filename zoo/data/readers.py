@@ -1,4 +1,4 @@
-"""Read parallel text from files, one line at a time."""
+"""Read parallel text from files, compressed or not, one line at a time."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, TypeVar
 
+from zoo.data.compressed import open_text
 from zoo.errors import DataError
 from zoo.registry.declarations import Pair
 
@@ -24,16 +25,13 @@ def read_lines(file: Path) -> Iterator[str]:
 
     Raises:
         DataError: the file is missing, empty, or not UTF-8, or a line is too long; the message has
-            the line's number.
+            the line's number. Or as `open_text`.
     """
-    try:
-        with file.open("rb") as stream:
-            number = 0
-            for number, line in enumerate(bounded_lines(stream, str(file)), 1):
-                text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
-                yield decode_line(text, number, str(file))
-    except OSError as error:
-        raise DataError(f"cannot read {file}", error.strerror or str(error)) from None
+    with open_text(file) as stream:
+        number = 0
+        for number, line in enumerate(bounded_lines(stream, str(file)), 1):
+            text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+            yield decode_line(text, number, str(file))
     if number == 0:
         raise DataError(f"{file} is empty", "it has no lines")
 
@@ -61,7 +59,7 @@ def bounded_lines(stream: IO[bytes], where: str) -> Iterator[bytes]:
 def count_lines(file: Path) -> int:
     """Return the number of line ends in a file, and one more for a last line without one."""
     count, last = 0, b"\n"
-    with file.open("rb") as stream:
+    with open_text(file) as stream:
         while block := stream.read(1 << 20):
             count, last = count + block.count(b"\n"), block[-1:]
     return count + (last != b"\n")
@@ -73,8 +71,17 @@ def decode_line(line: bytes, number: int, file: str) -> str:
     Raises:
         DataError: it is not UTF-8; the message has the file, the line's number and the byte.
     """
+    return decode_bytes(line.rstrip(b"\r\n"), number, file)
+
+
+def decode_bytes(line: bytes, number: int, file: str) -> str:
+    """Return a line's text, its line end included.
+
+    Raises:
+        DataError: as `decode_line`.
+    """
     try:
-        return line.rstrip(b"\r\n").decode("utf-8")
+        return line.decode("utf-8")
     except UnicodeDecodeError as error:
         raise DataError(
             f"{file}, line {number}, is not UTF-8",

@@ -10,6 +10,7 @@ The modules in reading order, from the call to the weight update:
     carry_over      its first weights
     tuning_record   scores before and after it
     freezing        weights that are not trained
+    own_pairs       pairs that are given from Python
     data            tokenizers, training corpus, validation set
     initialization  the network with its first weights
     trainer         the training loop
@@ -33,16 +34,17 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from zoo.errors import ConfigError
+from zoo.errors import ConfigError, DataError
 from zoo.registry.events import Event
 from zoo.registry.registry import Registry
 from zoo.training import session
+from zoo.training.own_pairs import Data, as_file
 from zoo.training.request import NewVocabulary, TrainingRequest
 
 
 def train(
     model: str | None,
-    data: str,
+    data: Data,
     out: str | PathLike[str],
     *,
     from_: str | PathLike[str] | None = None,
@@ -50,7 +52,7 @@ def train(
     freeze: Sequence[str] = (),
     also_score: Sequence[str] = (),
     limit: int | None = None,
-    validation: str | None = None,
+    validation: Data | None = None,
     recipe: str | None = None,
     settings: Mapping[str, Any] | None = None,
     steps: int | None = None,
@@ -68,7 +70,9 @@ def train(
 
     Args:
         model: a model's name; with `from_`, it may be None.
-        data: a dataset's name, or your own files: `PREFIX:en-de`, `FILE.tsv`, `FILE.jsonl`.
+        data: a dataset's name; your own files: `PREFIX:en-de`, `FILE.tsv`, `FILE.csv`,
+            `FILE.jsonl`, also compressed; or an iterable of pairs, each (source, target) or a
+            mapping with the keys `source` and `target`. The run keeps a copy of such pairs.
         out: the checkpoint folder to write; the run is kept in `OUT.run` beside it.
         from_: the checkpoint to tune, by anything that `zoo.load` accepts; the run keeps its
             architecture, configuration and tokenizers.
@@ -93,16 +97,21 @@ def train(
     """
     if model is None and from_ is None:
         raise ConfigError("there is nothing to train", "no model is given", "Name one, or from_")
+    copies: list[Path] = []
+    spec = as_file(data, "pairs", copies)
+    if spec is None:
+        raise DataError("there is nothing to train on", "the data is None", "Name a dataset")
     frozen = {"recipe.freeze": list(freeze)} if freeze else {}
     request = TrainingRequest(
         model or "",
-        data,
+        spec,
         out,
         from_=from_,
         new_vocabulary=new_vocabulary,
         also_score=tuple(also_score),
         limit=limit,
-        validation=validation,
+        validation=as_file(validation, "validation-pairs", copies),
+        copies=tuple(copies),
         recipe=recipe,
         settings={**(settings or {}), **frozen},
         steps=steps,

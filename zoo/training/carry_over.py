@@ -112,7 +112,7 @@ def _vocabulary_dims(
 ) -> dict[str, tuple[int, int]]:
     """Return, for each weight that depends on a vocabulary, the side (0 or 1) and the dimension.
 
-    They are found by networks of the same configuration with one token more.
+    It is read off the shapes of networks of the same configuration with one token more.
     """
 
     def shapes(source: int, target: int) -> Shapes:
@@ -125,22 +125,22 @@ def _vocabulary_dims(
         larger = [(1, shapes(source + 1, target + 1))]
     else:
         larger = [(0, shapes(source + 1, target)), (1, shapes(source, target + 1))]
-    found: dict[str, tuple[int, int]] = {}
+    dims: dict[str, tuple[int, int]] = {}
     for side, after in larger:
         for name, shape in before.items():
             grown = [after[name][i] - shape[i] for i in range(len(shape))]
             if sum(grown) == 0:
                 continue
-            if sum(grown) != 1 or name in found:
+            if sum(grown) != 1 or name in dims:
                 faults.append(name)
-            found[name] = (side, grown.index(max(grown)))
+            dims[name] = (side, grown.index(max(grown)))
     if faults:
         raise ConfigError(
             "the vocabularies of this checkpoint cannot be replaced",
             f"{', '.join(faults)} do not have one row for each token",
             "Leave out --new-vocabulary",
         )
-    return found
+    return dims
 
 
 def _check_same_shapes(model: str, old: Mapping[str, Tensor], fresh: Mapping[str, Tensor]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from os import PathLike
+from pathlib import Path
 from typing import Any, Literal
 
 NewVocabulary = Literal["source", "target", "both"]
@@ -31,6 +32,8 @@ class TrainingRequest:
     from_: str | PathLike[str] | None = None
     new_vocabulary: NewVocabulary | None = None
     also_score: tuple[str, ...] = ()
+    copies: tuple[Path, ...] = ()
+    """Files of pairs that were given from Python; the run folder gets copies."""
 
     @property
     def overrides(self) -> dict[str, Any]:

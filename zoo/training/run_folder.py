@@ -5,6 +5,7 @@ recipe.toml               recipe and configuration again, to read and for `--rec
 *.tokenizer.json          the tokenizers
 initial.safetensors       the first weights of a run that tunes a checkpoint
 parent.json               what such a run knows of that checkpoint
+*pairs.jsonl              the pairs of a run that was given them from Python
 metrics.jsonl             one line for each report and validation
 curve.png                 a plot of the metrics
 states/STEP/              weights, optimizer and counters after that update; the newest two are kept
@@ -17,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -79,12 +81,15 @@ class RunFolder:
         recipe: str,
         source: Tokenizer,
         target: Tokenizer,
-        more: Mapping[str, bytes] | None = None,
+        more: Mapping[str, bytes | Path] | None = None,
     ) -> None:
         """Write the folder, whole, and lock it; `recipe` is TOML, `more` are further files."""
         with whole_folder(self.path) as part:
             for name, content in (more or {}).items():
-                (part / name).write_bytes(content)
+                if isinstance(content, Path):
+                    shutil.copyfile(content, part / name)
+                else:
+                    (part / name).write_bytes(content)
             (part / "source.tokenizer.json").write_text(source.to_json(), encoding="utf-8")
             if target is not source:
                 (part / "target.tokenizer.json").write_text(target.to_json(), encoding="utf-8")

@@ -31,6 +31,7 @@ from zoo.training.failures import explain_failures
 from zoo.training.fine_tuning import describe_choice, make_tuning_plan, tuning_tokenizers
 from zoo.training.freezing import freeze
 from zoo.training.initialization import build_network
+from zoo.training.own_pairs import moved
 from zoo.training.parent import Parent, read_parent
 from zoo.training.plan import TOTALS, Plan, make_plan
 from zoo.training.precision import PrecisionChoice, choose_precision
@@ -281,7 +282,7 @@ def _create(
         new = request.new_vocabulary
         tokenizers = tuning_tokenizers(parent, dataset, plan.limit, plan.recipe, new)
     data = load_data(registry, plan, tokenizers)
-    more, notes = dict[str, bytes](), list[str]()
+    more, notes = dict[str, bytes | Path](), list[str]()
     if plan.recipe.freeze:
         freeze(build_network(registry, plan, data), plan.recipe.freeze)  # it checks the patterns
     if parent is not None:
@@ -292,6 +293,8 @@ def _create(
         choice = choose_precision(network, data.corpus, plan.recipe)
         recipe = plan.recipe.model_copy(update={"precision": choice.precision})
         plan = replace(plan, recipe=recipe)
+    plan = moved(plan, request.copies, folder.path)
+    more |= {file.name: file for file in request.copies}
     description = {**plan.describe(), "fingerprint": data.corpus.fingerprint()}
     folder.create(description, plan.to_toml(), *tokenizers, more)
     return plan, data, choice, notes
@@ -299,7 +302,7 @@ def _create(
 
 def _first_files(
     registry: Registry, request: TrainingRequest, plan: Plan, data: TrainingData, parent: Parent
-) -> tuple[dict[str, bytes], list[str]]:
+) -> tuple[dict[str, bytes | Path], list[str]]:
     """Return what the run folder holds of the parent, and notes for the user."""
     fresh = build_network(registry, plan, data)
     architecture = registry.architecture(plan.architecture)

@@ -100,7 +100,7 @@ class TuningRecord:
         ]
 
 
-def files(record: TuningRecord, weights: Mapping[str, Tensor]) -> dict[str, bytes]:
+def files(record: TuningRecord, weights: Mapping[str, Tensor]) -> dict[str, bytes | Path]:
     """Return the files for the run folder, by name."""
     return {WEIGHTS: safetensors.torch.save(dict(weights)), PARENT: record.to_json().encode()}
 

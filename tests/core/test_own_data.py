@@ -1,0 +1,237 @@
+"""One's own data: CSV, compressed files and pairs from Python."""
+
+import bz2
+import gzip
+import json
+import lzma
+import random
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import zoo
+from tests.core.test_training import SMALL, same
+from zoo.data import compressed
+from zoo.data.csv import read_csv
+from zoo.data.datasets import file_dataset
+from zoo.data.pairs import write_pairs
+from zoo.data.readers import count_lines, read_lines
+from zoo.errors import DataError
+from zoo.registry.declarations import Pair
+from zoo.training.request import TrainingRequest
+from zoo.training.session import begin
+
+PACK: dict[str, Callable[[bytes], bytes]] = {
+    ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress,
+}  # fmt: skip
+
+
+def text(lines: int) -> bytes:
+    draw = random.Random(lines)
+    return b"".join(b"%d %d\n" % (i, draw.getrandbits(200)) for i in range(lines))
+
+
+@pytest.mark.parametrize("suffix", PACK)
+@pytest.mark.parametrize("streams", [1, 2])
+def test_compressed_files_read_like_plain_ones(suffix: str, streams: int, tmp_path: Path) -> None:
+    """Also concatenated ones, and those larger than any buffer."""
+    plain, packed = tmp_path / "text", tmp_path / f"text{suffix}"
+    parts = [text(4000), text(3000)][:streams]
+    plain.write_bytes(b"".join(parts))
+    packed.write_bytes(b"".join(map(PACK[suffix], parts)))
+    assert list(read_lines(packed)) == list(read_lines(plain))
+    assert count_lines(packed) == count_lines(plain)
+
+
+@pytest.mark.parametrize("suffix", PACK)
+def test_damaged_and_short_files_are_refused(suffix: str, tmp_path: Path) -> None:
+    """Whatever byte is changed or wherever the file ends: an error, or the whole text."""
+    file, whole = tmp_path / f"text{suffix}", text(300)
+    packed = PACK[suffix](whole)
+    draw = random.Random(3)
+    refused, reasons = 0, set[str]()
+    for _ in range(60):
+        at = draw.randrange(len(packed))
+        damaged = bytearray(packed)
+        damaged[at] ^= 1 << draw.randrange(8)
+        for content in (bytes(damaged), packed[:at]):
+            file.write_bytes(content)
+            try:
+                lines = list(read_lines(file))
+            except DataError as error:
+                reasons.add(error.what)
+                refused += 1
+            else:
+                assert "\n".join(lines) + "\n" == whole.decode()
+    assert refused > 100
+    assert reasons <= {f"{file} is damaged", f"{file} is empty"}
+
+
+@pytest.mark.parametrize("suffix", PACK)
+def test_a_file_that_unpacks_to_too_much_is_refused(
+    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compressed, "FREE_SIZE", 100_000)
+    file = tmp_path / f"bomb{suffix}"
+    file.write_bytes(PACK[suffix](b"0123456789\n" * 200_000))
+    size = 100_000 + compressed.RATIO_LIMIT * file.stat().st_size
+    with pytest.raises(DataError, match=f"unpacks to more than {size:,} bytes"):
+        list(read_lines(file))
+
+
+def test_xz_with_a_huge_dictionary_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "text.xz"
+    filters = [{"id": lzma.FILTER_LZMA2, "dict_size": 2**20}]
+    content = bytearray(lzma.compress(b"a b\n", filters=filters))
+    # The dictionary's size, in the header of the block, and that header's checksum.
+    at = content.index(bytes([0x21, 0x01]), 12) + 2
+    content[at] = 40
+    length = (content[12] + 1) * 4
+    content[12 + length - 4 : 12 + length] = zlib.crc32(content[12 : 12 + length - 4]).to_bytes(
+        4, "little"
+    )
+    file.write_bytes(bytes(content))
+    with pytest.raises(DataError, match="damaged: Memory usage limit exceeded"):
+        list(read_lines(file))
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="this Python has zstd")
+def test_zstd_needs_a_newer_python(tmp_path: Path) -> None:
+    (tmp_path / "text.zst").write_bytes(b"")
+    with pytest.raises(DataError, match="Python has zstd from version 3"):
+        list(read_lines(tmp_path / "text.zst"))
+
+
+def test_parallel_files_may_be_compressed(parallel: Path, tmp_path: Path) -> None:
+    expected = file_dataset(f"{parallel}:en-de").load("all")
+    for language, suffix in (("en", ".gz"), ("de", ".xz")):
+        file = parallel.with_name(f"corpus.{language}")
+        file.with_name(file.name + suffix).write_bytes(PACK[suffix](file.read_bytes()))
+        file.unlink()
+    assert file_dataset(f"{parallel}:en-de").load("all") == expected
+    rows = "".join(f"{a}\t{b}\n" for a, b in expected).encode()
+    (tmp_path / "all.tsv.bz2").write_bytes(bz2.compress(rows))
+    assert file_dataset(str(tmp_path / "all.tsv.bz2")).load("all") == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "columns", "expected"),
+    [
+        ("source,target\na,b\n", (), [("a", "b")]),
+        ("Target;Source\r\nb;a\r\n", (), [("a", "b")]),
+        ("English|German\na|b\n\nc|d", (), [("a", "b"), ("c", "d")]),
+        ("id\ten\tde\n1\ta\tb\n", ("de", "en"), [("b", "a")]),
+        ('source,target\n"one, two","he said ""no"""\n', (), [("one, two", 'he said "no"')]),
+        ('source,target\n"one\ntwo",x\n', (), [("one two", "x")]),
+        ("\ufeffsource,note,target\nä,,ß\n", (), [("ä", "ß")]),
+        ("source,target\na;b,c;d\n", (), [("a;b", "c;d")]),
+    ],
+)  # fmt: skip
+def test_csv(
+    content: str, columns: tuple[str, ...], expected: list[tuple[str, str]], tmp_path: Path
+) -> None:
+    file = tmp_path / "pairs.csv"
+    file.write_bytes(content.encode())
+    assert list(read_csv(file, columns)) == [Pair(*pair) for pair in expected]
+    spec = f"{file}:{'-'.join(columns)}" if columns else str(file)
+    assert file_dataset(spec).load("all") == [Pair(*pair) for pair in expected]
+
+
+@pytest.mark.parametrize(
+    ("content", "columns", "message"),
+    [
+        ("", (), "is empty: it has no lines"),
+        ("a,b,c\n", (), "no column 'source' or 'target': its columns are a, b, c. Name two"),
+        ("en,ger,x\n", ("en", "gre"), r"no column 'gre' \(did you mean ger\?\)"),
+        ("source,target\na,b\na,b,c\n", (), "line 3, has 3 cells: the header has 2"),
+        ('source,target\n"a,b\nc,d\n', (), "line 3, is not CSV: unexpected end of data"),
+        ('source,target\n"a" b,c\n', (), "line 2, is not CSV"),
+        ("source,target\n" + "x" * 140_000 + ",y\n", (), "field larger than field limit"),
+        ("words\none\n", (), "no column 'source' or 'target'"),
+        ("source,target\na,\udcff\n", (), "line 2, is not UTF-8"),
+    ],
+)
+def test_wrong_csv_is_refused(
+    content: str, columns: tuple[str, ...], message: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "pairs.csv"
+    file.write_bytes(content.encode("utf-8", "surrogateescape"))
+    with pytest.raises(DataError, match=message):
+        list(read_csv(file, columns))
+
+
+def test_pairs_from_python_train_like_a_file(parallel: Path, tmp_path: Path) -> None:
+    """A generator that can be read once gives the same weights as the same pairs in a file."""
+    expected = file_dataset(f"{parallel}:en-de").load("all")
+    file = tmp_path / "pairs.jsonl"
+    lines = [json.dumps({"source": a, "target": b}) + "\n" for a, b in expected]
+    file.write_text("".join(lines))
+
+    def generated() -> Iterator[tuple[str, str] | dict[str, str]]:
+        for number, (source, target) in enumerate(expected):
+            yield {"source": source, "target": target} if number % 2 else (source, target)
+
+    zoo.train("rnnsearch-tiny", str(file), tmp_path / "a", settings=SMALL, steps=4)
+    zoo.train("rnnsearch-tiny", generated(), tmp_path / "b", settings=SMALL, steps=4)
+    assert same(tmp_path / "a", tmp_path / "b")
+    held_out = json.loads((tmp_path / "b" / "training.json").read_text())
+    assert held_out["data"] == "pairs.jsonl"
+
+
+def test_a_run_keeps_the_pairs_from_python(
+    parallel: Path, tmp_path: Path, generated_data: Path
+) -> None:
+    """It is resumed from its folder, without the cache; validation pairs are kept too."""
+    pairs = file_dataset(f"{parallel}:en-de").load("all")
+    validation = [{"source": p.source, "target": p.target} for p in pairs[:7]]
+    settings = {**SMALL, "schedule": "constant"}
+    zoo.train("rnnsearch-tiny", iter(pairs), tmp_path / "a", validation=validation,
+              settings=settings, steps=3)  # fmt: skip
+    for file in generated_data.glob("pairs/*/*.jsonl"):
+        file.unlink()
+    assert zoo.resume(tmp_path / "a", steps=5) == tmp_path / "a"
+    description = json.loads((tmp_path / "a.run" / "run.json").read_text())
+    assert description["data"] == str(tmp_path / "a.run" / "pairs.jsonl")
+    kept = (tmp_path / "a.run" / "validation-pairs.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in kept] == validation
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        ([], "there are no pairs: the iterable is empty"),
+        ([("a", "b"), ("a",)], r"item 2 is not a pair: it is \('a',\). Give \(source, target\)"),
+        (["ab"], "item 1 is not a pair: it is 'ab'"),
+        ([("a", None)], "item 1 has no target: a text is needed, not None"),
+        ([{"source": "a", "traget": "b"}], "item 1 has no target"),
+        ([("a", "\ud800")], "the target of item 1 is not text"),
+        (b"ab", "no pairs: the data is a bytes"),
+        (3, "no pairs: the data is a int"),
+    ],
+)  # fmt: skip
+def test_what_is_not_pairs_is_refused(
+    pairs: object, message: str, tmp_path: Path, generated_data: Path
+) -> None:
+    with pytest.raises(DataError, match=message):
+        zoo.train("rnnsearch-tiny", pairs, tmp_path / "a", steps=1)  # type: ignore[arg-type]
+    assert not list(tmp_path.glob("a*"))
+    assert not list(generated_data.glob("pairs/.*"))
+
+
+def test_texts_with_any_character_survive(tmp_path: Path) -> None:
+    pairs = [("a\tb", 'c\n"d"'), ("\u2028", "\x00"), ("  ä ", "\\n")]
+    assert file_dataset(str(write_pairs(pairs))).load("all") == [Pair(*pair) for pair in pairs]
+
+
+def test_a_session_reads_compressed_csv(parallel: Path, tmp_path: Path) -> None:
+    rows = "".join(f'"{a}","{b}"\n' for a, b in file_dataset(f"{parallel}:en-de").load("all"))
+    file = tmp_path / "pairs.csv.gz"
+    file.write_bytes(gzip.compress(f"en,de\n{rows}".encode()))
+    request = TrainingRequest("rnnsearch-tiny", f"{file}:en-de", tmp_path / "a", settings=SMALL,
+                              steps=1)  # fmt: skip
+    with begin(request) as session:
+        assert len(session.trainer.data.corpus) == 57
+        assert session.trainer.data.dataset.languages == ("en", "de")

@@ -1,0 +1,143 @@
+"""Text files, compressed or not, as streams of bounded size."""
+
+from __future__ import annotations
+
+import bz2
+import contextlib
+import gzip
+import importlib
+import importlib.util
+import io
+import lzma
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, Protocol, cast
+
+from zoo.errors import DataError
+
+SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
+FREE_SIZE = 1_000_000_000
+"""Bytes that any file may unpack to."""
+
+RATIO_LIMIT = 200
+"""Beyond that, the most bytes that one compressed byte may unpack to; text seldom exceeds 20."""
+
+MEMORY_LIMIT = 256 * 2**20
+"""The most memory of xz's decompressor; the largest preset of `xz` needs 65 MiB."""
+
+CHUNK = 2**16
+
+
+class _Decompressor(Protocol):
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def needs_input(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int = -1) -> bytes: ...
+
+
+def without_suffix(name: str) -> str:
+    """Return a file's name without the suffix of its compression."""
+    return next((name.removesuffix(s) for s in SUFFIXES if name.endswith(s)), name)
+
+
+@contextlib.contextmanager
+def open_text(file: Path) -> Iterator[IO[bytes]]:
+    """Open a text file; one with a suffix of `SUFFIXES` is unpacked while it is read.
+
+    Raises:
+        DataError: the file cannot be read, is damaged, or unpacks to too many bytes.
+    """
+    try:
+        with file.open("rb") as raw, _unpacked(file, raw) as stream:
+            yield stream
+    except OSError as error:
+        raise DataError(f"cannot read {file}", error.strerror or str(error)) from None
+
+
+def _unpacked(file: Path, raw: IO[bytes]) -> IO[bytes]:
+    """Return the stream of a file's content."""
+    stream: Any
+    if file.suffix == ".gz":
+        stream = gzip.GzipFile(fileobj=raw)
+    elif file.suffix == ".bz2":
+        stream = bz2.BZ2File(raw)
+    elif file.suffix == ".xz":
+        stream = _Streams(raw, lzma.LZMADecompressor(memlimit=MEMORY_LIMIT))
+    elif file.suffix == ".zst":
+        stream = _zstd(file).ZstdFile(raw)
+    else:
+        return raw
+    return cast("IO[bytes]", io.BufferedReader(_Bounded(file, stream), CHUNK))
+
+
+def _zstd(file: Path) -> Any:
+    """Return Python's module for zstd.
+
+    Raises:
+        DataError: this Python has none.
+    """
+    if importlib.util.find_spec("compression") is None:
+        raise DataError(
+            f"cannot read {file}",
+            "Python has zstd from version 3.14 on",
+            f"Unpack it: zstd -d {file}",
+        )
+    return importlib.import_module("compression.zstd")
+
+
+class _Streams(io.RawIOBase):
+    """The content of an xz file, whose decompressor has a limit of memory."""
+
+    def __init__(self, raw: IO[bytes], decompressor: _Decompressor) -> None:
+        self.raw, self.decompressor = raw, decompressor
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while True:
+            if self.decompressor.eof:
+                rest = self.decompressor.unused_data.lstrip(b"\0") or self.raw.read(CHUNK)
+                if not rest:
+                    return 0
+                self.decompressor = lzma.LZMADecompressor(memlimit=MEMORY_LIMIT)
+            else:
+                rest = self.raw.read(CHUNK) if self.decompressor.needs_input else b""
+                if self.decompressor.needs_input and not rest:
+                    raise EOFError("it ends early")
+            content = self.decompressor.decompress(rest, len(buffer))
+            if content:
+                buffer[: len(content)] = content
+                return len(content)
+
+
+class _Bounded(io.RawIOBase):
+    """What another stream unpacks, up to a size that depends on the compressed file's."""
+
+    def __init__(self, file: Path, stream: Any) -> None:
+        self.file, self.stream, self.size = file, stream, 0
+        self.most = FREE_SIZE + RATIO_LIMIT * file.stat().st_size
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            count = int(self.stream.readinto(buffer))
+        except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
+            reason = " ".join(str(error).split())
+            raise DataError(
+                f"{self.file} is damaged", reason, "Pack or download it again"
+            ) from None
+        self.size += count
+        if self.size > self.most:
+            raise DataError(
+                f"{self.file} unpacks to more than {self.most:,} bytes",
+                "no text is compressed so well",
+                "If you trust it, unpack it first",
+            )
+        return count

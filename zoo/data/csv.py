@@ -1,0 +1,84 @@
+"""Pairs from files of comma-separated values, with quoted fields and a header (RFC 4180)."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from zoo.data.compressed import open_text
+from zoo.data.readers import bounded_lines, decode_bytes
+from zoo.errors import DataError, near
+from zoo.registry.declarations import Pair
+
+DELIMITERS = ",;\t|"
+NAMES = ("source", "target")
+
+
+def read_csv(file: Path, columns: Sequence[str] = ()) -> Iterator[Pair]:
+    """Yield pairs from two columns of a file whose first record has the columns' names.
+
+    The columns are those that `columns` names, or `source` and `target`, or the only two. The
+    delimiter is a comma, a semicolon, a tab or a bar: the one that divides the first line into most
+    cells.
+
+    Raises:
+        DataError: there are no such columns, a record has more or fewer cells than the header,
+            quotes are not closed, or as `read_lines`.
+    """
+    lines = _lines(file)
+    first = next(lines, None)
+    if first is None:
+        raise DataError(f"{file} is empty", "it has no lines")
+    delimiter = max(DELIMITERS, key=lambda d: len(next(csv.reader([first], delimiter=d), [])))
+
+    def all_lines() -> Iterator[str]:
+        yield first
+        yield from lines
+
+    reader = csv.reader(all_lines(), delimiter=delimiter, strict=True)
+    try:
+        header = [cell.strip() for cell in next(reader)]
+        source, target = _columns(file, header, columns)
+        for row in reader:
+            if not row:
+                continue
+            if len(row) != len(header):
+                raise DataError(
+                    f"{file}, line {reader.line_num}, has {len(row)} cells",
+                    f"the header has {len(header)}",
+                    'Put text with a delimiter in quotes: "one, two"',
+                )
+            yield Pair(*(" ".join(row[i].splitlines()) for i in (source, target)))
+    except csv.Error as error:
+        raise DataError(
+            f"{file}, line {reader.line_num}, is not CSV",
+            str(error),
+            "Close each quote, and double quotes inside of quotes",
+        ) from None
+
+
+def _lines(file: Path) -> Iterator[str]:
+    with open_text(file) as stream:
+        for number, line in enumerate(bounded_lines(stream, str(file)), 1):
+            text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+            yield decode_bytes(text, number, str(file))
+
+
+def _columns(file: Path, header: list[str], columns: Sequence[str]) -> tuple[int, int]:
+    """Return the indices of source and target in the header."""
+    lowered = [name.casefold() for name in header]
+    wanted = [name.casefold() for name in columns or NAMES]
+    if all(name in lowered for name in wanted):
+        return lowered.index(wanted[0]), lowered.index(wanted[1])
+    if not columns and len(header) == 2:
+        return 0, 1
+    missing = [name for name in columns or NAMES if name.casefold() not in lowered]
+    guess = near(missing[0], header)
+    hint = f" (did you mean {' or '.join(guess)}?)" if guess else ""
+    listed = ", ".join(header[:20])[:500]
+    raise DataError(
+        f"{file} has no column {' or '.join(map(repr, missing))}{hint}",
+        f"its columns are {listed}",
+        f"Name two of them after the file: {file}:en-de",
+    )

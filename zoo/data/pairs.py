@@ -1,0 +1,75 @@
+"""Pairs from a Python iterable, written to a file, so that training can read them many times."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from zoo.data.datasets import cache_folder
+from zoo.data.readers import has_lone_surrogate
+from zoo.errors import DataError
+
+PairLike = tuple[str, str] | list[str] | Mapping[str, str]
+"""A source and a target, or a mapping with the keys `source` and `target`."""
+
+
+def write_pairs(pairs: Iterable[PairLike], name: str = "pairs") -> Path:
+    """Write pairs to a file in the cache, `NAME.jsonl`, and return it.
+
+    The iterable is read once, and may be a generator. The file's folder is named after a hash of
+    the text.
+
+    Raises:
+        DataError: an item is not a pair of texts, or there is none.
+    """
+    if isinstance(pairs, str | bytes) or not isinstance(pairs, Iterable):
+        raise DataError("no pairs", f"the data is a {type(pairs).__name__}", "Give an iterable")
+    folder = cache_folder() / "pairs"
+    folder.mkdir(parents=True, exist_ok=True)
+    digest, number = hashlib.sha256(), 0
+    part = folder / f".{name}.{os.getpid()}.part"
+    try:
+        with part.open("w", encoding="utf-8") as out:
+            for number, pair in enumerate(pairs, 1):
+                source, target = _texts(pair, number)
+                line = json.dumps({"source": source, "target": target}, ensure_ascii=False) + "\n"
+                digest.update(line.encode())
+                out.write(line)
+        if not number:
+            raise DataError("there are no pairs", "the iterable is empty")
+        file = folder / digest.hexdigest()[:32] / f"{name}.jsonl"
+        file.parent.mkdir(exist_ok=True)
+        part.replace(file)
+    finally:
+        part.unlink(missing_ok=True)
+    return file
+
+
+def _texts(pair: object, number: int) -> tuple[str, str]:
+    """Return the two texts of an item.
+
+    Raises:
+        DataError: it has no two texts.
+    """
+    values: object = pair
+    if isinstance(pair, Mapping):
+        values = (pair.get("source"), pair.get("target"))
+    if not isinstance(values, tuple | list) or len(values) != 2:
+        raise DataError(
+            f"item {number:,} is not a pair",
+            f"it is {repr(pair)[:60]}",
+            "Give (source, target), or a mapping with the keys source and target",
+        )
+    for side, text in zip(("source", "target"), values, strict=True):
+        if not isinstance(text, str):
+            raise DataError(
+                f"item {number:,} has no {side}", f"a text is needed, not {repr(text)[:60]}"
+            )
+        if has_lone_surrogate(text):
+            raise DataError(
+                f"the {side} of item {number:,} is not text", "it has half of a surrogate pair"
+            )
+    return values[0], values[1]
