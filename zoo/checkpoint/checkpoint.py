@@ -30,6 +30,7 @@ from zoo.checkpoint.format import (
     describe,
 )
 from zoo.checkpoint.tensors import TensorSpec, open_tensors, read_tensors, write_tensors
+from zoo.data.foreign_tokenizer import load_tokenizer
 from zoo.data.tokenizer import Tokenizer
 from zoo.errors import CheckpointError
 from zoo.files import TEXT_LIMIT, read_bytes, whole_folder, write_json
@@ -117,10 +118,12 @@ def read(folder: Path, registry: Registry, device: str | torch.device = "cpu") -
     architecture = architecture_of(folder, description, registry)
     config = architecture.config_type().parse(description["config"], f"{folder / CONFIG}, config")
     shared = (folder / SHARED).is_file()
-    if config.one_vocabulary and not shared:
-        raise CheckpointError(f"{folder} is inconsistent", f"its config needs {SHARED}")
-    source = Tokenizer.load(folder / (SHARED if shared else SOURCE))
-    target = source if shared else Tokenizer.load(folder / TARGET)
+    source = load_tokenizer(folder / (SHARED if shared else SOURCE))
+    target = source if shared else load_tokenizer(folder / TARGET)
+    if config.one_vocabulary and not shared and source.vocabulary() != target.vocabulary():
+        raise CheckpointError(
+            f"{folder} is inconsistent", f"its config needs one vocabulary, such as {SHARED}"
+        )
     for side, tokenizer in (("source", source), ("target", target)):
         if tokenizer.size != description[f"{side}_vocab"]:
             raise CheckpointError(

@@ -16,6 +16,8 @@ from zoo.cli.options import (
     json_option,
     limit_option,
     precision_option,
+    source_lang_option,
+    target_lang_option,
 )
 from zoo.cli.output import (
     check_writable,
@@ -59,6 +61,8 @@ TOKENIZED = 100
               help="Paired bootstrap test against a checkpoint or a text file.")  # fmt: skip
 @click.option("--out", "output", type=click.Path(path_type=Path), metavar="FILE",
               help="Write the translations to a file, one per line.")  # fmt: skip
+@source_lang_option
+@target_lang_option
 @ensemble_option
 @search_options
 @precision_option
@@ -82,6 +86,7 @@ def eval_(
     engine: str | None,
     device: str,
     as_json: bool,
+    **languages: str,
 ) -> None:
     """Score the translations of CHECKPOINT: BLEU, chrF and TER by sacreBLEU, and more.
 
@@ -98,13 +103,14 @@ def eval_(
     if output is not None:
         check_writable(output)
     others = _read_translations(against, registry, pairs) if against is not None else None
-    translator = load_translator((checkpoint, *more), registry, device, precision, engine)
+    wanted = (registry, device, precision)
+    translator = load_translator((checkpoint, *more), *wanted, engine, languages)
     effective = translator.search_options(search, recommended=recommended)
     texts = _translate(translator, pairs, split, effective)
     if output is not None:
         replace_file(output, "".join(f"{' '.join(text.splitlines())}\n" for text in texts).encode())
     if against is not None and others is None:
-        other = load_translator((against,), registry, device, precision)
+        other = load_translator((against,), *wanted, languages=languages)
         others = _translate(
             other, pairs, against, other.search_options(search, recommended=recommended)
         )

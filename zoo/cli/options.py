@@ -22,6 +22,14 @@ engine_option = click.option(
     help="Search with this engine, such as ctranslate2 (see `zoo list engines`), instead of the "
     "zoo's decoder; the checkpoint is exported once, into the cache.",
 )  # fmt: skip
+source_lang_option = click.option(
+    "--source-lang", default="", metavar="LANGUAGE",
+    help="The language of the texts, by name or code, if CHECKPOINT reads several.",
+)  # fmt: skip
+target_lang_option = click.option(
+    "--target-lang", default="", metavar="LANGUAGE",
+    help="The language to translate to, by name or code, if CHECKPOINT writes several.",
+)  # fmt: skip
 ensemble_option = click.option(
     "--with", "more", multiple=True, metavar="CHECKPOINT", shell_complete=complete_checkpoint,
     help="Add a checkpoint to the ensemble (probabilities are averaged); may be repeated.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -18,6 +18,8 @@ from zoo.cli.options import (
     ensemble_option,
     json_option,
     precision_option,
+    source_lang_option,
+    target_lang_option,
 )
 from zoo.cli.output import (
     check_writable,
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
               help="Read texts from a file, one per line, instead of standard input.")  # fmt: skip
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path),
               help="Write the translations to a file; it is complete or absent.")  # fmt: skip
+@source_lang_option
+@target_lang_option
 @ensemble_option
 @search_options
 @click.option("--prefix", default="", help="Start every translation with this text.")
@@ -103,12 +107,16 @@ def load_translator(
     device: str,
     precision: Precision = "float32",
     engine: str | None = None,
+    languages: Mapping[str, str] | None = None,
 ) -> Translator:
     """Load a checkpoint, or several as an ensemble; pull those that are not on this machine."""
     from zoo.translation.translator import load
 
     folders = [located(name, registry) for name in checkpoints]
-    return load(*folders, device=device, precision=precision, engine=engine, registry=registry)
+    translator = load(
+        *folders, device=device, precision=precision, engine=engine, registry=registry
+    )
+    return translator.for_languages(**(languages or {}))
 
 
 def check_utf8(text: str, what: str) -> None:

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 from tokenizers import Tokenizer as _Tokenizer
 
 from zoo.data.tokenizer_check import read_tokenizer
 from zoo.data.tokenizer_kinds import SPECIALS, TOKENIZER_KINDS
-from zoo.errors import CheckpointError, ConfigError, DataError, ZooError
+from zoo.errors import CheckpointError, ConfigError, DataError, DecodingError, ZooError
 from zoo.nn.contract import UNKNOWN
 
 
@@ -66,6 +67,36 @@ class Tokenizer:
         """The number of entries, special tokens included."""
         return self._tokenizer.get_vocab_size()
 
+    @property
+    def control(self) -> Collection[int]:
+        """Ids of entries that stand for no text, beside the special tokens: none."""
+        return ()
+
+    @property
+    def tags(self) -> Mapping[str, int]:
+        """The tag of each language, by its code: none, unless it is a foreign tokenizer."""
+        return {}
+
+    @property
+    def tags_of(self) -> Literal["source", "target"]:
+        """Whose language the tags name."""
+        return "source"
+
+    @property
+    def language(self) -> str | None:
+        """The language whose tag precedes each text, if any."""
+        return None
+
+    def for_language(self, code: str) -> Tokenizer:
+        """Return a tokenizer that puts the tag of another language before each text.
+
+        Raises:
+            DecodingError: there are no tags.
+        """
+        raise DecodingError(
+            f"no language {code!r} can be chosen", "this checkpoint has one language on each side"
+        )
+
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return each text's ids, without begin and end tokens.
 
@@ -112,6 +143,10 @@ class Tokenizer:
         if token is None:
             raise ValueError(f"no token has id {id}: there are {self.size}")
         return token
+
+    def vocabulary(self) -> list[str]:
+        """Return every token, by its id."""
+        return [self.token(i) for i in range(self.size)]
 
     def to_json(self) -> str:
         """Return the tokenizer as JSON of the `tokenizers` library."""

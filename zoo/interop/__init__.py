@@ -4,7 +4,12 @@ What plugin authors need is exported here; the importers and exporters themselve
 architecture whose weights they know.
 """
 
+from zoo.checkpoint.about import About as About
 from zoo.checkpoint.checkpoint import Checkpoint as Checkpoint
+from zoo.data.foreign_tokenizer import ForeignTokenizer as ForeignTokenizer
+from zoo.data.foreign_tokenizer import SentencePiece as SentencePiece
+from zoo.data.foreign_tokenizer import TokenizersPipeline as TokenizersPipeline
+from zoo.data.foreign_tokenizer import Vocabulary as Vocabulary
 from zoo.interop.exporter import Exporter as Exporter
 from zoo.interop.files import write_tokenizers as write_tokenizers
 from zoo.interop.importer import Imported as Imported
@@ -16,14 +21,19 @@ from zoo.interop.runner import Sources as Sources
 from zoo.interop.source import Source as Source
 
 __all__ = [
+    "About",
     "Checkpoint",
     "Exporter",
+    "ForeignTokenizer",
     "Imported",
     "Importer",
     "Reasons",
     "Runner",
+    "SentencePiece",
     "Source",
     "Sources",
+    "TokenizersPipeline",
+    "Vocabulary",
     "require",
     "write_tokenizers",
 ]

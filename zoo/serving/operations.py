@@ -8,6 +8,7 @@ from typing import Any
 
 from zoo.checkpoint.format import SHARED, SOURCE
 from zoo.data.batches import batch_sources
+from zoo.data.foreign_tokenizer import load_tokenizer
 from zoo.data.tokenizer import Tokenizer
 from zoo.decoding.forced import forced_log_probs
 from zoo.nn.contract import UNKNOWN
@@ -138,7 +139,7 @@ def _tokenizer(folder: str) -> Tokenizer:
     shared = Path(folder) / SHARED
     file = shared if shared.is_file() else Path(folder) / SOURCE
     if file not in _TOKENIZERS:
-        _TOKENIZERS[file] = Tokenizer.load(file)
+        _TOKENIZERS[file] = load_tokenizer(file)
     return _TOKENIZERS[file]
 
 

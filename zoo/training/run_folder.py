@@ -29,6 +29,7 @@ from filelock import FileLock, Timeout
 from torch import Tensor
 
 from zoo.checkpoint.format import TRAINING
+from zoo.data.foreign_tokenizer import load_tokenizer
 from zoo.data.tokenizer import Tokenizer
 from zoo.errors import CheckpointError, TrainingError
 from zoo.files import mend_folder, read_json, replace_file, whole_folder, write_json
@@ -183,9 +184,9 @@ class RunFolder:
 
     def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
         """Return the tokenizers of source and target, which may be one and the same."""
-        source = Tokenizer.load(self.path / "source.tokenizer.json")
+        source = load_tokenizer(self.path / "source.tokenizer.json")
         file = self.path / "target.tokenizer.json"
-        return source, Tokenizer.load(file) if file.is_file() else source
+        return source, load_tokenizer(file) if file.is_file() else source
 
     # --- the checkpoint -------------------------------------------------------------------------
 

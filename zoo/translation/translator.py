@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
@@ -13,7 +14,6 @@ from torch import Tensor
 from zoo.checkpoint import checkpoint as folder_format
 from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.data.readers import chunks
-from zoo.data.tokenizer import Tokenizer
 from zoo.decoding.ensemble import Ensemble
 from zoo.decoding.forced import align, forced_log_probs
 from zoo.decoding.options import Hypothesis, Search, combine
@@ -29,9 +29,11 @@ from zoo.nn.device import pick_device
 from zoo.nn.int8 import Int8
 from zoo.nn.tree import Tree
 from zoo.registry.registry import Registry, default_registry
+from zoo.translation.languages import choose
 from zoo.translation.parallel import parallel_map
 from zoo.translation.parts import MAX_SOURCE_LENGTH, LongTexts, Part, SourceReader, batches
 from zoo.translation.translation import Translation, from_hypothesis, join_parts
+from zoo.translation.vocabulary import blank_tokens, shared_vocabulary
 
 WINDOW = 2048
 """Texts that are read ahead by default, so that a batch has texts of similar lengths."""
@@ -93,8 +95,9 @@ class Translator:
             for name, value in checkpoint.about.decoding.items()
             if not (more and name == "coverage_penalty")  # an ensemble has no attention
         }
-        self._vocabulary = _shared_vocabulary(self.checkpoints)
-        self._blank = _blank_tokens(self._vocabulary).to(self._reader.device)
+        self._vocabulary = shared_vocabulary(self.checkpoints)
+        blank = blank_tokens(self._vocabulary, checkpoint.target_tokenizer.control)
+        self._blank = blank.to(self._reader.device)
         self._cached_weights = Int8() if precision == "int8" else PackedWeights()
         self.model: Seq2Seq | Ensemble = (
             Ensemble([member.model for member in self.checkpoints]) if more else checkpoint.model
@@ -139,10 +142,28 @@ class Translator:
             return translations[0] if details else translations[0].text
         return translations if details else [translation.text for translation in translations]
 
+    def for_languages(self, source_lang: str = "", target_lang: str = "") -> Translator:
+        """Return a translator between other languages, given by name or code.
+
+        Raises:
+            DecodingError: a language is not one of the checkpoint's, or is ambiguous.
+        """
+        if not (source_lang or target_lang):
+            return self
+        chosen = copy.copy(self)
+        chosen.checkpoints = tuple(
+            choose(each, source_lang, target_lang) for each in self.checkpoints
+        )
+        chosen.checkpoint = chosen.checkpoints[0]
+        chosen._reader = SourceReader(chosen.checkpoints)
+        return chosen
+
     def stream(
         self,
         texts: Iterable[str],
         *,
+        source_lang: str = "",
+        target_lang: str = "",
         window: int | None = None,
         prefix: str = "",
         alignment: bool = False,
@@ -157,6 +178,8 @@ class Translator:
 
         Args:
             texts: read as they are needed.
+            source_lang, target_lang: names or codes of languages, if the checkpoint knows several;
+                its own defaults otherwise.
             window: texts that are read ahead, so that a batch has texts of similar lengths.
             prefix: a text with which every translation begins.
             alignment: whether to align words, by the source token with the highest attention
@@ -170,12 +193,14 @@ class Translator:
 
         Raises:
             DecodingError: a text is too long, the prefix has tokens that the target vocabulary
-                lacks, the options contradict each other, or the model has no attention to align by.
+                lacks, the options contradict each other, the model has no attention to align by, or
+                a language is not one of the checkpoint's.
         """
+        chosen = self.for_languages(source_lang, target_lang)
         effective = self.search_options(options, recommended=recommended)
         search = Search(**effective).with_banned_ids(self._vocabulary)
-        request = Request(search, self._prefix(prefix), alignment, long_texts, max_source_length)
-        return self._stream(texts, window or WINDOW, request)
+        request = Request(search, chosen._prefix(prefix), alignment, long_texts, max_source_length)
+        return chosen._stream(texts, window or WINDOW, request)
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[list[float]]:
         """Return the log probability of each token of each target, the end token's last.
@@ -249,9 +274,10 @@ class Translator:
         source, mask = sources[0]
         limits = [member.config.length_limits.target for member in self.checkpoints]
         limit = min((limit for limit in limits if limit is not None), default=None)
-        # Only a text's first part begins with the prefix.
-        prefixes = [() if part.part_index else request.prefix for part in batch]
-        given = prefixes if request.prefix else None
+        # Only a text's first part begins with the prefix; each begins with its language's tag.
+        tag = self._prefix("")
+        prefixes = [tag if part.part_index else request.prefix for part in batch]
+        given = prefixes if any(prefixes) else None
         with torch.inference_mode(), self._cached_weights.activate():
             indices = [part.random_index for part in batch]
             if self._engine is not None:
@@ -295,34 +321,6 @@ class Translator:
             for i, indices in zip(rows, of_rank, strict=True):
                 aligned[i].append(indices)
         return aligned
-
-
-def _shared_vocabulary(checkpoints: Sequence[Checkpoint]) -> list[str]:
-    """Return the target tokens by id.
-
-    Raises:
-        DecodingError: the checkpoints have different target vocabularies.
-    """
-    first, *others = checkpoints
-    vocabulary = _vocabulary(first.target_tokenizer)
-    for other in others:
-        if _vocabulary(other.target_tokenizer) != vocabulary:
-            raise DecodingError(
-                "these checkpoints cannot form an ensemble",
-                f"{first.model_name} and {other.model_name} have different target vocabularies",
-                "Train them on the same data with the same tokenizer and vocabulary size",
-            )
-    return vocabulary
-
-
-def _vocabulary(tokenizer: Tokenizer) -> list[str]:
-    return [tokenizer.token(i) for i in range(tokenizer.size)]
-
-
-def _blank_tokens(vocabulary: Sequence[str]) -> Tensor:
-    """Return the ids of the tokens that are only white space, (tokens,) int64."""
-    blank = [i for i, token in enumerate(vocabulary) if not token.replace("▁", " ").strip()]
-    return torch.tensor(blank, dtype=torch.long)
 
 
 def load(
