@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import safetensors.torch
@@ -14,7 +14,13 @@ import torch
 
 import zoo
 from tests.core.test_training import SMALL
-from zoo.checkpoint.tensors import DTYPES, open_tensors, read_tensors, write_tensors
+from zoo.checkpoint.tensors import (
+    DTYPES,
+    LazyTensors,
+    open_tensors,
+    read_tensors,
+    write_tensors,
+)
 from zoo.errors import CheckpointError, DecodingError, PluginError, ZooError
 from zoo.files import whole_folder
 from zoo.registry.registry import Registry, default_registry
@@ -302,3 +308,31 @@ def forbid_pickle(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
         monkeypatch.setattr("pickle.Unpickler", refuse)
 
     return forbid
+
+
+def test_lazy_tensors_are_read_one_by_one_and_a_lazy_mapping_is_looked_up_once(
+    tmp_path: Path,
+) -> None:
+    tensors = {"b": torch.randn(3, 2), "a": torch.randn(4), "c": torch.ones(2, dtype=torch.int64)}
+    write_tensors(tmp_path / "x.safetensors", tensors)
+    lazy = LazyTensors(tmp_path / "x.safetensors")
+    assert set(lazy) == set(tensors)
+    assert all(torch.equal(lazy[name], tensor) for name, tensor in tensors.items())
+
+    class Once(dict[str, torch.Tensor]):
+        looked_up: ClassVar[list[str]] = []
+
+        def __getitem__(self, name: str) -> torch.Tensor:
+            self.looked_up.append(name)
+            return super().__getitem__(name)
+
+    like = {name: tensor.to("meta") for name, tensor in tensors.items()}
+    write_tensors(tmp_path / "y.safetensors", Once(tensors), like)
+    assert sorted(Once.looked_up) == ["a", "b", "c"]
+    content = (tmp_path / "y.safetensors").read_bytes()
+    assert content == (tmp_path / "x.safetensors").read_bytes() == safetensors.torch.save(tensors)
+    with pytest.raises(ValueError, match="b is not of the type and shape"):
+        write_tensors(tmp_path / "z.safetensors", {**tensors, "b": torch.zeros(1)}, like)
+    (tmp_path / "x.safetensors").write_bytes(b"")
+    with pytest.raises(CheckpointError):
+        lazy["a"]

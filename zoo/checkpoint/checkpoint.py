@@ -6,7 +6,7 @@ A folder is written completely or not at all. Reading one never executes anythin
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -39,8 +39,11 @@ from zoo.nn.contract import Seq2Seq
 from zoo.registry.config import Config
 from zoo.registry.registry import Registry
 
-DTYPES = ("F32", "F16", "BF16")
-"""The data types that weights may have on disk, by their names in safetensors."""
+DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+"""The data types that weights may have on disk."""
+
+ON_DISK = ("F32", "F16", "BF16")
+"""Their names in safetensors."""
 
 
 @dataclass
@@ -71,7 +74,8 @@ def write(
 ) -> None:
     """Write a checkpoint folder completely or not at all; `dtype` is the weights' type on disk.
 
-    `weights` replace those of the model; `more` are additional files, by name.
+    `weights` replace those of the model; a mapping that is no `dict` may read each when it is
+    looked up, and is looked up once. `more` are additional files, by name.
 
     Raises:
         CheckpointError: `folder` exists, or a weight is outside the range of `dtype`.
@@ -79,9 +83,12 @@ def write(
     plugin = registry.plugin_of(checkpoint.architecture)
     model = checkpoint.model
     weights = dict(model.named_parameters()) if weights is None else weights
-    converted = in_dtype(weights, dtype)
+    converted: Mapping[str, Tensor] = (
+        in_dtype(weights, dtype) if isinstance(weights, dict) else _Converted(weights, dtype)
+    )
+    shapes = {n: p.to("meta", DTYPES[dtype]) for n, p in model.named_parameters()}
     with whole_folder(folder, replace=replace) as part:
-        write_tensors(part / WEIGHTS, converted)
+        write_tensors(part / WEIGHTS, converted, shapes)
         for name, content in (more or {}).items():
             (part / name).write_bytes(content)
         if checkpoint.source_tokenizer is checkpoint.target_tokenizer:
@@ -186,8 +193,8 @@ def _header_faults(
             faults.append(f"{name} is not a weight of this network")
         elif spec.shape != tuple(parameters[name].shape):
             faults.append(f"{name} is {spec.shape}, not {tuple(parameters[name].shape)}")
-        elif spec.dtype not in DTYPES:
-            faults.append(f"{name} is of type {spec.dtype}, not {' or '.join(DTYPES)}")
+        elif spec.dtype not in ON_DISK:
+            faults.append(f"{name} is of type {spec.dtype}, not {' or '.join(ON_DISK)}")
     if tied != expected_ties:
         faults.append(
             f"its config ties {dict(tied) or 'nothing'}, the network {expected_ties or 'nothing'}"
@@ -235,7 +242,7 @@ def in_dtype(weights: Mapping[str, Tensor], dtype: str) -> dict[str, Tensor]:
     Raises:
         CheckpointError: a weight is not finite, or would not be after the conversion.
     """
-    kind = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}[dtype]
+    kind = DTYPES[dtype]
     converted = {name: weight.detach().to(kind) for name, weight in weights.items()}
     diverged = [name for name, weight in weights.items() if not _finite(weight)]
     if diverged:
@@ -252,6 +259,22 @@ def in_dtype(weights: Mapping[str, Tensor], dtype: str) -> dict[str, Tensor]:
             "Use bfloat16, which has the range of float32",
         )
     return converted
+
+
+class _Converted(Mapping[str, Tensor]):
+    """Weights, each converted to another data type when it is looked up."""
+
+    def __init__(self, weights: Mapping[str, Tensor], dtype: str) -> None:
+        self.weights, self.dtype = weights, dtype
+
+    def __getitem__(self, name: str) -> Tensor:
+        return in_dtype({name: self.weights[name]}, self.dtype)[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.weights)
+
+    def __len__(self) -> int:
+        return len(self.weights)
 
 
 def _finite(weight: Tensor) -> bool:

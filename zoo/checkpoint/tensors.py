@@ -8,6 +8,7 @@ file that is truncated by another process would kill this one.
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import os
 from collections.abc import Iterator, Mapping
@@ -15,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-import safetensors.torch
 import torch
 from torch import Tensor
 
@@ -28,12 +28,15 @@ TENSOR_LIMIT = 100_000
 """The largest number of tensors in one file."""
 
 DTYPES = {
-    "BOOL": torch.bool, "U8": torch.uint8, "I8": torch.int8, "I16": torch.int16,
-    "U16": torch.uint16, "I32": torch.int32, "U32": torch.uint32, "I64": torch.int64,
-    "U64": torch.uint64, "F8_E5M2": torch.float8_e5m2, "F8_E4M3": torch.float8_e4m3fn,
-    "F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32, "F64": torch.float64,
+    "BOOL": torch.bool, "U8": torch.uint8, "I8": torch.int8, "F8_E5M2": torch.float8_e5m2,
+    "F8_E4M3": torch.float8_e4m3fn, "I16": torch.int16, "U16": torch.uint16,
+    "F16": torch.float16, "BF16": torch.bfloat16, "I32": torch.int32, "U32": torch.uint32,
+    "F32": torch.float32, "F64": torch.float64, "I64": torch.int64, "U64": torch.uint64,
 }  # fmt: skip
 """The data types that are read, by their names in safetensors."""
+
+
+NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
 class TensorSpec(NamedTuple):
@@ -111,10 +114,65 @@ def read_tensors(file: Path) -> dict[str, Tensor]:
         return opened.read()
 
 
-def write_tensors(file: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write tensors as safetensors."""
-    contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    file.write_bytes(safetensors.torch.save(contiguous))
+class LazyTensors(Mapping[str, Tensor]):
+    """The tensors of a safetensors file, each read anew whenever it is looked up.
+
+    Raises:
+        CheckpointError: as `open_tensors`.
+    """
+
+    def __init__(self, file: Path) -> None:
+        with open_tensors(file) as opened:
+            self.file, self.specs, self._start = file, opened.specs, opened._start
+
+    def __getitem__(self, name: str) -> Tensor:
+        """Read a tensor.
+
+        Raises:
+            CheckpointError: the file became shorter since its header was read.
+        """
+        specs = {name: self.specs[name]}
+        with open_regular(self.file) as stream:
+            return TensorFile(self.file, specs, stream, self._start).read()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.specs)
+
+    def __len__(self) -> int:
+        return len(self.specs)
+
+
+def write_tensors(
+    file: Path, tensors: Mapping[str, Tensor], like: Mapping[str, Tensor] | None = None
+) -> None:
+    """Write tensors as safetensors, one after the other.
+
+    Args:
+        file: the new file.
+        tensors: each is looked up once, if `like` is given.
+        like: tensors of the same shapes and types, such as on the device `meta`.
+    """
+    like = tensors if like is None else like
+    order = list(NAMES)
+    names = sorted(tensors, key=lambda name: (-order.index(like[name].dtype), name))
+    header, end = {}, 0
+    for name in names:
+        size = like[name].numel() * like[name].dtype.itemsize
+        header[name] = {
+            "dtype": NAMES[like[name].dtype],
+            "shape": list(like[name].shape),
+            "data_offsets": [end, end + size],
+        }
+        end += size
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    with file.open("wb") as stream:
+        stream.write(len(text).to_bytes(8, "little") + text)
+        for name in names:
+            content = tensors[name].detach().cpu().contiguous()
+            if (content.dtype, content.shape) != (like[name].dtype, like[name].shape):
+                raise ValueError(f"{name} is not of the type and shape that its header states")
+            stream.write(content.flatten().view(torch.uint8).numpy().data)
 
 
 def _parse_header(file: Path, content: bytes) -> dict[str, TensorSpec]:

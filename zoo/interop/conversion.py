@@ -104,8 +104,9 @@ def write_imported(imported: Imported, source: Source, out: Path, registry: Regi
     for name, parameter in parameters.items():
         if name not in imported.weights:
             reasons.add(f"{name} is missing")
-        elif imported.weights[name].shape != parameter.shape:
-            shape = tuple(imported.weights[name].shape)
+            continue
+        shape = tuple(imported.weights[name].shape)
+        if shape != parameter.shape:
             reasons.add(f"{name} is {shape}, not {tuple(parameter.shape)}")
     for name in imported.weights:
         reasons.check(name in parameters, f"{name} is not a weight of {imported.architecture}")
@@ -116,7 +117,6 @@ def write_imported(imported: Imported, source: Source, out: Path, registry: Regi
         out.name, imported.model_name, imported.architecture, config, model, *tokenizers, about
     )
     card = CardData(out.name, imported.model_name, architecture, config, sizes, about)
-    weights = {name: imported.weights[name] for name in parameters}
     folder_format.write(
-        out, checkpoint, registry, render_card(card, ""), training={}, weights=weights
+        out, checkpoint, registry, render_card(card, ""), training={}, weights=imported.weights
     )

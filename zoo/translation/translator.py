@@ -151,9 +151,7 @@ class Translator:
         if not (source_lang or target_lang):
             return self
         chosen = copy.copy(self)
-        chosen.checkpoints = tuple(
-            choose(each, source_lang, target_lang) for each in self.checkpoints
-        )
+        chosen.checkpoints = tuple(choose(c, source_lang, target_lang) for c in self.checkpoints)
         chosen.checkpoint = chosen.checkpoints[0]
         chosen._reader = SourceReader(chosen.checkpoints)
         return chosen
