@@ -12,13 +12,8 @@ from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 from tokenizers import Tokenizer as Pipeline
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
-from zoo.data.foreign_tokenizer import (
-    ForeignTokenizer,
-    SentencePiece,
-    TokenizersPipeline,
-    Vocabulary,
-    load_tokenizer,
-)
+from zoo.data.foreign_engines import SentencePiece, TokenizersPipeline, Vocabulary
+from zoo.data.foreign_tokenizer import ForeignTokenizer, load_tokenizer
 from zoo.data.tokenizer import Tokenizer
 from zoo.data.tokenizer_kinds import SPECIALS
 from zoo.errors import CheckpointError, DecodingError

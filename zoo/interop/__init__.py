@@ -6,10 +6,10 @@ architecture whose weights they know.
 
 from zoo.checkpoint.about import About as About
 from zoo.checkpoint.checkpoint import Checkpoint as Checkpoint
+from zoo.data.foreign_engines import SentencePiece as SentencePiece
+from zoo.data.foreign_engines import TokenizersPipeline as TokenizersPipeline
+from zoo.data.foreign_engines import Vocabulary as Vocabulary
 from zoo.data.foreign_tokenizer import ForeignTokenizer as ForeignTokenizer
-from zoo.data.foreign_tokenizer import SentencePiece as SentencePiece
-from zoo.data.foreign_tokenizer import TokenizersPipeline as TokenizersPipeline
-from zoo.data.foreign_tokenizer import Vocabulary as Vocabulary
 from zoo.interop.exporter import Exporter as Exporter
 from zoo.interop.files import write_tokenizers as write_tokenizers
 from zoo.interop.importer import Imported as Imported

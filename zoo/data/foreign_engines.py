@@ -1,0 +1,210 @@
+"""What cuts the text of foreign tokenizers: SentencePiece models, and pipelines of `tokenizers`."""
+
+from __future__ import annotations
+
+import base64
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from tokenizers import Tokenizer as Pipeline
+
+from zoo.data.tokenizer import panics_as_errors
+from zoo.data.tokenizer_check import FAULTS, faults_of_tokenizer
+from zoo.data.tokenizer_kinds import SPECIALS
+from zoo.errors import CheckpointError
+from zoo.nn.contract import UNKNOWN
+
+Side = Literal["source", "target"]
+"""Whose language a tag names."""
+
+MOST_TAGS = 10_000
+"""The most languages of a tokenizer."""
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The entries of a vocabulary, and what precedes each text.
+
+    Attributes:
+        tokens: every entry's text, by its id; ids 0 to 3 are the special tokens.
+        control: ids of entries that stand for no text, such as tags.
+        prefix: ids that precede the tokens of each text.
+        tags: the tag of each language, by its code: an entry of `control`.
+        tags_of: whose language the tags name; a tag in the source may choose the target's.
+        leading_tag: whether a text may itself begin with `>>`, a code and `<<`, which is one tag.
+    """
+
+    tokens: tuple[str, ...]
+    control: frozenset[int] = frozenset()
+    prefix: tuple[int, ...] = ()
+    tags: Mapping[str, int] = field(default_factory=dict)
+    tags_of: Side = "source"
+    leading_tag: bool = False
+
+    def faults(self) -> Iterable[str]:
+        """Yield everything that is wrong with it."""
+        size = len(self.tokens)
+        if list(self.tokens[: len(SPECIALS)]) != SPECIALS:
+            yield f"ids 0 to 3 must be {SPECIALS}"
+        if len(set(self.tokens)) < size:
+            yield "a token occurs twice"
+        used = {*self.control, *self.prefix, *self.tags.values()}
+        if any(not UNKNOWN < i < size for i in used):
+            yield f"control tokens, prefixes and tags must have ids from 4 to {size - 1:,}"
+        elif not {*self.tags.values()} <= self.control:
+            yield "a tag must be a control token"
+        if len(self.tags) > MOST_TAGS:
+            yield f"there are more than {MOST_TAGS:,} tags"
+
+
+class Engine(ABC):
+    """What cuts text into tokens and joins them."""
+
+    @abstractmethod
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return each text's ids, without prefixes."""
+
+    @abstractmethod
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of ids that are not control tokens."""
+
+    @abstractmethod
+    def words(self, text: str) -> list[str]:
+        """Return the parts of a text of tokens that are tokenized independently."""
+
+    @abstractmethod
+    def content(self) -> dict[str, Any]:
+        """Return what the constructor needs, for JSON."""
+
+
+class SentencePiece(Engine):
+    """A model of the `sentencepiece` library.
+
+    An unknown piece whose text is a token of the vocabulary has the id of that token.
+
+    Args:
+        model: the content of the model's file.
+        vocabulary: the ids.
+
+    Raises:
+        CheckpointError: it is not such a model, or the library is not installed.
+    """
+
+    def __init__(self, model: bytes, vocabulary: Vocabulary) -> None:
+        try:
+            from sentencepiece import SentencePieceProcessor
+        except ImportError:
+            raise CheckpointError(
+                "this tokenizer needs the library sentencepiece",
+                "it is not installed",
+                "pip install 'seq2seq-zoo[sentencepiece]'",
+            ) from None
+        self.model, self.vocabulary = model, vocabulary
+        self.processor = SentencePieceProcessor()
+        try:
+            self.processor.LoadFromSerializedProto(model)
+        except (RuntimeError, TypeError) as error:
+            raise CheckpointError(
+                "a SentencePiece model cannot be read", " ".join(str(error).split())
+            ) from None
+        tokens = enumerate(vocabulary.tokens)
+        self.ids = {t: i for i, t in tokens if i > UNKNOWN and i not in vocabulary.control}
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return each text's ids, by the texts of its pieces."""
+        pieces = self.processor.encode(list(texts), out_type=str, num_threads=1)
+        return [[self.ids.get(piece, UNKNOWN) for piece in text] for text in pieces]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text; ⁇ stands for an unknown token."""
+        text: str = self.processor.decode([self.vocabulary.tokens[i] for i in ids])
+        return text.strip()
+
+    def words(self, text: str) -> list[str]:
+        """Return the text: a model may look at all of it."""
+        return [text]
+
+    def content(self) -> dict[str, Any]:
+        """Return the model in base64."""
+        return {"model": base64.b64encode(self.model).decode("ascii")}
+
+    @classmethod
+    def parse(cls, content: Mapping[str, Any], vocabulary: Vocabulary) -> SentencePiece:
+        """Return the engine whose `content` this is."""
+        return cls(base64.b64decode(content["model"], validate=True), vocabulary)
+
+
+class TokenizersPipeline(Engine):
+    """A pipeline of the `tokenizers` library; its post-processing is not used.
+
+    Args:
+        pipeline: its JSON.
+        ids: the id in the vocabulary for each id of the pipeline.
+        vocabulary: the ids.
+
+    Raises:
+        CheckpointError: the library cannot read it, or the ids do not fit.
+    """
+
+    def __init__(
+        self, pipeline: Mapping[str, Any], ids: Sequence[int], vocabulary: Vocabulary
+    ) -> None:
+        self.pipeline = {
+            **pipeline, "post_processor": None, "padding": None, "truncation": None
+        }  # fmt: skip
+        self.ids, self.vocabulary = list(ids), vocabulary
+        faults = faults_of_tokenizer(self.pipeline)
+        if faults:
+            raise CheckpointError(
+                "a pipeline of tokenizers cannot be read", "; ".join(faults[:FAULTS])
+            )
+        try:
+            self.engine = Pipeline.from_str(json.dumps(self.pipeline))
+        except Exception as error:  # the library raises bare Exceptions
+            raise CheckpointError(
+                "a pipeline of tokenizers cannot be read", " ".join(str(error).split())[:300]
+            ) from None
+        self.engine.encode_special_tokens = True  # the text `</s>` is text
+        size, entries = len(vocabulary.tokens), self.engine.get_vocab(with_added_tokens=True)
+        largest = max(entries.values(), default=-1)
+        if len(self.ids) <= largest or any(not 0 <= i < size for i in self.ids):
+            raise CheckpointError(
+                "a pipeline of tokenizers does not fit its vocabulary",
+                f"{len(self.ids):,} ids for entries up to {largest:,}, from 0 to {size - 1:,}",
+            )
+        self.inverse = {outer: inner for inner, outer in enumerate(self.ids)}
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return each text's ids."""
+        with panics_as_errors():
+            encodings = self.engine.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [[self.ids[i] for i in encoding.ids] for encoding in encodings]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text by the pipeline's decoder."""
+        inner = [self.inverse[i] for i in ids if i in self.inverse]
+        return self.engine.decode(inner, skip_special_tokens=False).strip()
+
+    def words(self, text: str) -> list[str]:
+        """Return the parts by the pipeline's pre-tokenizer."""
+        if self.engine.pre_tokenizer is None:
+            return [text]
+        return [word for word, _ in self.engine.pre_tokenizer.pre_tokenize_str(text)]
+
+    def content(self) -> dict[str, Any]:
+        """Return the pipeline and the ids."""
+        return {"pipeline": self.pipeline, "ids": self.ids}
+
+    @classmethod
+    def parse(cls, content: Mapping[str, Any], vocabulary: Vocabulary) -> TokenizersPipeline:
+        """Return the engine whose `content` this is."""
+        return cls(content["pipeline"], content["ids"], vocabulary)
+
+
+ENGINES: dict[str, type[SentencePiece] | type[TokenizersPipeline]] = {
+    "sentencepiece": SentencePiece,
+    "tokenizers": TokenizersPipeline,
+}
