@@ -108,8 +108,13 @@ MODULES = {
 def texts() -> dict[str, str]:
     """Return the text files of the project by path."""
     files = [file for root in ROOTS for file in (TOP / root).rglob("*")]
-    files += [TOP / name for name in ("README.md", "Makefile", "mkdocs.yml", "registry.toml",
-                                      "pyproject.toml", "constraints.txt")]  # fmt: skip
+    files += [
+        TOP / name
+        for name in (
+            "README.md", "CONTRIBUTING.md", "Makefile", "mkdocs.yml", "registry.toml",
+            "pyproject.toml", "constraints.txt",
+        )
+    ]  # fmt: skip
     wanted = [
         file
         for file in files
