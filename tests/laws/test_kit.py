@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -12,7 +13,8 @@ from torch import Tensor
 
 from tests.laws import wrong_parameters, wrong_results
 from tests.laws.networks import WRONG, Memory, Network, Right, State
-from zoo import Architecture, hookimpl
+from zoo import Architecture, Config, Table, hookimpl
+from zoo.errors import ConfigError
 from zoo.nn import Encoded, Output, Step
 from zoo.registry.api import API
 from zoo.registry.catalogue import Model
@@ -134,6 +136,33 @@ def test_a_plugin_with_problems_is_detected() -> None:
     registry.models.add("right-one", Model("right-one", "right", "", 1, 19, 17))
     with pytest.raises(BrokenLawError, match="right-one has 2,752 parameters, not 1"):
         check(miscounted)
+
+
+class Unready(Config):
+    """A config without an example."""
+
+    @property
+    def width(self) -> int:
+        return 1
+
+    def parameters(self, source_vocab: int, target_vocab: int) -> Table:
+        return Table()
+
+
+class Mistaken(Right):
+    @classmethod
+    def example(cls) -> Any:
+        return {"dim": 8}
+
+
+@pytest.mark.parametrize(
+    ("config", "why"),
+    [("Unready", "the class does not define it"), ("Mistaken", "it returns {'dim': 8}")],
+)
+def test_a_missing_example_has_its_own_message(config: str, why: str) -> None:
+    message = f"{config}.example() gives no config to run the laws on: {why}"
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        declared(config=f"{__name__}:{config}")
 
 
 def test_every_law_has_a_fault() -> None:

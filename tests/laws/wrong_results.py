@@ -50,6 +50,25 @@ def a_window_that_is_too_short() -> Made:
     return Forgets
 
 
+@wrong("step_equals_forward", "step 16 differs from forward: off by")
+def a_window_of_sixteen_positions() -> Made:
+    class Window(Network):
+        """Its state counts the steps; from the 17th on, it starts again."""
+
+        def init_state(self, memory: Memory) -> State:
+            (state,) = super().init_state(memory)
+            return [state, torch.zeros_like(state[:, 0])]
+
+        def step(
+            self, token: Tensor, state: State, memory: Memory, attention: bool = False
+        ) -> Step[State]:
+            before = torch.where(state[1][:, None] < 16, state[0], torch.zeros_like(state[0]))
+            step = super().step(token, [before], memory, attention)
+            return step._replace(state=[step.state[0], state[1] + 1])
+
+    return Window
+
+
 @wrong("gather_commutes_with_step", "the network raised RuntimeError")
 def state_that_gather_does_not_reach() -> Made:
     class Hides(Network):
@@ -154,6 +173,19 @@ def future_tokens_that_leak() -> Made:
         ) -> Output:
             logits = super().forward(source, source_mask, target).logits
             return Output(logits + 1e-3 * logits.mean(1, keepdim=True))
+
+    return Peeks
+
+
+@wrong("future_is_ignored", "in training mode, positions before 4 depend on what follows: off by")
+def future_tokens_that_leak_in_training() -> Made:
+    class Peeks(Network):
+        def forward(
+            self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
+        ) -> Output:
+            output = super().forward(source, source_mask, target, attention)
+            leak = 1e-3 * output.logits.mean(1, keepdim=True) if self.training else 0.0
+            return output._replace(logits=output.logits + leak)
 
     return Peeks
 
@@ -315,6 +347,17 @@ def a_kind_of_attention_that_forward_leaves_out() -> Made:
             self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
         ) -> Output:
             return super().forward(source, source_mask, target)
+
+    return Silent
+
+
+@wrong("forward_gives_every_attention", "forward gives cross attention, but neither encode nor step does; the coverage penalty needs step's")  # fmt: skip  # noqa: E501
+def a_step_without_its_cross_attention() -> Made:
+    class Silent(Network):
+        def step(
+            self, token: Tensor, state: State, memory: Memory, attention: bool = False
+        ) -> Step[State]:
+            return super().step(token, state, memory)
 
     return Silent
 

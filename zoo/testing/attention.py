@@ -45,7 +45,7 @@ def _require_equal_trees(what: str, tree: Tree, expected: Tree) -> None:
 )
 @torch.no_grad()
 def forward_gives_every_attention(case: Case) -> None:
-    """forward's attention has every kind that encode and step give, with equal weights."""
+    """forward's attention has the kinds that encode and step give, with equal weights."""
     model = case.model
     attention = model(case.source, case.mask, case.target, attention=True).attention
     encoded = model.encode(case.source, case.mask, attention=True)
@@ -53,6 +53,13 @@ def forward_gives_every_attention(case: Case) -> None:
         expected = _of_kind(kind, attention, "encode")
         require_close(expected, weights, f"{kind} attention of forward differs from encode's")
     state = model.init_state(encoded.memory)
+    first = model.step(case.target[:, 0], state, encoded.memory, attention=True).attention
+    lacking = [kind for kind in attention if kind not in encoded.attention and kind not in first]
+    if lacking:
+        raise BrokenLawError(
+            f"forward gives {', '.join(lacking)} attention, but neither encode nor step does"
+            + ("; the coverage penalty needs step's" if "cross" in lacking else "")
+        )
     for position in range(case.target.shape[1]):
         step = model.step(case.target[:, position], state, encoded.memory, attention=True)
         state = step.state

@@ -8,6 +8,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
+from zoo.errors import ConfigError
 from zoo.nn.build import build, network_type
 from zoo.nn.contract import BEGIN, END, PADDING, Memory, Seq2Seq, State
 from zoo.registry.config import Config
@@ -49,13 +50,31 @@ def case(architecture: str, registry: Registry | None = None, **values: object) 
     registry = registry or default_registry()
     declaration = registry.architecture(architecture)
     config_type = declaration.config_type()
-    config = config_type.example()
+    config = _example(config_type)
     if values:
         overridden = {**config.model_dump(mode="json"), **values}
         config = config_type.parse(overridden, f"example of {architecture}")
     made = case_of(network_type(declaration), config)
     made.declaration, made.registry = declaration, registry
     return made
+
+
+def _example(config_type: type[Config]) -> Config:
+    """Return a config type's example.
+
+    Raises:
+        ConfigError: its `example()` is missing, or returns something else.
+    """
+    config: object = config_type.example()
+    if isinstance(config, config_type):
+        return config
+    missing = config_type.example.__func__ is Config.example.__func__  # type: ignore[attr-defined]  # a classmethod's
+    why = "the class does not define it" if missing else f"it returns {config!r}"
+    raise ConfigError(
+        f"{config_type.__name__}.example() gives no config to run the laws on",
+        why,
+        "Define a classmethod `example` that returns a tiny config",
+    )
 
 
 def case_of(network: type[Seq2Seq[Memory, State]], config: Config) -> Case:

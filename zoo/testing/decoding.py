@@ -5,11 +5,14 @@ from __future__ import annotations
 import torch
 
 from zoo.nn.cache import Cache
-from zoo.nn.contract import END
+from zoo.nn.contract import BEGIN, END
 from zoo.nn.tree import Tree, gather, tensors
 from zoo.testing.case import BEAM, ROWS, TARGET_VOCAB, Case
 from zoo.testing.law import BrokenLawError, law, require_close
 from zoo.testing.results import wrong_results
+
+LONG_TARGET = 48
+"""Steps that are compared with forward, if the config allows so many."""
 
 
 @law(
@@ -73,12 +76,22 @@ def _require_rows_first(name: str, tree: Tree, rows: int) -> None:
 @torch.no_grad()
 def step_equals_forward(case: Case) -> None:
     """Stepping through a target gives the logits that forward gives for all positions at once."""
+    _compare_steps(case, case.target)
+    # A step that loses what is long past is right at first.
+    rows = torch.arange(ROWS)
+    longest = min(LONG_TARGET, (case.config.length_limits.target or LONG_TARGET) - 1)
+    words = (torch.arange(longest) * 7 + rows[:, None] * 3) % (TARGET_VOCAB - END - 1) + END + 1
+    words[:, 0] = BEGIN
+    _compare_steps(case, words)
+
+
+def _compare_steps(case: Case, target: torch.Tensor) -> None:
     model = case.model
-    expected = model(case.source, case.mask, case.target).logits
+    expected = model(case.source, case.mask, target).logits
     memory = model.encode(case.source, case.mask).memory
     state = model.init_state(memory)
-    for position in range(case.target.shape[1]):
-        step = model.step(case.target[:, position], state, memory)
+    for position in range(target.shape[1]):
+        step = model.step(target[:, position], state, memory)
         state = step.state
         require_close(step.logits, expected[:, position], f"step {position} differs from forward")
 

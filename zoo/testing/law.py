@@ -84,4 +84,4 @@ def require_close(
         raise BrokenLawError(f"{what}: shape {tuple(actual.shape)}, not {tuple(expected.shape)}")
     difference = float((actual.double() - expected.double()).abs().max()) if actual.numel() else 0.0
     if not difference < tolerance:
-        raise BrokenLawError(f"{what}: off by {difference:.2g}")
+        raise BrokenLawError(f"{what}: off by {difference:.2g}, the threshold is {tolerance:.2g}")

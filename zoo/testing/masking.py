@@ -46,6 +46,24 @@ def future_is_ignored(case: Case) -> None:
         require_close(logits[:, :position], expected[:, :position], what)
         if torch.equal(logits[:, position], expected[:, position]):
             raise BrokenLawError(f"the logits at position {position} ignore the token there")
+    _require_causal_training(case)
+
+
+def _require_causal_training(case: Case) -> None:
+    """Compare two targets in training mode; one seed gives both the same dropout."""
+    position = case.target.shape[1] // 2
+    changed = case.target.clone()
+    changed[:, position:] = (changed[:, position:] + 3) % (TARGET_VOCAB - END - 1) + END + 1
+    logits = []
+    case.model.train()
+    try:
+        for target in (case.target, changed):
+            torch.manual_seed(13)
+            logits.append(case.model(case.source, case.mask, target).logits[:, :position])
+    finally:
+        case.model.eval()
+    what = f"in training mode, positions before {position} depend on what follows"
+    require_close(logits[1], logits[0], what)
 
 
 @law(

@@ -10,6 +10,12 @@ from zoo.nn.contract import BEGIN, END, PADDING
 from zoo.testing.case import TARGET_VOCAB, Case
 from zoo.testing.law import BrokenLawError, law
 
+NO_GRADIENT = 1e-12
+"""A gradient whose entries are all smaller counts as none."""
+
+COPIED = 0.02
+"""The loss in nats per token below which a copy task counts as learned."""
+
 
 @law(
     causes="a missing bias; a weight renamed in one of the two; rows and columns swapped; a gate "
@@ -77,13 +83,15 @@ def every_parameter_gets_a_gradient(case: Case) -> None:
         gradient = weights[row.path].grad
         start, end = row.slice or (0, weights[row.path].shape[0])
         largest = 0.0 if gradient is None else float(gradient[start:end].abs().max())
-        if row.zero_gradient is None and largest < 1e-12:
+        if row.zero_gradient is None and largest < NO_GRADIENT:
             raise BrokenLawError(
-                f"{row.symbol} ({row.path}) gets no gradient and declares no zero_gradient"
+                f"{row.symbol} ({row.path}) gets no gradient and declares no zero_gradient: its "
+                f"largest entry is {largest:.2g}, the threshold is {NO_GRADIENT:.2g}"
             )
-        if row.zero_gradient is not None and largest >= 1e-12:
+        if row.zero_gradient is not None and largest >= NO_GRADIENT:
             raise BrokenLawError(
-                f"{row.symbol} ({row.path}) declares zero_gradient but gets a gradient"
+                f"{row.symbol} ({row.path}) declares zero_gradient but gets a gradient of "
+                f"{largest:.2g}, the threshold is {NO_GRADIENT:.2g}"
             )
 
 
@@ -125,6 +133,8 @@ def learns_a_copy_task(case: Case) -> None:
         loss.backward()
         optimizer.step()
         last = loss.item()
-        if last < 0.02:
+        if last < COPIED:
             return
-    raise BrokenLawError(f"after 400 updates on 8 pairs the loss is still {last:.3f}")
+    raise BrokenLawError(
+        f"after 400 updates on 8 pairs the loss is still {last:.3f}, the threshold is {COPIED}"
+    )
