@@ -22,6 +22,7 @@ from zoo.registry.owners import Plugin
 from zoo.registry.plugins import Plugins
 from zoo.registry.registry import Registry
 from zoo.testing import LAWS, BrokenLawError, Case, Law, case, case_of
+from zoo.testing.conformance import Outcomes
 
 LAW = {law.name: law for law in LAWS}
 assert wrong_parameters, wrong_results  # their import fills WRONG
@@ -163,6 +164,45 @@ def test_a_missing_example_has_its_own_message(config: str, why: str) -> None:
     message = f"{config}.example() gives no config to run the laws on: {why}"
     with pytest.raises(ConfigError, match=re.escape(message)):
         declared(config=f"{__name__}:{config}")
+
+
+FEW = {
+    "dropout_outside_training": {"randomness_is_seeded", "every_precision_works"},
+    "a_network_of_float32_only": {"shapes", "every_precision_works"},
+    "another_type_with_attention": {"results_are_named_tuples"},
+    "padding_that_leaks": {"padding_is_ignored"},
+    "future_tokens_that_leak": {"future_is_ignored"},
+    "memory_changed_by_a_step": {"step_is_pure"},
+    "state_that_gather_does_not_reach": {"step_is_pure"},
+    "a_buffer_shared_between_states": {"step_is_pure"},
+    "logits_of_the_last_position_only": {"shapes"},
+}
+"""Faults, each with the laws whose tests fail; those of the other laws pass, or wait."""
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_one_mistake_fails_few_laws_and_the_others_name_what_they_wait_for(name: str) -> None:
+    outcomes = Outcomes(lambda: case_of(*WRONG[name].build()))
+    failed, waiting = set(), {}
+    for law in LAWS:
+        if law.name in ("learns_a_copy_task", "declaration_imports_no_torch"):  # slow
+            continue
+        try:
+            outcomes.run(law)
+        except BrokenLawError:
+            failed.add(law.name)
+        except pytest.skip.Exception as skipped:
+            waiting[law.name] = str(skipped)
+    assert failed == FEW[name]
+    assert waiting
+    for reason in waiting.values():
+        assert reason in {f"waits for law {law}, which does not hold" for law in failed}
+
+
+def test_requirements_are_laws_that_come_first() -> None:
+    names = list(LAW)
+    for law in LAWS:
+        assert all(names.index(name) < names.index(law.name) for name in law.requires)
 
 
 def test_every_law_has_a_fault() -> None:

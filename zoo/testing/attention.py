@@ -13,7 +13,8 @@ from zoo.testing.law import BrokenLawError, law, require_close
 
 @law(
     causes="a branch on attention that computes something else, or leaves it out; weights returned "
-    "although attention was not requested"
+    "although attention was not requested",
+    requires="step_is_pure",
 )
 @torch.no_grad()
 def attention_flag_fills_a_field(case: Case) -> None:
@@ -41,7 +42,9 @@ def _require_equal_trees(what: str, tree: Tree, expected: Tree) -> None:
 
 @law(
     causes="a kind that forward leaves out, or names differently; a step that numbers layers or "
-    "heads in another order; a step's weights in another layout than (rows, layers, heads, 1, keys)"
+    "heads in another order; weights of a step in another layout than (rows, layers, heads, 1, "
+    "keys)",
+    requires="step_equals_forward attention_flag_fills_a_field",
 )
 @torch.no_grad()
 def forward_gives_every_attention(case: Case) -> None:
@@ -79,7 +82,8 @@ def _of_kind(kind: str, attention: Attention, method: str) -> Tensor:
 
 @law(
     causes="weights before the softmax, or after dropout; a mask that is missing; layers or heads "
-    "on another dimension than (rows, layers, heads, queries, keys)"
+    "on another dimension than (rows, layers, heads, queries, keys)",
+    requires="forward_gives_every_attention",
 )
 @torch.no_grad()
 def attention_sums_to_one(case: Case) -> None:

@@ -71,7 +71,8 @@ class _OneDevice(TorchDispatchMode):
 
 @law(
     causes="torch.arange, zeros, ones, full or tensor without device=x.device; a device written "
-    "as a string; a tensor kept as a plain attribute, which .to(device) does not move"
+    "as a string; a tensor kept as a plain attribute, which .to(device) does not move",
+    requires="step_is_pure batches_are_independent",
 )
 @torch.no_grad()
 def tensors_follow_the_device(case: Case) -> None:
@@ -108,7 +109,8 @@ def _require_device(device: str, results: Results) -> None:
 
 @law(
     causes="a tensor created without dtype=x.dtype; -1e9 or another constant that a small type "
-    "cannot hold; .float() or .double() that is not undone; a sum of very many small numbers"
+    "cannot hold; .float() or .double() that is not undone; a sum of very many small numbers",
+    requires="results_are_named_tuples",
 )
 @torch.no_grad()
 def every_precision_works(case: Case) -> None:
@@ -135,7 +137,8 @@ def every_precision_works(case: Case) -> None:
 
 @law(
     causes="Python's random or numpy; a torch.Generator of the network's; F.dropout without "
-    "training=self.training; weights initialized outside torch.nn.init"
+    "training=self.training; weights initialized outside torch.nn.init",
+    requires="shapes",
 )
 def randomness_is_seeded(case: Case) -> None:
     """One seed gives one network and one training result; outside training nothing is random."""

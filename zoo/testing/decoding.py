@@ -28,7 +28,8 @@ def results_are_named_tuples(case: Case) -> None:
 
 @law(
     causes="layers before rows, as torch's recurrent nets return states; a Cache with dim=0; "
-    "logits of all positions instead of the last"
+    "logits of all positions instead of the last",
+    requires="results_are_named_tuples",
 )
 @torch.no_grad()
 def shapes(case: Case) -> None:
@@ -71,7 +72,9 @@ def _require_rows_first(name: str, tree: Tree, rows: int) -> None:
 
 @law(
     causes="a position off by one; a window that is too short; a first state that forward does not "
-    "start from; a source mask that one of the two ignores"
+    "start from; a source mask that one of the two ignores",
+    requires="padding_is_ignored future_is_ignored every_source_token_matters "
+    "batches_are_independent",
 )
 @torch.no_grad()
 def step_equals_forward(case: Case) -> None:
@@ -98,7 +101,8 @@ def _compare_steps(case: Case, target: torch.Tensor) -> None:
 
 @law(
     causes="state on the module, or in an object that gather does not reach; rows on another "
-    "dimension than 0; memory indexed by row, although the rows of a beam share a sentence's"
+    "dimension than 0; memory indexed by row, although the rows of a beam share a sentence's",
+    requires="step_is_pure",
 )
 @torch.no_grad()
 def gather_commutes_with_step(case: Case) -> None:
@@ -130,7 +134,8 @@ def gather_commutes_with_step(case: Case) -> None:
 
 @law(
     causes="writing in place (+=, copy_, index assignment) to an argument of step; state on the "
-    "module; a hand-written buffer in place of zoo.nn.Cache"
+    "module; a hand-written buffer in place of zoo.nn.Cache",
+    requires="shapes randomness_is_seeded",
 )
 @torch.no_grad()
 def step_is_pure(case: Case) -> None:
@@ -154,7 +159,10 @@ def step_is_pure(case: Case) -> None:
         require_close(again, logits, what)
 
 
-@law(causes="a result of encode or step kept on the module instead of in memory and state")
+@law(
+    causes="a result of encode or step kept on the module instead of in memory and state",
+    requires="step_is_pure",
+)
 @torch.no_grad()
 def batches_are_independent(case: Case) -> None:
     """Another batch can be encoded and decoded between two steps, as threads do."""

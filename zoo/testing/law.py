@@ -35,11 +35,13 @@ class Law:
     """A law of the contract: calling it with a case raises `BrokenLawError` unless it holds.
 
     `check` raises `BrokenLawError` with what it observed. Any other exception that the network
-    raises breaks the law too.
+    raises breaks the law too. A network that breaks one of the laws named in `requires` breaks this
+    one as a consequence: then only the other is worth reading.
     """
 
     check: Callable[[Case], None]
     causes: str
+    requires: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -67,9 +69,12 @@ class Law:
             raise BrokenLawError(observed, self) from error
 
 
-def law(*, causes: str) -> Callable[[Callable[[Case], None]], Law]:
-    """Make a law of a check; the first line of its docstring states the law."""
-    return lambda check: Law(check, causes)
+def law(*, causes: str, requires: str = "") -> Callable[[Callable[[Case], None]], Law]:
+    """Make a law of a check; the first line of its docstring states the law.
+
+    `requires` are names of laws, separated by spaces.
+    """
+    return lambda check: Law(check, causes, tuple(requires.split()))
 
 
 def require_close(

@@ -12,7 +12,8 @@ from zoo.testing.law import BrokenLawError, law, require_close
 
 @law(
     causes="attention to padding; a recurrent net or a convolution that reads padding; a mean, a "
-    "norm or a last state over the padded length"
+    "norm or a last state over the padded length",
+    requires="shapes randomness_is_seeded",
 )
 @torch.no_grad()
 def padding_is_ignored(case: Case) -> None:
@@ -32,7 +33,8 @@ def padding_is_ignored(case: Case) -> None:
 
 @law(
     causes="no causal mask, or one off by one; a convolution padded on both sides; a norm over "
-    "positions; a decoder that does not read the previous token"
+    "positions; a decoder that does not read the previous token",
+    requires="shapes randomness_is_seeded",
 )
 @torch.no_grad()
 def future_is_ignored(case: Case) -> None:
@@ -68,7 +70,8 @@ def _require_causal_training(case: Case) -> None:
 
 @law(
     causes="a mask off by one, or inverted; a window that misses the ends; an encoder whose output "
-    "is not used"
+    "is not used",
+    requires="shapes randomness_is_seeded",
 )
 @torch.no_grad()
 def every_source_token_matters(case: Case) -> None:
@@ -91,7 +94,8 @@ def every_source_token_matters(case: Case) -> None:
 
 @law(
     causes="fewer position embeddings than length_limits allows; a limit that does not count the "
-    "begin or end token"
+    "begin or end token",
+    requires="shapes",
 )
 @torch.no_grad()
 def length_limits_hold(case: Case) -> None:

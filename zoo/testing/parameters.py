@@ -70,7 +70,8 @@ def network_has_only_parameters(case: Case) -> None:
 @law(
     causes="a weight that forward does not use; .detach(), .data or .item() on the way to the "
     "loss; an option of the config that the table ignores; a bias that the softmax cancels, not "
-    "declared with zero_gradient"
+    "declared with zero_gradient",
+    requires="shapes parameter_table_matches_network",
 )
 def every_parameter_gets_a_gradient(case: Case) -> None:
     """Each row of the table affects the loss, or is declared not to, with the reason."""
@@ -97,7 +98,8 @@ def every_parameter_gets_a_gradient(case: Case) -> None:
 
 @law(
     causes="a tensor kept as a plain attribute; weights changed outside __init__; a value drawn "
-    "when the network is built"
+    "when the network is built",
+    requires="shapes randomness_is_seeded",
 )
 @torch.no_grad()
 def weights_round_trip(case: Case) -> None:
@@ -115,7 +117,8 @@ def weights_round_trip(case: Case) -> None:
 
 @law(
     causes="initial weights far too large or too small; a signal lost between encoder and decoder; "
-    "an activation that saturates; gradients cut off"
+    "an activation that saturates; gradients cut off",
+    requires="future_is_ignored every_parameter_gets_a_gradient",
 )
 def learns_a_copy_task(case: Case) -> None:
     """The network overfits eight copied sequences within 400 updates."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 
 from zoo.registry.registry import default_registry
 from zoo.testing.case import case
+from zoo.testing.conformance import Outcomes
 from zoo.testing.law import Law
 from zoo.testing.laws import LAWS
 
@@ -17,6 +20,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("law", LAWS, ids=lambda law: law.name)
 
 
+@functools.cache
+def outcomes_of(architecture: str) -> Outcomes:
+    """Return the outcomes of an architecture's laws, which its tests share."""
+    return Outcomes(functools.partial(case, architecture))
+
+
 def test_law(architecture: str, law: Law) -> None:
     """A law of the contract holds for an architecture's example config."""
-    law(case(architecture))
+    outcomes_of(architecture).run(law)
