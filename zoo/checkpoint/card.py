@@ -116,15 +116,15 @@ def completed(about: About, training: Mapping[str, Any], registry: Registry) -> 
         return about
     data = str(training.get("data", ""))
     if data in registry.datasets:
-        found = About.of_dataset(registry.datasets[data])
+        of_data = About.of_dataset(registry.datasets[data])
     else:
-        found = About(data=one_line(Path(data).name, TEXT_LIMITS["data"]))
+        of_data = About(data=one_line(Path(data).name, TEXT_LIMITS["data"]))
     return replace(
         about,
-        source_languages=about.source_languages or found.source_languages,
-        target_languages=about.target_languages or found.target_languages,
-        data=found.data,
-        terms=about.terms or found.terms,
+        source_languages=about.source_languages or of_data.source_languages,
+        target_languages=about.target_languages or of_data.target_languages,
+        data=of_data.data,
+        terms=about.terms or of_data.terms,
     )
 
 

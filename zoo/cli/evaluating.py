@@ -95,11 +95,7 @@ def eval_(
     tokens. Lower is better for TER and token error rate.
     """
     registry = loaded_registry()
-    dataset = find_dataset(registry, data)
-    split = split or dataset.scored_split
-    pairs = dataset.load(split, limit)
-    if not pairs:
-        raise DataError("nothing to score", f"{data}, {split}, is empty", "Name another --split")
+    split, pairs = _read_pairs(registry, data, split, limit)
     if output is not None:
         check_writable(output)
     others = _read_translations(against, registry, pairs) if against is not None else None
@@ -117,8 +113,7 @@ def eval_(
     scores, comparison = _score(
         texts, others, pairs, _metrics(registry, translator, orders, lowercase), confidence
     )
-    if sum(text.endswith(" .") for text in texts) >= TOKENIZED:
-        say("Warning: the translations look tokenized (they end in ` .`); BLEU expects plain text")
+    _warn_if_tokenized(texts)
     if as_json:
         record = {"checkpoint": checkpoint, "data": data, "split": split, **scores.as_json()}
         quantized = None if precision == "float32" else precision
@@ -134,6 +129,27 @@ def eval_(
         _print_scores(scores)
         if comparison:
             _print_comparison(scores, against, comparison)
+
+
+def _read_pairs(
+    registry: Registry, data: str, split: str | None, limit: int | None
+) -> tuple[str, list[Pair]]:
+    """Return the name of the split to score, and its pairs.
+
+    Raises:
+        DataError: it has none.
+    """
+    dataset = find_dataset(registry, data)
+    split = split or dataset.scored_split
+    pairs = dataset.load(split, limit)
+    if not pairs:
+        raise DataError("nothing to score", f"{data}, {split}, is empty", "Name another --split")
+    return split, pairs
+
+
+def _warn_if_tokenized(texts: Sequence[str]) -> None:
+    if sum(text.endswith(" .") for text in texts) >= TOKENIZED:
+        say("Warning: the translations look tokenized (they end in ` .`); BLEU expects plain text")
 
 
 def _read_translations(against: str, registry: Registry, pairs: Sequence[Pair]) -> list[str] | None:

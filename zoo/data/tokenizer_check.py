@@ -220,11 +220,11 @@ def _components(part: str, component: Any, depth: int = 0) -> Iterator[dict[str,
         raise ValueError(f"a Sequence must have up to {PARTS} components, {DEPTH} deep")
     count = 0
     for each in inner:
-        for found in _components(part, each, depth + 1):
+        for nested in _components(part, each, depth + 1):
             count += 1
             if count > PARTS:
                 raise ValueError(f"it has over {PARTS} components")
-            yield found
+            yield nested
 
 
 def _growth(normalizer: Any) -> float:
