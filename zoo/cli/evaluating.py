@@ -103,8 +103,7 @@ def eval_(
     translator = load_translator((checkpoint, *more), *wanted, engine, languages)
     effective = translator.search_options(search, recommended=recommended)
     texts = _translate(translator, pairs, split, effective)
-    if output is not None:
-        replace_file(output, "".join(f"{' '.join(text.splitlines())}\n" for text in texts).encode())
+    _write_translations(output, texts)
     if against is not None and others is None:
         other = load_translator((against,), *wanted, languages=languages)
         others = _translate(
@@ -123,12 +122,23 @@ def eval_(
         print_json({**record, **_comparison_record(against, comparison)})
     else:
         click.echo(f"{checkpoint} on {data}, {split}: {scores.sentences:,} sentences")
-        added = {name: value for name, value in effective.items() if name not in search}
-        if added:
-            click.echo(f"recommended search options: {as_flags(added)}")
+        _print_recommended(search, effective)
         _print_scores(scores)
         if comparison:
             _print_comparison(scores, against, comparison)
+
+
+def _write_translations(output: Path | None, texts: Sequence[str]) -> None:
+    if output is not None:
+        lines = (f"{' '.join(text.splitlines())}\n" for text in texts)
+        replace_file(output, "".join(lines).encode())
+
+
+def _print_recommended(given: Mapping[str, Any], effective: Mapping[str, Any]) -> None:
+    """Print the search options that the checkpoint recommends and that were used."""
+    added = {name: value for name, value in effective.items() if name not in given}
+    if added:
+        click.echo(f"recommended search options: {as_flags(added)}")
 
 
 def _read_pairs(
