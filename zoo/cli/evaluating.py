@@ -124,8 +124,7 @@ def eval_(
         click.echo(f"{checkpoint} on {data}, {split}: {scores.sentences:,} sentences")
         _print_recommended(search, effective)
         _print_scores(scores)
-        if comparison:
-            _print_comparison(scores, against, comparison)
+        _print_comparison(scores, against, comparison)
 
 
 def _write_translations(output: Path | None, texts: Sequence[str]) -> None:
@@ -260,7 +259,9 @@ def _print_scores(scores: Scores) -> None:
 def _print_comparison(
     scores: Scores, other: str | None, comparison: Mapping[str, Comparison]
 ) -> None:
-    click.echo(f"\nagainst {other}, by paired bootstrap:")
+    """Print the comparison with another system; `comparison` is empty without one."""
+    if comparison:
+        click.echo(f"\nagainst {other}, by paired bootstrap:")
     for name, compared in comparison.items():
         difference = scores.by_name[name].value - compared.other.value
         click.echo(
