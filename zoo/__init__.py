@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from zoo.data.datasets import cache_folder as cache_folder
+    from zoo.data.datasets import downloads_folder as downloads_folder
     from zoo.data.datasets import hash_split as hash_split
     from zoo.data.readers import read_parallel as read_parallel
     from zoo.data.readers import read_tsv as read_tsv
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from zoo.registry.config import Width as Width
     from zoo.registry.declarations import Architecture as Architecture
     from zoo.registry.declarations import Dataset as Dataset
+    from zoo.registry.declarations import Download as Download
     from zoo.registry.declarations import Engine as Engine
     from zoo.registry.declarations import Format as Format
     from zoo.registry.declarations import Metric as Metric
@@ -87,6 +89,7 @@ _HOMES = {
     "Engine": "registry.declarations",
     "Format": "registry.declarations",
     "Hub": "hub.contract",
+    "Download": "registry.declarations",
     "HubWarning": "errors",
     "Hypothesis": "decoding.options",
     "LengthLimits": "registry.parameters",
@@ -108,6 +111,7 @@ _HOMES = {
     "cache_folder": "data.datasets",
     "create_model": "nn.build",
     "export": "interop.exporter",
+    "downloads_folder": "data.datasets",
     "hash_split": "data.datasets",
     "hookimpl": "registry.hookspecs",
     "list_checkpoints": "registry.registry",

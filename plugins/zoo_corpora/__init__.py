@@ -1,10 +1,11 @@
-"""The built-in datasets: generated numbers, and real corpora that `ZOO_DATA` holds."""
+"""The built-in datasets: generated numbers, and real corpora."""
 
 from collections.abc import Iterable
 from functools import partial
 
 from zoo import Dataset, hookimpl
 from zoo_corpora.corpora import multi30k, tatoeba
+from zoo_corpora.downloads import TATOEBA, multi30k_downloads
 from zoo_corpora.generated import numbers, shift
 
 ZOO_API = 2
@@ -29,18 +30,20 @@ def zoo_datasets() -> Iterable[Dataset]:
     for source, target in (("en", "de"), ("de", "en"), ("en", "fr"), ("fr", "en")):
         yield Dataset(
             f"multi30k-{source}-{target}",
-            "image captions, 29,000 to train on; from ZOO_DATA",
+            "image captions, 29,000 to train on",
             partial(multi30k, source, target),
             (source, target),
             terms="research and education, non-commercial (Elliott et al. 2016, 2017)",
             recipe="multi30k",
+            downloads=multi30k_downloads(source, target),
         )
     for source, target in (("en", "fr"), ("fr", "en")):
         yield Dataset(
             f"tatoeba-{source}-{target}",
-            "short everyday sentences, shortest first; from ZOO_DATA",
+            "short everyday sentences, shortest first",
             partial(tatoeba, source == "fr"),
             (source, target),
             terms="CC-BY 2.0 FR, Tatoeba by way of manythings.org",
             recipe="tatoeba",
+            downloads=TATOEBA,
         )

@@ -163,3 +163,8 @@ def cache_folder() -> Path:
     if given:
         return Path(given)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "zoo"
+
+
+def downloads_folder() -> Path:
+    """Return the folder to which `zoo data get` downloads the public files of datasets."""
+    return cache_folder() / "downloads"

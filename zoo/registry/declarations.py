@@ -116,13 +116,33 @@ class Pair(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Download:
+    """A public file that a dataset reads, for `zoo data get`.
+
+    `file` is its path below `zoo.downloads_folder()`, `url` its address, `size` the bytes to
+    download, 0 if unknown. The file is unpacked if the address ends in .gz, .bz2 or .xz; of a .zip,
+    `member` is the one that is read. `lines` keeps only its first lines. `sha256` and `bytes` are
+    the digest and the size of the file that results.
+    """
+
+    file: str
+    url: str
+    size: int
+    sha256: str
+    bytes: int
+    member: str = ""
+    lines: int | None = None
+
+
+@dataclass(frozen=True)
 class Dataset:
     """Parallel text with named splits.
 
     `read(split, limit)` yields that split's pairs in order. `limit` is the most pairs to read of
     each file, before any splitting. `terms` are its license or terms of use. `recipe` is the name
     of its recipe, if that differs from the dataset's name. `files` are the files that determine its
-    text, if files alone do.
+    text, if files alone do. `downloads` are the public files that it reads, if `zoo data get` can
+    fetch them.
     """
 
     name: str
@@ -133,6 +153,7 @@ class Dataset:
     terms: str = ""
     recipe: str = ""
     files: tuple[Path, ...] = ()
+    downloads: tuple[Download, ...] = ()
 
     def load(self, split: str, limit: int | None = None) -> list[Pair]:
         """Return a split's pairs.
