@@ -250,7 +250,7 @@ def test_info_of_a_damaged_checkpoint(
 def test_usage(run: Run, tmp_path: Path) -> None:
     out = ("--out", tmp_path / "x")
     for arguments, expected in (
-        (("train", *out), "Give a MODEL and --data, or --resume"),
+        (("train", *out), "Give a MODEL, or --from, and --data; or --resume"),
         (("train", "rnnsearch-tiny", "--resume", "--data", "shift", *out), "MODEL, --data"),
         (("train", "rnnsearch-tiny", "--data", "shift", "--steps", 0, *out), "0 is not in"),
         (("card",), "name a model or a checkpoint"),
