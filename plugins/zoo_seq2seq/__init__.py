@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from zoo import Architecture, hookimpl
+from zoo import Architecture, Format, hookimpl
 
 ZOO_API = 2
 
@@ -17,4 +17,14 @@ def zoo_architectures() -> Iterable[Architecture]:
         config="zoo_seq2seq.config:Seq2SeqConfig",
         network="zoo_seq2seq.network:RecurrentSeq2Seq",
         equations="zoo_seq2seq:equations.md",
+    )
+
+
+@hookimpl
+def zoo_formats() -> Iterable[Format]:
+    """Return the importer of the pronunciation model."""
+    yield Format(
+        name="g2p",
+        summary="English pronunciation, from the packages g2p-en and espnet-g2p-en",
+        importer="zoo_seq2seq.formats.g2p:G2P",
     )

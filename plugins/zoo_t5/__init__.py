@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from zoo import Architecture, hookimpl
+from zoo import Architecture, Format, hookimpl
 
 ZOO_API = 2
 
@@ -18,4 +18,14 @@ def zoo_architectures() -> Iterable[Architecture]:
         config="zoo_t5.config:T5Config",
         network="zoo_t5.network:T5",
         equations="zoo_t5:equations.md",
+    )
+
+
+@hookimpl
+def zoo_formats() -> Iterable[Format]:
+    """Return the importer of T5's folders."""
+    yield Format(
+        name="t5",
+        summary="T5, mT5, ByT5, MADLAD-400, Flan-T5 and UMT5 of transformers",
+        importer="zoo_t5.formats.t5:T5Folder",
     )

@@ -19,8 +19,12 @@ from zoo.interop.reasons import Reasons as Reasons
 from zoo.interop.runner import Runner as Runner
 from zoo.interop.runner import Sources as Sources
 from zoo.interop.source import Source as Source
+from zoo.interop.weights import WEIGHT_FILES as WEIGHT_FILES
+from zoo.interop.weights import read_npz as read_npz
+from zoo.interop.weights import read_weights as read_weights
 
 __all__ = [
+    "WEIGHT_FILES",
     "About",
     "Checkpoint",
     "Exporter",
@@ -34,6 +38,8 @@ __all__ = [
     "Sources",
     "TokenizersPipeline",
     "Vocabulary",
+    "read_npz",
+    "read_weights",
     "require",
     "write_tokenizers",
 ]

@@ -1,0 +1,1 @@
+"""Foreign formats of the basic sequence-to-sequence network."""

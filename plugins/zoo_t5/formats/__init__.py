@@ -1,0 +1,1 @@
+"""Foreign formats of T5."""

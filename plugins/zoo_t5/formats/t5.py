@@ -1,0 +1,156 @@
+"""Read T5, mT5, ByT5, MADLAD-400, Flan-T5 and UMT5 from a folder of transformers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from zoo.interop import (
+    WEIGHT_FILES,
+    About,
+    Imported,
+    Importer,
+    Reasons,
+    Source,
+    read_weights,
+)
+from zoo_t5.formats.settings import Settings
+from zoo_t5.formats.vocabulary import BYTES, TOKENIZER_FILES, make_tokenizer, read_entries
+
+UNUSED = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"
+"""Early releases hold this tensor, which no version of the network reads."""
+
+EMBEDDINGS = ("shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
+"""Names of the one matrix of both embeddings."""
+
+
+class T5Folder(Importer):
+    """Reads a folder in which `config.json` names the model type t5, mt5 or umt5."""
+
+    files = ("config.json", "generation_config.json", *TOKENIZER_FILES, *WEIGHT_FILES)
+    options = {  # noqa: RUF012  # a class variable, as declared
+        "tokenizer": f"{BYTES}: texts are cut into bytes, for a ByT5 without tokenizer_config.json"
+    }
+
+    def recognizes(self, source: Source) -> bool:
+        """Return whether `config.json` names one of the model types."""
+        if not source.has("config.json"):
+            return False
+        return source.json("config.json").get("model_type") in ("t5", "mt5", "umt5")
+
+    def read(self, source: Source, options: Mapping[str, str]) -> Imported:
+        """Read configuration, tokenizer and weights."""
+        reasons = Reasons(f"{source} cannot be imported")
+        settings = Settings(source, reasons)
+        reasons.raise_if_any()
+        entries = read_entries(source, settings, options.get("tokenizer", ""), reasons)
+        reasons.raise_if_any()
+        rows = settings.rows(entries.unknown)
+        tokenizer = make_tokenizer(entries, settings, rows)
+        tensors = Tensors(read_weights(source), reasons)
+        weights, share = _weights(tensors, settings, rows)
+        tensors.raise_rest()
+        config = {**settings.config, "share": share}
+        return Imported("t5", settings.kind, config, weights, tokenizer, tokenizer, About())
+
+
+class Tensors:
+    """The tensors of the folder; each is taken once, which frees its memory."""
+
+    def __init__(self, tensors: dict[str, Tensor], reasons: Reasons) -> None:
+        self.tensors, self.reasons = tensors, reasons
+        tensors.pop(UNUSED, None)
+
+    def take(self, name: str, *shape: int) -> Tensor:
+        """Return a tensor as float32; a missing or wrong one is a reason and gives zeros."""
+        tensor = self.tensors.pop(name, None)
+        if tensor is None:
+            self.reasons.add(f"{name} is missing")
+        elif tuple(tensor.shape) != shape:
+            self.reasons.add(f"{name} is {tuple(tensor.shape)}, not {shape}")
+        elif not tensor.is_floating_point():
+            self.reasons.add(f"{name} is of type {str(tensor.dtype).removeprefix('torch.')}")
+        else:
+            single = tensor.float()
+            if tensor.dtype == torch.float64 and not torch.equal(single.double(), tensor):
+                self.reasons.add(f"{name} is of type float64 and not exact in float32")
+            return single
+        return torch.zeros(()).expand(shape)
+
+    def embedding(self, *shape: int) -> Tensor:
+        """Return the matrix of both embeddings, which may be there under several names."""
+        first, *others = [name for name in EMBEDDINGS if name in self.tensors] or EMBEDDINGS[:1]
+        matrix = self.take(first, *shape)
+        for name in others:
+            same = torch.equal(self.take(name, *shape), matrix)
+            self.reasons.check(same, f"{name} is not equal to {first}")
+        return matrix
+
+    def raise_rest(self) -> None:
+        """Raise if there are reasons; a tensor that was not taken is one."""
+        for name in self.tensors:
+            self.reasons.add(f"{name} is not a weight of this network")
+        self.reasons.raise_if_any()
+
+
+def _weights(
+    tensors: Tensors, settings: Settings, rows: list[int]
+) -> tuple[dict[str, Tensor], str]:
+    """Return the weights by their names here, and which embeddings are shared."""
+    c = settings.config
+    d, vocab = c["dim"], settings.vocab_size
+    weights: dict[str, Tensor] = {}
+    for stack in ("encoder", "decoder"):
+        for layer in range(c[f"{stack}_layers"]):
+            weights |= _layer(tensors, c, stack, layer)
+        weights[f"{stack}_norm.weight"] = tensors.take(f"{stack}.final_layer_norm.weight", d)
+    embedding = tensors.embedding(vocab, d)
+    share = "all"
+    if "lm_head.weight" in tensors.tensors:
+        head = tensors.take("lm_head.weight", vocab, d)
+        if not torch.equal(head, embedding):
+            share = "embeddings"
+            settings.check_own_output(tensors.reasons)
+            weights["output.weight"] = head[rows]
+    weights["target_embedding.weight"] = embedding[rows]
+    return weights, share
+
+
+def _layer(tensors: Tensors, c: Mapping[str, Any], stack: str, layer: int) -> dict[str, Tensor]:
+    """Return the weights of one layer; its position biases are there if it has any."""
+    d, k, f, heads = c["dim"], c["heads"] * c["head_dim"], c["feedforward_dim"], c["heads"]
+    block, here = f"{stack}.block.{layer}.layer", f"{stack}.{layer}"
+    own = f"{block}.0.SelfAttention"
+    weights = {
+        f"{here}.attention.project.weight": torch.cat(
+            [tensors.take(f"{own}.{name}.weight", k, d) for name in "qkv"]
+        ),
+        f"{here}.attention.out.weight": tensors.take(f"{own}.o.weight", d, k),
+        f"{here}.attention_norm.weight": tensors.take(f"{block}.0.layer_norm.weight", d),
+    }
+    if layer == 0 or c["layer_positions"]:
+        biases = tensors.take(f"{own}.relative_attention_bias.weight", c["buckets"], heads)
+        weights[f"{stack}_positions.{layer}.weight"] = biases
+    last = 1
+    if stack == "decoder":
+        last, cross = 2, f"{block}.1.EncDecAttention"
+        weights |= {
+            f"{here}.cross.query.weight": tensors.take(f"{cross}.q.weight", k, d),
+            f"{here}.cross.project.weight": torch.cat(
+                [tensors.take(f"{cross}.{name}.weight", k, d) for name in "kv"]
+            ),
+            f"{here}.cross.out.weight": tensors.take(f"{cross}.o.weight", d, k),
+            f"{here}.cross_norm.weight": tensors.take(f"{block}.1.layer_norm.weight", d),
+        }
+    dense = f"{block}.{last}.DenseReluDense"
+    inner = ("wi_0", "wi_1") if c["gated"] else ("wi",)
+    return weights | {
+        f"{here}.inner.weight": torch.cat(
+            [tensors.take(f"{dense}.{name}.weight", f, d) for name in inner]
+        ),
+        f"{here}.outer.weight": tensors.take(f"{dense}.wo.weight", d, f),
+        f"{here}.feedforward_norm.weight": tensors.take(f"{block}.{last}.layer_norm.weight", d),
+    }

@@ -1,0 +1,245 @@
+"""Tokenizers of T5: unigram pieces of SentencePiece, or bytes, as pipelines of `tokenizers`.
+
+transformers cuts text with such a pipeline too, which `tokenizer.json` holds, or which it makes
+from `spiece.model`. One thing differs: the text `</s>`, `<pad>` or `<unk>` is text and never the
+special token.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from zoo.interop import ForeignTokenizer, Reasons, Source, TokenizersPipeline, Vocabulary
+from zoo_t5.formats.sentencepiece import BYTE, CONTROL, UNKNOWN, USER_DEFINED, read_model
+from zoo_t5.formats.settings import Settings
+
+TOKENIZER, MODEL, OPTIONS = "tokenizer.json", "spiece.model", "tokenizer_config.json"
+TOKENIZER_FILES = (TOKENIZER, MODEL, OPTIONS)
+
+BYTES = "bytes"
+"""The value of the importer's option `tokenizer`."""
+
+SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")
+SENTINEL = re.compile(r"<extra_id_\d{1,4}>")
+TAG = re.compile(r"<2([A-Za-z][A-Za-z0-9_-]{0,30})>")
+"""MADLAD-400 chooses the target language by such a token before the source."""
+
+BYTE_TOKENS, SENTINELS_OF_BYTES, SENTINELS = 256, 125, 100
+"""Entries of ByT5, and the sentinels that it and T5 add."""
+
+
+@dataclass
+class Entries:
+    """A vocabulary by its foreign ids, which are the pipeline's too.
+
+    Attributes:
+        names: the text of each entry.
+        control: ids that stand for no text.
+        unknown: the id of the unknown token.
+        pipeline: JSON of the `tokenizers` library.
+    """
+
+    names: list[str]
+    control: set[int]
+    unknown: int
+    pipeline: dict[str, Any]
+
+
+def read_entries(source: Source, settings: Settings, option: str, reasons: Reasons) -> Entries:
+    """Return the vocabulary of a folder; what is wrong with it becomes a reason.
+
+    Raises:
+        ConversionError: there is no tokenizer.
+        CheckpointError: a file is damaged.
+    """
+    options = source.json(OPTIONS) if source.has(OPTIONS) else {}
+    kinds = (options.get("tokenizer_class"), settings.given.get("tokenizer_class"))
+    reasons.check(option in ("", BYTES), f"option tokenizer is {option!r}, not {BYTES}")
+    if option == BYTES or any(str(kind).startswith("ByT5") for kind in kinds):
+        entries = _bytes(settings)
+    elif source.has(TOKENIZER):
+        entries = _pipeline(source.json(TOKENIZER), reasons)
+    elif source.has(MODEL):
+        entries = _model(source, settings, options, reasons)
+    else:
+        reasons.add(f"it has no tokenizer: neither {TOKENIZER} nor {MODEL}")
+        reasons.raise_if_any()
+    size = len(entries.names)
+    if size > settings.vocab_size:
+        reasons.add(
+            f"its tokenizer has {size:,} entries, and vocab_size is {settings.vocab_size:,}"
+        )
+    if entries.unknown in (settings.padding, settings.end):
+        reasons.add("the unknown token is padding or the end token")
+    return entries
+
+
+def make_tokenizer(entries: Entries, settings: Settings, rows: Sequence[int]) -> ForeignTokenizer:
+    """Return the tokenizer, given the foreign id of each entry here."""
+    special = {settings.padding, settings.start, settings.end, entries.unknown}
+    taken, tokens = set(SPECIALS), list(SPECIALS)
+    control = set()
+    for id in rows[len(SPECIALS) :]:
+        known = id < len(entries.names)
+        name = entries.names[id] if known else f"<unused_{id}>"
+        name = f"{name}_{id}" if name in taken else name
+        if not known or id in entries.control:
+            control.add(len(tokens))
+        taken.add(name)
+        tokens.append(name)
+    here = {id: index for index, id in enumerate(rows) if index >= len(SPECIALS)}
+    order = (settings.start, settings.padding, settings.end, entries.unknown)
+    here |= dict(zip(order, (1, 0, 2, 3), strict=True))
+    tags = {
+        match[1]: here[id]
+        for id, name in enumerate(entries.names)
+        if (match := TAG.fullmatch(name)) and id not in special
+    }
+    control |= set(tags.values())
+    vocabulary = Vocabulary(
+        tuple(tokens), frozenset(control), (), tags if len(tags) > 1 else {}, "target"
+    )
+    pipeline = _without_special_texts(entries, special)
+    ids = [here[id] for id in range(len(entries.names))]
+    return ForeignTokenizer(TokenizersPipeline(pipeline, ids, vocabulary), vocabulary)
+
+
+def _without_special_texts(entries: Entries, special: set[int]) -> dict[str, Any]:
+    """Return the pipeline in which no text becomes a special token, but a sentinel may."""
+    model = dict(entries.pipeline["model"])
+    kept, hidden = [], set(special)
+    for token in entries.pipeline["added_tokens"]:
+        if token["id"] in special or (token["special"] and not SENTINEL.match(token["content"])):
+            hidden.add(token["id"])
+        else:
+            kept.append({**token, "special": False})
+    if isinstance(model["vocab"], list):
+        model["vocab"] = [
+            [_hidden(id) if id in hidden else piece, score]
+            for id, (piece, score) in enumerate(model["vocab"])
+        ]
+    size = len(model["vocab"])
+    kept += [_added(_hidden(id), id, special=True) for id in sorted(hidden) if id >= size]
+    kept.sort(key=lambda token: token["id"])
+    return {**entries.pipeline, "model": model, "added_tokens": kept}
+
+
+def _hidden(id: int) -> str:
+    """Return a name that no normalized text contains."""
+    return f"\0{id}\0"
+
+
+def _added(content: str, id: int, special: bool = False) -> dict[str, Any]:
+    """Return a token that is matched in the text before it is cut, unless it is special."""
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    return {"id": id, "content": content, **flags, "special": special}
+
+
+def _pipeline(content: Mapping[str, Any], reasons: Reasons) -> Entries:
+    """Return the vocabulary of a `tokenizer.json`."""
+    model, added = content.get("model"), content.get("added_tokens", [])
+    if not isinstance(model, dict) or model.get("type") != "Unigram":
+        kind = model.get("type") if isinstance(model, dict) else None
+        reasons.add(f"its {TOKENIZER} has a model of type {kind!r}, not 'Unigram'")
+        reasons.raise_if_any()
+    assert isinstance(model, dict)
+    vocab, unknown = model.get("vocab"), model.get("unk_id")
+    pieces_fit = isinstance(vocab, list) and all(
+        isinstance(p, list) and len(p) == 2 and isinstance(p[0], str) and type(p[1]) in (int, float)
+        for p in vocab
+    )
+    added_fit = isinstance(added, list) and all(
+        isinstance(t, dict) and type(t.get("id")) is int and isinstance(t.get("content"), str)
+        and isinstance(t.get("special"), bool) for t in added
+    )  # fmt: skip
+    reasons.check(pieces_fit, f"the vocabulary of {TOKENIZER} is not a list of pieces with scores")
+    reasons.check(added_fit, f"the added_tokens of {TOKENIZER} are not tokens with ids")
+    if not pieces_fit or not added_fit:
+        reasons.raise_if_any()
+    assert isinstance(vocab, list)
+    names = [piece for piece, _ in vocab]
+    for token in sorted(added, key=lambda token: int(token["id"])):
+        id, text = token["id"], token["content"]
+        if id == len(names):
+            names.append(text)
+        elif not 0 <= id < len(names) or names[id] != text:
+            reasons.add(f"the added token {text[:40]!r} of {TOKENIZER} has an impossible id {id}")
+    if type(unknown) is not int or not 0 <= unknown < len(vocab):
+        reasons.add(f"the unk_id of {TOKENIZER} is not the id of a piece")
+    reasons.check(len(set(names)) == len(names), f"{TOKENIZER} has an entry twice")
+    reasons.raise_if_any()
+    assert type(unknown) is int
+    control = {t["id"] for t in added if t["special"] or SENTINEL.match(t["content"])}
+    return Entries(names, control, unknown, {**content, "added_tokens": added})
+
+
+def _model(
+    source: Source, settings: Settings, options: Mapping[str, Any], reasons: Reasons
+) -> Entries:
+    """Return the vocabulary of a SentencePiece model with T5's sentinels."""
+    model = read_model(source.path(MODEL), reasons)
+    reasons.raise_if_any()
+    names = [piece.text for piece in model.pieces]
+    added = [
+        _added(piece.text, id, special=piece.kind != USER_DEFINED)
+        for id, piece in enumerate(model.pieces)
+        if piece.kind in (CONTROL, USER_DEFINED, UNKNOWN)
+    ]
+    wanted = options.get("extra_ids", SENTINELS)
+    count = min(wanted if type(wanted) is int else SENTINELS, settings.vocab_size - len(names))
+    for number in range(count - 1, -1, -1):
+        if f"<extra_id_{number}>" not in names:
+            added.append(_added(f"<extra_id_{number}>", len(names)))
+            names.append(added[-1]["content"])
+    by_bytes = any(piece.kind == BYTE for piece in model.pieces)
+    metaspace = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
+    charsmap = base64.b64encode(model.charsmap).decode("ascii")
+    normalizer = {"type": "Precompiled", "precompiled_charsmap": charsmap} if charsmap else None
+    pipeline: dict[str, Any] = {
+        "version": "1.0",
+        "added_tokens": added,
+        "normalizer": normalizer,
+        "pre_tokenizer": {
+            "type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace]
+        },
+        "decoder": {"type": "Sequence", "decoders": [{"type": "ByteFallback"}, metaspace]},
+        "model": {
+            "type": "Unigram",
+            "unk_id": model.unknown,
+            "vocab": [[piece.text, piece.score] for piece in model.pieces],
+            "byte_fallback": by_bytes,
+        },
+    }  # fmt: skip
+    reasons.check(len(set(names)) == len(names), f"{MODEL} has a piece twice")
+    control = {token["id"] for token in added if token["special"]}
+    control |= {id for id, name in enumerate(names) if SENTINEL.fullmatch(name)}
+    return Entries(names, control, model.unknown, pipeline)
+
+
+def _bytes(settings: Settings) -> Entries:
+    """Return the vocabulary of ByT5: padding, end, unknown, 256 bytes and sentinels."""
+    names = ["<pad>", "</s>", "<unk>", *(f"<0x{byte:02X}>" for byte in range(BYTE_TOKENS))]
+    vocab = {(_hidden(id) if id < 3 else name): id for id, name in enumerate(names)}
+    count = min(SENTINELS_OF_BYTES, max(settings.vocab_size - len(names), 0))
+    added = [_added(f"<extra_id_{i}>", len(names) + i) for i in range(count)]
+    pipeline: dict[str, Any] = {
+        "version": "1.0",
+        "added_tokens": added,
+        "normalizer": None,
+        "pre_tokenizer": {
+            "type": "Split", "pattern": {"Regex": r"[\s\S]"}, "behavior": "Isolated",
+            "invert": False,
+        },
+        "decoder": {"type": "Sequence", "decoders": [{"type": "ByteFallback"}, {"type": "Fuse"}]},
+        "model": {
+            "type": "BPE", "dropout": None, "unk_token": _hidden(2),
+            "continuing_subword_prefix": None, "end_of_word_suffix": None, "fuse_unk": True,
+            "byte_fallback": True, "ignore_merges": False, "vocab": vocab, "merges": [],
+        },
+    }  # fmt: skip
+    control = {token["id"] for token in added}
+    return Entries([*names, *(t["content"] for t in added)], control, 2, pipeline)

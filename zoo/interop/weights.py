@@ -1,0 +1,163 @@
+"""Read the tensors of foreign checkpoints: safetensors, torch's files and NumPy's archives.
+
+Nothing is unpickled but tensors, and nothing is allocated for what a file only claims to hold.
+"""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from zoo.checkpoint.tensors import open_tensors
+from zoo.errors import CheckpointError, ConversionError
+from zoo.files import damaged, open_regular
+from zoo.interop.reasons import Reasons
+from zoo.interop.source import Source
+
+WHOLE = ("model.safetensors", "pytorch_model.bin")
+"""The files that hold all tensors of a Hugging Face folder, the preferred one first."""
+
+WEIGHT_FILES = (*WHOLE, *(f"{name}.index.json" for name in WHOLE), "*.safetensors", "*.bin")
+"""Glob patterns of the files that `read_weights` reads."""
+
+ARRAY_LIMIT = 8_000_000_000
+"""The largest array of an archive, in bytes."""
+
+
+def read_weights(source: Source) -> dict[str, Tensor]:
+    """Return the tensors of a Hugging Face folder, by their names there.
+
+    They are in `model.safetensors`, in `pytorch_model.bin`, or in several such files that
+    `model.safetensors.index.json` or `pytorch_model.bin.index.json` lists.
+
+    Raises:
+        ConversionError: there is no such file, a file contains more than tensors, or an index does
+            not agree with its files; lists all reasons.
+        CheckpointError: a file is damaged.
+    """
+    for name in WHOLE:
+        if source.has(name):
+            return read_tensor_file(source.path(name))
+        if source.has(f"{name}.index.json"):
+            return _read_shards(source, f"{name}.index.json")
+    raise ConversionError(
+        f"{source} cannot be imported", f"it has no weights: neither {' nor '.join(WHOLE)}"
+    )
+
+
+def _read_shards(source: Source, index: str) -> dict[str, Tensor]:
+    """Return the tensors of all files that an index lists."""
+    files = source.json(index).get("weight_map")
+    reasons = Reasons(f"{source} cannot be imported")
+    if not isinstance(files, dict) or not all(isinstance(f, str) for f in files.values()):
+        raise ConversionError(reasons.what, f"the weight_map of {index} is not an object of names")
+    tensors: dict[str, Tensor] = {}
+    for file in sorted(set(files.values())):
+        shard = read_tensor_file(source.path(file))
+        for name in sorted(shard.keys() & tensors.keys()):
+            reasons.add(f"{name} is in several files")
+        for name in sorted(shard.keys() - files.keys()):
+            reasons.add(f"{name} is in {file} and not in {index}")
+        tensors.update(shard)
+    for name in files.keys() - tensors.keys():
+        reasons.add(f"{name} is in {index} and not in {files[name]}")
+    reasons.raise_if_any()
+    return tensors
+
+
+def read_tensor_file(file: Path) -> dict[str, Tensor]:
+    """Return the tensors of a safetensors file, or else of one that `torch.save` wrote.
+
+    Raises:
+        ConversionError: torch's file contains anything but a dictionary of tensors.
+        CheckpointError: the file is damaged.
+    """
+    if file.suffix == ".safetensors":
+        with open_tensors(file) as opened:
+            return opened.read()
+    with open_regular(file) as stream:
+        try:
+            content = torch.load(stream, map_location="cpu", weights_only=True)
+        except Exception as error:  # the library raises many kinds
+            raise _unreadable(file, error) from None
+    if not isinstance(content, Mapping) or not all(
+        isinstance(name, str) and isinstance(tensor, Tensor) for name, tensor in content.items()
+    ):
+        raise ConversionError(f"{file} cannot be imported", "it is not a dictionary of tensors")
+    return dict(content)
+
+
+def _unreadable(file: Path, error: Exception) -> ConversionError | CheckpointError:
+    """Return the error for a file that torch cannot read, in one line."""
+    message = " ".join(str(error).split())
+    unsupported = re.search(r"(?:GLOBAL|class) ([\w.]+)", message)
+    if unsupported:
+        return ConversionError(
+            f"{file} cannot be imported",
+            f"it contains {unsupported[1][:100]}, which is not read because it could run code",
+            "Save its tensors as model.safetensors",
+        )
+    return damaged(file, message[:200] or type(error).__name__)
+
+
+def read_npz(stream: Path | BinaryIO, where: str = "") -> dict[str, Tensor]:
+    """Return the arrays of a NumPy archive (`.npz`) as tensors; no object is unpickled.
+
+    Args:
+        stream: the file, or an open one that can seek.
+        where: what errors call it; by default the path.
+
+    Raises:
+        CheckpointError: it is not such an archive, or an array is damaged or not of numbers.
+    """
+    file = Path(where or str(stream))
+    try:
+        with zipfile.ZipFile(stream) as archive:
+            return {
+                name.removesuffix(".npy"): _read_array(archive, name, file)
+                for name in _unique(archive.namelist(), file)
+            }
+    except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError) as error:
+        raise damaged(file, error) from None
+
+
+def _unique(names: list[str], file: Path) -> list[str]:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise damaged(file, f"{', '.join(twice[:5])} is there several times")
+    return names
+
+
+def _read_array(archive: zipfile.ZipFile, name: str, file: Path) -> Tensor:
+    """Read one array after its header was compared with the bytes that are there."""
+    size = archive.getinfo(name).file_size
+    if size > ARRAY_LIMIT:
+        raise damaged(file, f"{name} has {size:,} bytes; the limit is {ARRAY_LIMIT:,}")
+    with archive.open(name) as member:
+        try:
+            version = np.lib.format.read_magic(member)
+            first = version == (1, 0)
+            header = np.lib.format.read_array_header_1_0 if first else (
+                np.lib.format.read_array_header_2_0
+            )  # fmt: skip
+            shape, columns_first, dtype = header(member)
+        except ValueError as error:
+            raise damaged(file, f"{name}: {error}") from None
+        if dtype.kind not in "fiub" or dtype.hasobject:
+            raise damaged(file, f"{name} is of type {dtype}, not of numbers")
+        content = member.read()
+    count = 1
+    for length in shape:
+        count *= length
+    if min(shape, default=0) < 0 or count * dtype.itemsize != len(content):
+        raise damaged(file, f"{name} is not {shape} of {dtype}: it has {len(content):,} bytes")
+    array = np.frombuffer(content, dtype).astype(dtype.newbyteorder("="))  # a copy, writable
+    order: Literal["C", "F"] = "F" if columns_first else "C"
+    return torch.from_numpy(np.ascontiguousarray(array.reshape(shape, order=order)))
