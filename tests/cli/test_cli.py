@@ -17,7 +17,9 @@ from tests.core.test_training import SMALL
 from zoo.registry.registry import default_registry
 
 Run = Callable[..., Result]
-SETTINGS = [word for key, value in SMALL.items() for word in ("--set", f"{key}={value}")]
+SETTINGS = [
+    word for key, value in SMALL.items() for word in ("--set", f"{key}={json.dumps(value)}")
+]
 
 
 @pytest.fixture(scope="session")

@@ -88,7 +88,9 @@ def test_compile_needs_a_compiler(
 
 
 def test_train_and_bench_accept_a_precision(run: Run, tmp_path: Path, parallel: Path) -> None:
-    words = [word for key, value in SMALL.items() for word in ("--set", f"{key}={value}")]
+    words = [
+        word for key, value in SMALL.items() for word in ("--set", f"{key}={json.dumps(value)}")
+    ]
     data = ("--data", f"{parallel}:en-de")
     out = tmp_path / "out"
     made = run("train", "rnnsearch-tiny", *data, "--out", out, "--steps", 2, *words,

@@ -23,7 +23,15 @@ from zoo.training.request import TrainingRequest
 from zoo.training.schedule import learning_rate
 from zoo.training.session import Session, begin, resume
 
+PLAIN: dict[str, Any] = {
+    "shared_vocab": False, "share": "none", "schedule": "inverse_sqrt", "learning_rate": 1e-3,
+    "label_smoothing": 0.1, "word_dropout": 0.0, "precision": "float32", "validate_every": None,
+    "bleu_sentences": 0, "average_decay": None, "select": "last", "patience": None,
+}  # fmt: skip
+"""The recipe's defaults: nothing is left for the recipe `auto` to choose."""
+
 SMALL: dict[str, Any] = {
+    **PLAIN,
     "embedding_dim": 16, "encoder_dim": 16, "hidden_dim": 32, "attention_dim": 16,
     "readout_dim": 16, "tokenizer": "word", "batch_tokens": 100, "save_every": 7, "dropout": 0.2,
 }  # fmt: skip
@@ -373,7 +381,9 @@ def test_shared_vocabulary_and_weights(parallel: Path, tmp_path: Path) -> None:
     values = {"dim": 16, "heads": 2, "feedforward_dim": 16, "tokenizer": "bpe", "vocab_size": 80}
     data, out = f"{parallel}:en-de", tmp_path / "out"
     with pytest.raises(ZooError, match="shared_vocab=true"):
-        zoo.train("transformer-tiny", data, out, settings={**values, "share": "all"}, steps=2)
+        zoo.train(
+            "transformer-tiny", data, out, settings={**values, "shared_vocab": False}, steps=2
+        )
     assert not out.with_name("out.run").exists()
     values |= {"share": "all", "shared_vocab": True}
     zoo.train("transformer-tiny", data, out, settings=values, steps=2)

@@ -25,13 +25,13 @@ from zoo.training.tuning_record import load_first_weights
 MODELS: dict[str, dict[str, Any]] = {
     "seq2seq-tiny": {"embedding_dim": 12, "hidden_dim": 16},
     "rnnsearch-tiny": {"embedding_dim": 12, "encoder_dim": 12, "hidden_dim": 16,
-                       "attention_dim": 12, "readout_dim": 12},
+                       "attention_dim": 12, "readout_dim": 12, "share": "none"},
     "convs2s-tiny": {"embedding_dim": 12, "output_dim": 12, "encoder": [[12, 3]],
                      "decoder": [[12, 3]], "max_positions": 64},
     "transformer-tiny": {"encoder_layers": 1, "decoder_layers": 1, "dim": 12, "heads": 2,
-                         "feedforward_dim": 16},
+                         "feedforward_dim": 16, "share": "none", "norm": "post"},
 }  # fmt: skip
-TOKENIZERS = {"tokenizer": "word", "batch_tokens": 100, "samples": 0}
+TOKENIZERS = {"tokenizer": "word", "shared_vocab": False, "batch_tokens": 100, "samples": 0}
 SHARED = {"share": "all", "shared_vocab": True}
 
 

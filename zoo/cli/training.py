@@ -168,7 +168,7 @@ def _one_report() -> Iterator[None]:
 def _train(session: Session, as_json: bool) -> None:
     """Train and write the checkpoint; the first process prints."""
     from zoo.cli.training_display import introduce
-    from zoo.training.tuning_record import describe
+    from zoo.training.summary import summarize
 
     trainer = session.trainer
     out, first = trainer.folder.out, trainer.group.is_first
@@ -185,10 +185,8 @@ def _train(session: Session, as_json: bool) -> None:
         tuned = {"tuning": session.compared} if session.compared else {}
         print_json({"checkpoint": str(out), "step": trainer.state.step, **tuned}, lines=True)
     elif first:
-        minutes = trainer.state.seconds / 60
-        say(f"{out}: {trainer.state.step:,} updates in {minutes:.1f} minutes")
-        for compared in session.compared:
-            say(describe(compared))
+        for line in summarize(session).lines():
+            say(line)
 
 
 def _run(session: Session, as_json: bool) -> int | None:

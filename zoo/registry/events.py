@@ -39,9 +39,9 @@ class Sample:
 class Validation:
     """The validation result of the weights that would be released now.
 
-    `validation_loss` is per target token, in nats, without label smoothing; `bleu` is sacreBLEU's,
-    of greedy translations, if the recipe asks for it; `best` is whether no earlier validation was
-    better.
+    `validation_loss` is per target token, in nats, without label smoothing; `bleu` and `chrf` are
+    sacreBLEU's, of greedy translations, if the recipe asks for them; `best` is whether no earlier
+    validation was better.
     """
 
     step: int
@@ -51,6 +51,7 @@ class Validation:
     best: bool
     samples: tuple[Sample, ...]
     minutes: float
+    chrf: float | None = None
 
 
 @dataclass(frozen=True)

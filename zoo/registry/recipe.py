@@ -65,7 +65,8 @@ class Recipe(Settings):
     )
     learning_rate: PositiveFloat = Field(1e-3, description="peak learning rate; noam uses factor")
     schedule: str = Field(
-        "inverse_sqrt", description="learning rate schedule: constant, inverse_sqrt, cosine or noam"
+        "inverse_sqrt",
+        description="learning rate schedule: constant, inverse_sqrt, cosine, one_cycle or noam",
     )
     warmup: int = Field(400, ge=0, description="updates over which the learning rate rises")
     factor: PositiveFloat = Field(1.0, description="factor of the noam schedule")
@@ -79,8 +80,20 @@ class Recipe(Settings):
     patience: PositiveInt | None = Field(
         None, description="stop after this many validations without improvement"
     )
-    select: Literal["last", "loss", "bleu"] = Field(
+    cooldown: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="before patience ends a run, the rate decays to zero; fraction of the updates",
+    )
+    select: Literal["last", "loss", "bleu", "chrf"] = Field(
         "last", description="release the last weights, or those of the best validation by this"
+    )
+    tolerance: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="validations worse by at most this fraction count as equal; the last is chosen",
     )
     average_last: PositiveInt = Field(
         1, description="release the mean of the weights at this many last validations"
@@ -92,7 +105,7 @@ class Recipe(Settings):
         None, description="updates between validations; by default one validation per epoch"
     )
     bleu_sentences: int = Field(
-        0, ge=0, description="validation sentences to translate greedily and score with BLEU"
+        0, ge=0, description="validation sentences to translate greedily and score"
     )
     samples: int = Field(3, ge=0, description="validation sentences whose translations are shown")
     save_every: PositiveInt = Field(
@@ -115,8 +128,10 @@ class Recipe(Settings):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.select == "bleu" and not self.bleu_sentences:
-            raise ValueError("select = bleu needs sentences to score: set bleu_sentences = 1000")
+        if self.select in ("bleu", "chrf") and not self.bleu_sentences:
+            raise ValueError(
+                f"select = {self.select} needs sentences to score: set bleu_sentences = 1000"
+            )
         if self.patience and self.select == "last":
             raise ValueError("patience needs a measure of improvement: set select = loss, or bleu")
         if self.average_decay and self.average_last > 1:

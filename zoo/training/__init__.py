@@ -4,6 +4,8 @@ The modules in reading order, from the call to the weight update:
 
     request         the arguments of a call
     plan            the complete configuration and recipe of a run
+    auto            the recipe `auto`: what it chooses and why
+    fitting         apply it to a run: read the corpus, time an update
     session         begin or resume a run; write its checkpoint
     parent          the checkpoint that a run is tuned from
     fine_tuning     the plan and the tokenizers of such a run
@@ -23,8 +25,12 @@ The modules in reading order, from the call to the weight update:
     saving          write a state, read it back
     run_folder      the files of a run
     process_group   several processes that train one model
+    advice          warnings about what makes runs fail
+    held_out        scores of the released weights
+    summary         how a run went, and the next commands
+    progress        how a run is shown
 
-`Session.trainer.events()` yields what happens. Nothing here prints.
+`Session.trainer.events()` yields what happens. Only `progress` prints, where somebody watches.
 """
 
 from __future__ import annotations
@@ -39,6 +45,7 @@ from zoo.registry.events import Event
 from zoo.registry.registry import Registry
 from zoo.training import session
 from zoo.training.own_pairs import Data, as_file
+from zoo.training.progress import run_shown
 from zoo.training.request import NewVocabulary, TrainingRequest
 
 
@@ -63,6 +70,7 @@ def train(
     shard: bool = False,
     registry: Registry | None = None,
     on_event: Callable[[Event], None] | None = None,
+    progress: bool | None = None,
 ) -> Path:
     """Train a model and return its checkpoint folder.
 
@@ -91,6 +99,8 @@ def train(
         shard: split the weights among the processes that torchrun started.
         registry: names to look up; by default those of all installed plugins.
         on_event: called with every report, validation and note.
+        progress: show what `zoo train` shows, on standard error; by default in a terminal or a
+            notebook.
 
     Raises:
         ZooError: a name, a setting, the data or the output folder is not valid, or training fails.
@@ -122,7 +132,7 @@ def train(
         shard=shard,
     )
     with session.begin(request, registry) as begun:
-        return begun.run(on_event)
+        return run_shown(begun, on_event, progress)
 
 
 def resume(
@@ -135,13 +145,14 @@ def resume(
     shard: bool = False,
     registry: Registry | None = None,
     on_event: Callable[[Event], None] | None = None,
+    progress: bool | None = None,
 ) -> Path:
     """Continue a run that was stopped or finished, and return its checkpoint folder.
 
     Args:
         out: the checkpoint folder that was given to `train`.
         steps, epochs, minutes: new totals, which count what was done before.
-        device, shard, registry, on_event: as in `train`.
+        device, shard, registry, on_event, progress: as in `train`.
 
     Raises:
         ZooError: there is no run, its data has changed, or training fails.
@@ -155,4 +166,4 @@ def resume(
         shard=shard,
         registry=registry,
     ) as resumed:
-        return resumed.run(on_event)
+        return run_shown(resumed, on_event, progress)

@@ -19,6 +19,8 @@ from zoo.training.optimizer import OPTIMIZERS
 from zoo.training.request import TrainingRequest
 from zoo.training.schedule import SCHEDULES
 
+AUTO = "auto"
+"""The recipe of data that has none."""
 TOTALS = ("steps", "epochs", "minutes")
 NAMED: dict[str, Collection[str]] = {
     "tokenizer": TOKENIZER_KINDS,
@@ -91,7 +93,9 @@ class Plan:
         return f"# {self.model}\n\n{self.recipe.to_toml()}\n[config]\n" + "\n".join(lines) + "\n"
 
 
-def make_plan(registry: Registry, request: TrainingRequest) -> Plan:
+def make_plan(
+    registry: Registry, request: TrainingRequest, chosen: Mapping[str, Any] | None = None
+) -> Plan:
     """Resolve a request's names to a complete configuration and recipe.
 
     The recipe is put together from these, where later ones override earlier ones: the data's
@@ -100,6 +104,9 @@ def make_plan(registry: Registry, request: TrainingRequest) -> Plan:
     recipe of the form `MODEL.DATA` brings the recipe of that data with it. A recipe's table
     `config` overrides the model's configuration. A key of the settings belongs to the configuration
     or to the recipe; the prefix `config.` or `recipe.` decides where both have it.
+
+    Where the recipe is `auto`, that name stands for DATA; `chosen` are values that were chosen for
+    the corpus, which override the recipes `auto` and the model's, but not `MODEL.auto`.
 
     Raises:
         UnknownNameError: there is no such model or recipe.
@@ -110,7 +117,7 @@ def make_plan(registry: Registry, request: TrainingRequest) -> Plan:
     validation = absolute(registry, request.validation)
     entry = registry.models.find(request.model)
     config_type = registry.architecture(entry.architecture).config_type()
-    config, recipe = resolve(request, config_type, *_layered(registry, request))
+    config, recipe = resolve(request, config_type, *_layered(registry, request, chosen or {}))
     return Plan(request.model, entry.architecture, config, recipe, data, request.limit, validation)
 
 
@@ -173,18 +180,42 @@ def absolute(registry: Registry, spec: str | None) -> str | None:
     return str(Path(spec).absolute())
 
 
-def _layered(registry: Registry, request: TrainingRequest) -> tuple[dict[str, Any], dict[str, Any]]:
+def uses_auto(registry: Registry, request: TrainingRequest) -> bool:
+    """Return whether the recipe is `auto`: it is requested, or the data has no recipe."""
+    if request.recipe is not None:
+        return request.recipe == AUTO
+    task = _task(registry, request)
+    return task not in registry.recipes and f"{request.model}.{task}" not in registry.recipes
+
+
+def fixed_values(registry: Registry, request: TrainingRequest) -> dict[str, Any]:
+    """Return what the recipe `auto` may not choose, by name: `MODEL.auto`, settings, totals."""
+    own = registry.recipes.get(f"{request.model}.{AUTO}", {})
+    values = {**own, **own.get("config", {})}
+    values |= {key.rpartition(".")[2]: value for key, value in request.overrides.items()}
+    return values | {key: value for key, value in request.totals.items() if value}
+
+
+def _task(registry: Registry, request: TrainingRequest) -> str:
+    """Return the name of the data's recipe, whether there is one or not."""
+    known = registry.datasets.get(request.data)
+    return known.recipe if known and known.recipe else request.data
+
+
+def _layered(
+    registry: Registry, request: TrainingRequest, chosen: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the values of configuration and recipe before the request's settings."""
     entry = registry.models.find(request.model)
-    known = registry.datasets.get(request.data)
-    task = known.recipe if known and known.recipe else request.data
+    task = AUTO if uses_auto(registry, request) else _task(registry, request)
     layers = [
         registry.recipes.get(task, {}),
         entry.recipe,
+        chosen,
         registry.recipes.get(f"{request.model}.{task}", {}),
     ]
-    if request.recipe is not None:
-        layers += named_recipe(registry, request.recipe)
+    if request.recipe not in (None, AUTO):
+        layers += named_recipe(registry, str(request.recipe))
     config_values, recipe_values = dict(entry.config), dict[str, Any]()
     add_layers(layers, config_values, recipe_values)
     return config_values, recipe_values

@@ -46,6 +46,15 @@ def cosine(recipe: Recipe, step: int, width: int, done: float) -> float:
     return rate * 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
 
 
+def one_cycle(recipe: Recipe, step: int, width: int, done: float) -> float:
+    """Rise over the first tenth of the run, and decay along a half cosine to zero (Smith 2018).
+
+    Both follow the fraction done: a run that is slower than expected has a shorter warm-up.
+    """
+    rise = min(1.0, 0.1 + 9 * done)
+    return recipe.learning_rate * rise * 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
+
+
 def noam(recipe: Recipe, step: int, width: int, done: float) -> float:
     """Return factor · width^−½ · min(step^−½, step · warmup^−³⁄²) (Vaswani et al. 2017, eq. 3)."""
     warmup = max(recipe.warmup, 1)
@@ -56,3 +65,4 @@ SCHEDULES.add("constant", constant)
 SCHEDULES.add("noam", noam)
 SCHEDULES.add("inverse_sqrt", inverse_sqrt)
 SCHEDULES.add("cosine", cosine)
+SCHEDULES.add("one_cycle", one_cycle)

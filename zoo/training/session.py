@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -19,7 +19,6 @@ from zoo.checkpoint.about import About
 from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.data.corpus import learn_tokenizers
 from zoo.data.datasets import find_dataset
-from zoo.errors import ConfigError
 from zoo.files import replace_file
 from zoo.registry.events import Event
 from zoo.registry.registry import Registry, default_registry
@@ -29,11 +28,13 @@ from zoo.training.curve import draw_curve
 from zoo.training.data import TrainingData, load_data
 from zoo.training.failures import explain_failures
 from zoo.training.fine_tuning import describe_choice, make_tuning_plan, tuning_tokenizers
+from zoo.training.fitting import Automatic, first_plan
 from zoo.training.freezing import freeze
+from zoo.training.held_out import HeldOut, score_held_out
 from zoo.training.initialization import build_network
 from zoo.training.own_pairs import moved
 from zoo.training.parent import Parent, read_parent
-from zoo.training.plan import TOTALS, Plan, make_plan
+from zoo.training.plan import TOTALS, Plan
 from zoo.training.precision import PrecisionChoice, choose_precision
 from zoo.training.process_group import ProcessGroup, join_process_group, was_restarted
 from zoo.training.request import TrainingRequest
@@ -63,9 +64,13 @@ class Session:
     """What the user should know before training: repairs, failed callbacks."""
     precision: PrecisionChoice | None = None
     """What `precision = "auto"` measured and chose, in the process that began the run."""
+    chosen: list[str] = field(default_factory=list)
+    """What the recipe `auto` chose and why, in lines, in the process that began the run."""
     resources: ExitStack = field(default_factory=ExitStack)
     compared: list[dict[str, Any]] = field(default_factory=list)
     """Scores before and after tuning, from `finish` on."""
+    held_out: HeldOut | None = None
+    """The scores of the released weights, from `finish` on."""
 
     def run(self, on_event: Callable[[Event], None] | None = None) -> Path:
         """Train to the end, and return the checkpoint folder.
@@ -91,6 +96,7 @@ class Session:
         folder, group = trainer.folder, trainer.group
         with explain_failures(trainer.state.step, trainer.plan.recipe, group, folder.path):
             weights = trainer.averaged.to_release()
+            self.held_out = score_held_out(trainer, weights)
             if group.is_first:
                 self._write(weights)
             group.barrier()
@@ -156,6 +162,7 @@ class Session:
             "released": state.best_step if selects else state.step,
             "minutes": round(state.seconds / 60, 2),
             "torch": torch.__version__,
+            "held_out": asdict(self.held_out) if self.held_out else None,
             "curve": curve,
         }
 
@@ -193,9 +200,9 @@ def begin(request: TrainingRequest, registry: Registry | None = None) -> Session
             folder.check_free()
         for spec in filter(None, (request.data, request.validation)):
             find_dataset(registry, spec)  # a wrong name is reported before anything else
-        parent = None
+        parent = automatic = None
         if request.from_ is None:
-            plan = make_plan(registry, request)
+            plan, automatic = first_plan(registry, request)
         else:
             parent = read_parent(registry, request.from_, group.device)
             dataset = find_dataset(registry, request.data)
@@ -203,7 +210,8 @@ def begin(request: TrainingRequest, registry: Registry | None = None) -> Session
         choice, tuning_notes = None, list[str]()
         with explain_failures(0, plan.recipe, group, folder.path):
             if group.is_first:
-                created = _create(registry, request, plan, parent, folder, group)
+                begins = Beginning(request, parent, automatic)
+                created = _create(registry, begins, plan, folder, group)
                 plan, data, choice, tuning_notes = created
                 group.barrier()
             else:
@@ -211,7 +219,9 @@ def begin(request: TrainingRequest, registry: Registry | None = None) -> Session
                 plan = Plan.parse(registry, folder.describe())
                 data = load_data(registry, plan, folder.tokenizers())
             trainer, notes = _make_trainer(registry, plan, data, folder, group)
-        return Session(registry, trainer, tuning_notes + notes, choice, resources.pop_all())
+        chosen = automatic.choice.reasons if automatic else []
+        notes = tuning_notes + notes
+        return Session(registry, trainer, notes, choice, chosen, resources.pop_all())
 
 
 def resume(
@@ -248,11 +258,11 @@ def resume(
             folder.check_same_data(plan.data, data.corpus.fingerprint())
             trainer, notes = _make_trainer(registry, plan, data, folder, group)
             if totals:
-                _check_totals(trainer)
+                trainer.check_totals()
             folder.update_description(
                 {**plan.describe(), "fingerprint": fingerprint}, plan.to_toml()
             )
-        return Session(registry, trainer, repairs + notes, None, resources.pop_all())
+        return Session(registry, trainer, repairs + notes, resources=resources.pop_all())
 
 
 def _acquire(
@@ -270,11 +280,19 @@ def _acquire(
     return group, folder
 
 
+class Beginning(NamedTuple):
+    """What a run begins with: the request, and perhaps a parent or the recipe `auto`."""
+
+    request: TrainingRequest
+    parent: Parent | None
+    automatic: Automatic | None
+
+
 def _create(
-    registry: Registry, request: TrainingRequest, plan: Plan, parent: Parent | None,
-    folder: RunFolder, group: ProcessGroup,
-) -> tuple[Plan, TrainingData, PrecisionChoice | None, list[str]]:  # fmt: skip
+    registry: Registry, begins: Beginning, plan: Plan, folder: RunFolder, group: ProcessGroup
+) -> tuple[Plan, TrainingData, PrecisionChoice | None, list[str]]:
     """Learn the tokenizers, choose the precision, and write the run folder; return notes too."""
+    request, parent, automatic = begins
     dataset = find_dataset(registry, plan.data)
     if parent is None:
         tokenizers = learn_tokenizers(dataset, plan.limit, plan.recipe)
@@ -282,6 +300,8 @@ def _create(
         new = request.new_vocabulary
         tokenizers = tuning_tokenizers(parent, dataset, plan.limit, plan.recipe, new)
     data = load_data(registry, plan, tokenizers)
+    if automatic is not None:
+        plan = automatic.fitted(plan, data, group.device)
     more, notes = dict[str, bytes | Path](), list[str]()
     if plan.recipe.freeze:
         freeze(build_network(registry, plan, data), plan.recipe.freeze)  # it checks the patterns
@@ -330,20 +350,3 @@ def _make_trainer(
         return trainer, trainer.notes
     trainer.callbacks, failed = load_callbacks(registry)
     return trainer, failed + trainer.notes
-
-
-def _check_totals(trainer: Trainer) -> None:
-    """Make sure that new totals are beyond what was done. They undo an early stop.
-
-    Raises:
-        ConfigError: the run has passed them.
-    """
-    state = trainer.state
-    state.not_improved = 0
-    if trainer.fraction_done() > 1:
-        raise ConfigError(
-            "the run is past that already",
-            f"it has made {state.step:,} updates in {state.epoch} epochs and "
-            f"{state.seconds / 60:.1f} minutes",
-            "--steps, --epochs and --minutes are totals",
-        )

@@ -15,6 +15,8 @@ from zoo.nn.contract import Seq2Seq
 from zoo.registry.recipe import Recipe
 
 COUNTERS = ("step", "epoch", "position", "seconds", "best", "best_step", "not_improved")
+LATER_COUNTERS = {"cooldown_start": 0}
+"""Counters that states of earlier versions lack, with their values there."""
 
 
 @dataclass
@@ -23,8 +25,9 @@ class TrainingState:
 
     `average` has a tensor for each of the model's parameters, or none if the recipe does not
     average. `position` counts the batches of the current epoch, `seconds` the time of training, and
-    `not_improved` the validations since the best one. `best` is that one's loss, or its BLEU if the
-    recipe selects by BLEU, and `best_step` its update.
+    `not_improved` the validations since the best one. `best` is that one's loss, BLEU or chrF,
+    whichever the recipe selects by, and `best_step` its update. `cooldown_start` is the update at
+    which patience ran out and the rate began to decay, or 0.
     """
 
     model: Seq2Seq
@@ -37,6 +40,7 @@ class TrainingState:
     best: float | None = None
     best_step: int = 0
     not_improved: int = 0
+    cooldown_start: int = 0
 
     @torch.no_grad()
     def update_average(self, decay: float) -> None:
@@ -49,20 +53,41 @@ class TrainingState:
         blend = get_ema_multi_avg_fn(min(decay, (1 + step) / (10 + step)))
         blend(self.average, [weight.detach() for weight in self.model.parameters()], None)
 
-    def record_validation(self, recipe: Recipe, loss: float, bleu: float | None) -> bool:
-        """Record a validation; return whether it is the best so far."""
-        by_bleu = recipe.select == "bleu" and bleu is not None
-        value = bleu if by_bleu and bleu is not None else loss
-        better = self.best is None or (value > self.best if by_bleu else value < self.best)
+    def record_validation(
+        self, recipe: Recipe, loss: float, bleu: float | None, chrf: float | None = None
+    ) -> bool:
+        """Record a validation; return whether no earlier one was better by more than tolerance."""
+        score = {"bleu": bleu, "chrf": chrf}.get(recipe.select)
+        value = loss if score is None else score
+        best = value if self.best is None else self.best
+        better = self.best is None or (value < best if score is None else value > best)
+        worse = (value - best if score is None else best - value) > recipe.tolerance * abs(best)
         if better:
-            self.best, self.best_step, self.not_improved = value, self.step, 0
+            self.best, self.not_improved = value, 0
         else:
             self.not_improved += 1
-        return better
+        chosen = better or (recipe.tolerance > 0 and not worse)
+        if chosen:
+            self.best_step = self.step
+        return chosen
 
     def out_of_patience(self, recipe: Recipe) -> bool:
-        """Return whether training stops early: too many validations without improvement."""
+        """Return whether there were too many validations without improvement."""
         return recipe.patience is not None and self.not_improved >= recipe.patience
+
+    def begin_cooldown(self, recipe: Recipe) -> bool:
+        """Begin to decay the rate if patience has run out; return whether this began it."""
+        if not recipe.cooldown or self.cooldown_start or not self.out_of_patience(recipe):
+            return False
+        self.cooldown_start = self.step
+        return True
+
+    def cooldown(self, recipe: Recipe) -> float:
+        """Return the fraction of the cooldown that is over: 0 before it begins, at the end 1."""
+        if not self.cooldown_start:
+            return 0.0
+        length = max(round(recipe.cooldown * self.cooldown_start), 1)
+        return (self.step - self.cooldown_start) / length
 
     def fraction_done(self, recipe: Recipe, epoch_length: int) -> float:
         """Return the fraction of the run that is over, by the total that is reached first."""
@@ -77,7 +102,7 @@ class TrainingState:
 
     def counters(self) -> dict[str, Any]:
         """Return the counters as plain values."""
-        return {name: getattr(self, name) for name in COUNTERS}
+        return {name: getattr(self, name) for name in (*COUNTERS, *LATER_COUNTERS)}
 
     def set_counters(self, values: Mapping[str, Any]) -> None:
         """Take over what `counters` returned.
@@ -85,11 +110,12 @@ class TrainingState:
         Raises:
             CheckpointError: a counter is missing or not a number.
         """
-        for name in COUNTERS:
+        values = {**LATER_COUNTERS, **values}
+        for name in (*COUNTERS, *LATER_COUNTERS):
             whole = name not in ("seconds", "best")
             kinds = (int,) if whole else (int, float)
             value = values.get(name)
             if type(value) not in kinds and not (name == "best" and value is None):
                 raise CheckpointError("a state lacks a counter", f"{name} is {value!r}")
-        for name in COUNTERS:
+        for name in (*COUNTERS, *LATER_COUNTERS):
             setattr(self, name, values[name])

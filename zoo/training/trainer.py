@@ -12,10 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zoo.errors import TrainingError
+from zoo.errors import ConfigError, TrainingError
 from zoo.files import replace_file
 from zoo.nn.contract import Seq2Seq
 from zoo.registry.events import Event, Note, Report, Stopped, Validation
+from zoo.training.advice import rising
 from zoo.training.averaging import AveragedWeights
 from zoo.training.callbacks import Callbacks
 from zoo.training.data import TrainingData
@@ -107,9 +108,7 @@ class Trainer:
         window = Window(state.seconds)
         while self.fraction_done() < 1:
             with explain_failures(state.step + 1, recipe, self.group, self.folder.path):
-                rate = learning_rate(
-                    recipe, state.step + 1, self.plan.config.width, self.fraction_done()
-                )
+                rate = self._rate()
                 batches = self.batches[state.position : state.position + recipe.accumulate]
                 self.update(batches, rate, window)
                 epoch_ended = self._advance(len(batches))
@@ -134,10 +133,35 @@ class Trainer:
                 return
 
     def fraction_done(self) -> float:
-        """Return the fraction of the run that is over, by the total that is reached first."""
-        if self.state.out_of_patience(self.plan.recipe):
+        """Return the fraction of the run that is over, by what ends it first."""
+        recipe, state = self.plan.recipe, self.state
+        if state.out_of_patience(recipe) and not recipe.cooldown:
             return 1.0
-        return self.state.fraction_done(self.plan.recipe, len(self.batches))
+        planned = state.fraction_done(recipe, len(self.batches))
+        return planned if planned >= 1 else planned + (1 - planned) * state.cooldown(recipe)
+
+    def check_totals(self) -> None:
+        """Make sure that new totals are beyond what was done. They undo an early stop.
+
+        Raises:
+            ConfigError: the run has passed them.
+        """
+        state = self.state
+        state.not_improved = state.cooldown_start = 0
+        if self.fraction_done() > 1:
+            raise ConfigError(
+                "the run is past that already",
+                f"it has made {state.step:,} updates in {state.epoch} epochs and "
+                f"{state.seconds / 60:.1f} minutes",
+                "--steps, --epochs and --minutes are totals",
+            )
+
+    def _rate(self) -> float:
+        """Return the rate of the next update: the schedule's, which a cooldown decays to zero."""
+        recipe, state = self.plan.recipe, self.state
+        planned = state.fraction_done(recipe, len(self.batches))
+        rate = learning_rate(recipe, state.step + 1, self.plan.config.width, planned)
+        return rate * max(1 - state.cooldown(recipe), 0.0)
 
     # --- an update ------------------------------------------------------------------------------
 
@@ -241,7 +265,7 @@ class Trainer:
                 self.model.train()
         if not math.isfinite(result.loss):
             raise not_finite(f"the validation loss is {result.loss}", state.step)
-        best = state.record_validation(recipe, result.loss, result.bleu)
+        best = state.record_validation(recipe, result.loss, result.bleu, result.chrf)
         if best and recipe.select != "last":
             self.averaged.keep()
         minutes = self.group.broadcast(self._seconds()) / 60
@@ -253,11 +277,19 @@ class Trainer:
             best,
             tuple(result.samples),
             minutes,
+            result.chrf,
         )
         self.folder.add_metrics(asdict(event))
         yield event
-        if state.out_of_patience(recipe):
-            count = state.not_improved
+        losses = [r["validation_loss"] for r in self.folder.metrics() if "validation_loss" in r]
+        if recipe.select == "last" and rising(losses):
+            text = f"the validation loss rises since it was {min(losses):.3f}: the model overfits"
+            yield Note(state.step, text)
+        count = state.not_improved
+        if state.begin_cooldown(recipe):
+            text = f"no improvement in {count} validations: the learning rate decays to zero"
+            yield Note(state.step, text)
+        elif state.out_of_patience(recipe) and not recipe.cooldown:
             yield Note(state.step, f"no improvement in {count} validations: stopping early")
 
     def _save(self) -> None:

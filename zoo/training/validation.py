@@ -22,11 +22,12 @@ ROWS = 64
 
 
 class ValidationResult(NamedTuple):
-    """The loss per target token, in nats; BLEU, if the recipe scores it; and samples."""
+    """The loss per target token, in nats; BLEU and chrF, if the recipe scores; and samples."""
 
     loss: float
     bleu: float | None
     samples: list[Sample]
+    chrf: float | None = None
 
 
 @torch.inference_mode()
@@ -42,36 +43,42 @@ def validate(
                 loss = teacher_forcing(model, batch.to(group.device))
             sums += torch.stack([loss.total.double(), loss.tokens.double()])
     total, tokens = (sums if group.sharded else group.all_reduce(sums)).tolist()
-    bleu: float | None = None
+    scores: dict[str, float] = {}
     samples: list[tuple[str, str, str]] = []
     if group.sharded or group.is_first:
-        bleu, samples = _translate(model, validation, recipe, group.device)
-    bleu, texts = group.broadcast([bleu, samples])
-    return ValidationResult(total / tokens, bleu, [Sample(*text) for text in texts])
+        scores, samples = _translate(model, validation, recipe, group.device)
+    scores, texts = group.broadcast([scores, samples])
+    shown = [Sample(*text) for text in texts]
+    return ValidationResult(total / tokens, scores.get("bleu"), shown, scores.get("chrf"))
 
 
 def _translate(
     model: Seq2Seq, validation: ValidationSet, recipe: Recipe, device: torch.device
-) -> tuple[float | None, list[tuple[str, str, str]]]:
-    """Return BLEU of a part of the set, and sources, references and translations of samples."""
+) -> tuple[dict[str, float], list[tuple[str, str, str]]]:
+    """Return scores of a part of the set, and sources, references and translations of samples."""
     scored = _spread(len(validation), recipe.bleu_sentences)
     shown = _spread(len(validation), recipe.samples)
     translated = sorted({*scored, *shown}, key=lambda i: (len(validation.sources[i]), i))
+    # An untrained network seldom ends a translation: twice the longest reference is enough.
+    longest = 2 * int(validation.corpus.target.lengths.max()) + 10
+    if validation.limits.target is not None:
+        longest = min(longest, validation.limits.target)
     texts: dict[int, str] = {}
     for start in range(0, len(translated), ROWS):
         rows = translated[start : start + ROWS]
         source, mask = batch_sources([validation.sources[i] for i in rows])
         source, mask = source.to(device), mask.to(device)
-        hypotheses = greedy(model, source, mask, validation.limits.target)
+        hypotheses = greedy(model, source, mask, longest)
         texts |= {
             i: validation.target_tokenizer.decode(hypothesis.tokens)
             for i, hypothesis in zip(rows, hypotheses, strict=True)
         }
-    bleu = None
+    scores: dict[str, float] = {}
     if scored:
         references = [validation.pairs[i].target for i in scored]
-        bleu = score([texts[i] for i in scored], references).bleu
-    return bleu, [(*validation.pairs[i], texts[i]) for i in shown]
+        computed = score([texts[i] for i in scored], references).by_name
+        scores = {name: computed[name].value for name in ("bleu", "chrf")}
+    return scores, [(*validation.pairs[i], texts[i]) for i in shown]
 
 
 def _spread(count: int, most: int) -> list[int]:

@@ -1,0 +1,195 @@
+"""Warnings about what makes runs fail, the summary of a run, and how Python shows progress."""
+
+import json
+import math
+import re
+import shlex
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+import zoo
+from tests.training.test_auto import TINY, tsv
+from zoo.data.batches import Sequences
+from zoo.nn.contract import BEGIN, END
+from zoo.registry.recipe import Recipe
+from zoo.training import progress
+from zoo.training.advice import (
+    early_warnings,
+    late_warnings,
+    loss_of_guessing,
+    planned_updates,
+    rare_tokens,
+    rising,
+)
+from zoo.training.request import TrainingRequest
+from zoo.training.session import begin
+from zoo.training.summary import summarize
+
+
+def warnings_of(tmp_path: Path, data: str, **settings: object) -> list[str]:
+    """The warnings before a run."""
+    out = tmp_path / f"w{len(list(tmp_path.iterdir()))}"
+    request = TrainingRequest("rnnsearch-tiny", data, out,
+                              settings={**TINY, **settings}, steps=600)  # fmt: skip
+    with begin(request) as session:
+        trainer = session.trainer
+        return early_warnings(trainer.plan, trainer.data, len(trainer.batches))
+
+
+def test_the_loss_of_guessing_matches_its_definition() -> None:
+    targets = [[BEGIN, 5, 5, 6, END], [BEGIN, 7, END]]
+    counts = Counter(token for target in targets for token in target[1:])
+    total = counts.total()
+    expected = -sum(n / total * math.log(n / total) for n in counts.values())
+    assert loss_of_guessing(Sequences.of(targets)) == pytest.approx(expected)
+
+
+def test_rare_tokens_are_counted() -> None:
+    sequences = Sequences.of([[4] * 5, [5] * 4, [BEGIN, END]])
+    assert rare_tokens(sequences, 7) == 2  # 5, which occurs four times, and 6, which never does
+
+
+def test_planned_updates_count_accumulated_batches() -> None:
+    assert planned_updates(Recipe(epochs=3, accumulate=4), 9) == 9
+    assert planned_updates(Recipe(epochs=3, steps=5), 9) == 5
+    assert planned_updates(Recipe(minutes=1.0), 9) is None
+
+
+@pytest.mark.parametrize(
+    ("losses", "expected"),
+    [([3.0, 3.1, 3.2, 3.3], True), ([2.0, 3.0, 3.1, 3.2, 3.3], False),
+     ([3.0, 3.1, 3.0, 3.2], False), ([3.0, 3.1, 3.2], False)],
+)  # fmt: skip
+def test_a_rising_loss_is_noticed_once(losses: list[float], expected: bool) -> None:
+    assert rising(losses) == expected
+    assert not rising([*losses, losses[-1] + 0.1]) or not expected
+
+
+def test_a_run_that_ends_in_its_warm_up_is_warned_about(parallel: Path, tmp_path: Path) -> None:
+    data = f"{parallel}:en-de"
+    (warning,) = [
+        w for w in warnings_of(tmp_path, data, schedule="cosine", warmup=4000) if "warm-up" in w
+    ]
+    assert "600 updates" in warning
+    assert "4,000" in warning
+    assert not [w for w in warnings_of(tmp_path, data) if "warm-up" in w]
+
+
+def test_a_vocabulary_that_the_text_does_not_support_is_warned_about(tmp_path: Path) -> None:
+    pairs = [(f"dog{n} runs", f"Hund{n} rennt") for n in range(200)]
+    data = tsv(tmp_path / "c.tsv", pairs)
+    words = {"tokenizer": "word", "shared_vocab": False, "share": "none", "vocab_size": 8000}
+    texts = [w for w in warnings_of(tmp_path, data, **words) if "larger than the text" in w]
+    assert len(texts) == 2
+    assert not [w for w in warnings_of(tmp_path, data) if "larger than the text" in w]
+
+
+def test_few_or_equal_pairs_are_warned_about(tmp_path: Path) -> None:
+    data = tsv(tmp_path / "c.tsv", [("a dog runs.", "ein Hund rennt.")] * 50)
+    texts = " ".join(warnings_of(tmp_path, data))
+    assert "50 pairs are few" in texts
+    assert "only 1 different texts" in texts
+
+
+def test_a_run_that_learned_nothing_is_told(parallel: Path, tmp_path: Path) -> None:
+    request = TrainingRequest("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a",
+                              settings={**TINY, "learning_rate": 1e-9}, steps=5)  # fmt: skip
+    with begin(request) as session:
+        session.run()
+        texts = " ".join(summarize(session).warnings)
+    assert "not below that of guessing" in texts
+
+
+def test_a_run_of_little_time_is_told(parallel: Path, tmp_path: Path) -> None:
+    request = TrainingRequest("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a",
+                              settings=TINY, minutes=0.01)  # fmt: skip
+    with begin(request) as session:
+        session.run()
+        assert any("give the run more time" in text for text in summarize(session).warnings)
+
+
+def test_an_overfitted_run_is_told(parallel: Path, tmp_path: Path) -> None:
+    settings = {**TINY, "select": "last"}
+    request = TrainingRequest(
+        "rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=settings, steps=5
+    )
+    with begin(request) as session:
+        plan, data = session.trainer.plan, session.trainer.data
+        metrics = [{"step": n, "validation_loss": loss} for n, loss in enumerate((2.0, 0.5, 0.9))]
+        texts = late_warnings(plan, data, 1000, metrics)
+        assert any("rose from 0.50 to 0.90" in warning for warning in texts)
+        assert not late_warnings(plan, data, 1000, metrics[:2])
+        assert early_warnings(plan, data, 10)
+
+
+def test_zoo_train_prints_choices_scores_and_commands_that_work(
+    parallel: Path, tmp_path: Path, run: Callable[..., Result]
+) -> None:
+    settings = [part for key, value in TINY.items() for part in ("--set", f"{key}={value}")]
+    out = tmp_path / "a"
+    done = run("train", "rnnsearch-tiny", "--data", f"{parallel}:en-de", "--out", out,
+               "--minutes", "0.05", *settings)  # fmt: skip
+    assert done.exit_code == 0, done.output
+    chosen = re.findall(r"^auto: .*", done.output, re.MULTILINE)
+    assert 3 <= len(chosen) <= 5
+    assert re.search(
+        r"^Held-out text, 3 pairs: BLEU [\d.]+, chrF [\d.]+", done.output, re.MULTILINE
+    )
+    commands = re.findall(r"^  zoo (.*)", done.output.partition("Next:")[2], re.MULTILINE)
+    assert [command.split()[0] for command in commands] == ["translate", "eval", "serve"]
+    for command in commands[:2]:
+        again = run(*shlex.split(command))
+        assert again.exit_code == 0, again.output
+
+
+def test_python_shows_progress_where_somebody_watches(
+    parallel: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    arguments = ("rnnsearch-tiny", f"{parallel}:en-de")
+    zoo.train(*arguments, tmp_path / "a", settings=TINY, steps=3)
+    assert capsys.readouterr().err == ""
+    zoo.train(*arguments, tmp_path / "b", settings=TINY, steps=3, progress=True)
+    shown = capsys.readouterr().err
+    assert "auto: " in shown
+    assert "100%  update 3" in shown
+    assert "Next:" in shown
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    zoo.train(*arguments, tmp_path / "c", settings=TINY, steps=3)
+    assert "100%" in capsys.readouterr().err
+    zoo.resume(tmp_path / "c", steps=4, progress=False)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_notebook_counts_as_somebody_who_watches(monkeypatch: pytest.MonkeyPatch) -> None:
+    class ZMQInteractiveShell:
+        pass
+
+    class Module:
+        @staticmethod
+        def get_ipython() -> ZMQInteractiveShell:
+            return ZMQInteractiveShell()
+
+    assert not progress.is_interactive()
+    monkeypatch.setitem(sys.modules, "IPython", Module)
+    assert progress.is_interactive()
+
+
+def test_the_checkpoint_records_the_held_out_scores(parallel: Path, tmp_path: Path) -> None:
+    request = TrainingRequest("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a",
+                              settings=TINY, steps=5)  # fmt: skip
+    with begin(request) as session:
+        out = session.run()
+        (last,) = [
+            r for r in session.trainer.folder.metrics() if r.get("step") == 5 and "best" in r
+        ]
+    recorded = json.loads((out / "training.json").read_text())["held_out"]
+    assert recorded["loss"] == pytest.approx(last["validation_loss"], rel=1e-5)
+    assert recorded["pairs"] == 3
+    assert 0 <= recorded["bleu"] <= 100
+    assert 0 <= recorded["chrf"] <= 100

@@ -1,0 +1,124 @@
+"""Statistics of a parallel corpus: its size, lengths, words and characters."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from zoo.registry.declarations import Pair
+
+SAMPLE = 5_000
+"""About this many pairs, evenly spaced over the corpus, are counted word by word."""
+
+LONGEST_TEXT = 10_000
+"""Characters of a text that are counted; the rest of a longer line is ignored."""
+
+UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
+"""Thai, Lao, Burmese, Khmer, Japanese and Chinese letters."""
+
+WORD = re.compile(r"\w+(?:[-'’]\w+)*|[^\w\s]")
+
+
+@dataclass(frozen=True)
+class SideStatistics:
+    """One side of the sampled pairs.
+
+    `words` counts words and punctuation marks, `distinct_words` and `single_words` those that
+    differ and those that occur once; `unseen` is the share of the words in every tenth text that
+    occur in no other text. `unspaced_letters` counts letters of scripts without spaces.
+    `long_length` is the length in characters that one text in a hundred exceeds.
+    """
+
+    words: int
+    distinct_words: int
+    single_words: int
+    unseen: float
+    characters: int
+    distinct_characters: int
+    spaces: int
+    unspaced_letters: int
+    mean_length: float
+    long_length: int
+
+    @property
+    def unspaced(self) -> bool:
+        """Whether words are not separated: Chinese, Japanese, Thai, or codes such as DNA."""
+        return 3 * self.unspaced_letters > self.characters or self.characters > 25 * self.words > 0
+
+    @property
+    def closed(self) -> bool:
+        """Whether the sample has (almost) all words of the language: numbers, commands, codes."""
+        return self.unseen < 1e-3 and self.words >= 20 * self.distinct_words
+
+
+@dataclass(frozen=True)
+class CorpusStatistics:
+    """A corpus: its number of pairs, and both sides of a sample of them."""
+
+    pairs: int
+    sampled: int
+    distinct_pairs: int
+    source: SideStatistics
+    target: SideStatistics
+
+    @property
+    def distinct(self) -> int:
+        """The number of different pairs, estimated from the sample."""
+        return round(self.pairs * self.distinct_pairs / max(self.sampled, 1))
+
+    @property
+    def mean_length(self) -> float:
+        """The mean length of the longer side in words, or of text without spaces in characters."""
+        return max(
+            side.characters / 2 if side.unspaced else side.words
+            for side in (self.source, self.target)
+        ) / max(self.sampled, 1)
+
+
+def corpus_statistics(pairs: Iterable[Pair], sample: int = SAMPLE) -> CorpusStatistics:
+    """Count all pairs, and the words and characters of a sample, in bounded memory.
+
+    The sample is every k-th pair: files are often sorted, so their heads differ from their tails.
+    """
+    kept: list[Pair] = []
+    count, every = 0, 1
+    for pair in pairs:
+        if count % every == 0:
+            kept.append(Pair(pair.source[:LONGEST_TEXT], pair.target[:LONGEST_TEXT]))
+            if len(kept) >= 2 * sample:
+                kept, every = kept[::2], 2 * every
+        count += 1
+    source = _side([pair.source for pair in kept])
+    target = _side([pair.target for pair in kept])
+    return CorpusStatistics(count, len(kept), len(set(kept)), source, target)
+
+
+def words_of(texts: Iterable[str]) -> Iterator[str]:
+    """Yield the words and punctuation marks of texts."""
+    for text in texts:
+        yield from WORD.findall(text)
+
+
+def _side(texts: list[str]) -> SideStatistics:
+    words = Counter(words_of(texts))
+    characters: Counter[str] = Counter()
+    for text in texts:
+        characters.update(text)
+    tenth = Counter(words_of(texts[::10]))
+    unseen = sum(number for word, number in tenth.items() if words[word] == number)
+    lengths = sorted(len(text) for text in texts)
+    total = sum(lengths)
+    return SideStatistics(
+        words=words.total(),
+        distinct_words=len(words),
+        single_words=sum(1 for number in words.values() if number == 1),
+        unseen=unseen / max(tenth.total(), 1),
+        characters=total,
+        distinct_characters=len(characters),
+        spaces=sum(number for character, number in characters.items() if character.isspace()),
+        unspaced_letters=sum(characters[letter] for letter in characters if UNSPACED.match(letter)),
+        mean_length=total / max(len(texts), 1),
+        long_length=lengths[int(0.99 * (len(lengths) - 1))] if lengths else 0,
+    )

@@ -1,0 +1,143 @@
+"""Warnings about what makes runs fail."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from zoo.data.batches import Sequences
+from zoo.nn.contract import BEGIN, UNKNOWN
+from zoo.registry.recipe import Recipe
+from zoo.training.data import TrainingData
+from zoo.training.plan import Plan
+
+FEW_PAIRS = 1000
+FEW_UPDATES = 500
+RARE = 5
+"""A token that occurs less often can hardly be learned."""
+COUNTED = 5_000_000
+"""Tokens of a corpus that are counted."""
+SAME_LOSS = 0.97
+"""A loss above this part of the loss of guessing by frequency has learned nothing of the source."""
+RISING = 3
+"""Validations in a row with a growing loss, after which the user hears of it."""
+
+FIXED_WARMUP = ("constant", "inverse_sqrt", "cosine", "noam")
+"""Schedules whose warm-up is a number of updates."""
+
+
+def early_warnings(plan: Plan, data: TrainingData, batches: int) -> list[str]:
+    """Return what is likely to go wrong, before anything is trained.
+
+    Args:
+        plan, data: of the run.
+        batches: the batches of an epoch.
+    """
+    recipe, pairs = plan.recipe, len(data.corpus)
+    warnings = []
+    if pairs < FEW_PAIRS:
+        warnings.append(
+            f"{pairs:,} pairs are few: the model will learn them by heart, and little more. "
+            "Add pairs, or fine-tune a checkpoint"
+        )
+    if distinct := _few_distinct(data.corpus.target):
+        warnings.append(f"the {pairs:,} targets are only {distinct:,} different texts")
+    sides = {"source": data.corpus.source, "target": data.corpus.target}
+    if recipe.shared_vocab:
+        del sides["source"]
+    for side, sequences in sides.items():
+        tokenizer = data.target_tokenizer if side == "target" else data.source_tokenizer
+        size, rare = tokenizer.size, rare_tokens(sequences, tokenizer.size)
+        if not recipe.shared_vocab and size > 100 and rare > size / 2:
+            warnings.append(
+                f"the {side} vocabulary is larger than the text supports: {rare:,} of {size:,} "
+                f"entries occur fewer than {RARE} times. Lower vocab_size, or set tokenizer = bpe"
+            )
+    updates = planned_updates(recipe, batches)
+    if updates is not None and recipe.schedule in FIXED_WARMUP and updates <= recipe.warmup:
+        warnings.append(
+            f"the run ends in its warm-up: {updates:,} updates, of which the learning rate rises "
+            f"over {recipe.warmup:,}. Give more updates, or lower warmup"
+        )
+    elif updates is not None and updates < FEW_UPDATES:
+        warnings.append(f"{updates:,} updates are few: most models need a thousand or more")
+    return warnings
+
+
+def planned_updates(recipe: Recipe, batches: int) -> int | None:
+    """Return the most updates of a run; None if only its time is limited."""
+    counts = [recipe.steps] if recipe.steps else []
+    if recipe.epochs:
+        counts.append(recipe.epochs * -(-batches // recipe.accumulate))
+    return min(counts, default=None)
+
+
+def rare_tokens(sequences: Sequences, size: int) -> int:
+    """Return how many of a vocabulary's entries, special tokens excluded, occur rarely."""
+    counts = np.bincount(sequences.tokens[:COUNTED], minlength=size)
+    return int((counts[UNKNOWN + 1 :] < RARE).sum())
+
+
+def _few_distinct(targets: Sequences) -> int:
+    """Return the number of different targets if each occurs ten times or more, or else 0."""
+    most = min(len(targets), 20_000)
+    texts = {
+        targets.tokens[targets.starts[i] : targets.starts[i + 1]].tobytes() for i in range(most)
+    }
+    return len(texts) if 10 * len(texts) <= most else 0
+
+
+def loss_of_guessing(targets: Sequences) -> float:
+    """Return −Σ_y p(y) log p(y), with p(y) the frequency of token y: the loss of knowing only it.
+
+    In nats per predicted token; begin tokens are not predicted.
+    """
+    counts = np.bincount(targets.tokens[:COUNTED])
+    counts[BEGIN : BEGIN + 1] = 0
+    frequencies = counts[counts > 0] / counts.sum()
+    return float(-(frequencies * np.log(frequencies)).sum())
+
+
+def rising(losses: Sequence[float]) -> bool:
+    """Return whether the last validation losses have grown, one after the other, from the best."""
+    last = losses[-RISING - 1 :]
+    grown = all(one < other for one, other in itertools.pairwise(last))
+    return len(last) == RISING + 1 and grown and last[0] == min(losses)
+
+
+def late_warnings(
+    plan: Plan, data: TrainingData, updates: int, metrics: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """Return what went wrong, as far as the metrics of a finished run show it.
+
+    Args:
+        plan, data: of the run.
+        updates: the updates that were made.
+        metrics: the records of its reports and validations, as the run folder holds them.
+    """
+    recipe, warnings = plan.recipe, []
+    losses = [r["validation_loss"] for r in metrics if "validation_loss" in r]
+    reports = [r["loss"] for r in metrics if "loss" in r]
+    if recipe.schedule in FIXED_WARMUP and updates <= recipe.warmup:
+        warnings.append(
+            f"the run ended in its warm-up, after {updates:,} of {recipe.warmup:,} updates: "
+            "give it more time, or lower warmup"
+        )
+    elif updates < FEW_UPDATES and not recipe.steps and not recipe.epochs:
+        warnings.append(f"{updates:,} updates are few: give the run more time")
+    guessing = loss_of_guessing(data.corpus.target)
+    loss = min(losses, default=reports[-1] if reports else 0.0)
+    if loss > SAME_LOSS * guessing and guessing > 0.1:
+        warnings.append(
+            f"the loss, {loss:.2f}, is not below that of guessing tokens by their frequency, "
+            f"{guessing:.2f}: the model has learned nothing from the sources"
+        )
+    if recipe.select == "last" and losses and losses[-1] > 1.05 * min(losses):
+        warnings.append(
+            f"the validation loss rose from {min(losses):.2f} to {losses[-1]:.2f}: the model "
+            "overfits. Set select = loss and patience = 5, more dropout, or give more data"
+        )
+    return warnings

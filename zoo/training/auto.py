@@ -1,0 +1,300 @@
+"""The recipe `auto`: a recipe from the corpus, the model and the time, for data that has none.
+
+`choose` reads the text and decides what does not depend on speed: tokenizer, vocabulary, lengths.
+`fit` then knows the number of tokens and, if the run has a time limit, the time of an update: it
+decides the batch, the number of updates, warm-up, dropout, averaging and when to stop. Both leave
+alone what the user or the recipe `MODEL.auto` sets. Everything that is chosen is part of the run's
+recipe, so that resuming a run never chooses again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from zoo.data.statistics import CorpusStatistics, SideStatistics
+from zoo.errors import DataError
+from zoo.registry.config import Config
+
+SPECIAL = 4
+"""Special tokens of a vocabulary."""
+HEAPS = 10.0
+"""Entries of a vocabulary per square root of the words: the distinct words of a text grow so."""
+SMALLEST_VOCABULARY = 200
+NEW_PIECES = 100
+"""The fewest entries beside the characters."""
+BATCHES = (512, 1024, 2048, 4096, 8192, 16384)
+"""Batch sizes in tokens."""
+CPU_BATCHES = 3
+"""How many of them a CPU considers: a larger batch is no faster there."""
+ENOUGH_UPDATES = 2500
+"""A larger batch is not worth fewer updates than this."""
+UPDATES_PER_EPOCH = 16
+SCHEDULE = {
+    "one_cycle": "which rises over a tenth of the run and then decays to zero",
+}
+COOLDOWN = 0.1
+TOLERANCE = 0.02
+"""Losses that differ less are equal: with a constant loss, translations still improve."""
+LONG_TEXT = 8
+"""Words of a text from which on some can be dropped without losing its meaning."""
+SCORED = 500
+"""Held-out pairs from which on their chrF is less noisy than early stopping can bear."""
+RATE = 2e-3
+"""The peak learning rate at a width of 256 or less and batches of 1,024 tokens or less."""
+
+
+@dataclass
+class Choice:
+    """Values of the recipe and of the configuration, and what was chosen and why, in lines."""
+
+    statistics: CorpusStatistics
+    fixed: Mapping[str, Any]
+    """What the user and the recipe `MODEL.auto` set: no choice changes it."""
+    recipe: dict[str, Any] = field(default_factory=dict)
+    config: dict[str, Any] = field(default_factory=dict)
+    reasons: list[str] = field(default_factory=list)
+
+    def set(self, key: str, value: Any) -> Any:
+        """Choose a value of the recipe unless it is fixed; return the one that holds."""
+        if key in self.fixed:
+            return self.fixed[key]
+        self.recipe[key] = value
+        return value
+
+    @property
+    def natural(self) -> bool:
+        """Whether the corpus is natural language: new text has words that the corpus lacks."""
+        return not (self.statistics.source.closed and self.statistics.target.closed)
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Seconds of an update: `fixed`, plus `per_token` for each token of the batch."""
+
+    fixed: float
+    per_token: float
+
+    def seconds(self, tokens: int) -> float:
+        """Return the seconds of an update with batches of so many tokens."""
+        return self.fixed + self.per_token * tokens
+
+
+@dataclass(frozen=True)
+class Size:
+    """What `fit` needs to know: tokens of an epoch, pairs to validate on, totals, and the device.
+
+    `tokens` counts the longer side of each pair. `speed` is None without a time limit.
+    """
+
+    tokens: int
+    validation: int
+    totals: Mapping[str, float | None]
+    speed: Speed | None = None
+    on_cpu: bool = True
+
+
+def choose(
+    statistics: CorpusStatistics, config: Config, vocabulary: int, fixed: Mapping[str, Any]
+) -> Choice:
+    """Choose tokenizer, vocabulary and length limit.
+
+    Args:
+        statistics: of the training split.
+        config: the model's configuration.
+        vocabulary: the model's usual size of a vocabulary, which is the largest chosen.
+        fixed: values that are set already.
+
+    Raises:
+        DataError: there are no pairs.
+    """
+    if not statistics.pairs:
+        raise DataError("there are no pairs to train on", "the training split is empty")
+    choice = Choice(statistics, fixed)
+    shared = choice.set("shared_vocab", config.one_vocabulary)
+    kind, why = _tokenizer(statistics)
+    kind = choice.set("tokenizer", kind)
+    size = choice.set("vocab_size", _vocabulary_size(statistics, kind, shared, vocabulary))
+    sides = "one vocabulary" if shared else "a vocabulary for each side"
+    if "tokenizer" in fixed:
+        why = "as you set it"
+    choice.reasons.append(f"{kind} tokenizer ({why}), {sides} of at most {size:,} entries")
+    _limit_length(choice, kind)
+    return choice
+
+
+def _tokenizer(statistics: CorpusStatistics) -> tuple[str, str]:
+    """Return a kind of tokenizer, and why."""
+    source, target = statistics.source, statistics.target
+    if source.closed and target.closed:
+        distinct = max(source.distinct_words, target.distinct_words)
+        return "word", f"the text has only {distinct:,} different words"
+    if source.words <= 1.2 * statistics.sampled and not source.unspaced:
+        return "char", "the sources are single words"
+    if source.unspaced or target.unspaced:
+        return "bpe", "the text has no spaces: pieces of text"
+    new = 100 * max(source.unseen, target.unseen)
+    return "bpe", f"{new:.0f}% of the words are seen once: pieces of words"
+
+
+def _vocabulary_size(statistics: CorpusStatistics, kind: str, shared: bool, largest: int) -> int:
+    """Return the most entries of a vocabulary that the text supports."""
+    sides = (statistics.source, statistics.target)
+    scale = statistics.pairs / max(statistics.sampled, 1)
+    combine: Callable[[list[int]], int] = sum if shared else max
+    if kind == "char":
+        return _rounded(2 * combine([side.distinct_characters for side in sides]) + 50)
+    if kind == "word":
+        # A word counts twice where it occurs with and without a space before it.
+        distinct = combine([side.distinct_words for side in sides])
+        growth = 1.0 if all(side.closed for side in sides) else math.sqrt(scale)
+        return min(_rounded(2 * distinct * growth + 50), largest)
+    words = combine([_word_like(side) for side in sides]) * scale
+    characters = combine([side.distinct_characters for side in sides])
+    least = max(SMALLEST_VOCABULARY, 2 * characters + NEW_PIECES)
+    return min(_rounded(max(HEAPS * math.sqrt(words), least)), largest)
+
+
+def _word_like(side: SideStatistics) -> int:
+    """Return the words of a side; without spaces, two characters are about one word."""
+    return side.characters // 2 if side.unspaced else side.words
+
+
+def _rounded(value: float) -> int:
+    """Return a number with two significant digits, rounded up."""
+    unit = 10 ** max(math.floor(math.log10(max(value, 1))) - 1, 0)
+    return math.ceil(value / unit) * unit
+
+
+def _limit_length(choice: Choice, kind: str) -> None:
+    """Raise the length limit where many texts are long; a few very long ones are skipped."""
+    longest = 0
+    for side in (choice.statistics.source, choice.statistics.target):
+        if kind == "word":
+            tokens = side.long_length * side.words / max(side.characters, 1)
+        else:
+            tokens = side.long_length / (1 if kind == "char" or side.unspaced else 2)
+        longest = max(longest, math.ceil(tokens) + 2)
+    if longest > 256 and "max_length" not in choice.fixed:
+        limit = min(2 ** math.ceil(math.log2(longest)), 2048)
+        choice.set("max_length", limit)
+        choice.reasons.append(f"pairs of up to {limit:,} tokens, because many texts are long")
+
+
+def fit(choice: Choice, config: Config, size: Size) -> None:
+    """Choose what depends on the number of tokens and on the time.
+
+    The totals that the run has (updates, epochs or minutes) shape the schedule, whose decay ends
+    with the run. Without a total, the run gets updates enough for its data, and stops when the
+    held-out text no longer improves.
+    """
+    batch = _batch(choice, size)
+    updates = _updates(choice, size, batch)
+    if not any(size.totals.values()):
+        choice.set("steps", updates)
+    schedule = choice.set("schedule", "one_cycle")
+    scale = min(math.sqrt(256 / config.width), 1.0) * min(max(math.sqrt(batch / 1024), 1.0), 1.5)
+    rate = choice.set("learning_rate", float(f"{RATE * scale:.2g}"))
+    choice.set("label_smoothing", 0.1 if choice.natural else 0.0)
+    choice.set("precision", "auto" if size.totals["minutes"] else "float32")
+    epochs = updates * batch / max(size.tokens, 1)
+    dropout = _regularize(choice, config, epochs)
+    per_epoch = max(size.tokens / batch, 1)
+    choice.reasons.append(
+        f"batches of {batch:,} tokens ({per_epoch:,.0f} updates per epoch), "
+        f"{updates:,} updates ({epochs:,.1f} epochs){_why_updates(size)}"
+    )
+    choice.reasons.append(f"learning rate {rate:g}, {SCHEDULE.get(schedule, schedule)}; {dropout}")
+    _validate(choice, size, updates)
+
+
+def _batch(choice: Choice, size: Size) -> int:
+    """Return the tokens of a batch: the largest that leaves enough updates."""
+    if "batch_sentences" in choice.fixed:
+        longer = size.tokens / max(choice.statistics.pairs, 1)
+        return max(round(choice.fixed["batch_sentences"] * longer), 1)
+    candidates = BATCHES[:CPU_BATCHES] if size.on_cpu else BATCHES
+    chosen = candidates[0]
+    for batch in candidates[1:]:
+        too_few = _updates(choice, size, batch) < ENOUGH_UPDATES
+        if too_few or size.tokens < UPDATES_PER_EPOCH * batch:
+            break
+        chosen = batch
+    return int(choice.set("batch_tokens", chosen))
+
+
+def _updates(choice: Choice, size: Size, batch: int) -> int:
+    """Return how many updates the run makes, or should make, with batches of so many tokens."""
+    per_epoch = max(size.tokens / batch, 1)
+    totals = size.totals
+    counts = []
+    if totals["steps"]:
+        counts.append(totals["steps"])
+    if totals["epochs"]:
+        counts.append(totals["epochs"] * per_epoch)
+    if totals["minutes"] and size.speed:
+        # A tenth of the time is for validation and saving.
+        counts.append(0.9 * 60 * totals["minutes"] / size.speed.seconds(batch))
+    if not counts:
+        # Forty epochs; few pairs are learned by heart in fewer updates, and many need no epoch.
+        most = 50_000 if choice.natural else 10_000
+        least = min(3000.0, 40 * per_epoch * max(1.0, choice.statistics.distinct / 100))
+        counts.append(min(max(40 * per_epoch, least, 300), max(most, 2 * per_epoch)))
+    return max(round(min(counts)), 1)
+
+
+def _why_updates(size: Size) -> str:
+    if size.totals["minutes"] and size.speed:
+        return f", what {size.totals['minutes']:g} minutes allow at this speed"
+    if any(size.totals.values()):
+        return ""
+    return " at most, fewer if held-out text no longer improves"
+
+
+def _regularize(choice: Choice, config: Config, epochs: float) -> str:
+    """Choose dropout, by how often each pair is seen; return what was chosen."""
+    words = _word_like(choice.statistics.target) * choice.statistics.pairs
+    words //= max(choice.statistics.sampled, 1)
+    dropout = 0.1
+    if not choice.natural and choice.statistics.distinct >= 5000:
+        dropout = 0.0
+    elif epochs > 10 and words < 2_000_000:
+        dropout = 0.3
+    elif epochs > 5 and words < 5_000_000:
+        dropout = 0.2
+    if "dropout" in type(config).model_fields and "dropout" not in choice.fixed:
+        choice.config["dropout"] = dropout
+    else:
+        dropout = getattr(config, "dropout", 0.0)
+    if choice.natural and epochs > 15 and choice.statistics.mean_length >= LONG_TEXT:
+        choice.set("word_dropout", 0.1)
+    return f"dropout {dropout:g}"
+
+
+def _validate(choice: Choice, size: Size, updates: int) -> None:
+    """Choose how often to validate, by what to select, which average to release, when to stop."""
+    minutes = size.totals["minutes"]
+    times = 25.0 if not minutes else min(max(6 * minutes, 5), 25)
+    choice.set("validate_every", max(round(updates / times), 1))
+    # The average covers the last few percent of the updates.
+    decay = 1 - 1 / max(0.02 * updates, 2)
+    if choice.fixed.get("average_last", 1) == 1:
+        choice.set("average_decay", float(f"{min(decay, 0.9995):.4f}"))
+    average = "releases an average of the last weights"
+    if size.validation < 20:
+        choice.set("select", "last")
+        choice.reasons.append(f"{average}; {size.validation} held-out pairs are too few to stop by")
+        return
+    by = choice.set("select", "chrf" if choice.natural and size.validation >= SCORED else "loss")
+    choice.set("bleu_sentences", min(size.validation, 200 if by in ("bleu", "chrf") else 100))
+    if by != "last":
+        choice.set("patience", 8)
+        choice.set("cooldown", COOLDOWN)
+        choice.set("tolerance", TOLERANCE)
+    name = {"chrf": "chrF", "bleu": "BLEU", "loss": "loss"}.get(by, "no score")
+    choice.reasons.append(
+        f"{average}, the best by {name} of {size.validation:,} held-out pairs; stops after 8 "
+        "validations without improvement, once the rate has decayed"
+    )

@@ -1,0 +1,91 @@
+"""The summary of a finished run: its length, scores, warnings and the next commands."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from zoo.training.advice import late_warnings
+from zoo.training.data import TrainingData
+from zoo.training.held_out import HeldOut
+from zoo.training.session import Session
+from zoo.training.tuning_record import describe
+
+
+@dataclass(frozen=True)
+class Summary:
+    """How a run went: its length, its scores, warnings, and the next three commands."""
+
+    out: Path
+    updates: int
+    epochs: float
+    minutes: float
+    best_update: int
+    best_loss: float | None
+    held_out: HeldOut | None
+    warnings: tuple[str, ...]
+    commands: tuple[str, ...]
+    compared: tuple[str, ...] = ()
+    """Scores before and after tuning, in lines."""
+
+    def lines(self) -> list[str]:
+        """Return the summary as text."""
+        lines = [
+            f"{self.out}: {self.updates:,} updates, {self.epochs:.1f} epochs in "
+            f"{self.minutes:.1f} minutes"
+        ]
+        if self.best_loss is not None:
+            lines.append(
+                f"Best validation: loss {self.best_loss:.3f} after update {self.best_update:,}"
+            )
+        scores = self.held_out
+        if scores is not None and scores.bleu is not None and scores.chrf is not None:
+            lines.append(
+                f"Held-out text, {scores.pairs:,} pairs: BLEU {scores.bleu:.1f}, "
+                f"chrF {scores.chrf:.1f} (greedy), loss {scores.loss:.3f}"
+            )
+        lines += self.compared
+        lines += [f"Warning: {warning}" for warning in self.warnings]
+        return [*lines, "Next:", *(f"  {command}" for command in self.commands)]
+
+
+def summarize(session: Session) -> Summary:
+    """Return how a finished run went, and the next commands."""
+    trainer = session.trainer
+    plan, data, state = trainer.plan, trainer.data, trainer.state
+    metrics = trainer.folder.metrics()
+    validations = [record for record in metrics if "validation_loss" in record]
+    best = min(validations, key=lambda record: float(record["validation_loss"]), default=None)
+    return Summary(
+        trainer.folder.out,
+        state.step,
+        state.epoch + state.position / len(trainer.batches),
+        state.seconds / 60,
+        best["step"] if best else 0,
+        best["validation_loss"] if best else None,
+        session.held_out,
+        tuple(late_warnings(plan, data, state.step, metrics)),
+        next_commands(trainer.folder.out, data, plan.data),
+        tuple(describe(compared) for compared in session.compared),
+    )
+
+
+def next_commands(out: Path, data: TrainingData, spec: str) -> tuple[str, ...]:
+    """Return three commands to use a checkpoint with.
+
+    Args:
+        out: its folder.
+        data: what it was trained on.
+        spec: the name or files of that data.
+    """
+    held_out = data.validation.pairs
+    text = min((p.source for p in held_out), key=len, default="")[:80] or "TEXT"
+    splits = data.dataset.splits
+    split = "" if "test" in splits else " --split validation" * ("validation" in splits)
+    folder = shlex.quote(str(out))
+    return (
+        f"zoo translate {folder} {shlex.quote(text)}",
+        f"zoo eval {folder} --data {shlex.quote(spec)}{split}",
+        f"zoo serve {folder}",
+    )
