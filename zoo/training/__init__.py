@@ -111,7 +111,6 @@ def train(
     spec = as_file(data, "pairs", copies)
     if spec is None:
         raise DataError("there is nothing to train on", "the data is None", "Name a dataset")
-    frozen = {"recipe.freeze": list(freeze)} if freeze else {}
     request = TrainingRequest(
         model or "",
         spec,
@@ -123,7 +122,7 @@ def train(
         validation=as_file(validation, "validation-pairs", copies),
         copies=tuple(copies),
         recipe=recipe,
-        settings={**(settings or {}), **frozen},
+        settings={**(settings or {}), **({"recipe.freeze": list(freeze)} if freeze else {})},
         steps=steps,
         epochs=epochs,
         minutes=minutes,
