@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.core.test_training import PLAIN as DEFAULTS
 from tests.core.test_training import SMALL, weights
 from zoo.errors import ConfigError
 from zoo.training.process_group import ProcessGroup, join_process_group
@@ -89,7 +90,7 @@ def test_two_processes_train_the_same_weights_as_one(
     trained(1, *given, tmp_path / "one")
     output = trained(2, *given, tmp_path / "two")
     assert output.count("2 processes, data parallel") == 1, "the first process alone prints"
-    assert output.count(": 16 updates") == 1
+    assert output.count("two: 16 updates") == 1
     assert_same(tmp_path / "one", tmp_path / "two")
     half = (*given[:-3], "--steps", 8, "--out", tmp_path / "mixed")
     output = trained(2, *half, "--shard")
@@ -108,7 +109,7 @@ def test_sharded_layers_train_the_same_weights_as_a_whole_model(
     trained: Train, parallel: Path, tmp_path: Path
 ) -> None:
     # Without the biases of keys: their gradient is zero, and Adam would amplify rounding errors.
-    values = {"dim": 16, "heads": 2, "feedforward_dim": 16, "attention_bias": False,
+    values = {**DEFAULTS, "dim": 16, "heads": 2, "feedforward_dim": 16, "attention_bias": False,
               "tokenizer": "word", "dropout": 0,
               "batch_tokens": 100, "share": "all", "shared_vocab": True, "average_last": 2,
               "validate_every": 3, "select": "loss", "save_every": 4}  # fmt: skip
