@@ -5,6 +5,16 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+NAME_LIMIT = 200
+"""The most characters of a name that are compared with others, or shown."""
+
+MESSAGE_LIMIT = 4_000
+"""The most characters of each part of a message: some come from files."""
+
+
+def _bounded(text: str) -> str:
+    return text if len(text) <= MESSAGE_LIMIT else f"{text[:MESSAGE_LIMIT]}…"
+
 
 class ZooError(Exception):
     """An error that a user can correct.
@@ -13,6 +23,7 @@ class ZooError(Exception):
     """
 
     def __init__(self, what: str, why: str = "", next: str = "") -> None:
+        what, why, next = _bounded(what), _bounded(why), _bounded(next)
         self.what, self.why, self.next = what, why, next
         message = f"{what}: {why}" if why else what
         stop = "" if message.endswith(("?", ".")) else "."
@@ -31,7 +42,7 @@ class UnknownNameError(ZooError):
             why = f"known are {', '.join(known[:12])}{', …' if len(known) > 12 else ''}"
         else:
             why = "none is known"
-        super().__init__(f"unknown {kind} {name!r}", why, next)
+        super().__init__(f"unknown {kind} {name[:NAME_LIMIT]!r}", why, next)
 
 
 class ConfigError(ZooError):
@@ -103,7 +114,9 @@ class HubWarning(UserWarning):
 
 
 def near(name: str, known: Iterable[str], most: int = 3) -> list[str]:
-    """Return the names in `known` that look like `name`, nearest first."""
+    """Return the names in `known` that look like `name`, nearest first; none for a long one."""
+    if len(name) > NAME_LIMIT:
+        return []
     lowered = {k.lower(): k for k in known}
     matches = difflib.get_close_matches(name.lower(), lowered, n=most, cutoff=0.6)
     return [lowered[k] for k in matches]

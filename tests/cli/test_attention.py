@@ -187,7 +187,7 @@ def test_errors_are_one_line(run: Run, transformer: Path, tmp_path: Path) -> Non
     (tmp_path / "f.png").mkdir()
     failed(attempt("--out", tmp_path / "f.png"), "it is a folder")
     failed(attempt(text=" "), "the text is empty")
-    failed(attempt("--target", "a\udcff"), "the target is not UTF-8")
+    failed(attempt("--target", "a\udcff"), "is not UTF-8: give arguments")
     assert [f.name for f in tmp_path.iterdir()] == ["f.png"]
 
 

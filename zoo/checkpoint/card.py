@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 CARD_LIMIT = 1_000_000
 """The largest size of a card in bytes."""
 
+METADATA_LIMIT = 50_000
+"""The most characters of a card's metadata: YAML is read slowly."""
+
 LIBRARY = "seq2seq-zoo"
 BEGIN, END = "<!-- generated: zoo card -->\n", "<!-- end -->\n"
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(.*?\r?\n)---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
@@ -251,10 +254,8 @@ def split_card(card: str, source: str) -> tuple[dict[str, Any], str]:
     match = _FRONT_MATTER.match(card)
     if match is None:
         return {}, card
-    import yaml
-
     try:
-        metadata = yaml.safe_load(match[1])
+        metadata = _load_yaml(match[1])
         if metadata is None:
             metadata = {}
         if not isinstance(metadata, dict) or not all(type(key) is str for key in metadata):
@@ -272,6 +273,29 @@ def split_card(card: str, source: str) -> tuple[dict[str, Any], str]:
         reason = " ".join(str(error).split())[:300] or type(error).__name__
         raise CheckpointError(f"the metadata of {source} is invalid", reason) from None
     return metadata, card[match.end() :]
+
+
+def _load_yaml(text: str) -> Any:
+    """Return the value of a YAML text of bounded size, without anchors.
+
+    A name for a value (`&a`, `*a`, `<<`) can multiply it: a kilobyte becomes gigabytes.
+
+    Raises:
+        ValueError: the text is too long, or has an anchor.
+        YAMLError: it is not YAML.
+    """
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            event = self.peek_event()  # type: ignore[no-untyped-call]  # it has no types
+            if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
+                raise ValueError("it has an anchor or an alias: write the value out")
+            return super().compose_node(parent, index)
+
+    if len(text) > METADATA_LIMIT:
+        raise ValueError(f"it has over {METADATA_LIMIT:,} characters")
+    return yaml.load(text, Loader)  # a subclass of the safe loader
 
 
 def _title(card: str) -> str:

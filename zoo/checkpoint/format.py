@@ -39,6 +39,11 @@ KEYS: dict[str, type] = {
     "plugin": dict,
 }
 VOCABULARY_LIMIT = 10_000_000
+NAME_LIMIT = 200
+"""The most characters of the name of a model or an architecture."""
+
+TABLE_LIMIT = 10_000
+"""The most tied weights."""
 
 
 def missing(present: Collection[str]) -> list[str]:
@@ -71,7 +76,9 @@ def describe(folder: Path) -> dict[str, Any]:
     if version != FORMAT or type(version) is not int:
         newer = type(version) is int and version > FORMAT
         raise CheckpointError(
-            f"{file} has format {version!r}",
+            f"{file} has format {str(version)[:40]!r}"
+            if type(version) is not int
+            else f"{file} has format {version}",
             f"this version of the zoo reads format {FORMAT}",
             "Install a newer seq2seq-zoo" if newer else "",
         )
@@ -88,6 +95,14 @@ def describe(folder: Path) -> dict[str, Any]:
         table = description.get(key)
         if type(table) is dict and not all(type(value) is str for value in table.values()):
             faults.append(f"{key!r} must hold strings")
+    for key in ("model", "architecture"):
+        name = description.get(key)
+        if type(name) is str and not 1 <= len(name) <= NAME_LIMIT:
+            faults.append(f"{key!r} must have 1 to {NAME_LIMIT} characters")
+    for key in ("tied", "plugin"):
+        table = description.get(key)
+        if type(table) is dict and len(table) > TABLE_LIMIT:
+            faults.append(f"{key!r} has over {TABLE_LIMIT:,} entries")
     try:
         about_of(description)
     except CheckpointError as error:

@@ -12,6 +12,15 @@ from zoo.checkpoint.markdown import markdown_table
 from zoo.errors import CheckpointError
 from zoo.files import read_json
 
+RECORD_LIMIT = 1_000
+"""The most values of a record."""
+
+TEXT_LIMIT = 10_000
+"""The most characters of a text in a record."""
+
+NUMBER_LIMIT = 1e15
+"""Scores, counts and options are nearer to zero."""
+
 
 def read_scores(folder: Path) -> list[dict[str, Any]]:
     """Return a checkpoint's scores, each a record as `zoo eval --json` prints it.
@@ -32,17 +41,31 @@ def is_score(record: object) -> bool:
     """Return whether a value is a record of scores: data, split, and numbers with signatures."""
     return (
         isinstance(record, dict)
+        and len(record) <= RECORD_LIMIT
         and isinstance(record.get("data"), str)
         and isinstance(record.get("split"), str)
+        and isinstance(record.get("benchmark", ""), str)
+        and isinstance(record.get("command", ""), str)
         and all(_is_plain(value) for value in record.values())
+        and all(
+            type(record.get(f"{name}_confidence", 0.0)) in (int, float, type(None))
+            for name in metrics(record)
+        )
+        and all(
+            isinstance(value, str) for name, value in record.items() if name.endswith("_signature")
+        )
     )
 
 
 def _is_plain(value: object) -> bool:
     """Return whether a record may hold a value: lists hold those of repeated options."""
     if isinstance(value, list):
-        return all(type(item) in (str, int) for item in value)
-    return type(value) in (str, int, float, bool, type(None))
+        return len(value) <= RECORD_LIMIT and all(type(item) in (str, int) for item in value)
+    if isinstance(value, str):
+        return len(value) <= TEXT_LIMIT
+    if isinstance(value, int | float):
+        return -NUMBER_LIMIT < value < NUMBER_LIMIT  # false for NaN
+    return value is None
 
 
 def with_score(

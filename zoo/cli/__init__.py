@@ -46,6 +46,7 @@ from zoo.cli import (
     watching,
 )
 from zoo.cli.process import configure, hub_warnings, load_only_builtin_plugins
+from zoo.data.readers import has_lone_surrogate
 from zoo.errors import ZooError
 from zoo.registry.discovery import installed
 
@@ -58,6 +59,11 @@ class Commands(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the options before the command; `--no-plugins` applies first, in any order."""
+        for word in args:
+            if has_lone_surrogate(word):
+                raise click.ClickException(
+                    f"{word[:60]!r} is not UTF-8: give arguments in the terminal's encoding"
+                )
         if "--no-plugins" in itertools.takewhile(lambda word: word.startswith("-"), args):
             load_only_builtin_plugins()
         return super().parse_args(ctx, args)

@@ -11,7 +11,7 @@ from zoo.cli.completion import complete_checkpoint
 from zoo.cli.options import device_option, json_option
 from zoo.cli.output import check_writable, console, loaded_registry, print_json, say
 from zoo.cli.search import search_options
-from zoo.cli.translating import check_utf8, load_translator
+from zoo.cli.translating import load_translator
 from zoo.errors import DataError
 from zoo.files import replace_file
 
@@ -72,8 +72,6 @@ def attention(
     suffix = "" if out is None else out.suffix.lower()
     if out is not None and suffix not in SUFFIXES:
         raise DataError(f"cannot draw {out}", "its name must end in .png, .svg or .html")
-    check_utf8(text, "the text")
-    check_utf8(target or "", "the target")
     if out is not None:
         check_writable(out)
     registry = loaded_registry()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,10 @@ from zoo.registry.registry import Registry
 if TYPE_CHECKING:
     from zoo.registry.config import Config
     from zoo.registry.parameters import Table
+
+
+LONG_TABLE = 3_000
+"""The most parameters that are laid out as a table; more are separated by tabs."""
 
 
 @dataclass(frozen=True)
@@ -162,19 +166,32 @@ def _print_parameters(table: Table) -> None:
     """Print every parameter, under the name and the sum of its block."""
     from rich.table import Table as Grid
 
+    rows, sums = _parameter_rows(table), table.blocks()
+    if len(table.rows) > LONG_TABLE:  # too long to be laid out in columns
+        for row in rows:
+            click.echo("\t".join(row))
+        return
     grid = Grid("symbol", "shape", "numbers", "parameters", "weight", box=None, pad_edge=False)
     grid.columns[3].justify = "right"
-    block = ""
+    for row in rows:
+        cells = [plain(cell) for cell in row]
+        if row[0] in sums:
+            cells[0].stylize("bold")
+        grid.add_row(*cells)
+    grid.add_row("[bold]total[/bold]", "", "", f"[bold]{table.total:,}[/bold]", "")
+    console().print(grid)
+
+
+def _parameter_rows(table: Table) -> Iterator[tuple[str, ...]]:
+    """Yield the cells of every block and every parameter."""
+    sums, block = table.blocks(), ""
     for row in table:
         if row.block != block:
             block = row.block
-            grid.add_row(f"[bold]{block}[/bold]", "", "", f"{table.blocks()[block]:,}", "")
+            yield block, "", "", f"{sums[block]:,}", ""
         numbers = " × ".join(f"{size:,}" for size in row.shape)
         part = f"[{row.slice[0]}:{row.slice[1]}]" if row.slice else ""
-        cells = (f"  {row.symbol}", row.formula, numbers, f"{row.count:,}", row.path + part)
-        grid.add_row(*map(plain, cells))
-    grid.add_row("[bold]total[/bold]", "", "", f"[bold]{table.total:,}[/bold]", "")
-    console().print(grid)
+        yield f"  {row.symbol}", row.formula, numbers, f"{row.count:,}", row.path + part
 
 
 def _print_blocks(table: Table) -> None:

@@ -6,10 +6,13 @@ speed calls `configure()` itself, before it imports torch.
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import ctypes
+import io
 import os
 import sys
+import unicodedata
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -19,16 +22,27 @@ import click
 from zoo.errors import HubWarning
 from zoo.registry.discovery import CHOICE
 
+FITTING = "zoo-fitting"
+"""The name of the error handler of codecs that `fit_output` registers."""
+
+SIMILAR = {
+    "█": "#", "▓": "=", "▒": "-", "░": ".", "▁": "_", "…": "...", "×": "x", "·": ".", "–": "-",
+    "—": "-", "−": "-", "±": "+-", "“": '"', "”": '"', "‘": "'", "’": "'", "→": "->", "←": "<-",
+    "•": "*", "─": "-", "━": "-", "│": "|", "┃": "|", "ß": "ss", "æ": "ae", "ø": "o", "⁇": "??",
+}  # fmt: skip
+"""What stands for a character that the terminal's encoding lacks; others lose their accents."""
+
 # Numbers of malloc.h, part of glibc's binary interface.
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -2, -3, -4
 
 
 def configure() -> None:
-    """Set up this process: OpenMP's waiting threads, the allocator, and the Hub client's bars.
+    """Set up this process: OpenMP's waiting threads, the allocator, the Hub client's bars, streams.
 
     Call it once, before torch and huggingface_hub are imported: both read their environment
     variables then. Variables that are already set stay as they are.
     """
+    open_streams()
     # By default OpenMP threads spin for long while they wait. That slows a program down many times
     # over when other programs use the same cores; a short spin costs a tenth when none do.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
@@ -36,6 +50,33 @@ def configure() -> None:
         # The Hub client draws progress bars even when standard error is a file.
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     keep_freed_memory()
+    fit_output()
+
+
+def open_streams() -> None:
+    """Replace standard streams that were closed before the start: input is empty, output lost."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  # for good
+
+
+def fit_output() -> None:
+    """Print characters that the terminal's encoding lacks as others that it has."""
+    codecs.register_error(FITTING, _fitting)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=FITTING)
+
+
+def _fitting(error: UnicodeError) -> tuple[str, int]:
+    """Return what to print in the place of characters that cannot be encoded."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    fitting = ""
+    for character in error.object[error.start : error.end]:
+        plain = SIMILAR.get(character) or unicodedata.normalize("NFKD", character)
+        fitting += "".join(c for c in plain if c.isascii()) or "?"
+    return fitting, error.end
 
 
 def keep_freed_memory() -> bool:

@@ -30,7 +30,7 @@ from zoo.cli.output import (
     shows_progress,
 )
 from zoo.cli.search import search_options
-from zoo.data.readers import bounded_lines, count_lines, decode_line, has_lone_surrogate
+from zoo.data.readers import bounded_lines, count_lines, decode_line
 from zoo.errors import DataError
 from zoo.files import whole_file
 from zoo.registry.registry import Registry
@@ -83,8 +83,6 @@ def translate(
     """
     if text and source:
         raise click.UsageError("give TEXT or --input, not both")
-    for number, given in enumerate(text, 1):
-        check_utf8(given, f"text {number}")
     if out is not None:
         check_writable(out)
     registry = loaded_registry()
@@ -117,16 +115,6 @@ def load_translator(
         *folders, device=device, precision=precision, engine=engine, registry=registry
     )
     return translator.for_languages(**(languages or {}))
-
-
-def check_utf8(text: str, what: str) -> None:
-    """Check that an argument was valid in the terminal's encoding.
-
-    Raises:
-        DataError: it was not.
-    """
-    if has_lone_surrogate(text):
-        raise DataError(f"{what} is not UTF-8", "give it in the terminal's encoding")
 
 
 def _lines_of(translation: Translation, *, with_scores: bool) -> Iterator[str]:

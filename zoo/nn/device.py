@@ -16,7 +16,10 @@ def pick_device(device: str = "auto") -> torch.device:
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        return torch.empty(0, device=device).device
+        picked = torch.empty(0, device=device).device
+        if picked.type == "meta":
+            raise RuntimeError("it holds no values")
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).partition("\n")[0]
         raise ConfigError(f"no device {device!r} here", reason, "Use cpu, cuda or auto") from None
+    return picked

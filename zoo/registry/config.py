@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import reprlib
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Self
@@ -11,6 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from zoo.errors import ConfigError, near
 from zoo.registry.parameters import LengthLimits, Table
+
+KEYS_LIMIT = 1_000
+"""The most keys of a config or a recipe."""
 
 Width = Annotated[int, Field(ge=1, le=65_536)]
 """A dimension in a config; the bound keeps a file from requesting impossible sizes."""
@@ -31,12 +35,15 @@ class Settings(BaseModel):
         Raises:
             ConfigError: it lists every wrong key and value; `where` is what was read.
         """
+        if len(values) > KEYS_LIMIT:
+            raise ConfigError(where, f"it has {len(values):,} keys; the limit is {KEYS_LIMIT:,}")
         try:
             return cls.model_validate_json(json.dumps(values))
         except ValidationError as error:
-            faults = [cls._fault(dict(fault)) for fault in error.errors()]
-            more = [f"and {len(faults) - 20} more"] if len(faults) > 20 else []
-            raise ConfigError(where, "; ".join(faults[:20] + more)) from None
+            count = error.error_count()
+            faults = [cls._fault(dict(fault)) for fault in error.errors(include_url=False)[:20]]
+            more = [f"and {count - 20} more"] if count > 20 else []
+            raise ConfigError(where, "; ".join(faults + more)) from None
 
     @classmethod
     def _fault(cls, fault: dict[str, Any]) -> str:
@@ -49,8 +56,7 @@ class Settings(BaseModel):
             )
         message = str(fault["msg"]).removeprefix("Value error, ")
         message = message[:1].lower() + message[1:]
-        given = repr(fault["input"])
-        given = given if len(given) <= 100 else f"{given[:100]}…"
+        given = reprlib.repr(fault["input"])
         return f"{key} = {given}: {message}" if key else message
 
 
