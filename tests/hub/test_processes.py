@@ -76,15 +76,21 @@ def test_push_and_pull_by_xet(server: Server, checkpoint: Path, tmp_path: Path) 
     store.mkdir()
     server.serve_by_xet(checkpoint, store)
     command = ("-m", "zoo", "push", checkpoint, ADDRESS)
-    sent = run(*command, home=home, server=server, HF_TOKEN="hf_ann")
+    trusted = {"ZOO_HUB_XET": "1"}
+    sent = run(*command, home=home, server=server, HF_TOKEN="hf_ann", **trusted)
     assert sent.returncode == 0, sent.stderr
     assert sent.stderr == ""
     assert server.requests("xet-write-token")
     assert not server.requests("^PUT"), "the weights are uploaded to the store"
-    shown = run("-c", SHOW, ADDRESS, *TEXTS, home=home, server=server)
+    shown = run("-c", SHOW, ADDRESS, *TEXTS, home=home, server=server, **trusted)
     assert shown.stdout == translations(checkpoint), shown.stderr
     assert server.requests("xet-read-token")
     assert not server.requests("GET", port="cdn"), "the weights are downloaded from the store"
+    server.log.clear()
+    server.xet_folder = tmp_path / "outside"  # of the cache: the server is not trusted
+    run("-m", "zoo", "pull", ADDRESS, home=tmp_path / "other", server=server)
+    assert not server.requests("xet-read-token")
+    assert not server.xet_folder.exists()
 
 
 def test_23_a_pull_that_is_killed(server: Server, checkpoint: Path, tmp_path: Path) -> None:

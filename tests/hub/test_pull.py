@@ -351,7 +351,7 @@ def test_19_links_to_another_host(
                 pull(ADDRESS)
             served.faults.clear()
     served.fault("GET", "/api/", status=302, headers={"Location": f"{served.cdn}/x"}, times=99)
-    with refused(HubError, "rejected a request: status 404", cache=cache):
+    with refused(NotFoundError, "has no file for", cache=cache):
         pull(ADDRESS)
     requests = [r for r in served.log if r.port == "cdn"]
     assert requests

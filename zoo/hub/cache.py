@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import shutil
@@ -9,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from huggingface_hub import scan_cache_dir
+from huggingface_hub import CorruptedCacheException, scan_cache_dir
 
 from zoo.checkpoint.format import CONFIG, FILES, WEIGHTS, missing
 from zoo.errors import NotFoundError
@@ -95,20 +96,33 @@ def remove(commits: list[CachedCommit]) -> int:
     """Remove commits from the cache and return the number of bytes that this frees."""
     freed = 0
     for cached in commits:
-        info = scan_cache_dir(Settings.from_environment().cache)
-        # Copies of a repository have commits of the same name: only this repository is meant.
-        repositories = frozenset(r for r in info.repos if f"hf://{r.repo_id}" == cached.address)
-        if repositories:
-            strategy = dataclasses.replace(info, repos=repositories).delete_revisions(cached.commit)
-            strategy.execute()
-            freed += int(strategy.expected_freed_size)
-        else:  # too damaged for the client's scan
+        try:
+            freed += _remove_by_client(cached)
+        except (OSError, CorruptedCacheException):
+            # Too damaged for the client's scan, or a pull in another process changes it.
             hub = HuggingFace()
             for name in FILES:
-                hub.discard(cached.folder / name)
-            shutil.rmtree(cached.folder)
+                with contextlib.suppress(FileNotFoundError):
+                    hub.discard(cached.folder / name)
+            shutil.rmtree(cached.folder, ignore_errors=True)
             freed += cached.size
     return freed
+
+
+def _remove_by_client(cached: CachedCommit) -> int:
+    """Remove a commit, and the files that no other commit has; return the bytes of those.
+
+    Raises:
+        OSError, CorruptedCacheException: the cache is damaged, or changes meanwhile.
+    """
+    info = scan_cache_dir(Settings.from_environment().cache)
+    # Copies of a repository have commits of the same name: only this repository is meant.
+    repositories = frozenset(r for r in info.repos if f"hf://{r.repo_id}" == cached.address)
+    if not repositories:
+        raise FileNotFoundError(cached.folder)
+    strategy = dataclasses.replace(info, repos=repositories).delete_revisions(cached.commit)
+    strategy.execute()
+    return int(strategy.expected_freed_size)
 
 
 def verify(commits: list[CachedCommit]) -> Iterator[tuple[CachedCommit, list[Fault]]]:

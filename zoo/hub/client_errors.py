@@ -40,6 +40,8 @@ def error_of_response(
         )
     if not from_hub:
         host = response.request.url.host
+        if status == 404:
+            return NotFoundError(f"{host} has no file for {subject}", "the Hub links to it")
         return HubError(f"{host} rejected a request", f"status {status} for {subject}")
     return (
         _missing_error(response, subject)
@@ -58,7 +60,10 @@ def _missing_error(response: httpx2.Response, subject: str) -> HubError | None:
         return NotFoundError(
             f"{repository} has no revision {revision or 'main'!r}", "", "Check the @REVISION"
         )
-    if code == "EntryNotFound":
+    path = response.request.url.path
+    if code == "EntryNotFound" or (
+        response.status_code == 404 and not code and "/resolve/" in path
+    ):
         name = response.request.url.path.rpartition("/")[2]
         return NotFoundError(f"{repository} has no file {name!r}", "the Hub does not find it")
     if response.status_code == 412:
@@ -147,7 +152,12 @@ def error_of_exception(
                 "Try again later",
                 wait,
             )
+        if isinstance(cause, httpx2.DecodingError | httpx2.UnsupportedProtocol | httpx2.InvalidURL):
+            break
         if isinstance(cause, httpx2.TransportError):
+            # The client resumes a download, but never repeats the HEAD before it.
+            if _method_of(cause) == "HEAD":
+                wait = 0.0
             broken = isinstance(cause, httpx2.RemoteProtocolError | httpx2.ConnectError)
             return unreachable(cause, subject, endpoint, wait if broken else 0.0)
         if isinstance(cause, OSError) and "Consistency check failed" in str(cause):
@@ -158,11 +168,23 @@ def error_of_exception(
             )
     if isinstance(error, OSError) and error.errno is not None:
         return HubError(f"{subject} cannot be stored", error.strerror or str(error))
-    if isinstance(
-        error, ValueError | KeyError | TypeError | AttributeError | OSError | RuntimeError
-    ):
+    if isinstance(error, _INVALID):
         return HubError(f"{subject}: the Hub sent an invalid response", clean(str(causes[-1])))
     return None
+
+
+_INVALID = (
+    ValueError, KeyError, IndexError, TypeError, AttributeError, OSError, RuntimeError,
+    OverflowError, httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError,
+)  # fmt: skip
+"""What the client raises for a response that it does not expect."""
+
+
+def _method_of(error: httpx2.TransportError) -> str:
+    try:
+        return error.request.method
+    except RuntimeError:  # it has none
+        return ""
 
 
 def unreachable(

@@ -19,7 +19,7 @@ from zoo.errors import ConflictError, HubError, IntegrityError, UnavailableError
 from zoo.files import replace_file
 from zoo.hub.contract import Commit, Hub, Listing, LocalCommit, Progress
 from zoo.hub.digest import FileDigest
-from zoo.hub.session import operation
+from zoo.hub.session import Failures, operation
 from zoo.hub.settings import Settings
 from zoo.registry.address import COMMIT, SHA256, Address, is_inside
 
@@ -55,11 +55,19 @@ class HuggingFace(Hub):
         branch = f"/tree/{address.revision}" if address.revision else ""
         return f"{self.settings.endpoint}/{address.path}{branch}"
 
-    def _call(self, address: Address, call: Callable[[HfApi], T], *, resumes: bool = False) -> T:
-        """Return the result of a call of the client, checked and retried."""
+    def _call(
+        self, address: Address, call: Callable[[HfApi], T], digest: FileDigest | None = None
+    ) -> T:
+        """Return the result of a call of the client, checked and retried.
+
+        `digest` is that of the file which the call downloads.
+        """
 
         def attempt() -> T:
-            with operation(self.settings, str(address), address.commit, resumes=resumes) as api:
+            with operation(
+                self.settings, str(address), address.commit,
+                resumes=digest is not None, digest=digest,
+            ) as api:  # fmt: skip
                 return call(api)
 
         return self.settings.retry.run(attempt)
@@ -106,7 +114,7 @@ class HuggingFace(Hub):
                 etag_timeout=self.settings.timeout,
                 tqdm_class=_progress_bar(path, digest.size, progress),
             ),
-            resumes=True,
+            digest,
         )
         return Path(file)
 
@@ -159,7 +167,8 @@ class HuggingFace(Hub):
 
     def commit(self, address: Address, commit: Commit) -> str:
         """Upload the changes and commit them once, also if the response to a commit is lost."""
-        name = self.settings.retry.run(lambda: self._commit_once(address, commit))
+        failures = Failures(self.settings.retry)
+        name = self.settings.retry.run(lambda: self._commit_once(address, commit, failures))
         listing = self.listing(address.at(name)) if COMMIT.fullmatch(name) else None
         if listing is None or not _contains(listing, commit):
             raise IntegrityError(
@@ -167,7 +176,7 @@ class HuggingFace(Hub):
             )
         return name
 
-    def _commit_once(self, address: Address, commit: Commit) -> str:
+    def _commit_once(self, address: Address, commit: Commit, failures: Failures) -> str:
         """Send a commit; after an error, find out whether it has arrived.
 
         Raises:
@@ -175,7 +184,7 @@ class HuggingFace(Hub):
             ConflictError: someone else has changed the repository.
         """
         try:
-            with operation(self.settings, str(address)) as api:
+            with operation(self.settings, str(address), failures=failures) as api:
                 return str(_create_commit(api, address, commit).oid)
         except (UnavailableError, ConflictError) as error:
             try:

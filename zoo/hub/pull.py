@@ -104,13 +104,17 @@ def pull(
         return local.folder
     wanted = _files_to_pull(address, listing, expected)
     pinned = address.at(listing.commit)
-    _download(hub, pinned, wanted, name, on_pull, progress)
-    hub.record(address, listing.commit)
-    local = hub.local(pinned)
+    removed = HubError(
+        f"{pinned} is not in the cache", "it was removed during the pull", "Pull it again"
+    )
+    try:
+        _download(hub, pinned, wanted, name, on_pull, progress)
+        hub.record(address, listing.commit)
+        local = hub.local(pinned)
+    except FileNotFoundError:  # `zoo cache remove` in another process
+        raise removed from None
     if local is None:
-        raise HubError(
-            f"{pinned} is not in the cache", "it was removed during the pull", "Pull it again"
-        )
+        raise removed
     return local.folder
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import httpx2
 from huggingface_hub import constants
 
 from zoo.errors import HubError
@@ -14,34 +17,66 @@ from zoo.hub.retry import RetryPolicy
 
 @dataclass(frozen=True)
 class Settings:
-    """Where the Hub and its cache are, the time-out of a request in seconds, and the retries."""
+    """Where the Hub and its cache are, the time-out of a request in seconds, and the retries.
+
+    `xet`, from ZOO_HUB_XET=1, trusts the server to choose an Xet store.
+    """
 
     endpoint: str
     cache: Path
     timeout: float = 20.0
     retry: RetryPolicy = field(default_factory=RetryPolicy)
+    xet: bool = False
 
     @classmethod
     def from_environment(cls) -> Settings:
         """Return the settings of the environment; the client's own variables hold.
 
         Raises:
-            HubError: a variable that must be a positive number is not.
+            HubError: a variable that must be a positive number is not, or the endpoint is no URL.
         """
         defaults = RetryPolicy()
         policy = {f.name: _number(f.name, getattr(defaults, f.name)) for f in fields(RetryPolicy)}
         return cls(
-            endpoint=(os.environ.get("HF_ENDPOINT") or constants.ENDPOINT).rstrip("/"),
+            endpoint=_endpoint(os.environ.get("HF_ENDPOINT") or constants.ENDPOINT),
             cache=Path(os.environ.get("HF_HUB_CACHE") or constants.HF_HUB_CACHE).expanduser(),
             timeout=_number("timeout", cls.timeout),
             retry=RetryPolicy(int(policy["tries"]), policy["wait"], policy["longest_wait"]),
+            xet=os.environ.get("ZOO_HUB_XET") == "1",
         )
+
+    @property
+    def uses_xet(self) -> bool:
+        """Whether large files may be transferred by Xet: at the Hub itself, or where trusted."""
+        return self.xet or self.endpoint == "https://huggingface.co"
 
     @property
     def offline(self) -> bool:
         """Whether the environment forbids requests."""
         value = os.environ.get("HF_HUB_OFFLINE", "").upper()
         return value in ("1", "ON", "YES", "TRUE") or constants.is_offline_mode()
+
+
+def _endpoint(text: str) -> str:
+    """Return the URL of a Hub without a slash at its end.
+
+    Raises:
+        HubError: it is not the URL of a server.
+    """
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+        valid = parts.scheme in ("http", "https") and parts.hostname and port != 0
+        if not valid or parts.username or parts.query or parts.fragment:
+            raise ValueError
+        httpx2.URL(text)
+        if not re.fullmatch(r"[!-~]{1,500}", text):
+            raise ValueError
+    except (ValueError, httpx2.InvalidURL):
+        raise HubError(
+            f"HF_ENDPOINT is {text[:100]!r}", "it must be a URL such as https://huggingface.co"
+        ) from None
+    return text.rstrip("/")
 
 
 def _number(name: str, default: float) -> float:
