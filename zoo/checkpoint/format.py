@@ -82,6 +82,14 @@ def describe(folder: Path) -> dict[str, Any]:
             f"this version of the zoo reads format {FORMAT}",
             "Install a newer seq2seq-zoo" if newer else "",
         )
+    faults = _faults_of(description)
+    if faults:
+        raise CheckpointError(f"{file} is invalid", "; ".join(faults))
+    return description
+
+
+def _faults_of(description: Mapping[str, Any]) -> list[str]:
+    """Return everything that is wrong with the values of a `config.json`."""
     faults = [
         f"{key!r} must be of type {kind.__name__}"
         for key, kind in KEYS.items()
@@ -107,9 +115,7 @@ def describe(folder: Path) -> dict[str, Any]:
         about_of(description)
     except CheckpointError as error:
         faults.append(str(error))
-    if faults:
-        raise CheckpointError(f"{file} is invalid", "; ".join(faults))
-    return description
+    return faults
 
 
 def about_of(description: Mapping[str, Any]) -> About:

@@ -1,0 +1,65 @@
+"""Small slices of the campaigns, always the same ones."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.campaigns import fuzz, interruptions, long_runs
+
+READERS = {reader.name: reader for reader in fuzz.readers()}
+WRITERS = {writer.name: writer for writer in interruptions.WRITERS}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_changed_files_are_read_or_refused(name: str, tmp_path: Path) -> None:
+    outcomes = fuzz.run_step(READERS[name], 0, 40, 1, tmp_path / "kept")
+    assert set(outcomes) <= {"read", "refused"}, outcomes
+    assert outcomes.total() == 40
+    assert not (tmp_path / "kept").exists()
+
+
+def test_what_a_reader_must_not_do_is_seen(tmp_path: Path) -> None:
+    def connect(file: Path) -> None:
+        import socket
+
+        socket.socket().connect(("127.0.0.1", 9))
+
+    def write(file: Path) -> None:
+        (tmp_path / "outside").write_text("")
+
+    def allocate(file: Path) -> None:
+        bytearray(fuzz.MEMORY * 2)
+
+    def end(file: Path) -> None:
+        import os
+
+        os._exit(3)
+
+    for call, seen in ((connect, "socket.connect"), (write, "writes "), (allocate, "MemoryError"),
+                       (end, "the process ended")):  # fmt: skip
+        reader = fuzz.Reader("bad", call, [b"a"], ())
+        (outcome,) = fuzz.run_step(reader, 0, 1, 1, tmp_path / "kept")
+        assert outcome.startswith(seen)
+        assert (tmp_path / "kept" / "bad.1.0").is_file()
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_interrupted_commands_leave_the_old_or_the_new(name: str) -> None:
+    interruptions.kills(WRITERS[name], 3, random.Random(1))
+    interruptions.full_disk(WRITERS[name])
+    interruptions.lost_power(WRITERS[name])
+
+
+@pytest.mark.parametrize("name", interruptions.CHANGES)
+def test_concurrent_changes_are_all_kept(name: str) -> None:
+    interruptions.concurrency(name, 6)
+
+
+def test_growth_is_seen() -> None:
+    flat = [long_runs.Usage(100.0, 5, 1)] * 10
+    long_runs.check(flat)
+    for grown in (flat[0]._replace(memory=120.0), flat[0]._replace(files=6),
+                  flat[0]._replace(threads=2)):  # fmt: skip
+        with pytest.raises(SystemExit, match="grew"):
+            long_runs.check([*flat, grown])
