@@ -269,9 +269,9 @@ def lost_power(writer: Writer) -> list[str]:
         disk.renamed(other, one)
         return exchange(one, other)
 
-    def flushed(handle: Any) -> None:
-        fsync(handle)
-        disk.fsync(handle)
+    def flushed(fd: Any) -> None:
+        fsync(fd)
+        disk.fsync(fd)
 
     with tempfile.TemporaryDirectory() as name, environment(Path(name)):
         folder = Path(name)
