@@ -25,7 +25,7 @@ def parsed(*arguments: str) -> dict[str, Any]:
 
     @click.command()
     @add_options
-    def command(search: dict[str, Any]) -> None:
+    def command(search: dict[str, Any], recommended: bool) -> None:
         received.update(search)
 
     done = CliRunner().invoke(command, arguments)
@@ -45,7 +45,7 @@ def test_only_given_options_reach_a_command() -> None:
 def test_every_field_of_a_search_is_an_option_with_help() -> None:
     command = click.command()(add_options(lambda search: None))
     shown = {option.name: option for option in command.params if isinstance(option, click.Option)}
-    assert [*shown] == [option.name for option in options.search_options()]
+    assert [*shown] == [*(option.name for option in options.search_options()), "recommended"]
     for option in options.search_options():
         assert shown[option.name].help == option.help
         assert option.help.endswith(".")

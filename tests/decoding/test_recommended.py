@@ -17,7 +17,7 @@ from zoo.registry.builtin import top
 
 CAPTIONS = top() / "cards" / "checkpoints" / "rnnsearch-tiny.multi30k-en-de"
 TEXT = "An old sailor mends his torn nets with patience while the gulls quarrel above him."
-ADVICE = {"beam": 5, "length_penalty": 1.0}
+ADVICE: dict[str, Any] = {"beam": 5, "length_penalty": 1.0}
 SAMPLING = {"sample": True, "temperature": 0.5, "top_k": 3}
 
 

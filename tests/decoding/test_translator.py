@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import zoo
 from tests.core.test_training import SMALL
 from zoo.cli import cli
 from zoo.errors import DecodingError
-from zoo.translation.sentences import split
+from zoo.translation.long_texts import split_long
 from zoo.translation.translation import word_indices
 
 Run = Callable[..., Result]
@@ -136,15 +136,40 @@ def test_long_texts_are_split_or_refused(loaded: zoo.Translator) -> None:
 def test_splitting_keeps_all_text() -> None:
     text = "One two three. Four, five six; seven eight nine ten! Eleventwelvethirteen x"
 
-    def count(part: str) -> int:
-        return len(part.split()) + part.count("e")
+    def count(parts: Sequence[str]) -> list[int]:
+        return [len(part.split()) + part.count("e") for part in parts]
+
+    def words(parts: Sequence[str]) -> list[int]:
+        return [len(part.split()) for part in parts]
 
     for max_tokens in (2, 3, 5, 8, 100):
-        parts = split(text, max_tokens, count)
-        assert "".join("".join(parts).split()) == "".join(text.split())
-        assert all(count(part) <= max_tokens for part in parts)
-    assert split(text, 100, count) == [text]
-    assert split("A b. C d.", 2, lambda part: len(part.split())) == ["A b.", "C d."]
+        parts = split_long(text, max_tokens, count)
+        assert "".join(part.space + part.text for part in parts) == text
+        assert all(tokens <= max_tokens for tokens in count([part.text for part in parts]))
+    assert split_long(text, 100, count) == [("", text)]
+    assert split_long("A b. C d.", 2, words) == [("", "A b."), (" ", "C d.")]
+
+
+def test_chinese_is_split_at_its_punctuation_not_inside_a_word() -> None:
+    text = "一只狗在走，它很大。一只猫在睡觉！"
+    characters = [part.text for part in split_long(text, 11, lambda parts: list(map(len, parts)))]
+    assert characters == ["一只狗在走，它很大。", "一只猫在睡觉！"]
+    characters = [part.text for part in split_long(text, 7, lambda parts: list(map(len, parts)))]
+    assert characters == ["一只狗在走，", "它很大。", "一只猫在睡觉！"]
+
+
+@pytest.mark.parametrize("text", ["." * 200_000, "ab " * 70_000, "a, b. " * 30_000, "。" * 99_999])
+def test_the_work_of_splitting_grows_with_the_text_not_with_its_square(text: str) -> None:
+    counted = 0
+
+    def count(parts: Sequence[str]) -> list[int]:
+        nonlocal counted
+        counted += sum(map(len, parts))
+        return [len(part) - part.count(" ") for part in parts]
+
+    parts = split_long(text, 100, count)
+    assert "".join(part.space + part.text for part in parts) == text.strip()
+    assert counted <= 4 * len(text)
 
 
 def test_words_are_separated_by_white_space() -> None:

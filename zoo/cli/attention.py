@@ -106,7 +106,9 @@ def _compute(
     if target is not None:
         tokens = checkpoint.target_tokenizer.encode([target])[0]
         return compute_attention(checkpoint, text, tokens)
-    hypotheses = next(translator.stream([text], recommended=False, **search)).hypotheses
+    hypotheses = next(
+        translator.stream([text], split=False, recommended=False, **search)
+    ).hypotheses
     return compute_attention(checkpoint, text, hypotheses[0].tokens if hypotheses else ())
 
 

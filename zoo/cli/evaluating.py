@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
 
     from zoo.evaluation.metrics import Comparison, Scores
-    from zoo.translation.translator import Precision, Translator
+    from zoo.translation.text_search import Precision
+    from zoo.translation.translator import Translator
 
 TOKENIZED = 100
 """Translations that end in ` .` look tokenized from this count on, as for sacreBLEU."""
@@ -186,7 +187,9 @@ def _translate(
     from rich.progress import track
 
     translations = track(
-        translator.stream((pair.source for pair in pairs), recommended=False, **search),
+        translator.stream(
+            (pair.source for pair in pairs), split=False, recommended=False, **search
+        ),
         f"Translating {what}",
         total=len(pairs),
         console=messages(),

@@ -36,8 +36,9 @@ from zoo.files import whole_file
 from zoo.registry.registry import Registry
 
 if TYPE_CHECKING:
+    from zoo.translation.text_search import Precision
     from zoo.translation.translation import Translation
-    from zoo.translation.translator import Precision, Translator
+    from zoo.translation.translator import Translator
 
 
 @click.command()
@@ -54,6 +55,9 @@ if TYPE_CHECKING:
 @click.option("--prefix", default="", help="Start every translation with this text.")
 @click.option("--alignment", is_flag=True, help="Print word alignments too, after a tab, as "
               "SOURCE-TARGET pairs of word indices from 0.")  # fmt: skip
+@click.option("--split/--no-split", default=True, show_default=True,
+              help="Translate the sentences of a text one by one, where the checkpoint's source "
+              "language is known.")  # fmt: skip
 @click.option("--long-texts", type=click.Choice(["refuse", "split"]), default="refuse",
               show_default=True,
               help="Refuse texts that are too long, or translate them in parts.")  # fmt: skip
@@ -78,8 +82,8 @@ def translate(
 ) -> None:
     """Translate each TEXT, or each line of --input or of standard input, to one line.
 
-    An empty line stays empty. With --n-best, the translations of a text follow each other, the best
-    first, each after its score.
+    An empty line stays empty; line breaks within a TEXT are kept. With --n-best, the translations
+    of a text follow each other, the best first, each after its score.
     """
     if text and source:
         raise click.UsageError("give TEXT or --input, not both")
@@ -120,7 +124,10 @@ def load_translator(
 def _lines_of(translation: Translation, *, with_scores: bool) -> Iterator[str]:
     """Yield a line for a translation and one for each alternative."""
     for ranked in (translation, *translation.alternatives):
-        line = " ".join(ranked.text.splitlines())
+        line = ranked.text
+        # The translation of a line is one line.
+        if with_scores or ranked.alignment is not None or len(ranked.source.splitlines()) < 2:
+            line = " ".join(line.splitlines())
         if with_scores:
             line = f"{ranked.score:.4f}\t{line}"
         if ranked.alignment is not None:
@@ -224,7 +231,7 @@ def score(
     registry = loaded_registry()
     translator = load_translator((checkpoint,), registry, device)
     from zoo.data.readers import chunks
-    from zoo.translation.translator import WINDOW
+    from zoo.translation.options import WINDOW
 
     pairs = [(source, target)] if source is not None and target is not None else _read_pairs()
     for window in chunks(pairs, WINDOW, lambda pair: len(pair[0]) + len(pair[1])):

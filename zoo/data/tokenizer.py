@@ -11,7 +11,7 @@ import contextlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from tokenizers import Tokenizer as _Tokenizer
 
@@ -61,6 +61,14 @@ class Tokenizer:
             raise ConfigError(
                 f"no {kind} vocabulary of {vocab_size:,} entries", f"{error}", "Raise vocab_size"
             ) from None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state for another process, with the vocabulary as JSON."""
+        return {**self.__dict__, "_tokenizer": self._tokenizer.to_str()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _tokenizer=_Tokenizer.from_str(state["_tokenizer"]))
+        self._tokenizer.encode_special_tokens = True
 
     @property
     def size(self) -> int:

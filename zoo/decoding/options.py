@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from types import NoneType, SimpleNamespace
 from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
-from zoo.errors import DecodingError, near
+from zoo.errors import DecodingError, UnknownNameError, near
 
 T = TypeVar("T")
 
@@ -70,6 +70,23 @@ _POSITIVE = Limits(at_least=1)
 _NOT_NEGATIVE = Limits(at_least=0)
 
 
+def _with_near_names(search: type[T]) -> type[T]:
+    """Make a dataclass answer a wrong keyword with a near one."""
+    plain = search.__init__
+    known = [f.name for f in fields(search)]  # type: ignore[arg-type]  # it is a dataclass
+
+    @functools.wraps(plain)
+    def checked(self: T, *arguments: Any, **given: Any) -> None:
+        for name in given:
+            if name not in known:
+                raise UnknownNameError("option", name, known)
+        plain(self, *arguments, **given)
+
+    search.__init__ = checked  # type: ignore[method-assign, assignment]  # of the same arguments
+    return search
+
+
+@_with_near_names
 @dataclass(frozen=True)
 class Search:
     """The options of a search; each field's metadata holds its help text.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -22,8 +21,8 @@ from zoo.serving.schema import (
     TreeRequest,
 )
 from zoo.serving.service import Service, need_text
+from zoo.translation.sentences import language_code, positions, split_sentences
 
-SENTENCE_END = re.compile(r"(?<=[.!?…。！？])\s+|\n+")
 STREAM_WINDOW = 32
 """Pieces of a stream that are translated at once."""
 
@@ -55,9 +54,9 @@ class Api:
         service = self.service
         asked = parse(StreamRequest, await read_body(request, service.limits))
         service.check_texts([asked.text], service.limits.stream_characters)
-        pieces = split_pieces(asked.text)
-        service.check_texts([piece for _, piece in pieces])
         served = service.checkpoints.named(asked.checkpoint)
+        pieces = split_pieces(asked.text, language_code(served.about.source_languages))
+        service.check_texts([piece for _, piece in pieces])
         events = self._events(served, pieces, asked.options())
         return StreamingResponse(events, media_type="text/event-stream")
 
@@ -162,16 +161,10 @@ class Api:
                 task.cancel()
 
 
-def split_pieces(text: str) -> list[tuple[int, str]]:
-    """Return a text's sentences and lines, each with its position; white space between is left out.
+def split_pieces(text: str, language: str) -> list[tuple[int, str]]:
+    """Return a text's sentences, or its lines if the language is not known, with their positions.
 
-    The pieces cover every other character of the text.
+    The pieces cover every character of the text but white space.
     """
-    pieces, start = [], 0
-    for gap in [*SENTENCE_END.finditer(text), None]:
-        end = len(text) if gap is None else gap.start()
-        piece = text[start:end]
-        if piece.strip():
-            pieces.append((start + len(piece) - len(piece.lstrip()), piece.strip()))
-        start = end if gap is None else gap.end()
-    return pieces
+    pieces = split_sentences(text, language)
+    return list(zip(positions(pieces), [piece.text for piece in pieces], strict=True))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from zoo.checkpoint.about import About
 from zoo.checkpoint.card import CARD_LIMIT, split_card
 from zoo.checkpoint.format import (
     CARD,
@@ -35,8 +36,12 @@ class Served:
     name: str
     folder: Path
     languages: tuple[str, str]
-    beam: int = 1
-    """The beam that it recommends."""
+    about: About = field(default_factory=About)
+
+    @property
+    def beam(self) -> int:
+        """The beam that it recommends, or 1."""
+        return int(self.about.decoding.get("beam", 1))
 
     @property
     def version(self) -> str:
@@ -65,7 +70,7 @@ class Checkpoints(Mapping[str, Served]):
     def __init__(self, folders: Mapping[str, Path], registry: Registry) -> None:
         self.registry = registry
         self._served = {
-            name: Served(name, folder, languages_of(folder, registry), _beam(folder))
+            name: Served(name, folder, languages_of(folder, registry), _about(folder))
             for name, folder in folders.items()
         }
 
@@ -122,10 +127,9 @@ def unique_names(given: Sequence[tuple[str, str]]) -> dict[str, str]:
 
 def languages_of(folder: Path, registry: Registry) -> tuple[str, str]:
     """Return a checkpoint's source and target languages, empty where nothing records them."""
-    with contextlib.suppress(ZooError):
-        about = about_of(describe(folder))
-        if about.source_languages and about.target_languages:
-            return about.source_languages[0].lower(), about.target_languages[0].lower()
+    about = _about(folder)
+    if about.source_languages and about.target_languages:
+        return about.source_languages[0].lower(), about.target_languages[0].lower()
     metadata: Mapping[str, Any] = {}
     with contextlib.suppress(ZooError):
         metadata = split_card(read_text(folder / CARD, CARD_LIMIT), CARD)[0]
@@ -142,11 +146,11 @@ def languages_of(folder: Path, registry: Registry) -> tuple[str, str]:
     return (source, target) if dash and source.isalpha() and target.isalpha() else ("", "")
 
 
-def _beam(folder: Path) -> int:
-    """Return the beam that a checkpoint recommends; 1 if it recommends none, or is damaged."""
+def _about(folder: Path) -> About:
+    """Return what a checkpoint says about itself; nothing if it is damaged."""
     with contextlib.suppress(ZooError):
-        return int(about_of(describe(folder)).decoding.get("beam", 1))
-    return 1
+        return about_of(describe(folder))
+    return About()
 
 
 def summary(served: Served, registry: Registry) -> dict[str, Any]:

@@ -54,7 +54,8 @@ def attention(models: Models, job: dict[str, Any], texts: list[Any]) -> list[Any
     checkpoint = translator.checkpoint
     (text,) = texts
     if job["target"] is None:
-        hypotheses = next(iter(translator.stream([text], **job["options"]))).hypotheses
+        translation = next(translator.stream([text], split=False, **job["options"]))
+        hypotheses = translation.hypotheses
         target: Sequence[int] = hypotheses[0].tokens if hypotheses else ()
     else:
         target = checkpoint.target_tokenizer.encode([job["target"]])[0]

@@ -70,7 +70,18 @@ def choose(checkpoint: Checkpoint, source: str, target: str) -> Checkpoint:
             reads = reads.for_language(find_language(target, reads.tags))
         else:
             _check_only(target, checkpoint.about.target_languages, "writes")
-    return replace(checkpoint, source_tokenizer=reads, target_tokenizer=writes)
+    about = replace(
+        checkpoint.about,
+        source_languages=_first(source, checkpoint.about.source_languages),
+        target_languages=_first(target, checkpoint.about.target_languages),
+    )
+    return replace(checkpoint, source_tokenizer=reads, target_tokenizer=writes, about=about)
+
+
+def _first(given: str, codes: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the codes with the chosen language first, if it is among them."""
+    code = find_language(given, codes) if given else ""
+    return (code, *(other for other in codes if other != code)) if code in codes else codes
 
 
 def _check_only(given: str, languages: Sequence[str], does: str) -> None:

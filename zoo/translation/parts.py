@@ -10,7 +10,8 @@ from torch import Tensor
 from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.data.batches import batch_sources
 from zoo.errors import DecodingError
-from zoo.translation.sentences import split
+from zoo.translation.long_texts import split_long
+from zoo.translation.sentences import Piece, language_code, split_sentences
 
 BATCH_TOKENS = 4096
 """Most source tokens in a batch, padding included, each counted once per hypothesis of the beam."""
@@ -26,13 +27,15 @@ Tokens = tuple[list[int], ...]
 
 
 class Part(NamedTuple):
-    """A text, or a part of a long one, that is encoded as one source.
+    """A text, a sentence of one, or a part of a long one, that is encoded as one source.
 
-    text_index: the index of its text among all; part_index: its index within the text.
+    text_index: the index of its text among all; part_index: its index within the text; space: the
+    white space before it in the text, if it is not the first.
     """
 
     text_index: int
     part_index: int
+    space: str
     text: str
     tokens: Tokens
 
@@ -52,30 +55,42 @@ class SourceReader:
     def __init__(self, checkpoints: Sequence[Checkpoint]) -> None:
         self.checkpoints = checkpoints
         self.device = next(checkpoints[0].model.parameters()).device
+        self.language = language_code(checkpoints[0].about.source_languages)
 
     def parts(
-        self, texts: Iterable[tuple[int, str]], long_texts: LongTexts, max_length: int
+        self,
+        texts: Iterable[tuple[int, str]],
+        long_texts: LongTexts,
+        max_length: int,
+        *,
+        split: bool = False,
     ) -> list[Part]:
         """Return the parts of texts, each given with its index.
 
         Args:
             texts: (index, text) pairs.
-            long_texts: whether a longer text is refused or split.
+            long_texts: whether a longer text or sentence is refused or split.
             max_length: tokens of a part, with its end token; the models' limits hold as well.
+            split: whether texts are split into sentences, where the source language is known.
 
         Raises:
             DecodingError: a text is too long, and `long_texts` is `refuse`.
         """
-        given = list(texts)
-        tokenized = self._tokenize([text for _, text in given])
         limits = [member.config.length_limits.source for member in self.checkpoints]
         limit = min([max_length, *(limit for limit in limits if limit is not None)])
+        pieces = [
+            (index, piece)
+            for index, text in texts
+            for piece in self._sentences(text, split and bool(self.language))
+        ]
+        tokenized = self._tokenize([piece.text for _, piece in pieces])
         parts: list[Part] = []
-        for (index, text), tokens in zip(given, tokenized, strict=True):
+        for (index, piece), tokens in zip(pieces, tokenized, strict=True):
+            number = parts[-1].part_index + 1 if parts and parts[-1].text_index == index else 0
             if _length(tokens) <= limit:
-                parts.append(Part(index, 0, text, tokens))
+                parts.append(Part(index, number, *piece, tokens))
             elif long_texts == "split":
-                parts += self._split(index, text, limit)
+                parts += self._split(index, number, piece, limit)
             else:
                 raise DecodingError(
                     f"text {index + 1} is too long",
@@ -85,24 +100,30 @@ class SourceReader:
                 )
         return parts
 
+    def _sentences(self, text: str, split: bool) -> list[Piece]:
+        return split_sentences(text, self.language) if split else [Piece("", text)]
+
     def tensors(self, parts: Sequence[Part]) -> list[tuple[Tensor, Tensor]]:
         """Return each checkpoint's source tokens and mask, (parts, length), on its device."""
         members = range(len(self.checkpoints))
         batches = [batch_sources([part.tokens[member] for part in parts]) for member in members]
         return [(source.to(self.device), mask.to(self.device)) for source, mask in batches]
 
-    def _split(self, index: int, text: str, limit: int) -> list[Part]:
-        def count_tokens(text: str) -> int:
-            return _length(self._tokenize([text])[0]) - 1
+    def _split(self, index: int, number: int, piece: Piece, limit: int) -> list[Part]:
+        """Return the parts of a long piece, the first of which has a number within its text."""
 
-        texts = split(text, limit - 1, count_tokens)
-        tokenized = self._tokenize(texts)
+        def count(texts: Sequence[str]) -> list[int]:
+            return [_length(tokens) - 1 for tokens in self._tokenize(texts)]
+
+        first, *rest = split_long(piece.text, limit - 1, count)
+        pieces = [Piece(piece.space, first.text), *rest]
+        tokenized = self._tokenize([part.text for part in pieces])
         return [
-            Part(index, i, text, tokens)
-            for i, (text, tokens) in enumerate(zip(texts, tokenized, strict=True))
+            Part(index, number + i, *part, tokens)
+            for i, (part, tokens) in enumerate(zip(pieces, tokenized, strict=True))
         ]
 
-    def _tokenize(self, texts: list[str]) -> list[Tokens]:
+    def _tokenize(self, texts: Sequence[str]) -> list[Tokens]:
         by_member = (member.source_tokenizer.encode(texts) for member in self.checkpoints)
         return list(zip(*by_member, strict=True))
 

@@ -100,29 +100,55 @@ def word_indices(tokens: Sequence[str]) -> list[int | None]:
     return indices
 
 
-def join_parts(text: str, parts: Sequence[Sequence[Translation]]) -> Translation:
+def join_parts(
+    text: str,
+    parts: Sequence[Sequence[Translation]],
+    spaces: Sequence[str],
+    separators: Sequence[str],
+) -> Translation:
     """Join the translations of a text's parts, which are best first for each part.
 
     Alternative i joins alternative i of every part, as far as every part has one.
+
+    Args:
+        text: the text.
+        parts: the translations of each part.
+        spaces: the white space before each part of the text.
+        separators: what stands before each part's translation.
     """
-    ranked = [_join(text, of_rank) for of_rank in zip(*parts, strict=False)]
+    joints = list(zip(spaces, separators, strict=True))
+    ranked = [_join(text, of_rank, joints) for of_rank in zip(*parts, strict=False)]
     return ranked[0]._replace(alternatives=tuple(ranked[1:]))
 
 
-def _join(text: str, parts: Sequence[Translation]) -> Translation:
+def _join(
+    text: str, parts: Sequence[Translation], joints: Sequence[tuple[str, str]]
+) -> Translation:
     if len(parts) == 1:
         return parts[0]._replace(source=text)
     pairs: list[tuple[int, int]] = []
     source_words = target_words = 0
-    for part in parts:
+    joined = ""
+    for part, (space, separator) in zip(parts, joints, strict=True):
+        # Without white space, a part's first word is the end of the word before it.
+        source_words -= bool(source_words and not space)
+        if joined and part.text:
+            target_words -= not separator
+            joined += separator
+        joined += part.text
         pairs += [(s + source_words, t + target_words) for s, t in part.alignment or ()]
-        source_words += len(part.source.split(" "))
-        target_words += len(part.text.split())
+        source_words += _words(part.source)
+        target_words += _words(part.text)
     return Translation(
         text,
-        " ".join(part.text for part in parts),
+        joined,
         tuple(hypothesis for part in parts for hypothesis in part.hypotheses),
         tuple(token for part in parts for token in part.tokens),
-        None if parts[0].alignment is None else tuple(pairs),
+        None if parts[0].alignment is None else tuple(dict.fromkeys(pairs)),
         unknown=all(part.unknown for part in parts),
     )
+
+
+def _words(text: str) -> int:
+    """Return the number of words of a text, as `word_indices` counts them."""
+    return sum(1 for word in text.split(" ") if word)

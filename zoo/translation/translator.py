@@ -3,52 +3,36 @@
 from __future__ import annotations
 
 import copy
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
-from typing import Any, Literal, NamedTuple, get_args, overload
+from typing import Any, Literal, Unpack, overload
 
 import torch
-from torch import Tensor
 
 from zoo.checkpoint import checkpoint as folder_format
 from zoo.checkpoint.checkpoint import Checkpoint
-from zoo.data.readers import chunks
 from zoo.decoding.ensemble import Ensemble
-from zoo.decoding.forced import align, forced_log_probs
-from zoo.decoding.options import Hypothesis, Search, combine
-from zoo.decoding.search import search
-from zoo.decoding.task import Task
+from zoo.decoding.forced import forced_log_probs
+from zoo.decoding.options import Search, as_flags, combine, search_options
 from zoo.errors import DecodingError
 from zoo.hub import pull as hub
-from zoo.interop.engines import LoadedEngine, load_engine
-from zoo.interop.runner import Sources
-from zoo.nn.cached_weights import PackedWeights
-from zoo.nn.contract import UNKNOWN, Seq2Seq
+from zoo.nn.contract import Seq2Seq
 from zoo.nn.device import pick_device
-from zoo.nn.int8 import Int8
-from zoo.nn.tree import Tree
 from zoo.registry.registry import Registry, default_registry
+from zoo.translation.attention import Attention, compute_attention
 from zoo.translation.languages import choose
-from zoo.translation.parallel import parallel_map
-from zoo.translation.parts import MAX_SOURCE_LENGTH, LongTexts, Part, SourceReader, batches
-from zoo.translation.translation import Translation, from_hypothesis, join_parts
-from zoo.translation.vocabulary import blank_tokens, shared_vocabulary
-
-WINDOW = 2048
-"""Texts that are read ahead by default, so that a batch has texts of similar lengths."""
-
-Precision = Literal["float32", "int8"]
-
-
-class Request(NamedTuple):
-    """The settings of all texts of a stream; prefix: token ids of the target."""
-
-    search: Search
-    prefix: tuple[int, ...]
-    alignment: bool
-    long_texts: LongTexts
-    max_source_length: int
+from zoo.translation.options import (
+    DEFAULTS,
+    WINDOW,
+    Options,
+    SearchOptions,
+    check_text,
+    check_texts,
+    keywords,
+)
+from zoo.translation.parts import MAX_SOURCE_LENGTH, batches
+from zoo.translation.text_search import Precision, Request, TextSearch
+from zoo.translation.translation import Translation
 
 
 class Translator:
@@ -79,52 +63,60 @@ class Translator:
         registry: Registry | None = None,
     ) -> None:
         self.checkpoint, self.checkpoints = checkpoint, (checkpoint, *more)
-        self._reader = SourceReader(self.checkpoints)
-        self._on_cpu = self._reader.device.type == "cpu"
-        if precision not in get_args(Precision):
-            raise DecodingError(
-                f"no precision {precision!r}", f"it is {' or '.join(get_args(Precision))}"
-            )
-        if precision == "int8" and not self._on_cpu:
-            raise DecodingError(
-                "int8 runs on the CPU only", f"the model is on {self._reader.device}",
-                "Use `--device cpu`",
-            )  # fmt: skip
+        self.precision, self.engine = precision, engine
+        self._search = TextSearch(self.checkpoints, precision, engine, registry)
         self._recommended = {
             name: value
             for name, value in checkpoint.about.decoding.items()
             if not (more and name == "coverage_penalty")  # an ensemble has no attention
         }
-        self._vocabulary = shared_vocabulary(self.checkpoints)
-        blank = blank_tokens(self._vocabulary, checkpoint.target_tokenizer.control)
-        self._blank = blank.to(self._reader.device)
-        self._cached_weights = Int8() if precision == "int8" else PackedWeights()
-        self.model: Seq2Seq | Ensemble = (
-            Ensemble([member.model for member in self.checkpoints]) if more else checkpoint.model
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how another process rebuilds the translator: from its checkpoints' tensors."""
+        return _rebuild, (self.checkpoints, self.precision, self.engine)
+
+    def __repr__(self) -> str:
+        about = self.checkpoint.about
+        languages = "→".join(
+            side[0] if len(side) == 1 else f"{len(side)} languages"
+            for side in (about.source_languages, about.target_languages)
+            if side
         )
-        if engine is not None and more:
-            raise DecodingError(f"{engine} cannot run an ensemble", "", "Name one checkpoint")
-        self._engine: LoadedEngine | None = None
-        if engine is not None:
-            self._engine = load_engine(
-                engine, checkpoint, precision, torch.get_num_threads(),
-                registry or default_registry(),
-            )  # fmt: skip
+        size = sum(p.numel() for c in self.checkpoints for p in c.model.parameters())
+        parts = [" + ".join(c.name for c in self.checkpoints), languages]
+        parts += [f"{size:,} parameters", str(self.device), self.precision, self.engine or ""]
+        parts.append(as_flags(self._recommended))
+        return f"<Translator {', '.join(part for part in parts if part)}>"
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self._search.reader.device
+
+    @property
+    def model(self) -> Seq2Seq | Ensemble:
+        """The network, or those of an ensemble as one."""
+        return self._search.model
 
     @overload
-    def translate(self, texts: str, *, details: Literal[False] = False, **options: Any) -> str: ...
+    def translate(  # type: ignore[overload-overlap]  # a text is also a sequence of texts
+        self, texts: str, *, details: Literal[False] = False, **options: Unpack[Options]
+    ) -> str: ...
     @overload
-    def translate(self, texts: str, *, details: Literal[True], **options: Any) -> Translation: ...
+    def translate(  # type: ignore[overload-overlap]  # a text is also a sequence of texts
+        self, texts: str, *, details: Literal[True], **options: Unpack[Options]
+    ) -> Translation: ...
     @overload
     def translate(
-        self, texts: Sequence[str], *, details: Literal[False] = False, **options: Any
+        self, texts: Sequence[str], *, details: Literal[False] = False, **options: Unpack[Options]
     ) -> list[str]: ...
     @overload
     def translate(
-        self, texts: Sequence[str], *, details: Literal[True], **options: Any
+        self, texts: Sequence[str], *, details: Literal[True], **options: Unpack[Options]
     ) -> list[Translation]: ...
+    @keywords(Options)
     def translate(
-        self, texts: str | Sequence[str], *, details: bool = False, **options: Any
+        self, texts: str | Sequence[str], *, details: bool = False, **options: Unpack[Options]
     ) -> str | Translation | list[str] | list[Translation]:
         """Translate one text, or each text of a sequence.
 
@@ -137,10 +129,11 @@ class Translator:
         Raises:
             DecodingError: as `stream` does.
         """
-        translations = list(self.stream([texts] if isinstance(texts, str) else texts, **options))
-        if isinstance(texts, str):
-            return translations[0] if details else translations[0].text
-        return translations if details else [translation.text for translation in translations]
+        if not isinstance(texts, str):
+            translations = list(self.stream(texts, **options))
+            return translations if details else [translation.text for translation in translations]
+        (translation,) = self.stream([texts], **options)
+        return translation if details else translation.text
 
     def for_languages(self, source_lang: str = "", target_lang: str = "") -> Translator:
         """Return a translator between other languages, given by name or code.
@@ -153,73 +146,115 @@ class Translator:
         chosen = copy.copy(self)
         chosen.checkpoints = tuple(choose(c, source_lang, target_lang) for c in self.checkpoints)
         chosen.checkpoint = chosen.checkpoints[0]
-        chosen._reader = SourceReader(chosen.checkpoints)
+        chosen._search = self._search.reading(chosen.checkpoints)
         return chosen
 
-    def stream(
-        self,
-        texts: Iterable[str],
-        *,
-        source_lang: str = "",
-        target_lang: str = "",
-        window: int | None = None,
-        prefix: str = "",
-        alignment: bool = False,
-        long_texts: LongTexts = "refuse",
-        max_source_length: int = MAX_SOURCE_LENGTH,
-        recommended: bool = True,
-        **options: Any,
-    ) -> Iterator[Translation]:
+    @keywords(Options)
+    def stream(self, texts: Iterable[str], **options: Unpack[Options]) -> Iterator[Translation]:
         """Translate any number of texts, in order, with at most `window` of them in memory.
 
         An empty text, or one of white space alone, has an empty translation.
 
         Args:
             texts: read as they are needed.
-            source_lang, target_lang: names or codes of languages, if the checkpoint knows several;
-                its own defaults otherwise.
-            window: texts that are read ahead, so that a batch has texts of similar lengths.
-            prefix: a text with which every translation begins.
-            alignment: whether to align words, by the source token with the highest attention
-                weight for each target token.
-            long_texts: whether a text of more than `max_source_length` tokens, or of more than
-                the model reads, raises an error or is translated in parts.
-            max_source_length: most tokens of a text, with the end token.
-            recommended: whether the checkpoint's recommended search options apply where `options`
-                neither gives nor contradicts them.
-            options: of the search, the fields of `zoo.Search`.
+            options: the fields of `zoo.Search`, and
+                recommended: whether the checkpoint's recommended search options apply where none
+                is given that replaces or contradicts them;
+                source_lang, target_lang: names or codes of languages, if the checkpoint knows
+                several; its own defaults otherwise;
+                split: whether the sentences of a text are translated one by one and joined, with
+                line breaks kept, where the checkpoint's source language is known;
+                window: texts that are read ahead, so that a batch has texts of similar lengths;
+                prefix: a text with which every translation begins;
+                alignment: whether to align words, by the source token with the highest attention
+                weight for each target token;
+                long_texts: whether a text or sentence of more than `max_source_length` tokens, or
+                of more than the model reads, raises an error (`refuse`) or is translated in parts
+                (`split`);
+                max_source_length: most tokens of a text or sentence, with the end token.
 
         Raises:
-            DecodingError: a text is too long, the prefix has tokens that the target vocabulary
-                lacks, the options contradict each other, the model has no attention to align by, or
-                a language is not one of the checkpoint's.
+            DecodingError: a text is too long or not a string, the prefix has tokens that the target
+                vocabulary lacks, the options contradict each other, the model has no attention to
+                align by, or a language is not one of the checkpoint's.
+            UnknownNameError: an option does not exist; near ones are suggested.
         """
-        chosen = self.for_languages(source_lang, target_lang)
-        effective = self.search_options(options, recommended=recommended)
-        search = Search(**effective).with_banned_ids(self._vocabulary)
-        request = Request(search, chosen._prefix(prefix), alignment, long_texts, max_source_length)
-        return chosen._stream(texts, window or WINDOW, request)
+        given: dict[str, Any] = {**options}
+        own = {name: given.pop(name, DEFAULTS[name]) for name in Options.__annotations__
+               if name not in SEARCH}  # fmt: skip
+        effective = self.search_options(given, recommended=own.pop("recommended"))
+        chosen = self.for_languages(own.pop("source_lang"), own.pop("target_lang"))._search
+        window, prefix = own.pop("window") or WINDOW, chosen.prefix(own.pop("prefix"))
+        search = Search(**effective).with_banned_ids(chosen.vocabulary)
+        return chosen.stream(check_texts(texts), window, Request(search, prefix, **own))
 
-    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[list[float]]:
-        """Return the log probability of each token of each target, the end token's last.
+    @overload
+    def score(  # type: ignore[overload-overlap]  # a text is also a sequence of texts
+        self, sources: str, targets: str
+    ) -> list[float]: ...
+    @overload
+    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[list[float]]: ...
+    def score(
+        self, sources: str | Sequence[str], targets: str | Sequence[str]
+    ) -> list[float] | list[list[float]]:
+        """Return the log probability of each token of a target, the end token's last.
+
+        For lists of sources and targets, return one list for each pair.
 
         Raises:
-            DecodingError: a text is too long, or there is more than one checkpoint.
+            DecodingError: a text is too long or not a string, there are not as many targets as
+                sources, or there is more than one checkpoint.
         """
+        if isinstance(sources, str) and isinstance(targets, str):
+            return self._score([sources], [targets])[0]
+        lists = list(check_texts(sources, "source")), list(check_texts(targets, "target"))
+        if len(lists[0]) != len(lists[1]):
+            raise DecodingError(
+                "each source needs one target",
+                f"{len(lists[0]):,} sources and {len(lists[1]):,} targets are given",
+            )
+        return self._score(*lists)
+
+    def _score(self, sources: list[str], targets: list[str]) -> list[list[float]]:
         if len(self.checkpoints) > 1:
             raise DecodingError("an ensemble cannot score given targets", "name one checkpoint")
-        parts = self._reader.parts(enumerate(sources), "refuse", MAX_SOURCE_LENGTH)
-        encoded = self.checkpoint.target_tokenizer.encode(list(targets))
+        parts = self._search.reader.parts(enumerate(sources), "refuse", MAX_SOURCE_LENGTH)
+        encoded = self.checkpoint.target_tokenizer.encode(targets)
         limit = self.checkpoint.config.length_limits.target
         for i, target in enumerate(encoded):
             if limit is not None and len(target) + 2 > limit:
                 raise DecodingError(f"target {i + 1} is too long", f"over {limit:,} tokens")
         scores: list[list[float]] = []
         for batch in batches(parts, 1):
-            source, mask = self._reader.tensors(batch)[0]
+            source, mask = self._search.reader.tensors(batch)[0]
             given = [encoded[part.text_index] for part in batch]
             scores += forced_log_probs(self.checkpoint.model, source, mask, given)
         return scores
+
+    @keywords(SearchOptions)
+    def attention(
+        self, text: str, target: str | None = None, **options: Unpack[SearchOptions]
+    ) -> Attention:
+        """Return the attention weights with which the model predicts a target from a text.
+
+        Args:
+            text: the source, read as one sentence.
+            target: a target; by default the model's own translation.
+            options: of the search for the translation, the fields of `zoo.Search`.
+
+        Raises:
+            DecodingError: the model has no attention, a side is too long, or there is more than one
+                checkpoint.
+        """
+        if len(self.checkpoints) > 1:
+            raise DecodingError("an ensemble has no attention", "", "Name one checkpoint")
+        check_text(text, "the text")
+        if target is not None:
+            (tokens,) = self.checkpoint.target_tokenizer.encode([check_text(target, "the target")])
+        else:
+            (translation,) = self.stream([text], split=False, **options)
+            tokens = [token for h in translation.hypotheses for token in h.tokens]
+        return compute_attention(self.checkpoint, text, tokens)
 
     def search_options(
         self, given: Mapping[str, Any], *, recommended: bool = True
@@ -227,98 +262,15 @@ class Translator:
         """Return the given search options with the recommended ones that apply besides."""
         return combine(given, self._recommended if recommended else {})
 
-    def _prefix(self, text: str) -> tuple[int, ...]:
-        (tokens,) = self.checkpoint.target_tokenizer.encode([text])
-        if UNKNOWN in tokens:
-            raise DecodingError(
-                f"no translation can begin with {text!r}",
-                "a part of it is not in the target vocabulary",
-                "Leave out the characters that the vocabulary lacks",
-            )
-        return tuple(tokens)
 
-    def _stream(self, texts: Iterable[str], window: int, request: Request) -> Iterator[Translation]:
-        start = 0
-        for chunk in chunks(texts, window, len):
-            yield from self._translate_window(chunk, start, request)
-            start += len(chunk)
+SEARCH = frozenset(option.name for option in search_options())
+"""The names of the fields of `zoo.Search`."""
 
-    def _translate_window(
-        self, texts: list[str], start: int, request: Request
-    ) -> Iterator[Translation]:
-        """Translate texts, the first of which has the index `start` among all."""
-        nonempty = ((i, text) for i, text in enumerate(texts, start) if text.strip())
-        parts = self._reader.parts(nonempty, request.long_texts, request.max_source_length)
-        by_length = sorted(parts, key=lambda part: len(part.tokens[0]))
-        work = list(batches(by_length, max(request.search.beam, request.search.n_best)))
-        run = parallel_map if self._on_cpu else map
-        results = run(lambda batch: self._search(batch, request), work)
-        by_part: dict[tuple[int, int], list[Translation]] = {}
-        for batch, translations in zip(work, results, strict=True):
-            for part, ranked in zip(batch, translations, strict=True):
-                by_part[part.text_index, part.part_index] = ranked
-        by_text = defaultdict(list)
-        for part in parts:
-            by_text[part.text_index].append(by_part[part.text_index, part.part_index])
-        for i, text in enumerate(texts, start):
-            if i in by_text:
-                yield join_parts(text, by_text[i])
-            else:
-                yield Translation(text, "", alignment=() if request.alignment else None)
 
-    def _search(self, batch: list[Part], request: Request) -> list[list[Translation]]:
-        """Return each part's translations, the best first."""
-        sources = self._reader.tensors(batch)
-        source, mask = sources[0]
-        limits = [member.config.length_limits.target for member in self.checkpoints]
-        limit = min((limit for limit in limits if limit is not None), default=None)
-        # Only a text's first part begins with the prefix; each begins with its language's tag.
-        tag = self._prefix("")
-        prefixes = [tag if part.part_index else request.prefix for part in batch]
-        given = prefixes if any(prefixes) else None
-        with torch.inference_mode(), self._cached_weights.activate():
-            indices = [part.random_index for part in batch]
-            if self._engine is not None:
-                to_search = Sources(source, mask, limit, given, indices, self._blank)
-                hypotheses = self._engine.search(to_search, request.search)
-            else:  # the memory of an ensemble is of another type than a network's
-                task: Task[Any, Any] = Task(
-                    self.model, self._encode(sources), mask, limit, given, indices, self._blank
-                )
-                hypotheses = search(task, request.search)
-        tokenizers = self.checkpoint.source_tokenizer, self.checkpoint.target_tokenizer
-        aligned = self._align(source, mask, hypotheses) if request.alignment else None
-        return [
-            [
-                from_hypothesis(
-                    part.text, part.tokens[0], hypothesis, tokenizers,
-                    aligned[i][rank] if aligned else None,
-                )
-                for rank, hypothesis in enumerate(ranked)
-            ]
-            for i, (part, ranked) in enumerate(zip(batch, hypotheses, strict=True))
-        ]  # fmt: skip
-
-    def _encode(self, sources: list[tuple[Tensor, Tensor]]) -> Tree:
-        if isinstance(self.model, Ensemble):
-            return self.model.encode(sources)
-        return self.model.encode(*sources[0]).memory
-
-    def _align(
-        self, source: Tensor, mask: Tensor, hypotheses: list[list[Hypothesis]]
-    ) -> list[list[tuple[int, ...]]]:
-        """Return, for each token of each hypothesis, the source token with the highest weight.
-
-        The attention is that of the first checkpoint.
-        """
-        aligned: list[list[tuple[int, ...]]] = [[] for _ in hypotheses]
-        for rank in range(max(map(len, hypotheses))):
-            rows = [i for i, ranked in enumerate(hypotheses) if len(ranked) > rank]
-            targets = [hypotheses[i][rank].tokens for i in rows]
-            of_rank = align(self.checkpoint.model, source[rows], mask[rows], targets)
-            for i, indices in zip(rows, of_rank, strict=True):
-                aligned[i].append(indices)
-        return aligned
+def _rebuild(
+    checkpoints: Sequence[Checkpoint], precision: Precision, engine: str | None
+) -> Translator:
+    return Translator(*checkpoints, precision=precision, engine=engine)
 
 
 def load(

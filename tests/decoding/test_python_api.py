@@ -1,0 +1,121 @@
+"""The methods of a translator: names, checks, what they return, and other processes."""
+
+import inspect
+import multiprocessing
+import pickle
+from typing import Any, get_type_hints
+
+import pytest
+
+import zoo
+from zoo.decoding.options import search_options
+from zoo.errors import DecodingError, UnknownNameError
+from zoo.registry.builtin import top
+from zoo.translation.options import DEFAULTS, Options, SearchOptions
+
+NUMBERS = top() / "cards" / "checkpoints" / "rnnsearch-tiny.numbers-en-fr"
+SHARED = top() / "cards" / "checkpoints" / "transformer-tiny.multi30k-en-de"
+TEXT = "four hundred and five"
+
+
+@pytest.fixture(scope="module")
+def translator() -> zoo.Translator:
+    return zoo.load(NUMBERS)
+
+
+def test_the_options_are_the_fields_of_the_search_and_those_of_a_stream() -> None:
+    fields = {option.name for option in search_options()}
+    assert set(SearchOptions.__annotations__) == fields | {"recommended"}
+    assert set(get_type_hints(Options)) == set(DEFAULTS)
+    for option in search_options():
+        expected = get_type_hints(zoo.Search)[option.name]
+        assert get_type_hints(SearchOptions)[option.name] == expected
+
+
+@pytest.mark.parametrize("name", ["translate", "stream"])
+def test_signatures_list_every_option(name: str) -> None:
+    parameters = inspect.signature(getattr(zoo.Translator, name)).parameters
+    assert set(DEFAULTS) < set(parameters)
+    assert parameters["beam"].default == 1
+    assert not any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+
+
+def test_a_wrong_name_is_answered_with_a_near_one(translator: zoo.Translator) -> None:
+    wrong: dict[str, Any] = {"beams": 3}
+    calls = (
+        lambda: translator.translate(TEXT, **wrong),
+        lambda: translator.stream([TEXT], **wrong),
+        lambda: translator.attention(TEXT, **wrong),
+        lambda: zoo.Search(**wrong),
+    )
+    for call in calls:
+        with pytest.raises(UnknownNameError, match="did you mean beam"):
+            call()
+    with pytest.raises(UnknownNameError, match="did you mean details"):
+        translator.translate(TEXT, detail=True)  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (None, "what stands for texts is not a text: it is 'None'. Leave missing values out"),
+        (3, "what stands for texts is not a text: it is '3'"),
+        (b"a", "Decode bytes first"),
+        (["one", None], "text 2 is not a text: it is 'None'"),
+        (["one", float("nan")], "text 2 is not a text: it is 'nan'. Leave missing values out"),
+        (["one", b"a"], "Decode bytes first"),
+    ],
+)
+def test_what_is_no_text_is_refused(translator: zoo.Translator, texts: Any, message: str) -> None:
+    with pytest.raises(DecodingError, match=message.replace(".", r"\.")):
+        translator.translate(texts)
+
+
+def test_scores_of_texts_and_of_lists(translator: zoo.Translator) -> None:
+    target = translator.translate(TEXT)
+    scores = translator.score(TEXT, target)
+    assert translator.score([TEXT, "one"], [target, "un"]) == [
+        pytest.approx(scores, abs=1e-5), pytest.approx(translator.score("one", "un"), abs=1e-5)
+    ]  # fmt: skip
+    assert sum(scores) == pytest.approx(translator.translate(TEXT, details=True).score, abs=1e-4)
+    with pytest.raises(DecodingError, match="2 sources and 1 targets"):
+        translator.score(["one", "two"], ["un"])
+    for pair in (("one", ["un"]), (["one"], "un"), (None, "un"), (["one"], [None])):
+        with pytest.raises(DecodingError):
+            translator.score(*pair)
+
+
+def test_attention_is_that_of_the_translation(translator: zoo.Translator) -> None:
+    attention = translator.attention(TEXT)
+    given = translator.attention(TEXT, translator.translate(TEXT))
+    assert attention.target == given.target
+    assert set(attention.weights) == set(given.weights) == {"cross"}
+    assert attention.weights["cross"].equal(given.weights["cross"])
+    with pytest.raises(DecodingError, match="an ensemble has no attention"):
+        zoo.load(NUMBERS, NUMBERS).attention(TEXT)
+
+
+def test_what_is_shown_of_a_translator(translator: zoo.Translator) -> None:
+    assert repr(translator).startswith("<Translator ")
+    for part in ("rnnsearch-tiny.numbers-en-fr", "en→fr", "cpu", "float32"):
+        assert part in repr(translator)
+    assert "--beam 5 --length-penalty 1.5" in repr(zoo.load(SHARED))
+    assert str(translator.device) == "cpu"
+
+
+@pytest.mark.parametrize("folder", [NUMBERS, SHARED])
+def test_a_translator_can_be_copied_by_pickle(folder: Any) -> None:
+    translator = zoo.load(folder, folder, precision="int8")
+    copied = pickle.loads(pickle.dumps(translator))  # noqa: S301 — our own bytes
+    text = "</s> one <unk> dog"
+    assert copied.translate(text, details=True) == translator.translate(text, details=True)
+    first = copied.checkpoint
+    shared = translator.checkpoint.source_tokenizer is translator.checkpoint.target_tokenizer
+    assert (first.source_tokenizer is first.target_tokenizer) == shared
+    assert copied.precision == "int8"
+    assert first.about == translator.checkpoint.about
+
+
+def test_a_translator_works_in_another_process(translator: zoo.Translator) -> None:
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.apply(translator.translate, (TEXT,)) == translator.translate(TEXT)

@@ -1,0 +1,161 @@
+"""Texts of several sentences: split, translated one by one, joined; paragraphs are kept."""
+
+import json
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+import zoo
+from zoo.decoding.options import Hypothesis
+from zoo.registry.builtin import top
+from zoo.translation.sentences import (
+    LANGUAGES,
+    LONGER_CODES,
+    language_code,
+    positions,
+    separator,
+    split_sentences,
+)
+from zoo.translation.translation import Translation, join_parts
+
+CARDS = top() / "cards" / "checkpoints"
+DOG, CAT = "A brown dog walks.", "A white cat sleeps."
+
+
+def sentences(text: str, language: str) -> list[str]:
+    return [piece.text for piece in split_sentences(text, language)]
+
+
+SPLIT = {
+    "en": ["Dr. Smith paid $3.50 for it, e.g. in the U.S. today.", "Mr. J. Doe agreed!", "Why?"],
+    "de": ["Das ist z.B. ein Hund.", "Am 3. Oktober kam Prof. Dr. Maier.", "Er ging."],
+    "fr": ["Il a dit : « Oui ! » et il est parti.", "Elle dort."],
+    "ru": ["Это собака.", "Это кот?"],
+    "hi": ["यह कुत्ता है।", "वह बिल्ली है।"],
+    "ar": ["هذا كلب.", "هل هذه قطة؟", "نعم."],
+}
+
+
+@pytest.mark.parametrize("language", SPLIT)
+def test_sentences_end_where_the_language_ends_them(language: str) -> None:
+    assert sentences(" ".join(SPLIT[language]), language) == SPLIT[language]
+
+
+def test_chinese_and_japanese_have_no_space_between_sentences() -> None:
+    assert sentences("一只狗在走。一只猫在睡觉！真的吗？", "zh") == [
+        "一只狗在走。", "一只猫在睡觉！", "真的吗？"
+    ]  # fmt: skip
+    assert sentences("犬が歩く。猫が寝る。", "ja") == ["犬が歩く。", "猫が寝る。"]
+
+
+def test_lines_and_pieces_without_letters() -> None:
+    assert sentences("One line\nanother line\n\n  third.", "en") == [
+        "One line", "another line", "third."
+    ]  # fmt: skip
+    assert sentences("1. Open the door. 2. Close it. ...", "en") == [
+        "1. Open the door. 2.", "Close it. ..."
+    ]  # fmt: skip
+    assert sentences("... 12. 13.", "en") == ["... 12. 13."]
+    assert sentences("A. B.\nC. D.", "") == ["A. B.", "C. D."]
+    assert sentences(" \n\t ", "en") == []
+
+
+def test_the_pieces_and_their_spaces_are_the_text() -> None:
+    generator = random.Random(1)
+    characters = ' .!?。"“”()\n\r\t\u2028\x0b\u3000Aab1é我«…:;\udc80\u00a0\U0001f600।'
+    for language in ("en", "de", "zh", "hi", "xx", ""):
+        for _ in range(400):
+            text = "".join(generator.choices(characters, k=generator.randrange(30)))
+            pieces = split_sentences(text, language)
+            assert "".join(piece.space + piece.text for piece in pieces) == text.rstrip()
+            assert all(piece.text.strip() == piece.text != "" for piece in pieces)
+            for position, piece in zip(positions(pieces), pieces, strict=True):
+                assert text[position:].startswith(piece.text)
+
+
+@pytest.mark.parametrize("text", ["." * 10**6, "a. " * 10**5, "\n" * 10**6, " " * 10**6 + "x"])
+def test_a_long_text_is_split_at_once(text: str) -> None:
+    """Quadratic time would be minutes."""
+    assert len(split_sentences(text, "en")) <= 10**5
+
+
+def test_codes_of_languages() -> None:
+    assert [language_code([code]) for code in ("de", "DE-at", "deu", "deu_Latn", "zho_Hans")] == [
+        "de", "de", "de", "de", "zh"
+    ]  # fmt: skip
+    assert [language_code(codes) for codes in ([], ["src"], ["x"], ["ipa"], ["1"])] == [""] * 5
+    assert set(LONGER_CODES.values()) <= LANGUAGES
+
+
+def test_what_stands_between_translations() -> None:
+    assert separator(" ", ["de"]) == separator("", ["de"]) == separator("\t", []) == " "
+    assert separator(" ", ["zh"]) == ""
+    assert separator("\n\n  ", ["zh"]) == "\n\n  "
+
+
+def test_alignments_count_the_words_of_the_whole_text() -> None:
+    def part(source: str, text: str, pairs: tuple[tuple[int, int], ...]) -> list[Translation]:
+        hypothesis = Hypothesis((5,), -1.0, True, -1.0)
+        return [Translation(source, text, (hypothesis,), (text,), pairs)]
+
+    parts = [part("a b", "A B", ((0, 0), (1, 1))), part("c", "C", ((0, 0),))]
+    joined = join_parts("a b\nc", parts, ["", "\n"], ["", "\n"])
+    assert (joined.text, joined.alignment) == ("A B\nC", ((0, 0), (1, 1), (2, 2)))
+    # Without white space, two parts share a word.
+    joined = join_parts("a bc", parts, ["", ""], ["", " "])
+    assert (joined.text, joined.alignment) == ("A B C", ((0, 0), (1, 1), (1, 2)))
+    joined = join_parts("a b c", parts, ["", " "], ["", ""])
+    assert (joined.text, joined.alignment) == ("A BC", ((0, 0), (1, 1), (2, 1)))
+
+
+@pytest.fixture(scope="module")
+def captions() -> zoo.Translator:
+    return zoo.load(CARDS / "transformer-tiny.multi30k-en-de")
+
+
+def test_each_sentence_is_translated_as_if_it_were_alone(captions: zoo.Translator) -> None:
+    dog, cat = captions.translate([DOG, CAT])
+    assert captions.translate(f"{DOG} {CAT}") == f"{dog} {cat}"
+    assert captions.translate(f"{DOG}\n\n{CAT} {DOG}\n") == f"{dog}\n\n{cat} {dog}"
+    whole = captions.translate(f"{DOG} {CAT}", split=False, details=True)
+    assert len(whole.hypotheses) == 1
+    details = captions.translate(f"{DOG} {CAT}", details=True, n_best=2, alignment=True)
+    assert len(details.hypotheses) == 2
+    assert len(details.alternatives) == 1
+    assert max(source for source, _ in details.alignment or ()) == 7
+    assert max(target for _, target in details.alignment or ()) == len(details.text.split()) - 1
+
+
+def test_texts_of_no_known_language_are_not_split(captions: zoo.Translator, tmp_path: Path) -> None:
+    shutil.copytree(CARDS / "transformer-tiny.multi30k-en-de", tmp_path / "x")
+    config = json.loads((tmp_path / "x" / "config.json").read_text())
+    for about in ({}, {"source_languages": ["digits"]}):
+        (tmp_path / "x" / "config.json").write_text(json.dumps({**config, "about": about}))
+        translator = zoo.load(tmp_path / "x")
+        options: dict[str, Any] = {"recommended": False}
+        assert translator.translate(f"{DOG} {CAT}", **options) == captions.translate(
+            f"{DOG} {CAT}", split=False, **options
+        )
+
+
+def test_the_command_line_splits_and_eval_does_not(
+    captions: zoo.Translator, run: Callable[..., Result], tmp_path: Path
+) -> None:
+    name = CARDS / "transformer-tiny.multi30k-en-de"
+    dog, cat = captions.translate([DOG, CAT])
+    both = f"{DOG} {CAT}"
+    assert run("translate", name, both).stdout == f"{dog} {cat}\n"
+    assert run("translate", name, f"{DOG}\n\n{CAT}").stdout == f"{dog}\n\n{cat}\n"
+    assert run("translate", name, input=f"{both}\n\n{DOG}\n").stdout == f"{dog} {cat}\n\n{dog}\n"
+    whole = captions.translate(both, split=False)
+    assert run("translate", name, "--no-split", both).stdout == f"{whole}\n"
+    (tmp_path / "a.en").write_text(f"{both}\n")
+    (tmp_path / "a.de").write_text("x\n")
+    scored = run("eval", name, "--data", f"{tmp_path}/a:en-de", "--out", tmp_path / "out")
+    assert scored.exit_code == 0, scored.output
+    assert (tmp_path / "out").read_text() == f"{whole}\n"

@@ -1,0 +1,128 @@
+"""The keyword arguments of `translate` and the other methods of a translator, and their checks."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Literal, ParamSpec, TypedDict, TypeVar, get_type_hints
+
+from zoo.decoding.options import search_options
+from zoo.errors import DecodingError, UnknownNameError
+from zoo.translation.parts import MAX_SOURCE_LENGTH, LongTexts
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+WINDOW = 2048
+"""Texts that are read ahead by default, so that a batch has texts of similar lengths."""
+
+
+class SearchOptions(TypedDict, total=False):
+    """The fields of `zoo.Search`, as keyword arguments."""
+
+    beam: int
+    n_best: int
+    length_penalty: float
+    coverage_penalty: float
+    min_length: int
+    max_length: int | None
+    allow_empty: bool
+    banned: tuple[int | str, ...]
+    no_repeat_ngram_size: int | None
+    repetition_penalty: float
+    stop: Literal["safe", "first"]
+    sample: bool
+    temperature: float
+    top_k: int | None
+    top_p: float | None
+    seed: int
+    exhaustive: bool
+    recommended: bool
+
+
+class Options(SearchOptions, total=False):
+    """The keyword arguments of `Translator.stream` and, besides `details`, of `translate`."""
+
+    source_lang: str
+    target_lang: str
+    window: int | None
+    prefix: str
+    alignment: bool
+    split: bool
+    long_texts: LongTexts
+    max_source_length: int
+
+
+DEFAULTS: dict[str, Any] = {
+    **{option.name: option.default for option in search_options()},
+    "recommended": True,
+    "source_lang": "",
+    "target_lang": "",
+    "window": None,
+    "prefix": "",
+    "alignment": False,
+    "split": True,
+    "long_texts": "refuse",
+    "max_source_length": MAX_SOURCE_LENGTH,
+}
+"""The default of each option."""
+
+
+def keywords(kind: type) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Return a decorator for a function whose `**options` are the keys of a TypedDict.
+
+    Its signature lists them with their defaults, for `help` and completion. A wrong name is
+    answered with a near one.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        types = get_type_hints(kind)
+        plain = inspect.signature(function)
+        named = [p for p in plain.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        own = [p.name for p in named if p.kind is p.KEYWORD_ONLY]
+
+        @functools.wraps(function)
+        def checked(*arguments: P.args, **given: P.kwargs) -> R:
+            for name in given:
+                if name not in types and name not in own and name not in plain.parameters:
+                    raise UnknownNameError("option", name, [*types, *own])
+            return function(*arguments, **given)
+
+        more = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=DEFAULTS[name],
+                              annotation=types[name])
+            for name in types
+        ]  # fmt: skip
+        signature = plain.replace(parameters=[*named, *more])
+        checked.__signature__ = signature  # type: ignore[attr-defined]  # functions have it
+        return checked
+
+    return decorate
+
+
+def check_text(text: object, what: str) -> str:
+    """Return a text that is a string.
+
+    Raises:
+        DecodingError: it is not, for example None, or NaN for a missing value in a table.
+    """
+    if isinstance(text, str):
+        return text
+    if text is None or text != text:
+        hint = "Leave missing values out, or put an empty text in their place"
+    else:
+        hint = "Decode bytes first" if isinstance(text, bytes) else "A text is a string"
+    raise DecodingError(f"{what} is not a text", f"it is {str(text)[:50]!r}", hint)
+
+
+def check_texts(texts: object, what: str = "text") -> Iterator[str]:
+    """Return an iterator of texts that checks each of them when it is reached.
+
+    Raises:
+        DecodingError: it is one text, or nothing that can be iterated.
+    """
+    if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
+        check_text(None if texts is None else texts, f"what stands for {what}s")
+        raise DecodingError(f"{what}s must be a list", "this is one text", "Put it into a list")
+    return (check_text(text, f"{what} {i}") for i, text in enumerate(texts, 1))

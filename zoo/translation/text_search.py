@@ -1,0 +1,201 @@
+"""The search for the translations of texts, in batches of their parts."""
+
+from __future__ import annotations
+
+import copy
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple, get_args
+
+import torch
+from torch import Tensor
+
+from zoo.checkpoint.checkpoint import Checkpoint
+from zoo.data.readers import chunks
+from zoo.decoding.ensemble import Ensemble
+from zoo.decoding.forced import align
+from zoo.decoding.options import Hypothesis, Search
+from zoo.decoding.search import search
+from zoo.decoding.task import Task
+from zoo.errors import DecodingError
+from zoo.interop.engines import LoadedEngine, load_engine
+from zoo.interop.runner import Sources
+from zoo.nn.cached_weights import PackedWeights
+from zoo.nn.contract import UNKNOWN, Seq2Seq
+from zoo.nn.int8 import Int8
+from zoo.nn.tree import Tree
+from zoo.registry.registry import Registry, default_registry
+from zoo.translation.parallel import parallel_map
+from zoo.translation.parts import LongTexts, Part, SourceReader, batches
+from zoo.translation.sentences import separator
+from zoo.translation.translation import Translation, from_hypothesis, join_parts
+from zoo.translation.vocabulary import blank_tokens, shared_vocabulary
+
+Precision = Literal["float32", "int8"]
+
+
+class Request(NamedTuple):
+    """The settings of all texts of a stream; prefix: token ids of the target."""
+
+    search: Search
+    prefix: tuple[int, ...]
+    alignment: bool
+    split: bool
+    long_texts: LongTexts
+    max_source_length: int
+
+
+class TextSearch:
+    """Searches the translations of texts with the members of an ensemble, or with one checkpoint.
+
+    Raises:
+        DecodingError, ConversionError: as `Translator` does.
+    """
+
+    def __init__(
+        self,
+        checkpoints: Sequence[Checkpoint],
+        precision: Precision,
+        engine: str | None,
+        registry: Registry | None,
+    ) -> None:
+        self.checkpoint, self.checkpoints = checkpoints[0], checkpoints
+        self.reader = SourceReader(checkpoints)
+        self._on_cpu = self.reader.device.type == "cpu"
+        if precision not in get_args(Precision):
+            raise DecodingError(
+                f"no precision {precision!r}", f"it is {' or '.join(get_args(Precision))}"
+            )
+        if precision == "int8" and not self._on_cpu:
+            raise DecodingError(
+                "int8 runs on the CPU only", f"the model is on {self.reader.device}",
+                "Use `--device cpu`",
+            )  # fmt: skip
+        self.vocabulary = shared_vocabulary(checkpoints)
+        self._blank = blank_tokens(self.vocabulary, self.checkpoint.target_tokenizer.control).to(
+            self.reader.device
+        )
+        self._cached_weights = Int8() if precision == "int8" else PackedWeights()
+        self.model: Seq2Seq | Ensemble = self.checkpoint.model
+        if len(checkpoints) > 1:
+            self.model = Ensemble([member.model for member in checkpoints])
+        if engine is not None and len(checkpoints) > 1:
+            raise DecodingError(f"{engine} cannot run an ensemble", "", "Name one checkpoint")
+        self._engine: LoadedEngine | None = None
+        if engine is not None:
+            self._engine = load_engine(
+                engine, self.checkpoint, precision, torch.get_num_threads(),
+                registry or default_registry(),
+            )  # fmt: skip
+
+    def reading(self, checkpoints: Sequence[Checkpoint]) -> TextSearch:
+        """Return a search whose tokenizers are those of other checkpoints of the same networks."""
+        chosen = copy.copy(self)
+        chosen.checkpoint, chosen.checkpoints = checkpoints[0], checkpoints
+        chosen.reader = SourceReader(checkpoints)
+        return chosen
+
+    def prefix(self, text: str) -> tuple[int, ...]:
+        """Return the target tokens with which every translation begins.
+
+        Raises:
+            DecodingError: the target vocabulary lacks one.
+        """
+        (tokens,) = self.checkpoint.target_tokenizer.encode([text])
+        if UNKNOWN in tokens:
+            raise DecodingError(
+                f"no translation can begin with {text!r}",
+                "a part of it is not in the target vocabulary",
+                "Leave out the characters that the vocabulary lacks",
+            )
+        return tuple(tokens)
+
+    def stream(self, texts: Iterable[str], window: int, request: Request) -> Iterator[Translation]:
+        """Translate texts in order, with at most `window` of them in memory."""
+        start = 0
+        for chunk in chunks(texts, window, len):
+            yield from self._translate_window(chunk, start, request)
+            start += len(chunk)
+
+    def _translate_window(
+        self, texts: list[str], start: int, request: Request
+    ) -> Iterator[Translation]:
+        """Translate texts, the first of which has the index `start` among all."""
+        nonempty = ((i, text) for i, text in enumerate(texts, start) if text.strip())
+        parts = self.reader.parts(
+            nonempty, request.long_texts, request.max_source_length, split=request.split
+        )
+        by_length = sorted(parts, key=lambda part: len(part.tokens[0]))
+        work = list(batches(by_length, max(request.search.beam, request.search.n_best)))
+        run = parallel_map if self._on_cpu else map
+        results = run(lambda batch: self._search(batch, request), work)
+        by_part: dict[tuple[int, int], list[Translation]] = {}
+        for batch, translations in zip(work, results, strict=True):
+            for part, ranked in zip(batch, translations, strict=True):
+                by_part[part.text_index, part.part_index] = ranked
+        by_text: dict[int, list[Part]] = defaultdict(list)
+        for part in parts:
+            by_text[part.text_index].append(part)
+        languages = self.checkpoint.about.target_languages
+        for i, text in enumerate(texts, start):
+            if i in by_text:
+                of_parts = [by_part[part.text_index, part.part_index] for part in by_text[i]]
+                spaces = [part.space for part in by_text[i]]
+                joints = [separator(space, languages) for space in spaces]
+                yield join_parts(text, of_parts, spaces, joints)
+            else:
+                yield Translation(text, "", alignment=() if request.alignment else None)
+
+    def _search(self, batch: list[Part], request: Request) -> list[list[Translation]]:
+        """Return each part's translations, the best first."""
+        sources = self.reader.tensors(batch)
+        source, mask = sources[0]
+        limits = [member.config.length_limits.target for member in self.checkpoints]
+        limit = min((limit for limit in limits if limit is not None), default=None)
+        # Only a text's first part begins with the prefix; each begins with its language's tag.
+        tag = self.prefix("")
+        prefixes = [tag if part.part_index else request.prefix for part in batch]
+        given = prefixes if any(prefixes) else None
+        with torch.inference_mode(), self._cached_weights.activate():
+            indices = [part.random_index for part in batch]
+            if self._engine is not None:
+                to_search = Sources(source, mask, limit, given, indices, self._blank)
+                hypotheses = self._engine.search(to_search, request.search)
+            else:  # the memory of an ensemble is of another type than a network's
+                task: Task[Any, Any] = Task(
+                    self.model, self._encode(sources), mask, limit, given, indices, self._blank
+                )
+                hypotheses = search(task, request.search)
+        tokenizers = self.checkpoint.source_tokenizer, self.checkpoint.target_tokenizer
+        aligned = self._align(source, mask, hypotheses) if request.alignment else None
+        return [
+            [
+                from_hypothesis(
+                    part.text, part.tokens[0], hypothesis, tokenizers,
+                    aligned[i][rank] if aligned else None,
+                )
+                for rank, hypothesis in enumerate(ranked)
+            ]
+            for i, (part, ranked) in enumerate(zip(batch, hypotheses, strict=True))
+        ]  # fmt: skip
+
+    def _encode(self, sources: list[tuple[Tensor, Tensor]]) -> Tree:
+        if isinstance(self.model, Ensemble):
+            return self.model.encode(sources)
+        return self.model.encode(*sources[0]).memory
+
+    def _align(
+        self, source: Tensor, mask: Tensor, hypotheses: list[list[Hypothesis]]
+    ) -> list[list[tuple[int, ...]]]:
+        """Return, for each token of each hypothesis, the source token with the highest weight.
+
+        The attention is that of the first checkpoint.
+        """
+        aligned: list[list[tuple[int, ...]]] = [[] for _ in hypotheses]
+        for rank in range(max(map(len, hypotheses))):
+            rows = [i for i, ranked in enumerate(hypotheses) if len(ranked) > rank]
+            targets = [hypotheses[i][rank].tokens for i in rows]
+            of_rank = align(self.checkpoint.model, source[rows], mask[rows], targets)
+            for i, indices in zip(rows, of_rank, strict=True):
+                aligned[i].append(indices)
+        return aligned
