@@ -23,7 +23,6 @@ from typing import NamedTuple, cast
 import torch
 import torch.nn.functional as F  # noqa: N812  # the field's name for it
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from zoo.nn import (
     Dropout,
@@ -34,6 +33,7 @@ from zoo.nn import (
     Step,
     linear,
     recurrent_linear,
+    run_padded,
     softmax,
 )
 from zoo_rnnsearch.cells import Bidirectional, Product, Recurrent, State, read_in_both_directions
@@ -179,15 +179,13 @@ class RNNSearch(Seq2Seq[Memory, State]):
         final: tuple[Tensor, ...] = ()
         if isinstance(self.encoder, Bidirectional):
             values = self.encoder(embedded, source_mask)
-        elif self.config.start == "backward" and embedded.device.type == "cpu":
-            net = cast("nn.LSTM | nn.GRU", self.encoder)
-            values = read_in_both_directions(net, embedded, source_mask)
         else:
-            lengths = source_mask.sum(1).cpu()
-            packed = pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
-            outputs, last = self.encoder(packed)
-            final = last if isinstance(last, tuple) else (last,)
-            values = pad_packed_sequence(outputs, batch_first=True, total_length=source.shape[1])[0]
+            net = cast("nn.LSTM | nn.GRU", self.encoder)
+            on_cpu = embedded.device.type == "cpu" and not torch.compiler.is_exporting()
+            if self.config.start == "backward" and on_cpu:
+                values = read_in_both_directions(net, embedded, source_mask)
+            else:
+                values, final = run_padded(net, embedded, source_mask)
         start = self._initial_state(values, final)
         values = self.dropout(values)
         keys = values if self.config.score == "luong-dot" else self.keys(values)
@@ -205,6 +203,12 @@ class RNNSearch(Seq2Seq[Memory, State]):
         if config.input_feeding:
             state = state._replace(feed=(values.new_zeros(len(values), config.readout_dim or 0),))
         return state
+
+    def onnx_reasons(self) -> list[str]:
+        """Return why ONNX cannot express this network: its encoder is a loop in Python."""
+        if isinstance(self.encoder, Bidirectional):
+            return ["cell is gru-before, whose encoder reads the source in a loop of Python"]
+        return []
 
     def init_state(self, memory: Memory) -> State:
         """Return s_0."""

@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence
 
-from zoo.nn import Dropout, Encoded, Linear, Output, Seq2Seq, Step
+from zoo.nn import Dropout, Encoded, Linear, Output, Seq2Seq, Step, run_padded
 from zoo_seq2seq.config import Seq2SeqConfig
 
 State = tuple[Tensor, ...]
@@ -52,10 +51,7 @@ class RecurrentSeq2Seq(Seq2Seq[Memory, State]):
             positions = torch.arange(source.shape[1], device=source.device)
             source = source.gather(1, (lengths[:, None] - 1 - positions).clamp(min=0))
         embedded = self.dropout(self.source_embedding(source))
-        packed = pack_padded_sequence(
-            embedded, lengths.cpu(), batch_first=True, enforce_sorted=False
-        )
-        final = self.encoder(packed)[1]
+        final = run_padded(self.encoder, embedded, source_mask)[1]
         return Encoded(Memory(self._rows_first(final)))
 
     def init_state(self, memory: Memory) -> State:
@@ -93,7 +89,7 @@ class RecurrentSeq2Seq(Seq2Seq[Memory, State]):
         hidden, final = self.decoder(inputs, initial)
         return self.dropout(hidden), self._rows_first(final)
 
-    def _rows_first(self, final: Tensor | tuple[Tensor, Tensor]) -> State:
+    def _rows_first(self, final: Tensor | tuple[Tensor, ...]) -> State:
         """Turn torch's (layers, rows, hidden) into (rows, layers, hidden)."""
         parts = final if isinstance(final, tuple) else (final,)
         return tuple(part.transpose(0, 1) for part in parts)

@@ -47,7 +47,9 @@ class Cache:
         """Return a cache extended by `new`, which has the same shape except along `dim`."""
         if self.length == 0:
             return Cache(new, self.dim)
-        if torch.is_grad_enabled() and (new.requires_grad or self._buffer.values.requires_grad):
+        if torch.compiler.is_compiling() or (
+            torch.is_grad_enabled() and (new.requires_grad or self._buffer.values.requires_grad)
+        ):
             return Cache(torch.cat([self.values, new], self.dim), self.dim)
         length = self.length + new.shape[self.dim]
         buffer = self._buffer

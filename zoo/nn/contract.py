@@ -100,6 +100,10 @@ class Seq2Seq(nn.Module, ABC, Generic[Memory, State]):
     ) -> Output:
         """Predict all positions of the target, (sentences, n) int64, at once: teacher forcing."""
 
+    def onnx_reasons(self) -> list[str]:
+        """Return why this network cannot be exported to ONNX; by default no reason."""
+        return []
+
     if TYPE_CHECKING:
 
         def __call__(

@@ -28,7 +28,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
     x: (…, inputs); weight: (outputs, inputs); bias: (outputs,).
     """
-    cached = ACTIVE.get()
+    cached = None if torch.compiler.is_compiling() else ACTIVE.get()
     if cached is not None and cached.supports(x, weight):
         return cached.linear(x, weight, bias)
     if not onednn.supports(x, weight) or torch.is_autocast_enabled("cpu"):

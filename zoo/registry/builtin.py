@@ -1,11 +1,11 @@
-"""The zoo itself as a plugin: the catalogue `registry.toml`, the built-in hubs and engines."""
+"""The zoo itself as a plugin: the catalogue `registry.toml`, the hubs, engines and ONNX."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
 
-from zoo.registry.declarations import Engine, Scheme
+from zoo.registry.declarations import Engine, Format, Scheme
 from zoo.registry.hookspecs import hookimpl
 
 ZOO_API = 2
@@ -42,4 +42,20 @@ def zoo_engines() -> Iterable[Engine]:
         "CTranslate2: a fast engine for Transformers on a CPU, with a search of its own",
         format="ctranslate2",
         runner="zoo.interop.ctranslate2_runner:CTranslate2",
+    )
+    yield Engine(
+        "onnxruntime",
+        "onnxruntime: the zoo's own search over the exported network, for every architecture",
+        format="onnx",
+        runner="zoo.interop.onnx_runner:OnnxRuntime",
+    )
+
+
+@hookimpl
+def zoo_formats() -> Iterable[Format]:
+    """Return the formats that need no architecture."""
+    yield Format(
+        "onnx",
+        "ONNX: an encoder and one step of the decoder, for any runtime",
+        exporter="zoo.interop.onnx_export:Onnx",
     )

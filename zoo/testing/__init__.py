@@ -9,7 +9,17 @@ In a plugin's own tests, one line runs all of them:
 
 from zoo.testing.case import Case, case, case_of
 from zoo.testing.conformance import conformance
+from zoo.testing.exporting import exports_to_onnx
 from zoo.testing.law import BrokenLawError, Law
 from zoo.testing.laws import LAWS
 
-__all__ = ["LAWS", "BrokenLawError", "Case", "Law", "case", "case_of", "conformance"]
+__all__ = [
+    "LAWS",
+    "BrokenLawError",
+    "Case",
+    "Law",
+    "case",
+    "case_of",
+    "conformance",
+    "exports_to_onnx",
+]

@@ -1,0 +1,108 @@
+"""ONNX: every family gives the same logits and translations in onnxruntime."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from torch import Tensor, nn
+
+from tests.interop.checkpoints import SOURCES, checkpoint
+from zoo.checkpoint.checkpoint import Checkpoint
+from zoo.errors import ConversionError, DecodingError
+from zoo.interop.exporter import export_checkpoint
+from zoo.nn import Seq2Seq
+from zoo.registry.registry import default_registry
+from zoo.testing import BrokenLawError, Case, case, exports_to_onnx
+from zoo.translation.translator import Translator
+
+FAMILIES: dict[str, dict[str, Any]] = {
+    "transformer": {"share": "all", "encoder_layers": 1, "decoder_layers": 1, "dim": 32},
+    "rnnsearch": {},
+    "seq2seq": {},
+    "convs2s": {"max_positions": 80},
+}
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def made(request: pytest.FixtureRequest) -> Checkpoint:
+    return checkpoint(request.param, **FAMILIES[request.param])
+
+
+@pytest.fixture(scope="module")
+def engine(made: Checkpoint, tmp_path_factory: pytest.TempPathFactory) -> Translator:
+    return Translator(made, engine="onnxruntime")
+
+
+OPTIONS: list[dict[str, Any]] = [
+    {}, {"beam": 4, "n_best": 3, "length_penalty": 0.7}, {"sample": True, "n_best": 2, "seed": 3},
+    {"prefix": "ein", "repetition_penalty": 1.3},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_every_search_is_equal(
+    made: Checkpoint, engine: Translator, options: dict[str, Any]
+) -> None:
+    expected = Translator(made).translate(SOURCES, details=True, **options)
+    actual = engine.translate(SOURCES, details=True, **options)
+    for one, other in zip(actual, expected, strict=True):
+        for left, right in zip([one, *one.alternatives], [other, *other.alternatives], strict=True):
+            assert left.tokens == right.tokens
+            assert left.score == pytest.approx(right.score, abs=1e-4)
+
+
+def test_attention_is_not_exported(engine: Translator) -> None:
+    with pytest.raises(DecodingError, match="the exported step returns no attention"):
+        engine.translate("birds", beam=2, coverage_penalty=0.2)
+
+
+def test_int8_is_smaller_and_shared_weights_are_stored_once(tmp_path: Path) -> None:
+    made = checkpoint(
+        "transformer", **{**FAMILIES["transformer"], "dim": 64, "feedforward_dim": 256}
+    )
+    sizes = {}
+    for precision in ("float32", "int8"):
+        folder = tmp_path / precision
+        export_checkpoint(made, "onnx", folder, default_registry(), precision)
+        sizes[precision] = (folder / "weights.bin").stat().st_size
+        card = (folder / "README.md").read_text(encoding="utf-8")
+        assert "Opset: " in card
+        assert f"| weights.bin | {sizes[precision]:,} |" in card
+    large = [w for w in made.model.parameters() if w.numel() * 4 >= 1024]
+    stored = sum(weight.numel() * 4 for weight in large)
+    assert sizes["float32"] <= stored + 64 * len(large)
+    assert sizes["int8"] < 0.5 * sizes["float32"]
+
+
+def test_a_network_gives_its_reasons(tmp_path: Path) -> None:
+    made = checkpoint("rnnsearch", cell="gru-before", readout="maxout")
+    with pytest.raises(ConversionError, match="cell is gru-before"):
+        export_checkpoint(made, "onnx", tmp_path / "out", default_registry())
+    exports_to_onnx(case("rnnsearch", cell="gru-before", readout="maxout"))
+
+
+class Branching(nn.Module):
+    """Depends on the values of a tensor."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * 2 if bool(x.sum() > 1e9) else x
+
+
+def test_the_law_breaks_for_a_network_that_looks_at_values() -> None:
+    good = case("seq2seq", layers=1, cell="gru")
+
+    class Wrong(cast("type[Any]", good.network)):  # type: ignore[misc]  # a class of the registry
+        def step(self, token: Tensor, state: Any, memory: Any, attention: bool = False) -> Any:
+            step = super().step(token, state, memory, attention)
+            return step._replace(logits=Branching()(step.logits))
+
+    network = cast("type[Seq2Seq]", Wrong)
+    wrong = Case(network, good.config, good.model, good.source, good.mask, good.target)
+    with pytest.raises(BrokenLawError, match="cannot be exported to ONNX"):
+        exports_to_onnx(wrong)
+
+
+def test_the_law_holds_for_layers_of_gru_in_both_directions() -> None:
+    exports_to_onnx(case("rnnsearch", cell="gru", layers=2, start="final", encoder_dim=16))

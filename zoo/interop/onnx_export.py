@@ -1,0 +1,177 @@
+"""Export any network to ONNX: an encoder, one step of the decoder, and their weights, once."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch import nn
+from torch.export import Dim
+
+from zoo.checkpoint.checkpoint import Checkpoint
+from zoo.errors import ConversionError
+from zoo.files import read_json, write_json
+from zoo.interop.export_card import export_card
+from zoo.interop.exporter import Exporter
+from zoo.interop.files import write_tokenizers
+from zoo.interop.onnx_graphs import (
+    EncoderGraph,
+    Layout,
+    StepGraph,
+    example,
+    layout,
+)
+from zoo.interop.onnx_weights import quantized, write_models
+from zoo.interop.packages import require
+from zoo.nn.contract import Seq2Seq
+from zoo.nn.padded import onnx_layer
+from zoo.nn.tree import tensors
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+ENCODER, STEP, LAYOUT = "encoder.onnx", "step.onnx", "zoo.json"
+
+
+class Onnx(Exporter):
+    """Writes `encoder.onnx`, `step.onnx`, `weights.bin` and `zoo.json`, for every architecture."""
+
+    precisions: ClassVar[tuple[str, ...]] = ("float32", "int8")
+
+    def reasons(self, checkpoint: Checkpoint) -> list[str]:
+        """Return the network's own reasons; what its code prevents shows when it is written."""
+        return checkpoint.model.onnx_reasons()
+
+    def write(self, checkpoint: Checkpoint, folder: Path, precision: str) -> None:
+        """Write the graphs.
+
+        Raises:
+            ConversionError: a package is missing, or the network cannot be traced.
+        """
+        write_network(checkpoint.model, folder, precision)
+        write_tokenizers(checkpoint, folder)
+
+    def card(self, checkpoint: Checkpoint, folder: Path, precision: str) -> str:
+        """Return the card, with the opset and what the graphs read."""
+        notes = (
+            f"Opset: {read_json(folder / LAYOUT)['opset']}",
+            "`encoder.onnx` reads `source`, (rows, source) int64, and `mask`; it returns the "
+            "memory and the initial state",
+            "`step.onnx` reads `token`, (rows,) int64, memory and state; it returns `logits` and "
+            "the next state. `zoo.json` lists their shapes; a state without initial value is empty",
+        )
+        return export_card(checkpoint, folder, precision, notes)
+
+
+def write_network(model: Seq2Seq, folder: Path, precision: str) -> None:
+    """Write a network's graphs, their weights, and the layout of their inputs.
+
+    Raises:
+        ConversionError: a package is missing, or the network cannot be traced.
+    """
+    require("onnx", "onnxscript", "onnxruntime", extra="onnx")
+    inputs, models = graphs(model)
+    if precision == "int8":
+        models = {name: quantized(graph) for name, graph in models.items()}
+    write_models(models, folder)
+    opset = max(each.version for each in models[STEP].opset_import if not each.domain)
+    write_json(folder / LAYOUT, {"format": 1, "opset": opset, **as_json(inputs)})
+
+
+def as_json(inputs: Layout) -> dict[str, Any]:
+    """Return a layout as values for JSON."""
+    return {
+        kind: [
+            {
+                "name": leaf.name,
+                "shape": list(leaf.shape),
+                "dtype": str(leaf.dtype).removeprefix("torch."),
+                "initial": leaf.initial,
+            }
+            for leaf in leaves
+        ]
+        for kind, leaves in inputs._asdict().items()
+    }
+
+
+def graphs(model: Seq2Seq) -> tuple[Layout, dict[str, ModelProto]]:
+    """Return a network's inputs, and its two graphs by their file names.
+
+    Raises:
+        ConversionError: the network cannot be traced.
+    """
+    inputs = layout(model)
+    made = example(model, 3, 5, 2)
+    rows, source = Dim.DYNAMIC, Dim.DYNAMIC
+    of_memory, of_state = (
+        [{axis: Dim.DYNAMIC for axis, size in enumerate(leaf.shape) if isinstance(size, str)}
+         for leaf in leaves]
+        for leaves in inputs
+    )  # fmt: skip
+    memory, state = (leaf.name for leaf in inputs.memory), (leaf.name for leaf in inputs.state)
+    names = [*memory], [*state]
+    initial = [f"initial_{name}" for leaf, name in zip(inputs.state, names[1], strict=True)
+               if leaf.initial]  # fmt: skip
+    encoder = _traced(
+        EncoderGraph(model),
+        (made.source, made.mask),
+        ({0: rows, 1: source}, {0: rows, 1: source}),
+        (["source", "mask"], [*names[0], *initial]),
+    )
+    step = _traced(
+        StepGraph(model, made.memory, made.state),
+        (made.token, tensors(made.memory), tensors(made.state)),
+        ({0: rows}, of_memory, of_state),
+        (["token", *names[0], *names[1]], ["logits", *(f"next_{name}" for name in names[1])]),
+    )
+    return inputs, {ENCODER: encoder, STEP: step}
+
+
+def _traced(
+    graph: nn.Module, inputs: tuple[Any, ...], shapes: tuple[Any, ...], names: tuple[list[str], ...]
+) -> ModelProto:
+    """Return a module as an ONNX model.
+
+    Raises:
+        ConversionError: it cannot be traced, because it depends on values or fixes a dimension.
+    """
+    torch.compiler.allow_in_graph(onnx_layer)
+    try:
+        with torch.no_grad(), _quiet():
+            # strict: `len(tensor)` is a dynamic dimension there, and a constant otherwise.
+            program = torch.export.export(graph.eval(), inputs, dynamic_shapes=shapes, strict=True)
+            exported = torch.onnx.export(
+                program, dynamo=True, verbose=False, input_names=names[0], output_names=names[1]
+            )
+    except Exception as error:  # torch raises many kinds, private ones too
+        raise ConversionError(
+            "the network cannot be exported to ONNX",
+            " ".join(str(error).split())[:600],
+            "See “Networks that export” in docs/export.md",
+        ) from error
+    assert exported is not None
+    return exported.model_proto
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Ignore the exporter's warnings and messages: about torchvision, and its own code.
+
+    What prevents an export is raised as an error.
+    """
+    loggers = [logging.getLogger(name) for name in ("torch", "torch.onnx", "onnxscript", "onnx_ir")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
