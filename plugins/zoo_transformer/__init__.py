@@ -29,3 +29,9 @@ def zoo_formats() -> Iterable[Format]:
         exporter="zoo_transformer.formats.ctranslate2:CTranslate2",
         architecture="transformer",
     )
+    yield Format(
+        "huggingface",
+        "transformers' Marian (post-norm) or Pegasus (pre-norm), with a tokenizer",
+        exporter="zoo_transformer.formats.huggingface:HuggingFace",
+        architecture="transformer",
+    )

@@ -6,10 +6,13 @@ architecture whose weights they know.
 
 from zoo.checkpoint.about import About as About
 from zoo.checkpoint.checkpoint import Checkpoint as Checkpoint
+from zoo.checkpoint.tensors import write_tensors as write_tensors
 from zoo.data.foreign_engines import SentencePiece as SentencePiece
 from zoo.data.foreign_engines import TokenizersPipeline as TokenizersPipeline
 from zoo.data.foreign_engines import Vocabulary as Vocabulary
 from zoo.data.foreign_tokenizer import ForeignTokenizer as ForeignTokenizer
+from zoo.files import write_json as write_json
+from zoo.interop.export_card import export_card as export_card
 from zoo.interop.exporter import Exporter as Exporter
 from zoo.interop.files import write_tokenizers as write_tokenizers
 from zoo.interop.importer import Imported as Imported
@@ -38,8 +41,11 @@ __all__ = [
     "Sources",
     "TokenizersPipeline",
     "Vocabulary",
+    "export_card",
     "read_npz",
     "read_weights",
     "require",
+    "write_json",
+    "write_tensors",
     "write_tokenizers",
 ]

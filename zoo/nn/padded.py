@@ -21,8 +21,8 @@ def run_padded(net: nn.LSTM | nn.GRU, x: Tensor, mask: Tensor) -> tuple[Tensor, 
         mask: (rows, m) bool, True at real positions.
 
     Returns:
-        The last layer's states, (rows, m, directions × hidden), zero at padding; and the final
-        hidden state and, for an LSTM, the final cell, (layers × directions, rows, hidden) each.
+        The last layer's states, (rows, m, directions × size), zero at padding; and the final
+        hidden state and, for an LSTM, the final cell, (layers × directions, rows, size) each.
     """
     lengths = mask.sum(1)
     if torch.compiler.is_exporting():
@@ -43,27 +43,27 @@ def _exported(
     for layer in range(net.num_layers):
         weights = _weights(net, layer, kind)
         states, *final = onnx_layer(kind, net.hidden_size, inputs, *weights, lengths.int())
-        inputs = states.transpose(1, 2).flatten(2)  # (m, rows, directions × hidden)
+        inputs = states.transpose(1, 2).flatten(2)  # (m, rows, directions × size)
         layers.append(final)
     finals = tuple(torch.cat(state) for state in zip(*layers, strict=True))
     return inputs.transpose(0, 1), finals
 
 
 def onnx_layer(
-    kind: str, hidden: int, x: Tensor, w: Tensor, r: Tensor, b: Tensor, lengths: Tensor
+    kind: str, size: int, x: Tensor, w: Tensor, r: Tensor, b: Tensor, lengths: Tensor
 ) -> tuple[Tensor, ...]:
-    """Return what ONNX's operator returns: states, (m, directions, rows, hidden), and the last.
+    """Return what ONNX's operator returns: states, (m, directions, rows, size), and the last.
 
     x: (m, rows, inputs); w, r, b: as `_weights` returns them; lengths: (rows,) int32.
     """
     directions, (m, rows) = w.shape[0], x.shape[:2]
     attributes: dict[str, Any] = {
-        "hidden_size": hidden,
+        "hidden_size": size,
         "direction": "bidirectional" if directions == 2 else "forward",
     }
     if kind == "GRU":
         attributes["linear_before_reset"] = 1
-    final = (directions, rows, hidden)
+    final = (directions, rows, size)
     count = 2 if kind == "LSTM" else 1
     return tuple(
         torch.onnx.ops.symbolic_multi_out(
@@ -71,7 +71,7 @@ def onnx_layer(
             (x, w, r, b, lengths),
             attrs=attributes,
             dtypes=[x.dtype] * (1 + count),
-            shapes=[(m, directions, rows, hidden)] + [final] * count,
+            shapes=[(m, directions, rows, size)] + [final] * count,
             version=18,
         )
     )
