@@ -44,7 +44,7 @@ def zoo(folder: Path, *arguments: str, **given: Any) -> subprocess.CompletedProc
 
 
 GOOD_ONES = 24
-BUILTIN_ONES = 6
+BUILTIN_ONES = 7
 
 
 @pytest.fixture(scope="module")
@@ -306,9 +306,10 @@ def test_the_names_that_a_plugin_brings(registry: Registry) -> None:
 def test_zoo_plugins_as_a_table_and_as_json() -> None:
     shown = CliRunner().invoke(cli, ["plugins"]).stdout
     assert "architecture transformer" in shown
-    rows = json.loads(CliRunner().invoke(cli, ["plugins", "transformer", "--json"]).stdout)
+    rows = json.loads(CliRunner().invoke(cli, ["plugins", "rnnsearch", "--json"]).stdout)
     (row,) = rows["plugins"]
-    assert row["adds"] == {"architectures": ["transformer"], "hooks": ["zoo_architectures"]}
+    assert row["adds"]["architectures"] == ["rnnsearch"]
+    assert "zoo_architectures" in row["adds"]["hooks"]
     assert (row["status"], row["api"], row["problem"]) == ("loaded", API, "")
 
 
