@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from zoo import Architecture, hookimpl
+from zoo import Architecture, Format, hookimpl
 
 ZOO_API = 2
 
@@ -17,4 +17,14 @@ def zoo_architectures() -> Iterable[Architecture]:
         config="zoo_convs2s.config:ConvS2SConfig",
         network="zoo_convs2s.network:ConvS2S",
         equations="zoo_convs2s:equations.md",
+    )
+
+
+@hookimpl
+def zoo_formats() -> Iterable[Format]:
+    """Return the foreign formats of this architecture."""
+    yield Format(
+        "fairseq-fconv",
+        "fairseq's convolutional networks, `fconv`",
+        importer="zoo_convs2s.formats.fairseq:FairseqFConv",
     )

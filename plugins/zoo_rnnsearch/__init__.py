@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from zoo import Architecture, hookimpl
+from zoo import Architecture, Format, hookimpl
 
 ZOO_API = 2
 
@@ -18,4 +18,19 @@ def zoo_architectures() -> Iterable[Architecture]:
         config="zoo_rnnsearch.config:RNNSearchConfig",
         network="zoo_rnnsearch.network:RNNSearch",
         equations="zoo_rnnsearch:equations.md",
+    )
+
+
+@hookimpl
+def zoo_formats() -> Iterable[Format]:
+    """Return the foreign formats of this architecture."""
+    yield Format(
+        "fairseq-lstm",
+        "fairseq's recurrent networks, `lstm`",
+        importer="zoo_rnnsearch.formats.fairseq:FairseqLSTM",
+    )
+    yield Format(
+        "joeynmt-rnn",
+        "JoeyNMT's recurrent networks",
+        importer="zoo_rnnsearch.formats.joeynmt:JoeyNMTRecurrent",
     )

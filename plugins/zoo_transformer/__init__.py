@@ -35,3 +35,13 @@ def zoo_formats() -> Iterable[Format]:
         exporter="zoo_transformer.formats.huggingface:HuggingFace",
         architecture="transformer",
     )
+    yield Format(
+        "fairseq-transformer",
+        "fairseq's Transformers, `transformer`",
+        importer="zoo_transformer.formats.fairseq:FairseqTransformer",
+    )
+    yield Format(
+        "joeynmt-transformer",
+        "JoeyNMT's Transformers",
+        importer="zoo_transformer.formats.joeynmt:JoeyNMTTransformer",
+    )

@@ -7,7 +7,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from tokenizers import Tokenizer as Pipeline
 
@@ -132,7 +132,7 @@ class SentencePiece(Engine):
         return {"model": base64.b64encode(self.model).decode("ascii")}
 
     @classmethod
-    def parse(cls, content: Mapping[str, Any], vocabulary: Vocabulary) -> SentencePiece:
+    def parse(cls, content: Mapping[str, Any], vocabulary: Vocabulary) -> Self:
         """Return the engine whose `content` this is."""
         return cls(base64.b64decode(content["model"], validate=True), vocabulary)
 
@@ -202,9 +202,3 @@ class TokenizersPipeline(Engine):
     def parse(cls, content: Mapping[str, Any], vocabulary: Vocabulary) -> TokenizersPipeline:
         """Return the engine whose `content` this is."""
         return cls(content["pipeline"], content["ids"], vocabulary)
-
-
-ENGINES: dict[str, type[SentencePiece] | type[TokenizersPipeline]] = {
-    "sentencepiece": SentencePiece,
-    "tokenizers": TokenizersPipeline,
-}

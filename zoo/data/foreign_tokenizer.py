@@ -14,11 +14,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
-from zoo.data.foreign_engines import ENGINES, Engine, Side, Vocabulary
+from zoo.data.foreign_engines import Engine, SentencePiece, Side, TokenizersPipeline, Vocabulary
+from zoo.data.pieces import PreparedPieces
 from zoo.data.tokenizer import Tokenizer
+from zoo.data.words import Words
 from zoo.errors import CheckpointError, DecodingError, near
 from zoo.files import parse_json, read_text
 from zoo.nn.contract import UNKNOWN
+
+ENGINES: dict[str, type[SentencePiece] | type[TokenizersPipeline] | type[Words]] = {
+    "prepared-sentencepiece": PreparedPieces,  # before the class that it extends
+    "sentencepiece": SentencePiece,
+    "tokenizers": TokenizersPipeline,
+    "words": Words,
+}
 
 
 class ForeignTokenizer(Tokenizer):

@@ -36,7 +36,8 @@ def import_checkpoint(
         path: a folder or a file.
         out: the new folder.
         registry: the registry with the importers.
-        format: the name of an importer; by default the one that recognizes the files.
+        format: the name of an importer, or the beginning that several share, such as `fairseq`; by
+            default the one that recognizes the files.
         options: of the importer.
 
     Raises:
@@ -48,7 +49,8 @@ def import_checkpoint(
     if os.path.lexists(out):
         raise CheckpointError(f"{out} already exists", "", "Choose a new folder")
     source = Source(path)
-    format = format or recognize(source, registry)
+    if format is None or any(name.startswith(f"{format}-") for name in registry.importers):
+        format = recognize(source, registry, format)
     importer = importer_of(format, registry)
     for name in options or {}:
         if name not in importer.options:
@@ -67,23 +69,28 @@ def importer_of(format: str, registry: Registry) -> Importer:
     return cast("type[Importer]", import_object(path, f"format {format!r}"))()
 
 
-def recognize(source: Source, registry: Registry) -> str:
+def recognize(source: Source, registry: Registry, family: str | None = None) -> str:
     """Return the name of the one format whose importer recognizes the files.
+
+    Args:
+        source: the files.
+        registry: the registry with the importers.
+        family: the beginning of the names of these formats, before a hyphen; by default all.
 
     Raises:
         ConversionError: there is none, or more than one.
     """
-    names = [name for name in registry.importers if importer_of(name, registry).recognizes(source)]
+    tried = [n for n in registry.importers if family is None or n.startswith(f"{family}-")]
+    names = [name for name in tried if importer_of(name, registry).recognizes(source)]
     if len(names) == 1:
         return names[0]
     if names:
         raise ConversionError(
             f"{source} may be of several formats", ", ".join(names), "Choose one with --format"
         )
-    known = ", ".join(registry.importers) or "none"
-    raise ConversionError(
-        f"{source} is of no known format", f"the formats are {known}", "See `zoo list importers`"
-    )
+    known = ", ".join(tried) or "none"
+    what = f"{source} is of no known format" if family is None else f"{source} is not of {family}"
+    raise ConversionError(what, f"the formats are {known}", "See `zoo list importers`")
 
 
 def write_imported(imported: Imported, source: Source, out: Path, registry: Registry) -> None:

@@ -1,0 +1,1 @@
+"""Foreign formats of this architecture."""

@@ -1,0 +1,249 @@
+"""Tokenizers of projects that split text at spaces, with or without byte-pair codes.
+
+fairseq, JoeyNMT and OpenNMT-py read text as words between spaces; `subword-nmt` splits words
+further and marks every part but a word's last with `@@`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Self, get_args
+
+from zoo.data.foreign_engines import Engine, Vocabulary
+from zoo.errors import CheckpointError
+from zoo.nn.contract import UNKNOWN
+
+Split = Literal["whitespace", "space", "character"]
+"""At any whitespace; at each U+0020, so that two in a row enclose an empty word; nowhere."""
+
+MOST_CACHED = 100_000
+"""The most words whose parts are remembered."""
+
+END = "</w>"
+"""What marks the end of a word in byte-pair codes."""
+
+Merges = Sequence[tuple[str, str]]
+
+
+class Codes:
+    """Byte-pair codes of `subword-nmt` (Sennrich et al. 2016).
+
+    Args:
+        merges: the merges, the first applied first.
+        old: whether the end of a word is a symbol of its own, as in files without a version.
+        known: if given, parts that are not among them are split again, by undoing merges.
+        separator: what marks every part but a word's last.
+    """
+
+    def __init__(
+        self, merges: Merges, old: bool, known: frozenset[str] | None, separator: str
+    ) -> None:
+        self.ranks = {pair: rank for rank, pair in reversed(list(enumerate(merges)))}
+        self.parents = {one + other: (one, other) for one, other in self.ranks}
+        self.old, self.known, self.separator = old, known, separator
+        self.cache: dict[str, list[str]] = {}
+
+    def cut(self, word: str) -> list[str]:
+        """Return the parts of a word."""
+        parts = self.cache.get(word)
+        if parts is None:
+            if len(self.cache) >= MOST_CACHED:
+                self.cache.clear()
+            parts = self.cache[word] = self._cut(word)
+        return parts
+
+    def _cut(self, word: str) -> list[str]:
+        if len(word) == 1:
+            return [word]
+        parts = self._merge([*word, END] if self.old else [*word[:-1], word[-1] + END])
+        if parts[-1] == END:
+            parts.pop()
+        else:
+            parts[-1] = parts[-1].removesuffix(END)
+        if self.known is not None:
+            ends = len(parts) - 1
+            parts = [s for i, part in enumerate(parts) for s in self._known(part, i == ends)]
+        return [part + self.separator for part in parts[:-1]] + parts[-1:]
+
+    def _merge(self, parts: list[str]) -> list[str]:
+        while len(parts) > 1:
+            best = min(
+                itertools.pairwise(parts), key=lambda pair: self.ranks.get(pair, len(self.ranks))
+            )
+            if best not in self.ranks:
+                break
+            merged, at = [], 0
+            while at < len(parts):
+                both = at + 1 < len(parts) and (parts[at], parts[at + 1]) == best
+                merged.append("".join(best) if both else parts[at])
+                at += 2 if both else 1
+            parts = merged
+        return parts
+
+    def _known(self, part: str, last: bool) -> list[str]:
+        """Return a part, or its known parts."""
+        assert self.known is not None
+        if (part if last else part + self.separator) in self.known:
+            return [part]
+        pair = self.parents.get(part + END if last else part)
+        if pair is None:
+            return [part]
+        one, other = pair[0], pair[1].removesuffix(END) if last else pair[1]
+        return [*self._known(one, False), *self._known(other, last)]
+
+
+def _without_extra_spaces(text: str) -> str:
+    """Remove spaces as JoeyNMT's option `normalize` does."""
+    text = re.sub("[ \u3000]+", " ", text.replace("\u200b", ""))
+    for mark in "?!,.:":
+        text = text.replace(f" {mark}", mark)
+    return text.strip()
+
+
+def _joeynmt(text: str) -> str:
+    text = unicodedata.normalize("NFKC", text)
+    text = text.replace("\u2019", "'").replace("\u201c", '"').replace("\u201d", '"')
+    return _without_extra_spaces(text)
+
+
+STEPS: Mapping[str, Callable[[str], str]] = {"joeynmt": _joeynmt, "lowercase": str.lower}
+"""What can be done to a text before it is split."""
+
+
+class Words(Engine):
+    """Words between spaces, or characters, and their byte-pair parts if there are codes.
+
+    Args:
+        vocabulary: the ids; a token's text is the word or part itself.
+        split: where a text is split.
+        merges: byte-pair codes.
+        old: whether the codes are of `subword-nmt` before version 0.2.
+        separator: what marks every part but a word's last.
+        undo: whether merges that lead to unknown parts are undone.
+        steps: names of `STEPS`, applied in this order.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        split: Split = "whitespace",
+        merges: Merges | None = None,
+        old: bool = False,
+        separator: str = "@@",
+        undo: bool = False,
+        steps: Sequence[str] = (),
+    ) -> None:
+        self.vocabulary, self.split, self.merges = vocabulary, split, merges
+        self.old, self.separator, self.undo, self.steps = old, separator, undo, tuple(steps)
+        tokens = enumerate(vocabulary.tokens)
+        self.ids = {t: i for i, t in tokens if i > UNKNOWN and i not in vocabulary.control}
+        known = frozenset(self.ids) if undo else None
+        self.codes = None if merges is None else Codes(merges, old, known, separator)
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return each text's ids."""
+        return [[self.ids.get(word, UNKNOWN) for word in self.cut(text)] for text in texts]
+
+    def cut(self, text: str) -> list[str]:
+        """Return the words or parts of a text."""
+        for step in self.steps:
+            text = STEPS[step](text)
+        if self.split == "character":
+            return list(text.replace(" ", "▁"))
+        if self.codes is None:
+            if self.split == "whitespace" or not text:
+                return text.split()
+            return text.split(" ")
+        words = (word for word in text.strip("\r\n ").split(" ") if word)
+        return " ".join(part for word in words for part in self.codes.cut(word)).split()
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text; ⁇ stands for an unknown token."""
+        tokens = ["⁇" if i == UNKNOWN else self.vocabulary.tokens[i] for i in ids]
+        if self.split == "character":
+            text = "".join(tokens).replace("▁", " ")
+        else:
+            text = " ".join(tokens)
+            if self.codes is not None:
+                text = f"{text} ".replace(f"{self.separator} ", "").rstrip()
+        return _without_extra_spaces(text) if "joeynmt" in self.steps else text
+
+    def words(self, text: str) -> list[str]:
+        """Return the text: its tokens have no marks of where words begin."""
+        return [text]
+
+    def content(self) -> dict[str, Any]:
+        """Return what the constructor needs, for JSON."""
+        return {
+            "split": self.split,
+            "merges": None if self.merges is None else [" ".join(pair) for pair in self.merges],
+            "old": self.old,
+            "separator": self.separator,
+            "undo": self.undo,
+            "steps": list(self.steps),
+        }
+
+    @classmethod
+    def parse(cls, content: Mapping[str, Any], vocabulary: Vocabulary) -> Self:
+        """Return the engine whose `content` this is.
+
+        Raises:
+            CheckpointError: it is invalid.
+        """
+        lines = content["merges"]
+        flags = [content["old"], content["undo"]]
+        fine = (
+            content["split"] in get_args(Split)
+            and (lines is None or all(type(line) is str for line in lines))
+            and all(type(flag) is bool for flag in flags)
+            and type(content["separator"]) is str
+            and all(step in STEPS for step in content["steps"])
+        )
+        if not fine:
+            raise CheckpointError("a tokenizer of words is invalid", "a value is of another type")
+        merges = None if lines is None else [_pair(line) for line in lines]
+        return cls(
+            vocabulary,
+            content["split"],
+            merges,
+            content["old"],
+            content["separator"],
+            content["undo"],
+            content["steps"],
+        )
+
+
+def _pair(line: str) -> tuple[str, str]:
+    one, space, other = line.partition(" ")
+    if not (one and space and other) or " " in other:
+        raise CheckpointError("byte-pair codes are invalid", f"{line[:60]!r} is not a pair")
+    return one, other
+
+
+def parse_codes(text: str, what: str) -> tuple[list[tuple[str, str]], bool]:
+    """Return the merges in a file of `subword-nmt` or fastBPE, and whether they are `old`.
+
+    Raises:
+        CheckpointError: a line is not a pair.
+    """
+    lines = text.rstrip("\n").split("\n")
+    old = not lines[0].startswith("#version:")
+    if not old:
+        version = lines.pop(0).split()[-1]
+        old = version.startswith("0.1")
+        if not old and not version.startswith("0.2"):
+            raise CheckpointError(f"{what} has codes of version {version}", "0.1 and 0.2 are known")
+    merges = []
+    fast = 0
+    for number, line in enumerate(lines, 1):
+        items = line.strip("\r\n ").split(" ")
+        if len(items) == 3 and items[2].isdigit():  # fastBPE writes how often a pair occurred
+            fast += 1
+            items.pop()
+        if len(items) != 2 or not all(items):
+            raise CheckpointError(f"{what} is not a file of codes", f"line {number}: {line[:60]!r}")
+        merges.append((items[0], items[1]))
+    return merges, old and not fast

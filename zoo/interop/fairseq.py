@@ -1,0 +1,222 @@
+"""What every fairseq checkpoint has: settings, tensors, two dictionaries, and how text is split.
+
+A folder holds the checkpoint, such as `checkpoint_best.pt`, and `dict.SOURCE.txt` and
+`dict.TARGET.txt`; it may hold byte-pair codes or a SentencePiece model.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from zoo.data.tokenizer import Tokenizer
+from zoo.errors import ConversionError
+from zoo.interop.pickles import plain, read_pickle, strings
+from zoo.interop.reasons import Reasons
+from zoo.interop.source import Source
+from zoo.interop.state_dict import StateDict
+from zoo.interop.vocabulary import (
+    Entries,
+    codes_of,
+    entries,
+    sentencepiece_tokenizer,
+    word_tokenizer,
+)
+
+FILES = ("*.pt", "dict.*.txt", "*codes*", "code", "*.bpe", "*.model")
+"""The files of a folder that matter."""
+
+OPTIONS = {
+    "checkpoint": "the file; by default checkpoint_best.pt, model.pt, or the only one",
+    "source": "the source language, as in dict.LANGUAGE.txt; by default that of the checkpoint",
+    "target": "the target language, likewise",
+    "codes": "a file of byte-pair codes of subword-nmt or fastBPE, or none",
+    "sentencepiece": "a SentencePiece model, or none",
+}
+"""The options of the importers."""
+
+PADDING, BEGIN, END, UNKNOWN = 1, 0, 2, 3
+"""fairseq's ids of the special tokens. A target begins with the end token."""
+
+PREFERRED = ("checkpoint_best.pt", "model.pt", "checkpoint_last.pt")
+
+
+@dataclass(frozen=True)
+class Fairseq:
+    """A checkpoint as it was read.
+
+    Attributes:
+        settings: the network's settings by name, as on the command line.
+        state: the tensors.
+        reasons: every fault so far.
+        source, target: the dictionaries; the same object if they are equal.
+        tokenizers: of both sides.
+    """
+
+    settings: Mapping[str, Any]
+    state: StateDict
+    reasons: Reasons
+    source: Entries
+    target: Entries
+    tokenizers: tuple[Tokenizer, Tokenizer]
+
+    def get(self, name: str, default: Any) -> Any:
+        """Return a setting, of the kind that the default is."""
+        value = self.settings.get(name)
+        if value is None:
+            return default
+        if isinstance(default, bool):
+            return value if isinstance(value, bool) else str(value).lower() in ("1", "true")
+        if isinstance(default, int | float):
+            try:
+                return type(default)(value)
+            except (TypeError, ValueError):
+                self.reasons.add(f"its setting {name} is {value!r}, not a number")
+                return default
+        return value
+
+    def refuse(self, **allowed: Any) -> None:
+        """Record each setting that has another value than the one that is expressed exactly."""
+        for name, value in allowed.items():
+            setting = self.settings.get(name)
+            if setting not in (None, value) and not (value is False and setting in (0, "")):
+                self.reasons.add(f"its setting {name} = {str(setting)[:60]} has no counterpart")
+
+
+def find_checkpoint(source: Source, options: Mapping[str, str]) -> str | None:
+    """Return the name of the checkpoint file in a folder, or None if there is no one."""
+    if source.file is not None:
+        return source.file.name
+    if "checkpoint" in options:
+        return options["checkpoint"]
+    matches = [name for name in source.names if name.endswith(".pt")]
+    return next(
+        (name for name in PREFERRED if name in matches), matches[0] if len(matches) == 1 else None
+    )
+
+
+def recognizes_fairseq(source: Source, tensor: str) -> bool:
+    """Return whether this is a fairseq checkpoint with a tensor of this name."""
+    name = find_checkpoint(source, {})
+    if name is None or not source.has(name) or not fnmatch.filter(source.names, "dict.*.txt"):
+        return False
+    names = strings(source.path(name))
+    return tensor in names and bool({"args", "cfg"} & names)
+
+
+def read_fairseq(source: Source, options: Mapping[str, str]) -> Fairseq:
+    """Read a checkpoint, its dictionaries and its tokenizers.
+
+    Raises:
+        ConversionError: a file is missing, or is not what it should be.
+    """
+    what = f"{source} cannot be imported"
+    name = find_checkpoint(source, options)
+    if name is None:
+        raise ConversionError(
+            what, "it has several checkpoints or none", "Use --option checkpoint="
+        )
+    content = read_pickle(source.path(name))
+    if not isinstance(content, dict) or not isinstance(content.get("model"), dict):
+        raise ConversionError(what, f"{name} has no tensors under 'model'")
+    reasons = Reasons(what)
+    settings, task = _settings(content, reasons)
+    sides = [
+        str(options.get(side) or task.get(f"{side}_lang") or settings.get(f"{side}_lang") or "")
+        for side in ("source", "target")
+    ]
+    vocabularies = [_dictionary(source, side, reasons) for side in sides]
+    if vocabularies[0] == vocabularies[1]:
+        vocabularies[1] = vocabularies[0]
+    reasons.raise_if_any()
+    tokenizers = _tokenizers(source, options, settings, vocabularies, reasons)
+    state = StateDict({str(k): v for k, v in content["model"].items()}, reasons)
+    return Fairseq(settings, state, reasons, vocabularies[0], vocabularies[1], tokenizers)
+
+
+def _settings(
+    content: Mapping[str, Any], reasons: Reasons
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the settings of the network with those of the text, and those of the task."""
+    args, cfg = plain(content.get("args")), plain(content.get("cfg"))
+    if isinstance(cfg, dict) and isinstance(cfg.get("model"), dict):
+        task = cfg.get("task") if isinstance(cfg.get("task"), dict) else {}
+        settings = {**_flat(cfg["model"])}
+        for part in ("bpe", "tokenizer"):
+            if isinstance(cfg.get(part), dict):
+                values = {k: v for k, v in cfg[part].items() if k != "_name"}
+                settings = {**values, **settings, part: cfg[part].get("_name")}
+        return settings, dict(task or {})
+    if isinstance(args, dict):
+        return args, args
+    reasons.add("it has no settings under 'args' or 'cfg'")
+    reasons.raise_if_any()
+    return {}, {}
+
+
+def _flat(model: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with those of `encoder` and `decoder` under their full names."""
+    flat = dict(model)
+    for side in ("encoder", "decoder"):
+        nested = flat.get(side)
+        if isinstance(nested, dict):
+            flat.update({f"{side}_{key}": value for key, value in nested.items()})
+    return flat
+
+
+def _dictionary(source: Source, language: str, reasons: Reasons) -> Entries:
+    """Return the dictionary of a language: special tokens, then a token and a count a line."""
+    name = f"dict.{language}.txt"
+    tokens = ["<s>", "<pad>", "</s>", "<unk>"]
+    if not source.has(name):
+        others = ", ".join(fnmatch.filter(source.names, "dict.*.txt")) or "no dict.*.txt"
+        reasons.add(f"it has no {name}: it has {others}")
+    else:
+        for number, line in enumerate(source.text(name).rstrip("\n").split("\n"), 1):
+            token, _, count = line.rstrip().rpartition(" ")
+            if count == "#fairseq:overwrite":
+                token, _, count = token.rpartition(" ")
+            if not token or not count.lstrip("-").isdigit():
+                reasons.add(f"{name}, line {number}: {line[:40]!r} is not a token and a count")
+                break
+            tokens.append(token)
+    return entries(tokens, (PADDING, BEGIN, END, UNKNOWN), name, reasons)
+
+
+def _tokenizers(
+    source: Source,
+    options: Mapping[str, str],
+    settings: Mapping[str, Any],
+    vocabularies: list[Entries],
+    reasons: Reasons,
+) -> tuple[Tokenizer, Tokenizer]:
+    kind = settings.get("bpe")
+    model = _file(source, options, "sentencepiece", settings.get("sentencepiece_model"), "*.model")
+    codes = _file(source, options, "codes", settings.get("bpe_codes"), "*codes*", "code", "*.bpe")
+    if kind not in (None, "subword_nmt", "fastbpe", "sentencepiece", "characters"):
+        reasons.add(f"its setting bpe = {kind!r} has no counterpart")
+    made = []
+    for each in dict.fromkeys(vocabularies):
+        if model is not None and kind not in ("subword_nmt", "fastbpe"):
+            made.append(sentencepiece_tokenizer(source, model, each))
+        elif codes is not None:
+            separator = settings.get("bpe_separator") or "@@"
+            values = {"separator": str(separator), **codes_of(source, codes, reasons)}
+            made.append(word_tokenizer(each, **values))
+        else:
+            made.append(word_tokenizer(each))
+    return made[0], made[-1]
+
+
+def _file(
+    source: Source, options: Mapping[str, str], option: str, setting: Any, *patterns: str
+) -> str | None:
+    """Return the name of a file: the option's, the setting's, or the only one that matches."""
+    if option in options:
+        return None if options[option] == "none" else options[option]
+    if isinstance(setting, str) and source.has(setting.rpartition("/")[2] or "/"):
+        return setting.rpartition("/")[2]
+    matches = [name for pattern in patterns for name in fnmatch.filter(source.names, pattern)]
+    return matches[0] if len(matches) == 1 else None

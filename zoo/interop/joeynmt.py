@@ -1,0 +1,225 @@
+"""What every JoeyNMT checkpoint has: `config.yaml`, tensors, two vocabularies, and tokenizers.
+
+A folder holds `config.yaml`, a checkpoint such as `best.ckpt`, `src_vocab.txt` and `trg_vocab.txt`,
+and the codes or the SentencePiece model that the configuration names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from zoo.data.tokenizer import Tokenizer
+from zoo.errors import ConversionError
+from zoo.interop.pickles import read_pickle, strings
+from zoo.interop.reasons import Reasons
+from zoo.interop.source import Source
+from zoo.interop.state_dict import StateDict
+from zoo.interop.vocabulary import (
+    Entries,
+    codes_of,
+    entries,
+    sentencepiece_tokenizer,
+    word_tokenizer,
+)
+
+FILES = ("config.yaml", "*.ckpt", "*vocab*.txt", "*.model", "*.codes", "*codes*", "*.bpe")
+"""The files of a folder that matter."""
+
+OPTIONS = {
+    "checkpoint": "the file; by default best.ckpt, latest.ckpt, or the only one",
+    "pretokenized": "yes, if text is tokenized by Moses before, as the configuration demands",
+}
+"""The options of the importers."""
+
+PREFERRED = ("best.ckpt", "latest.ckpt")
+
+SPECIALS = {"unk": (0, "<unk>"), "pad": (1, "<pad>"), "bos": (2, "<s>"), "eos": (3, "</s>")}
+"""JoeyNMT's default ids and texts of the special tokens."""
+
+
+@dataclass(frozen=True)
+class JoeyNMT:
+    """A checkpoint as it was read.
+
+    Attributes:
+        model: the section `model` of the configuration.
+        state: the tensors.
+        reasons: every fault so far.
+        source, target: the vocabularies; the same object if they are equal.
+        tokenizers: of both sides.
+    """
+
+    model: Mapping[str, Any]
+    state: StateDict
+    reasons: Reasons
+    source: Entries
+    target: Entries
+    tokenizers: tuple[Tokenizer, Tokenizer]
+
+    def get(self, side: str, name: str, default: Any) -> Any:
+        """Return a setting of `encoder`, `decoder` or, with an empty side, of both."""
+        section = self.model.get(side) if side else self.model
+        value = section.get(name) if isinstance(section, dict) else None
+        if value is None:
+            return default
+        wrong = type(value) is not type(default) and not (
+            isinstance(default, float) and type(value) is int
+        )
+        if wrong:
+            self.reasons.add(f"its setting {name} is {str(value)[:60]!r}")
+            return default
+        return value
+
+    def equal(self, name: str, default: Any) -> Any:
+        """Return a setting that encoder and decoder must share."""
+        one, two = (self.get(side, name, default) for side in ("encoder", "decoder"))
+        self.reasons.check(one == two, f"{name} of encoder and decoder differ: {one}, {two}")
+        return one
+
+    def embedding(self, side: str, name: str, default: Any) -> Any:
+        """Return a setting of a side's embeddings; the target's are the source's if tied."""
+        if self.tied:
+            side = "encoder"
+        section = self.get(side, "embeddings", {})
+        return section.get(name, default) if isinstance(section, dict) else default
+
+    @property
+    def tied(self) -> bool:
+        """Whether both embeddings are one matrix."""
+        return bool(self.get("", "tied_embeddings", False))
+
+
+def recognizes_joeynmt(source: Source, tensor: str) -> bool:
+    """Return whether this is a JoeyNMT checkpoint with a tensor of this name."""
+    name = _checkpoint(source, {})
+    if name is None or not source.has(name) or not source.has("config.yaml"):
+        return False
+    return {tensor, "model_state"} <= strings(source.path(name))
+
+
+def _checkpoint(source: Source, options: Mapping[str, str]) -> str | None:
+    if source.file is not None:
+        return source.file.name
+    if "checkpoint" in options:
+        return options["checkpoint"]
+    matches = [name for name in source.names if name.endswith(".ckpt")]
+    only = matches[0] if len(matches) == 1 else None
+    return next((name for name in PREFERRED if name in matches), only)
+
+
+def read_joeynmt(source: Source, options: Mapping[str, str]) -> JoeyNMT:
+    """Read a checkpoint, its vocabularies and its tokenizers.
+
+    Raises:
+        ConversionError: a file is missing, or is not what it should be.
+    """
+    what = f"{source} cannot be imported"
+    name = _checkpoint(source, options)
+    if name is None:
+        raise ConversionError(what, "it has several checkpoints or none", "Choose one by an option")
+    try:
+        config = yaml.safe_load(source.text("config.yaml"))
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise ConversionError(what, f"config.yaml is not YAML: {reason}") from None
+    content = read_pickle(source.path(name))
+    if not isinstance(content, dict) or not isinstance(content.get("model_state"), dict):
+        raise ConversionError(what, f"{name} has no tensors under 'model_state'")
+    sections = [config.get(key) if isinstance(config, dict) else None for key in ("model", "data")]
+    if not all(isinstance(section, dict) for section in sections):
+        raise ConversionError(what, "config.yaml has no sections 'model' and 'data'")
+    reasons = Reasons(what)
+    model, data = (dict(section or {}) for section in sections)
+    sides = [_side(data, side) for side in ("src", "trg")]
+    vocabularies = [
+        _vocabulary(source, data, side, name, reasons)
+        for side, name in zip(sides, ("src_vocab.txt", "trg_vocab.txt"), strict=True)
+    ]
+    if vocabularies[0] == vocabularies[1]:
+        vocabularies[1] = vocabularies[0]
+    reasons.raise_if_any()
+    tokenizers = [
+        _tokenizer(source, options, side, each, reasons)
+        for side, each in zip(sides, vocabularies, strict=True)
+    ]
+    if vocabularies[0] is vocabularies[1] and tokenizers[0].to_json() == tokenizers[1].to_json():
+        tokenizers[1] = tokenizers[0]
+    state = StateDict({str(k): v for k, v in content["model_state"].items()}, reasons)
+    sources = vocabularies[0], vocabularies[1]
+    return JoeyNMT(model, state, reasons, *sources, (tokenizers[0], tokenizers[1]))
+
+
+def _side(data: Mapping[str, Any], side: str) -> dict[str, Any]:
+    """Return the settings of a side; before version 2 both sides shared them."""
+    section = data.get(side)
+    if isinstance(section, dict):
+        return section
+    shared = {key: data.get(key) for key in ("level", "lowercase") if key in data}
+    return {**shared, "old": True, "voc_file": data.get(f"{side}_vocab")}
+
+
+def _vocabulary(
+    source: Source, data: Mapping[str, Any], side: Mapping[str, Any], name: str, reasons: Reasons
+) -> Entries:
+    given = data.get("special_symbols")
+    symbols = given if isinstance(given, dict) else {}
+    ids, texts = {}, {}
+    for key, (number, text) in SPECIALS.items():
+        ids[key] = symbols.get(f"{key}_id", number)
+        texts[key] = symbols.get(f"{key}_token", text)
+    more = [symbols.get("sep_token"), *(symbols.get("lang_tags") or [])]
+    if any(type(number) is not int for number in ids.values()) or any(more):
+        reasons.add("its special_symbols have no counterpart: ids of other kinds, or further tags")
+        return entries([], (1, 2, 3, 0), name, reasons)
+    file = str(side.get("voc_file") or name).rpartition("/")[2]
+    path = file if source.has(file) else name
+    if not source.has(path):
+        reasons.add(f"it has no {path}")
+        return entries(["<unk>", "<pad>", "<s>", "</s>"], (1, 2, 3, 0), name, reasons)
+    tokens = [str(texts[key]) for key in ("unk", "pad", "bos", "eos")]
+    tokens = list(dict.fromkeys([*tokens, *source.text(path).splitlines()]))
+    for key, number in ids.items():
+        if not 0 <= number < len(tokens) or tokens[number] != texts[key]:
+            reasons.add(f"{path} has not {texts[key]!r} as entry {number}")
+    return entries(tokens, (ids["pad"], ids["bos"], ids["eos"], ids["unk"]), path, reasons)
+
+
+def _tokenizer(
+    source: Source,
+    options: Mapping[str, str],
+    side: Mapping[str, Any],
+    vocabulary: Entries,
+    reasons: Reasons,
+) -> Tokenizer:
+    settings = side.get("tokenizer_cfg")
+    given = settings if isinstance(settings, dict) else {}
+    if str(given.get("pretokenizer", "none")).lower() != "none":
+        reasons.check(
+            options.get("pretokenized") == "yes",
+            "its text is tokenized by Moses first: do so, and say --option pretokenized=yes",
+        )
+    steps = ["joeynmt"] * bool(side.get("normalize")) + ["lowercase"] * bool(side.get("lowercase"))
+    level = str(side.get("level", "word"))
+    if side.get("old"):  # before version 2, byte-pair parts were words of the files
+        split = "character" if level == "char" else "whitespace"
+        return word_tokenizer(vocabulary, split=split, steps=steps)
+    kind = str(side.get("tokenizer_type", side.get("bpe_type", "sentencepiece")))
+    if level in ("word", "char"):
+        split = "space" if level == "word" else "character"
+        return word_tokenizer(vocabulary, split=split, steps=steps)
+    name = str(given.get("codes" if kind == "subword-nmt" else "model_file")).rpartition("/")[2]
+    if level != "bpe" or kind not in ("subword-nmt", "sentencepiece"):
+        reasons.add(f"its tokenizer has no counterpart: level {level!r}, type {kind!r}")
+    elif not source.has(name):
+        reasons.add(f"it has no {name}, which config.yaml names")
+    elif kind == "subword-nmt":
+        separator = str(given.get("separator", "@@"))
+        codes = codes_of(source, name, reasons)
+        return word_tokenizer(vocabulary, separator=separator, undo=True, steps=steps, **codes)
+    else:
+        return sentencepiece_tokenizer(source, name, vocabulary, steps, known=True)
+    return word_tokenizer(vocabulary)

@@ -1,0 +1,309 @@
+"""Read checkpoints that other projects wrote with `torch.save`, without running what they say.
+
+`torch.load(weights_only=True)` reads them. Classes that such checkpoints hold besides tensors, such
+as `argparse.Namespace`, are replaced by `Harmless`, which only keeps its attributes. A file that
+names anything else is refused before it is read.
+"""
+
+from __future__ import annotations
+
+import ast
+import pickletools
+import threading
+import warnings
+import zipfile
+from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING  # Python 2's names, as torch reads them
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+from torch import Tensor
+
+from zoo.errors import ConversionError
+
+MOST_PICKLE = 256 * 2**20
+"""The most bytes of a pickle without its tensors."""
+
+MOST_ITEMS = 512
+"""The most items of a list that a string describes."""
+
+
+class Harmless:
+    """What stands for an object of another project: its attributes, and no behaviour."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Harmless:
+        """Return an empty object, whatever the arguments."""
+        return super().__new__(cls)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.args = args
+        self.attributes: dict[str, Any] = {}
+
+    def __setstate__(self, state: Any) -> None:
+        if isinstance(state, tuple) and state and isinstance(state[0], dict):
+            state = state[0]
+        self.attributes = {str(k): v for k, v in state.items()} if isinstance(state, dict) else {}
+
+
+def _table(*args: Any) -> dict[Any, Any]:
+    """Stand for `collections.defaultdict`: a missing key stays missing."""
+    return {}
+
+
+OBJECTS = (
+    "argparse.Namespace",
+    "types.SimpleNamespace",
+    "functools.partial",
+    "numpy.core.multiarray.scalar",
+    "numpy._core.multiarray.scalar",
+    "numpy.dtype",
+    "pathlib.Path",
+    "pathlib.PosixPath",
+    "typing.Any",
+    "fairseq.data.dictionary.Dictionary",
+    "fairseq.meters.AverageMeter",
+    "fairseq.meters.TimeMeter",
+    "fairseq.meters.StopwatchMeter",
+    "fairseq.logging.meters.AverageMeter",
+    "fairseq.logging.meters.TimeMeter",
+    "fairseq.logging.meters.StopwatchMeter",
+    "fairseq.logging.meters.MetersDict",
+    "fairseq.dataclass.constants.DDPBackend",
+    "omegaconf.dictconfig.DictConfig",
+    "omegaconf.listconfig.ListConfig",
+    "omegaconf.base.ContainerMetadata",
+    "omegaconf.base.Metadata",
+    "omegaconf.nodes.AnyNode",
+    "omegaconf.nodes.BooleanNode",
+    "omegaconf.nodes.FloatNode",
+    "omegaconf.nodes.IntegerNode",
+    "omegaconf.nodes.StringNode",
+    "torchtext.vocab.Vocab",
+    "torchtext.vocab._default_unk_index",
+    "torchtext.data.field.Field",
+    "torchtext.data.field.RawField",
+    "torchtext.data.field.LabelField",
+    "torchtext.data.utils.default_tokenizer",
+    "onmt.inputters.text_dataset.TextMultiField",
+    "onmt.inputters.text_dataset._feature_tokenize",
+    "onmt.inputters.inputter.make_src",
+    "onmt.inputters.inputter.make_tgt",
+    "onmt.inputters.inputter.AlignField",
+    "onmt.inputters.fields.AlignField",
+    "onmt.inputters.fields._feature_tokenize",
+)
+"""Classes and functions that these checkpoints name; each is replaced and none is imported."""
+
+STAND_INS: Mapping[str, Any] = {
+    **{name: type(name.rpartition(".")[2], (Harmless,), {}) for name in OBJECTS},
+    "collections.defaultdict": _table,
+    "builtins.dict": _table,
+    "builtins.list": type("list", (Harmless,), {}),
+    "builtins.str": type("str", (Harmless,), {}),
+    "builtins.int": type("int", (Harmless,), {}),
+    "builtins.float": type("float", (Harmless,), {}),
+    "builtins.bool": type("bool", (Harmless,), {}),
+}
+"""What replaces each name in a file."""
+
+# What torch reads itself, without what would allocate any size that a file asks for.
+TENSORS = frozenset(
+    {
+        "_codecs.encode",
+        "builtins.set",
+        "collections.Counter",
+        "collections.OrderedDict",
+        "torch.Size",
+        "torch._utils._rebuild_parameter",
+        "torch._utils._rebuild_tensor",
+        "torch._utils._rebuild_tensor_v2",
+        "torch.device",
+        "torch.nn.parameter.Parameter",
+        "torch.serialization._get_layout",
+    }
+)
+STORAGES = ("Double", "Float", "Half", "BFloat16", "Long", "Int", "Short", "Char", "Byte", "Bool")
+DTYPES = ("float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8",
+          "bool")  # fmt: skip
+READ_BY_TORCH = (
+    TENSORS | {f"torch.{name}Storage" for name in STORAGES} | {f"torch.{name}" for name in DTYPES}
+)
+
+_LOCK = threading.Lock()  # torch keeps the list of safe names per process
+
+
+def read_pickle(path: Path) -> Any:
+    """Return what `torch.save` wrote, with objects replaced by `Harmless`; runs no code of it.
+
+    Tensors of files in torch's zip format are mapped to memory, not read.
+
+    Raises:
+        ConversionError: the file names anything but tensors and known classes, is damaged, or
+            larger in memory than on disk.
+    """
+    what = f"{path} cannot be imported"
+    try:
+        refused = sorted(_names(path, what) - READ_BY_TORCH - set(STAND_INS))
+        if refused:
+            more = f" and {len(refused) - 5} more" if len(refused) > 5 else ""
+            raise ConversionError(
+                what,
+                f"its pickle names {', '.join(refused[:5])}{more}: reading it could run code",
+                "Do not open this file with other programs either",
+            )
+        safe = torch.serialization.safe_globals([(v, k) for k, v in STAND_INS.items()])
+        with _LOCK, safe, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            mapped = zipfile.is_zipfile(path)
+            content = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
+    except (ConversionError, MemoryError):
+        raise
+    except Exception as error:  # torch, pickle and zipfile raise whatever the bytes lead to
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"[:200]
+        raise ConversionError(what, f"it is not a checkpoint of torch.save: {reason}") from None
+    _check_sizes(content, what)
+    return content
+
+
+def strings(path: Path) -> frozenset[str]:
+    """Return every string in the pickles of a file, such as the names of tensors.
+
+    Nothing is loaded, so that an importer can look at files of other formats; a file that is no
+    pickle has none.
+    """
+    try:
+        return frozenset(_strings(path))
+    except Exception:  # pickletools and zipfile raise whatever the bytes lead to
+        return frozenset()
+
+
+def _strings(path: Path) -> Iterator[str]:
+    if not zipfile.is_zipfile(path):
+        with path.open("rb") as file:
+            for _ in range(5):
+                yield from (a for _, a, _ in pickletools.genops(file) if isinstance(a, str))
+        return
+    with zipfile.ZipFile(path) as archive:
+        for entry in archive.infolist():
+            if entry.filename.endswith("data.pkl") and entry.file_size <= MOST_PICKLE:
+                with archive.open(entry) as file:
+                    yield from (a for _, a, _ in pickletools.genops(file) if isinstance(a, str))
+
+
+def _names(path: Path, what: str) -> set[str]:
+    """Return every name that the pickles of a file refer to, without reading them."""
+    if not zipfile.is_zipfile(path):
+        with path.open("rb") as file:  # the format before torch 1.6: five pickles, then tensors
+            return set().union(*(set(_globals(file, what)) for _ in range(5)))
+    with zipfile.ZipFile(path) as archive:
+        entries = archive.infolist()
+        if len({entry.filename for entry in entries}) != len(entries):
+            raise ConversionError(what, "a part of it occurs twice")
+        if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
+            raise ConversionError(what, "its parts are compressed, which torch never does")
+        pickles = [entry for entry in entries if entry.filename.endswith(".pkl")]
+        if any(entry.file_size > MOST_PICKLE for entry in pickles):
+            raise ConversionError(what, f"its pickle is larger than {MOST_PICKLE:,} bytes")
+        names: set[str] = set()
+        for entry in pickles:
+            with archive.open(entry) as file:
+                names |= set(_globals(file, what))
+        return names
+
+
+def _globals(file: IO[bytes], what: str) -> Iterator[str]:
+    for opcode, argument, _ in pickletools.genops(file):
+        if opcode.name in ("GLOBAL", "INST"):
+            module, _, name = str(argument).partition(" ")
+            pair = NAME_MAPPING.get((module, name), (IMPORT_MAPPING.get(module, module), name))
+            yield ".".join(pair)
+        elif opcode.name in ("STACK_GLOBAL", "OBJ", "EXT1", "EXT2", "EXT4"):
+            raise ConversionError(
+                what, f"its pickle has the instruction {opcode.name}, which torch never writes"
+            )
+
+
+def _check_sizes(content: Any, what: str) -> None:
+    """Refuse a tensor that repeats its storage: a small file could describe terabytes."""
+    for tensor in _tensors(content):
+        size = tensor.numel() * tensor.element_size()
+        if tensor.layout != torch.strided or size > tensor.untyped_storage().nbytes():
+            raise ConversionError(what, f"a tensor of shape {tuple(tensor.shape)} is not stored")
+
+
+def _tensors(content: Any) -> Iterator[Tensor]:
+    seen: set[int] = set()
+    stack = [content]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, dict | list | tuple | set | Harmless) and id(value) not in seen:
+            seen.add(id(value))
+            if isinstance(value, Harmless):
+                stack.append(value.attributes)
+            else:
+                stack.extend(value.values() if isinstance(value, dict) else value)
+
+
+def plain(value: Any) -> Any:
+    """Return namespaces and configuration containers as dicts and lists of plain values."""
+    return _plain(value, 0)
+
+
+def _plain(value: Any, depth: int) -> Any:
+    if depth > 20:
+        return None
+    if isinstance(value, Harmless):
+        attributes = value.attributes
+        if "_content" in attributes:  # OmegaConf's containers
+            return _plain(attributes["_content"], depth + 1)
+        if "_val" in attributes:  # and its values
+            return _plain(attributes["_val"], depth + 1)
+        return {key: _plain(each, depth + 1) for key, each in attributes.items()}
+    if isinstance(value, dict):
+        return {
+            str(k.attributes.get("_val") if isinstance(k, Harmless) else k): _plain(v, depth + 1)
+            for k, v in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [_plain(each, depth + 1) for each in value]
+    return value
+
+
+def literal(text: str) -> Any:
+    """Return the value of a string such as `[(512, 3)] * 4 + [(768, 5)]`, without `eval`.
+
+    Literals, sums of lists, and lists times a number are understood.
+
+    Raises:
+        ValueError: the string is anything else, or describes more than 512 items.
+    """
+    try:
+        if len(text) > 10_000:
+            raise ValueError
+        return _value(ast.parse(text.strip(), mode="eval").body)
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        raise ValueError(f"{text[:60]!r} is not a list of numbers") from None
+
+
+def _value(node: ast.expr) -> Any:
+    if not isinstance(node, ast.BinOp):
+        value = ast.literal_eval(node)
+    else:
+        left, right = _value(node.left), _value(node.right)
+        if isinstance(node.op, ast.Mult) and isinstance(left, int):
+            left, right = right, left
+        lists = isinstance(left, list | tuple)
+        if isinstance(node.op, ast.Add) and lists and type(left) is type(right):
+            value = left + right
+        elif isinstance(node.op, ast.Mult) and lists and type(right) is int:
+            if not 0 <= right * len(left) <= MOST_ITEMS:
+                raise ValueError
+            value = left * right
+        else:
+            raise ValueError
+    if isinstance(value, list | tuple) and len(value) > MOST_ITEMS:
+        raise ValueError
+    return value

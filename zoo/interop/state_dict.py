@@ -1,0 +1,75 @@
+"""The named tensors of a foreign checkpoint, with every fault collected."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from zoo.interop.reasons import Reasons
+
+
+class StateDict:
+    """Takes tensors by name and shape, and records what is missing, wrong or left over.
+
+    Args:
+        tensors: the tensors by name; anything else among the values is a fault.
+        reasons: where faults go.
+    """
+
+    def __init__(self, tensors: Mapping[str, Any], reasons: Reasons) -> None:
+        self.tensors, self.reasons = tensors, reasons
+        self.taken: set[str] = set()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.tensors
+
+    def take(self, name: str, *shape: int) -> Tensor:
+        """Return a tensor as float32, or as float64 if it is stored so.
+
+        A fault is recorded if it is missing, has another shape, or is not finite; zeros of the
+        shape are returned, so that all other faults are found as well.
+        """
+        self.taken.add(name)
+        tensor = self.tensors.get(name)
+        if not isinstance(tensor, Tensor):
+            self.reasons.add(f"{name} is {'not a tensor' if name in self.tensors else 'missing'}")
+        elif tensor.shape != shape:
+            self.reasons.add(f"{name} is {tuple(tensor.shape)}, not {shape}")
+        elif not tensor.is_floating_point():
+            self.reasons.add(f"{name} holds {str(tensor.dtype).removeprefix('torch.')}")
+        elif not bool(torch.isfinite(tensor).all()):
+            self.reasons.add(f"{name} holds values that are not finite")
+        else:
+            tensor = tensor.detach()
+            return tensor if tensor.dtype == torch.float64 else tensor.float()
+        return torch.zeros(()).expand(shape)
+
+    def size(self, name: str, dimension: int) -> int:
+        """Return a dimension of a tensor, or 0 if there is no such tensor or dimension."""
+        tensor = self.tensors.get(name)
+        if not isinstance(tensor, Tensor) or tensor.dim() <= dimension:
+            return 0
+        return tensor.shape[dimension]
+
+    def same(self, name: str, other: str) -> None:
+        """Take `name`, which must equal `other` if it is stored at all: the two are tied."""
+        if name in self.tensors:
+            self.taken.add(name)
+            one, two = self.tensors[name], self.tensors.get(other)
+            equal = isinstance(one, Tensor) and isinstance(two, Tensor) and torch.equal(one, two)
+            self.reasons.check(equal, f"{name} and {other} should be tied but differ")
+
+    def ignore(self, *patterns: str) -> None:
+        """Take all tensors that match the patterns: they have no effect."""
+        for pattern in patterns:
+            self.taken |= set(fnmatch.filter(self.tensors, pattern))
+
+    def finish(self) -> None:
+        """Record every tensor that was not taken."""
+        for name in self.tensors:
+            if name not in self.taken:
+                self.reasons.add(f"{name} is not a tensor of this network")
