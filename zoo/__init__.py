@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from zoo.registry.recipe import Recipe as Recipe
     from zoo.registry.registry import Registry as Registry
     from zoo.registry.registry import list_checkpoints as list_checkpoints
+    from zoo.registry.registry import list_datasets as list_datasets
     from zoo.registry.registry import list_models as list_models
     from zoo.training import resume as resume
     from zoo.training import train as train
@@ -115,6 +116,7 @@ _HOMES = {
     "hash_split": "data.datasets",
     "hookimpl": "registry.hookspecs",
     "list_checkpoints": "registry.registry",
+    "list_datasets": "registry.registry",
     "list_models": "registry.registry",
     "list_plugins": "registry.discovery",
     "load": "translation.translator",

@@ -192,6 +192,7 @@ def generated_section(data: CardData) -> str:
         f"Terms of the data: {about.terms}." if about.terms else "",
         f"```python\nimport zoo\n\n{_example(data.name, about)}\n```",
         _recommended(about),
+        f"Intended use: {intended_use(about)}",
         f"Paper: {data.architecture.paper}.",
         f"## Scores\n\n{scores_table(data.scores, data.name)}" if data.scores else "",
         f"## Fine-tuning\n\n{_tuning_table(training['tuning'])}" if training.get("tuning") else "",
@@ -206,6 +207,19 @@ def generated_section(data: CardData) -> str:
 def _languages(about: About) -> list[str]:
     """Return the languages of both sides, each once."""
     return list(dict.fromkeys([*about.source_languages, *about.target_languages]))
+
+
+def intended_use(about: About) -> str:
+    """Return a sentence about what a checkpoint is for, and one about its limits."""
+    sides = (about.source_languages, about.target_languages)
+    languages = " to ".join(
+        side[0] if len(side) == 1 else f"{len(side)} languages" for side in sides if side
+    )
+    kind = f"texts like its data, {about.data}" if about.data else "texts like its training data"
+    return (
+        f"For {kind}{f' ({languages})' if languages else ''}, one sentence at a time. Translations "
+        "of other kinds of text are worse, and any may be wrong: check what matters."
+    )
 
 
 def _example(name: str, about: About) -> str:

@@ -38,6 +38,8 @@ class Subject:
     source_vocab: int
     target_vocab: int
     recipe: dict[str, Any]
+    facts: Mapping[str, Any] | None = None
+    """What is known about a checkpoint; None for a model."""
 
     def table(self) -> Table:
         """Return the parameter table."""
@@ -59,6 +61,7 @@ class Subject:
             "config": self.config.model_dump(mode="json"),
             "length_limits": self.config.length_limits._asdict(),
             "recipe": self.recipe,
+            **({} if self.facts is None else {"checkpoint": self.facts}),
         }
 
 
@@ -80,6 +83,9 @@ def info(
     as_json: bool,
 ) -> None:
     """Show the details of a model, an architecture or a checkpoint.
+
+    Of a checkpoint: languages, data, terms, scores, size, recommended decoding, an example and
+    intended use.
 
     --set and the vocabulary sizes apply to models; those of a checkpoint are fixed.
     """
@@ -143,7 +149,10 @@ def _subject_in(registry: Registry, name: str, folder: Path) -> Subject:
     architecture = architecture_of(folder, record, registry)
     config = architecture.config_type().parse(record["config"], f"{folder / CONFIG}, config")
     summary = f"checkpoint of {record['model']}"
-    return Subject(name, architecture.name, summary, config, *sizes, {})
+    from zoo.checkpoint.facts import checkpoint_facts
+
+    facts = checkpoint_facts(folder, record, registry)
+    return Subject(name, architecture.name, summary, config, *sizes, {}, facts)
 
 
 def _print_subject(registry: Registry, subject: Subject) -> None:
@@ -155,6 +164,13 @@ def _print_subject(registry: Registry, subject: Subject) -> None:
     out.print(plain(f"{subject.name}  {subject.summary}"), style="bold")
     out.print(f"architecture {subject.architecture}: {paper}")
     out.print(f"{subject.table().total:,} parameters at {sizes}\n")
+    if subject.facts is not None:
+        from zoo.checkpoint.facts import facts_in_words
+
+        known = Grid("", "", box=None, pad_edge=False, show_header=False)
+        for key, line in facts_in_words(subject.facts).items():
+            known.add_row(key, plain(line))
+        out.print(known, "", sep="\n")
     fields = type(subject.config).model_fields
     grid = Grid("config", "value", "meaning", box=None, pad_edge=False)
     for key, value in subject.config.model_dump(mode="json").items():

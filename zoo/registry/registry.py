@@ -7,7 +7,8 @@ the one of the installed plugins.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -174,11 +175,20 @@ def _registry_of(plugins: Plugins) -> Registry:
     return registry
 
 
-def list_models() -> list[str]:
-    """Return the names of all models."""
-    return sorted(default_registry().models)
+def list_models(pattern: str = "*") -> list[str]:
+    """Return the names of all models that match a pattern, such as `transformer*`."""
+    return _matching(default_registry().models, pattern)
 
 
-def list_checkpoints() -> list[str]:
-    """Return the names of all released checkpoints."""
-    return sorted(default_registry().checkpoints)
+def list_checkpoints(pattern: str = "*") -> list[str]:
+    """Return the names of all released checkpoints that match a pattern, such as `*en-de`."""
+    return _matching(default_registry().checkpoints, pattern)
+
+
+def list_datasets(pattern: str = "*") -> list[str]:
+    """Return the names of all datasets that match a pattern."""
+    return _matching(default_registry().datasets, pattern)
+
+
+def _matching(names: Iterable[str], pattern: str) -> list[str]:
+    return sorted(name for name in names if fnmatchcase(name, pattern))

@@ -1,0 +1,45 @@
+"""What `zoo info` shows of a checkpoint, and the lists of names."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+
+from click.testing import Result
+
+import zoo
+
+NAME = "transformer-tiny.multi30k-en-de"
+
+
+def test_info_shows_what_a_user_asks(run: Callable[..., Result]) -> None:
+    text = " ".join(run("info", NAME).stdout.split())
+    for part in (
+        "en → de", "data multi30k-en-de", "origin trained", "non-commercial", "7.9 MB of weights",
+        "bleu 40.76, chrf 65.15 on multi30k-en-de, test", "--beam 5 --length-penalty 1.5",
+        "Two dogs are playing in the snow.", "one sentence at a time",
+    ):  # fmt: skip
+        assert part in text, part
+    facts = json.loads(run("info", NAME, "--json").stdout)["checkpoint"]
+    assert facts["decoding"] == {"beam": 5, "length_penalty": 1.5}
+    assert facts["license"] == "multi30k-non-commercial"
+    assert facts["source_languages"] == ["en"]
+    assert {record["split"] for record in facts["scores"]} == {"validation", "test"}
+    assert "checkpoint" not in json.loads(run("info", "transformer-tiny", "--json").stdout)
+
+
+def test_info_of_a_checkpoint_needs_no_torch() -> None:
+    code = (
+        "import sys\nfrom zoo.cli import cli\n"
+        f"cli(['info', {NAME!r}], standalone_mode=False)\nassert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_names_are_listed_by_pattern() -> None:
+    assert zoo.list_models("transformer*") == [
+        name for name in zoo.list_models() if name.startswith("transformer")
+    ]
+    assert NAME in zoo.list_checkpoints("*en-de")
+    assert zoo.list_checkpoints("x*") == []
+    assert "shift" in zoo.list_datasets()

@@ -1,0 +1,92 @@
+"""What a user wants to know about a checkpoint, from its metadata. Nothing here imports torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from zoo.checkpoint.card import CARD_LIMIT, completed, intended_use, split_card
+from zoo.checkpoint.format import CARD, FILES, TRAINING, WEIGHTS, about_of
+from zoo.checkpoint.scores import metrics, read_scores
+from zoo.decoding.options import as_flags
+from zoo.files import TEXT_LIMIT, read_json, read_text
+from zoo.registry.registry import Registry
+
+
+def checkpoint_facts(
+    folder: Path, description: Mapping[str, Any], registry: Registry
+) -> dict[str, Any]:
+    """Return the facts about a checkpoint folder as plain values, by name.
+
+    Args:
+        folder: the checkpoint.
+        description: the content of its `config.json`.
+        registry: where data without a description is looked up.
+
+    Raises:
+        CheckpointError: its card, its scores or its training record is invalid.
+    """
+    training: Mapping[str, Any] = {}
+    if (folder / TRAINING).is_file():
+        training = read_json(folder / TRAINING, TEXT_LIMIT)
+    metadata: Mapping[str, Any] = {}
+    if (folder / CARD).is_file():
+        metadata = split_card(read_text(folder / CARD, CARD_LIMIT), CARD)[0]
+    about = completed(about_of(description), training, registry)
+    files = {name: (folder / name).stat().st_size for name in FILES if (folder / name).is_file()}
+    return {
+        "source_languages": about.source_languages,
+        "target_languages": about.target_languages,
+        "data": about.data,
+        "terms": about.terms,
+        "license": str(metadata.get("license_name") or metadata.get("license") or ""),
+        "scores": [
+            {
+                "data": record["data"],
+                "split": record["split"],
+                "lowercase": bool(record.get("lowercase")),
+                **{name: record[name] for name in metrics(record)},
+            }
+            for record in read_scores(folder)
+        ],
+        "weights_bytes": files.get(WEIGHTS, 0),
+        "total_bytes": sum(files.values()),
+        "decoding": dict(about.decoding),
+        "examples": about.examples,
+        "origin": about.origin,
+        "parent": about.parent,
+        "intended_use": intended_use(about),
+    }
+
+
+def facts_in_words(facts: Mapping[str, Any]) -> dict[str, str]:
+    """Return the facts that are known, each as one line of text."""
+    sides = [
+        ", ".join(side[:8]) + (f" and {len(side) - 8} more" if len(side) > 8 else "")
+        for side in (facts["source_languages"], facts["target_languages"])
+    ]
+    parent = f" from {facts['parent']}" if facts["parent"] else ""
+    lines = {
+        "languages": " → ".join(filter(None, sides)),
+        "data": facts["data"],
+        "origin": f"{facts['origin']}{parent}",
+        "terms": facts["terms"],
+        "license": facts["license"],
+        "size": f"{facts['weights_bytes'] / 1e6:,.1f} MB of weights, "
+        f"{facts['total_bytes'] / 1e6:,.1f} MB in all",
+        "scores": "; ".join(filter(None, map(_score, facts["scores"]))),
+        "decoding": as_flags(facts["decoding"]) or "greedy search (the default)",
+        "example": next(iter(facts["examples"]), ""),
+        "intended use": facts["intended_use"],
+    }
+    return {name: line for name, line in lines.items() if line}
+
+
+def _score(record: Mapping[str, Any]) -> str:
+    """Return the first two metrics of a record on the test set; empty for other records."""
+    if record["split"] != "test" or record["lowercase"]:
+        return ""
+    names = [name for name in ("bleu", "chrf", "exact_match") if name in record][:2]
+    values = ", ".join(f"{name.replace('_', ' ')} {record[name]:.2f}" for name in names)
+    return f"{values} on {record['data']}, test" if values else ""
