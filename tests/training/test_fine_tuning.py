@@ -331,3 +331,11 @@ def test_a_released_checkpoint_is_compared_on_its_dataset(registry: Registry) ->
         assert dataset is not None
         assert dataset.name == registry.checkpoints[name].dataset
         assert parent.recipe["learning_rate"] == parent.peak_rate
+
+
+def test_a_few_pairs_are_enough(home: Path, parents: Callable[..., Path], tmp_path: Path) -> None:
+    """Nothing is held out of so few sources: all of them are trained on, the last weights kept."""
+    pairs = [("the dog runs .", "thex dogx runsx .")] * 3
+    zoo.train(None, pairs, tmp_path / "a", from_=parents("seq2seq-tiny"), steps=2)
+    training = json.loads((tmp_path / "a" / "training.json").read_text())
+    assert (training["pairs"], training["released"], training["tuning"]) == (3, 2, [])

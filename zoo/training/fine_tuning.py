@@ -73,7 +73,7 @@ def make_tuning_plan(
     request = dataclasses.replace(request, model=checkpoint.model_name)
     shared = parent.shares_vocabulary and request.new_vocabulary in (None, "both")
     _check_vocabulary(request, parent)
-    validates = request.validation is not None or "validation" in dataset.splits
+    validates = request.validation is not None or _has_validation(dataset, request.limit)
     size = data_size(dataset, request.limit, parent)
     config_values: dict[str, Any] = checkpoint.config.model_dump(mode="json")
     recipe_values = {**_default_recipe(request, parent, size, validates), "shared_vocab": shared}
@@ -139,6 +139,13 @@ def data_size(dataset: Dataset, limit: int | None, parent: Parent) -> Size:
     longer = sum(max(len(source), len(target)) + 1 for source, target in zip(*encoded, strict=True))
     count = len(sample) + sum(1 for _ in pairs)
     return Size(count, longer * count // len(sample))
+
+
+def _has_validation(dataset: Dataset, limit: int | None) -> bool:
+    """Return whether pairs are held out: of fewer than 20 distinct sources, none are."""
+    if "validation" not in dataset.splits:
+        return False
+    return next(dataset.stream("validation", limit), None) is not None
 
 
 def _default_recipe(
