@@ -103,6 +103,22 @@ def test_what_is_shown_of_a_translator(translator: zoo.Translator) -> None:
     assert str(translator.device) == "cpu"
 
 
+def test_notebooks_show_tables_with_escaped_text(translator: zoo.Translator) -> None:
+    hostile = "one <script>alert('x')</script> & two"
+    details = translator.translate(hostile, details=True, beam=2, n_best=2)
+    for shown in (
+        details._repr_html_(),
+        details._replace(text=hostile)._repr_html_(),
+        translator.attention("<b> & one", "<i>un</i>")._repr_html_(),
+    ):
+        assert shown.startswith("<table>")
+        assert not any(tag in shown for tag in ("<script", "<b>", "<i>"))
+        assert "&lt;" in shown
+    assert details._repr_html_().count("<tr>") == 4
+    table = translator.attention("one", "un")._repr_html_()
+    assert table.count("<tr>") == 1 + len(translator.attention("one", "un").queries("cross"))
+
+
 @pytest.mark.parametrize("folder", [NUMBERS, SHARED])
 def test_a_translator_can_be_copied_by_pickle(folder: Any) -> None:
     translator = zoo.load(folder, folder, precision="int8")

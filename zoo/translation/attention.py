@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -19,6 +20,9 @@ KINDS = {
     "decoder": ("target to target", "predicted token", "previous token"),
 }
 """By kind: what attends to what, what a row is, and what a column is."""
+
+HTML_TOKENS = 60
+"""The most rows and columns of a table in a notebook."""
 
 Selection = int | Literal["mean", "all"]
 """A layer or a head, counted from 1; the mean over them; or each of them."""
@@ -54,6 +58,26 @@ class Attention:
     source: list[str]
     target: list[str]
     weights: dict[str, Tensor]
+
+    def _repr_html_(self) -> str:
+        """Return the first kind, averaged over layers and heads, as an HTML table."""
+        kind = next(iter(self.weights), None)
+        if kind is None:
+            return "<p>no attention</p>"
+        keys, queries = self.keys(kind)[:HTML_TOKENS], self.queries(kind)[:HTML_TOKENS]
+        rows = self.weights[kind].mean((0, 1)).tolist()
+        head = "".join(f"<th>{html.escape(key)}</th>" for key in keys)
+        body = "".join(
+            f"<tr><th>{html.escape(query)}</th>"
+            + "".join(
+                f"<td style='background: rgba(31, 119, 180, {weight:.2f})'>{weight:.2f}</td>"
+                for weight in row[:HTML_TOKENS]
+            )
+            + "</tr>"
+            for query, row in zip(queries, rows, strict=False)
+        )
+        caption = html.escape(f"{self.model}: {kind} attention, mean over layers and heads")
+        return f"<table><caption>{caption}</caption><tr><th></th>{head}</tr>{body}</table>"
 
     def queries(self, kind: str) -> list[str]:
         """Return the labels of a kind's rows: source tokens, or the tokens that are predicted."""

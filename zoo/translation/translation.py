@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -37,6 +38,18 @@ class Translation(NamedTuple):
     def finished(self) -> bool:
         """Whether it ends with the end token, and was not cut at the maximum length."""
         return all(hypothesis.finished for hypothesis in self.hypotheses)
+
+    def _repr_html_(self) -> str:
+        """Return the source, the translation and its score as HTML, for notebooks."""
+        rows = [("source", self.source), ("translation", self.text)]
+        rows += [(f"alternative {i}", one.text) for i, one in enumerate(self.alternatives, 1)]
+        rows.append(("log probability", f"{self.score:.4f}"))
+        cells = (
+            f"<tr><th>{name}</th><td style='text-align: left; white-space: pre-wrap'>"
+            f"{html.escape(text)}</td></tr>"
+            for name, text in rows
+        )
+        return f"<table>{''.join(cells)}</table>"
 
 
 def from_hypothesis(
