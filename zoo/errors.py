@@ -85,6 +85,10 @@ class HubError(ZooError):
     """A hub that rejects a request, or sends an invalid response."""
 
 
+class NotOursError(HubError):
+    """A repository that is no checkpoint of this zoo, and may be one of another project."""
+
+
 class UnavailableError(HubError):
     """A temporary failure of a hub; `wait` is the seconds after which it accepts a retry, or 0."""
 

@@ -24,6 +24,31 @@ def zoo_architectures() -> Iterable[Architecture]:
 def zoo_formats() -> Iterable[Format]:
     """Return the foreign formats of the Transformer."""
     yield Format(
+        "marian",
+        "Marian and OPUS-MT, as folders of the library transformers",
+        importer="zoo_transformer.formats.marian:Marian",
+    )
+    yield Format(
+        "bart",
+        "BART, as folders of the library transformers",
+        importer="zoo_transformer.formats.bart:Bart",
+    )
+    yield Format(
+        "pegasus",
+        "Pegasus, as folders of the library transformers",
+        importer="zoo_transformer.formats.bart:Pegasus",
+    )
+    yield Format(
+        "mbart50",
+        "mBART-50, as folders of the library transformers",
+        importer="zoo_transformer.formats.bart:MBart",
+    )
+    yield Format(
+        "m2m100",
+        "M2M-100 and NLLB-200, as folders of the library transformers",
+        importer="zoo_transformer.formats.bart:M2M100",
+    )
+    yield Format(
         "ctranslate2",
         "CTranslate2, a fast engine for Transformers on CPU and GPU",
         exporter="zoo_transformer.formats.ctranslate2:CTranslate2",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def located(name: str, registry: Registry, *, offline: bool = False) -> Path:
     """Return a checkpoint's folder; it is pulled first if needed, and the pull is announced."""
-    from zoo.hub.pull import locate
+    from zoo.interop.locate import locate
 
     with progress_bars() as progress:
         return locate(name, registry, offline=offline, on_pull=announce, progress=progress)

@@ -14,7 +14,14 @@ from os import PathLike
 from pathlib import Path
 
 from zoo.checkpoint.format import FILES, missing
-from zoo.errors import AccessError, HubError, HubWarning, IntegrityError, UnavailableError
+from zoo.errors import (
+    AccessError,
+    HubError,
+    HubWarning,
+    IntegrityError,
+    NotOursError,
+    UnavailableError,
+)
 from zoo.hub.contract import Hub, Listing, LocalCommit, Progress
 from zoo.hub.digest import FileDigest
 from zoo.hub.hubs import hub_of
@@ -118,6 +125,24 @@ def pull(
     return local.folder
 
 
+def pull_files(
+    pinned: Address,
+    wanted: Mapping[str, FileDigest],
+    registry: Registry,
+    on_pull: Callable[[Pulling], None] | None = None,
+    progress: Progress | None = None,
+) -> Path | None:
+    """Download listed files of a commit, check each, and return their folder; None if none is.
+
+    Raises:
+        HubError: a file is not available, or does not match its digest; that file is removed.
+    """
+    hub = hub_of(pinned, registry)
+    _download(hub, pinned, wanted, str(pinned), on_pull, progress)
+    local = hub.local(pinned) if wanted else None
+    return None if local is None else local.folder
+
+
 def _download(
     hub: Hub,
     pinned: Address,
@@ -201,7 +226,7 @@ def _files_to_pull(
         why = f"it has no {', no '.join(lacking)}"
         if pickles:
             why += f"; it has {pickles[0]}, which is not opened because a pickle can run any code"
-        raise HubError(f"{address} is not a checkpoint of the zoo", why)
+        raise NotOursError(f"{address} is not a checkpoint of the zoo", why)
     for path, digest in expected.items():
         if not digest.agrees_with(listing.files[path]):
             raise IntegrityError(

@@ -27,6 +27,8 @@ from zoo.interop.joeynmt import OPTIONS as JOEYNMT_OPTIONS
 from zoo.interop.joeynmt import JoeyNMT as JoeyNMT
 from zoo.interop.joeynmt import read_joeynmt as read_joeynmt
 from zoo.interop.joeynmt import recognizes_joeynmt as recognizes_joeynmt
+from zoo.interop.lazy_weights import Weights as Weights
+from zoo.interop.lazy_weights import open_weights as open_weights
 from zoo.interop.packages import require as require
 from zoo.interop.pickles import literal as literal
 from zoo.interop.reasons import Reasons as Reasons
@@ -60,8 +62,10 @@ __all__ = [
     "StateDict",
     "TokenizersPipeline",
     "Vocabulary",
+    "Weights",
     "export_card",
     "literal",
+    "open_weights",
     "read_fairseq",
     "read_joeynmt",
     "read_npz",

@@ -27,6 +27,7 @@ def import_checkpoint(
     registry: Registry,
     format: str | None = None,
     options: Mapping[str, str] | None = None,
+    parent: str = "",
 ) -> str:
     """Convert a foreign checkpoint to a checkpoint folder, and return the name of its format.
 
@@ -39,6 +40,7 @@ def import_checkpoint(
         format: the name of an importer, or the beginning that several share, such as `fairseq`; by
             default the one that recognizes the files.
         options: of the importer.
+        parent: the address of the files, if they were downloaded.
 
     Raises:
         UnknownNameError: there is no such format or option.
@@ -55,7 +57,11 @@ def import_checkpoint(
     for name in options or {}:
         if name not in importer.options:
             raise UnknownNameError(f"option of {format}", name, importer.options)
-    write_imported(importer.read(source, options or {}), source, out, registry)
+    imported = importer.read(source, options or {})
+    if parent:
+        about = replace(imported.about, parent=one_line(parent, TEXT_LIMITS["parent"]))
+        imported = replace(imported, about=about)
+    write_imported(imported, source, out, registry)
     return format
 
 
@@ -69,6 +75,12 @@ def importer_of(format: str, registry: Registry) -> Importer:
     return cast("type[Importer]", import_object(path, f"format {format!r}"))()
 
 
+def formats_of(source: Source, registry: Registry, family: str | None = None) -> list[str]:
+    """Return the names of the formats whose importers recognize the files."""
+    tried = [n for n in registry.importers if family is None or n.startswith(f"{family}-")]
+    return [name for name in tried if importer_of(name, registry).recognizes(source)]
+
+
 def recognize(source: Source, registry: Registry, family: str | None = None) -> str:
     """Return the name of the one format whose importer recognizes the files.
 
@@ -80,14 +92,14 @@ def recognize(source: Source, registry: Registry, family: str | None = None) -> 
     Raises:
         ConversionError: there is none, or more than one.
     """
-    tried = [n for n in registry.importers if family is None or n.startswith(f"{family}-")]
-    names = [name for name in tried if importer_of(name, registry).recognizes(source)]
+    names = formats_of(source, registry, family)
     if len(names) == 1:
         return names[0]
     if names:
         raise ConversionError(
             f"{source} may be of several formats", ", ".join(names), "Choose one with --format"
         )
+    tried = [n for n in registry.importers if family is None or n.startswith(f"{family}-")]
     known = ", ".join(tried) or "none"
     what = f"{source} is of no known format" if family is None else f"{source} is not of {family}"
     raise ConversionError(what, f"the formats are {known}", "See `zoo list importers`")

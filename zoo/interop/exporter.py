@@ -12,8 +12,8 @@ from zoo.checkpoint.checkpoint import Checkpoint, read
 from zoo.checkpoint.format import CARD
 from zoo.errors import CheckpointError, ConversionError
 from zoo.files import whole_folder
-from zoo.hub.pull import locate
 from zoo.interop.export_card import export_card
+from zoo.interop.locate import locate
 from zoo.interop.reasons import Reasons
 from zoo.registry.imports import import_object
 from zoo.registry.registry import Registry, default_registry

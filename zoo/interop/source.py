@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo.errors import ConversionError
-from zoo.files import TEXT_LIMIT, read_json, read_text
+from zoo.files import TEXT_LIMIT, read_bytes, read_json, read_text
 
 MOST_FILES = 10_000
 """The most files of a folder that an import looks at."""
@@ -87,3 +87,12 @@ class Source:
             CheckpointError: it is too large, or not UTF-8.
         """
         return read_text(self.path(name), limit)
+
+    def bytes(self, name: str, limit: int) -> bytes:
+        """Return the content of a file of at most `limit` bytes.
+
+        Raises:
+            ConversionError: the folder has no such file.
+            CheckpointError: it is too large.
+        """
+        return read_bytes(self.path(name), limit)

@@ -12,7 +12,7 @@ import torch
 from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.checkpoint.format import TRAINING
 from zoo.files import TEXT_LIMIT, read_json
-from zoo.hub.pull import locate
+from zoo.interop.locate import locate
 from zoo.registry.declarations import Dataset
 from zoo.registry.registry import Registry
 from zoo.translation.translator import Translator, load

@@ -15,7 +15,7 @@ from zoo.decoding.ensemble import Ensemble
 from zoo.decoding.forced import forced_log_probs
 from zoo.decoding.options import Search, as_flags, combine, search_options
 from zoo.errors import DecodingError
-from zoo.hub import pull as hub
+from zoo.interop.locate import locate
 from zoo.nn.contract import Seq2Seq
 from zoo.nn.device import pick_device
 from zoo.registry.registry import Registry, default_registry
@@ -296,7 +296,7 @@ def load(
     Raises:
         CheckpointError, PluginError: as `zoo.checkpoint.checkpoint.read` does.
         DecodingError: as `Translator` does.
-        HubError: as `zoo.hub.pull.locate` does.
+        HubError: as `zoo.interop.locate.locate` does.
     """
     registry = registry or default_registry()
     picked = pick_device("cpu" if engine is not None and device == "auto" else device)
@@ -305,7 +305,7 @@ def load(
 
 
 def _read(given: str | PathLike[str], registry: Registry, device: torch.device) -> Checkpoint:
-    folder = hub.locate(given, registry)
+    folder = locate(given, registry)
     checkpoint = folder_format.read(folder, registry, device)
     if str(folder) != str(given):  # a path in a cache means nothing to a reader
         checkpoint.name = str(given)

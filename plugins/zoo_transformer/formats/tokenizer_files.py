@@ -1,0 +1,103 @@
+"""Tokenizers of folders of transformers: `tokenizer.json`, or the model from which it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from zoo.interop import ForeignTokenizer, SentencePiece, TokenizersPipeline, Vocabulary
+from zoo_transformer.formats.transformers_folder import VOCABULARY_LIMIT, Folder
+from zoo_transformer.formats.vocabulary import Rows, check_names, codes
+
+PIPELINE = "tokenizer.json"
+MODEL_LIMIT = 50_000_000
+"""The most bytes of a SentencePiece model."""
+
+
+@dataclass(frozen=True)
+class Framing:
+    """What surrounds the tokens of a text, by foreign ids.
+
+    Attributes:
+        tags: (code, id) of each language.
+        prefix: what precedes each text, if no tag does.
+        control: ids of entries that stand for no text.
+    """
+
+    tags: tuple[tuple[str, int], ...] = ()
+    prefix: tuple[int, ...] = ()
+    control: Collection[int] = ()
+
+
+def from_pipeline(folder: Folder, rows: Rows, framing: Framing, side: str) -> ForeignTokenizer:
+    """Return the tokenizer in `tokenizer.json`."""
+    content = folder.source.json(PIPELINE, VOCABULARY_LIMIT)
+    names = pipeline_names(content)
+    ids = rows.ids()
+    check_names(names, len(ids), folder.reasons, PIPELINE)
+    folder.reasons.raise_if_any()
+    before = content.get("pre_tokenizer")
+    bytewise = isinstance(before, dict) and before.get("type") == "ByteLevel"
+    vocabulary = _vocabulary(rows, names, framing, side, _spaced if bytewise else str)
+    return ForeignTokenizer(TokenizersPipeline(content, ids, vocabulary), vocabulary)
+
+
+def from_sentencepiece(
+    folder: Folder, file: str, rows: Rows, names: Mapping[int, str], framing: Framing, side: str
+) -> ForeignTokenizer:
+    """Return the tokenizer of a SentencePiece model, given the texts of the foreign ids."""
+    check_names(names, len(rows.ids()), folder.reasons, file)
+    folder.reasons.raise_if_any()
+    vocabulary = _vocabulary(rows, names, framing, side, str)
+    model = SentencePiece(folder.source.bytes(file, MODEL_LIMIT), vocabulary)
+    return ForeignTokenizer(model, vocabulary)
+
+
+def pipeline_names(content: Mapping[str, Any]) -> dict[int, str]:
+    """Return the texts of a pipeline's entries by their ids; {} if they are no vocabulary."""
+    model = content.get("model")
+    vocabulary = model.get("vocab") if isinstance(model, dict) else None
+    names: dict[int, str] = {}
+    if isinstance(vocabulary, dict):
+        names = {i: token for token, i in vocabulary.items() if type(i) is int}
+    elif isinstance(vocabulary, list):
+        pairs = enumerate(vocabulary)
+        names = {i: str(pair[0]) for i, pair in pairs if isinstance(pair, list) and pair}
+    added = content.get("added_tokens")
+    for entry in added if isinstance(added, list) else []:
+        if isinstance(entry, dict) and type(entry.get("id")) is int:
+            names[entry["id"]] = str(entry.get("content"))
+    return names
+
+
+def special_ids(content: Mapping[str, Any]) -> frozenset[int]:
+    """Return the ids of a pipeline's special tokens."""
+    added = content.get("added_tokens")
+    entries = added if isinstance(added, list) else []
+    return frozenset(
+        entry["id"]
+        for entry in entries
+        if isinstance(entry, dict) and entry.get("special") and type(entry.get("id")) is int
+    )
+
+
+def _vocabulary(
+    rows: Rows, names: Mapping[int, str], framing: Framing, side: str, spelled: Callable[[str], str]
+) -> Vocabulary:
+    ids = rows.ids()
+    tags = codes(framing.tags, ids)
+    taken = {0, 1, 2, 3}
+    control = {ids[i] for i in (*framing.control, *framing.prefix) if 0 <= i < len(ids)}
+    return Vocabulary(
+        tuple(spelled(token) for token in rows.tokens(names)),
+        rows.control(names, ()) | (control - taken) | frozenset(tags.values()),
+        prefix=tuple(ids[i] for i in framing.prefix),
+        tags=tags,
+        tags_of="source" if side == "source" else "target",
+    )
+
+
+def _spaced(token: str) -> str:
+    """Return a token of a byte-level vocabulary with ▁ for a space."""
+    return token.replace("Ġ", "▁")

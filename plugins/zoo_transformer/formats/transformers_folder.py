@@ -1,0 +1,141 @@
+"""Importers of folders that the library transformers wrote: what all of them share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from zoo.interop import (
+    About,
+    ForeignTokenizer,
+    Imported,
+    Importer,
+    Reasons,
+    Source,
+    open_weights,
+)
+from zoo_transformer.config import TransformerConfig
+from zoo_transformer.formats.family import Fields, Kind, Layout, Names, Network, layout
+from zoo_transformer.formats.vocabulary import Rows, SpecialIds
+
+CONFIG, GENERATION, TOKENIZER = "config.json", "generation_config.json", "tokenizer_config.json"
+JSON_FILES = (CONFIG, GENERATION, TOKENIZER, "special_tokens_map.json", "added_tokens.json")
+VOCABULARY_LIMIT = 100_000_000
+"""The most bytes of a vocabulary."""
+
+MOST_ENTRIES = 10_000_000
+"""The most entries of a vocabulary."""
+
+
+class Folder:
+    """A folder of transformers: its JSON files, and the reasons why it cannot be imported."""
+
+    def __init__(self, source: Source, options: Mapping[str, str]) -> None:
+        self.source, self.options = source, options
+        self.reasons = Reasons(f"{source} cannot be imported")
+        self.config = source.json(CONFIG)
+        self.tokenizer = source.json(TOKENIZER) if source.has(TOKENIZER) else {}
+        generation = source.json(GENERATION) if source.has(GENERATION) else {}
+        self.generation: dict[str, Any] = {**self.config, **generation}
+        self.fields = Fields(self.config, self.reasons)
+
+    def decoding(self) -> dict[str, Any]:
+        """Return the recommended search options, as far as the zoo has the same ones."""
+        matched: dict[str, Any] = {}
+        beam = self.generation.get("num_beams")
+        if type(beam) is int and 1 < beam <= 64:
+            matched["beam"] = beam
+            matched["length_penalty"] = self._number("length_penalty", 1.0, 10.0)
+        ngram = self.generation.get("no_repeat_ngram_size")
+        if type(ngram) is int and 0 < ngram <= 10_000:
+            matched["no_repeat_ngram_size"] = ngram
+        # foreign count the token before the first one
+        for name, least in (("min_length", 2), ("max_length", 21)):
+            value = self.generation.get(name)
+            if type(value) is int and least <= value <= 100_000 and "num_beams" in self.generation:
+                matched[name] = value - 1
+        if matched.get("min_length", 0) > matched.get("max_length", 10**9):
+            del matched["min_length"]
+        return matched
+
+    def _number(self, name: str, default: float, most: float) -> float:
+        value = self.generation.get(name)
+        if isinstance(value, int | float) and 0 <= value <= most:
+            return float(value)
+        return default
+
+    def special(self, made: Layout, unknown: int) -> SpecialIds:
+        """Return the special ids, checked against both vocabularies."""
+        special = SpecialIds(made.padding, made.start, made.end, unknown)
+        for size in sorted({made.vocab, made.target_vocab}):
+            if size > MOST_ENTRIES:
+                self.reasons.add(f"its vocabulary has {size:,} entries: {MOST_ENTRIES:,} at most")
+                self.reasons.raise_if_any()
+            for fault in special.faults(size):
+                self.reasons.add(fault)
+        return special
+
+
+class HuggingFaceImporter(Importer):
+    """The base of the importers: it reads the configuration and the weights."""
+
+    model_type: ClassVar[str]
+    kind: ClassVar[Kind]
+    tokenizer_files: ClassVar[tuple[str, ...]]
+
+    def recognizes(self, source: Source) -> bool:
+        """Return whether `config.json` names the kind of model."""
+        return source.has(CONFIG) and source.json(CONFIG).get("model_type") == self.model_type
+
+    def kind_of(self, folder: Folder) -> Kind:
+        """Return how this checkpoint differs from others of the family."""
+        return self.kind
+
+    @abstractmethod
+    def unknown(self, folder: Folder) -> int:
+        """Return the id of the unknown token."""
+
+    @abstractmethod
+    def tokenizers(
+        self, folder: Folder, made: Layout, rows: tuple[Rows, Rows]
+    ) -> tuple[ForeignTokenizer, ForeignTokenizer]:
+        """Return the tokenizers of the source and of the target."""
+
+    def languages(
+        self, folder: Folder, tokenizers: tuple[ForeignTokenizer, ForeignTokenizer]
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the languages of source and target, the defaults first."""
+        matched = [_with_default(tokenizer) for tokenizer in tokenizers]
+        return matched[0], matched[1]
+
+    def read(self, source: Source, options: Mapping[str, str]) -> Imported:
+        """Read the folder.
+
+        Raises:
+            ConversionError: it cannot be expressed exactly; lists all reasons.
+            ConfigError: sizes are out of bounds.
+            CheckpointError: a file is damaged.
+        """
+        folder = Folder(source, options)
+        kind = self.kind_of(folder)
+        made = layout(folder.fields, kind)
+        special = folder.special(made, self.unknown(folder))
+        folder.reasons.raise_if_any()
+        TransformerConfig.parse(made.values, f"{source} cannot be imported")
+        rows = Rows.of(special, made.vocab), Rows.of(special, made.target_vocab)
+        names = Names(open_weights(source), folder.reasons)
+        network = Network(names, made, kind, *rows)
+        weights = network.weights()
+        folder.reasons.raise_if_any()
+        tokenizers = self.tokenizers(folder, made, rows)
+        folder.reasons.raise_if_any()
+        languages = self.languages(folder, tokenizers)
+        about = About(*languages, decoding=folder.decoding(), origin="imported")
+        return Imported("transformer", self.model_type, network.values, weights, *tokenizers, about)
+
+
+def _with_default(tokenizer: ForeignTokenizer) -> tuple[str, ...]:
+    """Return the languages whose tags a tokenizer has, that of its default first."""
+    default = () if tokenizer.language is None else (tokenizer.language,)
+    return (*default, *(code for code in tokenizer.tags if code not in default))

@@ -1,0 +1,247 @@
+"""Marian's folders: the same logits, the same ids, refusals, and loading by path and address."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+from click.testing import CliRunner
+from sentencepiece import SentencePieceProcessor
+from torch import Tensor
+
+import zoo
+from tests.interop.huggingface import LINES, marian, reference
+from zoo.checkpoint.checkpoint import read
+from zoo.cli import cli
+from zoo.errors import ConversionError, DecodingError, HubError, ZooError
+from zoo.interop.conversion import import_checkpoint
+from zoo.nn.contract import BEGIN
+from zoo.registry.registry import Registry, default_registry
+
+TAGS = (">>deu<<", ">>fra<<")
+
+
+def imported(folder: Path) -> Path:
+    out = folder.with_name(f"{folder.name}-out")
+    assert import_checkpoint(folder, out, default_registry()) == "marian"
+    return out
+
+
+def inner(folder: Path, out: Path) -> list[int]:
+    """Return the zoo's id of each id of Marian, matched by the texts of the entries."""
+    names = json.loads((folder / "vocab.json").read_text())
+    vocabulary = read(out, default_registry()).source_tokenizer.vocabulary()
+    return [vocabulary.index(name) for name in sorted(names, key=names.get)]
+
+
+@pytest.mark.parametrize("values", [
+    {}, {"activation_function": "gelu", "scale_embedding": False},
+    {"activation_function": "relu", "encoder_layers": 1, "decoder_layers": 2},
+])  # fmt: skip
+def test_logits_equal_the_reference(values: dict[str, Any], tmp_path: Path) -> None:
+    weights = {n: w.double() for n, w in marian(tmp_path / "a", **values).items()}
+    out = imported(tmp_path / "a")
+    checkpoint, order = read(out, default_registry()), torch.tensor(inner(tmp_path / "a", out))
+    config = json.loads((tmp_path / "a" / "config.json").read_text())
+    torch.manual_seed(1)
+    sources = [torch.randint(2, len(order) - 1, (n,)) for n in (5, 2, 7)]
+    target = torch.randint(2, len(order) - 1, (3, 6))
+    target[:, 0] = config["pad_token_id"]
+    batch = torch.zeros(3, 7, dtype=torch.long)
+    for row, source in zip(batch, sources, strict=True):
+        row[: len(source)] = order[source]
+    inputs = order[target]
+    inputs[:, 0] = BEGIN
+    with torch.inference_mode():
+        logits = checkpoint.model.double()(batch, batch > 0, inputs).logits
+    for row, source, given in zip(logits, sources, target, strict=True):
+        expected = reference(weights, config, source, given)
+        torch.testing.assert_close(row[:, order], expected, rtol=0, atol=1e-10)
+    assert float(logits[..., BEGIN].max()) < -9000, "begin has no probability"
+
+
+def test_ids_of_both_sides_are_those_of_the_models(tmp_path: Path) -> None:
+    marian(tmp_path / "a")
+    checkpoint = read(imported(tmp_path / "a"), default_registry())
+    for side in ("source", "target"):
+        processor = SentencePieceProcessor(str(tmp_path / "a" / f"{side}.spm"))
+        tokenizer = getattr(checkpoint, f"{side}_tokenizer")
+        known = {*tokenizer.vocabulary()[4:]}
+        for text in [*LINES, "", "  u\u0308ber 🙂 ", "сорок", "</s>"]:
+            pieces = processor.encode(text, out_type=str)
+            expected = [piece if piece in known else "<unk>" for piece in pieces]
+            assert [tokenizer.token(i) for i in tokenizer.encode([text])[0]] == expected
+    about = checkpoint.about
+    assert (about.source_languages, about.target_languages) == (("eng",), ("deu",))
+    assert (about.origin, about.parent) == ("imported", "a")
+    assert about.decoding == {"beam": 6, "length_penalty": 1.0, "max_length": 511}
+
+
+def test_a_target_language_is_chosen_by_name_or_code(tmp_path: Path) -> None:
+    marian(tmp_path / "a", TAGS)
+    translator = zoo.load(imported(tmp_path / "a"))
+    options: dict[str, Any] = {"max_length": 8, "recommended": False}
+    tagged = translator.translate(">>fra<<A dog", **options)
+    for name in ("fra", "French", "fr"):
+        assert translator.translate("A dog", target_lang=name, **options) == tagged
+    with pytest.raises(DecodingError, match="no target language 'xx': there are deu, fra"):
+        translator.translate("A dog", target_lang="xx")
+    assert translator.translate("A dog", source_lang="English", **options)
+    with pytest.raises(DecodingError, match="no language 'Czech' can be chosen"):
+        translator.translate("A dog", source_lang="Czech")
+    out = tmp_path / "b"
+    import_checkpoint(tmp_path / "a", out, default_registry(), options={"target-lang": "fra"})
+    assert zoo.load(out).translate("A dog", **options) == tagged
+
+
+def test_the_commands_read_a_foreign_folder_and_convert_it_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    marian(tmp_path / "a")
+    runner = CliRunner()
+    arguments = ["translate", str(tmp_path / "a"), "A dog", "--max-length", "6"]
+    first = runner.invoke(cli, arguments)
+    assert first.exit_code == 0, first.output
+    (converted,) = [p for p in (tmp_path / "cache" / "imported").iterdir() if p.is_dir()]
+    written = (converted / "config.json").stat().st_mtime_ns
+    assert runner.invoke(cli, arguments).output == first.output
+    assert (converted / "config.json").stat().st_mtime_ns == written
+    done = runner.invoke(cli, ["import", str(tmp_path / "a"), "--out", str(tmp_path / "b")])
+    assert "format marian" in done.output
+    again = runner.invoke(cli, ["translate", str(tmp_path / "b"), *arguments[2:]])
+    assert again.output == first.output
+
+
+Change = Callable[[Path], None]
+
+
+def config(**values: Any) -> Change:
+    def change(folder: Path) -> None:
+        file = folder / "config.json"
+        file.write_text(json.dumps(json.loads(file.read_text()) | values))
+
+    return change
+
+
+def weights(change: Callable[[dict[str, Tensor]], Any]) -> Change:
+    def rewrite(folder: Path) -> None:
+        tensors = safetensors.torch.load_file(folder / "model.safetensors")
+        change(tensors)
+        safetensors.torch.save_file(tensors, folder / "model.safetensors")
+
+    return rewrite
+
+
+def vocabulary(change: Callable[[dict[str, Any]], Any]) -> Change:
+    def rewrite(folder: Path) -> None:
+        names = json.loads((folder / "vocab.json").read_text())
+        change(names)
+        (folder / "vocab.json").write_text(json.dumps(names))
+
+    return rewrite
+
+
+def _write(file: Path) -> None:
+    file.write_bytes(b"x")
+
+
+FAULTS: dict[str, tuple[Change, str]] = {
+    "missing": (weights(lambda w: w.pop("model.encoder.layers.1.fc1.bias")),
+                "model.encoder.layers.1.fc1.bias is missing"),
+    "shape": (weights(lambda w: w.update({"model.decoder.layers.0.fc2.weight": torch.ones(3)})),
+              r"fc2.weight is \(3,\), not \(12, 20\)"),
+    "extra": (weights(lambda w: w.update(more=torch.ones(3))), "more is not a weight"),
+    "untied": (weights(lambda w: w.update({"lm_head.weight": w["model.shared.weight"] + 1})),
+               "lm_head.weight is not model.shared.weight, to which the config ties it"),
+    "nan": (weights(lambda w: w["model.shared.weight"].fill_(torch.nan)), "not finite"),
+    "activation": (config(activation_function="mish"), "'mish' is not one of the network's"),
+    "heads": (config(decoder_attention_heads=2), "attention_heads 3 is not decoder"),
+    "type": (config(d_model="wide"), "d_model is 'wide', not of type int"),
+    "absurd": (config(encoder_layers=10**9), "encoder_layers = 1000000000"),
+    "negative": (config(d_model=-3), "dim = -3"),
+    "special": (config(pad_token_id=10**6), "the padding token has id 1000000"),
+    "vocabulary": (config(vocab_size=10**9), "its vocabulary has 1,000,000,000 entries"),
+    "long vocabulary": (vocabulary(lambda v: v.update(more=10**6)), "the embedding has"),
+    "twice": (vocabulary(lambda v: v.update(more=5)), "gives 'more' the id 5"),
+    "no unknown": (vocabulary(lambda v: v.pop("<unk>")), "vocab.json has no <unk>"),
+    "model": (lambda folder: _write(folder / "source.spm"), "SentencePiece"),
+    "no model": (lambda folder: (folder / "target.spm").unlink(), "it has no target.spm"),
+    "no weights": (lambda folder: (folder / "model.safetensors").unlink(), "has neither"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_cannot_be_read_is_refused_in_one_line(fault: str, tmp_path: Path) -> None:
+    marian(tmp_path / "a")
+    change, message = FAULTS[fault]
+    change(tmp_path / "a")
+    with pytest.raises(ZooError, match=message) as caught:
+        import_checkpoint(tmp_path / "a", tmp_path / "out", default_registry(), "marian")
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_all_reasons_are_given_at_once(tmp_path: Path) -> None:
+    marian(tmp_path / "a")
+    config(activation_function="mish", decoder_ffn_dim=7)(tmp_path / "a")
+    with pytest.raises(ConversionError, match=r"'mish' is not .*; encoder_ffn_dim 20 is not"):
+        import_checkpoint(tmp_path / "a", tmp_path / "out", default_registry())
+
+
+class Attack:
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def __reduce__(self) -> Any:
+        return os.system, (f"touch {self.file}",)
+
+
+def test_a_pickle_of_weights_is_read_and_one_with_code_is_not_run(tmp_path: Path) -> None:
+    tensors = marian(tmp_path / "a")
+    expected = read(imported(tmp_path / "a"), default_registry()).model.state_dict()
+    (tmp_path / "a" / "model.safetensors").unlink()
+    torch.save(tensors, tmp_path / "a" / "pytorch_model.bin")
+    import_checkpoint(tmp_path / "a", tmp_path / "b", default_registry())
+    matched = read(tmp_path / "b", default_registry()).model.state_dict()
+    assert all(torch.equal(matched[name], weight) for name, weight in expected.items())
+    attack = {**tensors, "x": Attack(tmp_path / "executed")}
+    torch.save(attack, tmp_path / "a" / "pytorch_model.bin")
+    with pytest.raises(ConversionError, match="could run code"):
+        import_checkpoint(tmp_path / "a", tmp_path / "c", default_registry())
+    assert not (tmp_path / "executed").exists()
+
+
+def test_parts_of_weights_are_joined(tmp_path: Path) -> None:
+    tensors = marian(tmp_path / "a")
+    out = imported(tmp_path / "a")
+    folder = tmp_path / "a"
+    (folder / "model.safetensors").unlink()
+    names = sorted(tensors)
+    parts = {"model-1-of-2.safetensors": names[:20], "model-2-of-2.safetensors": names[20:]}
+    for file, part in parts.items():
+        safetensors.torch.save_file({n: tensors[n] for n in part}, folder / file)
+    index = {name: file for file, part in parts.items() for name in part}
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": index}))
+    import_checkpoint(folder, tmp_path / "b", default_registry())
+    assert (tmp_path / "b" / "model.safetensors").read_bytes() == (
+        out / "model.safetensors"
+    ).read_bytes()
+    (folder / "model-2-of-2.safetensors").unlink()
+    with pytest.raises(ConversionError, match=r"it has no model-2-of-2.safetensors"):
+        import_checkpoint(folder, tmp_path / "c", default_registry())
+
+
+def test_a_folder_of_no_format_is_reported_as_before(tmp_path: Path, registry: Registry) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "config.json").write_text('{"model_type": "gpt2"}')
+    with pytest.raises(ZooError, match="is not a complete checkpoint"):
+        zoo.load(tmp_path / "a")
+    with pytest.raises((HubError, ZooError)):
+        zoo.load(tmp_path / "absent")

@@ -1,0 +1,202 @@
+"""Find a checkpoint, its own or another project's; a foreign one is converted once, into the cache.
+
+A conversion is kept by the repository's commit, or the digest of a folder's files, and by the
+importer's version.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Mapping
+from fnmatch import fnmatch
+from os import PathLike
+from pathlib import Path
+
+import filelock
+
+from zoo.checkpoint.format import CONFIG, FORMAT
+from zoo.data.datasets import cache_folder
+from zoo.errors import CheckpointError, HubError, IntegrityError, NotFoundError, NotOursError
+from zoo.files import read_json
+from zoo.hub import pull as hub
+from zoo.hub.contract import Progress
+from zoo.hub.digest import FileDigest
+from zoo.hub.hubs import hub_of
+from zoo.interop.conversion import formats_of, import_checkpoint, importer_of, recognize
+from zoo.interop.source import Source
+from zoo.registry.address import Address
+from zoo.registry.registry import Registry, default_registry
+
+SMALL = 20_000_000
+"""The most bytes of a file that is downloaded before the format is known."""
+
+WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".npz", ".ckpt", ".h5", ".msgpack", ".onnx")
+"""Files that are downloaded only once the format is known."""
+
+
+def locate(
+    name_or_path: str | PathLike[str],
+    registry: Registry | None = None,
+    *,
+    offline: bool = False,
+    on_pull: Callable[[hub.Pulling], None] | None = None,
+    progress: Progress | None = None,
+) -> Path:
+    """Return the folder of a checkpoint, given by a name, an address or its folder.
+
+    It is as `zoo.hub.pull.locate`, and also finds folders and repositories of other projects.
+
+    Raises:
+        HubError: it is not available, or does not match its digests.
+        ConversionError: it is of another project, and cannot be imported; lists all reasons.
+    """
+    registry = registry or default_registry()
+    given = str(name_or_path)
+    try:
+        matched = hub.locate(given, registry, offline=offline, on_pull=on_pull, progress=progress)
+    except NotOursError as error:
+        address = Address.parse(given)
+        if address.scheme == "file":
+            return _foreign_path(Path(address.path), registry) or _fail(error)
+        return _foreign_repository(
+            address, registry, error, offline=offline, on_pull=on_pull, progress=progress
+        )
+    except (IntegrityError, NotFoundError):
+        raise
+    except HubError:  # no request can be made: an earlier conversion is used
+        kept = _kept_before(given, registry)
+        if kept is None:
+            raise
+        return kept
+    return _foreign_path(matched, registry) or matched
+
+
+def _foreign_path(path: Path, registry: Registry) -> Path | None:
+    """Return the conversion of a file or folder of another project; None if it is of none."""
+    if not path.exists() or _is_ours(path):
+        return None
+    source = Source(path)
+    if not formats_of(source, registry):
+        return None  # the reader of checkpoints reports what is wrong
+    format = recognize(source, registry)
+    return _converted(source, _digest(source, format, registry), format, registry)
+
+
+def _is_ours(path: Path) -> bool:
+    """Return whether a folder has a `config.json` of this zoo, or one that cannot be read."""
+    try:
+        return (path / CONFIG).is_file() and "format" in read_json(path / CONFIG)
+    except CheckpointError:
+        return True
+
+
+def _kept_before(given: str, registry: Registry) -> Path | None:
+    """Return the conversion of the commit that an address names, or named at the last pull."""
+    if not Address.is_one(given):
+        return None
+    address = Address.parse(given)
+    local = hub_of(address, registry).local(address)
+    commit = address.commit or (local.commit if local else None)
+    return _kept(_name(address, commit), registry) if commit else None
+
+
+def _fail(error: NotOursError) -> Path:
+    raise error
+
+
+def _foreign_repository(
+    address: Address,
+    registry: Registry,
+    error: NotOursError,
+    *,
+    offline: bool,
+    on_pull: Callable[[hub.Pulling], None] | None,
+    progress: Progress | None,
+) -> Path:
+    """Return the conversion of a repository; only the files of its format are downloaded."""
+    kept = _kept_before(str(address), registry) if address.commit or offline else None
+    if kept is not None:
+        return kept
+    where = hub_of(address, registry)
+    listing = where.listing(address)
+    kept = _kept(_name(address, listing.commit), registry)
+    if kept is not None:
+        return kept
+    pinned = address.at(listing.commit)
+    small = {n: d for n, d in listing.files.items() if _is_small(n, d)}
+    patterns = [p for name in registry.importers for p in importer_of(name, registry).files]
+    folder = hub.pull_files(pinned, _matching(small, patterns), registry, on_pull, progress)
+    if folder is None or _is_ours(folder) or not formats_of(Source(folder), registry):
+        raise error
+    format = recognize(Source(folder), registry)
+    wanted = _without_copies(_matching(listing.files, importer_of(format, registry).files))
+    folder = hub.pull_files(pinned, wanted, registry, on_pull, progress) or folder
+    where.record(address, listing.commit)
+    name = _name(address, listing.commit)
+    return _converted(Source(folder), name, format, registry, str(address))
+
+
+def _is_small(name: str, digest: FileDigest) -> bool:
+    return "/" not in name and digest.size <= SMALL and not name.endswith(WEIGHTS)
+
+
+def _matching(files: Mapping[str, FileDigest], patterns: Iterable[str]) -> dict[str, FileDigest]:
+    """Return the files of the top folder that match a pattern."""
+    given = tuple(patterns)
+    return {
+        name: digest
+        for name, digest in files.items()
+        if "/" not in name and any(fnmatch(name, pattern) for pattern in given)
+    }
+
+
+def _without_copies(files: Mapping[str, FileDigest]) -> dict[str, FileDigest]:
+    """Leave out pickles of weights that there are as safetensors."""
+    if not any(name.endswith(".safetensors") for name in files):
+        return dict(files)
+    pickles = re.compile(r"pytorch_model.*\.(bin|bin\.index\.json)")
+    return {name: digest for name, digest in files.items() if not pickles.fullmatch(name)}
+
+
+def _name(address: Address, commit: str) -> str:
+    return f"{re.sub(r'[^A-Za-z0-9._-]+', '--', address.path).strip('-')}-{commit[:12]}"
+
+
+def _digest(source: Source, format: str, registry: Registry) -> str:
+    """Return a name for the content of a folder: sizes and times of the files that are read."""
+    patterns = importer_of(format, registry).files
+    names = [n for n in source.names if any(fnmatch(n, pattern) for pattern in patterns)]
+    if source.file is not None:
+        names = sorted({*names, source.file.name})
+    content = hashlib.sha256(str(source.folder.resolve()).encode())
+    for name in names:
+        status = source.path(name).stat()
+        content.update(f"{name}\0{status.st_size}\0{status.st_mtime_ns}\n".encode())
+    label = re.sub(r"[^A-Za-z0-9._-]+", "-", source.folder.resolve().name)
+    return f"{label}-{content.hexdigest()[:12]}"
+
+
+def _folder(name: str, format: str, registry: Registry) -> Path:
+    version = importer_of(format, registry).version
+    return cache_folder() / "imported" / f"{name}-{format}-v{version}-{FORMAT}"
+
+
+def _kept(name: str, registry: Registry) -> Path | None:
+    """Return the conversion of this name that is in the cache."""
+    folders = (_folder(name, format, registry) for format in registry.importers)
+    return next((folder for folder in folders if folder.is_dir()), None)
+
+
+def _converted(
+    source: Source, name: str, format: str, registry: Registry, parent: str = ""
+) -> Path:
+    """Return the folder of a conversion, which is made at first use."""
+    folder = _folder(name, format, registry)
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with filelock.FileLock(f"{folder}.lock"):
+            if not folder.is_dir():
+                path = source.file or source.folder
+                import_checkpoint(path, folder, registry, format, parent=parent)
+    return folder
