@@ -348,7 +348,7 @@ def main() -> None:
     began, draw = time.monotonic(), random.Random(given.seed)
     share = max(given.kills // len(WRITERS), 1)
     parts = [
-        table(["command", "kills (-9)", "new after the kill", "left over, then swept", "damaged"],
+        table(["command", "kills (-9)", "complete after a run", "left over, then swept", "damaged"],
               *(kills(writer, share, draw) for writer in WRITERS)),
         table(["command", "limits of a file's size", "errors", "damaged or left over"],
               *(full_disk(writer) for writer in WRITERS)),

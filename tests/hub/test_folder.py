@@ -12,6 +12,7 @@ import zoo
 from tests.hub.helpers import fingerprint, refused
 from zoo import hookimpl
 from zoo.errors import ConflictError, HubError, IntegrityError, NotFoundError, PluginError
+from zoo.hub import folder
 from zoo.hub.contract import Commit
 from zoo.hub.folder import Folder
 from zoo.hub.pull import pull
@@ -145,3 +146,13 @@ def test_a_plugin_brings_a_hub(checkpoint: Path, tmp_path: Path) -> None:
     with refused(PluginError, "hub attic:// is broken: nowhere:Attic gave ModuleNotFoundError"):
         pull("attic:///x", broken)
     assert "attic" not in Registry(installed()).hubs
+
+
+@pytest.mark.parametrize("size", ["", "-1", "x", "1e3", "9" * 40, "\u0661"])
+def test_a_manifest_with_a_size_that_is_no_number(tmp_path: Path, size: str) -> None:
+    text = f"{'0' * 64} {size} config.json\n"
+    commit = folder.commit_name(text)
+    (tmp_path / commit).mkdir()
+    (tmp_path / commit / "manifest").write_text(text, encoding="utf-8")
+    with refused(IntegrityError, "is not the manifest of commit"):
+        Folder().listing(Address.parse(f"file://{tmp_path}@{commit}"))

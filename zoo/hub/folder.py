@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from zoo.hub.digest import FileDigest
 from zoo.registry.address import COMMIT, Address
 
 MAIN, MANIFEST = "main", "manifest"
+SIZE = re.compile(r"[0-9]{1,15}")
 WAIT = 30
 """The longest time in seconds to wait for another push."""
 
@@ -152,7 +154,7 @@ def _read_manifest(file: Path, commit: str) -> dict[str, FileDigest]:
         raise HubError(f"commit {commit[:12]} is damaged", str(error)) from None
     lines = [line.split(" ", 2) for line in text.splitlines()]
     if commit_name(text) != commit or not all(
-        len(line) == 3 and line[2] in FILES for line in lines
+        len(line) == 3 and line[2] in FILES and SIZE.fullmatch(line[1]) for line in lines
     ):
         raise IntegrityError(f"{file} has changed", f"it is not the manifest of commit {commit}")
     return {path: FileDigest(int(size), sha256) for sha256, size, path in lines}
