@@ -6,6 +6,7 @@
 # make docs    build the documentation into site/
 # make release-checkpoints   train, score and list the released checkpoints (NAMES="…" for some)
 # make verify-release   score the shipped checkpoints again and compare with their cards
+# make verify-exports   compare the exports of the released checkpoints, in environments of their own
 # make verify-install   test the wheel and an external plugin in a new environment
 #
 # PIP_ARGS is passed to every pip install, for instance to use another build of torch or index.
@@ -23,7 +24,7 @@ NAMES ?=
 DEMO ?= runs/demo/$(MODEL)
 BIN := $(VENV)/bin
 
-.PHONY: setup demo test test-lowest cards docs release-checkpoints verify-release verify-install clean
+.PHONY: setup demo test test-lowest cards docs release-checkpoints verify-release verify-install verify-exports clean
 setup: $(VENV)/ready
 
 $(VENV)/ready: pyproject.toml constraints.txt
@@ -65,6 +66,10 @@ verify-release: setup
 
 verify-install: setup
 	$(BIN)/python -m tests.external_plugins.verify_install $(PIP_ARGS)
+
+verify-exports: setup
+	$(BIN)/python -m tests.campaigns.exports
+	$(BIN)/python -m tests.campaigns.exports --clean build/exports
 
 clean:
 	rm -rf $(VENV) runs build dist

@@ -74,6 +74,8 @@ def test_int8_is_smaller_and_shared_weights_are_stored_once(tmp_path: Path) -> N
     stored = sum(weight.numel() * 4 for weight in large)
     assert sizes["float32"] <= stored + 64 * len(large)
     assert sizes["int8"] < 0.5 * sizes["float32"]
+    texts = Translator(made, engine="onnxruntime", precision="int8").translate(SOURCES)
+    assert all(texts)
 
 
 def test_a_network_gives_its_reasons(tmp_path: Path) -> None:

@@ -37,6 +37,10 @@ OTHERS = {
 """Options that CTranslate2 defines differently; their defaults change nothing."""
 
 
+RANKING = ("length_penalty", "coverage_penalty")
+"""Options that rank hypotheses: they change nothing where there is only one."""
+
+
 class CTranslate2(Runner):
     """Runs a folder of the format `ctranslate2`."""
 
@@ -65,6 +69,7 @@ class CTranslate2(Runner):
             f"{flags[name].flag}: {reason}"
             for name, reason in OTHERS.items()
             if getattr(options, name) != flags[name].default
+            and not (name in RANKING and options.beam == 1)
         ]
 
     def search(self, sources: Sources, options: Search) -> list[list[Hypothesis] | None]:

@@ -41,7 +41,10 @@ class LoadedEngine:
         reasons = self.runner.reasons(options)
         if reasons:
             raise DecodingError(
-                f"{self.name} cannot search like this", "; ".join(reasons), "Leave out --engine"
+                f"{self.name} cannot search like this",
+                "; ".join(reasons),
+                "Leave out these options (for a recommended one, give its default, such as "
+                "`--length-penalty 0`), or leave out --engine",
             )
         results = self.runner.search(sources, options)
         rest = [i for i, hypotheses in enumerate(results) if hypotheses is None]

@@ -35,6 +35,9 @@ from zoo.nn.tree import tensors
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+LOGGERS = ("root", "torch", "torch.onnx", "onnxscript", "onnx_ir")
+"""Loggers of the exporter and of onnxruntime's quantizer."""
+
 ENCODER, STEP, LAYOUT = "encoder.onnx", "step.onnx", "zoo.json"
 
 
@@ -77,7 +80,8 @@ def write_network(model: Seq2Seq, folder: Path, precision: str) -> None:
     require("onnx", "onnxscript", "onnxruntime", extra="onnx")
     inputs, models = graphs(model)
     if precision == "int8":
-        models = {name: quantized(graph) for name, graph in models.items()}
+        with _quiet():
+            models = {name: quantized(graph) for name, graph in models.items()}
     write_models(models, folder)
     opset = max(each.version for each in models[STEP].opset_import if not each.domain)
     write_json(folder / LAYOUT, {"format": 1, "opset": opset, **as_json(inputs)})
@@ -164,7 +168,7 @@ def _quiet() -> Iterator[None]:
 
     What prevents an export is raised as an error.
     """
-    loggers = [logging.getLogger(name) for name in ("torch", "torch.onnx", "onnxscript", "onnx_ir")]
+    loggers = [logging.getLogger(name) for name in LOGGERS]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.CRITICAL)

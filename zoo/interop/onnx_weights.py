@@ -43,7 +43,8 @@ def _move_weights(
         if array.nbytes < SMALL:
             continue
         key = _key(array.tobytes(), array.shape, tensor.data_type)
-        if array.ndim == 2 and key not in stored:
+        # Engines want quantized weights as they are.
+        if array.ndim == 2 and key not in stored and tensor.data_type == TensorProto.FLOAT:
             turned = array.T
             other = _key(turned.tobytes(), turned.shape, tensor.data_type)
             if other in stored:
