@@ -9,12 +9,12 @@ The rooms, from the top down; each imports only from those below it:
     serving      the HTTP server, its page and its worker processes
     testing      the conformance kit that plugin authors run
     training     objective, schedule, trainer, run folder, process group
-    evaluation   metrics
     translation  text in, text out: translator, sentences, attention pictures
     interop      importers and exporters of foreign formats
     hub          pull, push, the Hugging Face Hub
     checkpoint   the folder on disk: format, tensors, card, scores
     decoding     search over the contract
+    evaluation   metrics
     data         datasets, tokenizers, batches, corpora
     nn           the contract, layers, caches
     registry     plugins, hooks, catalogues, configurations, recipes; imports no torch

@@ -1,11 +1,14 @@
 """The methods of a translator: names, checks, what they return, and other processes."""
 
 import inspect
+import json
 import multiprocessing
 import pickle
+from collections.abc import Callable
 from typing import Any, get_type_hints
 
 import pytest
+from click.testing import Result
 
 import zoo
 from zoo.decoding.options import search_options
@@ -101,6 +104,20 @@ def test_what_is_shown_of_a_translator(translator: zoo.Translator) -> None:
         assert part in repr(translator)
     assert "--beam 5 --length-penalty 1.5" in repr(zoo.load(SHARED))
     assert str(translator.device) == "cpu"
+
+
+def test_evaluate_scores_as_the_command_does(
+    translator: zoo.Translator, run: Callable[..., Result]
+) -> None:
+    printed = json.loads(
+        run("eval", NUMBERS, "--data", "numbers-en-fr", "--limit", "8", "--json").stdout
+    )
+    scores = translator.evaluate("numbers-en-fr", limit=8).by_name
+    assert {name: score.value for name, score in scores.items()} == {
+        name: printed[name] for name in scores
+    }
+    exact = translator.evaluate([("one", translator.translate("one")), ("two", "x")])
+    assert exact.by_name["exact_match"].value == 50
 
 
 def test_notebooks_show_tables_with_escaped_text(translator: zoo.Translator) -> None:

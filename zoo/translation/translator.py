@@ -5,16 +5,17 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
-from typing import Any, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import torch
 
 from zoo.checkpoint import checkpoint as folder_format
 from zoo.checkpoint.checkpoint import Checkpoint
+from zoo.data.datasets import find_dataset
 from zoo.decoding.ensemble import Ensemble
 from zoo.decoding.forced import forced_log_probs
 from zoo.decoding.options import Search, as_flags, combine, search_options
-from zoo.errors import DecodingError
+from zoo.errors import DataError, DecodingError
 from zoo.interop.locate import locate
 from zoo.nn.contract import Seq2Seq
 from zoo.nn.device import pick_device
@@ -33,6 +34,9 @@ from zoo.translation.options import (
 from zoo.translation.parts import MAX_SOURCE_LENGTH, batches
 from zoo.translation.text_search import Precision, Request, TextSearch
 from zoo.translation.translation import Translation
+
+if TYPE_CHECKING:
+    from zoo.evaluation.metrics import Scores
 
 
 class Translator:
@@ -255,6 +259,42 @@ class Translator:
             (translation,) = self.stream([text], split=False, **options)
             tokens = [token for h in translation.hypotheses for token in h.tokens]
         return compute_attention(self.checkpoint, text, tokens)
+
+    @keywords(SearchOptions)
+    def evaluate(
+        self,
+        data: str | Iterable[tuple[str, str]],
+        split: str | None = None,
+        *,
+        limit: int | None = None,
+        **options: Unpack[SearchOptions],
+    ) -> Scores:
+        """Translate sources and return the scores that `zoo eval` prints.
+
+        Args:
+            data: a dataset's name, files of parallel text, or pairs of source and target.
+            split: of a dataset; by default the one that `zoo eval` scores.
+            limit: the most pairs that are read of each file.
+            options: of the search, the fields of `zoo.Search`.
+
+        Raises:
+            DataError: there is no such data, or no pair.
+        """
+        from zoo.evaluation.metrics import make_metrics, score
+
+        registry = default_registry()
+        if isinstance(data, str):
+            dataset = find_dataset(registry, data)
+            pairs: list[tuple[str, str]] = [*dataset.load(split or dataset.scored_split, limit)]
+        else:
+            pairs = [(source, target) for source, target in data]
+        if not pairs:
+            raise DataError("nothing to score", "there are no pairs")
+        sources, references = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+        texts = [one.text for one in self.stream(sources, split=False, **options)]
+        tokenizer = self.checkpoint.target_tokenizer
+        using = make_metrics(registry.metrics, lowercase=False, orders=(), tokenizer=tokenizer)
+        return score(texts, references, using, sources=sources, resamples=0)
 
     def search_options(
         self, given: Mapping[str, Any], *, recommended: bool = True
