@@ -1,0 +1,73 @@
+"""Repositories of other projects: only their format's files are pulled, and converted once."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import zoo
+from tests.hub.server import Server
+from tests.interop.huggingface import marian
+from zoo.errors import HubError, IntegrityError
+
+ADDRESS = "hf://them/opus"
+
+
+@pytest.fixture
+def foreign(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A Hub with a folder of Marian, a pickle of the same weights, and other files."""
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "zoo"))
+    folder = tmp_path / "opus"
+    marian(folder)
+    (folder / "pytorch_model.bin").write_bytes(b"a pickle")
+    (folder / "README.md").write_text("not read")
+    (folder / "tf_model.h5").write_bytes(b"not read")
+    server.put("them/opus", folder)
+    return folder
+
+
+def conversions(tmp_path: Path) -> list[Path]:
+    return [path for path in (tmp_path / "zoo" / "imported").iterdir() if path.is_dir()]
+
+
+def test_a_foreign_repository_is_pulled_and_converted_once(
+    foreign: Path, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    translator = zoo.load(ADDRESS)
+    assert translator.checkpoint.about.parent == ADDRESS
+    (folder,) = conversions(tmp_path)
+    downloaded = " ".join(server.requests())
+    for name in ("pytorch_model.bin", "tf_model.h5", "README.md"):
+        assert name not in downloaded
+    before = len(server.requests())
+    text = translator.translate("A dog", max_length=6)
+    assert zoo.load(ADDRESS).translate("A dog", max_length=6) == text
+    again = " ".join(server.requests()[before:])
+    assert "model.safetensors" not in again
+    assert conversions(tmp_path) == [folder]
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert zoo.load(ADDRESS).translate("A dog", max_length=6) == text
+
+
+def test_a_new_commit_is_converted_anew(foreign: Path, server: Server, tmp_path: Path) -> None:
+    zoo.load(ADDRESS)
+    config = json.loads((foreign / "config.json").read_text())
+    (foreign / "config.json").write_text(json.dumps(config | {"activation_function": "relu"}))
+    server.put("them/opus", foreign)
+    assert zoo.load(ADDRESS).checkpoint.config.activation == "relu"  # type: ignore[attr-defined]
+    assert len(conversions(tmp_path)) == 2
+
+
+def test_a_repository_of_no_format_is_refused_as_before(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "gpt").mkdir()
+    (tmp_path / "gpt" / "config.json").write_text('{"model_type": "gpt2"}')
+    server.put("them/gpt", tmp_path / "gpt")
+    with pytest.raises(HubError, match="is not a checkpoint of the zoo"):
+        zoo.load("hf://them/gpt")
+
+
+def test_changed_bytes_are_refused(foreign: Path, server: Server, tmp_path: Path) -> None:
+    server.fault("GET", "source.spm", change=lambda body: body[::-1], times=9)
+    with pytest.raises((IntegrityError, HubError)):
+        zoo.load(ADDRESS)
+    assert not (tmp_path / "zoo").exists() or not conversions(tmp_path)
