@@ -111,8 +111,8 @@ def texts() -> dict[str, str]:
     files += [
         TOP / name
         for name in (
-            "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "Makefile", "mkdocs.yml", "registry.toml",
-            "pyproject.toml", "constraints.txt",
+            "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "Makefile", "mkdocs.yml",
+            "registry.toml", "pyproject.toml", "constraints.txt",
         )
     ]  # fmt: skip
     wanted = [
