@@ -19,6 +19,7 @@ from zoo.errors import (
     HubWarning,
     IntegrityError,
     NotFoundError,
+    NotOursError,
     UnavailableError,
 )
 from zoo.hub.pull import pull
@@ -242,7 +243,7 @@ def test_14_missing_repositories_revisions_and_files(
     with refused(NotFoundError, f"{ADDRESS} has no file 'config.json'", cache=cache):
         pull(ADDRESS)
     served.repositories[NAME].branches["main"][-1].files.pop("model.safetensors")
-    with refused(HubError, "is not a checkpoint of the zoo: it has no model.safetensors"):
+    with refused(NotOursError, "is not a checkpoint of the zoo: it has no model.safetensors"):
         pull(ADDRESS)
 
 
