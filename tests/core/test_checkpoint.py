@@ -13,7 +13,7 @@ import safetensors.torch
 import torch
 
 import zoo
-from tests.core.test_training import SMALL
+from tests.core.test_training import PLAIN, SMALL
 from zoo.checkpoint.tensors import (
     DTYPES,
     LazyTensors,
@@ -29,7 +29,7 @@ from zoo.translation.parts import MAX_SOURCE_LENGTH
 TINY: dict[str, dict[str, Any]] = {
     "rnnsearch-tiny": SMALL,
     "seq2seq-tiny": {"embedding_dim": 16, "hidden_dim": 32, "tokenizer": "char"},
-    "transformer-tiny": {"dim": 16, "heads": 2, "feedforward_dim": 16, "vocab_size": 60},
+    "transformer-tiny": {**PLAIN, "dim": 16, "heads": 2, "feedforward_dim": 16, "vocab_size": 60},
     "convs2s-tiny": {
         "embedding_dim": 16, "output_dim": 16, "encoder": [[16, 3]], "decoder": [[16, 3]],
         "max_positions": 40, "tokenizer": "unigram", "vocab_size": 60,

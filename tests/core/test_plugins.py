@@ -210,5 +210,5 @@ def test_a_plugin_s_catalogue_is_read(tmp_path: Path) -> None:
 def test_near_names_are_suggested(registry: Registry) -> None:
     with pytest.raises(UnknownNameError, match="did you mean transformer-tiny"):
         registry.models.find("transformer-tinny")
-    with pytest.raises(UnknownNameError, match=r"known are convs2s"):
+    with pytest.raises(UnknownNameError, match=r"known are byt5-base, byt5-small, convs2s"):
         registry.models.find("zzz")

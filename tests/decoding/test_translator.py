@@ -13,7 +13,7 @@ import pytest
 from click.testing import Result
 
 import zoo
-from tests.core.test_training import SMALL
+from tests.core.test_training import PLAIN, SMALL
 from zoo.cli import cli
 from zoo.errors import DecodingError
 from zoo.translation.long_texts import split_long
@@ -33,7 +33,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     data = str(folder / "a.tsv")
     one = zoo.train("rnnsearch-tiny", data, folder / "one", settings={**SMALL, **learning},
                     steps=400)  # fmt: skip
-    other = {"dim": 32, "feedforward_dim": 64, "encoder_layers": 1, "decoder_layers": 1,
+    other = {**PLAIN, "dim": 32, "feedforward_dim": 64, "encoder_layers": 1, "decoder_layers": 1,
              "tokenizer": SMALL["tokenizer"], "batch_tokens": SMALL["batch_tokens"]}  # fmt: skip
     two = zoo.train("transformer-tiny", data, folder / "two", settings={**other, **learning},
                     steps=300)  # fmt: skip

@@ -107,7 +107,7 @@ def journey(environment: Environment, wheel: Path, train: Sequence[str] = ()) ->
     listed = json.loads(environment.run("zoo", "plugins", "--json"))["plugins"]
     names = environment.run("python", "-c", "import zoo; print(*zoo.list_plugins())").split()
     assert names == sorted(plugin["name"] for plugin in listed)
-    assert len(names) == 7
+    assert len(names) == 8
 
     # It trains, scores and translates.
     arguments = ("--data", "numbers-en-fr", "--out", "trained")

@@ -10,6 +10,7 @@ import pytest
 from click.testing import Result
 
 import zoo
+import zoo.interop
 import zoo.nn
 from tests.external_plugins.journey import EXAMPLE, TOP
 from zoo.cli.new_plugin import FILES, TEMPLATE, files_for
@@ -53,15 +54,19 @@ def test_network_and_declaration_are_short() -> None:
     assert len(lines) <= 120
 
 
-PUBLIC = {"zoo": {*zoo.__all__, "nn"}, "zoo.nn": set(zoo.nn.__all__)}
+PUBLIC = {
+    "zoo": {*zoo.__all__, "nn", "interop"},
+    "zoo.nn": set(zoo.nn.__all__),
+    "zoo.interop": set(zoo.interop.__all__),
+}
 
 
 def require_public_imports(text: str) -> None:
-    """Raise unless a module uses only what `zoo` and `zoo.nn` export."""
+    """Raise unless a module uses only what `zoo`, `zoo.nn` and `zoo.interop` export."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             modules = {name.name for name in node.names if name.name.startswith("zoo.")}
-            assert modules <= {"zoo.nn"}, modules
+            assert modules <= PUBLIC.keys(), modules
         elif isinstance(node, ast.ImportFrom) and str(node.module) in PUBLIC:
             assert {name.name for name in node.names} <= PUBLIC[str(node.module)]
         elif isinstance(node, ast.ImportFrom):

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 import zoo
+from tests.core.test_training import PLAIN
 from tests.hub.server import Server
 
 SETTINGS = {
-    "embedding_dim": 16, "encoder_dim": 16, "hidden_dim": 32, "attention_dim": 16,
+    **PLAIN, "embedding_dim": 16, "encoder_dim": 16, "hidden_dim": 32, "attention_dim": 16,
     "readout_dim": 16, "tokenizer": "word", "batch_tokens": 100, "dropout": 0.0,
     "learning_rate": 5e-3, "warmup": 50, "save_every": 1000,
 }  # fmt: skip

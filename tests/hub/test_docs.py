@@ -8,6 +8,7 @@ import click
 
 from zoo import files
 from zoo.checkpoint import format, tensors
+from zoo.checkpoint.about import About
 from zoo.checkpoint.card import BEGIN, CARD_LIMIT, END
 from zoo.cli import cli
 from zoo.hub.retry import RetryPolicy
@@ -37,6 +38,11 @@ def test_settings_are_listed_with_their_defaults() -> None:
     assert {key: float(value) for key, value in listed.items()} == defaults
 
 
+def keys_of(text: str) -> set[str]:
+    """Return the names in the first column of a table."""
+    return set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\|([^|]+)\|", text, re.MULTILINE))))
+
+
 def test_files_limits_and_keys_of_the_format() -> None:
     table = FORMAT.partition("## Reading")[0]
     assert set(re.findall(r"`([\w./]+\.(?:json|md|yaml|png|safetensors))`", table)) == set(
@@ -45,9 +51,9 @@ def test_files_limits_and_keys_of_the_format() -> None:
     for limit in (files.JSON_LIMIT, files.TEXT_LIMIT, tensors.HEADER_LIMIT, tensors.TENSOR_LIMIT,
                   CARD_LIMIT, format.VOCABULARY_LIMIT):  # fmt: skip
         assert f"{limit:,}" in FORMAT
-    keys = FORMAT.partition("## config.json")[2].partition("## model.safetensors")[0]
-    assert set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\|([^|]+)\|", keys, re.M)))) == {
-        "format", *format.KEYS,
-    }  # fmt: skip
+    section = FORMAT.partition("## config.json")[2].partition("## model.safetensors")[0]
+    keys, _, about = section.partition("### about")
+    assert keys_of(keys) == {"format", *format.KEYS, "about"}
+    assert keys_of(about) == {field.name for field in fields(About)}
     assert BEGIN.strip() in FORMAT
     assert END.strip() in FORMAT

@@ -41,7 +41,12 @@ def works(server: Running) -> None:
         (b'{"checkpoint": "x", "texts": ["\\ud800"]}', 400, "bad_request", "not JSON"),
         (b'{"checkpoint": 1, "texts": "a", "n_best": 0, "x": 1}', 400, "bad_request", "x: Extra"),
         (b'{"checkpoint": "a", "texts": ["a"], "beam": 1000}', 400, "bad_request", "beam"),
-        (b'{"checkpoint": "a", "texts": ["a"], "n_best": 4}', 400, "bad_request", "needs a beam"),
+        (
+            b'{"checkpoint": "a", "texts": ["a"], "beam": 2, "n_best": 4}',
+            400,
+            "bad_request",
+            "needs a beam",
+        ),
         (b" " * 1_000_001, 413, "too_large", "1,000,000 bytes are the most"),
         (b" " * 20_000_000, 413, "too_large", "1,000,000 bytes are the most"),
     ],
