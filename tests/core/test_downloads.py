@@ -19,7 +19,7 @@ from zoo.data.compressed import without_suffix
 from zoo.data.downloads import MIRROR, address, fetch, is_present
 from zoo.errors import DataError, IntegrityError, NotFoundError, UnavailableError, ZooError
 from zoo.registry.declarations import Download
-from zoo.registry.registry import Registry
+from zoo.registry.registry import Registry, default_registry
 
 TEXT = b"".join(b"line %d of the text\n" % i for i in range(5_000))
 
@@ -235,10 +235,11 @@ def test_declared_digests_are_those_of_the_corpora(
 
 
 def test_data_get_shows_terms_and_size_and_asks(
-    server: Server, registry: Registry, run: Callable[..., Result], corpora: Path, tmp_path: Path,
+    server: Server, run: Callable[..., Result], corpora: Path, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """The dataset is then read without ZOO_DATA."""
+    registry = default_registry()  # the one that the command reads
     downloads = registry.datasets["multi30k-en-de"].downloads
     for download in downloads:
         content = gzip.compress((corpora / download.file).read_bytes(), mtime=0)

@@ -304,9 +304,12 @@ def test_a_name_that_was_taken_meanwhile_is_not_replaced(
     assert fresh().checkpoints["mine"].summary == "first"
 
 
-def test_a_broken_catalogue_is_named_once(server: Server, checkpoint: Path, run: Run) -> None:
+def test_a_broken_catalogue_is_named_once(
+    fresh: Callable[[], Registry], checkpoint: Path, run: Run
+) -> None:
     file = catalogue.user_catalogue()
     file.write_text("format = ")
+    fresh()
     done = run("registry", "add", "mine", checkpoint)
     (error,) = [line for line in done.output.splitlines() if line.startswith("Error")]
     assert error.count(str(file)) == 1

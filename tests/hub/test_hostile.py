@@ -17,7 +17,14 @@ import zoo
 from tests.hub.helpers import refused
 from tests.hub.server import Server
 from zoo.checkpoint.tensors import read_tensors, write_tensors
-from zoo.errors import CheckpointError, ConfigError, HubError, PluginError, ZooError
+from zoo.errors import (
+    CheckpointError,
+    ConfigError,
+    HubError,
+    NotOursError,
+    PluginError,
+    ZooError,
+)  # fmt: skip
 from zoo.hub.pull import pull
 
 ADDRESS = "hf://eve/trap"
@@ -241,7 +248,9 @@ def test_26_pickles_in_a_repository_are_never_opened(
     torch.save(content, trap / name)
     (trap / name).write_bytes(b"cos\nsystem\n(S'touch " + str(marker).encode() + b"'\ntR.")
     (trap / "model.safetensors").unlink()
-    with refused(HubError, "it has no model.safetensors", f"it has {name}, which is not opened"):
+    with refused(
+        NotOursError, "it has no model.safetensors", f"it has {name}, which is not opened"
+    ):
         load()
     assert not server.requests(f"/resolve/.*{name}")
     (trap / name).rename(trap / "model.safetensors")

@@ -52,6 +52,14 @@ def missing(present: Collection[str]) -> list[str]:
     return [file for file in (CONFIG, WEIGHTS, *tokenizers) if file not in present]
 
 
+def is_checkpoint(path: Path) -> bool:
+    """Return whether a folder has a `config.json` of the zoo, or one that cannot be read."""
+    try:
+        return (path / CONFIG).is_file() and "format" in read_json(path / CONFIG)
+    except CheckpointError:
+        return True
+
+
 def describe(folder: Path) -> dict[str, Any]:
     """Return the content of a checkpoint folder's `config.json`.
 

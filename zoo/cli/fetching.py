@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from zoo.checkpoint.format import is_checkpoint
 from zoo.cli.output import messages, say, shows_progress
 
 if TYPE_CHECKING:
@@ -17,7 +18,11 @@ if TYPE_CHECKING:
 
 def located(name: str, registry: Registry, *, offline: bool = False) -> Path:
     """Return a checkpoint's folder; it is pulled first if needed, and the pull is announced."""
-    from zoo.interop.locate import locate
+    # Importers need torch; a checkpoint of the zoo is found without it.
+    if name in registry.checkpoints or is_checkpoint(Path(name)):
+        from zoo.hub.pull import locate
+    else:
+        from zoo.interop.locate import locate
 
     with progress_bars() as progress:
         return locate(name, registry, offline=offline, on_pull=announce, progress=progress)

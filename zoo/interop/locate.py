@@ -15,10 +15,9 @@ from pathlib import Path
 
 import filelock
 
-from zoo.checkpoint.format import CONFIG, FORMAT
+from zoo.checkpoint.format import FORMAT, is_checkpoint
 from zoo.data.datasets import cache_folder
-from zoo.errors import CheckpointError, HubError, IntegrityError, NotFoundError, NotOursError
-from zoo.files import read_json
+from zoo.errors import HubError, IntegrityError, NotFoundError, NotOursError
 from zoo.hub import pull as hub
 from zoo.hub.contract import Progress
 from zoo.hub.digest import FileDigest
@@ -74,21 +73,13 @@ def locate(
 
 def _foreign_path(path: Path, registry: Registry) -> Path | None:
     """Return the conversion of a file or folder of another project; None if it is of none."""
-    if not path.exists() or _is_ours(path):
+    if not path.exists() or is_checkpoint(path):
         return None
     source = Source(path)
     if not formats_of(source, registry):
         return None  # the reader of checkpoints reports what is wrong
     format = recognize(source, registry)
     return _converted(source, _digest(source, format, registry), format, registry)
-
-
-def _is_ours(path: Path) -> bool:
-    """Return whether a folder has a `config.json` of this zoo, or one that cannot be read."""
-    try:
-        return (path / CONFIG).is_file() and "format" in read_json(path / CONFIG)
-    except CheckpointError:
-        return True
 
 
 def _kept_before(given: str, registry: Registry) -> Path | None:
@@ -127,7 +118,7 @@ def _foreign_repository(
     small = {n: d for n, d in listing.files.items() if _is_small(n, d)}
     patterns = [p for name in registry.importers for p in importer_of(name, registry).files]
     folder = hub.pull_files(pinned, _matching(small, patterns), registry, on_pull, progress)
-    if folder is None or _is_ours(folder) or not formats_of(Source(folder), registry):
+    if folder is None or is_checkpoint(folder) or not formats_of(Source(folder), registry):
         raise error
     format = recognize(Source(folder), registry)
     wanted = _without_copies(_matching(listing.files, importer_of(format, registry).files))
