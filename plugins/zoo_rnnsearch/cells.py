@@ -26,6 +26,17 @@ class State(NamedTuple):
     feed: tuple[Tensor, ...] = ()
 
 
+def cell_shapes(gates: int, inputs: int, hidden: int) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of a cell's weights by name, in torch's layout."""
+    rows = gates * hidden
+    return {
+        "weight_ih": (rows, inputs),
+        "weight_hh": (rows, hidden),
+        "bias_ih": (rows,),
+        "bias_hh": (rows,),
+    }
+
+
 class Recurrent(nn.Module):
     """One cell: `lstm`, `gru`, or `gru-before`, whose reset gate comes before the matrix."""
 

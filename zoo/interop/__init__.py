@@ -14,19 +14,13 @@ from zoo.data.foreign_tokenizer import ForeignTokenizer as ForeignTokenizer
 from zoo.files import write_json as write_json
 from zoo.interop.export_card import export_card as export_card
 from zoo.interop.exporter import Exporter as Exporter
-from zoo.interop.fairseq import FILES as FAIRSEQ_FILES
-from zoo.interop.fairseq import OPTIONS as FAIRSEQ_OPTIONS
 from zoo.interop.fairseq import Fairseq as Fairseq
-from zoo.interop.fairseq import read_fairseq as read_fairseq
-from zoo.interop.fairseq import recognizes_fairseq as recognizes_fairseq
+from zoo.interop.fairseq import FairseqImporter as FairseqImporter
 from zoo.interop.files import write_tokenizers as write_tokenizers
 from zoo.interop.importer import Imported as Imported
 from zoo.interop.importer import Importer as Importer
-from zoo.interop.joeynmt import FILES as JOEYNMT_FILES
-from zoo.interop.joeynmt import OPTIONS as JOEYNMT_OPTIONS
 from zoo.interop.joeynmt import JoeyNMT as JoeyNMT
-from zoo.interop.joeynmt import read_joeynmt as read_joeynmt
-from zoo.interop.joeynmt import recognizes_joeynmt as recognizes_joeynmt
+from zoo.interop.joeynmt import JoeyNMTImporter as JoeyNMTImporter
 from zoo.interop.lazy_weights import Weights as Weights
 from zoo.interop.lazy_weights import open_weights as open_weights
 from zoo.interop.packages import require as require
@@ -41,19 +35,17 @@ from zoo.interop.weights import read_npz as read_npz
 from zoo.interop.weights import read_weights as read_weights
 
 __all__ = [
-    "FAIRSEQ_FILES",
-    "FAIRSEQ_OPTIONS",
-    "JOEYNMT_FILES",
-    "JOEYNMT_OPTIONS",
     "WEIGHT_FILES",
     "About",
     "Checkpoint",
     "Exporter",
     "Fairseq",
+    "FairseqImporter",
     "ForeignTokenizer",
     "Imported",
     "Importer",
     "JoeyNMT",
+    "JoeyNMTImporter",
     "Reasons",
     "Runner",
     "SentencePiece",
@@ -66,12 +58,8 @@ __all__ = [
     "export_card",
     "literal",
     "open_weights",
-    "read_fairseq",
-    "read_joeynmt",
     "read_npz",
     "read_weights",
-    "recognizes_fairseq",
-    "recognizes_joeynmt",
     "require",
     "write_json",
     "write_tensors",

@@ -14,6 +14,7 @@ from typing import Any
 from zoo.data.tokenizer import Tokenizer
 from zoo.errors import ConversionError
 from zoo.interop.pickles import plain, read_pickle, strings
+from zoo.interop.project import ProjectImporter, checkpoint_file
 from zoo.interop.reasons import Reasons
 from zoo.interop.source import Source
 from zoo.interop.state_dict import StateDict
@@ -40,6 +41,7 @@ OPTIONS = {
 PADDING, BEGIN, END, UNKNOWN = 1, 0, 2, 3
 """fairseq's ids of the special tokens. A target begins with the end token."""
 
+ENDING = ".pt"
 PREFERRED = ("checkpoint_best.pt", "model.pt", "checkpoint_last.pt")
 
 
@@ -85,35 +87,29 @@ class Fairseq:
                 self.reasons.add(f"its setting {name} = {str(setting)[:60]} has no counterpart")
 
 
-def find_checkpoint(source: Source, options: Mapping[str, str]) -> str | None:
-    """Return the name of the checkpoint file in a folder, or None if there is no one."""
-    if source.file is not None:
-        return source.file.name
-    if "checkpoint" in options:
-        return options["checkpoint"]
-    matches = [name for name in source.names if name.endswith(".pt")]
-    return next(
-        (name for name in PREFERRED if name in matches), matches[0] if len(matches) == 1 else None
-    )
+class FairseqImporter(ProjectImporter[Fairseq]):
+    """Reads one network of fairseq."""
+
+    project = "fairseq"
+    files = FILES
+    options = OPTIONS
+
+    def recognizes(self, source: Source) -> bool:
+        """Return whether this is a fairseq checkpoint with a tensor of this network."""
+        name = checkpoint_file(source, {}, ENDING, PREFERRED)
+        if name is None or not source.has(name) or not fnmatch.filter(source.names, "dict.*.txt"):
+            return False
+        names = strings(source.path(name))
+        return not names.isdisjoint(self.tensors) and not names.isdisjoint({"args", "cfg"})
+
+    def parse(self, source: Source, options: Mapping[str, str]) -> Fairseq:
+        """Read a checkpoint, its dictionaries and its tokenizers."""
+        return _read(source, options)
 
 
-def recognizes_fairseq(source: Source, tensor: str) -> bool:
-    """Return whether this is a fairseq checkpoint with a tensor of this name."""
-    name = find_checkpoint(source, {})
-    if name is None or not source.has(name) or not fnmatch.filter(source.names, "dict.*.txt"):
-        return False
-    names = strings(source.path(name))
-    return tensor in names and bool({"args", "cfg"} & names)
-
-
-def read_fairseq(source: Source, options: Mapping[str, str]) -> Fairseq:
-    """Read a checkpoint, its dictionaries and its tokenizers.
-
-    Raises:
-        ConversionError: a file is missing, or is not what it should be.
-    """
+def _read(source: Source, options: Mapping[str, str]) -> Fairseq:
     what = f"{source} cannot be imported"
-    name = find_checkpoint(source, options)
+    name = checkpoint_file(source, options, ENDING, PREFERRED)
     if name is None:
         raise ConversionError(
             what, "it has several checkpoints or none", "Use --option checkpoint="

@@ -15,6 +15,7 @@ import yaml
 from zoo.data.tokenizer import Tokenizer
 from zoo.errors import ConversionError
 from zoo.interop.pickles import read_pickle, strings
+from zoo.interop.project import ProjectImporter, checkpoint_file
 from zoo.interop.reasons import Reasons
 from zoo.interop.source import Source
 from zoo.interop.state_dict import StateDict
@@ -35,6 +36,7 @@ OPTIONS = {
 }
 """The options of the importers."""
 
+ENDING = ".ckpt"
 PREFERRED = ("best.ckpt", "latest.ckpt")
 
 SPECIALS = {"unk": (0, "<unk>"), "pad": (1, "<pad>"), "bos": (2, "<s>"), "eos": (3, "</s>")}
@@ -93,32 +95,29 @@ class JoeyNMT:
         return bool(self.get("", "tied_embeddings", False))
 
 
-def recognizes_joeynmt(source: Source, tensor: str) -> bool:
-    """Return whether this is a JoeyNMT checkpoint with a tensor of this name."""
-    name = _checkpoint(source, {})
-    if name is None or not source.has(name) or not source.has("config.yaml"):
-        return False
-    return {tensor, "model_state"} <= strings(source.path(name))
+class JoeyNMTImporter(ProjectImporter[JoeyNMT]):
+    """Reads one network of JoeyNMT."""
+
+    project = "joeynmt"
+    files = FILES
+    options = OPTIONS
+
+    def recognizes(self, source: Source) -> bool:
+        """Return whether this is a JoeyNMT checkpoint with a tensor of this network."""
+        name = checkpoint_file(source, {}, ENDING, PREFERRED)
+        if name is None or not source.has(name) or not source.has("config.yaml"):
+            return False
+        names = strings(source.path(name))
+        return "model_state" in names and not names.isdisjoint(self.tensors)
+
+    def parse(self, source: Source, options: Mapping[str, str]) -> JoeyNMT:
+        """Read a checkpoint, its vocabularies and its tokenizers."""
+        return _read(source, options)
 
 
-def _checkpoint(source: Source, options: Mapping[str, str]) -> str | None:
-    if source.file is not None:
-        return source.file.name
-    if "checkpoint" in options:
-        return options["checkpoint"]
-    matches = [name for name in source.names if name.endswith(".ckpt")]
-    only = matches[0] if len(matches) == 1 else None
-    return next((name for name in PREFERRED if name in matches), only)
-
-
-def read_joeynmt(source: Source, options: Mapping[str, str]) -> JoeyNMT:
-    """Read a checkpoint, its vocabularies and its tokenizers.
-
-    Raises:
-        ConversionError: a file is missing, or is not what it should be.
-    """
+def _read(source: Source, options: Mapping[str, str]) -> JoeyNMT:
     what = f"{source} cannot be imported"
-    name = _checkpoint(source, options)
+    name = checkpoint_file(source, options, ENDING, PREFERRED)
     if name is None:
         raise ConversionError(what, "it has several checkpoints or none", "Choose one by an option")
     try:

@@ -10,41 +10,25 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zoo.interop import (
-    FAIRSEQ_FILES,
-    FAIRSEQ_OPTIONS,
-    Fairseq,
-    Imported,
-    Importer,
-    Source,
-    literal,
-    read_fairseq,
-    recognizes_fairseq,
-)
+from zoo.interop import Fairseq, FairseqImporter, literal
 
 POSITIONS = 2
 """The first row of a table of positions that is read: fairseq's padding + 1."""
 
 
-class FairseqFConv(Importer):
+class FairseqFConv(FairseqImporter):
     """Reads fairseq's `fconv`."""
 
-    files = FAIRSEQ_FILES
-    options = FAIRSEQ_OPTIONS
+    architecture = "convs2s"
+    tensors = ("decoder.convolutions.0.weight_v",)
 
-    def recognizes(self, source: Source) -> bool:
-        """Return whether the checkpoint has the tensors of this network."""
-        return recognizes_fairseq(source, "decoder.convolutions.0.weight_v")
+    def config(self, checkpoint: Fairseq) -> dict[str, Any]:
+        """Return the configuration."""
+        return _config(checkpoint)
 
-    def read(self, source: Source, options: Mapping[str, str]) -> Imported:
-        """Read the checkpoint."""
-        fairseq = read_fairseq(source, options)
-        config = _config(fairseq)
-        fairseq.reasons.raise_if_any()
-        weights = _Reader(fairseq, config).weights()
-        fairseq.state.finish()
-        fairseq.reasons.raise_if_any()
-        return Imported("convs2s", "fairseq", config, weights, *fairseq.tokenizers)
+    def weights(self, checkpoint: Fairseq, config: Mapping[str, Any]) -> dict[str, Tensor]:
+        """Return the weights."""
+        return _Reader(checkpoint, config).weights()
 
 
 def _layers(fairseq: Fairseq, side: str) -> tuple[tuple[int, int], ...]:

@@ -10,37 +10,23 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zoo.interop import (
-    FAIRSEQ_FILES,
-    FAIRSEQ_OPTIONS,
-    Fairseq,
-    Imported,
-    Importer,
-    Source,
-    read_fairseq,
-    recognizes_fairseq,
-)
+from zoo.interop import Fairseq, FairseqImporter
+from zoo_rnnsearch.cells import cell_shapes
 
 
-class FairseqLSTM(Importer):
+class FairseqLSTM(FairseqImporter):
     """Reads fairseq's `lstm`."""
 
-    files = FAIRSEQ_FILES
-    options = FAIRSEQ_OPTIONS
+    architecture = "rnnsearch"
+    tensors = ("encoder.lstm.weight_ih_l0",)
 
-    def recognizes(self, source: Source) -> bool:
-        """Return whether the checkpoint has the tensors of this network."""
-        return recognizes_fairseq(source, "encoder.lstm.weight_ih_l0")
+    def config(self, checkpoint: Fairseq) -> dict[str, Any]:
+        """Return the configuration."""
+        return _config(checkpoint)
 
-    def read(self, source: Source, options: Mapping[str, str]) -> Imported:
-        """Read the checkpoint."""
-        fairseq = read_fairseq(source, options)
-        config = _config(fairseq)
-        fairseq.reasons.raise_if_any()
-        weights = _weights(fairseq, config)
-        fairseq.state.finish()
-        fairseq.reasons.raise_if_any()
-        return Imported("rnnsearch", "fairseq", config, weights, *fairseq.tokenizers)
+    def weights(self, checkpoint: Fairseq, config: Mapping[str, Any]) -> dict[str, Tensor]:
+        """Return the weights."""
+        return _weights(checkpoint, config)
 
 
 def _config(fairseq: Fairseq) -> dict[str, Any]:
@@ -91,11 +77,11 @@ def _weights(fairseq: Fairseq, config: Mapping[str, Any]) -> dict[str, Tensor]:
     for layer in range(config["layers"]):
         below = values if layer else config["embedding_dim"]
         for end in ["", "_reverse"][: config["directions"]]:
-            for kind, shape in _cell(below, config["encoder_dim"]).items():
+            for kind, shape in cell_shapes(4, below, config["encoder_dim"]).items():
                 name = f"{kind}_l{layer}{end}"
                 made[f"encoder.{name}"] = state.take(f"encoder.lstm.{name}", *shape)
         below = s if layer else config["target_embedding_dim"] + s
-        for kind, shape in _cell(below, s).items():
+        for kind, shape in cell_shapes(4, below, s).items():
             made[f"decoder.{layer}.{kind}"] = state.take(f"decoder.layers.{layer}.{kind}", *shape)
     if config["start"] == "projected":
         for own, theirs in (("start", "hidden"), ("start_cell", "cell")):
@@ -113,12 +99,6 @@ def _weights(fairseq: Fairseq, config: Mapping[str, Any]) -> dict[str, Tensor]:
         made["projection.weight"] = state.take("decoder.additional_fc.weight", p, s)
         made["projection.bias"] = state.take("decoder.additional_fc.bias", p)
     return {**made, **_embeddings(fairseq, config)}
-
-
-def _cell(inputs: int, hidden: int) -> dict[str, tuple[int, ...]]:
-    gates = 4 * hidden
-    return {"weight_ih": (gates, inputs), "weight_hh": (gates, hidden), "bias_ih": (gates,),
-            "bias_hh": (gates,)}  # fmt: skip
 
 
 def _embeddings(fairseq: Fairseq, config: Mapping[str, Any]) -> dict[str, Tensor]:

@@ -6,39 +6,25 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zoo.interop import (
-    JOEYNMT_FILES,
-    JOEYNMT_OPTIONS,
-    Imported,
-    Importer,
-    JoeyNMT,
-    Source,
-    read_joeynmt,
-    recognizes_joeynmt,
-)
+from zoo.interop import JoeyNMT, JoeyNMTImporter
+from zoo_rnnsearch.cells import cell_shapes
 
 STARTS = {"bridge": "top", "last": "last"}
 
 
-class JoeyNMTRecurrent(Importer):
+class JoeyNMTRecurrent(JoeyNMTImporter):
     """Reads JoeyNMT's recurrent encoder and decoder."""
 
-    files = JOEYNMT_FILES
-    options = JOEYNMT_OPTIONS
+    architecture = "rnnsearch"
+    tensors = ("decoder.att_vector_layer.weight",)
 
-    def recognizes(self, source: Source) -> bool:
-        """Return whether the checkpoint has the tensors of this network."""
-        return recognizes_joeynmt(source, "decoder.att_vector_layer.weight")
+    def config(self, checkpoint: JoeyNMT) -> dict[str, Any]:
+        """Return the configuration."""
+        return _config(checkpoint)
 
-    def read(self, source: Source, options: Mapping[str, str]) -> Imported:
-        """Read the checkpoint."""
-        joey = read_joeynmt(source, options)
-        config = _config(joey)
-        joey.reasons.raise_if_any()
-        weights = _weights(joey, config)
-        joey.state.finish()
-        joey.reasons.raise_if_any()
-        return Imported("rnnsearch", "joeynmt", config, weights, *joey.tokenizers)
+    def weights(self, checkpoint: JoeyNMT, config: Mapping[str, Any]) -> dict[str, Tensor]:
+        """Return the weights."""
+        return _weights(checkpoint, config)
 
 
 def _config(joey: JoeyNMT) -> dict[str, Any]:
@@ -92,12 +78,12 @@ def _weights(joey: JoeyNMT, config: Mapping[str, Any]) -> dict[str, Tensor]:
     for layer in range(config["layers"]):
         below = 2 * h if layer else config["embedding_dim"]
         for end in ("", "_reverse"):
-            for kind, shape in _cell(gates * h, below, h).items():
+            for kind, shape in cell_shapes(gates, below, h).items():
                 name = f"rnn.{kind}_l{layer}{end}"
                 made[f"encoder.{name.removeprefix('rnn.')}"] = state.take(f"encoder.{name}", *shape)
     for layer in range(config["decoder_layers"]):
         below = config["target_embedding_dim"] + s * config["input_feeding"]
-        for kind, shape in _cell(gates * s, s if layer else below, s).items():
+        for kind, shape in cell_shapes(gates, s if layer else below, s).items():
             made[f"decoder.{layer}.{kind}"] = state.take(f"decoder.rnn.{kind}_l{layer}", *shape)
     if config["start"] == "top":
         made["start.weight"] = state.take("decoder.bridge_layer.weight", s, 2 * h)
@@ -109,11 +95,6 @@ def _weights(joey: JoeyNMT, config: Mapping[str, Any]) -> dict[str, Tensor]:
     made["readout.weight"] = state.take("decoder.att_vector_layer.weight", s, s + 2 * h)
     made["readout.bias"] = state.take("decoder.att_vector_layer.bias", s)
     return {**made, **_embeddings(joey, config)}
-
-
-def _cell(outputs: int, inputs: int, hidden: int) -> dict[str, tuple[int, ...]]:
-    return {"weight_ih": (outputs, inputs), "weight_hh": (outputs, hidden),
-            "bias_ih": (outputs,), "bias_hh": (outputs,)}  # fmt: skip
 
 
 def _embeddings(joey: JoeyNMT, config: Mapping[str, Any]) -> dict[str, Tensor]:

@@ -10,17 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zoo.interop import (
-    FAIRSEQ_FILES,
-    FAIRSEQ_OPTIONS,
-    Fairseq,
-    Imported,
-    Importer,
-    Source,
-    StateDict,
-    read_fairseq,
-    recognizes_fairseq,
-)
+from zoo.interop import Fairseq, FairseqImporter, StateDict
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "tanh": "tanh", "swish": "silu",
                "gelu_fast": "gelu_tanh", "gelu_accurate": "gelu_tanh"}  # fmt: skip
@@ -46,28 +36,22 @@ OLD_NORMS = {
 """How layers named their norms before fairseq 0.7."""
 
 
-class FairseqTransformer(Importer):
+class FairseqTransformer(FairseqImporter):
     """Reads fairseq's `transformer`."""
 
-    files = FAIRSEQ_FILES
-    options = FAIRSEQ_OPTIONS
+    architecture = "transformer"
+    tensors = (
+        "decoder.layers.0.self_attn.k_proj.weight",
+        "decoder.layers.0.self_attn.in_proj_weight",
+    )
 
-    def recognizes(self, source: Source) -> bool:
-        """Return whether the checkpoint has the tensors of this network."""
-        return any(
-            recognizes_fairseq(source, f"decoder.layers.0.self_attn.{name}")
-            for name in ("k_proj.weight", "in_proj_weight")
-        )
+    def config(self, checkpoint: Fairseq) -> dict[str, Any]:
+        """Return the configuration."""
+        return _config(checkpoint)
 
-    def read(self, source: Source, options: Mapping[str, str]) -> Imported:
-        """Read the checkpoint."""
-        fairseq = read_fairseq(source, options)
-        config = _config(fairseq)
-        fairseq.reasons.raise_if_any()
-        weights = _Reader(fairseq, config).weights()
-        fairseq.state.finish()
-        fairseq.reasons.raise_if_any()
-        return Imported("transformer", "fairseq", config, weights, *fairseq.tokenizers)
+    def weights(self, checkpoint: Fairseq, config: Mapping[str, Any]) -> dict[str, Tensor]:
+        """Return the weights."""
+        return _Reader(checkpoint, config).weights()
 
 
 def _equal(fairseq: Fairseq, name: str, default: Any) -> Any:

@@ -6,39 +6,24 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zoo.interop import (
-    JOEYNMT_FILES,
-    JOEYNMT_OPTIONS,
-    Imported,
-    Importer,
-    JoeyNMT,
-    Source,
-    read_joeynmt,
-    recognizes_joeynmt,
-)
+from zoo.interop import JoeyNMT, JoeyNMTImporter
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "tanh": "tanh", "swish": "silu"}
 
 
-class JoeyNMTTransformer(Importer):
+class JoeyNMTTransformer(JoeyNMTImporter):
     """Reads JoeyNMT's Transformer encoder and decoder."""
 
-    files = JOEYNMT_FILES
-    options = JOEYNMT_OPTIONS
+    architecture = "transformer"
+    tensors = ("decoder.layers.0.src_trg_att.k_layer.weight",)
 
-    def recognizes(self, source: Source) -> bool:
-        """Return whether the checkpoint has the tensors of this network."""
-        return recognizes_joeynmt(source, "decoder.layers.0.src_trg_att.k_layer.weight")
+    def config(self, checkpoint: JoeyNMT) -> dict[str, Any]:
+        """Return the configuration."""
+        return _config(checkpoint)
 
-    def read(self, source: Source, options: Mapping[str, str]) -> Imported:
-        """Read the checkpoint."""
-        joey = read_joeynmt(source, options)
-        config = _config(joey)
-        joey.reasons.raise_if_any()
-        weights = _Reader(joey, config).weights()
-        joey.state.finish()
-        joey.reasons.raise_if_any()
-        return Imported("transformer", "joeynmt", config, weights, *joey.tokenizers)
+    def weights(self, checkpoint: JoeyNMT, config: Mapping[str, Any]) -> dict[str, Tensor]:
+        """Return the weights."""
+        return _Reader(checkpoint, config).weights()
 
 
 def _config(joey: JoeyNMT) -> dict[str, Any]:

@@ -1,0 +1,97 @@
+"""The importer that the checkpoints of one project share: parse, configuration, weights.
+
+A project has several networks, and each of them an importer. They differ only in what they take
+from the parsed checkpoint.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from torch import Tensor
+
+from zoo.data.tokenizer import Tokenizer
+from zoo.interop.importer import Imported, Importer
+from zoo.interop.reasons import Reasons
+from zoo.interop.source import Source
+from zoo.interop.state_dict import StateDict
+
+
+class Parsed(Protocol):
+    """What every parsed checkpoint has: tensors, the faults so far, and both tokenizers."""
+
+    @property
+    def state(self) -> StateDict:
+        """The tensors."""
+        ...
+
+    @property
+    def reasons(self) -> Reasons:
+        """Every fault so far."""
+        ...
+
+    @property
+    def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
+        """The tokenizers of both sides."""
+        ...
+
+
+P = TypeVar("P", bound=Parsed)
+
+
+class ProjectImporter(Importer, Generic[P]):
+    """Reads one network of a project."""
+
+    project: ClassVar[str]
+    """The project's name, which becomes the model's."""
+
+    architecture: ClassVar[str]
+    """The architecture that the network becomes."""
+
+    tensors: ClassVar[tuple[str, ...]]
+    """Names of tensors of which a checkpoint of this network has at least one."""
+
+    @abstractmethod
+    def parse(self, source: Source, options: Mapping[str, str]) -> P:
+        """Read the settings, the tensors and the vocabularies.
+
+        Raises:
+            ConversionError: a file is missing, or is not what it should be.
+        """
+
+    @abstractmethod
+    def config(self, checkpoint: P) -> dict[str, Any]:
+        """Return the values of the architecture's configuration; faults go to `reasons`."""
+
+    @abstractmethod
+    def weights(self, checkpoint: P, config: Mapping[str, Any]) -> dict[str, Tensor]:
+        """Return the weights by the network's parameter names; faults go to `reasons`."""
+
+    def read(self, source: Source, options: Mapping[str, str]) -> Imported:
+        """Read the checkpoint."""
+        checkpoint = self.parse(source, options)
+        config = self.config(checkpoint)
+        checkpoint.reasons.raise_if_any()
+        weights = self.weights(checkpoint, config)
+        checkpoint.state.finish()
+        checkpoint.reasons.raise_if_any()
+        return Imported(self.architecture, self.project, config, weights, *checkpoint.tokenizers)
+
+
+def checkpoint_file(
+    source: Source, options: Mapping[str, str], ending: str, preferred: tuple[str, ...]
+) -> str | None:
+    """Return the name of the checkpoint file in a folder, or None if it is not clear.
+
+    It is the file that was named, the option's, the first of the `preferred` ones, or the only one
+    with this ending.
+    """
+    if source.file is not None:
+        return source.file.name
+    if "checkpoint" in options:
+        return options["checkpoint"]
+    matches = [name for name in source.names if name.endswith(ending)]
+    only = matches[0] if len(matches) == 1 else None
+    return next((name for name in preferred if name in matches), only)
