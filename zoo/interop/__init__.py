@@ -32,7 +32,6 @@ from zoo.interop.source import Source as Source
 from zoo.interop.state_dict import StateDict as StateDict
 from zoo.interop.weights import WEIGHT_FILES as WEIGHT_FILES
 from zoo.interop.weights import read_npz as read_npz
-from zoo.interop.weights import read_weights as read_weights
 
 __all__ = [
     "WEIGHT_FILES",
@@ -59,7 +58,6 @@ __all__ = [
     "literal",
     "open_weights",
     "read_npz",
-    "read_weights",
     "require",
     "write_json",
     "write_tensors",

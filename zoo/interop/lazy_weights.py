@@ -12,8 +12,6 @@ from zoo.interop.reasons import Reasons
 from zoo.interop.source import Source
 from zoo.interop.weights import WHOLE, read_tensor_file
 
-SAFETENSORS, PICKLE = WHOLE
-
 MOST_PARTS = 1_000
 """The most files of one checkpoint."""
 
@@ -47,33 +45,43 @@ def open_weights(source: Source) -> Mapping[str, Tensor]:
     A tensor of a safetensors file is in memory only while it is used; a pickle is read whole.
 
     Raises:
-        ConversionError: there is no such file, parts are missing, or a tensor is in two of them.
+        ConversionError: there is no such file, a file contains more than tensors, or an index does
+            not agree with its files; lists all reasons.
         CheckpointError: a file is damaged.
     """
-    for name in (SAFETENSORS, PICKLE):
+    for name in WHOLE:
         if source.has(name):
             return _read(source, name)
         if source.has(f"{name}.index.json"):
             return _read_parts(source, f"{name}.index.json")
     raise ConversionError(
-        f"{source} cannot be imported", f"it has neither {SAFETENSORS} nor {PICKLE}"
+        f"{source} cannot be imported", f"it has no weights: it has neither {' nor '.join(WHOLE)}"
     )
 
 
 def _read_parts(source: Source, index: str) -> Mapping[str, Tensor]:
-    listed = source.json(index, 100_000_000).get("weight_map")
-    names = sorted(set(map(str, listed.values()))) if isinstance(listed, dict) else []
+    """Return the tensors of all files that an index lists."""
+    listed = source.json(index).get("weight_map")
     reasons = Reasons(f"{source} cannot be imported")
+    if not isinstance(listed, dict) or not all(isinstance(file, str) for file in listed.values()):
+        raise ConversionError(reasons.what, f"the weight_map of {index} is not an object of names")
+    names = sorted(set(listed.values()))
     reasons.check(0 < len(names) <= MOST_PARTS, f"{index} lists {len(names):,} files")
     for name in names[:MOST_PARTS]:
-        reasons.check(source.has(name), f"it has no {name[:100]}")
+        try:
+            source.path(name)
+        except ConversionError as error:
+            reasons.add(error.why)
     reasons.raise_if_any()
     makers: dict[str, Callable[[], Tensor]] = {}
     for name in names:
         part = _read(source, name)
-        for tensor in part:
-            reasons.check(tensor not in makers, f"{tensor[:100]} is in two files")
+        for tensor in sorted(part):
+            reasons.check(tensor not in makers, f"{tensor[:100]} is in several files")
+            reasons.check(tensor in listed, f"{tensor[:100]} is in {name} and not in {index}")
             makers[tensor] = _getter(part, tensor)
+    for tensor in sorted(listed.keys() - makers.keys()):
+        reasons.add(f"{tensor[:100]} is in {index} and not in {listed[tensor][:100]}")
     reasons.raise_if_any()
     return Weights(makers)
 

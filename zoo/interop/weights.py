@@ -18,58 +18,15 @@ from torch import Tensor
 from zoo.checkpoint.tensors import open_tensors
 from zoo.errors import CheckpointError, ConversionError
 from zoo.files import damaged, open_regular
-from zoo.interop.reasons import Reasons
-from zoo.interop.source import Source
 
 WHOLE = ("model.safetensors", "pytorch_model.bin")
 """The files that hold all tensors of a Hugging Face folder, the preferred one first."""
 
 WEIGHT_FILES = (*WHOLE, *(f"{name}.index.json" for name in WHOLE), "*.safetensors", "*.bin")
-"""Glob patterns of the files that `read_weights` reads."""
+"""Glob patterns of the files that `open_weights` reads."""
 
 ARRAY_LIMIT = 8_000_000_000
 """The largest array of an archive, in bytes."""
-
-
-def read_weights(source: Source) -> dict[str, Tensor]:
-    """Return the tensors of a Hugging Face folder, by their names there.
-
-    They are in `model.safetensors`, in `pytorch_model.bin`, or in several such files that
-    `model.safetensors.index.json` or `pytorch_model.bin.index.json` lists.
-
-    Raises:
-        ConversionError: there is no such file, a file contains more than tensors, or an index does
-            not agree with its files; lists all reasons.
-        CheckpointError: a file is damaged.
-    """
-    for name in WHOLE:
-        if source.has(name):
-            return read_tensor_file(source.path(name))
-        if source.has(f"{name}.index.json"):
-            return _read_shards(source, f"{name}.index.json")
-    raise ConversionError(
-        f"{source} cannot be imported", f"it has no weights: neither {' nor '.join(WHOLE)}"
-    )
-
-
-def _read_shards(source: Source, index: str) -> dict[str, Tensor]:
-    """Return the tensors of all files that an index lists."""
-    files = source.json(index).get("weight_map")
-    reasons = Reasons(f"{source} cannot be imported")
-    if not isinstance(files, dict) or not all(isinstance(f, str) for f in files.values()):
-        raise ConversionError(reasons.what, f"the weight_map of {index} is not an object of names")
-    tensors: dict[str, Tensor] = {}
-    for file in sorted(set(files.values())):
-        shard = read_tensor_file(source.path(file))
-        for name in sorted(shard.keys() & tensors.keys()):
-            reasons.add(f"{name} is in several files")
-        for name in sorted(shard.keys() - files.keys()):
-            reasons.add(f"{name} is in {file} and not in {index}")
-        tensors.update(shard)
-    for name in files.keys() - tensors.keys():
-        reasons.add(f"{name} is in {index} and not in {files[name]}")
-    reasons.raise_if_any()
-    return tensors
 
 
 def read_tensor_file(file: Path) -> dict[str, Tensor]:

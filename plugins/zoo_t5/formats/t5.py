@@ -15,7 +15,7 @@ from zoo.interop import (
     Importer,
     Reasons,
     Source,
-    read_weights,
+    open_weights,
 )
 from zoo_t5.formats.settings import Settings
 from zoo_t5.formats.vocabulary import BYTES, TOKENIZER_FILES, make_tokenizer, read_entries
@@ -50,7 +50,7 @@ class T5Folder(Importer):
         reasons.raise_if_any()
         rows = settings.rows(entries.unknown)
         tokenizer = make_tokenizer(entries, settings, rows)
-        tensors = Tensors(read_weights(source), reasons)
+        tensors = Tensors(dict(open_weights(source)), reasons)
         weights, share = _weights(tensors, settings, rows)
         tensors.raise_rest()
         config = {**settings.config, "share": share}
