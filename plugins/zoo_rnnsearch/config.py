@@ -74,6 +74,9 @@ class RNNSearchConfig(Config):
         description="share one matrix between both embeddings, between target embedding and "
         "output, or among all three",
     )
+    source_end: bool = Field(
+        True, description="whether the encoder reads the end token of a source"
+    )
     dropout: float = Field(
         0.0, ge=0, lt=1, description="dropout on embeddings, encoder states and readout"
     )

@@ -35,6 +35,7 @@ from zoo.nn import (
     recurrent_linear,
     run_padded,
     softmax,
+    without_end,
 )
 from zoo_rnnsearch.cells import Bidirectional, Product, Recurrent, State, read_in_both_directions
 from zoo_rnnsearch.config import RNNSearchConfig
@@ -125,17 +126,12 @@ class RNNSearch(Seq2Seq[Memory, State]):
 
     def _make_start(self) -> None:
         config = self.config
-        h, s, values, layers = (
-            config.encoder_dim,
-            config.hidden_dim,
-            config.values_dim,
-            config.depth,
-        )
+        h, s, values = config.encoder_dim, config.hidden_dim, config.values_dim
         sizes = {
             "backward": (h, s),
             "projected": (values, s),
             "top": (values, s),
-            "joint": (layers * values, layers * s),
+            "joint": (config.depth * values, config.depth * s),
         }
         if config.start in sizes:
             self.start = Linear(*sizes[config.start])
@@ -174,6 +170,8 @@ class RNNSearch(Seq2Seq[Memory, State]):
     ) -> Encoded[Memory]:
         """Encode the sources, (sentences, m); padding never reaches a state."""
         shared = self.config.one_vocabulary
+        if not self.config.source_end:
+            source_mask = without_end(source, source_mask)
         embedding = self.target_embedding if shared else self.source_embedding
         embedded = self.dropout(embedding(source))
         final: tuple[Tensor, ...] = ()

@@ -53,6 +53,9 @@ class TransformerConfig(Config):
     max_target_positions: Width = Field(
         1024, description="most tokens of a target, with learned positions"
     )
+    source_end: bool = Field(
+        True, description="whether the encoder reads the end token of a source"
+    )
     attention_bias: bool = Field(True, description="biases in the projections to q, k, v and h")
     output_bias: bool = Field(True, description="a bias in the output layer")
     share: Literal["none", "embeddings", "target", "all"] = Field(

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from zoo.nn import Dropout, Encoded, KeyValueCache, Output, Seq2Seq, Step, linear
+from zoo.nn import Dropout, Encoded, KeyValueCache, Output, Seq2Seq, Step, linear, without_end
 from zoo_transformer.config import TransformerConfig
 from zoo_transformer.layers import DecoderLayer, EncoderLayer, Source, Weights, make_norm
 
@@ -108,6 +108,8 @@ class Transformer(Seq2Seq[Memory, KeyValueCache]):
     ) -> Encoded[Memory]:
         """Encode the sources, (sentences, m), up to the keys and values of the decoder layers."""
         weights: Weights = [] if attention else None
+        if not self.config.source_end:
+            source_mask = without_end(source, source_mask)
         x = self.embed(source, "source")
         key_padding_mask = ~source_mask[:, None, None]
         for layer in self.encoder:

@@ -34,6 +34,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "no last norm": {"norm": "pre", "final_norm": False, "activation": "silu"},
     "no positions, tanh": {"positions": "none", "activation": "tanh", "share": "embeddings"},
     "gelu_tanh, with an offset": {"activation": "gelu_tanh", "position_offset": 3},
+    "without the source's end": {"source_end": False},
     "more layers below": {"encoder_layers": 1, "decoder_layers": 3, "norm": "pre"},
 }  # fmt: skip
 

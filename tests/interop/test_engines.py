@@ -53,6 +53,14 @@ def test_ctranslate2_greedy_search_is_equal(made: Checkpoint, options: dict[str,
         assert one.finished == other.finished
 
 
+def test_ctranslate2_without_the_sources_end() -> None:
+    """CTranslate2 then adds none, and the zoo searches for the empty source."""
+    made = checkpoint("transformer", source_end=False)
+    expected = Translator(made).translate(TEXTS)
+    assert Translator(made, engine="ctranslate2").translate(TEXTS) == expected
+    assert Translator(checkpoint("transformer")).translate(TEXTS) != expected
+
+
 def test_ctranslate2_gives_n_best_lists_ranked_by_the_networks_scores(made: Checkpoint) -> None:
     translator, engine = Translator(made), Translator(made, engine="ctranslate2")
     for result in engine.translate(SOURCES, details=True, beam=4, n_best=3):

@@ -123,6 +123,11 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
             "positions": "fairseq",
         },
     ),
+    "transformer, without the source's end": ("transformer", {"source_end": False}),
+    "rnnsearch, without the source's end": (
+        "rnnsearch",
+        {"source_end": False, "start": "top", "directions": 2},
+    ),
     "transformer, pre-norm without a final norm": (
         "transformer",
         {"activation": "gelu_tanh", "final_norm": False, "norm": "pre"},

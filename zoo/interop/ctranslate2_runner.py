@@ -10,7 +10,7 @@ Its options are set so that it searches as the zoo does (`docs/export.md` has th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -44,8 +44,11 @@ RANKING = ("length_penalty", "coverage_penalty")
 class CTranslate2(Runner):
     """Runs a folder of the format `ctranslate2`."""
 
-    def __init__(self, model: ctranslate2.Translator, checkpoint: Checkpoint, most: int) -> None:
-        self.model, self.most = model, most
+    def __init__(
+        self, model: ctranslate2.Translator, checkpoint: Checkpoint, settings: Mapping[str, Any]
+    ) -> None:
+        self.model, self.most = model, int(settings["max_positions"])
+        self.adds_end = bool(settings["add_source_eos"])
         source, target = checkpoint.source_tokenizer, checkpoint.target_tokenizer
         self.source_tokens = [source.token(i) for i in range(source.size)]
         self.target_tokens = [target.token(i) for i in range(target.size)]
@@ -60,7 +63,7 @@ class CTranslate2(Runner):
         model = ctranslate2.Translator(
             str(folder), device="cpu", inter_threads=threads, intra_threads=1
         )
-        return cls(model, checkpoint, int(read_json(folder / "config.json")["max_positions"]))
+        return cls(model, checkpoint, read_json(folder / "config.json"))
 
     def reasons(self, options: Search) -> list[str]:
         """Return the options that CTranslate2 defines differently."""
@@ -77,7 +80,8 @@ class CTranslate2(Runner):
         task: Task[Any, Any] = Task(None, (), sources.mask, sources.limit, sources.prefixes)  # type: ignore[arg-type]  # only lengths are computed from it
         limits = MaximumLength.create(task, options).lengths.tolist()
         lengths = sources.mask.sum(1).tolist()
-        rows = [i for i, most in enumerate(limits) if max(most, lengths[i]) <= self.most]
+        least = 1 if self.adds_end else 2  # the end token alone is not a source of CTranslate2
+        rows = [i for i, n in enumerate(lengths) if n >= least and max(limits[i], n) <= self.most]
         results: list[list[Hypothesis] | None] = [None] * len(sources)
         if not rows:
             return results

@@ -19,7 +19,7 @@ from zoo.nn.contract import (
 from zoo.nn.dropout import Dropout
 from zoo.nn.key_value_cache import KeyValueCache
 from zoo.nn.linear import Linear, linear
-from zoo.nn.padded import run_padded
+from zoo.nn.padded import run_padded, without_end
 from zoo.nn.recurrent import recurrent_linear
 from zoo.nn.softmax import softmax, softmax_gradient
 from zoo.nn.tree import Tree, gather
@@ -46,4 +46,5 @@ __all__ = [
     "run_padded",
     "softmax",
     "softmax_gradient",
+    "without_end",
 ]

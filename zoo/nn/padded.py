@@ -1,4 +1,4 @@
-"""Run a recurrent network over sources of different lengths; padding never reaches a state."""
+"""Padded sources: without end tokens, and through recurrent networks that ignore padding."""
 
 from __future__ import annotations
 
@@ -8,8 +8,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from zoo.nn.contract import END
+
 GATES = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2)}
 """ONNX's order of gates, as indices in torch's."""
+
+
+def without_end(source: Tensor, mask: Tensor) -> Tensor:
+    """Return the mask without the end token of each source, unless it is the only token.
+
+    source: (rows, m); mask: (rows, m) bool, True at real tokens, which are on the left.
+    """
+    last = mask.sum(1, keepdim=True) - 1
+    position = torch.arange(source.shape[1], device=source.device)
+    return mask & ~((position == last) & (source == END) & (last > 0))
 
 
 def run_padded(net: nn.LSTM | nn.GRU, x: Tensor, mask: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:

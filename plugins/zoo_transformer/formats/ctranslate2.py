@@ -29,8 +29,8 @@ ACTIVATIONS = {
 class CTranslate2(Exporter):
     """Writes `model.bin`, `config.json` and the vocabularies of a CTranslate2 Transformer.
 
-    CTranslate2 adds the end token to a source by itself (`add_source_eos`). Its sinusoids differ
-    from those of the paper, so that the table is exported.
+    CTranslate2 adds the end token to a source by itself (`add_source_eos`), if it is read. Its
+    sinusoids differ from those of the paper, so that the table is exported.
     """
 
     precisions: ClassVar[tuple[str, ...]] = ("float32", "bfloat16", "int8")
@@ -96,7 +96,8 @@ def _set_vocabularies(spec: TransformerSpec, checkpoint: Checkpoint) -> None:
     begin, end, unknown = (checkpoint.target_tokenizer.token(i) for i in (BEGIN, END, UNKNOWN))
     spec.config.bos_token, spec.config.eos_token = begin, end
     spec.config.unk_token, spec.config.decoder_start_token = unknown, begin
-    spec.config.add_source_bos, spec.config.add_source_eos = False, True
+    config = cast(TransformerConfig, checkpoint.config)
+    spec.config.add_source_bos, spec.config.add_source_eos = False, config.source_end
 
 
 def _positions(side: str, config: TransformerConfig, weights: Mapping[str, Tensor]) -> Tensor:

@@ -47,6 +47,7 @@ class HuggingFace(Exporter):
             f"norm_epsilon {config.epsilon}: theirs is 1e-5": config.epsilon != 1e-5,
             f"positions are {config.positions}: theirs are sinusoids": config.positions
             != "interleaved",
+            "source_end is false: theirs read it": not config.source_end,
             f"position_offset {config.position_offset}": config.position_offset != 0,
             f"share is {config.share}: Pegasus shares one matrix": config.norm == "pre"
             and config.share != "all",
