@@ -171,11 +171,12 @@ def test_a_stream_is_read_lazily(trained: Path) -> None:
 
 def test_order_is_kept_with_any_batches(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [f"the dog {'a ' * (i % 7)} runs {i}" for i in range(40)]
-    expected = [zoo.load(trained).translate(text) for text in texts]
-    assert zoo.load(trained).translate(texts) == expected
+    translator = zoo.load(trained)
+    expected = [translator.translate(text) for text in texts]
+    assert translator.translate(texts) == expected
     monkeypatch.setattr("zoo.translation.parts.BATCH_TOKENS", 30)
-    assert zoo.load(trained).translate(texts) == expected
-    assert [t.source for t in zoo.load(trained).stream(texts)] == texts
+    assert translator.translate(texts) == expected
+    assert [t.source for t in translator.stream(texts)] == texts
 
 
 def test_tied_weights_are_stored_once(tmp_path: Path, registry: Registry) -> None:

@@ -35,7 +35,7 @@ def test_texts_equal_those_of_zoo_translate(server: Running, run: Callable[..., 
 def test_texts_do_not_depend_on_what_shares_their_batch(server: Running) -> None:
     draw = random.Random(2)
     words = TEXTS[2].split() + TEXTS[4].split()
-    texts = [" ".join(draw.choices(words, k=draw.randint(1, 20))) for _ in range(150)]
+    texts = [" ".join(draw.choices(words, k=draw.randint(1, 20))) for _ in range(90)]
     translator = zoo.load(CARDS / CAPTIONS)
     alone = [translator.translate(text) for text in texts]
     before = server.metric("zoo_batch_texts_count")
