@@ -43,7 +43,7 @@ def _selection(
 @click.option("--target", help="Use this target instead of the model's translation.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE",
               help="Write an image (.png, .svg) or an interactive page (.html).")  # fmt: skip
-@click.option("--kind", help="cross, encoder or decoder, as far as the model has them.")
+@click.option("--kind", help="cross, encoder, decoder or joint, as far as the model has them.")
 @click.option("--layer", callback=_selection, metavar="N", help="A layer from 1, mean or all.")
 @click.option("--head", callback=_selection, metavar="N", help="A head from 1, mean or all.")
 @search_options

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from zoo.decoding.task import cross_attention, full_precision
+from zoo.decoding.source_attention import alignment_weights
+from zoo.decoding.task import full_precision
 from zoo.nn.contract import BEGIN, END, PADDING, Attention, Memory, Seq2Seq, State
 
 
@@ -45,12 +46,15 @@ def align(
 ) -> list[tuple[int, ...]]:
     """Return, for each token of each target, the source token with the highest attention weight.
 
-    Weights are averaged over layers and heads; a target's end token is left out.
+    Weights are averaged over layers and heads; a target's end token is left out. Where a key stands
+    for several tokens, the first of them is returned.
 
     Raises:
         DecodingError: the model has no attention from target to source.
     """
-    aligned = cross_attention(forced_attention(model, source, mask, targets)).argmax(2).tolist()
+    attention = forced_attention(model, source, mask, targets)
+    weights = alignment_weights(attention, model.attention_kinds, source.shape[1])
+    aligned = weights.argmax(2).tolist()
     return [tuple(row[: len(target)]) for row, target in zip(aligned, targets, strict=True)]
 
 

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from zoo.decoding.options import Search
 from zoo.decoding.processor import LogitsProcessor, Rows
-from zoo.decoding.task import Task, cross_attention, target_limits
+from zoo.decoding.source_attention import check_coverage, cross_attention
+from zoo.decoding.task import Task, target_limits
 from zoo.errors import DecodingError
 from zoo.nn.contract import BEGIN, END, PADDING, UNKNOWN
 from zoo.registry.shelf import Shelf
@@ -195,8 +196,8 @@ class RepetitionPenalty(LogitsProcessor):
 class CoveragePenalty(LogitsProcessor[Tensor]):
     """Adds B · Σ_j log min(Σ_i α_ij, 1) to a hypothesis's rank; changes no score.
 
-    Wu et al. 2016, equation 14. The state is the attention to each source token, summed over
-    steps: (rows, m).
+    Wu et al. 2016, equation 14. The state is the attention to each key of the source, summed over
+    steps: (rows, keys). `mask` is True at real keys, (sentences, keys).
     """
 
     needs_attention = True
@@ -206,8 +207,15 @@ class CoveragePenalty(LogitsProcessor[Tensor]):
 
     @classmethod
     def create(cls, task: Task[Any, Any], options: Search) -> Self | None:
-        """Return the processor if a penalty is given."""
-        return cls(options.coverage_penalty, task.mask) if options.coverage_penalty else None
+        """Return the processor if a penalty is given.
+
+        Raises:
+            DecodingError: the network's attention says nothing about the coverage of the source.
+        """
+        if not options.coverage_penalty:
+            return None
+        kind = check_coverage(getattr(task.model, "attention_kinds", {}))
+        return cls(options.coverage_penalty, kind.keys(task.mask))
 
     def init_state(self, sentence: Tensor) -> Tensor:
         """Return no attention."""

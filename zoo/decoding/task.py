@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 from typing_extensions import TypeVar
 
-from zoo.errors import DecodingError
-from zoo.nn.contract import PADDING, Attention, Memory, State, Step
+from zoo.nn.contract import PADDING, Memory, State, Step
 from zoo.nn.tree import Tree, gather
 
 LEAVE_FRACTION = 8
@@ -105,18 +104,3 @@ def target_limits(lengths: Tensor, limit: int | None) -> Tensor:
 def full_precision(values: Tensor) -> Tensor:
     """Return values in the precision in which scores are added up: float32, or float64."""
     return values if values.dtype == torch.float64 else values.float()
-
-
-def cross_attention(kinds: Attention) -> Tensor:
-    """Return the attention from target to source, averaged over layers and heads: (rows, n, m).
-
-    Raises:
-        DecodingError: the model has none.
-    """
-    if "cross" not in kinds:
-        raise DecodingError(
-            "no attention from target to source",
-            "this model encodes the source into one vector",
-            "Leave out the coverage penalty and alignments, or use a model with attention",
-        )
-    return full_precision(kinds["cross"]).mean((1, 2))

@@ -22,7 +22,29 @@ State = TypeVar("State", bound=Tree, default=Tree)
 """What an architecture's decoder carries from one step to the next."""
 
 Attention = Mapping[str, Tensor]
-"""Weights by kind (`encoder`, `decoder`, `cross`), each (rows, layers, heads, queries, keys)."""
+"""Weights by kind, each (rows, layers, heads, queries, keys).
+
+The kinds are `encoder` (source to source), `decoder` (target to target), `cross` (target to source)
+and `joint` (target to the source followed by the target, in one softmax).
+"""
+
+
+class AttentionKind(NamedTuple):
+    """How a kind of attention differs from one softmax over one key per token.
+
+    sums_to_one: whether the weights of each query do. stride: how many source tokens each key of
+    the source stands for, the last perhaps for fewer; None if keys stand for no tokens.
+    """
+
+    sums_to_one: bool = True
+    stride: int | None = 1
+
+    def keys(self, source_mask: Tensor) -> Tensor:
+        """Return which keys stand for real tokens, (sentences, keys), given (sentences, m)."""
+        return source_mask[:, :: self.stride or 1]
+
+
+USUAL_KIND = AttentionKind()
 
 NO_ATTENTION: Attention = {}
 """The field `attention` of a result for which attention was not requested."""
@@ -53,6 +75,8 @@ class Output(NamedTuple):
 class Seq2Seq(nn.Module, ABC, Generic[Memory, State]):
     """An encoder–decoder. `Network(config, source_vocab, target_vocab)` builds it.
 
+    The page `docs/contract.md` is the reference, with examples.
+
     Tensors are batch first. Masks are bool, True at real tokens; padding is on the right. A source
     ends with the end token, a target begins with the begin token, and `logits[:, i]` predicts token
     i + 1. `attention=True` fills the field `attention` of what `encode`, `step` and `forward`
@@ -63,12 +87,18 @@ class Seq2Seq(nn.Module, ABC, Generic[Memory, State]):
     sentences × beam, the rows of a sentence adjacent; memory is not copied for the beam. `step`
     must not modify its arguments.
 
+    A kind of attention whose weights do not sum to one, or whose keys are not the source tokens, is
+    declared in `attention_kinds`.
+
     A network has parameters and no buffers. Randomness comes only from torch's default
     generators.
 
     Raises:
         ValueError: the configuration needs one vocabulary, and the two sizes differ.
     """
+
+    attention_kinds: Mapping[str, AttentionKind] = {}
+    """What is unusual about kinds of attention, by kind."""
 
     def __init__(self, config: Config, source_vocab: int, target_vocab: int) -> None:
         super().__init__()

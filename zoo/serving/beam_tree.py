@@ -47,6 +47,7 @@ class Recorder(Generic[Memory, State]):
 
     def __init__(self, decoder: Decoder[Memory, State], width: int) -> None:
         self.decoder, self.width = decoder, width
+        self.attention_kinds = getattr(decoder, "attention_kinds", {})
         self.steps: list[dict[Prefix, dict[int, float]]] = []
 
     def init_state(self, memory: Memory) -> Recorded[State]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from zoo.nn.contract import Attention
+from zoo.nn.contract import USUAL_KIND, Attention, AttentionKind
 from zoo.nn.tree import Tree, tensors
 from zoo.testing.case import ROWS, Case
 from zoo.testing.law import BrokenLawError, law, require_close
+
+KINDS = ("encoder", "cross", "decoder", "joint")
+"""The kinds of attention, as `zoo.nn.Attention` defines them."""
 
 
 @law(
@@ -82,30 +85,65 @@ def _of_kind(kind: str, attention: Attention, method: str) -> Tensor:
 
 @law(
     causes="weights before the softmax, or after dropout; a mask that is missing; layers or heads "
-    "on another dimension than (rows, layers, heads, queries, keys)",
+    "on another dimension than (rows, layers, heads, queries, keys); weights that need not sum to "
+    "one, or keys of another length, not declared in `attention_kinds`",
     requires="forward_gives_every_attention",
 )
 @torch.no_grad()
 def attention_sums_to_one(case: Case) -> None:
     """Attention weights sum to one over real tokens, and are zero at padding and the future."""
-    m, n = case.source.shape[1], case.target.shape[1]
-    causal = torch.ones(n, n, dtype=torch.bool).tril()[None, None, None]
-    real = case.mask[:, None, None, None]
-    allowed = {"encoder": real, "cross": real, "decoder": causal}
-    sizes = {"encoder": (m, m), "cross": (n, m), "decoder": (n, n)}
     output = case.model(case.source, case.mask, case.target, attention=True)
     encoded = case.model.encode(case.source, case.mask, attention=True)
     for kind, weights in (*output.attention.items(), *encoded.attention.items()):
-        if kind not in allowed:
+        if kind not in KINDS:
             raise BrokenLawError(
-                f"{kind!r} is not a kind of attention; the kinds are {', '.join(allowed)}"
+                f"{kind!r} is not a kind of attention; the kinds are {', '.join(KINDS)}"
             )
-        if weights.dim() != 5 or (len(weights), *weights.shape[3:]) != (ROWS, *sizes[kind]):
-            queries, keys = sizes[kind]
-            raise BrokenLawError(
-                f"{kind} attention is {tuple(weights.shape)}, not (rows, layers, heads, queries, "
-                f"keys) = ({ROWS}, layers, heads, {queries}, {keys})"
-            )
-        if weights.masked_select(~allowed[kind].expand_as(weights)).any():
+        declared = case.model.attention_kinds.get(kind, USUAL_KIND)
+        _require_sizes(kind, weights, declared, case)
+        allowed = _allowed(kind, declared, weights, case)
+        if weights.masked_select(~allowed.expand_as(weights)).any():
             raise BrokenLawError(f"{kind} attention attends to padding or to the future")
-        require_close(weights.sum(-1), torch.ones_like(weights[..., 0]), f"{kind} attention's sum")
+        if declared.sums_to_one:
+            ones = torch.ones_like(weights[..., 0])
+            require_close(weights.sum(-1), ones, f"{kind} attention's sum")
+        elif not weights.isfinite().all():
+            raise BrokenLawError(f"{kind} attention has infinite or NaN weights")
+    unknown = [kind for kind in case.model.attention_kinds if kind not in output.attention]
+    if unknown:
+        raise BrokenLawError(
+            f"`attention_kinds` declares {', '.join(unknown)}, which forward does not give"
+        )
+
+
+def _require_sizes(kind: str, weights: Tensor, declared: AttentionKind, case: Case) -> None:
+    """Raise unless weights are (rows, layers, heads, queries, keys)."""
+    n = case.target.shape[1]
+    of_target = n if kind == "joint" else 0
+    k = declared.keys(case.mask).shape[1]
+    if declared.stride is None and weights.dim() == 5:
+        k = weights.shape[4] - of_target  # keys that stand for no tokens may be any number
+    queries, keys = {"encoder": (k, k), "decoder": (n, n)}.get(kind, (n, k + of_target))
+    if weights.dim() != 5 or (len(weights), *weights.shape[3:]) != (ROWS, queries, keys):
+        raise BrokenLawError(
+            f"{kind} attention is {tuple(weights.shape)}, not (rows, layers, heads, queries, "
+            f"keys) = ({ROWS}, layers, heads, {queries}, {keys})"
+        )
+
+
+def _allowed(kind: str, declared: AttentionKind, weights: Tensor, case: Case) -> Tensor:
+    """Return where weights may differ from 0, which broadcasts to their shape."""
+    n = case.target.shape[1]
+    causal = torch.ones(n, n, dtype=torch.bool).tril()[None, None, None]
+    if kind == "decoder":
+        return causal
+    if declared.stride is None:
+        k = weights.shape[4] - (n if kind == "joint" else 0)
+        real = torch.ones(ROWS, k, dtype=torch.bool)
+    else:
+        real = declared.keys(case.mask)
+    of_source = real[:, None, None, None]
+    if kind != "joint":
+        return of_source
+    parts = of_source.expand(-1, -1, -1, n, -1), causal.expand(ROWS, -1, -1, -1, -1)
+    return torch.cat(parts, 4)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from torch import Tensor
@@ -13,11 +13,13 @@ from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.data.batches import batch_sources, exceeds
 from zoo.decoding.forced import forced_attention
 from zoo.errors import DecodingError
+from zoo.nn.contract import USUAL_KIND
 
 KINDS = {
     "cross": ("target to source", "predicted token", "source token"),
     "encoder": ("source to source", "source token", "source token"),
     "decoder": ("target to target", "predicted token", "previous token"),
+    "joint": ("target to source and target", "predicted token", "source or previous token"),
 }
 """By kind: what attends to what, what a row is, and what a column is."""
 
@@ -51,13 +53,15 @@ class Attention:
     """The attention weights with which a model predicts a target.
 
     model: the checkpoint's name; source, target: their tokens as printable text, without begin and
-    end; weights: by kind, (layers, heads, queries, keys) float32 on the CPU.
+    end; weights: by kind, (layers, heads, queries, keys) float32 on the CPU; strides: by kind, how
+    many source tokens a key of the source stands for, if not one; None if for none.
     """
 
     model: str
     source: list[str]
     target: list[str]
     weights: dict[str, Tensor]
+    strides: Mapping[str, int | None] = field(default_factory=dict)
 
     def _repr_html_(self) -> str:
         """Return the first kind, averaged over layers and heads, as an HTML table."""
@@ -81,11 +85,23 @@ class Attention:
 
     def queries(self, kind: str) -> list[str]:
         """Return the labels of a kind's rows: source tokens, or the tokens that are predicted."""
-        return [*(self.source if kind == "encoder" else self.target), "</s>"]
+        return self._source_keys(kind) if kind == "encoder" else [*self.target, "</s>"]
 
     def keys(self, kind: str) -> list[str]:
         """Return the labels of a kind's columns: source tokens, or previous target tokens."""
-        return ["<s>", *self.target] if kind == "decoder" else [*self.source, "</s>"]
+        previous = ["<s>", *self.target]
+        if kind == "decoder":
+            return previous
+        return self._source_keys(kind) + (previous if kind == "joint" else [])
+
+    def _source_keys(self, kind: str) -> list[str]:
+        """Return the labels of a kind's keys in the source: its tokens, several or a number."""
+        tokens, stride = [*self.source, "</s>"], self.strides.get(kind, 1)
+        if stride is None:
+            of_target = len(self.target) + 1 if kind == "joint" else 0
+            return [str(i) for i in range(1, self.weights[kind].shape[3] - of_target + 1)]
+        starts = range(0, len(tokens), stride)
+        return [" ".join(tokens[start : start + stride]) for start in starts]
 
     def describe(self, kind: str) -> dict[str, Any]:
         """Return a kind's number of layers and heads, and its labels, as values for JSON."""
@@ -170,6 +186,7 @@ def compute_attention(
         [printable(checkpoint.source_tokenizer.token(i)) for i in source],
         [printable(checkpoint.target_tokenizer.token(i)) for i in target],
         {kind: weights[0].float().cpu() for kind, weights in _ordered(by_kind).items()},
+        {kind: model.attention_kinds.get(kind, USUAL_KIND).stride for kind in by_kind},
     )
 
 

@@ -7,6 +7,7 @@ const TITLES = {
   cross: ["Cross: target from source", "target", "source"],
   encoder: ["Encoder: source from source", "source", "source"],
   decoder: ["Decoder: target from target", "target", "target so far"],
+  joint: ["Joint: target from source and target", "target", "source and target so far"],
 };
 
 export function element(name, properties = {}, ...children) {

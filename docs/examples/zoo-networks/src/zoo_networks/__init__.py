@@ -1,0 +1,33 @@
+"""Small networks, one for each thing that the contract allows beside the usual."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from zoo import Architecture, hookimpl
+
+ZOO_API = 2
+
+
+@hookimpl
+def zoo_architectures() -> Iterable[Architecture]:
+    """Declare the architectures; each config and network is imported on first use."""
+    yield Architecture(
+        name="pooled",
+        summary="sigmoid attention to a source that is pooled by a convolution",
+        paper="Ramapuram et al. 2025, Theory, Analysis, and Best Practices for Sigmoid Attention",
+        config="zoo_networks.configs:PooledConfig",
+        network="zoo_networks.pooled:Pooled",
+    )
+    yield Architecture(
+        name="prefix",
+        summary="a decoder alone, whose prefix is the source: one softmax over both",
+        paper="Liu et al. 2018, Generating Wikipedia by Summarizing Long Sequences",
+        config="zoo_networks.configs:PrefixConfig",
+        network="zoo_networks.prefix:Prefix",
+    )
+
+
+@hookimpl
+def zoo_catalogues() -> Iterable[Path]:
+    """Return the catalogue of this package's models."""
+    yield Path(__file__).with_name("models.toml")

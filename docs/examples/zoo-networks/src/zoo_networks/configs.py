@@ -1,0 +1,94 @@
+"""The configurations and their parameter tables, without torch."""
+
+from typing import Self
+
+from pydantic import Field
+from zoo import Config, Depth, Dim, Table, Width
+
+
+class Small(Config):
+    """What the networks of this package share: one width, for embeddings and states."""
+
+    dim: Width = Field(32, description="width d of embeddings and states")
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return a tiny config for the laws."""
+        return cls()
+
+    @property
+    def width(self) -> int:
+        """The width by which schedules scale the learning rate."""
+        return self.dim
+
+
+def gru(table: Table, name: str, inputs: Dim, d: Dim, ends: tuple[str, ...] = ("",)) -> None:
+    """Add the weights of a GRU of torch, of one layer."""
+    for end in ends:
+        for kind, size in (("ih", inputs), ("hh", d)):
+            gates = tuple(f"W_{kind},{gate}{end}" for gate in "rzn")
+            table.split(f"{name}.weight_{kind}_l0{end}", gates, (d, size))
+        for kind in ("ih", "hh"):
+            gates = tuple(f"b_{kind},{gate}{end}" for gate in "rzn")
+            table.split(f"{name}.bias_{kind}_l0{end}", gates, (d,))
+
+
+class PooledConfig(Small):
+    """A recurrent encoder, a convolution whose kernel is its stride, a recurrent decoder."""
+
+    stride: int = Field(2, ge=1, le=8, description="source tokens per key")
+
+    def parameters(self, source_vocab: int, target_vocab: int) -> Table:
+        """Return the parameter table, with one row for each symbol of the equations."""
+        vs, vt, d = Dim("V_s", source_vocab), Dim("V_t", target_vocab), Dim("d", self.dim)
+        table = Table()
+        table.block("encoder")
+        table.add("source_embedding.weight", "W_i", (vs, d))
+        gru(table, "encoder", d, d, ("", "_reverse"))
+        table.add("pool.weight", "W_p", (d, 2 * self.stride * d))
+        table.add("pool.bias", "b_p", (d,))
+        table.block("decoder")
+        table.add("target_embedding.weight", "W_o", (vt, d))
+        gru(table, "decoder", d, d)
+        table.add("query.weight", "W_q", (d, d))
+        table.add("query.bias", "b_q", (d,))
+        table.add("mix.weight", "W_m", (d, 2 * d))
+        table.add("mix.bias", "b_m", (d,))
+        table.add("output.weight", "W_Ỹ", (vt, d))
+        table.add("output.bias", "b_Ỹ", (vt,))
+        return table
+
+
+class PrefixConfig(Small):
+    """Layers that source and target share."""
+
+    layers: Depth = Field(2, description="layers L")
+    heads: Width = Field(2, description="attention heads h; d / h must be even")
+
+    @property
+    def one_vocabulary(self) -> bool:
+        """Source and target are one sequence."""
+        return True
+
+    def parameters(self, source_vocab: int, target_vocab: int) -> Table:
+        """Return the parameter table, with one row for each symbol of the equations."""
+        v, d = Dim("V", target_vocab), Dim("d", self.dim)
+        table = Table()
+        table.block("embeddings")
+        table.add("embedding.weight", "W_i", (v, d))
+        for i in range(self.layers):
+            table.block(f"layer {i + 1}")
+            for name in ("attention_norm", "inner_norm"):
+                table.add(f"layers.{i}.{name}.weight", "γ", (d,))
+                table.add(f"layers.{i}.{name}.bias", "β", (d,))
+            table.split(f"layers.{i}.project.weight", ("W_q", "W_k", "W_v"), (d, d))
+            table.add(f"layers.{i}.output.weight", "W_h", (d, d))
+            table.add(f"layers.{i}.inner.weight", "W_1", (4 * d, d))
+            table.add(f"layers.{i}.inner.bias", "b_1", (4 * d,))
+            table.add(f"layers.{i}.outer.weight", "W_2", (d, 4 * d))
+            table.add(f"layers.{i}.outer.bias", "b_2", (d,))
+        table.block("output")
+        table.add("norm.weight", "γ", (d,))
+        table.add("norm.bias", "β", (d,))
+        table.add("output.weight", "W_Ỹ", (v, d))
+        return table

@@ -1,0 +1,6 @@
+"""The laws of the contract, for every network of this package."""
+
+from zoo.testing import conformance
+
+test_pooled = conformance("pooled")
+test_prefix = conformance("prefix")
