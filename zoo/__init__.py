@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from zoo.registry.declarations import Pair as Pair
     from zoo.registry.declarations import Scheme as Scheme
     from zoo.registry.discovery import list_plugins as list_plugins
+    from zoo.registry.entries import Schedule as Schedule
     from zoo.registry.events import Callback as Callback
     from zoo.registry.events import Report as Report
     from zoo.registry.events import Validation as Validation
@@ -100,6 +101,7 @@ _HOMES = {
     "Registry": "registry.registry",
     "Report": "registry.events",
     "Row": "registry.parameters",
+    "Schedule": "registry.entries",
     "Scheme": "registry.declarations",
     "Search": "decoding.options",
     "SegmentMetric": "evaluation.segment_metrics",

@@ -17,10 +17,10 @@ from zoo.nn.contract import BEGIN, END, PADDING, UNKNOWN, Output
 from zoo.registry.declarations import Dataset, Pair
 from zoo.registry.events import Report, Stopped, Validation
 from zoo.registry.recipe import Recipe
-from zoo.registry.registry import Registry
+from zoo.registry.registry import Registry, default_registry
 from zoo.training.objective import cross_entropy, symmetric_kl, teacher_forcing
 from zoo.training.request import TrainingRequest
-from zoo.training.schedule import learning_rate
+from zoo.training.schedule import Progress, make_schedule
 from zoo.training.session import Session, begin, resume
 
 PLAIN: dict[str, Any] = {
@@ -107,20 +107,24 @@ def test_word_dropout_changes_inputs_and_not_labels() -> None:
     assert all(torch.equal(given, ids) for given, ids in zip(inputs, whole, strict=True))
 
 
+def rate(recipe: Recipe, step: int, done: float, width: int) -> float:
+    return make_schedule(default_registry(), recipe)(Progress(step, done, width))
+
+
 def test_schedules_match_their_formulas() -> None:
     noam = Recipe(schedule="noam", factor=2.0, warmup=400)
     for step in (1, 399, 400, 401, 9000):
         expected = 2 * 512**-0.5 * min(step**-0.5, step * 400**-1.5)
-        assert learning_rate(noam, step, 512, 0.3) == pytest.approx(expected)
+        assert rate(noam, step, 0.3, 512) == pytest.approx(expected)
     root = Recipe(schedule="inverse_sqrt", learning_rate=3e-4, warmup=100)
-    assert learning_rate(root, 50, 1, 0) == pytest.approx(1.5e-4)
-    assert learning_rate(root, 100, 1, 0) == pytest.approx(3e-4)
-    assert learning_rate(root, 400, 1, 0) == pytest.approx(1.5e-4)
+    assert rate(root, 50, 0, 1) == pytest.approx(1.5e-4)
+    assert rate(root, 100, 0, 1) == pytest.approx(3e-4)
+    assert rate(root, 400, 0, 1) == pytest.approx(1.5e-4)
     cosine = Recipe(schedule="cosine", learning_rate=1.0, warmup=0)
-    shares = [learning_rate(cosine, 5, 1, done) for done in (0.0, 0.5, 1.0)]
+    shares = [rate(cosine, 5, done, 1) for done in (0.0, 0.5, 1.0)]
     assert shares == pytest.approx([1.0, 0.5, 0.0])
     constant = Recipe(schedule="constant", learning_rate=1.0, warmup=10)
-    assert [learning_rate(constant, s, 1, 0) for s in (1, 10, 99)] == pytest.approx([0.1, 1, 1])
+    assert [rate(constant, s, 0, 1) for s in (1, 10, 99)] == pytest.approx([0.1, 1, 1])
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:

@@ -18,6 +18,7 @@ from tests.external_plugins.journey import EXAMPLE, TOP, Environment, build_whee
 from tests.test_docs import build
 from zoo.cli.plugins import commands_of
 from zoo.registry import hookspecs
+from zoo.registry.open_shelf import OpenShelf
 from zoo.registry.owners import Plugin
 from zoo.registry.plugins import Plugins, known_hooks
 from zoo.registry.registry import Registry
@@ -154,7 +155,7 @@ def test_every_hook_is_documented_with_its_signature_and_an_example(name: str) -
 
 
 @pytest.mark.parametrize("name", known_hooks())
-def test_every_hook_s_example_works(name: str) -> None:
+def test_every_hook_s_example_works(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     *_, example = build.hook_parts(name)
     module = types.ModuleType("zoo_example")
     module.__file__ = str(EXAMPLE / "src" / "zoo_statespace" / "__init__.py")
@@ -175,6 +176,11 @@ def test_every_hook_s_example_works(name: str) -> None:
         assert CliRunner().invoke(command, ["rnnsearch-tiny"]).output == "4,182,336\n"
     for dataset in registry.datasets.values():
         assert all(dataset.load(split, 3) for split in dataset.splits)
+    for shelf in registry.shelves.values():
+        if isinstance(shelf, OpenShelf):
+            for entry in shelf.values():
+                monkeypatch.setitem(sys.modules, entry.path.partition(":")[0], module)
+                assert shelf.options(entry.name) == {}
 
 
 @pytest.mark.parametrize("name", known_hooks())

@@ -19,7 +19,7 @@ from zoo.training.auto import Choice, Size, Speed, choose, fit
 from zoo.training.fitting import first_plan
 from zoo.training.plan import make_plan, uses_auto
 from zoo.training.request import TrainingRequest
-from zoo.training.schedule import learning_rate
+from zoo.training.schedule import Progress, make_schedule
 from zoo.training.session import begin
 
 TINY: dict[str, Any] = {
@@ -137,9 +137,10 @@ def test_the_time_decides_batch_and_epochs(registry: Registry) -> None:
     assert chosen(registry, sentences(500), 5000).recipe["steps"] >= 1000
 
 
-def test_one_cycle_rises_and_ends_at_zero_whatever_the_speed() -> None:
+def test_one_cycle_rises_and_ends_at_zero_whatever_the_speed(registry: Registry) -> None:
     recipe = Recipe(schedule="one_cycle", learning_rate=1.0)
-    rates = [learning_rate(recipe, 1, 1, done / 100) for done in range(101)]
+    schedule = make_schedule(registry, recipe)
+    rates = [schedule(Progress(1, done / 100, 1)) for done in range(101)]
     assert rates[0] == pytest.approx(0.1)
     assert max(rates) == rates[10]
     assert rates[:11] == sorted(rates[:11])

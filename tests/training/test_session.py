@@ -15,7 +15,6 @@ from zoo.registry.events import Event, Report
 from zoo.registry.recipe import Recipe
 from zoo.training.optimizer import OPTIMIZERS, ParameterGroups
 from zoo.training.request import TrainingRequest
-from zoo.training.schedule import SCHEDULES, constant
 from zoo.training.session import begin
 
 
@@ -102,18 +101,14 @@ def test_all_unknown_names_are_reported_at_once(parallel: Path, tmp_path: Path) 
     assert not list(tmp_path.glob("a*"))
 
 
-def test_a_new_optimizer_and_schedule_need_only_an_entry(
+def test_a_new_optimizer_needs_only_an_entry(
     parallel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def sgd(groups: ParameterGroups, recipe: Recipe) -> torch.optim.Optimizer:
         return torch.optim.SGD(groups, lr=recipe.learning_rate)
 
-    def halved(recipe: Recipe, step: int, width: int, done: float) -> float:
-        return constant(recipe, step, width, done) / 2
-
     monkeypatch.setitem(OPTIMIZERS._values, "sgd", sgd)
-    monkeypatch.setitem(SCHEDULES._values, "halved", halved)
-    settings = {**SMALL, "optimizer": "sgd", "schedule": "halved", "learning_rate": 0.5,
+    settings = {**SMALL, "optimizer": "sgd", "schedule": "constant", "learning_rate": 0.25,
                 "warmup": 0}  # fmt: skip
     reports: list[Event] = []
     zoo.train("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=settings, steps=10,

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from zoo.registry.declarations import Engine, Format, Scheme
+from zoo.registry.entries import Schedule
 from zoo.registry.hookspecs import hookimpl
 
 ZOO_API = 2
@@ -58,4 +59,17 @@ def zoo_formats() -> Iterable[Format]:
         "onnx",
         "ONNX: an encoder and one step of the decoder, for any runtime",
         exporter="zoo.interop.onnx_export:Onnx",
+    )
+
+
+@hookimpl
+def zoo_schedules() -> Iterable[Schedule]:
+    """Return the built-in schedules."""
+    here = "zoo.training.schedule"
+    yield Schedule("constant", "a linear warm-up, then constant", f"{here}:Constant")
+    yield Schedule("noam", "width^-1/2 times a warm-up and step^-1/2", f"{here}:Noam")
+    yield Schedule("inverse_sqrt", "a linear warm-up, then step^-1/2", f"{here}:InverseSqrt")
+    yield Schedule("cosine", "a linear warm-up, and a half cosine to zero", f"{here}:Cosine")
+    yield Schedule(
+        "one_cycle", "a warm-up over a tenth of the run, and a half cosine", f"{here}:OneCycle"
     )

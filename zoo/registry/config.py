@@ -54,6 +54,8 @@ class Settings(BaseModel):
             return f"unknown key {key!r} " + (
                 f"(did you mean {' or '.join(guess)}?)" if guess else f"(known: {known})"
             )
+        if fault["type"] == "missing":
+            return f"{key} is missing"
         message = str(fault["msg"]).removeprefix("Value error, ")
         message = message[:1].lower() + message[1:]
         given = reprlib.repr(fault["input"])

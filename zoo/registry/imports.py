@@ -17,7 +17,7 @@ def import_object(path: str, kind: str) -> Any:
     module, _, name = path.partition(":")
     try:
         return getattr(importlib.import_module(module), name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise PluginError(
             f"{kind} is broken",
             f"{path} gave {type(error).__name__}: {error}",

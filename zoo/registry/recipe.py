@@ -8,12 +8,14 @@ from typing import Any, Literal, Self
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from zoo.registry.config import Settings
+from zoo.registry.open_shelf import Named
 
 
 class Recipe(Settings):
     """A complete training recipe. Every value can be set in a catalogue, a file and by `--set`.
 
-    `tokenizer`, `optimizer` and `schedule` are names, which training looks up on their shelves.
+    `tokenizer`, `optimizer` and `schedule` are names, which training looks up on their shelves. An
+    entry with options is named by a table: `schedule = {name = "waves", period = 100}`.
     TOML has no null: there, `"none"` stands for None.
     """
 
@@ -64,7 +66,7 @@ class Recipe(Settings):
         0.0, ge=0, description="weight decay of matrices: adam adds it to the gradient"
     )
     learning_rate: PositiveFloat = Field(1e-3, description="peak learning rate; noam uses factor")
-    schedule: str = Field(
+    schedule: Named = Field(
         "inverse_sqrt",
         description="learning rate schedule: constant, inverse_sqrt, cosine, one_cycle or noam",
     )
@@ -151,5 +153,10 @@ class Recipe(Settings):
 
 def toml_value(value: Any) -> str:
     """Return a plain value as TOML; None becomes "none"."""
-    # JSON's strings, numbers, booleans and lists are TOML's too.
+    if isinstance(value, dict):
+        pairs = (f"{json.dumps(key)} = {toml_value(item)}" for key, item in value.items())
+        return f"{{{', '.join(pairs)}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(toml_value, value))}]"
+    # JSON's strings, numbers and booleans are TOML's too.
     return json.dumps("none" if value is None else value)

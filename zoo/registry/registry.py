@@ -17,6 +17,8 @@ from zoo.registry import catalogue
 from zoo.registry.catalogue import Model, Released
 from zoo.registry.declarations import Architecture, Dataset, Engine, Format, Metric, Scheme
 from zoo.registry.discovery import installed
+from zoo.registry.entries import Entry, Schedule
+from zoo.registry.open_shelf import OpenShelf
 from zoo.registry.owners import Owner, Plugin
 from zoo.registry.plugins import Plugins
 from zoo.registry.shelf import Shelf
@@ -37,6 +39,7 @@ class Declaration(Protocol):
 
 
 D = TypeVar("D", bound=Declaration)
+E = TypeVar("E", bound=Entry)
 
 
 class Registry:
@@ -66,6 +69,7 @@ class Registry:
                 name = ":".join(filter(None, (format.name, format.architecture)))
                 self.exporters.add(name, format, Owner(plugin))
         self.engines = self._collect("engine", Engine, "zoo_engines")
+        self.schedules = self._open(Schedule, "zoo_schedules")
         # From catalogues.
         self.models: Shelf[Model] = self._shelf("model", "See `zoo list models`")
         self.checkpoints: Shelf[Released] = self._shelf("checkpoint", "See `zoo list checkpoints`")
@@ -118,6 +122,12 @@ class Registry:
         values = {**entry.config, **(overrides or {})}
         return config_type.parse(values, f"configuration of {model}")
 
+    def open_shelf(self, kind: str) -> OpenShelf[Any]:
+        """Return the open shelf of a kind, in the singular."""
+        shelf = self.shelves[f"{kind}s"]
+        assert isinstance(shelf, OpenShelf), kind
+        return shelf
+
     def brought_by(self, plugin: Plugin) -> dict[str, list[str]]:
         """Return the names that a plugin brings, by the plural of their kind."""
         names = {kind: shelf.brought_by(plugin) for kind, shelf in self.shelves.items()}
@@ -145,6 +155,17 @@ class Registry:
         shelf: Shelf[D] = self._shelf(kind)
         for plugin, value in self._values(hook, declaration):
             shelf.add(value.name, value, Owner(plugin))
+        return shelf
+
+    def _open(self, declaration: type[E], hook: str) -> OpenShelf[E]:
+        """Return a new open shelf; a declaration that is not well-formed becomes a problem."""
+        shelf = OpenShelf(declaration)
+        self.shelves[shelf.plural] = shelf
+        for plugin, entry in self._values(hook, declaration):
+            if fault := entry.fault():
+                self._problems.append(f"a {entry.kind} of {plugin} is ignored: {fault}")
+            else:
+                shelf.add(entry.name, entry, Owner(plugin))
         return shelf
 
     def _values(self, hook: str, expected: type[T]) -> Iterator[tuple[Plugin, T]]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from zoo.data.batches import Sequences
 from zoo.nn.contract import BEGIN, UNKNOWN
+from zoo.registry.open_shelf import name_of
 from zoo.registry.recipe import Recipe
 from zoo.training.data import TrainingData
 from zoo.training.plan import Plan
@@ -57,7 +58,11 @@ def early_warnings(plan: Plan, data: TrainingData, batches: int) -> list[str]:
                 f"entries occur fewer than {RARE} times. Lower vocab_size, or set tokenizer = bpe"
             )
     updates = planned_updates(recipe, batches)
-    if updates is not None and recipe.schedule in FIXED_WARMUP and updates <= recipe.warmup:
+    if (
+        updates is not None
+        and name_of(recipe.schedule) in FIXED_WARMUP
+        and updates <= recipe.warmup
+    ):
         warnings.append(
             f"the run ends in its warm-up: {updates:,} updates, of which the learning rate rises "
             f"over {recipe.warmup:,}. Give more updates, or lower warmup"
@@ -121,7 +126,7 @@ def late_warnings(
     recipe, warnings = plan.recipe, []
     losses = [r["validation_loss"] for r in metrics if "validation_loss" in r]
     reports = [r["loss"] for r in metrics if "loss" in r]
-    if recipe.schedule in FIXED_WARMUP and updates <= recipe.warmup:
+    if _ends_in_warmup(recipe, updates):
         warnings.append(
             f"the run ended in its warm-up, after {updates:,} of {recipe.warmup:,} updates: "
             "give it more time, or lower warmup"
@@ -141,3 +146,7 @@ def late_warnings(
             "overfits. Set select = loss and patience = 5, more dropout, or give more data"
         )
     return warnings
+
+
+def _ends_in_warmup(recipe: Recipe, updates: int) -> bool:
+    return name_of(recipe.schedule) in FIXED_WARMUP and updates <= recipe.warmup

@@ -17,6 +17,7 @@ from typing import Any
 from zoo.data.statistics import CorpusStatistics, SideStatistics
 from zoo.errors import DataError
 from zoo.registry.config import Config
+from zoo.registry.open_shelf import name_of
 
 SPECIAL = 4
 """Special tokens of a vocabulary."""
@@ -194,7 +195,7 @@ def fit(choice: Choice, config: Config, size: Size) -> None:
     updates = _updates(choice, size, batch)
     if not any(size.totals.values()):
         choice.set("steps", updates)
-    schedule = choice.set("schedule", "one_cycle")
+    schedule = name_of(choice.set("schedule", "one_cycle"))
     scale = min(math.sqrt(256 / config.width), 1.0) * min(max(math.sqrt(batch / 1024), 1.0), 1.5)
     rate = choice.set("learning_rate", float(f"{RATE * scale:.2g}"))
     choice.set("label_smoothing", 0.1 if choice.natural else 0.0)

@@ -82,7 +82,7 @@ def make_tuning_plan(
         if request.new_vocabulary is None:
             recipe_values["shared_vocab"] = shared
     config_type = type(checkpoint.config)
-    config, recipe = resolve(request, config_type, config_values, recipe_values)
+    config, recipe = resolve(registry, request, config_type, config_values, recipe_values)
     return Plan(
         checkpoint.model_name,
         checkpoint.architecture,

@@ -17,17 +17,14 @@ from zoo.registry.recipe import Recipe, toml_value
 from zoo.registry.registry import Registry
 from zoo.training.optimizer import OPTIMIZERS
 from zoo.training.request import TrainingRequest
-from zoo.training.schedule import SCHEDULES
 
 AUTO = "auto"
 """The recipe of data that has none."""
 TOTALS = ("steps", "epochs", "minutes")
-NAMED: dict[str, Collection[str]] = {
-    "tokenizer": TOKENIZER_KINDS,
-    "optimizer": OPTIMIZERS,
-    "schedule": SCHEDULES,
-}
+NAMED: dict[str, Collection[str]] = {"tokenizer": TOKENIZER_KINDS, "optimizer": OPTIMIZERS}
 """The recipe's fields that hold a name, and the known names."""
+OPEN = ("schedule",)
+"""The recipe's fields that name an entry of the open shelf `FIELDs`."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +72,7 @@ class Plan:
         config_type = registry.architecture(values["architecture"]).config_type()
         config = config_type.parse(values["config"], "the run's configuration")
         recipe = Recipe.parse(values["recipe"], "the run's recipe")
-        if unknown := unknown_names(values["recipe"]):
+        if unknown := unknown_names(registry, values["recipe"]):
             raise ConfigError("the run's recipe", "; ".join(unknown))
         data, limit, validation = (values[key] for key in ("data", "limit", "validation"))
         parent = values.get("parent", "")  # runs of earlier versions lack it
@@ -117,11 +114,13 @@ def make_plan(
     validation = absolute(registry, request.validation)
     entry = registry.models.find(request.model)
     config_type = registry.architecture(entry.architecture).config_type()
-    config, recipe = resolve(request, config_type, *_layered(registry, request, chosen or {}))
+    layered = _layered(registry, request, chosen or {})
+    config, recipe = resolve(registry, request, config_type, *layered)
     return Plan(request.model, entry.architecture, config, recipe, data, request.limit, validation)
 
 
 def resolve(
+    registry: Registry,
     request: TrainingRequest,
     config_type: type[Config],
     config_values: dict[str, Any],
@@ -149,7 +148,7 @@ def resolve(
             parsed.append(kind.parse(values, where))
         except ConfigError as error:
             faults.append(error.why)
-    faults += unknown_names(recipe_values)
+    faults += unknown_names(registry, recipe_values)
     if faults:
         raise ConfigError(where, "; ".join(faults), f"See `zoo info {request.model}`")
     config, recipe = parsed
@@ -157,8 +156,8 @@ def resolve(
     return config, recipe
 
 
-def unknown_names(values: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong with the names in a recipe's values, one text each."""
+def unknown_names(registry: Registry, values: Mapping[str, Any]) -> list[str]:
+    """Return what is wrong with names and their options in a recipe's values, one text each."""
     faults = []
     for key, known in NAMED.items():
         name = values.get(key)
@@ -166,6 +165,8 @@ def unknown_names(values: Mapping[str, Any]) -> list[str]:
             guess = near(name, known)
             hint = f"did you mean {' or '.join(guess)}?" if guess else f"known: {', '.join(known)}"
             faults.append(f"{key} = {name!r} ({hint})")
+    for key in OPEN:
+        faults += registry.open_shelf(key).faults(key, values.get(key))
     return faults
 
 

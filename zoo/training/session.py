@@ -345,7 +345,7 @@ def _make_trainer(
     network = build_network(registry, plan, data, group.rank)
     load_first_weights(folder.path, network)
     freeze(network, plan.recipe.freeze)
-    trainer = Trainer(network, data, plan, folder, group)
+    trainer = Trainer(network, data, plan, folder, group, registry)
     if not group.is_first:
         return trainer, trainer.notes
     trainer.callbacks, failed = load_callbacks(registry)

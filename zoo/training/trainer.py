@@ -16,6 +16,7 @@ from zoo.errors import ConfigError, TrainingError
 from zoo.files import replace_file
 from zoo.nn.contract import Seq2Seq
 from zoo.registry.events import Event, Note, Report, Stopped, Validation
+from zoo.registry.registry import Registry
 from zoo.training.advice import rising
 from zoo.training.averaging import AveragedWeights
 from zoo.training.callbacks import Callbacks
@@ -29,7 +30,7 @@ from zoo.training.precision import autocast, compile_forward
 from zoo.training.process_group import ProcessGroup
 from zoo.training.run_folder import RunFolder
 from zoo.training.saving import load_state, save_state
-from zoo.training.schedule import learning_rate
+from zoo.training.schedule import Progress, make_schedule
 from zoo.training.state import TrainingState
 from zoo.training.validation import validate
 
@@ -57,10 +58,17 @@ class Trainer:
         plan: the complete configuration and recipe.
         folder: where states and metrics are written. If it has a state, training continues there.
         group: the processes that train together.
+        registry: what the recipe names is looked up there.
     """
 
     def __init__(
-        self, model: Seq2Seq, data: TrainingData, plan: Plan, folder: RunFolder, group: ProcessGroup
+        self,
+        model: Seq2Seq,
+        data: TrainingData,
+        plan: Plan,
+        folder: RunFolder,
+        group: ProcessGroup,
+        registry: Registry,
     ) -> None:
         self.model, self.data, self.plan, self.folder, self.group = model, data, plan, folder, group
         recipe = plan.recipe
@@ -71,6 +79,7 @@ class Trainer:
         self.state = TrainingState(model, make_optimizer(model, recipe))
         if recipe.average_decay:
             self.state.average = [weight.detach().clone() for weight in model.parameters()]
+        self.schedule = make_schedule(registry, recipe)
         self.averaged = AveragedWeights(self.state, recipe, folder, group)
         self.callbacks = Callbacks()
         self.stop = False
@@ -160,7 +169,10 @@ class Trainer:
         """Return the rate of the next update: the schedule's, which a cooldown decays to zero."""
         recipe, state = self.plan.recipe, self.state
         planned = state.fraction_done(recipe, len(self.batches))
-        rate = learning_rate(recipe, state.step + 1, self.plan.config.width, planned)
+        width = self.plan.config.width
+        rate = self.schedule(
+            Progress(state.step + 1, planned, width, state.epoch, state.not_improved)
+        )
         return rate * max(1 - state.cooldown(recipe), 0.0)
 
     # --- an update ------------------------------------------------------------------------------

@@ -1,0 +1,163 @@
+"""Open shelves: entries of plugins, their options, and broken ones."""
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.shelves import registry_with
+from zoo.errors import ConfigError, PluginError, UnknownNameError
+from zoo.registry.entries import Schedule
+from zoo.registry.recipe import Recipe
+from zoo.registry.registry import Registry
+from zoo.training.plan import unknown_names
+from zoo.training.schedule import Progress, make_schedule
+
+CODE = """
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
+from pydantic import Field
+from zoo import Schedule
+if TYPE_CHECKING:
+    from zoo import Recipe
+
+@hookimpl
+def zoo_schedules():
+    for name in ("waves", "absent", "number", "narrow", "untyped", "raises", "weird", "endless"):
+        yield Schedule(name, "a test", f"zoo_visitor:{name}")
+    yield Schedule("elsewhere", "a test", "no_such_module:Name")
+    yield Schedule("quits", "a test", "zoo_quits:Name")
+    yield Schedule("cosine", "another cosine", "zoo_visitor:waves")
+    yield Schedule("pathless", "a test", "waves")
+    yield Schedule(3, "a test", "zoo_visitor:waves")
+
+@dataclass
+class waves:
+    recipe: Recipe
+    period: int = 100
+    low: Annotated[float, Field(ge=0)] = 0.0
+    shape: Literal["cosine", "line"] = "line"
+    steps: tuple[int, ...] = ()
+    factor = 1.5
+
+    def __call__(self, progress):
+        return self.low + progress.step % self.period
+
+number = 3
+
+def narrow():
+    return None
+
+def untyped(recipe, period=None):
+    return None
+
+def raises(recipe):
+    raise RuntimeError("no\\nluck")
+
+def weird(recipe, name: str = ""):
+    return None
+
+def endless(recipe, *, limit: int):
+    return lambda progress: limit / 0
+"""
+
+
+@pytest.fixture
+def visitor(monkeypatch: pytest.MonkeyPatch) -> Registry:
+    return registry_with(monkeypatch, CODE)
+
+
+def test_an_entry_is_made_with_its_options(visitor: Registry) -> None:
+    assert visitor.schedules.owner("cosine").plugin.builtin  # type: ignore[union-attr]  # it has one
+    named = {"name": "waves", "period": 7, "low": 2, "steps": [1, 2], "shape": "cosine"}
+    made = visitor.schedules.make(named, Recipe())
+    assert (made.period, made.low, made.steps, made.shape) == (7, 2.0, (1, 2), "cosine")
+    assert made(Progress(9, 0.0, 1)) == 4
+    assert visitor.schedules.make("waves", Recipe()).period == 100
+
+
+@pytest.mark.parametrize(
+    ("named", "message"),
+    [
+        ("wave", "schedule = 'wave' (did you mean waves?)"),
+        ({"period": 3}, "schedule = {'period': 3} (a table needs a name)"),
+        (
+            {"name": "waves", "perod": 3, "low": -1, "shape": "flat", "period": "3"},
+            "schedule: schedule 'waves': period = '3': input should be a valid integer; low = -1: "
+            "input should be greater than or equal to 0; shape = 'flat': input should be 'cosine' "
+            "or 'line'; unknown key 'perod' (did you mean period?)",
+        ),
+        ({"name": "cosine", "cycles": 3}, "schedule: schedule 'cosine': it has no options"),
+        ("endless", "schedule: schedule 'endless': limit is missing"),
+    ],
+)
+def test_wrong_names_and_options_are_faults(visitor: Registry, named: Any, message: str) -> None:
+    (fault,) = unknown_names(visitor, {"schedule": named})
+    assert fault.startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("absent", "zoo_visitor:absent gave AttributeError: module 'zoo_visitor' has no "),
+        ("elsewhere", "no_such_module:Name gave ModuleNotFoundError: No module named"),
+        ("number", "it is 3, which cannot be called"),
+        ("narrow", "it is called with (recipe, option=…), and takes ()"),
+        ("untyped", "option 'period' has neither a type nor a default"),
+        ("weird", "'name' cannot be an option: it is called with (recipe, option=…)"),
+        ("raises", "zoo_visitor:raises raised RuntimeError: no luck"),
+    ],
+)
+def test_a_broken_entry_names_its_plugin_in_one_line(
+    visitor: Registry, name: str, reason: str
+) -> None:
+    with pytest.raises(PluginError) as raised:
+        visitor.schedules.make(name, Recipe())
+    message = str(raised.value)
+    assert message.startswith(f"schedule {name!r} of visitor (zoo-visitor 1.0) is broken: {reason}")
+    assert message.endswith("Report this to its author, or name another")
+    assert "\n" not in message
+    assert visitor.schedules.make("waves", Recipe())  # the others still work
+
+
+def test_what_a_made_entry_raises_or_returns_is_checked(visitor: Registry) -> None:
+    recipe = Recipe(schedule={"name": "endless", "limit": 3})
+    with pytest.raises(PluginError, match=r"'endless' of .* raised ZeroDivisionError"):
+        make_schedule(visitor, recipe)(Progress(1, 0.0, 1))
+    negative = make_schedule(visitor, Recipe(schedule={"name": "waves", "period": 1}))
+    object.__setattr__(negative, "rate", lambda progress: -1.0)
+    with pytest.raises(PluginError, match=r"is broken: its rate of update 7 is -1\.0"):
+        negative(Progress(7, 0.0, 1))
+
+
+def test_unusable_declarations_and_taken_names_are_reported(visitor: Registry) -> None:
+    who = "visitor (zoo-visitor 1.0)"
+    assert set(visitor.problems) == {
+        f"a schedule of {who} is ignored: its path is 'waves', not 'package.module:Name'",
+        f"a schedule of {who} is ignored: its name is 3, not a string",
+        f"schedule 'cosine' of {who} is ignored: {visitor.schedules.owner('cosine')} brings one "
+        "of the same name",
+    }
+    (plugin,) = (p for p in visitor.plugins.loaded.values() if p.name == "visitor")
+    assert "waves" in visitor.brought_by(plugin)["schedules"]
+    with pytest.raises(UnknownNameError, match=re.escape("did you mean cosine?")):
+        visitor.schedules.make("cosin", Recipe())
+
+
+def test_a_kind_of_another_type_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = registry_with(monkeypatch, "@hookimpl\ndef zoo_schedules():\n    yield 'cosine'")
+    (problem,) = registry.problems
+    assert problem.endswith("returned 'cosine', which is not of type Schedule")
+
+
+def test_options_of_a_recipe_read_back_equal() -> None:
+    import tomllib
+
+    recipe = Recipe(schedule={"name": "waves", "steps": [1, 2], "low": 0.5, "on": True})
+    assert Recipe.parse(tomllib.loads(recipe.to_toml()), "a test") == recipe
+    with pytest.raises(ConfigError, match="schedule"):
+        Recipe.parse({"schedule": 3}, "a test")
+
+
+def test_the_declaration_is_plain(visitor: Registry) -> None:
+    assert visitor.schedules["waves"] == Schedule("waves", "a test", "zoo_visitor:waves")

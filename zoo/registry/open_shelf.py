@@ -1,0 +1,103 @@
+"""An open shelf: entries by name, whose objects are imported, checked and called on first use."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
+
+from zoo.errors import ConfigError, PluginError, ZooError, near
+from zoo.registry.entries import Entry
+from zoo.registry.plugins import FAILURES
+from zoo.registry.shelf import Shelf
+
+E = TypeVar("E", bound=Entry)
+
+Named = str | Mapping[str, Any]
+"""An entry's name, or a table with its `name` and its options."""
+
+
+def name_of(named: Named) -> str:
+    """Return the name of an entry that a recipe names."""
+    return named if isinstance(named, str) else str(named.get("name", ""))
+
+
+class OpenShelf(Shelf[E]):
+    """Entries of one kind, to which plugins add theirs by a hook.
+
+    A broken entry blocks nothing until it is used; the error then names its plugin.
+    """
+
+    def __init__(self, declaration: type[E]) -> None:
+        super().__init__(declaration.kind)
+        self.declaration = declaration
+
+    def options(self, named: Named) -> dict[str, Any]:
+        """Return the checked options of an entry that is named with them.
+
+        Raises:
+            UnknownNameError: there is no entry of that name.
+            PluginError: the entry cannot be imported, or its signature does not fit its kind.
+            ConfigError: options are unknown, missing or of the wrong type; it lists all of them.
+        """
+        from zoo.registry.options import checked_options, option_types
+
+        entry = self.find(name_of(named))
+        with self.blaming(entry.name):
+            types = option_types(entry.load(), entry.given, entry.reserved)
+        values = {} if isinstance(named, str) else named
+        values = {key: value for key, value in values.items() if key not in entry.reserved}
+        return checked_options(types, values, f"{self.kind} {entry.name!r}")
+
+    def faults(self, key: str, named: object) -> list[str]:
+        """Return what is wrong with the value of a recipe's key that names an entry."""
+        if isinstance(named, Mapping) and not isinstance(named.get("name"), str):
+            return [f"{key} = {dict(named)!r} (a table needs a name)"]
+        if not isinstance(named, str | Mapping):
+            return []  # the recipe's own check reports it
+        name = name_of(named)
+        if name not in self:
+            guess = near(name, self)
+            hint = f"did you mean {' or '.join(guess)}?" if guess else f"known: {', '.join(self)}"
+            return [f"{key} = {name!r} ({hint})"]
+        try:
+            self.options(named)
+        except ConfigError as error:
+            return [f"{key}: {error}"]
+        return []
+
+    def make(self, named: Named, *given: Any) -> Any:
+        """Call an entry's object with what its kind gives and with its options.
+
+        Raises:
+            UnknownNameError, ConfigError: as `options`.
+            PluginError: the entry is broken, or it raises.
+        """
+        options, name = self.options(named), name_of(named)
+        with self.blaming(name):
+            return self[name].load()(*given, **options)
+
+    def broken(self, name: str, reason: str) -> PluginError:
+        """Return the error that an entry is broken, with its plugin and the reason."""
+        return PluginError(
+            f"{self.kind} {name!r} of {self.owner(name)} is broken",
+            " ".join(reason.split()),
+            "Report this to its author, or name another",
+        )
+
+    @contextlib.contextmanager
+    def blaming(self, name: str) -> Iterator[None]:
+        """Turn what an entry raises in this block into an error that names it.
+
+        Raises:
+            PluginError: the entry raised something other than a message for the user.
+        """
+        try:
+            yield
+        except PluginError as error:
+            raise self.broken(name, error.why or str(error)) from error
+        except ZooError:
+            raise
+        except FAILURES as error:
+            reason = f"{self[name].path} raised {type(error).__name__}: {error}"
+            raise self.broken(name, reason) from error
