@@ -10,57 +10,103 @@ from pathlib import Path
 import pytest
 
 import zoo
+from zoo.checkpoint.card import split_card
 from zoo.registry.builtin import top
 from zoo.registry.catalogue import read
 
 TOP = Path(__file__).parents[1]
+CAPTIONS = TOP / "plugins" / "zoo_captions"
+FREE = ("apache-2.0", "mit", "cc0-1.0", "cc-by-2.0", "cc-by-4.0")
+"""Licenses of weights that may be used for anything."""
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
 
 
 @pytest.fixture(scope="session")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The wheels of the zoo and of the captions, by distribution."""
+    folder = tmp_path_factory.mktemp("built")
     command = [*PIP, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
-    subprocess.run([*command, str(TOP)], check=True, capture_output=True)
-    (made,) = folder.glob("*.whl")
-    return made
+    subprocess.run([*command, str(TOP), str(CAPTIONS)], check=True, capture_output=True)
+    return {made.name.partition("-")[0]: made for made in folder.glob("*.whl")}
 
 
-def test_the_wheel_holds_packages_catalogue_and_cards(wheel: Path) -> None:
+def shipped_in(wheel: Path) -> set[str]:
+    parts = [Path(name).parts for name in zipfile.ZipFile(wheel).namelist()]
+    return {part[3] for part in parts if part[1:3] == ("cards", "checkpoints")}
+
+
+def files_of(names: set[str], package: str) -> set[str]:
+    released = read(TOP / "registry.toml").checkpoints
+    return {
+        f"{package}/cards/checkpoints/{name}/{path}"
+        for name in names
+        for path in released[name].files
+    }
+
+
+def test_the_wheel_holds_packages_catalogue_and_cards(wheels: dict[str, Path]) -> None:
+    wheel = wheels["seq2seq_zoo"]
     names = set(zipfile.ZipFile(wheel).namelist())
     sources = [*TOP.glob("zoo/**/*.py"), *TOP.glob("plugins/**/*.py"), *TOP.glob("zoo/**/*.html")]
+    sources = [file for file in sources if CAPTIONS not in file.parents]
     sources += [*TOP.glob("plugins/*/equations.md"), TOP / "zoo" / "py.typed"]
     sources += TOP.glob("zoo/cli/template/*.txt")
     sources += [file for file in TOP.glob("zoo/*/page/*") if file.is_file()]
     expected = {str(f.relative_to(TOP)).removeprefix("plugins/") for f in sources}
     expected |= {"zoo/registry.toml", "zoo/docs/api-2.md"}
     expected |= {f"zoo/cards/models/{model}.md" for model in zoo.list_models()}
-    expected |= {
-        f"zoo/cards/checkpoints/{name}/{path}"
-        for name, released in read(TOP / "registry.toml").checkpoints.items()
-        for path in released.files
-    }
+    expected |= files_of(shipped_in(wheel), "zoo")
     assert {name for name in names if ".dist-info/" not in name} == expected
     assert wheel.name.startswith(f"seq2seq_zoo-{zoo.__version__}-")
 
 
-def test_an_installed_wheel_works(wheel: Path, tmp_path: Path) -> None:
+def test_each_checkpoint_is_in_the_wheel_that_its_license_permits(wheels: dict[str, Path]) -> None:
+    released = read(TOP / "registry.toml").checkpoints
+    free = {
+        name
+        for name, each in released.items()
+        if split_card((each.folder / "README.md").read_text(), "")[0]["license"] in FREE
+    }
+    assert shipped_in(wheels["seq2seq_zoo"]) == free
+    captions = zipfile.ZipFile(wheels["seq2seq_zoo_captions"])
+    assert shipped_in(wheels["seq2seq_zoo_captions"]) == set(released) - free
+    expected = files_of(set(released) - free, "zoo_captions")
+    expected |= {"zoo_captions/__init__.py", "zoo_captions/registry.toml"}
+    assert {n for n in captions.namelist() if ".dist-info/" not in n} == expected
+    info = f"seq2seq_zoo_captions-{zoo.__version__}.dist-info"
+    assert "non-commercial" in captions.read(f"{info}/METADATA").decode()
+    terms = captions.read(f"{info}/licenses/LICENSE-weights.txt").decode()
+    assert "not for commercial use" in terms
+
+
+def test_installed_wheels_work(wheels: dict[str, Path], tmp_path: Path) -> None:
     target = tmp_path / "site"
-    command = [*PIP, "install", "--no-index", "--no-deps", "--target", str(target), str(wheel)]
-    subprocess.run(command, check=True, capture_output=True)
     environment = {**os.environ, "PYTHONPATH": str(target)}
 
-    def run(*arguments: str) -> str:
+    def install(wheel: Path) -> None:
+        command = [*PIP, "install", "--no-index", "--no-deps", "--target", str(target), str(wheel)]
+        subprocess.run(command, check=True, capture_output=True)
+
+    def run(*arguments: str, code: int = 0) -> str:
         done = subprocess.run([sys.executable, *arguments], cwd=tmp_path, env=environment,
                               capture_output=True, text=True)  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        assert done.returncode == code, done.stderr
+        return done.stderr if code else done.stdout
 
+    install(wheels["seq2seq_zoo"])
     where = "import zoo; from zoo.registry.builtin import top; print(zoo.__file__, top())"
     assert run("-c", where).split() == [str(target / "zoo/__init__.py"), str(target / "zoo")]
     listed = json.loads(run("-m", "zoo", "list", "models", "--json"))["models"]
     assert [model["name"] for model in listed] == zoo.list_models()
     assert "total" in run("-m", "zoo", "info", "convs2s-tiny")
+    name = "transformer-tiny.multi30k-en-de"
+    error = run("-m", "zoo", "info", name, code=1)
+    assert "it is in the package seq2seq-zoo-captions (research and education, non-" in error
+    assert error.strip().endswith("pip install seq2seq-zoo-captions")
+    assert "pip install seq2seq-zoo-captions" in run("-m", "zoo", "list", "checkpoints")
+    install(wheels["seq2seq_zoo_captions"])
+    assert "pip install" not in run("-m", "zoo", "list", "checkpoints")
+    assert "not for commercial use" in run("-m", "zoo", "card", name)
 
 
 def test_an_editable_install_reads_the_repository_s_own_files() -> None:

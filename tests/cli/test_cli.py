@@ -173,6 +173,11 @@ def test_unknown_names(run: Run, tmp_path: Path, checkpoint: Path) -> None:
     failed(run("info", "transformer-6x7"), "did you mean transformer-6x6")
     failed(run("card", "transformer-6x7"), "did you mean transformer-6x6")
     failed(run("translate", "nowhere", "hello"), "no checkpoint 'nowhere'")
+    near = "did you mean rnnsearch-tiny.numbers-en-fr"
+    failed(run("translate", "rnnsearch-tiny.numbers-en-de", "one"), near)
+    own = "its checkpoints are rnnsearch-tiny.multi30k-en-de, rnnsearch-tiny.numbers-en-fr"
+    failed(run("translate", "rnnsearch-tiny", "one"), "it is the name of a model", own)
+    failed(run("eval", "t5-small", "--data", "shift"), "Train one: zoo train t5-small")
     failed(run("eval", checkpoint, "--data", "shift", "--split", "tets"), "no split 'tets'")
 
 
@@ -230,7 +235,7 @@ def test_other_invalid_input(run: Run, tmp_path: Path, checkpoint: Path, data: s
     failed(run("translate", checkpoint, "a\udcff"), "is not UTF-8: give arguments")
     failed(run("info", "n" * 300), "too long")
     (tmp_path / "[/x]").mkdir(parents=True)
-    failed(run("info", tmp_path / "[/x]"), "unknown name")
+    failed(run("info", tmp_path / "[/x]"), "is not a complete checkpoint")
     lines = tmp_path / "a.jsonl"
     lines.write_text('{"source": "\\ud800", "target": "b"}\n')
     failed(run("eval", checkpoint, "--data", lines), "half of a surrogate pair")

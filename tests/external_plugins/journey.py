@@ -84,9 +84,9 @@ class Environment:
         return done.stdout if code == 0 else done.stderr
 
 
-def build_wheel(folder: Path) -> Path:
-    """Build the zoo's wheel into `folder`."""
-    command = [*PIP, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, TOP]
+def build_wheel(folder: Path, source: Path = TOP) -> Path:
+    """Build the wheel of a source folder, by default the zoo's, into `folder`."""
+    command = [*PIP, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, source]
     subprocess.run([str(word) for word in command], check=True, capture_output=True)
     (wheel,) = folder.glob("*.whl")
     return wheel
@@ -153,3 +153,15 @@ def journey(environment: Environment, wheel: Path, train: Sequence[str] = ()) ->
         assert "zoo-statespace 0.1.0" in error
         assert "Install zoo-statespace" in error
     return scores
+
+
+def captions_journey(environment: Environment, wheel: Path) -> None:
+    """Install the wheel of the captions beside the zoo's; its checkpoints are there only then."""
+    name = "transformer-tiny.multi30k-en-de"
+    command = ("zoo", "translate", name, "Two dogs are playing in the snow.")
+    assert "pip install seq2seq-zoo-captions" in environment.run(*command, code=1)
+    environment.install(wheel)
+    assert environment.run(*command) == "Zwei Hunde spielen im Schnee.\n"
+    assert "non-commercial" in environment.run("zoo", "list", "checkpoints")
+    environment.run("zoo", "info", name)
+    environment.pip("uninstall", "--yes", "seq2seq-zoo-captions")

@@ -12,14 +12,22 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.external_plugins.journey import EXAMPLE, TOP, Environment, build_wheel, journey
+from tests.external_plugins.journey import (
+    EXAMPLE,
+    TOP,
+    Environment,
+    build_wheel,
+    captions_journey,
+    journey,
+)
 
 PAGE = TOP / "docs" / "verified.md"
 HEAD = """# A verified clean installation
 
 Written by `make verify-install`: the zoo's wheel and the example plugin `{example}`
 are installed with all their dependencies into an empty environment. The plugin's model is trained,
-scored and released, and the plugin is uninstalled. `tests/external_plugins/journey.py` checks the
+scored and released, and the plugin is uninstalled. Then the wheel of the caption checkpoints is
+installed. `tests/external_plugins/journey.py` checks the
 exit code and the output of every command.
 """
 
@@ -36,6 +44,8 @@ def main() -> None:
         options = ["--constraint", str(TOP / "constraints.txt"), *sys.argv[1:]]
         environment = Environment.clean(Path(folder) / "clean", options)
         scores = journey(environment, wheel)
+        captions = build_wheel(Path(folder) / "captions", TOP / "plugins" / "zoo_captions")
+        captions_journey(environment, captions)
         minutes = (time.monotonic() - start) / 60
         assert scores["exact_match"] > 95, scores
         head = HEAD.format(example=EXAMPLE.relative_to(TOP))

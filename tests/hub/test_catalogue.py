@@ -313,3 +313,23 @@ def test_a_broken_catalogue_is_named_once(
     done = run("registry", "add", "mine", checkpoint)
     (error,) = [line for line in done.output.splitlines() if line.startswith("Error")]
     assert error.count(str(file)) == 1
+
+
+def test_a_package_of_further_checkpoints(tmp_path: Path) -> None:
+    file = tmp_path / "registry.toml"
+    file.write_text(
+        'format = 1\n[packages.zoo-attic]\nsummary = "attic"\nterms = "none"\n'
+        'checkpoints = ["*.a"]\n'
+        '[packages.wrong]\nsummary = "attic"\nterms = "none"\ncheckpoints = [3]\n'
+    )
+    registry = Registry(Plugins())
+    registry.read_catalogue(file)
+    assert registry.problems == [
+        f"{file}, packages.wrong: 'checkpoints' must be an array of strings"
+    ]
+    assert [package.name for package in registry.absent_packages()] == ["zoo-attic"]
+    assert not registry.absent_packages("small.b")
+    error = str(registry.no_checkpoint("small.a"))
+    assert error == (
+        "no checkpoint 'small.a': it is in the package zoo-attic (none). pip install zoo-attic"
+    )

@@ -13,7 +13,7 @@ import click
 from zoo.cli.completion import complete_any
 from zoo.cli.fetching import located
 from zoo.cli.output import console, loaded_registry, say
-from zoo.errors import CheckpointError, UnknownNameError
+from zoo.errors import CheckpointError
 from zoo.files import locked, replace_file
 from zoo.registry.catalogue import Model
 from zoo.registry.registry import Registry
@@ -96,10 +96,9 @@ def _card_text(registry: Registry, name: str) -> str:
     from zoo.checkpoint.format import CARD
     from zoo.files import read_text
 
-    file = located(name, registry) / CARD
+    file = located(name, registry, registry.models) / CARD
     if not file.is_file():
-        known = [*registry.models, *registry.checkpoints]
-        raise UnknownNameError("name", name, known, "See `zoo list`")
+        raise CheckpointError(f"{name} has no card", "", f"Write one: zoo card {name} --write")
     return read_text(file, CARD_LIMIT)
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zoo.checkpoint.format import is_checkpoint
 from zoo.cli.output import messages, say, shows_progress
+from zoo.errors import UnknownNameError
+from zoo.registry.address import Address
 
 if TYPE_CHECKING:
     from zoo.hub.contract import Progress
@@ -16,8 +18,21 @@ if TYPE_CHECKING:
     from zoo.registry.registry import Registry
 
 
-def located(name: str, registry: Registry, *, offline: bool = False) -> Path:
-    """Return a checkpoint's folder; it is pulled first if needed, and the pull is announced."""
+def located(
+    name: str, registry: Registry, others: Iterable[str] = (), *, offline: bool = False
+) -> Path:
+    """Return a checkpoint's folder; it is pulled first if needed, and the pull is announced.
+
+    `others` are names of other kinds that the command also accepts.
+
+    Raises:
+        UnknownNameError: there are `others`, and the name is none of them and no checkpoint.
+        CheckpointError, HubError, ConversionError: as `zoo.interop.locate.locate`.
+    """
+    if others and not (Path(name).exists() or Address.is_one(name) or name in registry.checkpoints):
+        if registry.absent_packages(name):
+            raise registry.no_checkpoint(name)
+        raise UnknownNameError("name", name, [*others, *registry.checkpoints], "See `zoo list`")
     # Importers need torch; a checkpoint of the zoo is found without it.
     if name in registry.checkpoints or is_checkpoint(Path(name)):
         from zoo.hub.pull import locate

@@ -15,7 +15,7 @@ from zoo.cli.completion import complete_any, complete_setting
 from zoo.cli.fetching import located
 from zoo.cli.options import json_option
 from zoo.cli.output import console, loaded_registry, plain, print_json
-from zoo.errors import CheckpointError, ConfigError, UnknownNameError
+from zoo.errors import CheckpointError, ConfigError
 from zoo.registry.registry import Registry
 
 if TYPE_CHECKING:
@@ -129,17 +129,14 @@ def subject_of(
                 f"{name} has one vocabulary for both sides", f"{sizes[0]:,} is not {sizes[1]:,}"
             )
         return Subject(name, model.architecture, model.summary, config, *sizes, model.recipe)
-    folder = located(name, registry)
-    if (folder / "config.json").is_file():
-        if settings or any(vocabularies):
-            raise CheckpointError(
-                f"{name} is a checkpoint",
-                "its configuration and vocabularies are fixed",
-                "Leave out --set, --source-vocab and --target-vocab",
-            )
-        return _subject_in(registry, name, folder)
-    known = [*registry.models, *registry.architectures, *registry.checkpoints]
-    raise UnknownNameError("name", name, known, "See `zoo list`")
+    folder = located(name, registry, [*registry.models, *registry.architectures])
+    if settings or any(vocabularies):
+        raise CheckpointError(
+            f"{name} is a checkpoint",
+            "its configuration and vocabularies are fixed",
+            "Leave out --set, --source-vocab and --target-vocab",
+        )
+    return _subject_in(registry, name, folder)
 
 
 def _subject_in(registry: Registry, name: str, folder: Path) -> Subject:

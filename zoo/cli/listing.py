@@ -53,8 +53,8 @@ COLUMNS = {
         Column("location", lambda _, released: released.location or str(released.folder),
                shown=False),
         Column("scores"),
-        Column("terms", shown=False),
-        Column("summary"),
+        Column("terms"),
+        Column("summary", shown=False),
     ),
     "datasets": (
         Column("name"),
@@ -96,6 +96,8 @@ def list_(kind: str | None, as_json: bool) -> None:
         return
     for each in rows:
         _print_table(each, rows[each])
+        if each == "checkpoints":
+            _print_packages(registry)
 
 
 def _print_table(kind: str, rows: list[dict[str, Any]]) -> None:
@@ -109,6 +111,12 @@ def _print_table(kind: str, rows: list[dict[str, Any]]) -> None:
     for row in rows:
         table.add_row(*(plain(_text(row[name])) for name in columns))
     console().print(table if rows else f"[bold]{kind}[/bold]: none", "", sep="\n")
+
+
+def _print_packages(registry: Registry) -> None:
+    """Print where the checkpoints are that are not installed."""
+    for package in registry.absent_packages():
+        click.echo(f"{package.summary} ({package.terms}): pip install {package.name}\n")
 
 
 def _text(value: Any) -> str:

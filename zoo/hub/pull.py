@@ -56,6 +56,7 @@ def locate(
     A name or an address is checked against its digests, and pulled if it is not here.
 
     Raises:
+        CheckpointError: there is no such folder or name; near names are suggested.
         HubError: the checkpoint is not available, or does not match its digests.
     """
     registry = registry or default_registry()
@@ -65,6 +66,8 @@ def locate(
         verify_files(released.folder, expected_files(released), given)
         return released.folder
     if released is None and not Address.is_one(given):
+        if not Path(name_or_path).exists():
+            raise registry.no_checkpoint(given)
         return Path(name_or_path)
     return pull(given, registry, offline=offline, on_pull=on_pull, progress=progress)
 

@@ -77,17 +77,28 @@ class Released:
         return Address.parse(self.location) if self.location else None
 
 
+@dataclass(frozen=True)
+class Package:
+    """A distribution with further checkpoints, whose names match a pattern in `checkpoints`."""
+
+    name: str
+    summary: str
+    terms: str
+    checkpoints: list[str]
+
+
 @dataclass
 class Contents:
     """The well-formed entries of a catalogue, and in `problems` a line for each other one."""
 
     models: dict[str, Model] = field(default_factory=dict)
     checkpoints: dict[str, Released] = field(default_factory=dict)
+    packages: dict[str, Package] = field(default_factory=dict)
     recipes: dict[str, dict[str, Any]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
 
-TOML_NAMES = {str: "a string", int: "an integer", dict: "a table"}
+TOML_NAMES = {str: "a string", int: "an integer", dict: "a table", list: "an array"}
 MODEL_KEYS: dict[str, tuple[type, bool]] = {
     "architecture": (str, True),
     "summary": (str, True),
@@ -107,6 +118,11 @@ CHECKPOINT_KEYS: dict[str, tuple[type, bool]] = {
     "files": (dict, False),
     "scores": (dict, False),
     "terms": (str, False),
+}
+PACKAGE_KEYS: dict[str, tuple[type, bool]] = {
+    "summary": (str, True),
+    "terms": (str, True),
+    "checkpoints": (list, True),
 }
 FILE_KEYS: dict[str, tuple[type, bool]] = {"size": (int, True), "sha256": (str, True)}
 
@@ -137,6 +153,7 @@ def read(file: Path, origin: str = "") -> Contents:
         return contents
     sections: dict[str, Callable[[str, Any], list[str]]] = {
         "models": functools.partial(_add_model, contents),
+        "packages": functools.partial(_add_package, contents),
         "checkpoints": functools.partial(_add_checkpoint, contents, file),
         "recipes": functools.partial(_add_recipe, contents),
     }
@@ -158,6 +175,15 @@ def _add_model(contents: Contents, name: str, entry: Any) -> list[str]:
     faults = _faults(entry, MODEL_KEYS)
     if not faults:
         contents.models[name] = Model(name=name, **entry)
+    return faults
+
+
+def _add_package(contents: Contents, name: str, entry: Any) -> list[str]:
+    faults = _faults(entry, PACKAGE_KEYS)
+    if not faults and not all(isinstance(pattern, str) for pattern in entry["checkpoints"]):
+        faults = ["'checkpoints' must be an array of strings"]
+    if not faults:
+        contents.packages[name] = Package(name, **entry)
     return faults
 
 

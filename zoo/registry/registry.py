@@ -12,9 +12,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from zoo.errors import PluginError
+from zoo.errors import NAME_LIMIT, CheckpointError, PluginError, near
 from zoo.registry import catalogue
-from zoo.registry.catalogue import Model, Released
+from zoo.registry.catalogue import Model, Package, Released
 from zoo.registry.declarations import Architecture, Dataset, Engine, Format, Metric, Scheme
 from zoo.registry.discovery import installed
 from zoo.registry.entries import Entry, Schedule
@@ -74,6 +74,7 @@ class Registry:
         self.models: Shelf[Model] = self._shelf("model", "See `zoo list models`")
         self.checkpoints: Shelf[Released] = self._shelf("checkpoint", "See `zoo list checkpoints`")
         self.recipes: Shelf[dict[str, Any]] = self._shelf("recipe")
+        self.packages: Shelf[Package] = self._shelf("package")
         for plugin, file in self._values("zoo_catalogues", Path):
             self.read_catalogue(file, plugin)
 
@@ -128,6 +129,33 @@ class Registry:
         assert isinstance(shelf, OpenShelf), kind
         return shelf
 
+    def absent_packages(self, name: str | None = None) -> list[Package]:
+        """Return the packages of checkpoints, of `name` if given, that are not installed."""
+        return [
+            package
+            for package in self.packages.values()
+            if not any(_fits(known, package) for known in self.checkpoints)
+            and (name is None or _fits(name, package))
+        ]
+
+    def no_checkpoint(self, name: str) -> CheckpointError:
+        """Return the error for a name that is no checkpoint: where it may be, or what was meant."""
+        what = f"no checkpoint {name[:NAME_LIMIT]!r}"
+        for package in self.absent_packages(name):
+            why = f"it is in the package {package.name} ({package.terms})"
+            return CheckpointError(what, why, f"pip install {package.name}")
+        if name in self.models:
+            own = sorted(c.name for c in self.checkpoints.values() if c.model == name)
+            listed = f"; its checkpoints are {', '.join(own)}" if own else ""
+            next = "" if own else f"Train one: zoo train {name} --data DATA --out OUT"
+            return CheckpointError(what, f"it is the name of a model{listed}", next)
+        if guesses := near(name, self.checkpoints):
+            return CheckpointError(what, f"did you mean {' or '.join(guesses)}?")
+        why = "it is not a folder, an address or the name of a released checkpoint"
+        return CheckpointError(
+            what, why, "See `zoo list checkpoints`, or train one with `zoo train`"
+        )
+
     def brought_by(self, plugin: Plugin) -> dict[str, list[str]]:
         """Return the names that a plugin brings, by the plural of their kind."""
         names = {kind: shelf.brought_by(plugin) for kind, shelf in self.shelves.items()}
@@ -140,6 +168,8 @@ class Registry:
         self._problems += contents.problems
         for model in contents.models.values():
             self.models.add(model.name, model, owner)
+        for package in contents.packages.values():
+            self.packages.add(package.name, package, owner)
         for released in contents.checkpoints.values():
             self.checkpoints.add(released.name, released, owner)
         for name, recipe in contents.recipes.items():
@@ -209,6 +239,10 @@ def list_checkpoints(pattern: str = "*") -> list[str]:
 def list_datasets(pattern: str = "*") -> list[str]:
     """Return the names of all datasets that match a pattern."""
     return _matching(default_registry().datasets, pattern)
+
+
+def _fits(name: str, package: Package) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in package.checkpoints)
 
 
 def _matching(names: Iterable[str], pattern: str) -> list[str]:
