@@ -6,6 +6,19 @@ from zoo import Architecture, Format, hookimpl
 
 ZOO_API = 2
 
+FOLDERS = "as folders of the library transformers"
+IMPORTERS = (
+    ("marian", f"Marian and OPUS-MT, {FOLDERS}", "marian:Marian"),
+    ("bart", f"BART, {FOLDERS}", "bart:Bart"),
+    ("pegasus", f"Pegasus, {FOLDERS}", "bart:Pegasus"),
+    ("mbart50", f"mBART-50, {FOLDERS}", "bart:MBart"),
+    ("m2m100", f"M2M-100 and NLLB-200, {FOLDERS}", "bart:M2M100"),
+    ("fsmt", f"FSMT, fairseq's models for WMT 2019, {FOLDERS}", "fsmt:FSMT"),
+    ("fairseq-transformer", "fairseq's Transformers, `transformer`", "fairseq:FairseqTransformer"),
+    ("joeynmt-transformer", "JoeyNMT's Transformers", "joeynmt:JoeyNMTTransformer"),
+)
+"""The foreign formats that are read: name, summary, and module and class of the importer."""
+
 
 @hookimpl
 def zoo_architectures() -> Iterable[Architecture]:
@@ -23,31 +36,8 @@ def zoo_architectures() -> Iterable[Architecture]:
 @hookimpl
 def zoo_formats() -> Iterable[Format]:
     """Return the foreign formats of the Transformer."""
-    yield Format(
-        "marian",
-        "Marian and OPUS-MT, as folders of the library transformers",
-        importer="zoo_transformer.formats.marian:Marian",
-    )
-    yield Format(
-        "bart",
-        "BART, as folders of the library transformers",
-        importer="zoo_transformer.formats.bart:Bart",
-    )
-    yield Format(
-        "pegasus",
-        "Pegasus, as folders of the library transformers",
-        importer="zoo_transformer.formats.bart:Pegasus",
-    )
-    yield Format(
-        "mbart50",
-        "mBART-50, as folders of the library transformers",
-        importer="zoo_transformer.formats.bart:MBart",
-    )
-    yield Format(
-        "m2m100",
-        "M2M-100 and NLLB-200, as folders of the library transformers",
-        importer="zoo_transformer.formats.bart:M2M100",
-    )
+    for name, summary, importer in IMPORTERS:
+        yield Format(name, summary, importer=f"zoo_transformer.formats.{importer}")
     yield Format(
         "ctranslate2",
         "CTranslate2, a fast engine for Transformers on CPU and GPU",
@@ -59,14 +49,4 @@ def zoo_formats() -> Iterable[Format]:
         "transformers' Marian (post-norm) or Pegasus (pre-norm), with a tokenizer",
         exporter="zoo_transformer.formats.huggingface:HuggingFace",
         architecture="transformer",
-    )
-    yield Format(
-        "fairseq-transformer",
-        "fairseq's Transformers, `transformer`",
-        importer="zoo_transformer.formats.fairseq:FairseqTransformer",
-    )
-    yield Format(
-        "joeynmt-transformer",
-        "JoeyNMT's Transformers",
-        importer="zoo_transformer.formats.joeynmt:JoeyNMTTransformer",
     )

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from zoo.data.foreign_engines import Engine, SentencePiece, Side, TokenizersPipeline, Vocabulary
+from zoo.data.moses import Moses
 from zoo.data.pieces import PreparedPieces
 from zoo.data.tokenizer import Tokenizer
 from zoo.data.words import Words
@@ -22,11 +23,12 @@ from zoo.errors import CheckpointError, DecodingError, near
 from zoo.files import parse_json, read_text
 from zoo.nn.contract import UNKNOWN
 
-ENGINES: dict[str, type[SentencePiece] | type[TokenizersPipeline] | type[Words]] = {
+ENGINES: dict[str, type[SentencePiece | TokenizersPipeline | Words | Moses]] = {
     "prepared-sentencepiece": PreparedPieces,  # before the class that it extends
     "sentencepiece": SentencePiece,
     "tokenizers": TokenizersPipeline,
     "words": Words,
+    "moses": Moses,
 }
 
 

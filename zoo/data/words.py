@@ -16,8 +16,9 @@ from zoo.data.foreign_engines import Engine, Vocabulary
 from zoo.errors import CheckpointError
 from zoo.nn.contract import UNKNOWN
 
-Split = Literal["whitespace", "space", "character"]
-"""At any whitespace; at each U+0020, so that two in a row enclose an empty word; nowhere."""
+Split = Literal["whitespace", "space", "spaces", "character"]
+"""At any whitespace; at each U+0020, so that two in a row enclose an empty word; at any number of
+U+0020; nowhere."""
 
 MOST_CACHED = 100_000
 """The most words whose parts are remembered."""
@@ -156,6 +157,8 @@ class Words(Engine):
         if self.codes is None:
             if self.split == "whitespace" or not text:
                 return text.split()
+            if self.split == "spaces":
+                return [word for word in text.split(" ") if word]
             return text.split(" ")
         words = (word for word in text.strip("\r\n ").split(" ") if word)
         return " ".join(part for word in words for part in self.codes.cut(word)).split()
@@ -204,7 +207,7 @@ class Words(Engine):
         )
         if not fine:
             raise CheckpointError("a tokenizer of words is invalid", "a value is of another type")
-        merges = None if lines is None else [_pair(line) for line in lines]
+        merges = None if lines is None else [pair_of(line) for line in lines]
         return cls(
             vocabulary,
             content["split"],
@@ -216,7 +219,12 @@ class Words(Engine):
         )
 
 
-def _pair(line: str) -> tuple[str, str]:
+def pair_of(line: str) -> tuple[str, str]:
+    """Return the two parts that a line of byte-pair codes joins.
+
+    Raises:
+        CheckpointError: it is not two parts with a space between them.
+    """
     one, space, other = line.partition(" ")
     if not (one and space and other) or " " in other:
         raise CheckpointError("byte-pair codes are invalid", f"{line[:60]!r} is not a pair")

@@ -11,6 +11,7 @@ from zoo.data.foreign_engines import SentencePiece as SentencePiece
 from zoo.data.foreign_engines import TokenizersPipeline as TokenizersPipeline
 from zoo.data.foreign_engines import Vocabulary as Vocabulary
 from zoo.data.foreign_tokenizer import ForeignTokenizer as ForeignTokenizer
+from zoo.data.moses import Moses as Moses
 from zoo.files import write_json as write_json
 from zoo.interop.export_card import export_card as export_card
 from zoo.interop.exporter import Exporter as Exporter
@@ -45,6 +46,7 @@ __all__ = [
     "Importer",
     "JoeyNMT",
     "JoeyNMTImporter",
+    "Moses",
     "Reasons",
     "Runner",
     "SentencePiece",

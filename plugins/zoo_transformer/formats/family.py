@@ -71,6 +71,8 @@ class Kind:
         bias: whether there is an output bias.
         activation: the default.
         padding, start, end: the default ids.
+        output: the name of the output matrix.
+        final_norm: whether a norm follows each stack, if not by `norm`.
     """
 
     norm: str
@@ -82,6 +84,13 @@ class Kind:
     padding: int = 1
     start: int = 2
     end: int = 2
+    output: str = "lm_head.weight"
+    final_norm: bool | None = None
+
+    @property
+    def stack_norm(self) -> bool:
+        """Whether a norm follows each stack."""
+        return self.norm != "post" if self.final_norm is None else self.final_norm
 
 
 @dataclass(frozen=True)
@@ -119,6 +128,8 @@ def layout(fields: Fields, kind: Kind) -> Layout:
         "scale_embeddings": fields.get("scale_embedding", kind.scale),
         "share": _share(shared, tied),
     }
+    if kind.final_norm is not None:
+        values["final_norm"] = kind.final_norm
     if kind.positions == "learned":
         longest = fields.get("max_position_embeddings", 1024)
         values |= {"positions": "learned", "position_offset": 2,
@@ -212,7 +223,7 @@ class Network:
         for side in ("encoder", "decoder"):
             for layer in range(self.values[f"{side}_layers"]):
                 self._layer(f"model.{side}.layers.{layer}", f"{side}.{layer}", side == "decoder")
-            if self.kind.norm == "pre":
+            if self.kind.stack_norm:
                 self._norm(f"model.{side}.layer_norm", f"{side}_norm")
             if self.kind.embedding_norm:
                 where = "source" if side == "encoder" else "target"
@@ -234,7 +245,12 @@ class Network:
             for side, name in zip(("source", "target"), stored.values(), strict=True):
                 if name in self.names.tensors:
                     self.values[f"max_{side}_positions"] = self.names.shape(name)[0]
-        elif self.kind.positions != "learned":
+        if self.kind.positions == "fairseq":
+            for name in stored.values():
+                if name in self.names.tensors:
+                    table = self.names.tensors[name]
+                    same = _are_sinusoids(table, fairseq=self.made.padding + 1)
+                    self.names.reasons.check(same, f"{name} is not the table of sinusoids")
             return
         offset = self.values.get("position_offset", 0)
         for side, name in zip(("source", "target"), stored.values(), strict=True):
@@ -247,7 +263,7 @@ class Network:
             "model.shared.weight",
             "model.encoder.embed_tokens.weight",
             "model.decoder.embed_tokens.weight",
-            "lm_head.weight",
+            self.kind.output,
         )
         tied = (output,) if made.tied else ()
         if made.shared and (made.tied or not {encoder, decoder} <= set(names.tensors)):
@@ -327,12 +343,17 @@ def _joined(makers: list[Make]) -> Make:
     return lambda: torch.cat([make() for make in makers])
 
 
-def _are_sinusoids(table: Tensor) -> bool:
-    """Return whether a table holds sines, then cosines, of the paper's frequencies."""
+def _are_sinusoids(table: Tensor, fairseq: int | None = None) -> bool:
+    """Return whether a table holds sines, then cosines, of the paper's frequencies.
+
+    Of fairseq's, if the first position that is used is given; those before it are not compared.
+    """
     if table.dim() != 2 or table.shape[1] % 2 or not table.is_floating_point():
         return False
     half = table.shape[1] // 2
-    rate = torch.exp(torch.arange(half, dtype=torch.float64) * (-math.log(10000.0) / half))
+    steps = half if fairseq is None else max(half - 1, 1)
+    rate = torch.exp(torch.arange(half, dtype=torch.float64) * (-math.log(10000.0) / steps))
     angle = torch.arange(len(table), dtype=torch.float64)[:, None] * rate
     expected = torch.cat([angle.sin(), angle.cos()], 1)
-    return bool(((table.double() - expected).abs() <= SINUSOIDS_TOLERANCE).all())
+    differences = (table.double() - expected).abs()[fairseq or 0 :]
+    return bool((differences <= SINUSOIDS_TOLERANCE).all())

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, ClassVar
+
+from torch import Tensor
 
 from zoo.interop import (
     About,
@@ -39,6 +42,11 @@ class Folder:
         generation = source.json(GENERATION) if source.has(GENERATION) else {}
         self.generation: dict[str, Any] = {**self.config, **generation}
         self.fields = Fields(self.config, self.reasons)
+
+    @cached_property
+    def weights(self) -> Mapping[str, Tensor]:
+        """The tensors, each read when it is looked up."""
+        return open_weights(self.source)
 
     def decoding(self) -> dict[str, Any]:
         """Return the recommended search options, as far as the zoo has the same ones."""
@@ -82,15 +90,14 @@ class HuggingFaceImporter(Importer):
 
     model_type: ClassVar[str]
     kind: ClassVar[Kind]
-    tokenizer_files: ClassVar[tuple[str, ...]]
 
     def recognizes(self, source: Source) -> bool:
         """Return whether `config.json` names the kind of model."""
         return source.has(CONFIG) and source.json(CONFIG).get("model_type") == self.model_type
 
-    def kind_of(self, folder: Folder) -> Kind:
-        """Return how this checkpoint differs from others of the family."""
-        return self.kind
+    def layout(self, folder: Folder) -> Layout:
+        """Return what `config.json` states."""
+        return layout(folder.fields, self.kind)
 
     @abstractmethod
     def unknown(self, folder: Folder) -> int:
@@ -118,13 +125,13 @@ class HuggingFaceImporter(Importer):
             CheckpointError: a file is damaged.
         """
         folder = Folder(source, options)
-        kind = self.kind_of(folder)
-        made = layout(folder.fields, kind)
+        kind = self.kind
+        made = self.layout(folder)
         special = folder.special(made, self.unknown(folder))
         folder.reasons.raise_if_any()
         TransformerConfig.parse(made.values, f"{source} cannot be imported")
         rows = Rows.of(special, made.vocab), Rows.of(special, made.target_vocab)
-        names = Names(open_weights(source), folder.reasons)
+        names = Names(folder.weights, folder.reasons)
         network = Network(names, made, kind, *rows)
         weights = network.weights()
         folder.reasons.raise_if_any()
