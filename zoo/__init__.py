@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from zoo.evaluation.segment_metrics import SegmentMetric as SegmentMetric
     from zoo.hub.contract import Hub as Hub
     from zoo.hub.pull import pull as pull
-    from zoo.hub.push import push as push
     from zoo.interop.exporter import export as export
+    from zoo.interop.publishing import push as push
     from zoo.nn.build import create_model as create_model
     from zoo.registry.address import Address as Address
     from zoo.registry.config import Config as Config
@@ -123,7 +123,7 @@ _HOMES = {
     "list_plugins": "registry.discovery",
     "load": "translation.translator",
     "pull": "hub.pull",
-    "push": "hub.push",
+    "push": "interop.publishing",
     "read_parallel": "data.readers",
     "read_tsv": "data.readers",
     "resume": "training",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +14,9 @@ from zoo.cli.fetching import located, readable
 from zoo.cli.options import json_option
 from zoo.cli.output import loaded_registry, print_json, say
 from zoo.errors import UnknownNameError
+
+if TYPE_CHECKING:
+    from zoo.registry.address import Address
 
 DTYPES = ("float32", "float16", "bfloat16")
 
@@ -43,45 +47,57 @@ def pull(name: str, offline: bool, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("checkpoint", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("checkpoint", shell_complete=complete_checkpoint)
 @click.argument("address")
 @click.option("--private", is_flag=True, help="Make a new repository private.")
 @click.option("--revision", help="The branch to push to; created if it does not exist.")
 @click.option("--message", "-m", help="The commit message.")
 @click.option("--dtype", type=click.Choice(DTYPES), help="Convert the weights to this type.")
+@click.option("--format", "format_name",
+              help="Push an export, such as huggingface; see `zoo list exporters`.")  # fmt: skip
+@click.option("--precision", help="The type of an export's weights, such as bfloat16 or int8.")
 @click.option("--dry-run", is_flag=True, help="Only show what would change.")
 @json_option
 def push(
-    checkpoint: Path,
+    checkpoint: str,
     address: str,
     private: bool,
     revision: str | None,
     message: str | None,
     dtype: str | None,
+    format_name: str | None,
+    precision: str | None,
     dry_run: bool,
     as_json: bool,
 ) -> None:
     """Upload the folder CHECKPOINT to ADDRESS, in one commit.
 
+    With --format, CHECKPOINT may also be a name or an address, and its export is uploaded.
+
     ADDRESS is hf://owner/repo or file:///folder. Without changes there is no commit. The Hub needs
     your token, from `hf auth login` or HF_TOKEN.
     """
-    from zoo.errors import HubError
-    from zoo.hub.push import push as push_folder
-    from zoo.registry.address import Address
-
     registry = loaded_registry()
-    target = Address.parse(address)
-    if revision is not None:
-        if target.revision not in (None, revision):
-            raise HubError(f"{address} already names a revision", f"--revision {revision} differs")
-        target = Address.parse(f"{target.at(None)}@{revision}")
-    with tempfile.TemporaryDirectory() as temporary:
-        if dtype is not None:
-            checkpoint = _converted(checkpoint, Path(temporary), dtype)
-        pushed = push_folder(
-            checkpoint, target, registry, private=private, message=message, dry_run=dry_run
-        )
+    target = _target(address, revision)
+    if dtype is not None and format_name is not None:
+        raise click.UsageError("--dtype is not for an export: use --precision.")
+    if precision is not None and format_name is None:
+        raise click.UsageError("--precision is for an export: name its --format.")
+    options: dict[str, Any] = {"private": private, "message": message, "dry_run": dry_run}
+    if format_name is not None:
+        from zoo.interop.publishing import push as push_export
+
+        folder = located(checkpoint, registry)
+        options |= {"format": format_name, "precision": precision}
+        pushed = push_export(folder, target, registry, **options)
+    else:
+        from zoo.hub.push import push as push_folder
+
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = Path(checkpoint)
+            if dtype is not None:
+                folder = _converted(folder, Path(temporary), dtype)
+            pushed = push_folder(folder, target, registry, **options)
     if as_json:
         changes = [asdict(change) for change in pushed.changes]
         print_json(
@@ -97,6 +113,18 @@ def push(
         say("Nothing was sent: --dry-run")
     else:
         click.echo(f"{pushed.page} is at commit {pushed.commit}")
+
+
+def _target(address: str, revision: str | None) -> Address:
+    from zoo.errors import HubError
+    from zoo.registry.address import Address
+
+    target = Address.parse(address)
+    if revision is None:
+        return target
+    if target.revision not in (None, revision):
+        raise HubError(f"{address} already names a revision", f"--revision {revision} differs")
+    return Address.parse(f"{target.at(None)}@{revision}")
 
 
 def _converted(checkpoint: Path, parent: Path, dtype: str) -> Path:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from zoo.checkpoint.format import FILES
 from zoo.hub.digest import FileDigest
 from zoo.registry.address import Address
 
@@ -34,12 +35,16 @@ class Change:
 
 @dataclass(frozen=True)
 class Commit:
-    """What a push sends: the changes, and the commit on which they are based (None: no commit)."""
+    """What a push sends: the changes, and the commit on which they are based (None: no commit).
+
+    `files` are the names of all files that a repository of this format may have.
+    """
 
     folder: Path
     changes: Sequence[Change]
     parent: str | None
     message: str
+    files: Sequence[str] = FILES
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -26,7 +26,7 @@ from zoo.errors import CheckpointError, ConflictError, HubError, IntegrityError,
 from zoo.files import flush, read_bytes, read_text, replace_file, whole_folder
 from zoo.hub.contract import Commit, Hub, Listing, LocalCommit, Progress
 from zoo.hub.digest import FileDigest
-from zoo.registry.address import COMMIT, Address
+from zoo.registry.address import COMMIT, Address, is_inside
 
 MAIN, MANIFEST = "main", "manifest"
 SIZE = re.compile(r"[0-9]{1,15}")
@@ -103,7 +103,7 @@ class Folder(Hub):
             raise HubError(
                 f"cannot push to {root}", "it is a checkpoint itself", "Choose another folder"
             )
-        digests = _digests(commit.folder)
+        digests = _digests(commit.folder, commit.files)
         name = commit_name(manifest(digests))
         ref = root / "refs" / revision
         ref.parent.mkdir(parents=True, exist_ok=True)
@@ -133,8 +133,8 @@ def _folder(address: Address, commit: str) -> Path:
     return root if (root / CONFIG).exists() else root / commit
 
 
-def _digests(folder: Path) -> dict[str, FileDigest]:
-    return {name: FileDigest.of(folder / name) for name in FILES if (folder / name).is_file()}
+def _digests(folder: Path, files: Sequence[str] = FILES) -> dict[str, FileDigest]:
+    return {name: FileDigest.of(folder / name) for name in files if (folder / name).is_file()}
 
 
 def manifest(digests: Mapping[str, FileDigest]) -> str:
@@ -154,7 +154,7 @@ def _read_manifest(file: Path, commit: str) -> dict[str, FileDigest]:
         raise HubError(f"commit {commit[:12]} is damaged", str(error)) from None
     lines = [line.split(" ", 2) for line in text.splitlines()]
     if commit_name(text) != commit or not all(
-        len(line) == 3 and line[2] in FILES and SIZE.fullmatch(line[1]) for line in lines
+        len(line) == 3 and is_inside(line[2]) and SIZE.fullmatch(line[1]) for line in lines
     ):
         raise IntegrityError(f"{file} has changed", f"it is not the manifest of commit {commit}")
     return {path: FileDigest(int(size), sha256) for sha256, size, path in lines}

@@ -18,6 +18,26 @@ def check_card(folder: Path) -> None:
     Raises:
         CheckpointError: the card is missing, or its metadata is invalid or of another library.
     """
+    file, metadata = _metadata(folder)
+    if metadata.get("library_name") != LIBRARY:
+        raise CheckpointError(
+            f"the card {file} does not name its library",
+            f"its metadata must have library_name: {LIBRARY}",
+            f"`zoo card {folder} --write` generates it again and keeps your text",
+        )
+
+
+def check_metadata(folder: Path) -> None:
+    """Make sure that the card of a folder of any format can be pushed to a hub.
+
+    Raises:
+        CheckpointError: the card is missing, or its metadata is invalid.
+    """
+    _metadata(folder)
+
+
+def _metadata(folder: Path) -> tuple[Path, Mapping[str, Any]]:
+    """Return the card of a folder and its metadata, checked by the Hub's client."""
     file = folder / CARD
     if not file.is_file():
         raise CheckpointError(
@@ -25,12 +45,7 @@ def check_card(folder: Path) -> None:
         )
     metadata, _ = split_card(read_text(file, CARD_LIMIT), str(file))
     _check_with_client(metadata, file)
-    if metadata.get("library_name") != LIBRARY:
-        raise CheckpointError(
-            f"the card {file} does not name its library",
-            f"its metadata must have library_name: {LIBRARY}",
-            f"`zoo card {folder} --write` generates it again and keeps your text",
-        )
+    return file, metadata
 
 
 def _check_with_client(metadata: Mapping[str, Any], file: Path) -> None:

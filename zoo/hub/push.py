@@ -46,12 +46,29 @@ def push(
         ConflictError: the repository has a commit by someone else since it was read.
         HubError: the push failed.
     """
-    address = Address.parse(address) if isinstance(address, str) else address
-    hub = hub_of(address, registry or default_registry())
-    if address.commit:
-        raise HubError(f"cannot push to {address}", "a commit never changes", "Name a branch")
+    address = branch(address)
     describe(folder)
     check_card(folder)
+    registry = registry or default_registry()
+    return send(folder, address, registry, FILES, private, message, dry_run)
+
+
+def send(
+    folder: Path,
+    address: Address | str,
+    registry: Registry,
+    files: Sequence[str],
+    private: bool,
+    message: str | None,
+    dry_run: bool,
+) -> Pushed:
+    """Push the files of a folder that have the names `files`; others of these names are removed.
+
+    Raises:
+        ConflictError, HubError: as `push` does.
+    """
+    address = branch(address)
+    hub = hub_of(address, registry)
     before = _listing(hub, address)
     if before is not None and private and before.private is None:
         raise HubError(
@@ -68,13 +85,25 @@ def push(
     if before is None and not dry_run:
         hub.create(address, private=private)
         before = _listing(hub, address)
-    changes = changes_of(folder, before)
+    changes = changes_of(folder, before, files)
     page = hub.page(address)
     parent = before.commit if before else None
     if dry_run or not changes:
         return Pushed(address, changes, parent, page)
-    commit = Commit(folder, changes, parent, message or f"Push {folder.resolve().name}")
+    commit = Commit(folder, changes, parent, message or f"Push {folder.resolve().name}", files)
     return Pushed(address, changes, hub.commit(address, commit), page)
+
+
+def branch(address: Address | str) -> Address:
+    """Return an address to which one can push.
+
+    Raises:
+        HubError: it names a commit, or is no address.
+    """
+    address = Address.parse(address) if isinstance(address, str) else address
+    if address.commit:
+        raise HubError(f"cannot push to {address}", "a commit never changes", "Name a branch")
+    return address
 
 
 def _listing(hub: Hub, address: Address) -> Listing | None:
@@ -84,11 +113,11 @@ def _listing(hub: Hub, address: Address) -> Listing | None:
         return None
 
 
-def changes_of(folder: Path, before: Listing | None) -> list[Change]:
+def changes_of(folder: Path, before: Listing | None, files: Sequence[str] = FILES) -> list[Change]:
     """Return the differences between a folder and a commit, for files of the format only."""
     changes = []
     pushed = before.files if before else {}
-    for path in FILES:
+    for path in files:
         file, digest = folder / path, pushed.get(path)
         if not file.is_file():
             if digest is not None:

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from zoo.checkpoint.card import render_front_matter
 from zoo.checkpoint.checkpoint import Checkpoint
 
 
 def export_card(
-    checkpoint: Checkpoint, folder: Path, precision: str, notes: Iterable[str] = ()
+    checkpoint: Checkpoint,
+    folder: Path,
+    precision: str,
+    notes: Iterable[str] = (),
+    library: str | None = None,
 ) -> str:
     """Return the card of an exported folder.
 
@@ -18,6 +23,7 @@ def export_card(
         folder: the folder, with all files except the card.
         precision: of its weights.
         notes: further lines of a list, about the format.
+        library: the library that loads the folder, by its name on the Hub.
     """
     about = checkpoint.about
     facts = [f"Model: {checkpoint.model_name} (architecture {checkpoint.architecture})"]
@@ -34,4 +40,11 @@ def export_card(
     lines += [
         f"| {file.relative_to(folder).as_posix()} | {file.stat().st_size:,} |" for file in files
     ]
-    return "\n".join(lines) + "\n"
+    languages = [*dict.fromkeys((*about.source_languages, *about.target_languages))]
+    metadata = {
+        "library_name": library,
+        "pipeline_tag": "translation",
+        "language": languages or None,
+        "tags": ["seq2seq", checkpoint.architecture],
+    }
+    return render_front_matter(metadata) + "\n" + "\n".join(lines) + "\n"

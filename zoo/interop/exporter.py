@@ -25,6 +25,9 @@ class Exporter(ABC):
     precisions: ClassVar[tuple[str, ...]] = ("float32",)
     """The types of weights that it writes, the default first."""
 
+    files: ClassVar[tuple[str, ...]] = ()
+    """Names of the files that it may write: a push removes those that this export lacks."""
+
     version: ClassVar[int] = 1
     """Raise it when the files change, so that cached exports are made again."""
 

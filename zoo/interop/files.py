@@ -7,6 +7,9 @@ from pathlib import Path
 from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.checkpoint.format import SHARED, SOURCE, TARGET
 
+TOKENIZER_FILES = (SHARED, SOURCE, TARGET)
+"""The names under which tokenizers are written."""
+
 
 def write_tokenizers(checkpoint: Checkpoint, folder: Path) -> None:
     """Write a checkpoint's tokenizers under their names in a checkpoint folder.

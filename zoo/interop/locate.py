@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatch
 from os import PathLike
 from pathlib import Path
+from typing import cast
 
 import filelock
 
-from zoo.checkpoint.format import FORMAT, is_checkpoint
+from zoo.checkpoint.format import CONFIG, FORMAT, is_checkpoint
 from zoo.data.datasets import cache_folder
 from zoo.errors import HubError, IntegrityError, NotFoundError, NotOursError
 from zoo.hub import pull as hub
@@ -53,14 +54,10 @@ def locate(
     registry = registry or default_registry()
     given = str(name_or_path)
     try:
-        matched = hub.locate(given, registry, offline=offline, on_pull=on_pull, progress=progress)
-    except NotOursError as error:
-        address = Address.parse(given)
-        if address.scheme == "file":
-            return _foreign_path(Path(address.path), registry) or _fail(error)
-        return _foreign_repository(
-            address, registry, error, offline=offline, on_pull=on_pull, progress=progress
-        )
+        matched, refused = _pulled(given, registry, offline, on_pull, progress)
+        if matched is not None and (is_checkpoint(matched) or not Address.is_one(given)):
+            return _foreign_path(matched, registry) or matched
+        converted = _foreign_repository(given, registry, offline, on_pull, progress)
     except (IntegrityError, NotFoundError):
         raise
     except HubError:  # no request can be made: an earlier conversion is used
@@ -68,7 +65,24 @@ def locate(
         if kept is None:
             raise
         return kept
-    return _foreign_path(matched, registry) or matched
+    if converted is None and refused is not None:
+        raise refused
+    return converted or cast(Path, matched)
+
+
+def _pulled(
+    given: str,
+    registry: Registry,
+    offline: bool,
+    on_pull: Callable[[hub.Pulling], None] | None,
+    progress: Progress | None,
+) -> tuple[Path | None, NotOursError | None]:
+    """Return the folder with the files of a checkpoint, or why there is none."""
+    try:
+        matched = hub.locate(given, registry, offline=offline, on_pull=on_pull, progress=progress)
+    except NotOursError as error:
+        return None, error
+    return matched, None
 
 
 def _foreign_path(path: Path, registry: Registry) -> Path | None:
@@ -92,20 +106,20 @@ def _kept_before(given: str, registry: Registry) -> Path | None:
     return _kept(_name(address, commit), registry) if commit else None
 
 
-def _fail(error: NotOursError) -> Path:
-    raise error
-
-
 def _foreign_repository(
-    address: Address,
+    given: str,
     registry: Registry,
-    error: NotOursError,
-    *,
     offline: bool,
     on_pull: Callable[[hub.Pulling], None] | None,
     progress: Progress | None,
-) -> Path:
-    """Return the conversion of a repository; only the files of its format are downloaded."""
+) -> Path | None:
+    """Return the conversion of a repository; only the files of its format are downloaded.
+
+    None if it is of no format.
+    """
+    address = Address.parse(given)
+    if address.scheme == "file" and (Path(address.path) / CONFIG).exists():
+        return _foreign_path(Path(address.path), registry)
     kept = _kept_before(str(address), registry) if address.commit or offline else None
     if kept is not None:
         return kept
@@ -119,7 +133,7 @@ def _foreign_repository(
     patterns = [p for name in registry.importers for p in importer_of(name, registry).files]
     folder = hub.pull_files(pinned, _matching(small, patterns), registry, on_pull, progress)
     if folder is None or is_checkpoint(folder) or not formats_of(Source(folder), registry):
-        raise error
+        return None
     format = recognize(Source(folder), registry)
     wanted = _without_copies(_matching(listing.files, importer_of(format, registry).files))
     folder = hub.pull_files(pinned, wanted, registry, on_pull, progress) or folder

@@ -18,7 +18,7 @@ from zoo.errors import ConversionError
 from zoo.files import read_json, write_json
 from zoo.interop.export_card import export_card
 from zoo.interop.exporter import Exporter
-from zoo.interop.files import write_tokenizers
+from zoo.interop.files import TOKENIZER_FILES, write_tokenizers
 from zoo.interop.onnx_graphs import (
     EncoderGraph,
     Layout,
@@ -26,7 +26,7 @@ from zoo.interop.onnx_graphs import (
     example,
     layout,
 )
-from zoo.interop.onnx_weights import quantized, write_models
+from zoo.interop.onnx_weights import WEIGHTS, quantized, write_models
 from zoo.interop.packages import require
 from zoo.nn.contract import Seq2Seq
 from zoo.nn.padded import onnx_layer
@@ -45,6 +45,7 @@ class Onnx(Exporter):
     """Writes `encoder.onnx`, `step.onnx`, `weights.bin` and `zoo.json`, for every architecture."""
 
     precisions: ClassVar[tuple[str, ...]] = ("float32", "int8")
+    files: ClassVar[tuple[str, ...]] = (ENCODER, STEP, LAYOUT, WEIGHTS, *TOKENIZER_FILES)
 
     def reasons(self, checkpoint: Checkpoint) -> list[str]:
         """Return the network's own reasons; what its code prevents shows when it is written."""
@@ -68,7 +69,7 @@ class Onnx(Exporter):
             "`step.onnx` reads `token`, (rows,) int64, memory and state; it returns `logits` and "
             "the next state. `zoo.json` lists their shapes; a state without initial value is empty",
         )
-        return export_card(checkpoint, folder, precision, notes)
+        return export_card(checkpoint, folder, precision, notes, "onnx")
 
 
 def write_network(model: Seq2Seq, folder: Path, precision: str) -> None:

@@ -75,7 +75,9 @@ class TextSearch:
         self._blank = blank_tokens(self.vocabulary, self.checkpoint.target_tokenizer.control).to(
             self.reader.device
         )
-        self._cached_weights = Int8() if precision == "int8" else PackedWeights()
+        # What an engine leaves to the zoo's decoder is searched with the unchanged weights.
+        own_int8 = precision == "int8" and engine is None
+        self._cached_weights = Int8() if own_int8 else PackedWeights()
         self.model: Seq2Seq | Ensemble = self.checkpoint.model
         if len(checkpoints) > 1:
             self.model = Ensemble([member.model for member in checkpoints])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import torch
 from torch import Tensor
 
-from zoo.interop import Checkpoint, Exporter, require, write_tokenizers
+from zoo.interop import Checkpoint, Exporter, export_card, require, write_tokenizers
 from zoo.nn import BEGIN, END, UNKNOWN
 from zoo_transformer.config import TransformerConfig
 from zoo_transformer.network import SINUSOIDS, Transformer
@@ -26,6 +26,12 @@ ACTIVATIONS = {
 """Its names of the activations."""
 
 
+FILES = (
+    "model.bin", "config.json", "shared_vocabulary.json", "source_vocabulary.json",
+    "target_vocabulary.json", "tokenizer.json", "source.tokenizer.json", "target.tokenizer.json",
+)  # fmt: skip
+
+
 class CTranslate2(Exporter):
     """Writes `model.bin`, `config.json` and the vocabularies of a CTranslate2 Transformer.
 
@@ -34,6 +40,7 @@ class CTranslate2(Exporter):
     """
 
     precisions: ClassVar[tuple[str, ...]] = ("float32", "bfloat16", "int8")
+    files: ClassVar[tuple[str, ...]] = FILES
 
     def reasons(self, checkpoint: Checkpoint) -> list[str]:
         """Return what CTranslate2 cannot express."""
@@ -53,6 +60,10 @@ class CTranslate2(Exporter):
         spec.optimize(quantization=None if precision == "float32" else precision)
         spec.save(str(folder))
         write_tokenizers(checkpoint, folder)
+
+    def card(self, checkpoint: Checkpoint, folder: Path, precision: str) -> str:
+        """Return the card, with the name of the library."""
+        return export_card(checkpoint, folder, precision, library="ctranslate2")
 
 
 def specification(checkpoint: Checkpoint) -> TransformerSpec:

@@ -73,17 +73,12 @@ class HuggingFace(Exporter):
         write_json(folder / "tokenizer_config.json", TOKENIZER)
 
     def card(self, checkpoint: Checkpoint, folder: Path, precision: str) -> str:
-        """Return the card, with the metadata that the Hub reads."""
-        about = checkpoint.about
-        languages = [*dict.fromkeys((*about.source_languages, *about.target_languages))]
-        lines = ["---", "library_name: transformers", "pipeline_tag: translation"]
-        if languages:
-            lines += ["language:", *(f"- {json.dumps(code)}" for code in languages)]
+        """Return the card, with the name of the library."""
         notes = (
             "Load it with `AutoModelForSeq2SeqLM` and `AutoTokenizer`; no code of this repository "
             "runs",
         )
-        return "\n".join([*lines, "---", ""]) + export_card(checkpoint, folder, precision, notes)
+        return export_card(checkpoint, folder, precision, notes, "transformers")
 
 
 GENERATION: dict[str, Any] = {

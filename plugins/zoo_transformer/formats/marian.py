@@ -7,6 +7,13 @@ from typing import ClassVar
 
 from zoo.interop import WEIGHT_FILES, ForeignTokenizer, SentencePiece, Vocabulary
 from zoo_transformer.formats.family import Kind, Layout
+from zoo_transformer.formats.tokenizer_files import (
+    PIPELINE,
+    Framing,
+    from_pipeline,
+    pipeline_names,
+    special_ids,
+)
 from zoo_transformer.formats.transformers_folder import (
     JSON_FILES,
     VOCABULARY_LIMIT,
@@ -34,7 +41,8 @@ class Marian(HuggingFaceImporter):
     model_type: ClassVar[str] = "marian"
     kind: ClassVar[Kind] = Kind("post", "halves", padding=58100, start=58100, end=0)
     files: ClassVar[tuple[str, ...]] = (
-        *JSON_FILES, SOURCE_MODEL, TARGET_MODEL, VOCABULARY, TARGET_VOCABULARY, *WEIGHT_FILES
+        *JSON_FILES, SOURCE_MODEL, TARGET_MODEL, VOCABULARY, TARGET_VOCABULARY, PIPELINE,
+        *WEIGHT_FILES,
     )  # fmt: skip
     options: ClassVar[dict[str, str]] = {
         "target-lang": "the code of the default target language, for models with several"
@@ -42,16 +50,27 @@ class Marian(HuggingFaceImporter):
 
     def unknown(self, folder: Folder) -> int:
         """Return the id that the vocabulary gives to `<unk>`."""
-        number = folder.source.json(VOCABULARY, VOCABULARY_LIMIT).get("<unk>")
+        if _has_pipeline(folder):
+            names = pipeline_names(folder.source.json(PIPELINE, VOCABULARY_LIMIT))
+            number = next((i for i, name in names.items() if name == "<unk>"), None)
+        else:
+            number = folder.source.json(VOCABULARY, VOCABULARY_LIMIT).get("<unk>")
         if type(number) is not int:
-            folder.reasons.add(f"{VOCABULARY} has no <unk>")
+            file = PIPELINE if _has_pipeline(folder) else VOCABULARY
+            folder.reasons.add(f"{file} has no <unk>")
             return 1
         return number
 
     def tokenizers(
         self, folder: Folder, made: Layout, rows: tuple[Rows, Rows]
     ) -> tuple[ForeignTokenizer, ForeignTokenizer]:
-        """Return the tokenizers of both SentencePiece models."""
+        """Return the tokenizers of both SentencePiece models, or of an export of the zoo."""
+        if _has_pipeline(folder):
+            content = folder.source.json(PIPELINE, VOCABULARY_LIMIT)
+            tokenizer = from_pipeline(
+                folder, rows[0], Framing(control=special_ids(content)), "source"
+            )
+            return tokenizer, tokenizer
         both = []
         for side, size in ((0, made.vocab), (1, made.target_vocab)):
             file = VOCABULARY if side == 0 or made.shared else TARGET_VOCABULARY
@@ -81,6 +100,11 @@ class Marian(HuggingFaceImporter):
         default = (tokenizers[0].language,) if tokenizers[0].language else ()
         several = (*default, *(code for code in tags if code not in default))
         return named[0], tuple(c for c in several if LANGUAGE.fullmatch(c)) or named[1]
+
+
+def _has_pipeline(folder: Folder) -> bool:
+    """Return whether a pipeline of the library tokenizers stands for the SentencePiece models."""
+    return not folder.source.has(SOURCE_MODEL) and folder.source.has(PIPELINE)
 
 
 def _tokenizer(folder: Folder, names: dict[int, str], rows: Rows, side: int) -> ForeignTokenizer:

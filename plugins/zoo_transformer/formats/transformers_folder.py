@@ -67,6 +67,12 @@ class Folder:
             del matched["min_length"]
         return matched
 
+    def never(self) -> frozenset[int]:
+        """Return the ids that are never written."""
+        given = self.generation.get("suppress_tokens")
+        return frozenset(i for i in given if type(i) is int) if isinstance(given, list) else (
+            frozenset())  # fmt: skip
+
     def _number(self, name: str, default: float, most: float) -> float:
         value = self.generation.get(name)
         if isinstance(value, int | float) and 0 <= value <= most:
@@ -130,7 +136,8 @@ class HuggingFaceImporter(Importer):
         special = folder.special(made, self.unknown(folder))
         folder.reasons.raise_if_any()
         TransformerConfig.parse(made.values, f"{source} cannot be imported")
-        rows = Rows.of(special, made.vocab), Rows.of(special, made.target_vocab)
+        never = folder.never()
+        rows = Rows.of(special, made.vocab, never), Rows.of(special, made.target_vocab, never)
         names = Names(folder.weights, folder.reasons)
         network = Network(names, made, kind, *rows)
         weights = network.weights()

@@ -37,23 +37,29 @@ class SpecialIds:
 
 @dataclass(frozen=True)
 class Rows:
-    """The order of a vocabulary: `order[i]` is the other project's id of the zoo's id i."""
+    """The order of a vocabulary: `order[i]` is the other project's id of the zoo's id i.
+
+    Unless `own_begin`, the begin token is an additional one, a copy of a token that may be written.
+    """
 
     order: tuple[int, ...]
+    own_begin: bool = False
 
     @classmethod
-    def of(cls, special: SpecialIds, size: int) -> Rows:
-        """Return the order of `size` foreign ids; the begin token is an additional one."""
+    def of(cls, special: SpecialIds, size: int, never: Collection[int] = ()) -> Rows:
+        """Return the order of `size` foreign ids, of which those in `never` are never written."""
         taken = {special.padding, special.end, special.unknown}
+        if special.start in never and special.start not in taken:
+            taken.add(special.start)
         others = (i for i in range(size) if i not in taken)
         first = (special.padding, special.start, special.end, special.unknown)
-        return cls((*first, *others))
+        return cls((*first, *others), len(taken) == len(first))
 
     def ids(self) -> list[int]:
         """Return the zoo's id of each foreign id."""
-        ids = [0] * (len(self.order) - 1)
+        ids = [0] * (len(self.order) - (not self.own_begin))
         for inner, foreign in enumerate(self.order):
-            if inner != 1:  # the begin token is a copy
+            if inner != 1 or self.own_begin:
                 ids[foreign] = inner
         return ids
 
@@ -62,10 +68,11 @@ class Rows:
         return matrix[torch.tensor(self.order)]
 
     def bias(self, bias: Tensor | None) -> Tensor:
-        """Return the output bias, (entries,); that of begin makes its probability zero."""
+        """Return the output bias, (entries,); that of a copy makes its probability zero."""
         selected = torch.zeros(len(self.order)) if bias is None else self.select(bias.flatten())
         selected = selected.float().clone()
-        selected[1] = NEVER
+        if not self.own_begin:
+            selected[1] = NEVER
         return selected
 
     def tokens(self, names: Mapping[int, str]) -> tuple[str, ...]:
