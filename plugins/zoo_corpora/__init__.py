@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from zoo import Dataset, hookimpl
+from zoo_corpora import dates
 from zoo_corpora.corpora import multi30k, tatoeba
 from zoo_corpora.downloads import TATOEBA, multi30k_downloads
 from zoo_corpora.generated import numbers, shift
@@ -26,6 +27,21 @@ def zoo_datasets() -> Iterable[Dataset]:
         "ten random numbers from 1 to 10, to the same without the first; generated",
         shift,
         terms="generated; free of terms",
+    )
+    yield Dataset(
+        "dates-en-iso",
+        "a date in English, in twenty formats, to ISO 8601; generated",
+        dates.english,
+        ("en", ""),
+        terms="generated; free of terms",
+        recipe="dates",
+    )
+    yield Dataset(
+        "dates-iso",
+        "a date in one of over sixty languages to ISO 8601; generated",
+        dates.multilingual,
+        terms="generated from the Unicode locale data (Unicode License v3)",
+        recipe="dates",
     )
     for source, target in (("en", "de"), ("de", "en"), ("en", "fr"), ("fr", "en")):
         yield Dataset(

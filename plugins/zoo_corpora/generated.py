@@ -19,7 +19,7 @@ def numbers(split: str, limit: int | None) -> Iterable[Pair]:
     version = importlib.metadata.version("num2words")
     file = cache_folder() / "datasets" / f"numbers-en-fr-{version}" / f"{split}.tsv"
     if not file.is_file():
-        _write_numbers(split, file)
+        write_pairs(file, _write_numbers(split))
     return islice(read_tsv(file), limit)
 
 
@@ -62,15 +62,20 @@ def permute(index: int, below: int) -> int:
             return value
 
 
-def _write_numbers(split: str, file: Path) -> None:
-    from num2words import num2words
-
+def write_pairs(file: Path, pairs: Iterable[Pair]) -> None:
+    """Write pairs to a file of tab-separated values, whole or not at all."""
     file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_suffix(f".{os.getpid()}.part")
     try:
         with part.open("w", encoding="utf-8") as out:
-            for number in draw(split, 1_000_000):
-                out.write(f"{num2words(number, lang='en')}\t{num2words(number, lang='fr')}\n")
+            out.writelines(f"{pair.source}\t{pair.target}\n" for pair in pairs)
         part.replace(file)
     finally:
         part.unlink(missing_ok=True)
+
+
+def _write_numbers(split: str) -> Iterator[Pair]:
+    from num2words import num2words
+
+    for number in draw(split, 1_000_000):
+        yield Pair(num2words(number, lang="en"), num2words(number, lang="fr"))
