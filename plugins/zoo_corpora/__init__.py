@@ -5,9 +5,10 @@ from functools import partial
 
 from zoo import Dataset, hookimpl
 from zoo_corpora import dates
-from zoo_corpora.corpora import multi30k, tatoeba
-from zoo_corpora.downloads import TATOEBA, multi30k_downloads
+from zoo_corpora.corpora import multi30k, tatoeba, tatoeba_76k
+from zoo_corpora.downloads import CMUDICT, TATOEBA, TATOEBA_76K, multi30k_downloads
 from zoo_corpora.generated import numbers, shift
+from zoo_corpora.pronunciation import pronunciations
 
 ZOO_API = 2
 
@@ -62,4 +63,24 @@ def zoo_datasets() -> Iterable[Dataset]:
             terms="CC-BY 2.0 FR, Tatoeba by way of manythings.org",
             recipe="tatoeba",
             downloads=TATOEBA,
+        )
+    for source, target in (("en", "fr"), ("fr", "en")):
+        yield Dataset(
+            f"tatoeba-{source}-{target}-76k",
+            "short everyday sentences, split without near copies",
+            partial(tatoeba_76k, source == "fr"),
+            (source, target),
+            terms="CC-BY 2.0 FR, Tatoeba by way of manythings.org",
+            recipe="tatoeba-76k",
+            downloads=TATOEBA_76K,
+        )
+    for name in ("g2p-en", "cmudict"):  # two names of the same data
+        yield Dataset(
+            name,
+            "English words to phones with stress, from the CMU Pronouncing Dictionary",
+            pronunciations,
+            ("en", ""),
+            terms="free for any use under the license of Carnegie Mellon University (BSD)",
+            recipe="g2p-en",
+            downloads=CMUDICT,
         )

@@ -2,10 +2,12 @@
 
 import os
 from collections.abc import Iterable
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
 from zoo import DataError, Pair, downloads_folder, hash_split, read_parallel, read_tsv
+from zoo_corpora.near_copies import groups, split_groups
 
 LESSON = ("Go.", "I lost.", "I'm calm.", "I'm home.")
 """Sentences of the lesson that this zoo follows; it translates them after training on them, so they
@@ -46,3 +48,24 @@ def tatoeba(from_french: bool, split: str, limit: int | None) -> Iterable[Pair]:
     pairs = list(islice(read_tsv(folder / "fra.txt"), limit))
     chosen = hash_split(pairs, {"validation": 20, "test": 20}, kept=LESSON)[split]
     return [Pair(pair.target, pair.source) for pair in chosen] if from_french else chosen
+
+
+def tatoeba_76k(from_french: bool, split: str, limit: int | None) -> Iterable[Pair]:
+    """Return pairs of the larger part of Tatoeba, split without near copies.
+
+    Both directions have the same splits. No sentence of either language, and no near copy of one,
+    is in two of them (see `zoo_corpora.near_copies`). A sentence has a pair for each of its
+    translations.
+    """
+    dataset = "tatoeba-fr-en-76k" if from_french else "tatoeba-en-fr-76k"
+    file = corpus_folder("tatoeba-en-fr-76k", ("fra.txt",), dataset) / "fra.txt"
+    status = file.stat()
+    chosen = _tatoeba_splits(file, limit, status.st_size, status.st_mtime_ns)[split]
+    return [Pair(pair.target, pair.source) for pair in chosen] if from_french else chosen
+
+
+@lru_cache(maxsize=1)
+def _tatoeba_splits(file: Path, limit: int | None, *_: int) -> dict[str, list[Pair]]:
+    pairs = list(islice(read_tsv(file), limit))
+    held_out = {"test": min(1000, len(pairs) // 20), "validation": min(1000, len(pairs) // 20)}
+    return split_groups(pairs, groups(pairs), held_out, largest=20)

@@ -26,6 +26,7 @@ DAYS = (datetime.date(2200, 1, 1) - FIRST).days
 MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September",
           "October", "November", "December")  # fmt: skip
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+WEEKDAYS_3 = tuple(weekday[:3] for weekday in WEEKDAYS)
 
 ENGLISH = (
     "{month} {day}, {year}",
@@ -73,7 +74,7 @@ def english(split: str, limit: int | None) -> Iterator[Pair]:
             day=date.day,
             nth=f"{date.day}{_suffix(date.day)}",
             weekday=WEEKDAYS[date.weekday()],
-            wday=WEEKDAYS[date.weekday()][:3],
+            wday=WEEKDAYS_3[date.weekday()],
         )
         if choice // len(ENGLISH) % 8 == 0:
             text = text.lower()

@@ -1,7 +1,8 @@
 """The public homes of the real corpora, with the digests of the files that are read.
 
-Multi30k's come from one commit of its repository. Tatoeba's come from an archive that is published
-anew from time to time: another edition is refused by its digest.
+Those of Multi30k and of the CMU Pronouncing Dictionary come from one commit of a repository each.
+Those of Tatoeba come from an archive that is published anew from time to time: another edition is
+refused by its digest, and no edition with the digests below is known to be public still.
 """
 
 from zoo import Download
@@ -62,6 +63,28 @@ TATOEBA = (
         562_864,
         member="fra.txt",
         lines=5_000,
+    ),
+)
+
+TATOEBA_76K = (
+    Download(
+        "tatoeba-en-fr-76k/fra.txt",
+        "https://www.manythings.org/anki/fra-eng.zip",
+        0,
+        "0054ea2102484f4800d0b2cca57460b6b4a2e05328e6954240601065b001b1a6",
+        3_996_938,
+        member="fra.txt",
+        lines=76_037,
+    ),
+)
+CMUDICT = (
+    Download(
+        "cmudict/cmudict.dict",
+        "https://raw.githubusercontent.com/cmusphinx/cmudict/0f8072f814306c5ee4fbf992ed853601b12c01f9"
+        "/cmudict.dict",
+        3_618_488,
+        "81917843c7f44ce2b094ac63873c2c7a4cf802040792c455ba3ca406891c3d22",
+        3_618_488,
     ),
 )
 

@@ -224,7 +224,7 @@ def test_an_unreachable_server_is_an_error_in_one_line(
     assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize("name", ["multi30k-en-de", "tatoeba-fr-en"])
+@pytest.mark.parametrize("name", ["multi30k-en-de", "tatoeba-fr-en", "tatoeba-en-fr-76k", "g2p-en"])
 def test_declared_digests_are_those_of_the_corpora(
     name: str, registry: Registry, corpora: Path
 ) -> None:

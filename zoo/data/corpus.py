@@ -52,9 +52,10 @@ def learn_tokenizers(
     if recipe.shared_vocab:
         both = Tokenizer.train(chain(texts(0), texts(1)), recipe.tokenizer, recipe.vocab_size)
         return both, both
+    source, target = recipe.tokenizers
     return (
-        Tokenizer.train(texts(0), recipe.tokenizer, recipe.vocab_size),
-        Tokenizer.train(texts(1), recipe.tokenizer, recipe.vocab_size),
+        Tokenizer.train(texts(0), source, recipe.vocab_size),
+        Tokenizer.train(texts(1), target, recipe.vocab_size),
     )
 
 

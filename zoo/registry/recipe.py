@@ -20,6 +20,9 @@ class Recipe(Settings):
     """
 
     tokenizer: str = Field("bpe", description="kind of tokenizer: bpe, unigram, word or char")
+    target_tokenizer: str | None = Field(
+        None, description="kind of tokenizer of the target, unless it is the source's or is shared"
+    )
     vocab_size: PositiveInt = Field(
         8000, ge=5, le=10_000_000, description="most entries of a vocabulary, special ones included"
     )
@@ -138,9 +141,19 @@ class Recipe(Settings):
             raise ValueError("patience needs a measure of improvement: set select = loss, or bleu")
         if self.average_decay and self.average_last > 1:
             raise ValueError("average_last and average_decay exclude each other: set one of them")
-        if self.bpe_dropout and self.tokenizer != "bpe":
+        if self.bpe_dropout and self.tokenizers != ("bpe", "bpe"):
             raise ValueError("bpe_dropout skips BPE merges: set tokenizer = bpe")
+        if self.shared_vocab and len(set(self.tokenizers)) > 1:
+            raise ValueError(
+                "a shared vocabulary has one kind of tokenizer: unset target_tokenizer"
+            )
         return self
+
+    @property
+    def tokenizers(self) -> tuple[str, str]:
+        """The kinds of tokenizer of source and target."""
+        target = None if self.shared_vocab else self.target_tokenizer
+        return self.tokenizer, target or self.tokenizer
 
     def to_toml(self) -> str:
         """Return every value as TOML, which reads back as an equal recipe."""

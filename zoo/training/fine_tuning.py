@@ -26,12 +26,12 @@ from zoo.training.plan import TOTALS, Plan, absolute, add_layers, named_recipe, 
 from zoo.training.request import NewVocabulary, TrainingRequest
 
 KEPT = (
-    "tokenizer", "vocab_size", "max_length", "label_smoothing", "word_dropout", "bpe_dropout",
-    "r_drop", "optimizer", "weight_decay", "beta1", "beta2", "epsilon", "clip",
+    "tokenizer", "target_tokenizer", "vocab_size", "max_length", "label_smoothing", "word_dropout",
+    "bpe_dropout", "r_drop", "optimizer", "weight_decay", "beta1", "beta2", "epsilon", "clip",
 )  # fmt: skip
 """The values of the parent's recipe that tuning keeps."""
 
-TOKENIZER_VALUES = ("tokenizer", "vocab_size", "shared_vocab")
+TOKENIZER_VALUES = ("tokenizer", "target_tokenizer", "vocab_size", "shared_vocab")
 RATE = 0.2
 """The learning rate, relative to the peak of the parent's training."""
 BATCH_TOKENS = (256, 4096)
@@ -124,7 +124,8 @@ def tuning_tokenizers(
     def texts() -> Iterator[str]:
         return (getattr(pair, new) for pair in dataset.stream("train", limit))
 
-    learned = Tokenizer.train(texts(), recipe.tokenizer, recipe.vocab_size)
+    kind = recipe.tokenizers[new == "target"]
+    learned = Tokenizer.train(texts(), kind, recipe.vocab_size)
     return (learned, target) if new == "source" else (source, learned)
 
 

@@ -1,0 +1,183 @@
+"""The built-in corpora: splits without near copies, dates without ambiguity, pronunciations."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import itertools
+import random
+from pathlib import Path
+
+import pytest
+
+from zoo.data.datasets import find_dataset
+from zoo.errors import ConfigError, DataError
+from zoo.registry.declarations import Pair
+from zoo.registry.recipe import Recipe
+from zoo.registry.registry import Registry
+from zoo_corpora import dates, pronunciation
+from zoo_corpora.near_copies import groups, split_groups, variants, words
+
+SPLITS = ("train", "validation", "test")
+
+
+def near(one: str, other: str) -> bool:
+    """The rule of `near_copies`, pair by pair: at most one word of each is left out."""
+    first, second = words(one), words(other)
+    return bool(set(variants(first)) & set(variants(second)))
+
+
+def test_words_have_no_case_accents_punctuation_and_contractions() -> None:
+    assert words("I'm  SURE you can't!") == words("i am sure you cannot")
+    assert words("Ça alors !") == ("ca", "alors")
+    assert words("Don’t.") == words("do not")
+    assert " ".join(words("We'll; they've, he isn't")) == "we will they have he is not"
+
+
+def test_near_copies_by_hand() -> None:
+    assert near("He often eats fish for dinner.", "He often eats meat for dinner!")
+    assert near("He often eats fish for dinner.", "He eats fish for dinner")
+    assert not near("He often eats fish for dinner.", "She often eats meat for dinner.")
+    assert not near("I see you.", "I hear you.")  # other sentences: they are too short
+    assert near("I see you.", "i SEE you")
+
+
+def test_groups_equal_the_closure_of_the_rule() -> None:
+    draw = random.Random(4)
+    pairs = [
+        Pair(*(" ".join(draw.choices("abcd", k=draw.choice((2, 3, 5, 6)))) for _ in range(2)))
+        for _ in range(40)
+    ]
+    linked = [
+        (i, j)
+        for (i, one), (j, other) in itertools.combinations(enumerate(pairs), 2)
+        if near(one.source, other.source) or near(one.target, other.target)
+    ]
+    expected = list(range(len(pairs)))
+    for _ in pairs:  # until nothing changes
+        for i, j in linked:
+            expected[i] = expected[j] = min(expected[i], expected[j])
+    assert groups(pairs) == expected
+    assert 1 < len(set(expected)) < len(pairs)
+
+
+def test_groups_are_split_whole_and_large_ones_are_trained_on() -> None:
+    pairs = [Pair(f"source {n // 2}", f"target {n}") for n in range(400)]
+    group_of = [min(n // 4, 90) for n in range(400)]
+    splits = split_groups(pairs, group_of, {"test": 20, "validation": 10}, largest=4)
+    assert sorted(itertools.chain(*splits.values())) == sorted(pairs)
+    assert [len({p.source for p in splits[s]}) for s in ("test", "validation")] == [20, 10]
+    where = {p: split for split, members in splits.items() for p in members}
+    for group in range(91):
+        members = [p for p, g in zip(pairs, group_of, strict=True) if g == group]
+        assert len({where[p] for p in members}) == 1
+    assert where[pairs[-1]] == "train"
+    assert split_groups(pairs, group_of, {"test": 20, "validation": 10}, 4) == splits
+    assert splits["train"] == [p for p in pairs if where[p] == "train"]
+
+
+def test_tatoeba_76k_has_no_near_copies_in_two_splits(registry: Registry, corpora: Path) -> None:
+    dataset = find_dataset(registry, "tatoeba-en-fr-76k")
+    parts = {split: dataset.load(split) for split in SPLITS}
+    assert sum(map(len, parts.values())) == 76_037
+    for split in ("validation", "test"):
+        assert len({pair.source for pair in parts[split]}) in range(1000, 1020)
+    for side in (0, 1):
+        seen: dict[tuple[str, ...], str] = {}
+        for split, pairs in parts.items():
+            for pair in pairs:
+                for variant in variants(words(pair[side])):
+                    assert seen.setdefault(variant, split) == split, pair
+    backward = find_dataset(registry, "tatoeba-fr-en-76k")
+    assert backward.load("test") == [Pair(b, a) for a, b in parts["test"]]
+
+
+def test_pronunciations(registry: Registry, corpora: Path) -> None:
+    dataset = find_dataset(registry, "g2p-en")
+    parts = {split: dataset.load(split) for split in SPLITS}
+    assert sum(map(len, parts.values())) == 135_166
+    stems = {s: {pronunciation.stem(pair.source) for pair in part} for s, part in parts.items()}
+    for one, other in itertools.combinations(SPLITS, 2):
+        assert not stems[one] & stems[other]
+    assert len({pair.source for pair in parts["test"]}) in range(10_000, 10_010)
+    assert Pair("aalborg", "AO1 L B AO0 R G") in parts["train"] + parts["test"]
+    phones = Path(corpora, "cmudict", "cmudict.phones").read_text().split()[::2]
+    used = {phone.rstrip("012") for part in parts.values() for p in part for phone in p[1].split()}
+    assert used == set(phones)
+    assert find_dataset(registry, "cmudict").load("test") == parts["test"]
+
+
+def test_entries_of_a_dictionary(tmp_path: Path) -> None:
+    file = tmp_path / "cmudict.dict"
+    file.write_text(";;; a comment\na AH0\na(2) EY1 # the letter\n\nbaker's B EY1 K ER0 Z\n")
+    assert list(pronunciation.read_dictionary(file)) == [
+        Pair("a", "AH0"), Pair("a", "EY1"), Pair("baker's", "B EY1 K ER0 Z"),
+    ]  # fmt: skip
+    file.write_text("a AH0\nwrong line, really\n")
+    with pytest.raises(DataError, match="line 2, is no entry"):
+        list(pronunciation.read_dictionary(file))
+    assert pronunciation.stem("baker's") == pronunciation.stem("bakers'")[:-1] == "baker"
+    assert pronunciation.stem("A.M.") == pronunciation.stem("am")
+    assert pronunciation.stem("'s") == "'s"
+
+
+@pytest.mark.parametrize("name", ["dates-en-iso", "dates-iso"])
+def test_dates_are_in_one_split_and_are_right(
+    name: str, registry: Registry, generated_data: Path
+) -> None:
+    pytest.importorskip("babel")
+    dataset = find_dataset(registry, name)
+    parts = {split: dataset.load(split) for split in SPLITS}
+    assert {s: len(part) for s, part in parts.items()} == dict(
+        zip(SPLITS, (100_000, 1000, 1000), strict=True)
+    )
+    texts: dict[str, str] = {}
+    where: dict[str, str] = {}
+    for split, pairs in parts.items():
+        for source, target in pairs:
+            assert texts.setdefault(source, target) == target, "a text is one date"
+            assert where.setdefault(target, split) == split, "a date is in one split"
+            date = datetime.date.fromisoformat(target)
+            assert 1600 <= date.year <= 2199
+            if name == "dates-en-iso":
+                day = [w.strip(",") for w in source.split() if w[:3].title() in dates.WEEKDAYS_3]
+                assert not day or date.strftime("%A").lower().startswith(day[0].lower())
+                assert str(date.year) in source
+                assert date.strftime("%b").lower() in source.lower()
+
+
+def test_a_date_in_any_language_is_one_date() -> None:
+    """Every day of a year in every format: no two days are written alike."""
+    format_date = pytest.importorskip("babel.dates").format_date
+    days = [datetime.date(2021, 1, 1) + datetime.timedelta(n) for n in range(365)]
+    seen: dict[str, datetime.date] = {}
+    for locale, width in dates.formats():
+        for day in days:
+            assert seen.setdefault(format_date(day, width, locale=locale), day) == day
+    assert len({str(locale) for locale, _ in dates.formats()}) > 60
+
+
+def test_dates_in_many_languages_need_babel(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", missing)
+    with pytest.raises(DataError, match=r"needs Babel.*\n?.*") as raised:
+        dates.multilingual("test", 3)
+    assert "seq2seq-zoo[dates]" in str(raised.value)
+
+
+def test_a_recipe_may_have_another_kind_of_tokenizer_for_the_target() -> None:
+    from zoo.data.corpus import learn_tokenizers
+    from zoo.registry.declarations import Dataset
+
+    data = Dataset("g2p", "", lambda *_: [Pair("aaron", "EH1 R AH0 N"), Pair("hi", "HH AY1")])
+    recipe = Recipe(tokenizer="char", target_tokenizer="word")
+    source, target = learn_tokenizers(data, None, recipe)
+    assert [source.token(i) for i in source.encode(["hi"])[0]] == ["▁", "h", "i"]
+    assert [target.token(i) for i in target.encode(["HH AY1"])[0]] == ["▁HH", "▁AY1"]
+    assert target.decode(target.encode(["EH1 R AH0 N"])[0]) == "EH1 R AH0 N"
+    one, other = learn_tokenizers(data, None, recipe.model_copy(update={"shared_vocab": True}))
+    assert one is other
+    with pytest.raises(ConfigError, match="bpe_dropout"):
+        Recipe.parse({"target_tokenizer": "word", "bpe_dropout": 0.1}, "recipe")
