@@ -1,6 +1,6 @@
-"""The built-in datasets: generated numbers, and real corpora."""
+"""The built-in datasets: generated ones, and real corpora."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 from zoo import Dataset, hookimpl
@@ -12,10 +12,28 @@ from zoo_corpora.pronunciation import pronunciations
 
 ZOO_API = 2
 
+FRENCH = (("en", "fr"), ("fr", "en"))
+TATOEBA_TERMS = "CC-BY 2.0 FR, Tatoeba by way of manythings.org"
+
 
 @hookimpl
 def zoo_datasets() -> Iterable[Dataset]:
     """Return the built-in datasets."""
+    yield from _generated()
+    yield from _translations()
+    for name in ("g2p-en", "cmudict"):  # two names of the same data
+        yield Dataset(
+            name,
+            "English words to phones with stress, from the CMU Pronouncing Dictionary",
+            pronunciations,
+            ("en", ""),
+            terms="free for any use under the license of Carnegie Mellon University (BSD)",
+            recipe="g2p-en",
+            downloads=CMUDICT,
+        )
+
+
+def _generated() -> Iterator[Dataset]:
     yield Dataset(
         "numbers-en-fr",
         "a number below a million in English words, to French words; generated",
@@ -44,7 +62,10 @@ def zoo_datasets() -> Iterable[Dataset]:
         terms="generated from the Unicode locale data (Unicode License v3)",
         recipe="dates",
     )
-    for source, target in (("en", "de"), ("de", "en"), ("en", "fr"), ("fr", "en")):
+
+
+def _translations() -> Iterator[Dataset]:
+    for source, target in (("en", "de"), ("de", "en"), *FRENCH):
         yield Dataset(
             f"multi30k-{source}-{target}",
             "image captions, 29,000 to train on",
@@ -54,33 +75,22 @@ def zoo_datasets() -> Iterable[Dataset]:
             recipe="multi30k",
             downloads=multi30k_downloads(source, target),
         )
-    for source, target in (("en", "fr"), ("fr", "en")):
+    for source, target in FRENCH:
         yield Dataset(
             f"tatoeba-{source}-{target}",
             "short everyday sentences, shortest first",
             partial(tatoeba, source == "fr"),
             (source, target),
-            terms="CC-BY 2.0 FR, Tatoeba by way of manythings.org",
+            terms=TATOEBA_TERMS,
             recipe="tatoeba",
             downloads=TATOEBA,
         )
-    for source, target in (("en", "fr"), ("fr", "en")):
         yield Dataset(
             f"tatoeba-{source}-{target}-76k",
             "short everyday sentences, split without near copies",
             partial(tatoeba_76k, source == "fr"),
             (source, target),
-            terms="CC-BY 2.0 FR, Tatoeba by way of manythings.org",
+            terms=TATOEBA_TERMS,
             recipe="tatoeba-76k",
             downloads=TATOEBA_76K,
-        )
-    for name in ("g2p-en", "cmudict"):  # two names of the same data
-        yield Dataset(
-            name,
-            "English words to phones with stress, from the CMU Pronouncing Dictionary",
-            pronunciations,
-            ("en", ""),
-            terms="free for any use under the license of Carnegie Mellon University (BSD)",
-            recipe="g2p-en",
-            downloads=CMUDICT,
         )
