@@ -68,7 +68,7 @@ def test_r_drop_matches_its_definition_and_is_zero_without_dropout() -> None:
     )
     model.train()
     torch.manual_seed(3)
-    total, tokens = teacher_forcing(model, batch, 0.1, r_drop=5.0)
+    total, tokens, _ = teacher_forcing(model, batch, 0.1, r_drop=5.0)
     torch.manual_seed(3)
     sources, targets = torch.cat([source, source]), torch.cat([target, target])
     logits = model(sources, sources != 0, targets[:, :-1]).logits.flatten(0, 1)

@@ -142,7 +142,7 @@ def test_joint_attention_to_padding_or_the_future_breaks_the_law(
     forward = tried.model.forward
 
     def leaking(source: Tensor, mask: Tensor, target: Tensor, attention: bool = False) -> Output:
-        logits, kinds = forward(source, mask, target, attention)
+        logits, kinds, _ = forward(source, mask, target, attention)
         joint = kinds["joint"].clone()
         joint[0, 0, 0, 0, column] += 0.5
         joint[0, 0, 0, 0, 0] -= 0.5

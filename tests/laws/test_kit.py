@@ -63,14 +63,14 @@ class OldNetwork(Network):
     def forward(
         self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
     ) -> Output:
-        logits, kinds = super().forward(source, source_mask, target, attention)
+        logits, kinds, _ = super().forward(source, source_mask, target, attention)
         return cast(Output, (logits, kinds) if attention else logits)
 
 
 OLD = (
     "encode returns a Memory, not zoo.nn.Encoded(memory, attention); "
     "step returns a tuple (Tensor, list), not zoo.nn.Step(logits, state, attention); "
-    "forward returns a Tensor, not zoo.nn.Output(logits, attention). "
+    "forward returns a Tensor, not zoo.nn.Output(logits, attention, losses). "
     "Since plugin API 2, methods return named tuples: see docs/api-2.md"
 )
 WITHOUT_RESULTS = {

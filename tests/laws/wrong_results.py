@@ -12,7 +12,7 @@ from zoo import LengthLimits
 from zoo.nn import Cache, Encoded, Output, Step
 
 
-@wrong("results_are_named_tuples", "forward with attention=True returns a tuple (Tensor, dict), not zoo.nn.Output")  # fmt: skip  # noqa: E501
+@wrong("results_are_named_tuples", "forward with attention=True returns a tuple (Tensor, dict, dict), not zoo.nn.Output")  # fmt: skip  # noqa: E501
 def another_type_with_attention() -> Made:
     class Branches(Network):
         def forward(
@@ -477,3 +477,28 @@ def a_network_that_cannot_learn() -> Made:
             return output._replace(logits=1e-3 * output.logits)
 
     return Faint
+
+
+@wrong("losses_are_sums_of_training", "loss 'size' of a batch that is given twice is not twice the batch's")  # fmt: skip  # noqa: E501
+def a_loss_that_is_a_mean_over_the_batch() -> Made:
+    class Mean(Network):
+        def forward(
+            self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
+        ) -> Output:
+            output = super().forward(source, source_mask, target, attention)
+            losses = {"size": output.logits.square().mean()} if self.training else {}
+            return output._replace(losses=losses)
+
+    return Mean
+
+
+@wrong("losses_are_sums_of_training", "forward gives losses in evaluation mode")
+def a_loss_in_evaluation_mode() -> Made:
+    class Always(Network):
+        def forward(
+            self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
+        ) -> Output:
+            output = super().forward(source, source_mask, target, attention)
+            return output._replace(losses={"size": output.logits.square().sum()})
+
+    return Always

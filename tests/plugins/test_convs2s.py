@@ -53,7 +53,7 @@ def test_equations(lesson: bool) -> None:
             weight.add_(torch.randn_like(weight), alpha=0.1)
     source, target = random_batch(15, (4, 7, 3), 2), random_batch(13, (5, 5, 5), 3)
     with torch.no_grad():
-        logits, attention = model(source, source != 0, target, attention=True)
+        logits, attention, _ = model(source, source != 0, target, attention=True)
     w = weights_of(model)
     for row in range(3):
         tokens = source[row][source[row] != 0].tolist()

@@ -72,7 +72,7 @@ def check(values: dict[str, Any], source: torch.Tensor, target: torch.Tensor) ->
     model = create_model("rnnsearch-tiny", source_vocab=15, target_vocab=size, **given)
     model = model.double().eval()
     with torch.no_grad():
-        logits, attention = model(source, source != 0, target, attention=True)
+        logits, attention, _ = model(source, source != 0, target, attention=True)
     w, kind, layers = weights_of(model), given["cell"], given.get("layers", 1)
 
     def read(words: list[Array], end: str) -> tuple[list[Array], Array, Array]:
@@ -163,7 +163,7 @@ def test_a_score_between_0_and_1_gives_nearly_uniform_attention() -> None:
         for weight in model.parameters():
             weight.mul_(30)
         source = torch.randint(4, 50, (16, 20))
-        _, attention = model(source, source != 0, source[:, :6], attention=True)
+        attention = model(source, source != 0, source[:, :6], attention=True).attention
     weights = attention["cross"]
     ratio = float((weights.amax(-1) / weights.amin(-1)).max())
     assert 2 < ratio <= np.e + 1e-5

@@ -148,7 +148,7 @@ def check(**values: Any) -> None:
     source, target = random_batch(15, (4, 6, 3), 2), random_batch(13, (5, 5, 5), 3)
     reference = Reference(given, {n: w.detach() for n, w in model.named_parameters()})
     with torch.no_grad():
-        logits, attention = model(source, source != 0, target, attention=True)
+        logits, attention, _ = model(source, source != 0, target, attention=True)
         memory = model.encode(source, source != 0).memory
         state = model.init_state(memory)
         for position in range(target.shape[1]):

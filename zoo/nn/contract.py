@@ -50,6 +50,10 @@ NO_ATTENTION: Attention = {}
 """The field `attention` of a result for which attention was not requested."""
 
 
+NO_LOSSES: Mapping[str, Tensor] = {}
+"""The field `losses` of a network without losses of its own."""
+
+
 class Encoded(NamedTuple, Generic[Memory]):
     """What `encode` returns: the memory, and attention if requested."""
 
@@ -66,10 +70,15 @@ class Step(NamedTuple, Generic[State]):
 
 
 class Output(NamedTuple):
-    """What `forward` returns: logits (sentences, n, target_vocab), and attention if requested."""
+    """What `forward` returns: logits (sentences, n, target_vocab), and attention if requested.
+
+    `losses` are the network's own, by name, in training mode only: scalars that are added to the
+    cross-entropy. Each is weighted already, and a sum over the batch as the cross-entropy is.
+    """
 
     logits: Tensor
     attention: Attention = NO_ATTENTION
+    losses: Mapping[str, Tensor] = NO_LOSSES
 
 
 class Seq2Seq(nn.Module, ABC, Generic[Memory, State]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,8 @@ from typing import Any
 @dataclass(frozen=True)
 class Report:
     """The progress of training: loss per target token in nats, and target tokens per second.
+
+    `losses` are the parts of the loss that are the network's own, by name.
 
     `gradient_norm` is that of the last update before clipping, if the recipe clips; `done` is the
     fraction of the run that is over.
@@ -24,6 +26,7 @@ class Report:
     tokens_per_second: float
     done: float
     minutes: float
+    losses: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from zoo.testing.decoding import (
     step_is_pure,
 )
 from zoo.testing.law import Law
+from zoo.testing.losses import losses_are_sums_of_training
 from zoo.testing.masking import (
     every_source_token_matters,
     future_is_ignored,
@@ -64,6 +65,7 @@ LAWS: list[Law] = [
     attention_flag_fills_a_field,
     forward_gives_every_attention,
     attention_sums_to_one,
+    losses_are_sums_of_training,
     every_parameter_gets_a_gradient,
     weights_round_trip,
     tensors_follow_the_device,

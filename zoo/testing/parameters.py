@@ -9,6 +9,7 @@ from safetensors.torch import load, save
 from zoo.nn.contract import BEGIN, END, PADDING
 from zoo.testing.case import TARGET_VOCAB, Case
 from zoo.testing.law import BrokenLawError, law
+from zoo.testing.losses import own_losses
 
 NO_GRADIENT = 1e-12
 """A gradient whose entries are all smaller counts as none."""
@@ -79,6 +80,8 @@ def every_parameter_gets_a_gradient(case: Case) -> None:
     logits = case.model(case.source, case.mask, case.target[:, :-1]).logits
     targets = case.target[:, 1:]
     F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=PADDING).backward()
+    for loss in own_losses(case.model, case.source, case.mask, case.target[:, :-1]).values():
+        loss.backward(retain_graph=True)
     weights = dict(case.model.named_parameters())
     for row in case.config.parameters(case.model.source_vocab, TARGET_VOCAB):
         gradient = weights[row.path].grad
@@ -131,9 +134,9 @@ def learns_a_copy_task(case: Case) -> None:
     last = torch.inf
     for _ in range(400):
         optimizer.zero_grad()
-        logits = model(source, source != PADDING, target[:, :-1]).logits
+        logits, _, own = model(source, source != PADDING, target[:, :-1])
         loss = F.cross_entropy(logits.flatten(0, 1), target[:, 1:].flatten())
-        loss.backward()
+        sum(own.values(), loss).backward()
         optimizer.step()
         last = loss.item()
         if last < COPIED:

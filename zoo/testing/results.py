@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 EXPECTED = {
     "encode": (Encoded, "zoo.nn.Encoded(memory, attention)"),
     "step": (Step, "zoo.nn.Step(logits, state, attention)"),
-    "forward": (Output, "zoo.nn.Output(logits, attention)"),
+    "forward": (Output, "zoo.nn.Output(logits, attention, losses)"),
 }
 
 

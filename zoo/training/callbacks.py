@@ -74,11 +74,13 @@ class TensorBoard(Callback):
         self.writer = SummaryWriter(str(folder / "tensorboard"))
 
     def report(self, report: Report) -> None:
-        """Write loss, learning rate, gradient norm and speed."""
+        """Write losses, learning rate, gradient norm and speed."""
         for name in ("loss", "learning_rate", "gradient_norm", "tokens_per_second"):
             value = getattr(report, name)
             if value is not None:
                 self.writer.add_scalar(f"training/{name}", value, report.step)
+        for name, loss in report.losses.items():
+            self.writer.add_scalar(f"training/loss/{name}", loss, report.step)
 
     def validation(self, validation: Validation) -> None:
         """Write loss, BLEU and samples."""

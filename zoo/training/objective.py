@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from zoo.data.batches import Batch
-from zoo.nn.contract import PADDING, UNKNOWN
+from zoo.nn.contract import NO_LOSSES, PADDING, UNKNOWN
 from zoo.registry.recipe import Recipe
 
 
 class Loss(NamedTuple):
-    """Sum over a batch's real target tokens, in nats; `tokens` is their number."""
+    """Sum over a batch's real target tokens, in nats; `tokens` is their number.
+
+    `own` are the network's own losses by name, which `total` includes.
+    """
 
     total: Tensor
     tokens: Tensor
+    own: Mapping[str, Tensor] = NO_LOSSES
 
 
 def training_loss(model: Callable[..., Any], batch: Batch, recipe: Recipe) -> Loss:
@@ -41,7 +45,8 @@ def teacher_forcing(
     With `r_drop` each batch is run twice with different dropout masks: the loss is the mean of the
     two, plus `r_drop` times the `symmetric_kl` of the two distributions (Liang et al. 2021,
     section 2). With `word_dropout` each input token of either side is replaced by the unknown token
-    with that probability (Bowman et al. 2016, section 3.1); labels are not.
+    with that probability (Bowman et al. 2016, section 3.1); labels are not. In training mode the
+    network may add losses of its own.
     """
     source, mask, target, _ = batch
     if r_drop:
@@ -49,13 +54,15 @@ def teacher_forcing(
     inputs = target[:, :-1]
     if word_dropout:
         source, inputs = _drop_words(source, word_dropout), _drop_words(inputs, word_dropout)
-    logits = model(source, mask, inputs).logits.flatten(0, 1)
+    output = model(source, mask, inputs)
+    logits, own = output.logits.flatten(0, 1), output.losses
     labels = target[:, 1:].flatten()
     total, tokens = cross_entropy(logits, labels, smoothing), (labels != PADDING).sum()
     if r_drop:
         half = labels[: len(labels) // 2]
         total, tokens = total / 2 + r_drop * symmetric_kl(logits, half), tokens // 2
-    return Loss(total, tokens)
+        own = {name: loss / 2 for name, loss in own.items()}
+    return Loss(sum(own.values(), total), tokens, own)
 
 
 def _drop_words(ids: Tensor, probability: float) -> Tensor:

@@ -141,6 +141,12 @@ class _Samples:
             yield f"{name:>12}: {text if len(text) <= WIDTH else text[:WIDTH] + '…'}"
 
 
+def _losses(report: Report) -> str:
+    """Return the loss, and the parts of it that are the network's own."""
+    own = ", ".join(f"{name} {loss:.3f}" for name, loss in report.losses.items())
+    return f"{report.loss:.3f} ({own})" if own else f"{report.loss:.3f}"
+
+
 def _lines(console: Console, validates: bool) -> Show:
     """Return a function that prints a line every few seconds, and at each validation."""
     last_shown = time.monotonic()
@@ -161,7 +167,7 @@ def _lines(console: Console, validates: bool) -> Show:
             return
         last_shown = time.monotonic()
         line = f"{100 * report.done:3.0f}%  update {report.step:,}  epoch {report.epoch}"
-        line += f"  loss {report.loss:.3f}  {report.tokens_per_second:,.0f} tokens/s"
+        line += f"  loss {_losses(report)}  {report.tokens_per_second:,.0f} tokens/s"
         if isinstance(event, Validation):
             line += _scores(event)
         say(console, line)
@@ -199,7 +205,7 @@ def _progress_bar(console: Console) -> Iterator[Show]:
             elif isinstance(event, Report):
                 done = event.done
                 left = timedelta(minutes=event.minutes * (1 / max(event.done, 1e-6) - 1))
-                text = f"epoch {event.epoch}  loss {event.loss:.3f}{validation}"
+                text = f"epoch {event.epoch}  loss {_losses(event)}{validation}"
                 speed = f"  {event.tokens_per_second:,.0f} tokens/s"
                 left_text = f"  {str(left).partition('.')[0]} left"
                 bar.update(task, completed=event.done, description=text + speed + left_text)

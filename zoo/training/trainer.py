@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -47,6 +47,13 @@ class Window:
     norms: list[Tensor] = field(default_factory=list)
     batches: list[list[Tensor]] = field(default_factory=list)
     tokens: int = 0
+    own: dict[str, Tensor] = field(default_factory=dict)
+    """The sums of the network's own losses, by name."""
+
+    def add_own(self, losses: Mapping[str, Tensor], weight: float) -> None:
+        """Add a batch's own losses of the network."""
+        for name, loss in losses.items():
+            self.own[name] = self.own.get(name, 0) + loss.detach().float() * weight
 
 
 class Trainer:
@@ -198,6 +205,7 @@ class Trainer:
                 # The processes' gradients are averaged; the factor turns that into their sum.
                 (mean * self.group.size).backward()
             total = total + mean.detach()
+            window.add_own(loss.own, weight / tokens)
         if recipe.clip is not None:
             norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), recipe.clip)
             window.norms.append(self.group.to_local(norm))
@@ -230,9 +238,11 @@ class Trainer:
         stop.
         """
         flag = torch.tensor([float(self.stop)], device=self.group.device)
-        sums = self.group.all_reduce(torch.cat([torch.stack(window.losses), flag]))
+        count, own = len(window.losses), list(window.own.values())
+        sums = self.group.all_reduce(torch.cat([torch.stack([*window.losses, *own]), flag]))
         norms = torch.stack(window.norms) if window.norms else sums[:0]
-        *losses, stops = sums.tolist()
+        *reduced, stops = sums.tolist()
+        losses = reduced[:count]
         state = self.state
         state.seconds = self.group.broadcast(self._seconds())
         self._check_finite(window, losses, norms.tolist())
@@ -245,6 +255,7 @@ class Trainer:
             window.tokens / max(state.seconds - window.began, 1e-9),
             min(self.fraction_done(), 1.0),
             state.seconds / 60,
+            {name: loss / count for name, loss in zip(window.own, reduced[count:], strict=True)},
         )
         self.folder.add_metrics(asdict(report))
         return report, stops > 0

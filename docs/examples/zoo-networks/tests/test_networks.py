@@ -3,4 +3,5 @@
 from zoo.testing import conformance
 
 test_pooled = conformance("pooled")
+test_experts = conformance("experts")
 test_prefix = conformance("prefix")

@@ -19,6 +19,13 @@ def zoo_architectures() -> Iterable[Architecture]:
         network="zoo_networks.pooled:Pooled",
     )
     yield Architecture(
+        name="experts",
+        summary="the pooled network with experts, their balance as a loss, and a CTC head",
+        paper="Kim et al. 2017, Joint CTC-Attention based End-to-End Speech Recognition",
+        config="zoo_networks.configs:ExpertsConfig",
+        network="zoo_networks.experts:Experts",
+    )
+    yield Architecture(
         name="prefix",
         summary="a decoder alone, whose prefix is the source: one softmax over both",
         paper="Liu et al. 2018, Generating Wikipedia by Summarizing Long Sequences",

@@ -59,6 +59,27 @@ class PooledConfig(Small):
         return table
 
 
+class ExpertsConfig(PooledConfig):
+    """The pooled network, whose keys go through experts, with two losses of its own."""
+
+    stride: int = Field(1, ge=1, le=8, description="source tokens per key")
+    experts: Width = Field(2, description="experts E")
+    ctc: float = Field(0.3, ge=0, description="weight of the CTC loss")
+    balance: float = Field(0.01, ge=0, description="weight of the balance of the experts")
+
+    def parameters(self, source_vocab: int, target_vocab: int) -> Table:
+        """Return the parameter table, with one row for each symbol of the equations."""
+        table = super().parameters(source_vocab, target_vocab)
+        vt, d, e = Dim("V_t", target_vocab), Dim("d", self.dim), Dim("E", self.experts)
+        table.block("experts")
+        table.add("gate.weight", "W_g", (e, d))
+        table.split("expert.weight", tuple(f"W_{i + 1}" for i in range(self.experts)), (d, d))
+        table.block("CTC head")
+        table.add("spell.weight", "W_c", (vt, d))
+        table.add("spell.bias", "b_c", (vt,))
+        return table
+
+
 class PrefixConfig(Small):
     """Layers that source and target share."""
 

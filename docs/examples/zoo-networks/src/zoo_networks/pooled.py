@@ -74,7 +74,10 @@ class Pooled(Seq2Seq[Memory, Tensor]):
         self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
     ) -> Output:
         """Return the logits of all positions at once."""
-        memory = self.encode(source, source_mask).memory
+        return self.decode(self.encode(source, source_mask).memory, target, attention)
+
+    def decode(self, memory: Memory, target: Tensor, attention: bool) -> Output:
+        """Return the logits of all positions of targets, given the memory."""
         states, _ = self.decoder(self.target_embedding(target))
         mixed, weights = self.attend(states, memory)
         return Output(self.output(mixed), {"cross": weights[:, None, None]} if attention else {})

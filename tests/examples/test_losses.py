@@ -1,0 +1,145 @@
+"""A network's own losses: added, logged by name, resumed exactly, and absent in decoding."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import zoo
+from tests.core.test_training import same, weights
+from tests.examples.data import SETTINGS, correct, phrases, train
+from zoo.nn import Output
+from zoo.registry.events import Event, Report
+from zoo.registry.registry import Registry
+from zoo.testing import LAWS, BrokenLawError, Law, case
+from zoo.training.progress import _losses
+
+LAW = {law.name: law for law in LAWS}
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
+def test_law(law: Law, networks: Registry) -> None:
+    law(case("experts", networks))
+
+
+Forward = Callable[[Tensor, Tensor, Tensor], dict[str, Tensor]]
+FAULTS: dict[str, tuple[bool, Forward, str]] = {
+    "a mean": (True, lambda a, b, x: {"own": x.mean()}, "is not twice the batch's"),
+    "in evaluation": (False, lambda a, b, x: {"own": x.sum()}, "gives losses in evaluation mode"),
+    "without a gradient": (True, lambda a, b, x: {"own": x.detach().sum()}, "has no gradient"),
+    "one per sentence": (True, lambda a, b, x: {"own": x.sum((1, 2))}, "not one finite number"),
+    "not finite": (True, lambda a, b, x: {"own": x.sum() / 0}, "not one finite number"),
+    "other names": (True, lambda a, b, x: {str(len(a)): x.sum()}, "the names of the losses differ"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_detected(
+    name: str, networks: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_training, losses, message = FAULTS[name]
+    tried = case("pooled", networks)
+    forward = tried.model.forward
+
+    def faulty(source: Tensor, mask: Tensor, target: Tensor, attention: bool = False) -> Output:
+        output = forward(source, mask, target, attention)
+        if in_training and not tried.model.training:
+            return output
+        return output._replace(losses=losses(source, target, output.logits))
+
+    monkeypatch.setattr(tried.model, "forward", faulty)
+    with pytest.raises(BrokenLawError, match=message):
+        LAW["losses_are_sums_of_training"](tried)
+
+
+def reports(out: Path) -> list[dict[str, Any]]:
+    lines = out.with_name(f"{out.name}.run").joinpath("metrics.jsonl").read_text().splitlines()
+    return [record for record in map(json.loads, lines) if "loss" in record]
+
+
+def test_it_learns_and_its_losses_are_logged_by_name(tmp_path: Path) -> None:
+    out = train("experts-small", tmp_path)
+    assert correct(out) == 1
+    logged = [record["losses"] for record in reports(out)]
+    assert all(list(losses) == ["ctc", "balance"] for losses in logged)
+    assert logged[-1]["ctc"] < logged[0]["ctc"] / 5
+    plain = train("pooled-small", tmp_path, steps=4)
+    assert all("losses" not in record for record in reports(plain))
+    shown = Report(1, 0, 2.5, 0.1, None, 1.0, 0.5, 1.0, {"ctc": 0.75, "balance": 0.5})
+    assert _losses(shown) == "2.500 (ctc 0.750, balance 0.500)"
+
+
+def test_the_loss_is_the_sum_of_its_parts(tmp_path: Path, networks: Registry) -> None:
+    """The first report, of one update, against the network itself."""
+    from zoo.training.objective import cross_entropy, teacher_forcing
+    from zoo.training.request import TrainingRequest
+    from zoo.training.session import begin
+
+    (tmp_path / "p.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in phrases()))
+    request = TrainingRequest("experts-small", str(tmp_path / "p.tsv"), tmp_path / "a",
+                              settings=SETTINGS, steps=1)  # fmt: skip
+    with begin(request, networks) as session:
+        trainer = session.trainer
+        batch = trainer.corpus.batch(trainer.batches[0])
+        network = trainer.model.train()
+        output = network(batch.source, batch.source_mask, batch.target[:, :-1])
+        labels = batch.target[:, 1:].flatten()
+        plain = cross_entropy(output.logits.flatten(0, 1), labels)
+        total, tokens, own = teacher_forcing(network, batch)
+        total, own = total.detach(), {name: loss.detach() for name, loss in own.items()}
+        torch.testing.assert_close(total, plain + output.losses["ctc"] + output.losses["balance"])
+        (report,) = [event for event in trainer.events() if isinstance(event, Report)]
+    assert report.loss == pytest.approx(float(total / tokens), rel=1e-5)
+    assert report.losses == pytest.approx({n: float(v / tokens) for n, v in own.items()}, rel=1e-4)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+def test_a_stopped_run_resumes_bit_for_bit(precision: str, tmp_path: Path) -> None:
+    settings: dict[str, object] = {"schedule": "constant", "precision": precision, "r_drop": 1.0}
+    train("experts-small", tmp_path, steps=12, **settings)
+    (tmp_path / "cut").mkdir()
+    cut = train("experts-small", tmp_path / "cut", steps=7, **settings)
+    events: list[Event] = []
+    zoo.resume(cut, steps=12, on_event=events.append)
+    assert same(tmp_path / "experts-small", cut)
+    last = [event for event in events if isinstance(event, Report)][-1]
+    assert dict(last.losses) == reports(cut)[-1]["losses"] != {}
+
+
+def test_two_processes_train_the_same_weights_as_one(tmp_path: Path) -> None:
+    """The CTC loss is a sum over sentences; the balance depends on the rows of each process."""
+    settings = {**SETTINGS, "balance": 0.0, "learning_rate": 0.001}
+    (tmp_path / "p.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in phrases()))
+    words = [w for key, value in settings.items() for w in ("--set", f"{key}={json.dumps(value)}")]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    jobs = []
+    for size, out in ((1, tmp_path / "one"), (2, tmp_path / "two")):
+        given = ["train", "experts-small", "--data", str(tmp_path / "p.tsv"), *words, "--steps",
+                 "10", "--out", str(out)]  # fmt: skip
+        jobs.append(json.dumps([size, str(tmp_path / "log"), given]))
+    done = subprocess.run([sys.executable, "-m", "tests.training.forks"], env=environment,
+                          input="\n".join(jobs) + "\n", capture_output=True, text=True)  # fmt: skip
+    assert done.stdout.split("\n")[:2] == ["[0]", "[0, 0]"], (tmp_path / "log").read_text()
+    one, two = weights(tmp_path / "one"), weights(tmp_path / "two")
+    assert max(float((one[name] - two[name]).abs().max()) for name in one) < 1e-5
+    for a, b in zip(reports(tmp_path / "one"), reports(tmp_path / "two"), strict=True):
+        assert a["losses"] == pytest.approx(b["losses"], abs=1e-5)
+        assert a["loss"] == pytest.approx(b["loss"], abs=1e-5)
+
+
+def test_decoding_does_not_use_the_ctc_head(tmp_path: Path) -> None:
+    translator = zoo.load(train("experts-small", tmp_path, steps=2))
+    before = translator.translate("the red cat runs", details=True)
+    network = translator.checkpoint.model
+    with torch.no_grad():
+        network.get_parameter("spell.weight").fill_(torch.nan)
+    assert translator.translate("the red cat runs", details=True) == before

@@ -1,0 +1,52 @@
+"""The law of a network's own losses, which training adds to the cross-entropy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from zoo.nn.contract import Seq2Seq
+from zoo.testing.case import Case
+from zoo.testing.law import BrokenLawError, law, require_close
+
+
+def own_losses(
+    model: Seq2Seq, source: Tensor, mask: Tensor, target: Tensor, seed: int = 14
+) -> Mapping[str, Tensor]:
+    """Return a network's own losses of a batch in training mode, which it then leaves."""
+    torch.manual_seed(seed)
+    model.train()
+    try:
+        return model(source, mask, target).losses
+    finally:
+        model.eval()
+
+
+@law(
+    causes="a mean over the batch in place of a sum; .detach() or .item(); no check of "
+    "self.training",
+    requires="shapes randomness_is_seeded",
+)
+def losses_are_sums_of_training(case: Case) -> None:
+    """A network's own losses are finite sums over the batch with a gradient, in training only."""
+    batch = case.source, case.mask, case.target
+    if case.model(*batch).losses:
+        raise BrokenLawError("forward gives losses in evaluation mode")
+    losses = own_losses(case.model, *batch)
+    other = own_losses(case.model, *batch, seed=15)
+    source, mask, target = (torch.cat([part, part]) for part in batch)
+    twice = own_losses(case.model, source, mask, target)
+    for name, loss in losses.items():
+        if loss.dim() or not loss.isfinite():
+            raise BrokenLawError(f"loss {name!r} is {loss.detach()}, not one finite number")
+        if not loss.requires_grad:
+            raise BrokenLawError(f"loss {name!r} has no gradient")
+        # With dropout, the two halves of a batch that is given twice differ.
+        if set(losses) == set(other) == set(twice) and torch.equal(loss, other[name]):
+            scale = max(1.0, float(loss.detach().abs()))
+            what = f"loss {name!r} of a batch that is given twice is not twice the batch's"
+            require_close(twice[name].detach() / scale, 2 * loss.detach() / scale, what)
+    if not set(losses) == set(other) == set(twice):
+        raise BrokenLawError("the names of the losses differ between two batches")
