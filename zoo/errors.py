@@ -11,6 +11,9 @@ NAME_LIMIT = 200
 MESSAGE_LIMIT = 4_000
 """The most characters of each part of a message: some come from files."""
 
+FAILURES = (Exception, SystemExit)
+"""What one plugin may raise without blocking the others. KeyboardInterrupt is not among them."""
+
 
 def _bounded(text: str) -> str:
     return text if len(text) <= MESSAGE_LIMIT else f"{text[:MESSAGE_LIMIT]}…"

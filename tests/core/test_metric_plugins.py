@@ -17,7 +17,7 @@ import zoo
 from tests.external_plugins.packages import put
 from tests.external_plugins.test_plugins import zoo as zoo_command
 from zoo import Metric, hookimpl
-from zoo.errors import DataError, PluginError
+from zoo.errors import DataError
 from zoo.evaluation.metrics import compare, make_metrics, score
 from zoo.registry.api import API
 from zoo.registry.owners import Plugin
@@ -154,9 +154,93 @@ def test_zoo_eval_passes_sources_to_a_plugin_s_metric(tmp_path: Path) -> None:
     assert record["copied_signature"].startswith("nrefs:1|bs:1000|")
 
 
-def test_a_broken_metric_is_reported() -> None:
-    with pytest.raises(PluginError, match="metric 'vowels' is broken: nowhere:Vowels gave"):
-        make_metrics(registry_with("nowhere:Vowels").metrics)
+def silent(*_: Any, **__: Any) -> Score:
+    return Score("none", float("nan"))
+
+
+def raises(*_: Any, **__: Any) -> Any:
+    raise ValueError("no luck\ntoday")
+
+
+class Unmade(Vowels):
+    """A metric whose constructor raises."""
+
+    __init__ = raises
+
+
+class Raises(Vowels):
+    """A metric that raises when it counts."""
+
+    count = raises
+
+
+class NotFinite(Vowels):
+    """A metric whose score is no number."""
+
+    corpus_score = silent
+
+
+class Unsigned(Vowels):
+    """A metric without a usable signature."""
+
+    get_signature = raises
+
+
+@pytest.mark.parametrize(
+    ("where", "reason"),
+    [
+        ("nowhere:Vowels", "nowhere:Vowels gave ModuleNotFoundError: No module named 'nowhere'"),
+        (f"{__name__}:Absent", "has no attribute 'Absent'"),
+        (f"{__name__}:Unmade", "it raised ValueError: no luck today"),
+        (f"{__name__}:Registry", "missing 1 required positional argument"),
+        (f"{__name__}:SimpleNamespace", "is no subclass of zoo.SegmentMetric"),
+        (f"{__name__}:Raises", "it raised ValueError: no luck today"),
+        (f"{__name__}:NotFinite", "it raised ValueError: its score is nan"),
+        (f"{__name__}:Unsigned", "it raised ValueError: no luck today"),
+    ],
+)
+def test_a_broken_metric_is_reported_and_the_other_scores_survive(where: str, reason: str) -> None:
+    using = make_metrics(registry_with(where).metrics)
+    scores = score(["a b"], ["o k"], using)
+    (problem,) = (*using.problems, *scores.problems)
+    assert problem.startswith("metric 'vowels' of vowels (zoo-vowels 1.0) is left out: ")
+    assert reason in problem
+    assert "\n" not in problem
+    assert set(scores.by_name) == {"bleu", "chrf", "ter", "exact_match"}
+    assert set(compare(["a"], ["b"], ["a"], using, resamples=20)) >= {"bleu", "ter"}
+
+
+def test_a_broken_metric_that_no_plugin_brings_raises() -> None:
+    with pytest.raises(ValueError, match="no luck"):
+        score(["a"], ["a"], {"raises": Raises()})
+
+
+BROKEN_METRICS = """
+from zoo import Metric, hookimpl
+
+ZOO_API = 2
+
+
+@hookimpl
+def zoo_metrics():
+    yield Metric("absent", "not there", "zoo_nowhere:Absent")
+    yield Metric("raising", "raises", "zoo_breaking:Raising")
+
+
+class Raising:
+    def __init__(self):
+        raise RuntimeError("never")
+"""
+
+
+def test_zoo_eval_prints_its_scores_and_a_line_for_each_broken_metric(tmp_path: Path) -> None:
+    put(tmp_path, "breaking", BROKEN_METRICS)
+    options = ("--data", "numbers-en-fr", "--limit", "20", "--json")
+    done = zoo_command(tmp_path, "eval", "seq2seq-tiny.numbers-en-fr", *options)
+    assert {"bleu", "chrf", "exact_match"} <= json.loads(done.stdout).keys()
+    first, second = done.stderr.splitlines()
+    assert first.startswith("Warning: metric 'absent' of breaking (zoo-breaking 1.0) is left out: ")
+    assert second.endswith("(zoo-breaking 1.0) is left out: it raised RuntimeError: never")
 
 
 def test_a_plugin_does_not_replace_a_built_in_metric() -> None:

@@ -80,16 +80,31 @@ def test_values_of_the_wrong_type_are_ignored() -> None:
     ]
 
 
-def test_a_hook_with_unknown_arguments_is_broken() -> None:
-    @hookimpl
-    def zoo_architectures(surprise: int) -> Iterable[Architecture]:
-        return []
+def no_arguments() -> None:
+    return None
 
+
+def surprised(surprise: int) -> None:
+    return None
+
+
+@pytest.mark.parametrize(
+    ("hook", "function", "problem"),
+    [
+        ("zoo_architectures", surprised,
+         "wrong signature zoo_architectures(surprise): the hook is zoo_architectures()"),
+        ("zoo_commands", surprised,
+         "wrong signature zoo_commands(surprise): the hook is zoo_commands(cli)"),
+        ("zoo_commands", no_arguments,
+         "wrong signature zoo_commands(): the hook is zoo_commands(cli)"),
+    ],
+)  # fmt: skip
+def test_a_hook_with_another_signature_is_broken(hook: str, function: Any, problem: str) -> None:
     plugins = Plugins()
-    plugins.add(module(zoo_architectures=zoo_architectures), plugin("a"))
+    plugins.add(module(**{hook: hookimpl(function)}), plugin("a"))
     plugins.add(module_with_architectures("good"), plugin("b"))
     assert set(Registry(plugins).architectures) == {"good"}
-    assert "surprise" in plugins.broken[0].problem
+    assert [each.problem for each in plugins.broken] == [problem]
 
 
 def test_the_first_plugin_keeps_a_name_and_the_warning_names_both() -> None:

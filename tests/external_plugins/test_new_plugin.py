@@ -1,8 +1,10 @@
 """`zoo new-plugin`: its package passes the linters and is short; names that exist are refused."""
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -124,6 +126,27 @@ def test_existing_and_invalid_names_are_refused(run: Run, tmp_path: Path) -> Non
     ):
         with pytest.raises(ConfigError, match="cannot name a plugin"):
             files_for(name)
+
+
+def test_the_name_of_the_package_names_the_architecture(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run("new-plugin", "zoo-gated")
+    assert result.exit_code == 0, result.output
+    assert [path.name for path in tmp_path.iterdir()] == ["zoo-gated"]
+    made = {str(f.relative_to("zoo-gated")): f for f in Path("zoo-gated").rglob("*") if f.is_file()}
+    assert {name: file.read_text() for name, file in made.items()} == files_for("gated")
+
+
+def test_the_test_extra_has_what_the_tutorial_uses() -> None:
+    extra = tomllib.loads(files_for("gated")["pyproject.toml"])["project"]["optional-dependencies"]
+    required = {re.split("[^a-z-]", package)[0] for package in extra["test"]}
+    tutorial = (TOP / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^python -m ([a-z]+)", tutorial, re.MULTILINE)) <= required
+    # Without build isolation, the build backend must be there too.
+    assert "--no-isolation" in tutorial
+    assert required >= {"pytest", "hatchling"}
 
 
 def test_a_failed_write_leaves_no_folder(

@@ -194,17 +194,26 @@ def no_architectures() -> Iterable[Architecture]:
     return []
 
 
-def test_the_error_about_a_taken_plugin_name_names_both_packages() -> None:
+def test_two_packages_with_one_plugin_name_both_load(tmp_path: Path) -> None:
+    put(tmp_path, "same", GOOD.format(name="one"), package="zoo-one")
+    put(tmp_path, "same", GOOD.format(name="two"), package="zoo-two")
+    rows = json.loads(zoo(tmp_path, "plugins", "same", "--json").stdout)["plugins"]
+    brought = {row["package"]: row["adds"]["architectures"] for row in rows}
+    assert brought == {"zoo-one": ["one"], "zoo-two": ["two"]}
+    assert "zoo-two:same" in in_process(tmp_path, "-c", PYTHON).stdout.split()
+
+
+def test_one_package_brings_a_plugin_name_and_a_module_once() -> None:
     plugins = Plugins()
+    module = SimpleNamespace(ZOO_API=API, zoo_architectures=no_architectures)
+    plugins.add(module, Plugin("same", "zoo-same", "1.0"))
     add(plugins, "same", zoo_architectures=no_architectures)
-    plugins.add(SimpleNamespace(ZOO_API=API, zoo_architectures=no_architectures),
-                Plugin("same", "zoo-other", "2.0"))  # fmt: skip
-    (broken,) = plugins.broken
-    assert broken.distribution == "zoo-other"
-    assert broken.problem == (
-        "the plugin name 'same' is taken: same (zoo-same 1.0) has it. "
-        "Uninstall one of the two packages"
-    )
+    plugins.add(module, Plugin("same", "zoo-other", "2.0"))
+    assert [p.problem for p in plugins.broken] == [
+        "zoo-same brings two plugins 'same'",
+        "its module is another's: same (zoo-same 1.0) has it too",
+    ]
+    assert list(plugins.loaded) == ["same"]
 
 
 def unmarked() -> None:
@@ -350,3 +359,36 @@ def test_a_plugin_for_api_1_is_reported_in_one_line_with_the_page_of_changes(
     assert "`zoo plugins --api-changes`" in problem
     page = (TOP / CHANGES).read_text(encoding="utf-8").rstrip()
     assert zoo(tmp_path, "plugins", "--api-changes").stdout.rstrip() == page
+
+
+RAISING = """
+import click
+from zoo import hookimpl
+
+ZOO_API = 2
+
+@click.command()
+def explode():
+    raise KeyError("no such thing")
+
+@hookimpl
+def zoo_commands(cli):
+    cli.add_command(explode)
+    cli.commands["odd"] = 3
+"""
+
+
+def test_a_command_that_raises_is_reported_in_one_line(tmp_path: Path) -> None:
+    put(tmp_path, "raising", RAISING)
+    done = zoo(tmp_path, "explode", code=1)
+    assert done.stderr == (
+        "Error: command 'explode' of raising (zoo-raising 1.0) is broken: it raised KeyError: "
+        "'no such thing'. Report this to its author; ZOO_TRACEBACK=1 shows where\n"
+    )
+    shown = zoo(tmp_path, "explode", code=1, variables={"ZOO_TRACEBACK": "1"}).stderr
+    assert 'raise KeyError("no such' in shown
+    listed = zoo(tmp_path, "plugins")
+    assert "command 'odd' of raising (zoo-raising 1.0) is ignored: 3 is no click.Command" in (
+        listed.stderr
+    )
+    assert "explode" in zoo(tmp_path, "--help").stdout

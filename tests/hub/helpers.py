@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from zoo.checkpoint.card import published
 from zoo.errors import ZooError
 from zoo.hub.digest import FileDigest
 
@@ -57,6 +58,12 @@ def fingerprint(folder: Path) -> dict[str, str]:
         for file in sorted(folder.rglob("*"))
         if file.is_file()
     }
+
+
+def as_pushed(folder: Path, address: str = ADDRESS) -> dict[str, str]:
+    """Return the digest of every file that a push of a folder sends: its card names the address."""
+    card = published((folder / "README.md").read_text(), address, "seq2seq-zoo")
+    return {**fingerprint(folder), "README.md": hashlib.sha256(card.encode()).hexdigest()}
 
 
 def outside(folder: Path, cache: Path) -> set[str]:

@@ -11,11 +11,20 @@ from click.testing import Result
 from huggingface_hub import ModelCard, ModelCardData, parse_eval_result_entries
 
 import zoo
-from tests.hub.helpers import refused
-from zoo.checkpoint.card import BEGIN, END, card_of, render_front_matter, split_card
+from tests.hub.helpers import fingerprint, refused
+from zoo.checkpoint.card import (
+    BEGIN,
+    END,
+    card_of,
+    published,
+    render_front_matter,
+    split_card,
+)
 from zoo.checkpoint.checkpoint import convert
 from zoo.checkpoint.tensors import read_tensors
 from zoo.errors import CheckpointError
+from zoo.hub.pull import pull
+from zoo.hub.push import push
 from zoo.registry.registry import Registry
 
 Run = Callable[..., Result]
@@ -181,3 +190,26 @@ def test_a_weight_beyond_the_range_of_float16_is_an_error(mine: Path, tmp_path: 
     write_tensors(mine / "model.safetensors", weights)
     with refused(CheckpointError, f"{name} has values that are not finite", "has diverged"):
         convert(mine, tmp_path / "again", "float32")
+
+
+def test_a_published_card_installs_the_package_and_loads_from_its_address(
+    checkpoint: Path, tmp_path: Path
+) -> None:
+    before = fingerprint(checkpoint)
+    folder = Path(shutil.copytree(checkpoint, tmp_path / "copy"))
+    config = json.loads((folder / "config.json").read_text())
+    config["plugin"] = {"package": "zoo-gated", "version": "1.0"}
+    (folder / "config.json").write_text(json.dumps(config))
+    address = f"file://{tmp_path}/hub@demo"
+    push(folder, address)
+    card = (pull(address) / "README.md").read_text()
+    install = "```sh\npip install zoo-gated\n```\n\n"
+    load = f'translator = zoo.load("{address}")'
+    assert f"{install}```python\nimport zoo\n\n{load}\n" in card
+    assert published(card, address, "zoo-gated") == card
+    other = published(card, 'hf://ann/"b"', "zoo-gated")
+    assert 'zoo.load("hf://ann/\\"b\\"")' in other
+    assert card.count("pip install") == other.count("pip install") == 1
+    assert fingerprint(checkpoint) == before, "the local folder does not change"
+    by_hand = '# Mine\n\nzoo.load("x")\n'
+    assert published(by_hand, address, "zoo-gated") == by_hand

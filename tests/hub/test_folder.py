@@ -9,7 +9,7 @@ import pytest
 from filelock import FileLock
 
 import zoo
-from tests.hub.helpers import fingerprint, refused
+from tests.hub.helpers import as_pushed, fingerprint, refused
 from zoo import hookimpl
 from zoo.errors import ConflictError, HubError, IntegrityError, NotFoundError, PluginError
 from zoo.hub import folder
@@ -35,17 +35,19 @@ def content(folder: Path) -> dict[str, str]:
 
 def test_push_and_pull_round_trip(checkpoint: Path, address: str, tmp_path: Path) -> None:
     first = push(checkpoint, address)
-    assert content(pull(address)) == content(checkpoint)
+    assert content(pull(address)) == as_pushed(checkpoint, address)
     assert push(checkpoint, address).changes == []
     other = Path(shutil.copytree(checkpoint, tmp_path / "other"))
     (other / "training.json").write_text("{}")
     second = push(other, address)
     assert second.commit != first.commit
-    assert content(pull(f"{address}@{first.commit}")) == content(checkpoint)
-    assert content(pull(address, offline=True)) == content(other)
+    assert content(pull(f"{address}@{first.commit}")) == as_pushed(checkpoint, address)
+    assert content(pull(address, offline=True)) == as_pushed(other, address)
     assert not list(tmp_path.rglob("*.part"))
     push(checkpoint, f"{address}@old")
-    assert pull(f"{address}@old").name == first.commit
+    assert content(pull(f"{address}@old")) == as_pushed(checkpoint, f"{address}@old")
+    push(pull(f"{address}@old"), address)
+    assert pull(address).name == first.commit, "equal files are an equal commit"
 
 
 def test_a_commit_s_files_are_checked(checkpoint: Path, address: str) -> None:
@@ -140,8 +142,9 @@ def registry_with_hub(hub: str) -> Registry:
 
 def test_a_plugin_brings_a_hub(checkpoint: Path, tmp_path: Path) -> None:
     registry = registry_with_hub("tests.hub.test_folder:Attic")
-    push(checkpoint, f"attic://{tmp_path}/box", registry)
-    assert content(pull(f"attic://{tmp_path}/box", registry)) == content(checkpoint)
+    box = f"attic://{tmp_path}/box"
+    push(checkpoint, box, registry)
+    assert content(pull(box, registry)) == as_pushed(checkpoint, box)
     broken = registry_with_hub("nowhere:Attic")
     with refused(PluginError, "hub attic:// is broken: nowhere:Attic gave ModuleNotFoundError"):
         pull("attic:///x", broken)

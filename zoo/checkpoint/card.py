@@ -30,7 +30,7 @@ from zoo.checkpoint.scores import scores_table
 from zoo.decoding.options import as_flags
 from zoo.errors import CheckpointError
 from zoo.files import TEXT_LIMIT, read_json, read_text
-from zoo.registry.config import Config
+from zoo.registry.config import Config, parameters_of
 from zoo.registry.declarations import Architecture
 from zoo.registry.registry import Registry
 
@@ -45,6 +45,7 @@ METADATA_LIMIT = 50_000
 
 LIBRARY = "seq2seq-zoo"
 BEGIN, END = "<!-- generated: zoo card -->\n", "<!-- end -->\n"
+_LOAD = re.compile(r"zoo\.load\(\"(?:[^\"\\]|\\.)*\"\)")
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(.*?\r?\n)---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
 
 
@@ -199,7 +200,7 @@ def generated_section(data: CardData) -> str:
         f"## Configuration\n\n{settings_table(config)}",
         f"## Recipe\n\n{_recipe_table(training['recipe'])}" if training.get("recipe") else "",
         f"## Training curve\n\n{picture}{_curve_table(curve)}" if curve else "",
-        f"## Parameters\n\n{parameter_table(config.parameters(*data.vocab_sizes))}",
+        f"## Parameters\n\n{parameter_table(parameters_of(config, *data.vocab_sizes))}",
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
 
@@ -226,6 +227,26 @@ def _example(name: str, about: About) -> str:
     """Return code that translates an example."""
     text = json.dumps(about.examples[0] if about.examples else "…", ensure_ascii=False)
     return f"translator = zoo.load({json.dumps(name)})\ntranslator.translate({text})"
+
+
+def published(card: str, address: str, package: str) -> str:
+    """Return a card whose generated section installs the package and loads from an address.
+
+    Args:
+        card: the whole card.
+        address: where the checkpoint is pushed to.
+        package: the distribution that brings its architecture.
+    """
+    before, begin, rest = card.partition(BEGIN)
+    section, end, after = rest.partition(END)
+    name = _LOAD.search(section)
+    if name is None:
+        return card
+    section = _LOAD.sub(lambda match: f"zoo.load({json.dumps(address)})", section)
+    install = f"```sh\npip install {package}\n```\n\n"
+    if "```sh\npip install " not in section:
+        section = section.replace("```python\nimport zoo\n", f"{install}```python\nimport zoo\n", 1)
+    return f"{before}{begin}{section}{end}{after}"
 
 
 def _recommended(about: About) -> str:

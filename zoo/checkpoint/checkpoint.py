@@ -28,6 +28,7 @@ from zoo.checkpoint.format import (
     about_of,
     architecture_of,
     describe,
+    naming_versions,
 )
 from zoo.checkpoint.tensors import TensorSpec, open_tensors, read_tensors, write_tensors
 from zoo.data.foreign_tokenizer import load_tokenizer
@@ -123,7 +124,9 @@ def read(folder: Path, registry: Registry, device: str | torch.device = "cpu") -
     """
     description = describe(folder)
     architecture = architecture_of(folder, description, registry)
-    config = architecture.config_type().parse(description["config"], f"{folder / CONFIG}, config")
+    with naming_versions(description, registry):
+        config_type = architecture.config_type()
+        config = config_type.parse(description["config"], f"{folder / CONFIG}, config")
     shared = (folder / SHARED).is_file()
     source = load_tokenizer(folder / (SHARED if shared else SOURCE))
     target = source if shared else load_tokenizer(folder / TARGET)
@@ -138,8 +141,9 @@ def read(folder: Path, registry: Registry, device: str | torch.device = "cpu") -
                 f"its {side} tokenizer has {tokenizer.size:,} entries, "
                 f"and {CONFIG} says {description[f'{side}_vocab']:,}",
             )
-    model = build(network_type(architecture), config, source.size, target.size, "meta")
-    load_weights(model, folder / WEIGHTS, description["tied"], device)
+    with naming_versions(description, registry):
+        model = build(network_type(architecture), config, source.size, target.size, "meta")
+        load_weights(model, folder / WEIGHTS, description["tied"], device)
     return Checkpoint(
         name=folder.resolve().name,
         model_name=description["model"],

@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zoo.checkpoint.about import About
-from zoo.errors import CheckpointError, ZooError
+from zoo.errors import CheckpointError, ConfigError, PluginError, ZooError
 from zoo.files import read_json, replace_file
 
 if TYPE_CHECKING:
@@ -157,10 +158,34 @@ def architecture_of(
     try:
         return registry.architecture(description["architecture"])
     except ZooError as error:
-        package = str(description["plugin"].get("package", "its package"))
-        version = str(description["plugin"].get("version", "?"))
+        package, version = written_with(description)
+        broken = [p for p in registry.plugins.broken if p.distribution == package]
+        why = f"; {broken[0]} did not load: {broken[0].problem}" if broken else ""
         raise type(error)(
             f"{folder} needs architecture {description['architecture']!r}",
-            f"it was written with {package} {version}, which is not installed or did not load",
-            f"Install {package} if you trust it",
+            f"it was written with {package} {version}{why or ', which is not installed'}",
+            "See `zoo plugins`" if broken else f"Install {package} if you trust it",
         ) from None
+
+
+def written_with(description: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the package that wrote a checkpoint, and its version."""
+    plugin = description["plugin"]
+    return str(plugin.get("package", "its package")), str(plugin.get("version", "?"))
+
+
+@contextlib.contextmanager
+def naming_versions(description: Mapping[str, Any], registry: Registry) -> Iterator[None]:
+    """Add to errors with which versions of its package a checkpoint was written and is read."""
+    try:
+        yield
+    except (CheckpointError, ConfigError, PluginError) as error:
+        package, version = written_with(description)
+        plugin = registry.plugin_of(description["architecture"])
+        note = f"it was written with {package} {version}"
+        if (plugin.distribution, plugin.version) == (package, version):
+            note += ", the installed version"
+        else:
+            note += f", and {plugin.distribution} {plugin.version} is installed"
+        why = f"{error.why}; {note}" if error.why else note
+        raise type(error)(error.what, why, error.next) from error

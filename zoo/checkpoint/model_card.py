@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from zoo.checkpoint.markdown import markdown_table
 from zoo.registry.catalogue import Model
-from zoo.registry.config import Config
+from zoo.registry.config import Config, parameters_of
 from zoo.registry.declarations import Architecture
 from zoo.registry.parameters import Table
 
@@ -45,7 +45,7 @@ def settings_table(config: Config) -> str:
 
 def model_card(model: Model, architecture: Architecture, config: Config) -> str:
     """Return the card of a model in a catalogue."""
-    table = config.parameters(model.source_vocab, model.target_vocab)
+    table = parameters_of(config, model.source_vocab, model.target_vocab)
     count = (
         f"{table.total:,} parameters with vocabularies of {model.source_vocab:,} source and "
         f"{model.target_vocab:,} target tokens."

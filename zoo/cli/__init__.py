@@ -16,9 +16,9 @@ Commands that compute import torch in their functions.
 from __future__ import annotations
 
 import itertools
+import os
 import platform
 import sys
-from collections.abc import Mapping
 from importlib import metadata
 from typing import Any
 
@@ -49,6 +49,10 @@ from zoo.cli.process import configure, hub_warnings, load_only_builtin_plugins
 from zoo.data.readers import has_lone_surrogate
 from zoo.errors import ZooError
 from zoo.registry.discovery import installed
+from zoo.registry.shelf import Shelf
+
+TRACEBACK = "ZOO_TRACEBACK"
+"""The environment variable with which errors show where they were raised."""
 
 
 class Commands(click.Group):
@@ -88,15 +92,30 @@ class Commands(click.Group):
         try:
             with hub_warnings():
                 return super().invoke(ctx)
-        except ZooError as error:
-            raise click.ClickException(" ".join(str(error).split())) from error
-        except BrokenPipeError:
+        except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
             raise
-        except OSError as error:
-            where = f"{error.filename}: " if error.filename else ""
-            raise click.ClickException(f"{where}{error.strerror or error}") from error
+        except Exception as error:
+            message = self._message(error, ctx.invoked_subcommand or "")
+            if not message or os.environ.get(TRACEBACK):
+                raise
+            raise click.ClickException(message) from error
 
-    def _all(self) -> Mapping[str, click.Command]:
+    def _message(self, error: Exception, command: str) -> str:
+        """Return an error in one line; empty if it is a fault of the zoo itself."""
+        if isinstance(error, ZooError):
+            return " ".join(str(error).split())
+        if isinstance(error, OSError):
+            where = f"{error.filename}: " if error.filename else ""
+            return f"{where}{error.strerror or error}"
+        if command in self.commands or command not in self._all():
+            return ""
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        return (
+            f"command {command!r} of {self._all().owner(command)} is broken: it raised {reason}. "
+            f"Report this to its author; {TRACEBACK}=1 shows where"
+        )
+
+    def _all(self) -> Shelf[click.Command]:
         return plugins.commands_of(installed(), frozenset(self.commands.items()))
 
 

@@ -36,6 +36,7 @@ from zoo.errors import DataError
 from zoo.files import replace_file
 from zoo.registry.declarations import Pair
 from zoo.registry.registry import Registry
+from zoo.registry.shelf import Shelf
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
@@ -110,10 +111,9 @@ def eval_(
         others = _translate(
             other, pairs, against, other.search_options(search, recommended=recommended)
         )
-    scores, comparison = _score(
-        texts, others, pairs, _metrics(registry, translator, orders, lowercase), confidence
-    )
-    _warn_if_tokenized(texts)
+    metrics = _metrics(registry, translator, orders, lowercase)
+    scores, comparison = _score(texts, others, pairs, metrics, confidence)
+    _warn([*metrics.problems, *scores.problems], texts)
     if as_json:
         record = {"checkpoint": checkpoint, "data": data, "split": split, **scores.as_json()}
         quantized = None if precision == "float32" else precision
@@ -157,7 +157,10 @@ def _read_pairs(
     return split, pairs
 
 
-def _warn_if_tokenized(texts: Sequence[str]) -> None:
+def _warn(problems: Sequence[str], texts: Sequence[str]) -> None:
+    """Print the problems of metrics, each once, and whether the translations look tokenized."""
+    for problem in dict.fromkeys(problems):
+        say(f"Warning: {problem}")
     if sum(text.endswith(" .") for text in texts) >= TOKENIZED:
         say("Warning: the translations look tokenized (they end in ` .`); BLEU expects plain text")
 
@@ -201,26 +204,23 @@ def _translate(
 
 def _metrics(
     registry: Registry, translator: Translator, orders: Sequence[int], lowercase: bool
-) -> Mapping[str, Metric]:
+) -> Shelf[Metric]:
     """Return the metrics by name, those of plugins included."""
     from zoo.evaluation import metrics
 
-    made = metrics.make_metrics(
+    return metrics.make_metrics(
         registry.metrics,
         lowercase=lowercase,
         orders=orders,
         tokenizer=translator.checkpoint.target_tokenizer,
     )
-    for problem in made.problems:
-        say(f"Warning: {problem}")
-    return made
 
 
 def _score(
     texts: Sequence[str],
     others: Sequence[str] | None,
     pairs: Sequence[Pair],
-    using: Mapping[str, Metric],
+    using: Shelf[Metric],
     confidence: bool,
 ) -> tuple[Scores, dict[str, Comparison]]:
     """Return the scores, and the comparison with another system's translations, if any."""
@@ -231,7 +231,8 @@ def _score(
     scores = metrics.score(texts, references, using, sources=sources, resamples=resamples)
     if others is None:
         return scores, {}
-    return scores, metrics.compare(texts, others, references, using, sources=sources)
+    compared = metrics.compare(texts, others, references, using, sources=sources)
+    return scores, {name: each for name, each in compared.items() if name in scores.by_name}
 
 
 def _comparison_record(other: str | None, comparison: Mapping[str, Comparison]) -> dict[str, Any]:

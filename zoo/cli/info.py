@@ -43,7 +43,9 @@ class Subject:
 
     def table(self) -> Table:
         """Return the parameter table."""
-        return self.config.parameters(self.source_vocab, self.target_vocab)
+        from zoo.registry.config import parameters_of
+
+        return parameters_of(self.config, self.source_vocab, self.target_vocab)
 
     def as_json(self, registry: Registry) -> dict[str, Any]:
         """Return all details as plain values."""

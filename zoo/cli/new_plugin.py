@@ -79,7 +79,11 @@ def files_for(name: str) -> dict[str, str]:
 @click.argument("name")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder to write; default: zoo-NAME.")
 def new_plugin(name: str, out: Path | None) -> None:
-    """Write a plugin package that adds the architecture NAME, with models and tests."""
+    """Write the package zoo-NAME, a plugin with the architecture NAME, its models and its tests.
+
+    NAME may be the name of the package, such as zoo-gated, or of the architecture.
+    """
+    name = name.removeprefix("zoo-")
     files = files_for(name)
     registry = loaded_registry()
     if name in registry.architectures:

@@ -34,7 +34,12 @@ def commands_of(
         group = click.Group("zoo")
         if plugins.call_one(plugin, implementation, {"cli": group}) is not None:
             for name, command in group.commands.items():
-                shelf.add(name, command, Owner(plugin))
+                if isinstance(command, click.Command):
+                    shelf.add(name, command, Owner(plugin))
+                else:
+                    shelf.problems.append(
+                        f"command {name!r} of {plugin} is ignored: {command!r} is no click.Command"
+                    )
     return shelf
 
 
@@ -65,7 +70,12 @@ def plugins(
         if name not in known:
             raise UnknownNameError("plugin", name, known, "See `zoo plugins`")
         rows = [row for row in rows if name in (row["name"], row["package"])]
-    problems = [*registry.plugins.problems, *registry.problems, *commands.problems]
+    from zoo.registry.catalogue_check import catalogue_problems
+
+    problems = [
+        *registry.plugins.problems, *registry.problems, *commands.problems,
+        *catalogue_problems(registry),
+    ]  # fmt: skip
     if as_json:
         print_json({"plugins": rows, "problems": problems})
         return
@@ -84,9 +94,9 @@ def _row(
     registry: Registry, commands: Shelf[click.Command], plugin: Plugin, traceback: bool
 ) -> dict[str, Any]:
     """Return everything about a plugin as plain values."""
-    loaded = registry.plugins.loaded.get(plugin.name)
-    if loaded is not None and loaded.distribution != plugin.distribution:
-        loaded = None
+    wanted = (plugin.name, plugin.distribution)
+    every = registry.plugins.loaded.values()
+    loaded = next((each for each in every if (each.name, each.distribution) == wanted), None)
     adds: dict[str, list[str]] = {}
     if loaded is not None:
         adds = registry.brought_by(loaded)

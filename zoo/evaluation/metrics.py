@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -13,10 +15,11 @@ from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest, Result
 
 from zoo.data.tokenizer import Tokenizer
-from zoo.errors import DataError
+from zoo.errors import FAILURES, DataError, PluginError, ZooError
 from zoo.evaluation.segment_metrics import ExactMatch, TokenErrorRate
 from zoo.registry.declarations import Metric as Declared
 from zoo.registry.imports import import_object
+from zoo.registry.owners import BUILTIN, Owner
 from zoo.registry.shelf import Shelf
 
 RESAMPLES = 1000
@@ -38,10 +41,14 @@ class Score:
 
 @dataclass(frozen=True)
 class Scores:
-    """A system's scores by metric, on a scale of 0 to 100, and the number of sentences."""
+    """A system's scores by metric, on a scale of 0 to 100, and the number of sentences.
+
+    `problems` lists the plugins' metrics that failed, one line each.
+    """
 
     by_name: Mapping[str, Score]
     sentences: int
+    problems: tuple[str, ...] = ()
 
     @property
     def bleu(self) -> float:
@@ -75,14 +82,13 @@ def make_metrics(
 ) -> Shelf[Metric]:
     """Return the built-in metrics, and then those that plugins declare, ready to score.
 
+    A declared metric that cannot be imported or made is left out, and reported in `problems`.
+
     Args:
         declared: the plugins' metrics; one with the name of a built-in metric is ignored.
         lowercase: ignore letter case in the built-in metrics. TER always does, by convention.
         orders: maximum n-gram orders of further BLEU scores, besides order 4.
         tokenizer: the tokenizer for the token error rate; None omits that metric.
-
-    Raises:
-        PluginError: a declared metric cannot be imported.
     """
     metrics: Shelf[Metric] = Shelf("metric")
     # `force` silences a warning about tokenized text that names sacreBLEU's own options.
@@ -97,9 +103,31 @@ def make_metrics(
         metrics.add("token_error_rate", TokenErrorRate(tokenizer, lowercase))
     if declared is not None:
         for name, declaration in declared.items():
-            metric = import_object(declaration.metric, f"metric {name!r}")()
-            metrics.add(name, metric, declared.owner(name))
+            owner = declared.owner(name)
+            with _isolated(name, owner, metrics.problems):
+                metric = import_object(declaration.metric, f"metric {name!r}")()
+                if not isinstance(metric, Metric):
+                    raise TypeError(f"{declaration.metric} is no subclass of zoo.SegmentMetric")
+                metrics.add(name, metric, owner)
     return metrics
+
+
+@contextlib.contextmanager
+def _isolated(name: str, owner: Owner, problems: list[str]) -> Iterator[None]:
+    """Report what a plugin's metric raises; an error of the zoo, or of its own metric, passes."""
+    try:
+        yield
+    except FAILURES as error:
+        known = isinstance(error, ZooError)
+        if owner.plugin is None or (known and not isinstance(error, PluginError)):
+            raise
+        known_why = error.why if isinstance(error, PluginError) else ""
+        reason = known_why or f"it raised {type(error).__name__}: {error}"
+        problems.append(f"metric {name!r} of {owner} is left out: {' '.join(reason.split())}")
+
+
+def _owner(metrics: Mapping[str, Metric], name: str) -> Owner:
+    return metrics.owner(name) if isinstance(metrics, Shelf) else BUILTIN
 
 
 def score(
@@ -111,6 +139,8 @@ def score(
     resamples: int = 0,
 ) -> Scores:
     """Score texts, one reference each, all of them untokenized.
+
+    A plugin's metric that raises, or whose score is no number, is left out and reported.
 
     Args:
         texts, references: of equal number.
@@ -124,13 +154,16 @@ def score(
     _check(texts, references)
     if metrics is None:
         metrics = {"bleu": BLEU(force=True), "chrf": _FloatCHRF(), "exact_match": ExactMatch()}
-    scores = {}
+    scores: dict[str, Score] = {}
+    problems: list[str] = []
     for name, metric in metrics.items():
-        streams = _reference_streams(name, metric, references, sources)
-        result = metric.corpus_score(list(texts), streams, n_bootstrap=resamples)
-        interval = (result._mean, result._ci) if resamples > 1 else (None, None)
-        scores[name] = Score(result.score, str(metric.get_signature()), *map(_number, interval))
-    return Scores(scores, len(texts))
+        with _isolated(name, _owner(metrics, name), problems):
+            streams = _reference_streams(name, metric, references, sources)
+            result = metric.corpus_score(list(texts), streams, n_bootstrap=resamples)
+            interval = (result._mean, result._ci) if resamples > 1 else (None, None)
+            value = _finite(_number(result.score))
+            scores[name] = Score(value, str(metric.get_signature()), *map(_number, interval))
+    return Scores(scores, len(texts), tuple(problems))
 
 
 def compare(
@@ -145,28 +178,30 @@ def compare(
     """Test by paired bootstrap whether texts differ from another system's in each metric.
 
     Koehn 2004, as sacreBLEU implements it: both systems are scored on the same samples of
-    sentences.
+    sentences. A plugin's metric that raises is left out, and reported in `metrics.problems`.
 
     Raises:
         DataError: as `score`.
     """
     _check(texts, references)
     _check(others, references)
-    comparisons = {}
+    comparisons: dict[str, Comparison] = {}
+    problems = metrics.problems if isinstance(metrics, Shelf) else []
     systems: list[tuple[str, Sequence[str]]] = [("other", list(others)), ("this", list(texts))]
     for name, metric in metrics.items():
         # One test for each metric: sacreBLEU identifies metrics by a name that all BLEUs share.
-        streams = _reference_streams(name, metric, references, sources)
-        test = PairedTest(systems, {name: metric}, streams, "bs", n_samples=resamples)
-        signatures, results = test()
-        ((key, signature),) = signatures.items()
-        other, this = cast("list[Result]", results[key])
-        # sacreBLEU gives equal systems its lowest p-value, since no difference exceeds zero.
-        p_value = 1.0 if this.score == other.score else _number(this.p_value) or 0.0
-        interval = map(_number, (other.mean, other.ci))
-        comparisons[name] = Comparison(
-            Score(float(other.score), str(signature), *interval), p_value
-        )
+        with _isolated(name, _owner(metrics, name), problems):
+            streams = _reference_streams(name, metric, references, sources)
+            test = PairedTest(systems, {name: metric}, streams, "bs", n_samples=resamples)
+            signatures, results = test()
+            ((key, signature),) = signatures.items()
+            other, this = cast("list[Result]", results[key])
+            # sacreBLEU gives equal systems its lowest p-value, since no difference exceeds zero.
+            p_value = 1.0 if this.score == other.score else _number(this.p_value) or 0.0
+            interval = map(_number, (other.mean, other.ci))
+            comparisons[name] = Comparison(
+                Score(float(other.score), str(signature), *interval), p_value
+            )
     return comparisons
 
 
@@ -195,6 +230,17 @@ def _reference_streams(
 
 def _number(value: Any) -> float | None:
     return None if value is None else float(value)
+
+
+def _finite(value: float | None) -> float:
+    """Return a score, which JSON and a card can hold.
+
+    Raises:
+        ValueError: it is missing or not finite.
+    """
+    if value is None or not math.isfinite(value):
+        raise ValueError(f"its score is {value}")
+    return value
 
 
 class _LowOrderBLEU(BLEU):

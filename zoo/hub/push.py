@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from zoo.checkpoint.format import FILES, describe
+from zoo.checkpoint.card import CARD_LIMIT, LIBRARY, published
+from zoo.checkpoint.format import CARD, FILES, describe
 from zoo.errors import HubError, NotFoundError
+from zoo.files import read_text
 from zoo.hub.contract import Change, Commit, Hub, Listing
 from zoo.hub.hubs import hub_of
 from zoo.hub.metadata import check_card
@@ -39,7 +43,9 @@ def push(
 ) -> Pushed:
     """Push a checkpoint folder to an address, by one commit, or by none if nothing differs.
 
-    `private` applies to a repository that is created. `dry_run` only returns what would change.
+    The pushed card names the package to install and the address to load from; the folder does not
+    change. `private` applies to a repository that is created. `dry_run` only returns what would
+    change.
 
     Raises:
         CheckpointError: the folder is not a complete checkpoint, or its card is invalid.
@@ -47,10 +53,29 @@ def push(
         HubError: the push failed.
     """
     address = branch(address)
-    describe(folder)
+    description = describe(folder)
     check_card(folder)
     registry = registry or default_registry()
-    return send(folder, address, registry, FILES, private, message, dry_run)
+    message = message or f"Push {folder.resolve().name}"
+    with _published(folder, address, str(description["plugin"].get("package", ""))) as ready:
+        return send(ready, address, registry, FILES, private, message, dry_run)
+
+
+@contextlib.contextmanager
+def _published(folder: Path, address: Address, package: str) -> Iterator[Path]:
+    """Yield a folder of links to a checkpoint's files, whose card names package and address."""
+    with tempfile.TemporaryDirectory() as temporary:
+        ready = Path(temporary)
+        for path in FILES:
+            file = folder / path
+            if file.is_file():
+                (ready / path).parent.mkdir(exist_ok=True)
+                (ready / path).symlink_to(file.resolve())
+        card = read_text(ready / CARD, CARD_LIMIT)
+        (ready / CARD).unlink()
+        text = published(card, str(address), package or LIBRARY)
+        (ready / CARD).write_bytes(text.encode())
+        yield ready
 
 
 def send(

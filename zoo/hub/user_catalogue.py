@@ -19,6 +19,7 @@ from zoo.hub.hubs import hub_of
 from zoo.hub.pull import expected_files, pull, verify_files
 from zoo.registry.address import Address
 from zoo.registry.catalogue import FORMAT, NAME, Released, read, user_catalogue
+from zoo.registry.catalogue_check import model_faults, recipe_faults
 from zoo.registry.registry import Registry
 
 HEADER = "# Your names for checkpoints, written by `zoo registry add` and `remove`.\n\n"
@@ -185,15 +186,10 @@ def check(registry: Registry) -> Iterator[Checked]:
     """
     for problem in registry.problems:
         yield Checked("catalogue", "", problem)
-    for name, model in registry.models.items():
-        fault = ""
-        try:
-            table = registry.config(name).parameters(model.source_vocab, model.target_vocab)
-            if table.total != model.parameters:
-                fault = f"it has {table.total:,} parameters, not {model.parameters:,}"
-        except ZooError as error:
-            fault = str(error)
-        yield Checked("model", name, fault)
+    for name in registry.models:
+        yield Checked("model", name, "; ".join(model_faults(registry, name)))
+    for name in registry.recipes:
+        yield Checked("recipe", name, "; ".join(recipe_faults(registry, name)))
     for name, released in registry.checkpoints.items():
         fault = ""
         try:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import torch
 from torch.overrides import TorchFunctionMode
 
-from zoo.errors import ConfigError
+from zoo.errors import ConfigError, PluginError
 from zoo.nn.contract import Memory, Seq2Seq, State
 from zoo.registry.config import Config
 from zoo.registry.declarations import Architecture
@@ -54,6 +54,7 @@ def build(
 
     Raises:
         ConfigError: the network refuses the configuration with these vocabularies.
+        PluginError: its constructor raises another error.
     """
     try:
         without_values = torch.device(device).type == "meta"
@@ -61,6 +62,9 @@ def build(
             return network(config, source_vocab, target_vocab)
     except (ValueError, RuntimeError) as error:
         raise ConfigError(f"{network.__name__} cannot be built", str(error)) from error
+    except Exception as error:
+        reason = f"its constructor raised {type(error).__name__}: {error}"
+        raise PluginError(f"the network {network.__name__} is broken", reason) from error
 
 
 def create_model(

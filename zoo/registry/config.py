@@ -10,7 +10,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from zoo.errors import ConfigError, near
+from zoo.errors import FAILURES, ConfigError, PluginError, near
 from zoo.registry.parameters import LengthLimits, Table
 
 KEYS_LIMIT = 1_000
@@ -37,6 +37,12 @@ class Settings(BaseModel):
         """
         if len(values) > KEYS_LIMIT:
             raise ConfigError(where, f"it has {len(values):,} keys; the limit is {KEYS_LIMIT:,}")
+        lacking = sorted(getattr(cls, "__abstractmethods__", ()))
+        if lacking:
+            raise PluginError(
+                f"the config {cls.__name__} is not complete",
+                f"it does not define {', '.join(lacking)}",
+            )
         try:
             return cls.model_validate_json(json.dumps(values))
         except ValidationError as error:
@@ -44,6 +50,22 @@ class Settings(BaseModel):
             faults = [cls._fault(dict(fault)) for fault in error.errors(include_url=False)[:20]]
             more = [f"and {count - 20} more"] if count > 20 else []
             raise ConfigError(where, "; ".join(faults + more)) from None
+        except FAILURES as error:  # of a plugin's validator
+            raise PluginError(
+                f"the config {cls.__name__} is broken", f"{type(error).__name__}: {error}"
+            ) from error
+
+    @classmethod
+    def faults_of(cls, values: Mapping[str, Any]) -> list[str]:
+        """Return the unknown keys, and the values that are wrong whatever the others are."""
+        try:
+            cls.model_validate_json(json.dumps(values))
+        except ValidationError as error:
+            faults = [dict(fault) for fault in error.errors(include_url=False)]
+            return [
+                cls._fault(fault) for fault in faults if fault["loc"] and fault["type"] != "missing"
+            ]
+        return []
 
     @classmethod
     def _fault(cls, fault: dict[str, Any]) -> str:
@@ -92,6 +114,22 @@ class Config(Settings):
     def length_limits(self) -> LengthLimits:
         """The longest source and target in tokens, special tokens included; by default no limit."""
         return LengthLimits()
+
+
+def parameters_of(config: Config, source_vocab: int, target_vocab: int) -> Table:
+    """Return the parameter table of a config for vocabularies of these sizes.
+
+    Raises:
+        PluginError: `parameters` raises, or returns something else.
+    """
+    what = f"parameters() of {type(config).__name__} is broken"
+    try:
+        table: object = config.parameters(source_vocab, target_vocab)
+    except FAILURES as error:
+        raise PluginError(what, f"it raised {type(error).__name__}: {error}") from error
+    if not isinstance(table, Table):
+        raise PluginError(what, f"it returned {reprlib.repr(table)}, not a Table")
+    return table
 
 
 def parse_settings(given: Sequence[str]) -> dict[str, Any]:

@@ -7,12 +7,13 @@ imports neither pydantic nor torch.
 from __future__ import annotations
 
 import importlib.resources
+import reprlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from zoo.errors import DataError
+from zoo.errors import DataError, PluginError, ZooError
 from zoo.registry.imports import import_object
 
 if TYPE_CHECKING:
@@ -168,11 +169,25 @@ class Dataset:
 
         Raises:
             DataError: there is no such split, or its files are missing, empty or malformed.
+            PluginError: `read` raises another error, or yields something else than two texts.
         """
         if split not in self.splits:
             known = " and ".join(filter(None, (", ".join(self.splits[:-1]), self.splits[-1])))
             raise DataError(f"{self.name} has no split {split!r}", f"it has {known}")
-        yield from self.read(split, limit)
+        try:
+            for pair in self.read(split, limit):
+                source, target = pair
+                if isinstance(pair, str) or not (type(source) is type(target) is str):
+                    raise TypeError(f"{reprlib.repr(pair)} is not a pair of texts")
+                yield Pair(source, target)
+        except (ZooError, OSError):
+            raise
+        except Exception as error:
+            raise PluginError(
+                f"dataset {self.name!r} is broken",
+                f"split {split} gave {type(error).__name__}: {error}",
+                "Report this to the author of its package (see `zoo plugins`)",
+            ) from error
 
     @property
     def scored_split(self) -> str:

@@ -11,10 +11,10 @@ import sys
 from dataclasses import replace
 from importlib.metadata import EntryPoint
 
-from zoo.errors import PluginError, near
+from zoo.errors import FAILURES, PluginError, near
 from zoo.registry.api import check_api, stated_api
 from zoo.registry.owners import Plugin
-from zoo.registry.plugins import FAILURES, Plugins
+from zoo.registry.plugins import Plugins
 
 GROUP = "zoo"
 """The group of the entry points."""

@@ -6,9 +6,8 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
-from zoo.errors import ConfigError, PluginError, ZooError, near
+from zoo.errors import FAILURES, ConfigError, PluginError, ZooError, near
 from zoo.registry.entries import Entry
-from zoo.registry.plugins import FAILURES
 from zoo.registry.shelf import Shelf
 
 E = TypeVar("E", bound=Entry)

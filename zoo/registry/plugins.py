@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+import inspect
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pluggy
 
-from zoo.errors import PluginError, near
+from zoo.errors import FAILURES, PluginError, near
 from zoo.registry import hookspecs
 from zoo.registry.api import UNSTATED_API, check_api
 from zoo.registry.owners import Plugin
 
-FAILURES = (Exception, SystemExit)
-"""What one plugin may raise without blocking the others. KeyboardInterrupt is not among them."""
+VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 @dataclass(eq=False)
 class Plugins:
     """The plugins of one process, or of one test.
 
+    `loaded` has them by name; of two packages with one name, the second's is `PACKAGE:NAME`.
     `broken` lists those that failed, each with its reason; `skipped` those that ZOO_PLUGINS
     excludes; `problems` holds further warnings, one line each.
     """
@@ -34,21 +35,24 @@ class Plugins:
 
     def add(self, module: object, plugin: Plugin) -> None:
         """Register the hooks of `module`; if they do not fit, the plugin counts as broken."""
+        taken = self.loaded.get(plugin.name)
+        key = plugin.name
+        if taken is not None and taken.distribution != plugin.distribution:
+            key = f"{plugin.distribution}:{plugin.name}"
         try:
             plugin = replace(plugin, api=getattr(module, "ZOO_API", UNSTATED_API))
             check_api(plugin.api, plugin)
-            if plugin.name in self.loaded:
-                raise PluginError(
-                    f"the plugin name {plugin.name!r} is taken",
-                    f"{self.loaded[plugin.name]} has it",
-                    "Uninstall one of the two packages",
-                )
+            if key in self.loaded:
+                raise PluginError(f"{plugin.distribution} brings two plugins {plugin.name!r}")
+            shares = self.manager.get_name(module)
+            if shares is not None:
+                raise PluginError("its module is another's", f"{self.loaded[shares]} has it too")
             _check_hooks(module, self.manager)
-            self.manager.register(module, name=plugin.name)
-            self.loaded[plugin.name] = plugin
+            self.manager.register(module, name=key)
+            self.loaded[key] = plugin
         except FAILURES as error:
-            if self.manager.has_plugin(plugin.name) and plugin.name not in self.loaded:
-                self.manager.unregister(name=plugin.name)
+            if self.manager.has_plugin(key) and key not in self.loaded:
+                self.manager.unregister(name=key)
             self.reject(plugin, error)
 
     def reject(self, plugin: Plugin, error: BaseException, hook: str = "") -> None:
@@ -118,7 +122,7 @@ def _check_hooks(module: object, manager: pluggy.PluginManager) -> None:
     for name in dir(module):
         options = manager.parse_hookimpl_opts(module, name)
         if options is not None:
-            marked[options.get("specname") or name] = options
+            marked[options.get("specname") or name] = {**options, "found_as": name}
     unknown = [n for n in marked if n not in known and not marked[n]["optionalhook"]]
     if unknown:
         guesses = {name: near(name, known, 1) for name in unknown}
@@ -137,3 +141,21 @@ def _check_hooks(module: object, manager: pluggy.PluginManager) -> None:
         raise PluginError("it implements no hook", f"the hooks are {', '.join(known)}")
     if any(options["wrapper"] or options["hookwrapper"] for options in marked.values()):
         raise PluginError("it wraps a hook", "a hook returns only what its own plugin brings")
+    for name, options in marked.items():
+        if name in known:
+            _check_signature(name, getattr(module, options["found_as"]))
+
+
+def _check_signature(name: str, function: Callable[..., Any]) -> None:
+    """Raise PluginError unless a function requires the arguments of the hook that it implements."""
+    wanted = list(inspect.signature(getattr(hookspecs, name)).parameters)
+    given = [
+        parameter.name
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.default is parameter.empty and parameter.kind not in VARIADIC
+    ]
+    if given != wanted:
+        raise PluginError(
+            f"wrong signature {name}({', '.join(given)})",
+            f"the hook is {name}({', '.join(wanted)})",
+        )

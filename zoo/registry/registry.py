@@ -75,8 +75,7 @@ class Registry:
         self.checkpoints: Shelf[Released] = self._shelf("checkpoint", "See `zoo list checkpoints`")
         self.recipes: Shelf[dict[str, Any]] = self._shelf("recipe")
         self.packages: Shelf[Package] = self._shelf("package")
-        for plugin, file in self._values("zoo_catalogues", Path):
-            self.read_catalogue(file, plugin)
+        self._read([Owner(plugin, file) for plugin, file in self._values("zoo_catalogues", Path)])
 
     @property
     def problems(self) -> list[str]:
@@ -163,17 +162,54 @@ class Registry:
 
     def read_catalogue(self, file: Path, plugin: Plugin | None = None) -> None:
         """Add a catalogue's entries; those that are not well-formed become problems."""
-        owner = Owner(plugin, file)
-        contents = catalogue.read(file, str(owner))
-        self._problems += contents.problems
-        for model in contents.models.values():
-            self.models.add(model.name, model, owner)
-        for package in contents.packages.values():
-            self.packages.add(package.name, package, owner)
-        for released in contents.checkpoints.values():
-            self.checkpoints.add(released.name, released, owner)
-        for name, recipe in contents.recipes.items():
-            self.recipes.add(name, recipe, owner)
+        self._read([Owner(plugin, file)])
+
+    def _read(self, owners: Iterable[Owner]) -> None:
+        """Add the entries of the owners' files; recipes last, which belong to models and data."""
+        recipes: list[tuple[Owner, dict[str, dict[str, Any]]]] = []
+        for owner in owners:
+            assert owner.file is not None
+            contents = catalogue.read(owner.file, str(owner))
+            self._problems += contents.problems
+            for model in contents.models.values():
+                self.models.add(model.name, model, owner)
+            for package in contents.packages.values():
+                self.packages.add(package.name, package, owner)
+            for released in contents.checkpoints.values():
+                self.checkpoints.add(released.name, released, owner)
+            recipes.append((owner, contents.recipes))
+        for owner, of_one in recipes:
+            for name, recipe in of_one.items():
+                other = self._other_package(name, owner)
+                if other:
+                    self._problems.append(f"recipe {name!r} of {owner} is ignored: {other}")
+                else:
+                    self.recipes.add(name, recipe, owner)
+
+    def model_of_recipe(self, name: str) -> str:
+        """Return the model of a recipe called `MODEL.DATA`; empty if it is for every model."""
+        dots = (i for i, character in enumerate(name) if character == ".")
+        return next((name[:i] for i in dots if name[:i] in self.models), "")
+
+    def _other_package(self, recipe: str, owner: Owner) -> str:
+        """Return which package alone may bring a recipe; empty if the owner may.
+
+        The user's own catalogue may bring any recipe.
+        """
+        if owner.plugin is None:
+            return ""
+        model = self.model_of_recipe(recipe)
+        if model:
+            brings = [self.models.owner(model)]
+            what = f"model {model}"
+        else:
+            named = [n for n, d in self.datasets.items() if recipe in (n, d.recipe)]
+            brings = [self.datasets.owner(name) for name in named]
+            what = f"dataset {recipe}"
+        packages = {o.plugin.distribution for o in brings if o.plugin is not None}
+        if not packages or owner.plugin.distribution in packages:
+            return ""
+        return f"only {' and '.join(sorted(packages))} may bring it, with {what}"
 
     def _shelf(self, kind: str, hint: str = "") -> Shelf[Any]:
         shelf: Shelf[Any] = Shelf(kind, hint)

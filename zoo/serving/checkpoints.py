@@ -22,6 +22,7 @@ from zoo.checkpoint.format import (
 )
 from zoo.errors import DataError, ZooError, near
 from zoo.files import TEXT_LIMIT, read_json, read_text
+from zoo.registry.config import parameters_of
 from zoo.registry.registry import Registry
 from zoo.serving.errors import CheckpointGoneError, UnknownCheckpointError
 
@@ -162,7 +163,7 @@ def summary(served: Served, registry: Registry) -> dict[str, Any]:
     description = describe(served.folder)
     architecture = architecture_of(served.folder, description, registry)
     config = architecture.config_type().parse(description["config"], CONFIG)
-    table = config.parameters(description["source_vocab"], description["target_vocab"])
+    table = parameters_of(config, description["source_vocab"], description["target_vocab"])
     return {
         "name": served.name,
         "model": description["model"],
@@ -184,7 +185,7 @@ def details(served: Served, registry: Registry) -> dict[str, Any]:
     description = describe(served.folder)
     architecture = architecture_of(served.folder, description, registry)
     config = architecture.config_type().parse(description["config"], CONFIG)
-    table = config.parameters(description["source_vocab"], description["target_vocab"])
+    table = parameters_of(config, description["source_vocab"], description["target_vocab"])
     training: dict[str, Any] = {}
     if (served.folder / TRAINING).is_file():
         training = read_json(served.folder / TRAINING, TEXT_LIMIT)

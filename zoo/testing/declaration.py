@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 from zoo.errors import ConfigError
+from zoo.registry.catalogue_check import catalogue_problems
 from zoo.registry.config import parse_settings
 from zoo.testing.case import Case
 from zoo.testing.law import BrokenLawError, law
@@ -79,13 +80,6 @@ def plugin_has_no_problems(case: Case) -> None:
     faults += [problem for problem in registry.problems if str(plugin) in problem]
     if "\n" in case.declaration.summary or not case.declaration.summary:
         faults.append("the architecture's summary must be one line")
-    for model in registry.models.values():
-        if model.architecture == case.declaration.name:
-            config = registry.config(model.name)
-            table = config.parameters(model.source_vocab, model.target_vocab)
-            if model.parameters != table.total:
-                faults.append(
-                    f"{model.name} has {table.total:,} parameters, not {model.parameters:,}"
-                )
+    faults += [problem for problem in catalogue_problems(registry) if str(plugin) in problem]
     if faults:
         raise BrokenLawError("; ".join(faults))

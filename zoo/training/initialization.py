@@ -7,6 +7,7 @@ from torch import nn
 
 from zoo.nn.build import build, network_type
 from zoo.nn.contract import Seq2Seq
+from zoo.registry.config import parameters_of
 from zoo.registry.parameters import Table
 from zoo.registry.registry import Registry
 from zoo.training.data import TrainingData
@@ -22,7 +23,7 @@ def build_network(registry: Registry, plan: Plan, data: TrainingData, rank: int 
     sizes = (data.source_tokenizer.size, data.target_tokenizer.size)
     network = build(network_type(registry.architecture(plan.architecture)), plan.config, *sizes)
     if plan.recipe.initialization == "xavier":
-        xavier_uniform(network, plan.config.parameters(*sizes))
+        xavier_uniform(network, parameters_of(plan.config, *sizes))
     if rank:
         torch.manual_seed((plan.recipe.seed + 2**32 * rank) % 2**63)
     return network

@@ -99,7 +99,8 @@ def make_plan(
     recipe, the model's, the recipe `MODEL.DATA`, the request's recipe (a name or a TOML file), its
     settings, and its totals (`steps`, `epochs`, `minutes`, which replace each other). A requested
     recipe of the form `MODEL.DATA` brings the recipe of that data with it. A recipe's table
-    `config` overrides the model's configuration. A key of the settings belongs to the configuration
+    `config` overrides the model's configuration. A configuration that needs one vocabulary gets
+    one, unless a recipe says otherwise. A key of the settings belongs to the configuration
     or to the recipe; the prefix `config.` or `recipe.` decides where both have it.
 
     Where the recipe is `auto`, that name stands for DATA; `chosen` are values that were chosen for
@@ -152,6 +153,8 @@ def resolve(
     if faults:
         raise ConfigError(where, "; ".join(faults), f"See `zoo info {request.model}`")
     config, recipe = parsed
+    if config.one_vocabulary and "shared_vocab" not in recipe_values:
+        recipe = recipe.model_copy(update={"shared_vocab": True})
     _check(config, recipe, where)
     return config, recipe
 
@@ -287,5 +290,5 @@ def _check(config: Config, recipe: Recipe, where: str) -> None:
         raise ConfigError(where, "nothing says when to stop", "Give --steps, --epochs or --minutes")
     if config.one_vocabulary and not recipe.shared_vocab:
         raise ConfigError(
-            where, "this configuration needs one vocabulary", "Add --set shared_vocab=true"
+            where, "this configuration needs one vocabulary", "Leave out shared_vocab = false"
         )

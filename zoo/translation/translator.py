@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
@@ -294,7 +295,8 @@ class Translator:
         texts = [one.text for one in self.stream(sources, split=False, **options)]
         tokenizer = self.checkpoint.target_tokenizer
         using = make_metrics(registry.metrics, lowercase=False, orders=(), tokenizer=tokenizer)
-        return score(texts, references, using, sources=sources, resamples=0)
+        scores = score(texts, references, using, sources=sources, resamples=0)
+        return replace(scores, problems=(*using.problems, *scores.problems))
 
     def search_options(
         self, given: Mapping[str, Any], *, recommended: bool = True

@@ -1,0 +1,150 @@
+"""What is wrong in the entries of catalogues, given everything that is installed.
+
+`zoo plugins`, `zoo registry check` and the conformance kit show it. It imports the configurations
+of all architectures that have models, and no network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from zoo.errors import FAILURES, ConfigError, ZooError, near
+from zoo.registry.config import Config, parameters_of
+from zoo.registry.open_shelf import OpenShelf, name_of
+from zoo.registry.recipe import Recipe
+from zoo.registry.registry import Registry
+
+AUTO = "auto"
+"""The recipe of data that has none."""
+
+
+def catalogue_problems(registry: Registry) -> list[str]:
+    """Return what is wrong in all catalogues, one line for each entry, with its owner."""
+    problems = []
+    for shelf, faults_of in (
+        (registry.models, model_faults),
+        (registry.recipes, recipe_faults),
+        (registry.checkpoints, checkpoint_faults),
+    ):
+        for name in shelf:
+            try:
+                faults = faults_of(registry, name)
+            except FAILURES as error:  # of a plugin's config
+                faults = [f"{type(error).__name__}: {error}"]
+            if faults:
+                owner, section = shelf.owner(name), shelf.plural
+                problems.append(f"{owner}, {section}.{name}: {'; '.join(faults)}")
+    return problems
+
+
+def model_faults(registry: Registry, name: str) -> list[str]:
+    """Return what is wrong with a model: its configuration, its parameter count, its recipe."""
+    entry = registry.models[name]
+    if entry.architecture not in registry.architectures:
+        return [f"architecture {entry.architecture!r} is not installed"]
+    faults = _recipe_values(registry, entry.recipe)
+    try:
+        config = registry.config(name)
+        if config.one_vocabulary and entry.source_vocab != entry.target_vocab:
+            return [*faults, "it needs one vocabulary: source_vocab and target_vocab must be equal"]
+        table = parameters_of(config, entry.source_vocab, entry.target_vocab)
+    except ZooError as error:
+        return [*faults, error.why if isinstance(error, ConfigError) else str(error)]
+    if table.total != entry.parameters:
+        faults.append(f"it has {table.total:,} parameters, not {entry.parameters:,}")
+    return faults + _vocabulary_faults(config, entry.recipe)
+
+
+def recipe_faults(registry: Registry, name: str) -> list[str]:
+    """Return what is wrong with a recipe: its name, its keys and its values."""
+    values = registry.recipes[name]
+    model = registry.model_of_recipe(name)
+    tables = [key for key, value in values.items() if isinstance(value, dict) and key != "config"]
+    if name in registry.models:
+        key = tables[0] if tables else "DATASET"
+        return [
+            f'write [recipes."{name}.{key}"], in quotes, for a dataset, or `recipe` in '
+            f"[models.{name}] for all"
+        ]
+    faults = [*_name_faults(registry, name, model), *_recipe_values(registry, values)]
+    if faults or "config" not in values:
+        return faults + (_pair_faults(registry, name, model) if model and not faults else [])
+    if model:
+        return _pair_faults(registry, name, model)
+    return _config_keys(registry, values["config"])
+
+
+def checkpoint_faults(registry: Registry, name: str) -> list[str]:
+    """Return what is wrong with a listed checkpoint; nothing is downloaded and no file is read."""
+    entry = registry.checkpoints[name]
+    faults = []
+    if not entry.location and not entry.folder.is_dir():
+        faults.append(f"there is no folder {entry.folder}, and no `location`")
+    return faults
+
+
+def _name_faults(registry: Registry, name: str, model: str) -> Iterator[str]:
+    """Yield why a recipe is for no model or for no data."""
+    tasks = {AUTO, *registry.datasets}
+    tasks |= {dataset.recipe for dataset in registry.datasets.values() if dataset.recipe}
+    data = name[len(model) + 1 :] if model else name
+    if data in tasks:
+        return
+    prefix, dot, rest = name.rpartition(".")
+    if not model and dot and rest in tasks:
+        yield f"there is no model {prefix!r}{_hint(prefix, registry.models)}"
+    else:
+        yield f"there is no dataset {data!r}{_hint(data, tasks)}"
+
+
+def _pair_faults(registry: Registry, name: str, model: str) -> list[str]:
+    """Return what is wrong with the recipe of a model and its data, together with those of each."""
+    entry, values = registry.models[model], registry.recipes[name]
+    if entry.architecture not in registry.architectures:
+        return []  # reported with the model
+    data = registry.recipes.get(name[len(model) + 1 :], {})
+    recipe = {**data, **entry.recipe, **values}
+    try:
+        config = registry.config(model, {**data.get("config", {}), **values.get("config", {})})
+        Recipe.parse({key: value for key, value in recipe.items() if key != "config"}, name)
+    except ConfigError as error:
+        return [error.why]
+    except ZooError:
+        return []  # reported with the model
+    return _vocabulary_faults(config, recipe)
+
+
+def _vocabulary_faults(config: Config, recipe: Mapping[str, Any]) -> list[str]:
+    if config.one_vocabulary and recipe.get("shared_vocab") is False:
+        return ["the configuration needs one vocabulary: shared_vocab must be true"]
+    return []
+
+
+def _recipe_values(registry: Registry, values: Mapping[str, Any]) -> list[str]:
+    """Return the unknown keys of a recipe, and the values that are wrong by themselves."""
+    faults = [] if isinstance(values.get("config", {}), dict) else ["'config' must be a table"]
+    own = {key: value for key, value in values.items() if key != "config"}
+    faults += Recipe.faults_of(own)
+    for key, value in own.items():
+        shelf = registry.shelves.get(f"{key}s")  # its objects are not imported, only names count
+        name = name_of(value) if isinstance(value, str | dict) else ""
+        if isinstance(shelf, OpenShelf) and name and name not in shelf:
+            faults.append(f"{key} = {name!r} is unknown{_hint(name, shelf)}")
+    return faults
+
+
+def _config_keys(registry: Registry, values: Mapping[str, Any]) -> list[str]:
+    """Return the keys of a recipe's `config` that no architecture has."""
+    known: set[str] = set()
+    for name in registry.architectures:
+        try:
+            known |= set(registry.architecture(name).config_type().model_fields)
+        except ZooError:
+            continue
+    return [f"config: unknown key {key!r}{_hint(key, known)}" for key in values if key not in known]
+
+
+def _hint(name: str, known: Collection[str]) -> str:
+    guess = near(name, known, 1)
+    return f" (did you mean {guess[0]}?)" if guess else ""
