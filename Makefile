@@ -47,7 +47,7 @@ test: setup
 # Warnings of old versions about newer ones of their own dependencies are no failures.
 test-lowest:
 	$(PYTHON) -m venv $(LOWEST)
-	$(LOWEST)/bin/pip install --quiet --disable-pip-version-check --constraint constraints-lowest.txt $(PIP_ARGS) --editable . pytest hypothesis
+	$(LOWEST)/bin/pip install --quiet --disable-pip-version-check --constraint constraints-lowest.txt $(PIP_ARGS) --editable '.[train]' pytest hypothesis
 	$(LOWEST)/bin/python -m pytest -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning tests/hub tests/core
 
 cards: setup

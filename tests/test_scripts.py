@@ -14,6 +14,8 @@ SCRIPTS = (
     "benchmarks/epoch.py",
     "benchmarks/fine_tuning.py",
     "benchmarks/growth.py",
+    "benchmarks/install.py",
+    "benchmarks/start.py",
     "benchmarks/tokenized_bleu.py",
     "benchmarks/train.py",
     "benchmarks/trainers/epoch_zoo.py",

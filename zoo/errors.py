@@ -72,6 +72,10 @@ class PluginError(ZooError):
     """A plugin that cannot be loaded, or an architecture that no installed plugin provides."""
 
 
+class MissingPackageError(ZooError):
+    """A package that only some commands need, and that is not installed."""
+
+
 class TrainingError(ZooError):
     """Training that cannot continue."""
 

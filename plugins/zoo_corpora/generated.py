@@ -16,6 +16,9 @@ def numbers(split: str, limit: int | None) -> Iterable[Pair]:
 
     They are generated on first use and then read from the cache.
     """
+    from zoo.interop import require
+
+    require("num2words", extra="train", purpose="numbers-en-fr")
     version = importlib.metadata.version("num2words")
     file = cache_folder() / "datasets" / f"numbers-en-fr-{version}" / f"{split}.tsv"
     if not file.is_file():

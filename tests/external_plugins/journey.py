@@ -61,8 +61,8 @@ class Environment:
         command = [*PIP, "--python", self.python, *arguments]
         subprocess.run([str(word) for word in command], check=True, capture_output=True)
 
-    def install(self, *packages: Path) -> None:
-        """Install wheels or source folders."""
+    def install(self, *packages: Path | str) -> None:
+        """Install wheels or source folders, perhaps with extras."""
         self.pip("install", *self.options, *packages)
 
     def run(self, *command: object, code: int = 0) -> str:
@@ -94,7 +94,7 @@ def build_wheel(folder: Path, source: Path = TOP) -> Path:
 
 def journey(environment: Environment, wheel: Path, train: Sequence[str] = ()) -> dict[str, float]:
     """Run every stage and return the output of `zoo eval`; `train` holds training options."""
-    environment.install(wheel)
+    environment.install(f"{wheel}[train]")
     assert "statespace" not in environment.run("zoo", "list", "architectures")
     source = shutil.copytree(EXAMPLE, environment.folder / "zoo-statespace")
     environment.install(source)

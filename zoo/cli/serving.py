@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +14,8 @@ from zoo.cli.fetching import located
 from zoo.cli.options import engine_option
 from zoo.cli.output import loaded_registry, say
 from zoo.cli.process import raise_file_limit
-from zoo.errors import DataError, ZooError
+from zoo.errors import DataError
+from zoo.registry.imports import require
 from zoo.registry.registry import Registry
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def serve(
     Each is loaded on first use. SIGTERM and Ctrl-C answer what was accepted, then stop.
     """
     registry = loaded_registry()
-    _check_installed()
+    require("starlette", "uvicorn", "prometheus_client", extra="serve", purpose="`zoo serve`")
     from zoo.serving.checkpoints import Checkpoints
     from zoo.serving.http import LOCAL_NAMES
     from zoo.serving.limits import Limits
@@ -129,21 +129,6 @@ def _run(
     # A line that a script can wait for.
     running.on_listening = lambda at: say(f"Serving {what} at http://{shown}:{at}")
     running.run()
-
-
-def _check_installed() -> None:
-    """Check that the extra `serve` is installed.
-
-    Raises:
-        ZooError: a package is missing.
-    """
-    for package in ("starlette", "uvicorn", "prometheus_client"):
-        if importlib.util.find_spec(package) is None:
-            raise ZooError(
-                "`zoo serve` needs more packages",
-                f"{package} is not installed",
-                "pip install 'seq2seq-zoo[serve]'",
-            )
 
 
 def _folders(given: tuple[str, ...], registry: Registry) -> dict[str, Path]:

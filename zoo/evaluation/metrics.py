@@ -8,14 +8,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from sacrebleu.metrics.base import Metric, Signature
-from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF, CHRFScore
-from sacrebleu.metrics.ter import TER
-from sacrebleu.significance import PairedTest, Result
-
 from zoo.data.tokenizer import Tokenizer
 from zoo.errors import FAILURES, DataError, PluginError, ZooError
+from zoo.evaluation.library import (
+    BLEU,
+    CHRF,
+    TER,
+    CHRFScore,
+    Metric,
+    PairedTest,
+    Result,
+    Signature,
+)
 from zoo.evaluation.segment_metrics import ExactMatch, TokenErrorRate
 from zoo.registry.declarations import Metric as Declared
 from zoo.registry.imports import import_object

@@ -10,10 +10,9 @@ from abc import abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sacrebleu.metrics.base import Metric, Score, Signature
-
 from zoo import __version__
 from zoo.data.tokenizer_kinds import UNKNOWN_TOKEN
+from zoo.evaluation.library import Metric, Score, Signature
 
 if TYPE_CHECKING:
     from zoo.data.tokenizer import Tokenizer

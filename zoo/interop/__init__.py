@@ -24,7 +24,6 @@ from zoo.interop.joeynmt import JoeyNMT as JoeyNMT
 from zoo.interop.joeynmt import JoeyNMTImporter as JoeyNMTImporter
 from zoo.interop.lazy_weights import Weights as Weights
 from zoo.interop.lazy_weights import open_weights as open_weights
-from zoo.interop.packages import require as require
 from zoo.interop.pickles import literal as literal
 from zoo.interop.reasons import Reasons as Reasons
 from zoo.interop.runner import Runner as Runner
@@ -33,6 +32,7 @@ from zoo.interop.source import Source as Source
 from zoo.interop.state_dict import StateDict as StateDict
 from zoo.interop.weights import WEIGHT_FILES as WEIGHT_FILES
 from zoo.interop.weights import read_npz as read_npz
+from zoo.registry.imports import require as require
 
 __all__ = [
     "WEIGHT_FILES",

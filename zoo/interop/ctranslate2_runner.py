@@ -20,9 +20,9 @@ from zoo.decoding.processors import NEVER, MaximumLength
 from zoo.decoding.ranking import best, ended
 from zoo.decoding.task import Task
 from zoo.files import read_json
-from zoo.interop.packages import require
 from zoo.interop.runner import Runner, Sources
 from zoo.nn.contract import END
+from zoo.registry.imports import require
 
 if TYPE_CHECKING:
     import ctranslate2

@@ -27,10 +27,10 @@ from zoo.interop.onnx_graphs import (
     layout,
 )
 from zoo.interop.onnx_weights import WEIGHTS, quantized, write_models
-from zoo.interop.packages import require
 from zoo.nn.contract import Seq2Seq
 from zoo.nn.padded import onnx_layer
 from zoo.nn.tree import tensors
+from zoo.registry.imports import require
 
 if TYPE_CHECKING:
     from onnx import ModelProto

@@ -15,10 +15,10 @@ from zoo.decoding.options import Hypothesis, Search
 from zoo.decoding.search import search
 from zoo.files import read_json
 from zoo.interop.onnx_export import ENCODER, LAYOUT, STEP
-from zoo.interop.packages import require
 from zoo.interop.runner import Runner, Sources
 from zoo.nn.contract import Encoded, Step
 from zoo.nn.tree import gather
+from zoo.registry.imports import require
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession

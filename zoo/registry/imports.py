@@ -1,11 +1,15 @@
-"""Import an object by its path, `"package.module:Name"`, as declarations give it."""
+"""Import an object by its path, `"package.module:Name"`, as declarations give it.
+
+Also the check for packages that are extras.
+"""
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from typing import Any
 
-from zoo.errors import PluginError
+from zoo.errors import MissingPackageError, PluginError
 
 
 def import_object(path: str, kind: str) -> Any:
@@ -23,3 +27,24 @@ def import_object(path: str, kind: str) -> Any:
             f"{path} gave {type(error).__name__}: {error}",
             "Install its package again, or report this to its author",
         ) from error
+
+
+def require(*packages: str, extra: str, purpose: str = "") -> None:
+    """Check that packages are installed, before they are imported.
+
+    Args:
+        packages: the names under which they are imported.
+        extra: the extra of `seq2seq-zoo` that installs them.
+        purpose: what needs them; by default the extra's name.
+
+    Raises:
+        MissingPackageError: some are missing; names all of them and the command that installs them.
+    """
+    missing = [package for package in packages if importlib.util.find_spec(package) is None]
+    if missing:
+        are = "is" if len(missing) == 1 else "are"
+        raise MissingPackageError(
+            f"missing packages for {purpose or extra}",
+            f"{' and '.join(missing)} {are} not installed",
+            f"pip install 'seq2seq-zoo[{extra}]'",
+        )

@@ -21,6 +21,7 @@ from zoo.data.corpus import learn_tokenizers
 from zoo.data.datasets import find_dataset
 from zoo.files import replace_file
 from zoo.registry.events import Event
+from zoo.registry.imports import require
 from zoo.registry.registry import Registry, default_registry
 from zoo.training.callbacks import load_callbacks
 from zoo.training.carry_over import first_weights
@@ -269,6 +270,7 @@ def _acquire(
     resources: ExitStack, out: str | os.PathLike[str], device: str, shard: bool
 ) -> tuple[ProcessGroup, RunFolder]:
     """Join the process group and give the run folder; closing `resources` undoes it."""
+    require("matplotlib", extra="train", purpose="training")
     group = join_process_group(device, shard)
     resources.callback(group.close)
     folder = RunFolder(out, writes=group.is_first)

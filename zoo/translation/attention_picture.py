@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, cast
 
+from zoo.registry.imports import require
 from zoo.translation.attention import KINDS, Attention, Panel
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def draw(attention: Attention, panels: Sequence[Panel], suffix: str) -> bytes:
     While it draws, matplotlib's settings and the filters of warnings are changed; they are
     restored at the end.
     """
+    require("matplotlib", extra="plots", purpose="PNG and SVG")
     import matplotlib
     from matplotlib import font_manager
     from matplotlib.figure import Figure
