@@ -9,6 +9,7 @@ ZOO_API = 2
 FOLDERS = "as folders of the library transformers"
 IMPORTERS = (
     ("marian", f"Marian and OPUS-MT, {FOLDERS}", "marian:Marian"),
+    ("marian-npz", "Marian's own models, `.npz` archives", "marian_npz:MarianArchive"),
     ("bart", f"BART, {FOLDERS}", "bart:Bart"),
     ("pegasus", f"Pegasus, {FOLDERS}", "bart:Pegasus"),
     ("mbart50", f"mBART-50, {FOLDERS}", "bart:MBart"),

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.interop import marian_folder
 from tests.interop.t5_folder import PIECES, SENTINELS, write_folder
 from tests.interop.test_g2p import npz, random_arrays, write_wheel
 from zoo.cli import cli
@@ -45,6 +46,17 @@ def test_the_commands_for_g2p_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     write_wheel(tmp_path / given[0][1], npz(random_arrays()))
     for words in given:
         assert run(*words).exit_code == 0, words
+
+
+def test_the_commands_for_marian_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    marian_folder.write(tmp_path / "marian-model")
+    given = commands("marian")
+    assert len(given) == 5
+    for words in given:
+        more = ["--max-length", "5"] if words[0] == "translate" else []
+        result = run(*words, *more)
+        assert result.exit_code == 0, result.output
 
 
 @pytest.mark.parametrize("page", sorted(path.stem for path in DOCS.glob("*.md")))

@@ -56,6 +56,26 @@ class PreparedPieces(SentencePiece):
         return cls(model, vocabulary, content["steps"])
 
 
+def piece_names(model: bytes) -> list[str]:
+    """Return the texts of a model's pieces by their ids, without the library.
+
+    Raises:
+        CheckpointError: it is not such a file.
+    """
+    names = []
+    try:
+        for number, _, body, end in _fields(model):
+            if number == 1 and body is not None:
+                piece = model[body:end]
+                parts = {n: piece[b:e] for n, _, b, e in _fields(piece) if b is not None}
+                names.append(parts.get(1, b"").decode())
+    except (IndexError, ValueError):
+        raise CheckpointError("a SentencePiece model cannot be read", "it is torn") from None
+    if not names:
+        raise CheckpointError("a SentencePiece model cannot be read", "it has no pieces")
+    return names
+
+
 def restrict(model: bytes, known: Collection[str]) -> bytes:
     """Return a model that cuts text into known pieces and single characters only.
 

@@ -5,6 +5,7 @@ architecture whose weights they know.
 """
 
 from zoo.checkpoint.about import About as About
+from zoo.checkpoint.card import load_yaml as load_yaml
 from zoo.checkpoint.checkpoint import Checkpoint as Checkpoint
 from zoo.checkpoint.tensors import write_tensors as write_tensors
 from zoo.data.foreign_engines import SentencePiece as SentencePiece
@@ -12,6 +13,8 @@ from zoo.data.foreign_engines import TokenizersPipeline as TokenizersPipeline
 from zoo.data.foreign_engines import Vocabulary as Vocabulary
 from zoo.data.foreign_tokenizer import ForeignTokenizer as ForeignTokenizer
 from zoo.data.moses import Moses as Moses
+from zoo.data.pieces import piece_names as piece_names
+from zoo.data.words import Words as Words
 from zoo.files import write_json as write_json
 from zoo.interop.export_card import export_card as export_card
 from zoo.interop.exporter import Exporter as Exporter
@@ -56,9 +59,12 @@ __all__ = [
     "TokenizersPipeline",
     "Vocabulary",
     "Weights",
+    "Words",
     "export_card",
     "literal",
+    "load_yaml",
     "open_weights",
+    "piece_names",
     "read_npz",
     "require",
     "write_json",

@@ -51,7 +51,10 @@ def import_checkpoint(
     if os.path.lexists(out):
         raise CheckpointError(f"{out} already exists", "", "Choose a new folder")
     source = Source(path)
-    if format is None or any(name.startswith(f"{format}-") for name in registry.importers):
+    if format is None or (
+        format not in registry.importers
+        and any(name.startswith(f"{format}-") for name in registry.importers)
+    ):
         format = recognize(source, registry, format)
     importer = importer_of(format, registry)
     for name in options or {}:

@@ -28,6 +28,9 @@ WEIGHT_FILES = (*WHOLE, *(f"{name}.index.json" for name in WHOLE), "*.safetensor
 ARRAY_LIMIT = 8_000_000_000
 """The largest array of an archive, in bytes."""
 
+RATIO = 100
+"""How many times larger than its file the content of an archive may be: weights hardly shrink."""
+
 
 def read_tensor_file(file: Path) -> dict[str, Tensor]:
     """Return the tensors of a safetensors file, or else of one that `torch.save` wrote.
@@ -77,12 +80,26 @@ def read_npz(stream: Path | BinaryIO, where: str = "") -> dict[str, Tensor]:
     file = Path(where or str(stream))
     try:
         with zipfile.ZipFile(stream) as archive:
+            size = sum(member.file_size for member in archive.infolist())
+            packed = sum(member.compress_size for member in archive.infolist())
+            length = _length(stream)
+            if size > RATIO * min(packed, length) + 1_000_000:
+                raise damaged(file, f"{length:,} bytes claim to hold {size:,}")
             return {
                 name.removesuffix(".npy"): _read_array(archive, name, file)
                 for name in _unique(archive.namelist(), file)
             }
     except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError) as error:
         raise damaged(file, error) from None
+
+
+def _length(stream: Path | BinaryIO) -> int:
+    if isinstance(stream, Path):
+        return stream.stat().st_size
+    at = stream.seek(0, 1)
+    end = stream.seek(0, 2)
+    stream.seek(at)
+    return end
 
 
 def _unique(names: list[str], file: Path) -> list[str]:

@@ -82,7 +82,8 @@ class Marian(HuggingFaceImporter):
                 if given.get(token, number) != number:
                     folder.reasons.add(f"{file} gives {token} the id {given[token]}, not {number}")
             folder.reasons.raise_if_any()
-            both.append(_tokenizer(folder, names, rows[side], side))
+            model = folder.source.bytes((SOURCE_MODEL, TARGET_MODEL)[side], MODEL_LIMIT)
+            both.append(tagged_tokenizer(model, names, rows[side], side))
         default = folder.options.get("target-lang") or folder.tokenizer.get("target_lang")
         if default in both[0].tags:
             both[0] = both[0].for_language(str(default))
@@ -107,9 +108,13 @@ def _has_pipeline(folder: Folder) -> bool:
     return not folder.source.has(SOURCE_MODEL) and folder.source.has(PIPELINE)
 
 
-def _tokenizer(folder: Folder, names: dict[int, str], rows: Rows, side: int) -> ForeignTokenizer:
-    """Return the tokenizer of one side: 0 is the source, 1 the target."""
-    model = folder.source.bytes((SOURCE_MODEL, TARGET_MODEL)[side], MODEL_LIMIT)
+def tagged_tokenizer(
+    model: bytes, names: dict[int, str], rows: Rows, side: int
+) -> ForeignTokenizer:
+    """Return the tokenizer of one side: 0 is the source, 1 the target.
+
+    A source may begin with the tag of a target language, such as `>>fra<<`.
+    """
     tags = [(match[1], i) for i, name in sorted(names.items()) if (match := TAG.fullmatch(name))]
     vocabulary = Vocabulary(
         rows.tokens(names),
