@@ -11,6 +11,7 @@ SCRIPTS = (
     "benchmarks/auto.py",
     "benchmarks/decode.py",
     "benchmarks/decoders/with_zoo.py",
+    "benchmarks/engines.py",
     "benchmarks/epoch.py",
     "benchmarks/fine_tuning.py",
     "benchmarks/growth.py",

@@ -62,7 +62,9 @@ def test_log_probabilities_are_equal(name: str, shared: bool, tmp_path: Path) ->
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
 def test_a_precision_makes_the_file_smaller(precision: str, tmp_path: Path) -> None:
     made = checkpoint("transformer", dim=64, feedforward_dim=128)
+    before = {name: weight.clone() for name, weight in made.model.state_dict().items()}
     export_checkpoint(made, "ctranslate2", tmp_path / "out", default_registry(), precision)
+    assert all(torch.equal(before[name], now) for name, now in made.model.state_dict().items())
     sizes = {"float32": 4, "bfloat16": 2, "int8": 1}
     weights = sum(weight.numel() for weight in made.model.parameters())
     weights += 4096 * 64  # the table of positions, which both sides share

@@ -5,13 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnxruntime import InferenceSession
 from torch import Tensor, nn
 
 from tests.interop.checkpoints import SOURCES, checkpoint
 from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.errors import ConversionError, DecodingError
 from zoo.interop.exporter import export_checkpoint
+from zoo.interop.onnx_weights import quantized
 from zoo.nn import Seq2Seq
 from zoo.registry.registry import default_registry
 from zoo.testing import BrokenLawError, Case, case, exports_to_onnx
@@ -76,6 +80,26 @@ def test_int8_is_smaller_and_shared_weights_are_stored_once(tmp_path: Path) -> N
     assert sizes["int8"] < 0.5 * sizes["float32"]
     texts = Translator(made, engine="onnxruntime", precision="int8").translate(SOURCES)
     assert all(texts)
+
+
+def test_int8_leaves_products_with_vectors() -> None:
+    matrix, vector = np.eye(4, 3, dtype=np.float32), np.arange(3, dtype=np.float32)
+    nodes = [
+        helper.make_node("MatMul", ["x", "matrix"], ["h"], "first"),
+        helper.make_node("MatMul", ["h", "vector"], ["y"], "second"),
+    ]
+    graph = helper.make_graph(
+        nodes, "graph",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["rows", 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["rows"])],
+        [numpy_helper.from_array(matrix, "matrix"), numpy_helper.from_array(vector, "vector")],
+    )  # fmt: skip
+    model = quantized(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]))
+    assert {w.name for w in model.graph.initializer} >= {"matrix_quantized", "vector"}
+    session = InferenceSession(model.SerializeToString())
+    x = np.array([[1, 0.5, -1, 2], [0, 1, 1, 0]], dtype=np.float32)
+    (actual,) = session.run(None, {"x": x})
+    assert actual == pytest.approx(x @ matrix @ vector, abs=0.05)
 
 
 def test_a_network_gives_its_reasons(tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ class Onnx(Exporter):
     """Writes `encoder.onnx`, `step.onnx`, `weights.bin` and `zoo.json`, for every architecture."""
 
     precisions: ClassVar[tuple[str, ...]] = ("float32", "int8")
+    version: ClassVar[int] = 2
     files: ClassVar[tuple[str, ...]] = (ENCODER, STEP, LAYOUT, WEIGHTS, *TOKENIZER_FILES)
 
     def reasons(self, checkpoint: Checkpoint) -> list[str]:

@@ -81,15 +81,22 @@ def _refer(tensor: TensorProto, offset: int, length: int) -> None:
 def quantized(model: ModelProto) -> ModelProto:
     """Return a model whose matrix products have weights in int8, by onnxruntime's quantizer.
 
-    Each output has a scale of its own; inputs are quantized when the model runs.
+    Each output has a scale of its own; inputs are quantized when the model runs. A product with a
+    vector stays as it is: onnxruntime has none in int8.
     """
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
+    matrices = {weight.name for weight in model.graph.initializer if len(weight.dims) == 2}
+    others = [
+        node.name
+        for node in model.graph.node
+        if node.op_type == "MatMul" and node.input[1] not in matrices
+    ]
     with tempfile.TemporaryDirectory() as temporary:
         file = Path(temporary) / "quantized.onnx"
         quantize_dynamic(
             model, file, weight_type=QuantType.QInt8, per_channel=True,
-            op_types_to_quantize=["MatMul", "Gather"],
+            op_types_to_quantize=["MatMul", "Gather"], nodes_to_exclude=others,
         )  # fmt: skip
         return onnx.load(str(file))

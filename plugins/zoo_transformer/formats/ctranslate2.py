@@ -72,7 +72,10 @@ def specification(checkpoint: Checkpoint) -> TransformerSpec:
 
     config = cast(TransformerConfig, checkpoint.config)
     model = cast(Transformer, checkpoint.model)
-    weights = {name: weight.detach().cpu().float() for name, weight in model.named_parameters()}
+    # Copies: CTranslate2 quantizes in place.
+    weights = {
+        name: weight.detach().cpu().float().clone() for name, weight in model.named_parameters()
+    }
     spec = TransformerSpec.from_config(
         (config.encoder_layers, config.decoder_layers),
         config.heads,
