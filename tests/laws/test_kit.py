@@ -86,7 +86,7 @@ WITHOUT_RESULTS = {
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
 def test_a_network_of_api_1_gets_one_message_from_every_law(law: Law) -> None:
     tried = case_of(OldNetwork, Right())
-    if law.name in WITHOUT_RESULTS:
+    if law.name in WITHOUT_RESULTS or law.of == "own search":
         law(tried)
         return
     with pytest.raises(BrokenLawError) as caught:
@@ -187,6 +187,8 @@ def test_one_mistake_fails_few_laws_and_the_others_name_what_they_wait_for(name:
     for law in LAWS:
         if law.name in ("learns_a_copy_task", "declaration_imports_no_torch"):  # slow
             continue
+        if law.of == "own search":  # about other networks; see tests/examples/test_masked.py
+            continue
         try:
             outcomes.run(law)
         except BrokenLawError:
@@ -207,7 +209,9 @@ def test_requirements_are_laws_that_come_first() -> None:
 
 def test_every_law_has_a_fault() -> None:
     tested_above = {"declaration_imports_no_torch", "plugin_has_no_problems"}
-    assert {fault.law for fault in WRONG.values()} | tested_above == set(LAW)
+    of_another_network = {law.name for law in LAWS if law.of == "own search"}
+    faulty = {fault.law for fault in WRONG.values()}
+    assert faulty | tested_above | of_another_network == set(LAW)
 
 
 def test_the_kit_runs_from_the_command_line() -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from zoo.decoding.task import full_precision
 from zoo.errors import DecodingError
-from zoo.nn.contract import Seq2Seq, Step
+from zoo.nn.contract import NonAutoregressive, Seq2Seq, Step
 from zoo.nn.tree import Tree
 
 
@@ -21,10 +21,16 @@ class Ensemble:
     like one network, whose memory and state are tuples of the members'.
 
     Raises:
-        DecodingError: the members' target vocabularies differ in size.
+        DecodingError: the members' target vocabularies differ in size, or one of them predicts all
+            tokens together.
     """
 
     def __init__(self, models: Sequence[Seq2Seq]) -> None:
+        if any(isinstance(model, NonAutoregressive) for model in models):
+            raise DecodingError(
+                "these checkpoints cannot form an ensemble",
+                "a network that predicts all tokens together has no probability of the next token",
+            )
         sizes = {model.target_vocab for model in models}
         if len(sizes) != 1:
             raise DecodingError(

@@ -8,15 +8,16 @@ from torch import Tensor
 from zoo.decoding.candidates import argmax
 from zoo.decoding.independent import decode_independently
 from zoo.decoding.options import Hypothesis, Search
+from zoo.decoding.own_search import own_search
 from zoo.decoding.task import Task
-from zoo.nn.contract import Memory, Seq2Seq, State
+from zoo.nn.contract import Memory, NonAutoregressive, Seq2Seq, State
 
 
 @torch.inference_mode()
 def greedy(
     model: Seq2Seq[Memory, State], source: Tensor, source_mask: Tensor, limit: int | None = None
 ) -> list[Hypothesis]:
-    """Encode sources, and decode each by greedy search with the default options.
+    """Encode sources, and decode each by greedy search, or by the network's own.
 
     Args:
         model: a network.
@@ -27,7 +28,10 @@ def greedy(
         One hypothesis for each sentence, in order.
     """
     memory = model.encode(source, source_mask).memory
-    hypotheses = greedy_search(Task(model, memory, source_mask, limit), Search())
+    task = Task(model, memory, source_mask, limit)
+    if isinstance(model, NonAutoregressive):
+        return [best[0] for best in own_search(model, task, Search())]
+    hypotheses = greedy_search(task, Search())
     return [best[0] for best in hypotheses]
 
 

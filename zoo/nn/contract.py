@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple
 from torch import Tensor, nn
 from typing_extensions import TypeVar
 
+from zoo.errors import DecodingError
 from zoo.nn.tree import Tree
 from zoo.registry.config import Config
 
@@ -149,3 +150,52 @@ class Seq2Seq(nn.Module, ABC, Generic[Memory, State]):
             self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
         ) -> Output:
             """Call `forward`; `nn.Module.__call__` is untyped."""
+
+
+class Decoded(NamedTuple):
+    """What `decode` returns: a target for each sentence.
+
+    tokens: (sentences, n) int64, each row at least one token, the end token, and padding.
+    log_probs: (sentences, n), each token's log probability, 0 at padding.
+    """
+
+    tokens: Tensor
+    log_probs: Tensor
+
+
+class NonAutoregressive(Seq2Seq[Memory, tuple[()]], Generic[Memory]):
+    """A network that predicts the tokens of a target together, by a search of its own.
+
+    It implements `encode`, `forward` and `decode`. In evaluation mode the logits of `forward`
+    depend on the target's length alone; in training mode they may depend on its tokens.
+    """
+
+    @abstractmethod
+    def decode(self, memory: Memory, limits: Tensor, banned: Tensor) -> Decoded:
+        """Return a target for each sentence.
+
+        Args:
+            memory: what `encode` returned.
+            limits: (sentences,) int64, the most tokens of each target, the end token included.
+            banned: (ids,) int64, tokens that no target may contain before its end token.
+        """
+
+    def init_state(self, memory: Memory) -> tuple[()]:
+        """Raise a DecodingError: there are no steps."""
+        raise self._no_steps()
+
+    def step(
+        self, token: Tensor, state: tuple[()], memory: Memory, attention: bool = False
+    ) -> Step[tuple[()]]:
+        """Raise a DecodingError: there are no steps."""
+        raise self._no_steps()
+
+    def onnx_reasons(self) -> list[str]:
+        """Return why this network cannot be exported to ONNX: a graph is of one step."""
+        return ["it predicts all tokens together, and an exported graph is of one step"]
+
+    def _no_steps(self) -> DecodingError:
+        return DecodingError(
+            "this model cannot write a translation one token at a time",
+            f"{type(self).__name__} predicts all tokens together, by a search of its own",
+        )

@@ -12,17 +12,21 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from zoo.nn.contract import Seq2Seq
+from zoo.nn.contract import NonAutoregressive, Seq2Seq
 from zoo.nn.tree import Tree, tensors
 from zoo.testing.case import Case
 from zoo.testing.law import BrokenLawError, law, require_close
+from zoo.testing.own_search import decode
 
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-3, torch.bfloat16: 0.25}
 """Largest difference of each precision from float64, as a fraction of the largest logit."""
 
 
 class Results(NamedTuple):
-    """What encode, init_state, step and forward compute; step and forward as their logits."""
+    """What encode, init_state, step and forward compute; step and forward as their logits.
+
+    Of a network with a search of its own, `state` is what `decode` returns, `step` is `forward`.
+    """
 
     memory: Tree
     state: Tree
@@ -40,6 +44,10 @@ def compute(case: Case, model: Seq2Seq, device: str) -> Results:
     """Run a model on the case's batch, on a device."""
     source, mask, target = (t.to(device) for t in (case.source, case.mask, case.target))
     memory = model.encode(source, mask).memory
+    if isinstance(model, NonAutoregressive):
+        decoded = decode(model, memory, mask)
+        logits = model(source, mask, target).logits
+        return Results(memory, tuple(decoded), logits, (), logits)
     state = model.init_state(memory)
     step = model.step(target[:, 0], state, memory)
     return Results(memory, state, step.logits, step.state, model(source, mask, target).logits)

@@ -33,7 +33,7 @@ class Outcomes:
         return None
 
     def run(self, law: Law) -> None:
-        """Check a law; skip the test if the law waits for one that does not hold.
+        """Check a law; skip the test if the law does not apply, or waits for one that fails.
 
         Raises:
             BrokenLawError: it does not hold.
@@ -41,6 +41,9 @@ class Outcomes:
         __tracebackhide__ = True
         import pytest
 
+        reason = law.skipped(self.make()) if law.of != "all" else None
+        if reason is not None:
+            pytest.skip(f"does not apply: {reason}")
         name = self.waits_for(law)
         if name is not None:
             pytest.skip(f"waits for law {name}, which does not hold")

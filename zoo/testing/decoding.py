@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from zoo.nn.cache import Cache
-from zoo.nn.contract import BEGIN, END
+from zoo.nn.contract import BEGIN, END, NonAutoregressive, Seq2Seq
 from zoo.nn.tree import Tree, gather, tensors
 from zoo.testing.case import BEAM, ROWS, TARGET_VOCAB, Case
 from zoo.testing.law import BrokenLawError, law, require_close
@@ -38,15 +38,9 @@ def shapes(case: Case) -> None:
     for rows in (ROWS, ROWS - 2):
         source, mask, target = case.source[:rows], case.mask[:rows], case.target[:rows]
         memory = case.model.encode(source, mask).memory
-        state = case.model.init_state(memory)
-        step = case.model.step(target[:, 0], state, memory)
-        for name, tree in (("memory", memory), ("state", state), ("the next state", step.state)):
-            _require_rows_first(name, tree, rows)
-        if step.logits.shape != (rows, TARGET_VOCAB):
-            raise BrokenLawError(
-                f"step's logits are {tuple(step.logits.shape)}, not (rows, target_vocab)"
-                f" = {(rows, TARGET_VOCAB)}"
-            )
+        _require_rows_first("memory", memory, rows)
+        if not isinstance(case.model, NonAutoregressive):
+            _require_step(case.model, target[:, 0], memory)
         logits = case.model(source, mask, target).logits
         expected = (rows, target.shape[1], TARGET_VOCAB)
         if logits.shape != expected:
@@ -54,6 +48,19 @@ def shapes(case: Case) -> None:
                 f"forward's logits are {tuple(logits.shape)}, not (sentences, length, "
                 f"target_vocab) = {expected}"
             )
+
+
+def _require_step(model: Seq2Seq, token: torch.Tensor, memory: Tree) -> None:
+    """Raise unless a first step has the contract's shapes."""
+    state = model.init_state(memory)
+    step = model.step(token, state, memory)
+    for name, tree in (("state", state), ("the next state", step.state)):
+        _require_rows_first(name, tree, len(token))
+    if step.logits.shape != (len(token), TARGET_VOCAB):
+        raise BrokenLawError(
+            f"step's logits are {tuple(step.logits.shape)}, not (rows, target_vocab)"
+            f" = {(len(token), TARGET_VOCAB)}"
+        )
 
 
 def _require_rows_first(name: str, tree: Tree, rows: int) -> None:
@@ -75,6 +82,7 @@ def _require_rows_first(name: str, tree: Tree, rows: int) -> None:
     "start from; a source mask that one of the two ignores",
     requires="padding_is_ignored future_is_ignored every_source_token_matters "
     "batches_are_independent",
+    of="steps",
 )
 @torch.no_grad()
 def step_equals_forward(case: Case) -> None:
@@ -103,6 +111,7 @@ def _compare_steps(case: Case, target: torch.Tensor) -> None:
     causes="state on the module, or in an object that gather does not reach; rows on another "
     "dimension than 0; memory indexed by row, although the rows of a beam share a sentence's",
     requires="step_is_pure",
+    of="steps",
 )
 @torch.no_grad()
 def gather_commutes_with_step(case: Case) -> None:
@@ -136,6 +145,7 @@ def gather_commutes_with_step(case: Case) -> None:
     causes="writing in place (+=, copy_, index assignment) to an argument of step; state on the "
     "module; a hand-written buffer in place of zoo.nn.Cache",
     requires="shapes randomness_is_seeded",
+    of="steps",
 )
 @torch.no_grad()
 def step_is_pure(case: Case) -> None:
@@ -162,6 +172,7 @@ def step_is_pure(case: Case) -> None:
 @law(
     causes="a result of encode or step kept on the module instead of in memory and state",
     requires="step_is_pure",
+    of="steps",
 )
 @torch.no_grad()
 def batches_are_independent(case: Case) -> None:

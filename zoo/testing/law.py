@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from torch import Tensor
 
+from zoo.nn.contract import NonAutoregressive
 from zoo.testing.results import wrong_results
 
 if TYPE_CHECKING:
@@ -36,12 +37,22 @@ class Law:
 
     `check` raises `BrokenLawError` with what it observed. Any other exception that the network
     raises breaks the law too. A network that breaks one of the laws named in `requires` breaks this
-    one as a consequence: then only the other is worth reading.
+    one as a consequence: then only the other is worth reading. `of` are the networks that the law
+    is about: all, those that decode step by step, or those with a search of their own.
     """
 
     check: Callable[[Case], None]
     causes: str
     requires: tuple[str, ...] = ()
+    of: Literal["all", "steps", "own search"] = "all"
+
+    def skipped(self, case: Case) -> str | None:
+        """Return why the law says nothing about this network, or None."""
+        if self.of == "steps" and isinstance(case.model, NonAutoregressive):
+            return "the network predicts all tokens together, by a search of its own"
+        if self.of == "own search" and not isinstance(case.model, NonAutoregressive):
+            return "the network has no search of its own"
+        return None
 
     @property
     def name(self) -> str:
@@ -56,6 +67,8 @@ class Law:
     def __call__(self, case: Case) -> None:
         """Raise `BrokenLawError` unless the law holds."""
         __tracebackhide__ = True
+        if self.skipped(case):
+            return
         try:
             self.check(case)
         except BrokenLawError as error:
@@ -69,12 +82,14 @@ class Law:
             raise BrokenLawError(observed, self) from error
 
 
-def law(*, causes: str, requires: str = "") -> Callable[[Callable[[Case], None]], Law]:
+def law(
+    *, causes: str, requires: str = "", of: Literal["all", "steps", "own search"] = "all"
+) -> Callable[[Callable[[Case], None]], Law]:
     """Make a law of a check; the first line of its docstring states the law.
 
     `requires` are names of laws, separated by spaces.
     """
-    return lambda check: Law(check, causes, tuple(requires.split()))
+    return lambda check: Law(check, causes, tuple(requires.split()), of)
 
 
 def require_close(

@@ -37,6 +37,11 @@ from zoo.testing.masking import (
     length_limits_hold,
     padding_is_ignored,
 )
+from zoo.testing.own_search import (
+    decode_gives_targets,
+    decode_ignores_the_batch,
+    target_gives_its_length_alone,
+)
 from zoo.testing.parameters import (
     every_parameter_gets_a_gradient,
     learns_a_copy_task,
@@ -62,6 +67,9 @@ LAWS: list[Law] = [
     batches_are_independent,
     step_equals_forward,
     gather_commutes_with_step,
+    decode_gives_targets,
+    decode_ignores_the_batch,
+    target_gives_its_length_alone,
     attention_flag_fills_a_field,
     forward_gives_every_attention,
     attention_sums_to_one,

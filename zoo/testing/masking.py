@@ -35,6 +35,7 @@ def padding_is_ignored(case: Case) -> None:
     causes="no causal mask, or one off by one; a convolution padded on both sides; a norm over "
     "positions; a decoder that does not read the previous token",
     requires="shapes randomness_is_seeded",
+    of="steps",
 )
 @torch.no_grad()
 def future_is_ignored(case: Case) -> None:

@@ -4,4 +4,5 @@ from zoo.testing import conformance
 
 test_pooled = conformance("pooled")
 test_experts = conformance("experts")
+test_masked = conformance("masked")
 test_prefix = conformance("prefix")

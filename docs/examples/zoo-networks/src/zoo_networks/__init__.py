@@ -32,6 +32,13 @@ def zoo_architectures() -> Iterable[Architecture]:
         config="zoo_networks.configs:PrefixConfig",
         network="zoo_networks.prefix:Prefix",
     )
+    yield Architecture(
+        name="masked",
+        summary="all tokens of a target at once, in a few passes",
+        paper="Ghazvininejad et al. 2019, Mask-Predict",
+        config="zoo_networks.configs:MaskedConfig",
+        network="zoo_networks.masked:Masked",
+    )
 
 
 @hookimpl

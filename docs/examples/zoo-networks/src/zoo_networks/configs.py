@@ -3,7 +3,7 @@
 from typing import Self
 
 from pydantic import Field
-from zoo import Config, Depth, Dim, Table, Width
+from zoo import Config, Depth, Dim, LengthLimits, Table, Width
 
 
 class Small(Config):
@@ -80,6 +80,21 @@ class ExpertsConfig(PooledConfig):
         return table
 
 
+def add_layers(table: Table, layers: int, d: Dim) -> None:
+    """Add the weights of layers of attention and feed-forward networks."""
+    for i in range(layers):
+        table.block(f"layer {i + 1}")
+        for name in ("attention_norm", "inner_norm"):
+            table.add(f"layers.{i}.{name}.weight", "γ", (d,))
+            table.add(f"layers.{i}.{name}.bias", "β", (d,))
+        table.split(f"layers.{i}.project.weight", ("W_q", "W_k", "W_v"), (d, d))
+        table.add(f"layers.{i}.output.weight", "W_h", (d, d))
+        table.add(f"layers.{i}.inner.weight", "W_1", (4 * d, d))
+        table.add(f"layers.{i}.inner.bias", "b_1", (4 * d,))
+        table.add(f"layers.{i}.outer.weight", "W_2", (d, 4 * d))
+        table.add(f"layers.{i}.outer.bias", "b_2", (d,))
+
+
 class PrefixConfig(Small):
     """Layers that source and target share."""
 
@@ -97,19 +112,42 @@ class PrefixConfig(Small):
         table = Table()
         table.block("embeddings")
         table.add("embedding.weight", "W_i", (v, d))
-        for i in range(self.layers):
-            table.block(f"layer {i + 1}")
-            for name in ("attention_norm", "inner_norm"):
-                table.add(f"layers.{i}.{name}.weight", "γ", (d,))
-                table.add(f"layers.{i}.{name}.bias", "β", (d,))
-            table.split(f"layers.{i}.project.weight", ("W_q", "W_k", "W_v"), (d, d))
-            table.add(f"layers.{i}.output.weight", "W_h", (d, d))
-            table.add(f"layers.{i}.inner.weight", "W_1", (4 * d, d))
-            table.add(f"layers.{i}.inner.bias", "b_1", (4 * d,))
-            table.add(f"layers.{i}.outer.weight", "W_2", (d, 4 * d))
-            table.add(f"layers.{i}.outer.bias", "b_2", (d,))
+        add_layers(table, self.layers, d)
         table.block("output")
         table.add("norm.weight", "γ", (d,))
         table.add("norm.bias", "β", (d,))
         table.add("output.weight", "W_Ỹ", (v, d))
+        return table
+
+
+class MaskedConfig(Small):
+    """Layers that source and target share, and how a target is decoded."""
+
+    layers: Depth = Field(2, description="layers L")
+    heads: Width = Field(2, description="attention heads h; d / h must be even")
+    passes: int = Field(4, ge=1, le=100, description="passes T of decoding")
+    max_length: int = Field(64, ge=2, le=10_000, description="longest target, with its end token")
+
+    @property
+    def length_limits(self) -> LengthLimits:
+        """The longest target, with its begin and end tokens."""
+        return LengthLimits(target=self.max_length + 1)
+
+    def parameters(self, source_vocab: int, target_vocab: int) -> Table:
+        """Return the parameter table, with one row for each symbol of the equations."""
+        vs, vt, d = Dim("V_s", source_vocab), Dim("V_t", target_vocab), Dim("d", self.dim)
+        n = Dim("N", self.max_length + 1)
+        table = Table()
+        table.block("embeddings")
+        table.add("source_embedding.weight", "W_i", (vs, d))
+        table.add("target_embedding.weight", "W_o", (vt, d))
+        table.add("hidden", "e", (d,))
+        add_layers(table, self.layers, d)
+        table.block("output")
+        table.add("norm.weight", "γ", (d,))
+        table.add("norm.bias", "β", (d,))
+        table.add("length.weight", "W_n", (n, d))
+        table.add("length.bias", "b_n", (n,))
+        table.add("output.weight", "W_Ỹ", (vt, d))
+        table.add("output.bias", "b_Ỹ", (vt,))
         return table

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu
 from zoo.nn import Encoded, KeyValueCache, Output, Seq2Seq, Step
 
-from zoo_networks.configs import PrefixConfig
+from zoo_networks.configs import MaskedConfig, PrefixConfig
 from zoo_networks.rotary import rotate
 
 
@@ -37,7 +37,7 @@ def attend(query: Tensor, key: Tensor, allowed: Tensor) -> Tensor:
 class Layer(nn.Module):
     """Attention and a feed-forward network, each x + f(norm(x))."""
 
-    def __init__(self, config: PrefixConfig) -> None:
+    def __init__(self, config: PrefixConfig | MaskedConfig) -> None:
         super().__init__()
         d, self.heads = config.dim, config.heads
         self.attention_norm, self.inner_norm = nn.LayerNorm(d), nn.LayerNorm(d)
