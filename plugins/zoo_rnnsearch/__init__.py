@@ -34,3 +34,8 @@ def zoo_formats() -> Iterable[Format]:
         "JoeyNMT's recurrent networks",
         importer="zoo_rnnsearch.formats.joeynmt:JoeyNMTRecurrent",
     )
+    yield Format(
+        "opennmt-rnn",
+        "OpenNMT-py's recurrent networks",
+        importer="zoo_rnnsearch.formats.opennmt:OpenNMTRecurrent",
+    )

@@ -17,6 +17,7 @@ IMPORTERS = (
     ("fsmt", f"FSMT, fairseq's models for WMT 2019, {FOLDERS}", "fsmt:FSMT"),
     ("fairseq-transformer", "fairseq's Transformers, `transformer`", "fairseq:FairseqTransformer"),
     ("joeynmt-transformer", "JoeyNMT's Transformers", "joeynmt:JoeyNMTTransformer"),
+    ("opennmt-transformer", "OpenNMT-py's Transformers", "opennmt:OpenNMTTransformer"),
 )
 """The foreign formats that are read: name, summary, and module and class of the importer."""
 

@@ -242,3 +242,24 @@ def test_a_configuration_that_is_not_plain_is_refused(
     with pytest.raises(ConversionError, match=r"config\.yaml (is not YAML|has no sections)"):
         import_checkpoint(tmp_path, tmp_path / "out", default_registry())
     assert not (tmp_path / "ran").exists()
+
+
+LAUGHS = "a0: &a0 [x]\n" + "".join(
+    f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 30)
+)
+
+
+def test_aliases_that_multiply_values_are_refused(tmp_path: Path) -> None:
+    write(tmp_path, {"decoder.att_vector_layer.weight": torch.zeros(1)}, {})
+    (tmp_path / "config.yaml").write_text(f"{LAUGHS}model: {{encoder: *a29}}\ndata: {{}}\n")
+    with pytest.raises(ConversionError, match=r"config\.yaml describes more than 100,000 values"):
+        import_checkpoint(tmp_path, tmp_path / "out", default_registry())
+
+
+def test_settings_are_printed_in_part(tmp_path: Path) -> None:
+    model = transformer(activation=[["x" * 999] * 20] * 5, layer_norm="y" * 9999)
+    model["decoder"]["num_heads"] = int("9" * 4000)
+    message = faulty(tmp_path, model, src={"level": {"a": ["z" * 999] * 99}})
+    assert len(message) < 3000
+    assert "its setting activation is [['xxx" in message
+    assert "its setting num_heads is <a large number>" in message

@@ -1,4 +1,4 @@
-"""The commands in the pages about fairseq and JoeyNMT are run."""
+"""The commands in the pages about fairseq, JoeyNMT and OpenNMT-py are run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tests.interop import test_fairseq, test_joeynmt
+from tests.interop import opennmt_layout, test_fairseq, test_joeynmt
 from tests.interop.layouts import randomize
 from zoo.cli import cli
 from zoo.registry.registry import default_registry
@@ -38,7 +38,13 @@ def joeynmt(folder: Path) -> None:
     test_joeynmt.write(folder, network.state(), model)
 
 
-@pytest.mark.parametrize("write", [fairseq, joeynmt])
+def opennmt(folder: Path) -> None:
+    network = opennmt_layout.Recurrent({"attention": "general"})
+    randomize(network)
+    opennmt_layout.write(folder, network.state(), network.settings())
+
+
+@pytest.mark.parametrize("write", [fairseq, joeynmt, opennmt])
 def test_the_commands_of_a_page(
     write: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -60,7 +66,7 @@ def test_the_commands_of_a_page(
         assert result.exit_code == 0, result.output
 
 
-@pytest.mark.parametrize("name", ["fairseq", "joeynmt"])
+@pytest.mark.parametrize("name", ["fairseq", "joeynmt", "opennmt"])
 def test_a_page_names_every_format_and_option(name: str) -> None:
     text = (DOCS / f"{name}.md").read_text(encoding="utf-8")
     registry = default_registry()

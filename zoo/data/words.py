@@ -110,7 +110,12 @@ def _joeynmt(text: str) -> str:
     return _without_extra_spaces(text)
 
 
-STEPS: Mapping[str, Callable[[str], str]] = {"joeynmt": _joeynmt, "lowercase": str.lower}
+STEPS: Mapping[str, Callable[[str], str]] = {
+    "joeynmt": _joeynmt,
+    "lowercase": str.lower,
+    "spaces": lambda text: " ".join(text.split()),
+    "strip": str.strip,
+}
 """What can be done to a text before it is split."""
 
 
@@ -161,7 +166,8 @@ class Words(Engine):
                 return [word for word in text.split(" ") if word]
             return text.split(" ")
         words = (word for word in text.strip("\r\n ").split(" ") if word)
-        return " ".join(part for word in words for part in self.codes.cut(word)).split()
+        parts = [part for word in words for part in self.codes.cut(word)]
+        return parts if self.split == "space" else " ".join(parts).split()
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text; ⁇ stands for an unknown token."""

@@ -27,6 +27,8 @@ from zoo.interop.joeynmt import JoeyNMT as JoeyNMT
 from zoo.interop.joeynmt import JoeyNMTImporter as JoeyNMTImporter
 from zoo.interop.lazy_weights import Weights as Weights
 from zoo.interop.lazy_weights import open_weights as open_weights
+from zoo.interop.opennmt import OpenNMT as OpenNMT
+from zoo.interop.opennmt import OpenNMTImporter as OpenNMTImporter
 from zoo.interop.pickles import literal as literal
 from zoo.interop.reasons import Reasons as Reasons
 from zoo.interop.runner import Runner as Runner
@@ -50,6 +52,8 @@ __all__ = [
     "JoeyNMT",
     "JoeyNMTImporter",
     "Moses",
+    "OpenNMT",
+    "OpenNMTImporter",
     "Reasons",
     "Runner",
     "SentencePiece",

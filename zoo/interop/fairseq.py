@@ -16,6 +16,7 @@ from zoo.errors import ConversionError
 from zoo.interop.pickles import plain, read_pickle, strings
 from zoo.interop.project import ProjectImporter, checkpoint_file
 from zoo.interop.reasons import Reasons
+from zoo.interop.settings import Settings, brief
 from zoo.interop.source import Source
 from zoo.interop.state_dict import StateDict
 from zoo.interop.vocabulary import (
@@ -46,45 +47,19 @@ PREFERRED = ("checkpoint_best.pt", "model.pt", "checkpoint_last.pt")
 
 
 @dataclass(frozen=True)
-class Fairseq:
+class Fairseq(Settings):
     """A checkpoint as it was read.
 
     Attributes:
-        settings: the network's settings by name, as on the command line.
         state: the tensors.
-        reasons: every fault so far.
         source, target: the dictionaries; the same object if they are equal.
         tokenizers: of both sides.
     """
 
-    settings: Mapping[str, Any]
     state: StateDict
-    reasons: Reasons
     source: Entries
     target: Entries
     tokenizers: tuple[Tokenizer, Tokenizer]
-
-    def get(self, name: str, default: Any) -> Any:
-        """Return a setting, of the kind that the default is."""
-        value = self.settings.get(name)
-        if value is None:
-            return default
-        if isinstance(default, bool):
-            return value if isinstance(value, bool) else str(value).lower() in ("1", "true")
-        if isinstance(default, int | float):
-            try:
-                return type(default)(value)
-            except (TypeError, ValueError):
-                self.reasons.add(f"its setting {name} is {value!r}, not a number")
-                return default
-        return value
-
-    def refuse(self, **allowed: Any) -> None:
-        """Record each setting that has another value than the one that is expressed exactly."""
-        for name, value in allowed.items():
-            setting = self.settings.get(name)
-            if setting not in (None, value) and not (value is False and setting in (0, "")):
-                self.reasons.add(f"its setting {name} = {str(setting)[:60]} has no counterpart")
 
 
 class FairseqImporter(ProjectImporter[Fairseq]):
@@ -129,7 +104,7 @@ def _read(source: Source, options: Mapping[str, str]) -> Fairseq:
     reasons.raise_if_any()
     tokenizers = _tokenizers(source, options, settings, vocabularies, reasons)
     state = StateDict({str(k): v for k, v in content["model"].items()}, reasons)
-    return Fairseq(settings, state, reasons, vocabularies[0], vocabularies[1], tokenizers)
+    return Fairseq(settings, reasons, state, vocabularies[0], vocabularies[1], tokenizers)
 
 
 def _settings(
@@ -192,7 +167,7 @@ def _tokenizers(
     model = _file(source, options, "sentencepiece", settings.get("sentencepiece_model"), "*.model")
     codes = _file(source, options, "codes", settings.get("bpe_codes"), "*codes*", "code", "*.bpe")
     if kind not in (None, "subword_nmt", "fastbpe", "sentencepiece", "characters"):
-        reasons.add(f"its setting bpe = {kind!r} has no counterpart")
+        reasons.add(f"its setting bpe = {brief(kind)} has no counterpart")
     made = []
     for each in dict.fromkeys(vocabularies):
         if model is not None and kind not in ("subword_nmt", "fastbpe"):

@@ -10,13 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
 from zoo.data.tokenizer import Tokenizer
 from zoo.errors import ConversionError
 from zoo.interop.pickles import read_pickle, strings
 from zoo.interop.project import ProjectImporter, checkpoint_file
 from zoo.interop.reasons import Reasons
+from zoo.interop.settings import brief, is_large, read_yaml
 from zoo.interop.source import Source
 from zoo.interop.state_dict import StateDict
 from zoo.interop.vocabulary import (
@@ -38,6 +37,9 @@ OPTIONS = {
 
 ENDING = ".ckpt"
 PREFERRED = ("best.ckpt", "latest.ckpt")
+
+MOST_YAML = 200_000
+"""The most bytes of config.yaml."""
 
 SPECIALS = {"unk": (0, "<unk>"), "pad": (1, "<pad>"), "bos": (2, "<s>"), "eos": (3, "</s>")}
 """JoeyNMT's default ids and texts of the special tokens."""
@@ -71,15 +73,16 @@ class JoeyNMT:
         wrong = type(value) is not type(default) and not (
             isinstance(default, float) and type(value) is int
         )
-        if wrong:
-            self.reasons.add(f"its setting {name} is {str(value)[:60]!r}")
+        if wrong or is_large(value):
+            self.reasons.add(f"its setting {name} is {brief(value)}")
             return default
         return value
 
     def equal(self, name: str, default: Any) -> Any:
         """Return a setting that encoder and decoder must share."""
         one, two = (self.get(side, name, default) for side in ("encoder", "decoder"))
-        self.reasons.check(one == two, f"{name} of encoder and decoder differ: {one}, {two}")
+        differ = f"{name} of encoder and decoder differ: {brief(one)}, {brief(two)}"
+        self.reasons.check(one == two, differ)
         return one
 
     def embedding(self, side: str, name: str, default: Any) -> Any:
@@ -121,10 +124,9 @@ def _read(source: Source, options: Mapping[str, str]) -> JoeyNMT:
     if name is None:
         raise ConversionError(what, "it has several checkpoints or none", "Choose one by an option")
     try:
-        config = yaml.safe_load(source.text("config.yaml"))
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise ConversionError(what, f"config.yaml is not YAML: {reason}") from None
+        config = read_yaml(source.text("config.yaml", MOST_YAML))
+    except ValueError as error:
+        raise ConversionError(what, f"config.yaml {error}") from None
     content = read_pickle(source.path(name))
     if not isinstance(content, dict) or not isinstance(content.get("model_state"), dict):
         raise ConversionError(what, f"{name} has no tensors under 'model_state'")
@@ -174,17 +176,25 @@ def _vocabulary(
     if any(type(number) is not int for number in ids.values()) or any(more):
         reasons.add("its special_symbols have no counterpart: ids of other kinds, or further tags")
         return entries([], (1, 2, 3, 0), name, reasons)
-    file = str(side.get("voc_file") or name).rpartition("/")[2]
+    file = _file_name(side.get("voc_file") or name)
     path = file if source.has(file) else name
     if not source.has(path):
         reasons.add(f"it has no {path}")
         return entries(["<unk>", "<pad>", "<s>", "</s>"], (1, 2, 3, 0), name, reasons)
-    tokens = [str(texts[key]) for key in ("unk", "pad", "bos", "eos")]
+    tokens = [_text(texts[key]) for key in ("unk", "pad", "bos", "eos")]
     tokens = list(dict.fromkeys([*tokens, *source.text(path).splitlines()]))
     for key, number in ids.items():
         if not 0 <= number < len(tokens) or tokens[number] != texts[key]:
-            reasons.add(f"{path} has not {texts[key]!r} as entry {number}")
+            reasons.add(f"{path} has not {brief(texts[key])} as entry {number}")
     return entries(tokens, (ids["pad"], ids["bos"], ids["eos"], ids["unk"]), path, reasons)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else brief(value)
+
+
+def _file_name(value: Any) -> str:
+    return _text(value).rpartition("/")[2]
 
 
 def _tokenizer(
@@ -196,27 +206,27 @@ def _tokenizer(
 ) -> Tokenizer:
     settings = side.get("tokenizer_cfg")
     given = settings if isinstance(settings, dict) else {}
-    if str(given.get("pretokenizer", "none")).lower() != "none":
+    if _text(given.get("pretokenizer", "none")).lower() != "none":
         reasons.check(
             options.get("pretokenized") == "yes",
             "its text is tokenized by Moses first: do so, and say --option pretokenized=yes",
         )
     steps = ["joeynmt"] * bool(side.get("normalize")) + ["lowercase"] * bool(side.get("lowercase"))
-    level = str(side.get("level", "word"))
+    level = side.get("level", "word")
     if side.get("old"):  # before version 2, byte-pair parts were words of the files
         split = "character" if level == "char" else "whitespace"
         return word_tokenizer(vocabulary, split=split, steps=steps)
-    kind = str(side.get("tokenizer_type", side.get("bpe_type", "sentencepiece")))
+    kind = side.get("tokenizer_type", side.get("bpe_type", "sentencepiece"))
     if level in ("word", "char"):
         split = "space" if level == "word" else "character"
         return word_tokenizer(vocabulary, split=split, steps=steps)
-    name = str(given.get("codes" if kind == "subword-nmt" else "model_file")).rpartition("/")[2]
+    name = _file_name(given.get("codes" if kind == "subword-nmt" else "model_file"))
     if level != "bpe" or kind not in ("subword-nmt", "sentencepiece"):
-        reasons.add(f"its tokenizer has no counterpart: level {level!r}, type {kind!r}")
+        reasons.add(f"its tokenizer has no counterpart: level {brief(level)}, type {brief(kind)}")
     elif not source.has(name):
         reasons.add(f"it has no {name}, which config.yaml names")
     elif kind == "subword-nmt":
-        separator = str(given.get("separator", "@@"))
+        separator = _text(given.get("separator", "@@"))
         codes = codes_of(source, name, reasons)
         return word_tokenizer(vocabulary, separator=separator, undo=True, steps=steps, **codes)
     else:

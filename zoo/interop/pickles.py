@@ -8,6 +8,7 @@ names anything else is refused before it is read.
 from __future__ import annotations
 
 import ast
+import itertools
 import pickletools
 import threading
 import warnings
@@ -21,9 +22,13 @@ import torch
 from torch import Tensor
 
 from zoo.errors import ConversionError
+from zoo.interop.settings import brief
 
 MOST_PICKLE = 256 * 2**20
 """The most bytes of a pickle without its tensors."""
+
+MOST_VALUES = 1_000_000
+"""The most values of the settings in a checkpoint."""
 
 MOST_ITEMS = 512
 """The most items of a list that a string describes."""
@@ -248,28 +253,39 @@ def _tensors(content: Any) -> Iterator[Tensor]:
 
 
 def plain(value: Any) -> Any:
-    """Return namespaces and configuration containers as dicts and lists of plain values."""
-    return _plain(value, 0)
+    """Return namespaces and configuration containers as dicts and lists of plain values.
+
+    Raises:
+        ConversionError: there are more than 1,000,000 values; one that is used several times counts
+            as often.
+    """
+    return _plain(value, 0, itertools.count(1))
 
 
-def _plain(value: Any, depth: int) -> Any:
+def _plain(value: Any, depth: int, counter: Iterator[int]) -> Any:
+    if next(counter) > MOST_VALUES:
+        raise ConversionError(
+            "a checkpoint cannot be imported", f"its settings have more than {MOST_VALUES:,} values"
+        )
     if depth > 20:
         return None
     if isinstance(value, Harmless):
         attributes = value.attributes
         if "_content" in attributes:  # OmegaConf's containers
-            return _plain(attributes["_content"], depth + 1)
+            return _plain(attributes["_content"], depth + 1, counter)
         if "_val" in attributes:  # and its values
-            return _plain(attributes["_val"], depth + 1)
-        return {key: _plain(each, depth + 1) for key, each in attributes.items()}
+            return _plain(attributes["_val"], depth + 1, counter)
+        return {key: _plain(each, depth + 1, counter) for key, each in attributes.items()}
     if isinstance(value, dict):
-        return {
-            str(k.attributes.get("_val") if isinstance(k, Harmless) else k): _plain(v, depth + 1)
-            for k, v in value.items()
-        }
+        return {_key(k): _plain(v, depth + 1, counter) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each, depth + 1) for each in value]
+        return [_plain(each, depth + 1, counter) for each in value]
     return value
+
+
+def _key(value: Any) -> str:
+    value = value.attributes.get("_val") if isinstance(value, Harmless) else value
+    return value if isinstance(value, str) else brief(value)
 
 
 def literal(text: str) -> Any:

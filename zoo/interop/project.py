@@ -17,6 +17,7 @@ from zoo.interop.importer import Imported, Importer
 from zoo.interop.reasons import Reasons
 from zoo.interop.source import Source
 from zoo.interop.state_dict import StateDict
+from zoo.registry.config import Config
 
 
 class Parsed(Protocol):
@@ -50,6 +51,9 @@ class ProjectImporter(Importer, Generic[P]):
     architecture: ClassVar[str]
     """The architecture that the network becomes."""
 
+    config_type: ClassVar[type[Config]]
+    """The configuration of that architecture."""
+
     tensors: ClassVar[tuple[str, ...]]
     """Names of tensors of which a checkpoint of this network has at least one."""
 
@@ -74,6 +78,7 @@ class ProjectImporter(Importer, Generic[P]):
         checkpoint = self.parse(source, options)
         config = self.config(checkpoint)
         checkpoint.reasons.raise_if_any()
+        self.config_type.parse(config, f"configuration of {source}")  # its sizes are within limits
         weights = self.weights(checkpoint, config)
         checkpoint.state.finish()
         checkpoint.reasons.raise_if_any()

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from zoo.errors import ConversionError
 
+LONGEST = 500
+"""The most characters of a reason that an error shows."""
+
 LISTED = 20
 """The most reasons that an error lists; of more, it gives the number."""
 
@@ -22,7 +25,7 @@ class Reasons:
 
     def add(self, reason: str) -> None:
         """Add a reason."""
-        self.all.append(reason)
+        self.all.append(reason if len(reason) <= LONGEST else f"{reason[:LONGEST]}…")
 
     def check(self, holds: bool, reason: str) -> None:
         """Add a reason unless `holds`."""

@@ -32,6 +32,11 @@ class Entries:
     tokens: tuple[str, ...]
     rows: tuple[int, ...]
 
+    @property
+    def foreign_size(self) -> int:
+        """The number of entries of the foreign vocabulary."""
+        return max(self.rows) + 1
+
     def reorder(self, weight: Tensor, begin: int | None = None) -> Tensor:
         """Return the rows of an embedding or output layer in this order, (V, …).
 
@@ -44,18 +49,22 @@ class Entries:
 
 
 def entries(
-    tokens: Sequence[str], specials: tuple[int, int, int, int], what: str, reasons: Reasons
+    tokens: Sequence[str],
+    specials: tuple[int, int | None, int | None, int],
+    what: str,
+    reasons: Reasons,
 ) -> Entries:
     """Return a vocabulary with its special tokens first.
 
     Args:
         tokens: every entry's text, by its foreign id.
-        specials: the foreign ids of padding, begin, end and unknown.
+        specials: the foreign ids of padding, begin, end and unknown; None for those that a source
+            lacks, which get the row of padding.
         what: the vocabulary's name in reasons.
         reasons: gets entries that occur twice, and special tokens that do not exist.
     """
-    size = len(tokens)
-    if len(set(specials)) < len(specials) or not all(0 <= i < size for i in specials):
+    size, present = len(tokens), [i for i in specials if i is not None]
+    if len(set(present)) < len(present) or not all(0 <= i < size for i in present):
         reasons.add(f"{what} has no four special tokens at {', '.join(map(str, specials))}")
         return Entries(tuple(SPECIALS), (0, 0, 0, 0))
     rest = [i for i in range(size) if i not in specials]
@@ -66,7 +75,8 @@ def entries(
         reasons.add(f"{what} has {', '.join(map(repr, twice[:3]))}{more} twice")
         unique = [f"{token}#{i}" for i, token in enumerate(ordered)]  # so that the import goes on
         ordered = [*SPECIALS, *unique[len(SPECIALS) :]]
-    return Entries(tuple(ordered), (*specials, *rest))
+    rows = (specials[0] if i is None else i for i in specials)
+    return Entries(tuple(ordered), (*rows, *rest))
 
 
 def word_tokenizer(entries: Entries, control: Sequence[int] = (), **values: Any) -> Tokenizer:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from zoo.interop import Fairseq, FairseqImporter, literal
+from zoo_convs2s.config import ConvS2SConfig
 
 POSITIONS = 2
 """The first row of a table of positions that is read: fairseq's padding + 1."""
@@ -20,6 +21,7 @@ class FairseqFConv(FairseqImporter):
     """Reads fairseq's `fconv`."""
 
     architecture = "convs2s"
+    config_type = ConvS2SConfig
     tensors = ("decoder.convolutions.0.weight_v",)
 
     def config(self, checkpoint: Fairseq) -> dict[str, Any]:

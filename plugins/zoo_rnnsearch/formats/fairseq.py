@@ -12,12 +12,14 @@ from torch import Tensor
 
 from zoo.interop import Fairseq, FairseqImporter
 from zoo_rnnsearch.cells import cell_shapes
+from zoo_rnnsearch.config import RNNSearchConfig
 
 
 class FairseqLSTM(FairseqImporter):
     """Reads fairseq's `lstm`."""
 
     architecture = "rnnsearch"
+    config_type = RNNSearchConfig
     tensors = ("encoder.lstm.weight_ih_l0",)
 
     def config(self, checkpoint: Fairseq) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from zoo.interop import JoeyNMT, JoeyNMTImporter
 from zoo_rnnsearch.cells import cell_shapes
+from zoo_rnnsearch.config import RNNSearchConfig
 
 STARTS = {"bridge": "top", "last": "last"}
 
@@ -16,6 +17,7 @@ class JoeyNMTRecurrent(JoeyNMTImporter):
     """Reads JoeyNMT's recurrent encoder and decoder."""
 
     architecture = "rnnsearch"
+    config_type = RNNSearchConfig
     tensors = ("decoder.att_vector_layer.weight",)
 
     def config(self, checkpoint: JoeyNMT) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from zoo.interop import Fairseq, FairseqImporter, StateDict
+from zoo_transformer.config import TransformerConfig
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "tanh": "tanh", "swish": "silu",
                "gelu_fast": "gelu_tanh", "gelu_accurate": "gelu_tanh"}  # fmt: skip
@@ -40,6 +41,7 @@ class FairseqTransformer(FairseqImporter):
     """Reads fairseq's `transformer`."""
 
     architecture = "transformer"
+    config_type = TransformerConfig
     tensors = (
         "decoder.layers.0.self_attn.k_proj.weight",
         "decoder.layers.0.self_attn.in_proj_weight",

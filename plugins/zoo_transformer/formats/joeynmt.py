@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from zoo.interop import JoeyNMT, JoeyNMTImporter
+from zoo_transformer.config import TransformerConfig
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "tanh": "tanh", "swish": "silu"}
 
@@ -15,6 +16,7 @@ class JoeyNMTTransformer(JoeyNMTImporter):
     """Reads JoeyNMT's Transformer encoder and decoder."""
 
     architecture = "transformer"
+    config_type = TransformerConfig
     tensors = ("decoder.layers.0.src_trg_att.k_layer.weight",)
 
     def config(self, checkpoint: JoeyNMT) -> dict[str, Any]:
