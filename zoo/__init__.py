@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from zoo.errors import HubWarning as HubWarning
     from zoo.errors import ZooError as ZooError
     from zoo.evaluation.segment_metrics import SegmentMetric as SegmentMetric
+    from zoo.evaluation.segment_metrics import levenshtein as levenshtein
     from zoo.hub.contract import Hub as Hub
     from zoo.hub.pull import pull as pull
     from zoo.interop.exporter import export as export
@@ -117,6 +118,7 @@ _HOMES = {
     "downloads_folder": "data.datasets",
     "hash_split": "data.datasets",
     "hookimpl": "registry.hookspecs",
+    "levenshtein": "evaluation.segment_metrics",
     "list_checkpoints": "registry.registry",
     "list_datasets": "registry.registry",
     "list_models": "registry.registry",

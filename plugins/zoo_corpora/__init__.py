@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from functools import partial
 
-from zoo import Dataset, hookimpl
+from zoo import Dataset, Metric, hookimpl
 from zoo_corpora import dates
 from zoo_corpora.corpora import multi30k, tatoeba, tatoeba_76k
 from zoo_corpora.downloads import CMUDICT, TATOEBA, TATOEBA_76K, multi30k_downloads
@@ -14,6 +14,21 @@ ZOO_API = 2
 
 FRENCH = (("en", "fr"), ("fr", "en"))
 TATOEBA_TERMS = "CC-BY 2.0 FR, Tatoeba by way of manythings.org"
+PRONUNCIATION = {
+    "word_error_rate": "WordErrorRate",
+    "phone_error_rate": "PhoneErrorRate",
+    "word_error_rate_without_stress": "WordErrorRateWithoutStress",
+    "phone_error_rate_without_stress": "PhoneErrorRateWithoutStress",
+}
+
+
+@hookimpl
+def zoo_metrics() -> Iterable[Metric]:
+    """Return the metrics of pronunciations."""
+    for name, metric in PRONUNCIATION.items():
+        where = f"zoo_corpora.pronunciation_metrics:{metric}"
+        summary = f"{name.replace('_', ' ')}, over all pronunciations of a word"
+        yield Metric(name, summary, where, everywhere=False)
 
 
 @hookimpl
@@ -29,6 +44,8 @@ def zoo_datasets() -> Iterable[Dataset]:
             ("en", ""),
             terms="free for any use under the license of Carnegie Mellon University (BSD)",
             recipe="g2p-en",
+            several_references=True,
+            metrics=tuple(PRONUNCIATION),
             downloads=CMUDICT,
         )
 
@@ -54,6 +71,7 @@ def _generated() -> Iterator[Dataset]:
         ("en", ""),
         terms="generated; free of terms",
         recipe="dates",
+        metrics=("exact_match", "token_error_rate"),
     )
     yield Dataset(
         "dates-iso",
@@ -61,6 +79,7 @@ def _generated() -> Iterator[Dataset]:
         dates.multilingual,
         terms="generated from the Unicode locale data (Unicode License v3)",
         recipe="dates",
+        metrics=("exact_match", "token_error_rate"),
     )
 
 
@@ -92,5 +111,6 @@ def _translations() -> Iterator[Dataset]:
             (source, target),
             terms=TATOEBA_TERMS,
             recipe="tatoeba-76k",
+            several_references=True,
             downloads=TATOEBA_76K,
         )

@@ -82,7 +82,7 @@ def test_errors_are_one_line(run: Run, checkpoint: Path, data: str, tmp_path: Pa
         return run("eval", checkpoint, "--data", data, *more)
 
     (tmp_path / "short.de").write_text("a\nb\n")
-    failed(attempt("--against", tmp_path / "short.de"), "2 lines for 26 pairs", "--out")
+    failed(attempt("--against", tmp_path / "short.de"), "2 lines for 26 sources", "--out")
     failed(attempt("--against", tmp_path / "none"), "no checkpoint")
     failed(attempt("--out", tmp_path), "it is a folder")
     failed(attempt("--out", tmp_path / "no" / "x"), "there is no folder")

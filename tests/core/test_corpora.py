@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from zoo.data.datasets import find_dataset
+from zoo.data.datasets import find_dataset, items_to_score
 from zoo.errors import ConfigError, DataError
+from zoo.evaluation.metrics import make_metrics, score
 from zoo.registry.declarations import Pair
 from zoo.registry.recipe import Recipe
 from zoo.registry.registry import Registry
@@ -181,3 +182,50 @@ def test_a_recipe_may_have_another_kind_of_tokenizer_for_the_target() -> None:
     assert one is other
     with pytest.raises(ConfigError, match="bpe_dropout"):
         Recipe.parse({"target_tokenizer": "word", "bpe_dropout": 0.1}, "recipe")
+
+
+def edits(one: list[str], other: list[str]) -> int:
+    """The plain recurrence of the edit distance."""
+    row = list(range(len(other) + 1))
+    for i, item in enumerate(one, 1):
+        before, row[0] = row[0], i
+        for j, expected in enumerate(other, 1):
+            before, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, before + (item != expected))
+    return row[-1]
+
+
+def test_error_rates_of_pronunciations_against_brute_force(registry: Registry) -> None:
+    draw = random.Random(7)
+    phones = ["AH0", "AH1", "B", "T", "IY1", "IY2"]
+    heard = [" ".join(draw.choices(phones, k=draw.randrange(1, 6))) for _ in range(80)]
+    listed = [[" ".join(draw.choices(phones, k=draw.randrange(1, 6)))
+               for _ in range(draw.randrange(1, 4))] for _ in heard]  # fmt: skip
+    listed[0] = ["T", heard[0]]
+    names = find_dataset(registry, "g2p-en").metrics
+    scores = score(heard, listed, make_metrics(registry.metrics, names=names)).by_name
+    assert list(scores) == list(names)
+    for stress in (True, False):
+        wrong = distance = length = 0
+        for text, pronunciations in zip(heard, listed, strict=True):
+            one, *others = (
+                (each if stress else each.translate(str.maketrans("", "", "012"))).split()
+                for each in (text, *pronunciations)
+            )
+            wrong += one not in others
+            nearest = min(others, key=lambda other: (edits(one, other), -len(other)))
+            distance, length = distance + edits(one, nearest), length + len(nearest)
+        suffix = "" if stress else "_without_stress"
+        assert scores[f"word_error_rate{suffix}"].value == pytest.approx(100 * wrong / len(heard))
+        rate = scores[f"phone_error_rate{suffix}"]
+        assert rate.value == pytest.approx(100 * distance / length)
+        assert f"stress:{'yes' if stress else 'no'}" in rate.signature
+    assert not set(make_metrics(registry.metrics)) & set(names), "they are not for translations"
+
+
+def test_references_of_one_source_are_scored_together(registry: Registry, corpora: Path) -> None:
+    dataset = find_dataset(registry, "tatoeba-en-fr-76k")
+    pairs = dataset.load("test")
+    items = items_to_score(pairs, dataset.several_references)
+    assert [item.source for item in items] == list(dict.fromkeys(p.source for p in pairs))
+    assert {(i.source, r) for i in items for r in i.references} == set(pairs)
+    assert [i.references for i in items_to_score(pairs, False)] == [(p.target,) for p in pairs]

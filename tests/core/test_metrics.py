@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from zoo.data.tokenizer import Tokenizer
-from zoo.errors import DataError
+from zoo.errors import DataError, UnknownNameError
 from zoo.evaluation import metrics
 from zoo.evaluation.segment_metrics import TokenErrorRate, levenshtein
 
@@ -122,3 +122,62 @@ def test_nothing_to_score() -> None:
         metrics.score([], [])
     with pytest.raises(DataError, match="1 texts and 3 references"):
         metrics.compare(TEXTS, ["a"], REFERENCES, metrics.make_metrics())
+
+
+def test_several_references_equal_those_of_the_command_sacrebleu(tmp_path: Path) -> None:
+    """Every text has its own number of references. A repeated one changes neither score."""
+    draw = random.Random(5)
+    words = ["a", "the", "man", "dog", "runs", "sleeps", "red", "in", "street", "house", ",", "."]
+    references = [
+        [
+            " ".join(draw.choices(words, k=draw.randrange(3, 12)))
+            for _ in range(draw.randrange(1, 4))
+        ]
+        for _ in range(60)
+    ]
+    texts = [
+        " ".join(w for w in draw.choice(each).split() if draw.random() > 0.2) or "a"
+        for each in references
+    ]
+    for number in range(3):
+        lines = [each[min(number, len(each) - 1)] for each in references]
+        (tmp_path / f"ref{number}").write_text("".join(f"{line}\n" for line in lines))
+    (tmp_path / "one").write_text("".join(f"{line}\n" for line in texts))
+    command = [sys.executable, "-m", "sacrebleu", "ref0", "ref1", "ref2", "-i", "one", "-w", "6",
+               "-m", "bleu", "chrf"]  # fmt: skip
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    scores = metrics.score(texts, references, metrics.make_metrics()).by_name
+    for name, row in zip(("bleu", "chrf"), json.loads(done.stdout), strict=True):
+        assert scores[name].value == pytest.approx(row["score"], abs=1e-5)
+        assert "nrefs:var" in scores[name].signature
+    exact = 100 * sum(t in each for t, each in zip(texts, references, strict=True)) / len(texts)
+    assert scores["exact_match"].value == pytest.approx(exact)
+    assert "nrefs:var" in scores["exact_match"].signature
+    compared = metrics.compare(texts, texts[::-1], references, metrics.make_metrics(), resamples=20)
+    assert compared["exact_match"].other.value < exact
+    with pytest.raises(DataError, match="has no reference"):
+        metrics.score(["a"], [[]])
+
+
+def test_the_best_of_several_references_counts(tokenizer: Tokenizer) -> None:
+    """Against a search over all choices of one reference per text."""
+    draw = random.Random(6)
+    words = ["the", "cat", "sat", "on", "mat", "dog"]
+    texts = [" ".join(draw.choices(words, k=3)) for _ in range(40)]
+    references = [[" ".join(draw.choices(words, k=draw.randrange(2, 6))) for _ in range(3)]
+                  for _ in texts]  # fmt: skip
+    rate = {"rate": TokenErrorRate(tokenizer)}
+    errors = length = 0
+    for text, each in zip(texts, references, strict=True):
+        counts = [(levenshtein(text.split(), r.split()), -len(r.split())) for r in each]
+        errors, length = errors + min(counts)[0], length - min(counts)[1]
+    score = metrics.score(texts, references, rate).by_name["rate"]
+    assert score.value == pytest.approx(100 * errors / length)
+    assert "nrefs:3" in score.signature
+
+
+def test_metrics_by_name() -> None:
+    named = metrics.make_metrics(names=["exact_match", "bleu"], orders=[2])
+    assert list(named) == ["exact_match", "bleu", "bleu_2"]
+    with pytest.raises(UnknownNameError, match="did you mean exact_match"):
+        metrics.make_metrics(names=["exact_mach"])

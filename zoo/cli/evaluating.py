@@ -29,12 +29,12 @@ from zoo.cli.output import (
 )
 from zoo.cli.search import given_options, search_options
 from zoo.cli.translating import load_translator
-from zoo.data.datasets import find_dataset
+from zoo.data.datasets import Item, find_dataset, items_to_score
 from zoo.data.readers import read_lines
 from zoo.decoding.options import as_flags
 from zoo.errors import DataError
 from zoo.files import replace_file
-from zoo.registry.declarations import Pair
+from zoo.registry.declarations import Dataset
 from zoo.registry.registry import Registry
 from zoo.registry.shelf import Shelf
 
@@ -57,6 +57,10 @@ TOKENIZED = 100
 @limit_option
 @click.option("--bleu-order", "orders", type=click.IntRange(1, 3), multiple=True, metavar="N",
               help="Add BLEU of maximum order N; may be repeated.")  # fmt: skip
+@click.option("--metric", "names", multiple=True, metavar="NAME",
+              help="Report only this metric; repeatable. Default: those of the data.")  # fmt: skip
+@click.option("--several-references", is_flag=True,
+              help="The targets of one source are references of one translation.")  # fmt: skip
 @click.option("--lowercase", is_flag=True, help="Ignore case; TER always does.")
 @click.option("--confidence", is_flag=True, help="Add 95% bootstrap confidence intervals.")
 @click.option("--against", metavar="OTHER", shell_complete=complete_checkpoint,
@@ -77,6 +81,8 @@ def eval_(
     split: str | None,
     limit: int | None,
     orders: tuple[int, ...],
+    names: tuple[str, ...],
+    several_references: bool,
     lowercase: bool,
     confidence: bool,
     against: str | None,
@@ -97,35 +103,34 @@ def eval_(
     tokens. Lower is better for TER and token error rate.
     """
     registry = loaded_registry()
-    split, pairs = _read_pairs(registry, data, split, limit)
+    dataset = find_dataset(registry, data)
+    split, items = _read_items(dataset, split, limit, several_references)
     if output is not None:
         check_writable(output)
-    others = _read_translations(against, registry, pairs) if against is not None else None
+    others = _read_translations(against, registry, items) if against is not None else None
     wanted = (registry, device, precision)
     translator = load_translator((checkpoint, *more), *wanted, engine, languages)
     effective = translator.search_options(search, recommended=recommended)
-    texts = _translate(translator, pairs, split, effective)
+    texts = _translate(translator, items, split, search, recommended)
     _write_translations(output, texts)
     if against is not None and others is None:
         other = load_translator((against,), *wanted, languages=languages)
-        others = _translate(
-            other, pairs, against, other.search_options(search, recommended=recommended)
-        )
-    metrics = _metrics(registry, translator, orders, lowercase)
-    scores, comparison = _score(texts, others, pairs, metrics, confidence)
-    _warn([*metrics.problems, *scores.problems], texts)
+        others = _translate(other, items, against, search, recommended)
+    using = _metrics(registry, translator, orders, lowercase, names or dataset.metrics)
+    scores, comparison = _score(texts, others, items, using, confidence)
+    _warn([*using.problems, *scores.problems], texts)
     if as_json:
-        record = {"checkpoint": checkpoint, "data": data, "split": split, **scores.as_json()}
-        quantized = None if precision == "float32" else precision
-        options = {"limit": limit, "lowercase": lowercase, "with": more, "precision": quantized,
-                   "engine": engine, "no_recommended": not recommended}  # fmt: skip
-        record |= given_options({**options, **effective})
-        print_json({**record, **_comparison_record(against, comparison)})
-    else:
-        click.echo(f"{checkpoint} on {data}, {split}: {scores.sentences:,} sentences")
-        _print_recommended(search, effective)
-        _print_scores(scores)
-        _print_comparison(scores, against, comparison)
+        options = {"limit": limit, "metric": names, "several_references": several_references,
+                   "lowercase": lowercase, "with": more, "engine": engine,
+                   "precision": None if precision == "float32" else precision,
+                   "no_recommended": not recommended}  # fmt: skip
+        print_json({"checkpoint": checkpoint, "data": data, "split": split, **scores.as_json(),
+                    **given_options({**options, **effective}),
+                    **_comparison_record(against, comparison)})  # fmt: skip
+        return
+    click.echo(f"{checkpoint} on {data}, {split}: {scores.sentences:,} sentences")
+    _print_scores(scores, search, effective)
+    _print_comparison(scores, against, comparison)
 
 
 def _write_translations(output: Path | None, texts: Sequence[str]) -> None:
@@ -134,27 +139,21 @@ def _write_translations(output: Path | None, texts: Sequence[str]) -> None:
         replace_file(output, "".join(lines).encode())
 
 
-def _print_recommended(given: Mapping[str, Any], effective: Mapping[str, Any]) -> None:
-    """Print the search options that the checkpoint recommends and that were used."""
-    added = {name: value for name, value in effective.items() if name not in given}
-    if added:
-        click.echo(f"recommended search options: {as_flags(added)}")
-
-
-def _read_pairs(
-    registry: Registry, data: str, split: str | None, limit: int | None
-) -> tuple[str, list[Pair]]:
-    """Return the name of the split to score, and its pairs.
+def _read_items(
+    dataset: Dataset, split: str | None, limit: int | None, several_references: bool
+) -> tuple[str, list[Item]]:
+    """Return the name of the split to score, and its sources with their references.
 
     Raises:
         DataError: it has none.
     """
-    dataset = find_dataset(registry, data)
     split = split or dataset.scored_split
-    pairs = dataset.load(split, limit)
-    if not pairs:
-        raise DataError("nothing to score", f"{data}, {split}, is empty", "Name another --split")
-    return split, pairs
+    pairs = dataset.stream(split, limit)
+    items = items_to_score(pairs, several_references or dataset.several_references)
+    if not items:
+        why = f"{dataset.name}, {split}, is empty"
+        raise DataError("nothing to score", why, "Name another --split")
+    return split, items
 
 
 def _warn(problems: Sequence[str], texts: Sequence[str]) -> None:
@@ -165,36 +164,40 @@ def _warn(problems: Sequence[str], texts: Sequence[str]) -> None:
         say("Warning: the translations look tokenized (they end in ` .`); BLEU expects plain text")
 
 
-def _read_translations(against: str, registry: Registry, pairs: Sequence[Pair]) -> list[str] | None:
+def _read_translations(against: str, registry: Registry, items: Sequence[Item]) -> list[str] | None:
     """Return another system's translations if `against` is a file of them.
 
     Raises:
-        DataError: it does not have one line per pair.
+        DataError: it does not have one line per source.
     """
     if against in registry.checkpoints or not Path(against).is_file():
         return None
     lines = list(read_lines(Path(against)))
-    if len(lines) != len(pairs):
+    if len(lines) != len(items):
         raise DataError(
             f"{against} does not translate these sentences",
-            f"it has {len(lines):,} lines for {len(pairs):,} pairs",
+            f"it has {len(lines):,} lines for {len(items):,} sources",
             "Write one with zoo eval --out and the same --data, --split and --limit",
         )
     return lines
 
 
 def _translate(
-    translator: Translator, pairs: Sequence[Pair], what: str, search: Mapping[str, Any]
+    translator: Translator,
+    items: Sequence[Item],
+    what: str,
+    search: Mapping[str, Any],
+    recommended: bool,
 ) -> list[str]:
     """Return a translation of each source, with a progress bar in a terminal."""
     from rich.progress import track
 
     translations = track(
         translator.stream(
-            (pair.source for pair in pairs), split=False, recommended=False, **search
+            (item.source for item in items), split=False, recommended=recommended, **search
         ),
         f"Translating {what}",
-        total=len(pairs),
+        total=len(items),
         console=messages(),
         transient=True,
         disable=not shows_progress(),
@@ -203,9 +206,13 @@ def _translate(
 
 
 def _metrics(
-    registry: Registry, translator: Translator, orders: Sequence[int], lowercase: bool
+    registry: Registry,
+    translator: Translator,
+    orders: Sequence[int],
+    lowercase: bool,
+    names: Sequence[str],
 ) -> Shelf[Metric]:
-    """Return the metrics by name, those of plugins included."""
+    """Return the metrics by name, those of plugins included; only some if there are names."""
     from zoo.evaluation import metrics
 
     return metrics.make_metrics(
@@ -213,20 +220,21 @@ def _metrics(
         lowercase=lowercase,
         orders=orders,
         tokenizer=translator.checkpoint.target_tokenizer,
+        names=names,
     )
 
 
 def _score(
     texts: Sequence[str],
     others: Sequence[str] | None,
-    pairs: Sequence[Pair],
+    items: Sequence[Item],
     using: Shelf[Metric],
     confidence: bool,
 ) -> tuple[Scores, dict[str, Comparison]]:
     """Return the scores, and the comparison with another system's translations, if any."""
     from zoo.evaluation import metrics
 
-    sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
+    sources, references = [item.source for item in items], [item.references for item in items]
     resamples = metrics.RESAMPLES if confidence or others is not None else 0
     scores = metrics.score(texts, references, using, sources=sources, resamples=resamples)
     if others is None:
@@ -244,17 +252,20 @@ def _comparison_record(other: str | None, comparison: Mapping[str, Comparison]) 
 
 
 LABELS = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
-PERCENT = ("exact_match", "token_error_rate")
 
 
 def _label(name: str) -> str:
     return LABELS.get(name, name.replace("bleu_", "BLEU-").replace("_", " "))
 
 
-def _print_scores(scores: Scores) -> None:
+def _print_scores(scores: Scores, given: Mapping[str, Any], effective: Mapping[str, Any]) -> None:
+    """Print the recommended options that were used, and the scores."""
+    added = {name: value for name, value in effective.items() if name not in given}
+    if added:
+        click.echo(f"recommended search options: {as_flags(added)}")
     for name, score in scores.by_name.items():
         line = f"{_label(name):<16}  {score.value:6.2f}"
-        line += "%" if name in PERCENT else " "
+        line += "%" if name == "exact_match" or "error_rate" in name else " "
         if score.confidence is not None:
             line += f" (μ = {score.mean:.2f} ± {score.confidence:.2f})"
         click.echo(f"{line} {score.signature}")

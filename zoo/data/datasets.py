@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from zoo.data.compressed import SUFFIXES, without_suffix
 from zoo.data.csv import read_csv
@@ -35,6 +36,23 @@ def find_dataset(registry: Registry, spec: str) -> Dataset:
         registry.datasets,
         "For files, write PREFIX:en-de, FILE.tsv, FILE.csv or FILE.jsonl",
     )
+
+
+class Item(NamedTuple):
+    """A source text, and every target text that is a reference for its translation."""
+
+    source: str
+    references: tuple[str, ...]
+
+
+def items_to_score(pairs: Iterable[tuple[str, str]], several_references: bool) -> list[Item]:
+    """Return an item for each pair; or for each source, with all its distinct targets."""
+    if not several_references:
+        return [Item(source, (target,)) for source, target in pairs]
+    targets: dict[str, dict[str, None]] = {}
+    for source, target in pairs:
+        targets.setdefault(source, {})[target] = None
+    return [Item(source, tuple(each)) for source, each in targets.items()]
 
 
 def is_file_spec(spec: str) -> bool:

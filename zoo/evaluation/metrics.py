@@ -6,10 +6,11 @@ import contextlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any, cast
 
 from zoo.data.tokenizer import Tokenizer
-from zoo.errors import FAILURES, DataError, PluginError, ZooError
+from zoo.errors import FAILURES, DataError, PluginError, UnknownNameError, ZooError
 from zoo.evaluation.library import (
     BLEU,
     CHRF,
@@ -77,12 +78,17 @@ class Comparison:
     p_value: float
 
 
+References = Sequence[str] | Sequence[Sequence[str]]
+"""The reference of each text, or its references."""
+
+
 def make_metrics(
     declared: Shelf[Declared] | None = None,
     *,
     lowercase: bool = False,
     orders: Sequence[int] = (),
     tokenizer: Tokenizer | None = None,
+    names: Sequence[str] = (),
 ) -> Shelf[Metric]:
     """Return the built-in metrics, and then those that plugins declare, ready to score.
 
@@ -93,6 +99,11 @@ def make_metrics(
         lowercase: ignore letter case in the built-in metrics. TER always does, by convention.
         orders: maximum n-gram orders of further BLEU scores, besides order 4.
         tokenizer: the tokenizer for the token error rate; None omits that metric.
+        names: return these metrics alone, and the BLEU of each of `orders`. By default all of
+            them, except those that suit certain data only.
+
+    Raises:
+        UnknownNameError: there is no metric of one of the names.
     """
     metrics: Shelf[Metric] = Shelf("metric")
     # `force` silences a warning about tokenized text that names sacreBLEU's own options.
@@ -107,12 +118,31 @@ def make_metrics(
         metrics.add("token_error_rate", TokenErrorRate(tokenizer, lowercase))
     if declared is not None:
         for name, declaration in declared.items():
+            if not ((name in names) if names else declaration.everywhere):
+                continue
             owner = declared.owner(name)
             with _isolated(name, owner, metrics.problems):
                 metric = import_object(declaration.metric, f"metric {name!r}")()
                 if not isinstance(metric, Metric):
                     raise TypeError(f"{declaration.metric} is no subclass of zoo.SegmentMetric")
                 metrics.add(name, metric, owner)
+    return _chosen(metrics, names, orders, declared) if names else metrics
+
+
+def _chosen(
+    made: Shelf[Metric],
+    names: Sequence[str],
+    orders: Sequence[int],
+    declared: Shelf[Declared] | None,
+) -> Shelf[Metric]:
+    """Return the metrics of these names, and the BLEU of each of `orders`."""
+    metrics: Shelf[Metric] = Shelf("metric")
+    metrics.problems += made.problems
+    for name in dict.fromkeys([*names, *(f"bleu_{order}" for order in sorted(set(orders)))]):
+        if name in made:
+            metrics.add(name, made[name], made.owner(name))
+        elif name not in (declared or ()):  # otherwise a problem says why it is left out
+            raise UnknownNameError("metric", name, [*made, *(declared or ())])
     return metrics
 
 
@@ -136,13 +166,13 @@ def _owner(metrics: Mapping[str, Metric], name: str) -> Owner:
 
 def score(
     texts: Sequence[str],
-    references: Sequence[str],
+    references: References,
     metrics: Mapping[str, Metric] | None = None,
     *,
     sources: Sequence[str] | None = None,
     resamples: int = 0,
 ) -> Scores:
-    """Score texts, one reference each, all of them untokenized.
+    """Score texts, one or several references each, all of them untokenized.
 
     A plugin's metric that raises, or whose score is no number, is left out and reported.
 
@@ -173,7 +203,7 @@ def score(
 def compare(
     texts: Sequence[str],
     others: Sequence[str],
-    references: Sequence[str],
+    references: References,
     metrics: Mapping[str, Metric],
     *,
     sources: Sequence[str] | None = None,
@@ -209,27 +239,36 @@ def compare(
     return comparisons
 
 
-def _check(texts: Sequence[str], references: Sequence[str]) -> None:
+def _check(texts: Sequence[str], references: References) -> None:
     if not texts or len(texts) != len(references):
         raise DataError(
             "nothing to score",
             f"there are {len(texts)} texts and {len(references)} references",
             "Name another --split",
         )
+    if not all(references_of(each) for each in references):
+        raise DataError("nothing to score", "a text has no reference")
+
+
+def references_of(value: str | Sequence[str]) -> list[str]:
+    """Return the references of a text, which may be one."""
+    return [value] if isinstance(value, str) else list(value)
 
 
 def _reference_streams(
-    name: str, metric: Metric, references: Sequence[str], sources: Sequence[str] | None
+    name: str, metric: Metric, references: References, sources: Sequence[str] | None
 ) -> list[list[str]]:
     """Return what sacreBLEU calls references; the sources follow for a metric that needs them.
 
     So they take part in its bootstrap and its tests like everything that belongs to a sentence.
+    Texts of fewer references than others have None for the rest.
     """
+    streams = [list(stream) for stream in zip_longest(*map(references_of, references))]
     if not getattr(metric, "needs_source", False):
-        return [list(references)]
+        return streams
     if sources is None or len(sources) != len(references):
         raise DataError(f"metric {name!r} needs the source of every reference")
-    return [list(references), list(sources)]
+    return [*streams, list(sources)]
 
 
 def _number(value: Any) -> float | None:

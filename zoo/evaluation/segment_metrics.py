@@ -25,12 +25,17 @@ class SegmentMetric(Metric):
     source texts; otherwise `source` is empty. sacreBLEU's base class adds confidence intervals and
     significance tests by bootstrap.
 
+    A text of several references is compared with each of them, and the best comparison counts: that
+    of the largest part of the whole. With `lower_is_better = True` it is that of the smallest part,
+    and among those the one of the largest whole.
+
     Texts, references and sources are normalized to Unicode's form NFC, and lowercased if
     `lowercase`.
     """
 
     name = ""
     needs_source = False
+    lower_is_better = False
 
     def __init__(self, lowercase: bool = False) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # sacreBLEU's has no types
@@ -43,7 +48,8 @@ class SegmentMetric(Metric):
     def get_signature(self) -> Signature:
         """Return what is needed to compute the same score again."""
         signature = super().get_signature()
-        signature.update("nrefs", 1)  # the sources come as a second reference
+        if self.num_refs > 0:  # otherwise the numbers differ
+            signature.update("nrefs", self.num_refs - self.needs_source)  # sources come last
         signature.update("case", "lc" if self.lowercase else "mixed")
         signature.update("version", None)  # sacreBLEU's
         signature.update("zoo", __version__)
@@ -57,12 +63,15 @@ class SegmentMetric(Metric):
         return text.lower() if self.lowercase else text
 
     def _extract_reference_info(self, refs: Sequence[str]) -> dict[str, Any]:
-        return {"reference": refs[0], "source": refs[1] if self.needs_source else ""}
+        return {"references": [*refs][: -1 if self.needs_source else None],
+                "source": refs[-1] if self.needs_source else ""}  # fmt: skip
 
     def _compute_segment_statistics(
-        self, hypothesis: str, ref_kwargs: Mapping[str, str]
+        self, hypothesis: str, ref_kwargs: Mapping[str, Any]
     ) -> list[float]:
-        return list(self.count(hypothesis, **ref_kwargs))
+        source = ref_kwargs["source"]
+        counts = [self.count(hypothesis, each, source) for each in ref_kwargs["references"]]
+        return list((_smallest if self.lower_is_better else _largest)(counts))
 
     def _compute_score_from_stats(self, stats: Sequence[float]) -> Score:
         part, whole = stats
@@ -72,6 +81,16 @@ class SegmentMetric(Metric):
     def _aggregate_and_compute(self, stats: Sequence[Sequence[float]]) -> Score:
         columns = zip(*stats, strict=True)
         return self._compute_score_from_stats([float(sum(column)) for column in columns])
+
+
+def _smallest(counts: list[tuple[float, float]]) -> tuple[float, float]:
+    """Return the count of the smallest part, and among those of the largest whole."""
+    return min(counts, key=lambda count: (count[0], -count[1]))
+
+
+def _largest(counts: list[tuple[float, float]]) -> tuple[float, float]:
+    """Return the count of the largest part of the whole; a whole of zero is the last choice."""
+    return max(counts, key=lambda count: count[0] / count[1] if count[1] else -1.0)
 
 
 class ExactMatch(SegmentMetric):
@@ -92,6 +111,7 @@ class TokenErrorRate(SegmentMetric):
     """
 
     name = "token error rate"
+    lower_is_better = True
 
     def __init__(self, tokenizer: Tokenizer, lowercase: bool = False) -> None:
         super().__init__(lowercase)

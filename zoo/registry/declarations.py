@@ -70,12 +70,14 @@ class Metric:
 
     `metric` is the import path of its class, imported by `zoo eval` and called without arguments: a
     subclass of `zoo.SegmentMetric`, or of sacreBLEU's `Metric`. If the class has an attribute
-    `needs_source` that is true, it also gets the source texts.
+    `needs_source` that is true, it also gets the source texts, after the references. With
+    `everywhere=False` it is reported only for datasets that name it, and with `--metric`.
     """
 
     name: str
     summary: str
     metric: str
+    everywhere: bool = True
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,9 @@ class Dataset:
     each file, before any splitting. `terms` are its license or terms of use. `recipe` is the name
     of its recipe, if that differs from the dataset's name. `files` are the files that determine its
     text, if files alone do. `downloads` are the public files that it reads, if `zoo data get` can
-    fetch them.
+    fetch them. With `several_references`, the targets of one source are references of one
+    translation when it is scored. `metrics` are the names of the metrics that suit it; by default
+    all, except those that suit certain data only.
     """
 
     name: str
@@ -155,6 +159,8 @@ class Dataset:
     recipe: str = ""
     files: tuple[Path, ...] = ()
     downloads: tuple[Download, ...] = ()
+    several_references: bool = False
+    metrics: tuple[str, ...] = ()
 
     def load(self, split: str, limit: int | None = None) -> list[Pair]:
         """Return a split's pairs.

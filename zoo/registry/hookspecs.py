@@ -188,8 +188,12 @@ def zoo_metrics() -> Iterable[Metric]:  # type: ignore[empty-body]  # a specific
     Confidence intervals and significance tests are computed by bootstrap for either.
 
     A class with `needs_source = True` also gets the source texts: `zoo.SegmentMetric.count` as its
-    argument `source`, a subclass of sacreBLEU's `Metric` as a second reference. Put a class that
-    imports heavy libraries in a separate module.
+    argument `source`, a subclass of sacreBLEU's `Metric` as the last reference. Of several
+    references of a text, `zoo.SegmentMetric` counts the best one: `lower_is_better = True` says
+    which that is. With `everywhere=False`, a metric is reported only for datasets that name it, and
+    with `--metric`.
+
+    Put a class that imports heavy libraries in a separate module.
 
     Example:
         from zoo import Metric, SegmentMetric, hookimpl

@@ -12,7 +12,7 @@ import torch
 
 from zoo.checkpoint import checkpoint as folder_format
 from zoo.checkpoint.checkpoint import Checkpoint
-from zoo.data.datasets import find_dataset
+from zoo.data.datasets import find_dataset, items_to_score
 from zoo.decoding.ensemble import Ensemble
 from zoo.decoding.forced import forced_log_probs
 from zoo.decoding.options import Search, as_flags, combine, search_options
@@ -286,15 +286,17 @@ class Translator:
         registry = default_registry()
         if isinstance(data, str):
             dataset = find_dataset(registry, data)
-            pairs: list[tuple[str, str]] = [*dataset.load(split or dataset.scored_split, limit)]
+            pairs = dataset.stream(split or dataset.scored_split, limit)
+            items = items_to_score(pairs, dataset.several_references)
+            names = dataset.metrics
         else:
-            pairs = [(source, target) for source, target in data]
-        if not pairs:
+            items, names = items_to_score(data, False), ()
+        if not items:
             raise DataError("nothing to score", "there are no pairs")
-        sources, references = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+        sources, references = [item.source for item in items], [item.references for item in items]
         texts = [one.text for one in self.stream(sources, split=False, **options)]
         tokenizer = self.checkpoint.target_tokenizer
-        using = make_metrics(registry.metrics, lowercase=False, orders=(), tokenizer=tokenizer)
+        using = make_metrics(registry.metrics, tokenizer=tokenizer, names=names)
         scores = score(texts, references, using, sources=sources, resamples=0)
         return replace(scores, problems=(*using.problems, *scores.problems))
 
