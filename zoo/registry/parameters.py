@@ -89,16 +89,26 @@ class Table:
     def split(
         self,
         path: str,
-        symbols: tuple[str, ...],
+        symbols: tuple[str, ...] | Mapping[str, Dim],
         shape: tuple[Dim, ...],
         *,
         zero_gradient: Mapping[str, str] | None = None,
     ) -> None:
-        """Add the weight at `path`, in which one part of `shape` is stacked for each symbol."""
-        size = shape[0].size
-        for index, symbol in enumerate(symbols):
+        """Add the weight at `path`, in which one part is stacked for each symbol.
+
+        Args:
+            path: the weight's name in the network.
+            symbols: the symbols in order; where parts differ, each with its first dimension.
+            shape: of every part; where parts differ, without the first dimension.
+            zero_gradient: the reason why a symbol's gradient is always zero, by symbol.
+        """
+        start = 0
+        for symbol in symbols:
+            part = (symbols[symbol], *shape) if isinstance(symbols, Mapping) else shape
+            end = start + part[0].size
             reason = (zero_gradient or {}).get(symbol)
-            self._append(path, symbol, shape, (index * size, (index + 1) * size), reason)
+            self._append(path, symbol, part, (start, end), reason)
+            start = end
 
     def _append(
         self,

@@ -39,6 +39,20 @@ def zoo_architectures() -> Iterable[Architecture]:
         config="zoo_networks.configs:MaskedConfig",
         network="zoo_networks.masked:Masked",
     )
+    yield Architecture(
+        name="modern",
+        summary="a Transformer with rotary positions, RMS norms, SwiGLU and grouped queries",
+        paper="Ainslie et al. 2023, GQA: Training Generalized Multi-Query Transformer Models",
+        config="zoo_networks.configs:ModernConfig",
+        network="zoo_networks.modern:Modern",
+    )
+    yield Architecture(
+        name="luong",
+        summary="LSTMs with attention and input feeding",
+        paper="Luong et al. 2015, Effective Approaches to Attention-based NMT",
+        config="zoo_networks.configs:LuongConfig",
+        network="zoo_networks.luong:Luong",
+    )
 
 
 @hookimpl

@@ -151,3 +151,68 @@ class MaskedConfig(Small):
         table.add("output.weight", "W_Ỹ", (vt, d))
         table.add("output.bias", "b_Ỹ", (vt,))
         return table
+
+
+class ModernConfig(Small):
+    """A Transformer as decoders are built today, with an encoder."""
+
+    layers: Depth = Field(2, description="layers L of each side")
+    heads: Width = Field(4, description="query heads h")
+    groups: Width = Field(2, description="key and value heads g, each for h / g query heads")
+
+    @property
+    def head(self) -> int:
+        """The width of a head, which must be even."""
+        return self.dim // self.heads
+
+    def parameters(self, source_vocab: int, target_vocab: int) -> Table:
+        """Return the parameter table, with one row for each symbol of the equations."""
+        vs, vt, d = Dim("V_s", source_vocab), Dim("V_t", target_vocab), Dim("d", self.dim)
+        q, kv = Dim("h d_h", self.heads * self.head), Dim("g d_h", self.groups * self.head)
+        table = Table()
+        table.block("embeddings")
+        table.add("source_embedding.weight", "W_i", (vs, d))
+        table.add("target_embedding.weight", "W_o", (vt, d))
+        for side in ("encoder", "decoder"):
+            for i in range(self.layers):
+                name = f"{side}.{i}"
+                table.block(f"{side} layer {i + 1}")
+                table.add(f"{name}.attention_norm.weight", "γ", (d,))
+                table.split(f"{name}.project.weight", {"W_q": q, "W_k": kv, "W_v": kv}, (d,))
+                table.add(f"{name}.output.weight", "W_h", (d, q))
+                if side == "decoder":
+                    table.add(f"{name}.cross_norm.weight", "γ_c", (d,))
+                    table.add(f"{name}.cross_query.weight", "W_q,c", (q, d))
+                    table.split(f"{name}.cross_project.weight", ("W_k,c", "W_v,c"), (kv, d))
+                    table.add(f"{name}.cross_output.weight", "W_h,c", (d, q))
+                table.add(f"{name}.inner_norm.weight", "γ", (d,))
+                table.split(f"{name}.inner.weight", ("W_1", "W_g"), (2 * d, d))
+                table.add(f"{name}.outer.weight", "W_2", (d, 2 * d))
+        table.block("output")
+        table.add("encoder_norm.weight", "γ", (d,))
+        table.add("decoder_norm.weight", "γ", (d,))
+        table.add("output.weight", "W_Ỹ", (vt, d))
+        return table
+
+
+class LuongConfig(Small):
+    """One LSTM on each side, of one width."""
+
+    def parameters(self, source_vocab: int, target_vocab: int) -> Table:
+        """Return the parameter table, with one row for each symbol of the equations."""
+        vs, vt, d = Dim("V_s", source_vocab), Dim("V_t", target_vocab), Dim("d", self.dim)
+        table = Table()
+        for side, v, inputs, end in (("encoder", vs, d, "_l0"), ("decoder", vt, 2 * d, "")):
+            table.block(side)
+            table.add(f"{side}_embedding.weight", "E", (v, d))
+            for kind, size in (("ih", inputs), ("hh", d)):
+                gates = tuple(f"W_{kind},{gate}" for gate in "ifgo")
+                table.split(f"{side}.weight_{kind}{end}", gates, (d, size))
+            for kind in ("ih", "hh"):
+                gates = tuple(f"b_{kind},{gate}" for gate in "ifgo")
+                table.split(f"{side}.bias_{kind}{end}", gates, (d,))
+        table.block("attention and output")
+        table.add("score.weight", "W_a", (d, d))
+        table.add("mix.weight", "W_c", (d, 2 * d))
+        table.add("output.weight", "W_s", (vt, d))
+        return table
