@@ -56,13 +56,14 @@ def write(
 class torchtext:  # noqa: N801  # a context, as a function would be
     """Modules of the names of torchtext and OpenNMT-py, so that torch can save what they hold."""
 
-    NAMES = ("torchtext", "torchtext.vocab", "torchtext.data", "torchtext.data.field", "onmt",
-             "onmt.inputters", "onmt.inputters.text_dataset")  # fmt: skip
+    NAMES = ("torchtext", "torchtext.vocab", "torchtext.data", "torchtext.data.field",
+             "torchtext.data.utils", "onmt", "onmt.inputters",
+             "onmt.inputters.text_dataset")  # fmt: skip
 
     def __enter__(self) -> None:
         for name in self.NAMES:
             sys.modules[name] = ModuleType(name)
-        for kind in (Vocab, Field, TextMultiField):
+        for kind in (Vocab, Field, TextMultiField, _split_tokenizer):
             setattr(sys.modules[kind.__module__], kind.__name__, kind)
 
     def __exit__(self, *error: object) -> None:
@@ -82,11 +83,19 @@ class TextMultiField:
     __module__ = "onmt.inputters.text_dataset"
 
 
+def _split_tokenizer(text: str) -> list[str]:
+    return text.split()
+
+
+_split_tokenizer.__module__ = "torchtext.data.utils"
+
+
 def fields(tokens: list[str], side: str) -> TextMultiField:
     """Return what versions 1 and 2 store of a side."""
     vocab, field, made = Vocab(), Field(), TextMultiField()
     vocab.__dict__ |= {"itos": tokens, "stoi": {token: i for i, token in enumerate(tokens)}}
-    field.__dict__ |= {"vocab": vocab, "pad_token": "<blank>", "dtype": torch.int64}
+    field.__dict__ |= {"vocab": vocab, "pad_token": "<blank>", "dtype": torch.int64,
+                       "tokenize": _split_tokenizer}  # fmt: skip
     made.__dict__ |= {"fields": [(side, field)]}
     return made
 

@@ -90,6 +90,7 @@ OBJECTS = (
     "torchtext.data.field.RawField",
     "torchtext.data.field.LabelField",
     "torchtext.data.utils.default_tokenizer",
+    "torchtext.data.utils._split_tokenizer",
     "onmt.inputters.text_dataset.TextMultiField",
     "onmt.inputters.text_dataset._feature_tokenize",
     "onmt.inputters.inputter.make_src",
