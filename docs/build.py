@@ -14,9 +14,8 @@ from pathlib import Path
 
 from zoo.checkpoint.markdown import markdown_table
 from zoo.cli.new_plugin import files_for
-from zoo.registry import hookspecs
 from zoo.registry.parameters import Row, Table
-from zoo.registry.plugins import known_hooks
+from zoo.registry.plugins import known_hooks, specification
 from zoo.registry.recipe import Recipe, toml_value
 from zoo.registry.registry import default_registry
 from zoo.testing import LAWS
@@ -74,7 +73,7 @@ def recipe() -> str:
 
 def hook_parts(name: str) -> tuple[str, str, str]:
     """Return a hook's signature, and the description and the example in its docstring."""
-    function = getattr(hookspecs, name)
+    function = specification(name)
     signature = f"def {name}{inspect.signature(function)}".replace("'", "")
     text, _, example = inspect.getdoc(function).partition("\nExample:\n")  # type: ignore[union-attr]  # a test checks that it exists
     return signature, text.strip(), textwrap.dedent(example).strip()

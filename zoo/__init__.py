@@ -58,6 +58,10 @@ if TYPE_CHECKING:
     from zoo.registry.declarations import Pair as Pair
     from zoo.registry.declarations import Scheme as Scheme
     from zoo.registry.discovery import list_plugins as list_plugins
+    from zoo.registry.entries import Augmentation as Augmentation
+    from zoo.registry.entries import Initialization as Initialization
+    from zoo.registry.entries import Objective as Objective
+    from zoo.registry.entries import Optimizer as Optimizer
     from zoo.registry.entries import Schedule as Schedule
     from zoo.registry.events import Callback as Callback
     from zoo.registry.events import Report as Report
@@ -102,6 +106,10 @@ _HOMES = {
     "Registry": "registry.registry",
     "Report": "registry.events",
     "Row": "registry.parameters",
+    "Augmentation": "registry.entries",
+    "Initialization": "registry.entries",
+    "Objective": "registry.entries",
+    "Optimizer": "registry.entries",
     "Schedule": "registry.entries",
     "Scheme": "registry.declarations",
     "Search": "decoding.options",

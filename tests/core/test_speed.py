@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812  # the field's name for it
 
 from zoo.nn import Dropout, softmax, softmax_gradient
-from zoo.training.objective import cross_entropy, symmetric_kl
+from zoo.training.losses import cross_entropy, symmetric_kl
 from zoo_transformer.attention import attend
 
 

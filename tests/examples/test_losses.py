@@ -80,7 +80,7 @@ def test_it_learns_and_its_losses_are_logged_by_name(tmp_path: Path) -> None:
 
 def test_the_loss_is_the_sum_of_its_parts(tmp_path: Path, networks: Registry) -> None:
     """The first report, of one update, against the network itself."""
-    from zoo.training.objective import cross_entropy, teacher_forcing
+    from zoo.training.losses import cross_entropy
     from zoo.training.request import TrainingRequest
     from zoo.training.session import begin
 
@@ -94,7 +94,7 @@ def test_the_loss_is_the_sum_of_its_parts(tmp_path: Path, networks: Registry) ->
         output = network(batch.source, batch.source_mask, batch.target[:, :-1])
         labels = batch.target[:, 1:].flatten()
         plain = cross_entropy(output.logits.flatten(0, 1), labels)
-        total, tokens, own = teacher_forcing(network, batch)
+        total, tokens, own = trainer.loss.train()(batch)
         total, own = total.detach(), {name: loss.detach() for name, loss in own.items()}
         torch.testing.assert_close(total, plain + output.losses["ctc"] + output.losses["balance"])
         (report,) = [event for event in trainer.events() if isinstance(event, Report)]

@@ -18,9 +18,10 @@ from zoo.evaluation.metrics import score
 from zoo.nn.build import create_model
 from zoo.registry.events import Callback, Note, Validation
 from zoo.registry.recipe import Recipe
-from zoo.registry.registry import Registry
+from zoo.registry.registry import Registry, default_registry
 from zoo.training.initialization import xavier_uniform
 from zoo.training.optimizer import make_optimizer
+from zoo.training.parts import Parts
 from zoo.training.plan import make_plan
 from zoo.training.request import TrainingRequest
 from zoo.training.session import begin, resume
@@ -53,7 +54,7 @@ def test_optimizers_match_their_papers(name: str) -> None:
     decay, rate, b1, b2, epsilon = 0.1, 0.01, 0.9, 0.98, 1e-9
     model = create_model("rnnsearch-tiny", source_vocab=9, target_vocab=9).double()
     recipe = Recipe.parse({"optimizer": name, "weight_decay": decay, "learning_rate": rate}, "t")
-    optimizer = make_optimizer(model, recipe)
+    optimizer = make_optimizer(default_registry(), recipe, model.parameters())
     parameters = dict(model.named_parameters())
     picked = [next(n for n, p in parameters.items() if p.dim() == dims) for dims in (2, 1)]
     expected = {n: parameters[n].detach().clone() for n in picked}
@@ -206,7 +207,8 @@ def test_the_best_validation_is_released_and_patience_ends_the_run(
 def test_higher_bleu_is_better() -> None:
     recipe = Recipe.parse({"select": "bleu", "bleu_sentences": 10}, "t")
     model = create_model("rnnsearch-tiny", source_vocab=9, target_vocab=9)
-    state = TrainingState(model, make_optimizer(model, recipe))
+    optimizer = make_optimizer(default_registry(), recipe, model.parameters())
+    state = TrainingState(model, optimizer, dict(model.named_parameters()), Parts({}))
     improved = []
     for step, bleu in enumerate([1.0, 5.0, 4.0, 6.0], 1):
         state.step = step

@@ -12,8 +12,6 @@ import zoo
 from tests.core.test_training import SMALL, same
 from zoo.errors import CheckpointError, ConfigError
 from zoo.registry.events import Event, Report
-from zoo.registry.recipe import Recipe
-from zoo.training.optimizer import OPTIMIZERS, ParameterGroups
 from zoo.training.request import TrainingRequest
 from zoo.training.session import begin
 
@@ -99,18 +97,3 @@ def test_all_unknown_names_are_reported_at_once(parallel: Path, tmp_path: Path) 
     ):
         assert part in str(raised.value)
     assert not list(tmp_path.glob("a*"))
-
-
-def test_a_new_optimizer_needs_only_an_entry(
-    parallel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def sgd(groups: ParameterGroups, recipe: Recipe) -> torch.optim.Optimizer:
-        return torch.optim.SGD(groups, lr=recipe.learning_rate)
-
-    monkeypatch.setitem(OPTIMIZERS._values, "sgd", sgd)
-    settings = {**SMALL, "optimizer": "sgd", "schedule": "constant", "learning_rate": 0.25,
-                "warmup": 0}  # fmt: skip
-    reports: list[Event] = []
-    zoo.train("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=settings, steps=10,
-              on_event=reports.append)  # fmt: skip
-    assert [e.learning_rate for e in reports if isinstance(e, Report)][-1] == 0.25

@@ -11,14 +11,17 @@ import pytest
 import zoo
 from tests.core.test_training import SMALL, finished, same
 from zoo.data.batches import Corpus, Sequences
-from zoo.data.bpe_dropout import Segmenter, WordSequences, bpe_dropout
+from zoo.data.bpe_dropout import Segmenter, WordSequences
 from zoo.data.tokenizer import Tokenizer
 from zoo.nn.contract import BEGIN, END, UNKNOWN
 from zoo.registry.declarations import Pair
 from zoo.registry.parameters import LengthLimits
 from zoo.registry.recipe import Recipe
+from zoo.registry.registry import default_registry
+from zoo.training.augmentation import Augmentations
 from zoo.training.request import TrainingRequest
 from zoo.training.session import begin, resume
+from zoo.training.setup import Setup
 
 TEXTS = [
     "the newest one, the widest one: lower and lower",
@@ -133,11 +136,15 @@ def test_sequences_that_would_be_too_long_keep_their_usual_segmentation(
 def test_bpe_dropout_applies_to_both_sides_if_the_recipe_has_it(tokenizer: Tokenizer) -> None:
     pairs = [Pair(text, text) for text in TEXTS if text] * 10
     corpus = Corpus.encode(pairs, tokenizer, tokenizer, LengthLimits())
-    both = tokenizer, tokenizer
-    assert bpe_dropout(Recipe(), corpus, both, LengthLimits()) is None
-    epoch_corpus = bpe_dropout(Recipe(bpe_dropout=0.3), corpus, both, LengthLimits())
-    assert epoch_corpus is not None
-    other = epoch_corpus(0)
+
+    def augmented(recipe: Recipe) -> Corpus:
+        registry = default_registry()
+        config = registry.config("rnnsearch-tiny")
+        setup = Setup(registry, config, recipe, tokenizer, tokenizer, LengthLimits())
+        return Augmentations(setup).corpus(corpus, 0)
+
+    assert augmented(Recipe()) is corpus
+    other = augmented(Recipe(bpe_dropout=0.3))
     assert len(other) == len(corpus)
     for side in ("source", "target"):
         before, after = rows(getattr(corpus, side)), rows(getattr(other, side))

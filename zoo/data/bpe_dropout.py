@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from zoo.data.batches import Corpus, Sequences
+from zoo.data.batches import Sequences
 from zoo.data.tokenizer import Tokenizer
 from zoo.nn.contract import BEGIN, UNKNOWN
-from zoo.registry.parameters import LengthLimits
-from zoo.registry.recipe import Recipe
-
-EpochCorpus = Callable[[int], Corpus]
-"""Returns the corpus of an epoch by its number."""
 
 SEGMENTATIONS = 32
 """Most segmentations that are drawn for one word in an epoch."""
@@ -125,23 +120,3 @@ def _concatenated(
     within = np.arange(ends[-1]) - np.repeat(ends[:-1], lengths)
     tokens = table.tokens[np.repeat(table.starts[rows], lengths) + within]
     return Sequences(tokens, ends[starts])
-
-
-def bpe_dropout(
-    recipe: Recipe, corpus: Corpus, tokenizers: tuple[Tokenizer, Tokenizer], limits: LengthLimits
-) -> EpochCorpus | None:
-    """Return a function that gives an epoch's corpus, or None if the recipe has no BPE-dropout."""
-    if not recipe.bpe_dropout:
-        return None
-    source, target = (
-        WordSequences(sequences, Segmenter(tokenizer, recipe.bpe_dropout), limit)
-        for sequences, tokenizer, limit in zip(
-            (corpus.source, corpus.target), tokenizers, limits, strict=True
-        )
-    )
-
-    def epoch_corpus(epoch: int) -> Corpus:
-        seed = recipe.seed
-        return Corpus(source.segmented(seed, epoch), target.segmented(seed, epoch), corpus.left_out)
-
-    return epoch_corpus

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from zoo.registry.declarations import Engine, Format, Scheme
-from zoo.registry.entries import Schedule
+from zoo.registry.entries import Augmentation, Initialization, Objective, Optimizer, Schedule
 from zoo.registry.hookspecs import hookimpl
 
 ZOO_API = 2
@@ -72,4 +72,44 @@ def zoo_schedules() -> Iterable[Schedule]:
     yield Schedule("cosine", "a linear warm-up, and a half cosine to zero", f"{here}:Cosine")
     yield Schedule(
         "one_cycle", "a warm-up over a tenth of the run, and a half cosine", f"{here}:OneCycle"
+    )
+
+
+@hookimpl
+def zoo_objectives() -> Iterable[Objective]:
+    """Return the built-in objectives."""
+    here = "zoo.training"
+    yield Objective(
+        "cross_entropy", "cross-entropy with label smoothing", f"{here}.objective:CrossEntropy"
+    )
+    yield Objective(
+        "r_drop", "cross-entropy, and the divergence of two passes", f"{here}.objective:RDrop"
+    )
+
+
+@hookimpl
+def zoo_optimizers() -> Iterable[Optimizer]:
+    """Return the built-in optimizers."""
+    here = "zoo.training.optimizer"
+    yield Optimizer("adam", "Adam; weight decay is added to the gradient", f"{here}:adam")
+    yield Optimizer("adamw", "Adam with decoupled weight decay", f"{here}:adamw")
+
+
+@hookimpl
+def zoo_initializations() -> Iterable[Initialization]:
+    """Return the built-in initializations."""
+    here = "zoo.training.initialization"
+    yield Initialization("own", "weights as the network draws them", f"{here}:own")
+    yield Initialization("xavier", "Xavier (Glorot) uniform matrices", f"{here}:xavier_uniform")
+
+
+@hookimpl
+def zoo_augmentations() -> Iterable[Augmentation]:
+    """Return the built-in augmentations."""
+    here = "zoo.training.augmentation"
+    yield Augmentation(
+        "bpe_dropout", "words are segmented differently in each epoch", f"{here}:BPEDropout"
+    )
+    yield Augmentation(
+        "word_dropout", "words that the network reads are unknown", f"{here}:WordDropout"
     )

@@ -7,6 +7,7 @@ further parameter of its signature is an option, whose annotation is its type.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
@@ -29,8 +30,8 @@ class Entry:
 
     kind: ClassVar[str] = "entry"
     given: ClassVar[tuple[str, ...]] = ()
-    reserved: ClassVar[tuple[str, ...]] = ("name",)
-    """Keys of a table of options that are not the object's own."""
+    numbers: ClassVar[tuple[str, ...]] = ()
+    """Keys beside `name` and the options that a recipe's table may have, each a number."""
 
     def fault(self) -> str:
         """Return what is wrong with this declaration, or an empty string."""
@@ -40,7 +41,9 @@ class Entry:
         module, _, name = self.path.partition(":")
         if not module or not name:
             return f"its path is {self.path!r}, not 'package.module:Name'"
-        return "" if self.name else "it has no name"
+        if not re.fullmatch(r"[\w.-]+", self.name):
+            return f"its name is {self.name!r}: letters, digits, _, - and . are allowed"
+        return ""
 
     def load(self) -> Callable[..., Any]:
         """Import and return the class or function.
@@ -65,3 +68,55 @@ class Schedule(Entry):
 
     kind = "schedule"
     given = ("recipe",)
+
+
+@dataclass(frozen=True)
+class Optimizer(Entry):
+    """An optimizer.
+
+    The object is called with groups of parameters, each a dictionary with `params` and
+    `weight_decay`, and with the recipe; it returns a `torch.optim.Optimizer`.
+    """
+
+    kind = "optimizer"
+    given = ("groups", "recipe")
+
+
+@dataclass(frozen=True)
+class Initialization(Entry):
+    """A way to draw a network's first weights.
+
+    The object is called with the network and its parameter table, without gradients and with
+    torch's default generator seeded, and changes the weights in place.
+    """
+
+    kind = "initialization"
+    given = ("network", "table")
+
+
+@dataclass(frozen=True)
+class Objective(Entry):
+    """A training objective, or a part of one.
+
+    The object is called once with a `zoo.training.Setup` and the network, and returns a function of
+    a `zoo.training.TrainingBatch`, which may be a `torch.nn.Module` with weights of its own. The
+    function returns the loss, a scalar: a sum over the rows of the batch, which the trainer divides
+    by the number of target tokens of the update. If it has `state_dict` and `load_state_dict`, its
+    state is saved with the run's.
+    """
+
+    kind = "objective"
+    given = ("setup", "network")
+    numbers = ("weight",)
+
+
+@dataclass(frozen=True)
+class Augmentation(Entry):
+    """An augmentation, which changes the corpus of each epoch or the inputs of each batch.
+
+    The object is called once with a `zoo.training.Setup`, and returns a
+    `zoo.training.Augmentation`.
+    """
+
+    kind = "augmentation"
+    given = ("setup",)

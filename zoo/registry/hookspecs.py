@@ -22,7 +22,6 @@ if TYPE_CHECKING:
         Metric,
         Scheme,
     )
-    from zoo.registry.entries import Schedule
     from zoo.registry.events import Callback
 
 hookspec = pluggy.HookspecMarker("zoo")
@@ -252,41 +251,4 @@ def zoo_engines() -> Iterable[Engine]:  # type: ignore[empty-body]  # a specific
         @hookimpl
         def zoo_engines():
             yield Engine("loom", "a fast engine", format="loom", runner="zoo_loom.runner:Loom")
-    """
-
-
-@hookspec
-def zoo_schedules() -> Iterable[Schedule]:  # type: ignore[empty-body]  # a specification
-    """Return the learning rate schedules that this plugin brings, for `schedule` in a recipe.
-
-    The class is an import path, imported when a recipe names the schedule. It is called once with
-    the recipe, and returns a function of the run's progress: `step` counts the updates from 1,
-    `done` is the fraction of the run that is over, `width` the model's width, `epoch` the passes
-    over the data, and `not_improved` the validations since the best one. Further parameters are
-    options: `schedule = {name = "waves", period = 100}`. A schedule with `state_dict` and
-    `load_state_dict` is saved and resumed with the run.
-
-    Example:
-        from dataclasses import dataclass
-        from math import cos, pi
-        from typing import Any
-
-        from zoo import Schedule, hookimpl
-
-        ZOO_API = 2
-
-
-        @hookimpl
-        def zoo_schedules():
-            yield Schedule("waves", "a cosine that starts again", "zoo_waves:Waves")
-
-
-        @dataclass
-        class Waves:
-            recipe: Any
-            period: int = 100
-
-            def __call__(self, progress):
-                part = progress.step % self.period / self.period
-                return self.recipe.learning_rate * (1 + cos(pi * part)) / 2
     """

@@ -21,6 +21,10 @@ def name_of(named: Named) -> str:
     return named if isinstance(named, str) else str(named.get("name", ""))
 
 
+class BrokenEntryError(PluginError):
+    """An entry of an open shelf that does not work."""
+
+
 class OpenShelf(Shelf[E]):
     """Entries of one kind, to which plugins add theirs by a hook.
 
@@ -43,10 +47,11 @@ class OpenShelf(Shelf[E]):
 
         entry = self.find(name_of(named))
         with self.blaming(entry.name):
-            types = option_types(entry.load(), entry.given, entry.reserved)
+            types = option_types(entry.load(), entry.given, entry.numbers)
         values = {} if isinstance(named, str) else named
-        values = {key: value for key, value in values.items() if key not in entry.reserved}
-        return checked_options(types, values, f"{self.kind} {entry.name!r}")
+        values = {key: value for key, value in values.items() if key != "name"}
+        options = checked_options(types, values, f"{self.kind} {entry.name!r}")
+        return {key: value for key, value in options.items() if key not in entry.numbers}
 
     def faults(self, key: str, named: object) -> list[str]:
         """Return what is wrong with the value of a recipe's key that names an entry."""
@@ -78,7 +83,7 @@ class OpenShelf(Shelf[E]):
 
     def broken(self, name: str, reason: str) -> PluginError:
         """Return the error that an entry is broken, with its plugin and the reason."""
-        return PluginError(
+        return BrokenEntryError(
             f"{self.kind} {name!r} of {self.owner(name)} is broken",
             " ".join(reason.split()),
             "Report this to its author, or name another",
@@ -86,17 +91,22 @@ class OpenShelf(Shelf[E]):
 
     @contextlib.contextmanager
     def blaming(self, name: str) -> Iterator[None]:
-        """Turn what an entry raises in this block into an error that names it.
+        """Turn what an entry of a plugin raises in this block into an error that names it.
 
         Raises:
             PluginError: the entry raised something other than a message for the user.
         """
         try:
             yield
+        except BrokenEntryError:
+            raise  # one that this entry uses
         except PluginError as error:
             raise self.broken(name, error.why or str(error)) from error
         except ZooError:
             raise
         except FAILURES as error:
+            plugin = self.owner(name).plugin
+            if plugin is None or plugin.builtin:
+                raise
             reason = f"{self[name].path} raised {type(error).__name__}: {error}"
             raise self.broken(name, reason) from error

@@ -19,9 +19,11 @@ VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def option_types(
-    target: Callable[..., Any], given: Sequence[str], reserved: Collection[str]
+    target: Callable[..., Any], given: Sequence[str], numbers: Collection[str] = ()
 ) -> type[Settings]:
     """Return the type of an entry's options: every parameter after those that its kind gives.
+
+    `numbers` are further keys, which the kind itself reads.
 
     Raises:
         PluginError: the signature does not take what is given, or an option has no usable type.
@@ -34,7 +36,8 @@ def option_types(
     if len(taken) < len(given) and not open_ended:
         raise _unfit(f"it is called with {shape}, and takes {signature}")
     options = [p for p in parameters if p not in taken and p.kind not in VARIABLE]
-    fields: dict[str, Any] = {}
+    fields: dict[str, Any] = dict.fromkeys(numbers, (float, 1.0))
+    reserved = {"name", *numbers}
     for option in options:
         if option.name in reserved or option.kind is inspect.Parameter.POSITIONAL_ONLY:
             raise _unfit(f"{option.name!r} cannot be an option: it is called with {shape}")

@@ -11,7 +11,7 @@ from typing import Any
 import pluggy
 
 from zoo.errors import FAILURES, PluginError, near
-from zoo.registry import hookspecs
+from zoo.registry import hookspecs, training_hookspecs
 from zoo.registry.api import UNSTATED_API, check_api
 from zoo.registry.owners import Plugin
 
@@ -100,14 +100,26 @@ class Plugins:
         ]
 
 
+SPECIFICATIONS = (hookspecs, training_hookspecs)
+"""The modules that specify hooks."""
+
+
 def known_hooks() -> list[str]:
     """Return the names of all hooks."""
-    return [name for name in vars(hookspecs) if name.startswith("zoo_")]
+    return [name for module in SPECIFICATIONS for name in vars(module) if name.startswith("zoo_")]
+
+
+def specification(hook: str) -> Callable[..., Any]:
+    """Return the function that specifies a hook."""
+    (function,) = (vars(module)[hook] for module in SPECIFICATIONS if hook in vars(module))
+    specified: Callable[..., Any] = function
+    return specified
 
 
 def _manager() -> pluggy.PluginManager:
     manager = pluggy.PluginManager("zoo")
-    manager.add_hookspecs(hookspecs)
+    for module in SPECIFICATIONS:
+        manager.add_hookspecs(module)
     return manager
 
 
@@ -148,7 +160,7 @@ def _check_hooks(module: object, manager: pluggy.PluginManager) -> None:
 
 def _check_signature(name: str, function: Callable[..., Any]) -> None:
     """Raise PluginError unless a function requires the arguments of the hook that it implements."""
-    wanted = list(inspect.signature(getattr(hookspecs, name)).parameters)
+    wanted = list(inspect.signature(specification(name)).parameters)
     given = [
         parameter.name
         for parameter in inspect.signature(function).parameters.values()

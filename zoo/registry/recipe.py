@@ -3,19 +3,42 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import AfterValidator, Field, PositiveFloat, PositiveInt, model_validator
 
 from zoo.registry.config import Settings
-from zoo.registry.open_shelf import Named
+from zoo.registry.open_shelf import name_of
+
+
+def _named(value: Any) -> Any:
+    if isinstance(value, str) or (isinstance(value, dict) and isinstance(value.get("name"), str)):
+        return value
+    raise ValueError("a name is needed, or a table with a name and options")
+
+
+Entry = Annotated[Any, AfterValidator(_named)]
+"""An entry of an open shelf: its name, or a table with its `name` and its options."""
+
+
+def _one_or_more(value: Any) -> Any:
+    for named in value if isinstance(value, list) else [value]:
+        _named(named)
+    if not value:
+        raise ValueError("at least one is needed")
+    return value
+
+
+Entries = Annotated[Any, AfterValidator(_one_or_more)]
+"""An entry, or a list of them."""
 
 
 class Recipe(Settings):
     """A complete training recipe. Every value can be set in a catalogue, a file and by `--set`.
 
-    `tokenizer`, `optimizer` and `schedule` are names, which training looks up on their shelves. An
-    entry with options is named by a table: `schedule = {name = "waves", period = 100}`.
+    `tokenizer`, `objective`, `optimizer`, `schedule`, `initialization` and `augmentations` are
+    names, which training looks up on their shelves. An entry with options is named by a table:
+    `schedule = {name = "waves", period = 100}`.
     TOML has no null: there, `"none"` stands for None.
     """
 
@@ -39,8 +62,12 @@ class Recipe(Settings):
     accumulate: PositiveInt = Field(
         1, description="batches per update, whose gradients are accumulated"
     )
-    initialization: Literal["own", "xavier"] = Field(
+    initialization: Entry = Field(
         "own", description="weights as the network draws them, or Xavier (Glorot) uniform"
+    )
+    objective: Entries = Field(
+        "cross_entropy",
+        description="what is minimized: cross_entropy, or a list whose weighted sum is",
     )
     label_smoothing: float = Field(
         0.1, ge=0, lt=1, description="probability mass spread over the whole vocabulary"
@@ -59,17 +86,20 @@ class Recipe(Settings):
     bpe_dropout: float = Field(
         0.0, ge=0, lt=1, description="probability that a BPE merge is skipped, redrawn each epoch"
     )
+    augmentations: list[Entry] = Field(
+        [], description="further changes of the corpus of each epoch, or of the inputs of a batch"
+    )
     freeze: tuple[str, ...] = Field(
         (),
         strict=False,  # JSON's lists are read as tuples
         description="patterns of the names of weights that are not trained, such as encoder.*",
     )
-    optimizer: str = Field("adam", description="adam or adamw")
+    optimizer: Entry = Field("adam", description="adam or adamw")
     weight_decay: float = Field(
         0.0, ge=0, description="weight decay of matrices: adam adds it to the gradient"
     )
     learning_rate: PositiveFloat = Field(1e-3, description="peak learning rate; noam uses factor")
-    schedule: Named = Field(
+    schedule: Entry = Field(
         "inverse_sqrt",
         description="learning rate schedule: constant, inverse_sqrt, cosine, one_cycle or noam",
     )
@@ -141,6 +171,10 @@ class Recipe(Settings):
             raise ValueError("patience needs a measure of improvement: set select = loss, or bleu")
         if self.average_decay and self.average_last > 1:
             raise ValueError("average_last and average_decay exclude each other: set one of them")
+        listed = self.objective if isinstance(self.objective, list) else [self.objective]
+        names = [name_of(named) for named in listed]
+        if self.r_drop and "cross_entropy" not in names:
+            raise ValueError("r_drop is for the objective cross_entropy: add it to the list")
         if self.bpe_dropout and self.tokenizers != ("bpe", "bpe"):
             raise ValueError("bpe_dropout skips BPE merges: set tokenizer = bpe")
         if self.shared_vocab and len(set(self.tokenizers)) > 1:

@@ -17,7 +17,14 @@ from zoo.registry import catalogue
 from zoo.registry.catalogue import Model, Package, Released
 from zoo.registry.declarations import Architecture, Dataset, Engine, Format, Metric, Scheme
 from zoo.registry.discovery import installed
-from zoo.registry.entries import Entry, Schedule
+from zoo.registry.entries import (
+    Augmentation,
+    Entry,
+    Initialization,
+    Objective,
+    Optimizer,
+    Schedule,
+)
 from zoo.registry.open_shelf import OpenShelf
 from zoo.registry.owners import Owner, Plugin
 from zoo.registry.plugins import Plugins
@@ -54,7 +61,7 @@ class Registry:
         self.shelves: dict[str, Shelf[Any]] = {}
         self.hooks: list[str] = []
         self._problems: list[str] = []
-        # From hooks. To add a kind, add a line here and a hook in hookspecs.py.
+        # From hooks. To add a kind, add a line here and a hook in hookspecs.py or the like.
         self.architectures = self._collect("architecture", Architecture, "zoo_architectures")
         self.datasets = self._collect("dataset", Dataset, "zoo_datasets")
         self.hubs = self._collect("hub", Scheme, "zoo_hubs")
@@ -69,7 +76,11 @@ class Registry:
                 name = ":".join(filter(None, (format.name, format.architecture)))
                 self.exporters.add(name, format, Owner(plugin))
         self.engines = self._collect("engine", Engine, "zoo_engines")
+        self.objectives = self._open(Objective, "zoo_objectives")
         self.schedules = self._open(Schedule, "zoo_schedules")
+        self.optimizers = self._open(Optimizer, "zoo_optimizers")
+        self.initializations = self._open(Initialization, "zoo_initializations")
+        self.augmentations = self._open(Augmentation, "zoo_augmentations")
         # From catalogues.
         self.models: Shelf[Model] = self._shelf("model", "See `zoo list models`")
         self.checkpoints: Shelf[Released] = self._shelf("checkpoint", "See `zoo list checkpoints`")
@@ -121,12 +132,6 @@ class Registry:
         config_type = self.architecture(entry.architecture).config_type()
         values = {**entry.config, **(overrides or {})}
         return config_type.parse(values, f"configuration of {model}")
-
-    def open_shelf(self, kind: str) -> OpenShelf[Any]:
-        """Return the open shelf of a kind, in the singular."""
-        shelf = self.shelves[f"{kind}s"]
-        assert isinstance(shelf, OpenShelf), kind
-        return shelf
 
     def absent_packages(self, name: str | None = None) -> list[Package]:
         """Return the packages of checkpoints, of `name` if given, that are not installed."""

@@ -14,12 +14,17 @@ The modules in reading order, from the call to the weight update:
     freezing        weights that are not trained
     own_pairs       pairs that are given from Python
     data            tokenizers, training corpus, validation set
+    setup           what objectives and augmentations are made from
+    augmentation    changes of each epoch's corpus, or of each batch
     initialization  the network with its first weights
     trainer         the training loop
-    objective       the loss
+    training_batch  a batch, with the network that is trained on it
+    objective       the loss: a sum of objectives
+    losses          cross-entropy and divergence of logits
     optimizer       Adam, AdamW
     schedule        the learning rate of each update
     state           what training changes: weights, optimizer, counters
+    parts           states of the optimizer, the schedule and the objectives
     averaging       which weights are validated and released
     validation      validation loss, BLEU and sample translations
     saving          write a state, read it back
@@ -31,6 +36,7 @@ The modules in reading order, from the call to the weight update:
     progress        how a run is shown
 
 `Session.trainer.events()` yields what happens. Only `progress` prints, where somebody watches.
+Plugins that bring objectives or augmentations import the classes that are exported here.
 """
 
 from __future__ import annotations
@@ -40,13 +46,19 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from zoo.data.batches import Corpus as Corpus
+from zoo.data.batches import Sequences as Sequences
 from zoo.errors import ConfigError, DataError
 from zoo.registry.events import Event
 from zoo.registry.registry import Registry
 from zoo.training import session
+from zoo.training.augmentation import Augmentation as Augmentation
 from zoo.training.own_pairs import Data, as_file
 from zoo.training.progress import run_shown
 from zoo.training.request import NewVocabulary, TrainingRequest
+from zoo.training.schedule import Progress as Progress
+from zoo.training.setup import Setup as Setup
+from zoo.training.training_batch import TrainingBatch as TrainingBatch
 
 
 def train(

@@ -12,7 +12,6 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from zoo.nn.linear import linear
-from zoo.training.objective import training_loss
 from zoo.training.precision import synchronize
 from zoo.training.trainer import Trainer, Window
 
@@ -54,7 +53,7 @@ def time_updates(trainer: Trainer, updates: int) -> Speed:
     synchronize(device)
     seconds = time.perf_counter() - before
     last = trainer.corpus.batch(used[-1]).to(device)
-    counted = count_flops(lambda: training_loss(trainer.model, last, recipe).total)
+    counted = count_flops(lambda: trainer.loss(last).total)
     trainer.model.zero_grad(set_to_none=True)
     per_token = counted / (last.target.numel() - len(last.target))
     lengths = trainer.corpus.target.lengths

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from zoo.data.batches import Batches, Corpus, LeftOut, encode_pairs, shuffled_batches
-from zoo.data.bpe_dropout import EpochCorpus, bpe_dropout
 from zoo.data.corpus import open_corpus
 from zoo.data.datasets import find_dataset
 from zoo.data.tokenizer import Tokenizer
@@ -15,7 +14,9 @@ from zoo.registry.declarations import Dataset, Pair
 from zoo.registry.parameters import LengthLimits
 from zoo.registry.recipe import Recipe
 from zoo.registry.registry import Registry
+from zoo.training.augmentation import Augmentations
 from zoo.training.plan import Plan
+from zoo.training.setup import Setup
 
 
 class ValidationSet:
@@ -38,18 +39,23 @@ class ValidationSet:
 
 @dataclass(frozen=True)
 class TrainingData:
-    """What a run reads. `retokenize` gives the corpus of an epoch with BPE-dropout, if any."""
+    """What a run reads, and what the parts of the run are made from."""
 
     dataset: Dataset
     source_tokenizer: Tokenizer
     target_tokenizer: Tokenizer
     corpus: Corpus
     validation: ValidationSet
-    retokenize: EpochCorpus | None = None
+    setup: Setup
+    augmentations: Augmentations
 
     def epoch(self, recipe: Recipe, number: int) -> tuple[Corpus, Batches]:
-        """Return the corpus and the batches of an epoch, which seed and number alone decide."""
-        corpus = self.retokenize(number) if self.retokenize else self.corpus
+        """Return the corpus and the batches of an epoch, which seed and number alone decide.
+
+        Raises:
+            PluginError: an augmentation is broken.
+        """
+        corpus = self.augmentations.corpus(self.corpus, number)
         batches = shuffled_batches(
             corpus, recipe.batch_tokens, recipe.batch_sentences, recipe.seed, number
         )
@@ -82,8 +88,9 @@ def load_data(
             "there are no validation pairs",
             "Give --validation, or leave out select and patience",
         )
-    retokenize = bpe_dropout(recipe, corpus, tokenizers, limits)
-    return TrainingData(dataset, *tokenizers, corpus, validation, retokenize)
+    setup = Setup(registry, plan.config, recipe, *tokenizers, limits)
+    augmentations = Augmentations(setup)
+    return TrainingData(dataset, *tokenizers, corpus, validation, setup, augmentations)
 
 
 def _validation_pairs(registry: Registry, dataset: Dataset, plan: Plan) -> list[Pair]:

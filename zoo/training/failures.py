@@ -6,12 +6,14 @@ import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from zoo.errors import TrainingError
+from zoo.errors import PluginError, TrainingError
+from zoo.registry.open_shelf import OpenShelf
 from zoo.registry.recipe import Recipe
 from zoo.training.process_group import ProcessGroup
 
@@ -64,6 +66,25 @@ def explain_failures(
         raise
 
 
+@contextlib.contextmanager
+def blaming(shelf: OpenShelf[Any], name: str) -> Iterator[None]:
+    """Turn what an entry raises into an error that names it, unless memory or a process is lost.
+
+    Raises:
+        PluginError: the entry of a plugin raised something else.
+    """
+    try:
+        with shelf.blaming(name):
+            yield
+    except PluginError as error:
+        cause = error.__cause__
+        if isinstance(cause, RuntimeError | MemoryError) and (
+            _out_of_memory(cause) or _names_connection(cause)
+        ):
+            raise cause from None
+        raise
+
+
 def _out_of_memory(error: BaseException) -> bool:
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
@@ -85,9 +106,12 @@ def _smaller_batches(step: int, recipe: Recipe) -> TrainingError:
 
 
 def _connection_lost(error: BaseException, group: ProcessGroup) -> bool:
+    return group.size > 1 and _names_connection(error)
+
+
+def _names_connection(error: BaseException) -> bool:
     words = ("Connection closed by peer", "Connection reset by peer", "gloo", "NCCL", "Broken pipe")
-    lost = isinstance(error, dist.DistError) or any(word in str(error) for word in words)
-    return group.size > 1 and lost
+    return isinstance(error, dist.DistError) or any(word in str(error) for word in words)
 
 
 def _lost_process(step: int, folder: Path) -> LostProcessError:

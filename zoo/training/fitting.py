@@ -13,13 +13,11 @@ import torch
 from zoo.data.batches import Batch, Corpus, shuffled_batches
 from zoo.data.datasets import find_dataset
 from zoo.data.statistics import corpus_statistics
-from zoo.nn.contract import Seq2Seq
-from zoo.registry.recipe import Recipe
 from zoo.registry.registry import Registry
 from zoo.training.auto import Choice, Size, Speed, choose, fit
 from zoo.training.data import TrainingData
 from zoo.training.initialization import build_network
-from zoo.training.objective import training_loss
+from zoo.training.objective import TrainingLoss
 from zoo.training.optimizer import make_optimizer
 from zoo.training.plan import Plan, fixed_values, make_plan, uses_auto
 from zoo.training.precision import synchronize
@@ -72,7 +70,7 @@ class Automatic:
         speed = None
         if totals["minutes"]:
             network = build_network(self.registry, plan, data).to(device)
-            speed = measure_speed(network, data.corpus, plan.recipe)
+            speed = measure_speed(TrainingLoss(data.setup, network, data.augmentations), data)
         size = Size(
             longer_side(data.corpus), len(data.validation), totals, speed, device.type == "cpu"
         )
@@ -85,23 +83,23 @@ def longer_side(corpus: Corpus) -> int:
     return int(torch.maximum(corpus.source.lengths, corpus.target.lengths).sum())
 
 
-def measure_speed(model: Seq2Seq, corpus: Corpus, recipe: Recipe) -> Speed:
+def measure_speed(loss: TrainingLoss, data: TrainingData) -> Speed:
     """Time updates with two sizes of batches. The model is trained by them."""
-    device = next(model.parameters()).device
-    model.train()
+    device, corpus, setup = next(loss.parameters()).device, data.corpus, data.setup
+    loss.train()
     seconds: list[float] = []
     sizes: list[int] = []
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
-        optimizer = make_optimizer(model, recipe)
+        optimizer = make_optimizer(setup.registry, setup.recipe, loss.parameters())
         for tokens in MEASURED:
-            batches = shuffled_batches(corpus, tokens, None, recipe.seed, epoch=0)
+            batches = shuffled_batches(corpus, tokens, None, setup.recipe.seed, epoch=0)
             longest = [_tokens(corpus, indices) for indices in batches]
             middle = sorted(range(len(batches)), key=longest.__getitem__)[len(batches) // 2]
             batch = corpus.batch(batches[middle]).to(device)
             times = []
             for _ in range(TRIES):
                 before = time.perf_counter()
-                _update(model, optimizer, batch, recipe)
+                _update(loss, optimizer, batch, setup.recipe.clip)
                 synchronize(device)
                 times.append(time.perf_counter() - before)
             sizes.append(longest[middle])
@@ -120,10 +118,12 @@ def _tokens(corpus: Corpus, indices: torch.Tensor) -> int:
     return len(indices) * max(int(lengths.max()) for lengths in sides)
 
 
-def _update(model: Seq2Seq, optimizer: torch.optim.Optimizer, batch: Batch, recipe: Recipe) -> None:
+def _update(
+    loss: TrainingLoss, optimizer: torch.optim.Optimizer, batch: Batch, clip: float | None
+) -> None:
     optimizer.zero_grad(set_to_none=True)
-    loss = training_loss(model, batch, recipe)
-    (loss.total / loss.tokens).backward()
-    if recipe.clip is not None:
-        torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
+    computed = loss(batch)
+    (computed.total / computed.tokens).backward()
+    if clip is not None:
+        torch.nn.utils.clip_grad_norm_(loss.parameters(), clip)
     optimizer.step()

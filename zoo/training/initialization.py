@@ -1,4 +1,4 @@
-"""The network with its first weights."""
+"""The network with its first weights, and the built-in ways to draw them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from torch import nn
 from zoo.nn.build import build, network_type
 from zoo.nn.contract import Seq2Seq
 from zoo.registry.config import parameters_of
+from zoo.registry.open_shelf import name_of
 from zoo.registry.parameters import Table
 from zoo.registry.registry import Registry
 from zoo.training.data import TrainingData
@@ -18,15 +19,27 @@ def build_network(registry: Registry, plan: Plan, data: TrainingData, rank: int 
     """Build the network with its first weights, and seed torch's default generator for dropout.
 
     The weights are the same in every process; dropout differs by `rank`.
+
+    Raises:
+        PluginError: the recipe's initialization is broken, or leaves weights that are not finite.
     """
-    torch.manual_seed(plan.recipe.seed)
+    recipe = plan.recipe
+    torch.manual_seed(recipe.seed)
     sizes = (data.source_tokenizer.size, data.target_tokenizer.size)
     network = build(network_type(registry.architecture(plan.architecture)), plan.config, *sizes)
-    if plan.recipe.initialization == "xavier":
-        xavier_uniform(network, parameters_of(plan.config, *sizes))
+    shelf, name = registry.initializations, name_of(recipe.initialization)
+    with torch.no_grad():
+        shelf.make(recipe.initialization, network, parameters_of(plan.config, *sizes))
+    bad = [key for key, weight in network.named_parameters() if not bool(weight.isfinite().all())]
+    if bad:
+        raise shelf.broken(name, f"weights are not finite: {', '.join(bad[:3])}")
     if rank:
-        torch.manual_seed((plan.recipe.seed + 2**32 * rank) % 2**63)
+        torch.manual_seed((recipe.seed + 2**32 * rank) % 2**63)
     return network
+
+
+def own(model: Seq2Seq, table: Table) -> None:
+    """Keep the weights as the network has drawn them."""
 
 
 @torch.no_grad()

@@ -1,22 +1,31 @@
-"""The training objective: label-smoothed cross-entropy, R-Drop and word dropout."""
+"""The training objective: the sum of what a recipe's objectives compute of each batch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import shutil
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from zoo.data.batches import Batch
-from zoo.nn.contract import NO_LOSSES, PADDING, UNKNOWN
+from zoo.errors import ConfigError
+from zoo.nn.contract import NO_LOSSES, PADDING, Seq2Seq
+from zoo.registry.open_shelf import Named, name_of
 from zoo.registry.recipe import Recipe
+from zoo.training.augmentation import Augmentations
+from zoo.training.failures import blaming
+from zoo.training.losses import cross_entropy, symmetric_kl
+from zoo.training.setup import Setup
+from zoo.training.training_batch import TrainingBatch
 
 
 class Loss(NamedTuple):
     """Sum over a batch's real target tokens, in nats; `tokens` is their number.
 
-    `own` are the network's own losses by name, which `total` includes.
+    `own` are the parts of `total` by name: the network's own losses, and those of several
+    objectives.
     """
 
     total: Tensor
@@ -24,144 +33,143 @@ class Loss(NamedTuple):
     own: Mapping[str, Tensor] = NO_LOSSES
 
 
-def training_loss(model: Callable[..., Any], batch: Batch, recipe: Recipe) -> Loss:
-    """Return the loss of a recipe: label smoothing, R-Drop and word dropout as it says."""
-    return teacher_forcing(model, batch, recipe.label_smoothing, recipe.r_drop, recipe.word_dropout)
-
-
-def teacher_forcing(
-    model: Callable[..., Any],
-    batch: Batch,
-    smoothing: float = 0.0,
-    r_drop: float = 0.0,
-    word_dropout: float = 0.0,
-) -> Loss:
+def teacher_forcing(model: Callable[..., Any], batch: Batch, smoothing: float = 0.0) -> Loss:
     """Return −Σ_i Σ_y q_i(y) log p(y | y_1 … y_{i−1}, x) over real target tokens.
 
     q puts 1 − `smoothing` on the reference and spreads the rest evenly over the whole vocabulary
     (Szegedy et al. 2016, section 7). The network's input is the target without its last token; its
     labels are the target without its first token.
-
-    With `r_drop` each batch is run twice with different dropout masks: the loss is the mean of the
-    two, plus `r_drop` times the `symmetric_kl` of the two distributions (Liang et al. 2021,
-    section 2). With `word_dropout` each input token of either side is replaced by the unknown token
-    with that probability (Bowman et al. 2016, section 3.1); labels are not. In training mode the
-    network may add losses of its own.
     """
-    source, mask, target, _ = batch
-    if r_drop:
-        source, mask, target = (torch.cat([part, part]) for part in (source, mask, target))
-    inputs = target[:, :-1]
-    if word_dropout:
-        source, inputs = _drop_words(source, word_dropout), _drop_words(inputs, word_dropout)
-    output = model(source, mask, inputs)
-    logits, own = output.logits.flatten(0, 1), output.losses
-    labels = target[:, 1:].flatten()
-    total, tokens = cross_entropy(logits, labels, smoothing), (labels != PADDING).sum()
-    if r_drop:
-        half = labels[: len(labels) // 2]
-        total, tokens = total / 2 + r_drop * symmetric_kl(logits, half), tokens // 2
-        own = {name: loss / 2 for name, loss in own.items()}
-    return Loss(sum(own.values(), total), tokens, own)
+    return likelihood(TrainingBatch(model, batch), smoothing)  # type: ignore[arg-type]  # it is only called
 
 
-def _drop_words(ids: Tensor, probability: float) -> Tensor:
-    """Return ids (batch, length), in which words are unknown with this probability."""
-    words = ids > UNKNOWN  # padding and the ends of sentences are kept
-    dropped = torch.rand(ids.shape, device=ids.device) < probability
-    return ids.masked_fill(words & dropped, UNKNOWN)
+def likelihood(batch: TrainingBatch, smoothing: float) -> Loss:
+    """Return the label-smoothed cross-entropy of a batch, as `teacher_forcing` does."""
+    labels = batch.labels.flatten()
+    total = cross_entropy(batch.output.logits.flatten(0, 1), labels, smoothing)
+    return Loss(total, (labels != PADDING).sum())
 
 
-def cross_entropy(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> Tensor:
-    """Return the summed loss of logits (tokens, vocab) and labels (tokens,), without padding.
+class CrossEntropy:
+    """Cross-entropy with the recipe's label smoothing: `teacher_forcing`."""
 
-    The sum is in float32, or in the logits' type if that is wider.
-    """
-    return _CrossEntropy.apply(logits, labels, smoothing)  # type: ignore[no-untyped-call]  # torch has no types for it
+    def __init__(self, setup: Setup, network: Seq2Seq) -> None:
+        self.smoothing = setup.recipe.label_smoothing
+
+    def __call__(self, batch: TrainingBatch) -> Tensor:
+        """Return the loss of a batch."""
+        return likelihood(batch, self.smoothing).total
 
 
-class _CrossEntropy(torch.autograd.Function):
-    """The loss from the probabilities, which are all that its gradient needs.
+class RDrop(CrossEntropy):
+    """Cross-entropy, and the divergence of two passes (Liang et al. 2021, section 2).
 
-    With x the logits, p their softmax, s the smoothing and V the vocabulary's size:
-
-        log Σ_y e^{x_y} = x_max − log p_max
-        loss = log Σ_y e^{x_y} − (1 − s) x_label − s / V Σ_y x_y
-        d loss / d x_y = p_y − (1 − s) [y = label] − s / V
-
-    Two tensors of the size of the logits are allocated, in the logits' own type. A probability in
-    bfloat16 has a relative error of at most 1 / 256, so no token's loss is off by much more. The
-    logarithm of a small probability in bfloat16, which torch's own loss takes, is off by several
-    times that.
+    Each batch is run twice with different dropout masks: the loss is the mean of the two, plus
+    `alpha` times the `symmetric_kl` of the two distributions.
     """
 
-    @staticmethod
-    def forward(ctx: Any, logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
-        wide = torch.promote_types(logits.dtype, torch.float32)
-        ids = labels[:, None]
-        probability = logits.softmax(-1, dtype=logits.dtype)
-        # The largest probability cannot underflow, as that of the label could.
-        loss = logits.amax(1, keepdim=True) - probability.amax(1, keepdim=True).to(wide).log()
-        loss -= (1 - smoothing) * logits.gather(1, ids)
-        if smoothing:
-            loss -= smoothing / logits.shape[1] * logits.sum(1, keepdim=True)
-        real = ids != PADDING
-        if ctx.needs_input_grad[0]:
-            rows = torch.arange(len(labels), device=labels.device)
-            probability[rows, labels] -= 1 - smoothing
-            ctx.save_for_backward(probability, real)
-            ctx.spread = smoothing / logits.shape[1]
-        return loss.masked_fill_(~real, 0.0).sum()
+    def __init__(self, setup: Setup, network: Seq2Seq, alpha: float) -> None:
+        super().__init__(setup, network)
+        self.alpha = alpha
 
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
-        difference, real = ctx.saved_tensors
-        scale = (gradients[0] * real).to(difference.dtype)
-        return (difference * scale).sub_(scale * ctx.spread), None, None
+    def __call__(self, batch: TrainingBatch) -> Tensor:
+        """Return the loss of a batch."""
+        twice = batch.repeated(2)
+        total = likelihood(twice, self.smoothing).total
+        logits = twice.output.logits.flatten(0, 1)
+        return total / 2 + self.alpha * symmetric_kl(logits, batch.labels.flatten())
 
 
-def symmetric_kl(logits: Tensor, labels: Tensor) -> Tensor:
-    """Return Σ ½ (KL(p‖q) + KL(q‖p)) over the real tokens of labels (tokens,).
+class Part(NamedTuple):
+    """One objective of a recipe."""
 
-    logits is (2 × tokens, vocab): the first half gives p, the second q. The sum is in float32, or
-    in the logits' type if that is wider.
-    """
-    return _SymmetricKL.apply(logits, labels)  # type: ignore[no-untyped-call]  # torch has no types for it
+    name: str
+    weight: float
+    compute: Callable[[TrainingBatch], Tensor]
 
 
-class _SymmetricKL(torch.autograd.Function):
-    """The divergence of a few tokens at a time, so that only its gradient leaves the caches.
+class TrainingLoss(nn.Module):
+    """A network with the objectives that it is trained by; called with a batch, it returns a loss.
 
-    p is the softmax of the logits x, q that of z; with r = x − z, from which log p − log q differs
-    by a constant, and Σ_y p_y − q_y = 0:
-
-        ½ (KL(p‖q) + KL(q‖p)) = ½ Σ_y (p_y − q_y) r_y
-        d / d x_y = ½ (p_y − q_y + p_y (r_y − Σ_w p_w r_w))
-        d / d z_y = ½ (q_y − p_y − q_y (r_y − Σ_w q_w r_w))
+    Weights that an objective brings are trained with the network's.
     """
 
-    TOKENS = 16
-    """How many tokens a CPU computes at a time; a GPU computes all at once."""
+    def __init__(
+        self, setup: Setup, network: Seq2Seq, augmentations: Augmentations, compile: bool = False
+    ) -> None:
+        super().__init__()
+        self.network, self.augmentations = network, augmentations
+        # In a tuple, since a compiled network is a module of the same weights.
+        device = next(network.parameters()).device
+        self._forward = (compile_forward(network, device) if compile else network,)
+        self.shelf = setup.registry.objectives
+        self.parts = [self._part(named, setup) for named in chosen_objectives(setup.recipe)]
+        modules = [part.compute for part in self.parts if isinstance(part.compute, nn.Module)]
+        self.objectives = nn.ModuleList(modules).to(device)
 
-    @staticmethod
-    def forward(ctx: Any, logits: Tensor, labels: Tensor) -> Tensor:
-        wide = torch.promote_types(logits.dtype, torch.float32)
-        gradient = torch.empty_like(logits)
-        total = torch.zeros((), dtype=wide, device=logits.device)
-        real = (labels != PADDING)[:, None].to(wide)
-        size = _SymmetricKL.TOKENS if logits.device.type == "cpu" else len(labels)
-        parts = [x.split(size) for x in (*logits.chunk(2), *gradient.chunk(2), real)]
-        for x, z, x_gradient, z_gradient, weight in zip(*parts, strict=True):
-            p, q = x.softmax(-1, dtype=wide), z.softmax(-1, dtype=wide)
-            difference, r = (p - q).mul_(weight / 2), (x.to(wide) - z).mul_(weight / 2)
-            mean_p, mean_q = ((each * r).sum(-1, keepdim=True) for each in (p, q))
-            total += (mean_p - mean_q).sum()
-            x_gradient.copy_(p.mul_(r - mean_p).add_(difference))
-            z_gradient.copy_(q.mul_(mean_q - r).sub_(difference))
-        ctx.save_for_backward(gradient)
-        return total
+    def _part(self, named: Named, setup: Setup) -> Part:
+        name = name_of(named)
+        made = self.shelf.make(named, setup, self.network)
+        if not callable(made):
+            raise self.shelf.broken(name, f"it made {made!r}, which cannot be called with a batch")
+        weight = 1.0 if isinstance(named, str) else float(named.get("weight", 1.0))
+        return Part(name, weight, made)
 
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        (gradient,) = ctx.saved_tensors
-        return gradient * gradients[0].to(gradient.dtype), None
+    def forward(self, batch: Batch) -> Loss:
+        """Return the weighted sum of the objectives.
+
+        Raises:
+            PluginError: an objective raises, or does not return a sum over the batch.
+        """
+        given = TrainingBatch(self.network, batch, self._forward[0], self.augmentations.batch)
+        totals = [self._compute(part, given) for part in self.parts]
+        own = given.own_losses()
+        total = sum(own.values(), sum(totals[1:], totals[0]))
+        if len(totals) > 1:
+            own |= {part.name: each for part, each in zip(self.parts, totals, strict=True)}
+        return Loss(total, given.tokens.sum(), own)
+
+    def _compute(self, part: Part, batch: TrainingBatch) -> Tensor:
+        with blaming(self.shelf, part.name):
+            total = part.compute(batch)
+        if not isinstance(total, Tensor) or total.dim() or not total.is_floating_point():
+            shape = f"a tensor of shape {list(total.shape)}" if isinstance(total, Tensor) else total
+            raise self.shelf.broken(part.name, f"it returned {shape}, not a sum over the batch")
+        return total if part.weight == 1 else part.weight * total
+
+    def named_parts(self) -> dict[str, Any]:
+        """Return the objectives by names under which their states are saved."""
+        return {f"objective.{i}.{part.name}": part.compute for i, part in enumerate(self.parts)}
+
+    def weights(self) -> dict[str, nn.Parameter]:
+        """Return all weights by name: the network's by their own, then those of objectives."""
+        return {name.removeprefix("network."): w for name, w in self.named_parameters()}
+
+
+def chosen_objectives(recipe: Recipe) -> Sequence[Named]:
+    """Return the objectives that a recipe names; with its key `r_drop`, that replaces one."""
+    listed = recipe.objective if isinstance(recipe.objective, list) else [recipe.objective]
+    if not recipe.r_drop:
+        return listed
+    r_drop = {"name": "r_drop", "alpha": recipe.r_drop}
+    return [
+        {**({} if isinstance(named, str) else named), **r_drop}
+        if name_of(named) == "cross_entropy"
+        else named
+        for named in listed
+    ]
+
+
+def compile_forward(forward: Callable[..., Any], device: torch.device) -> Callable[..., Any]:
+    """Return the network's forward pass, to be compiled by torch.compile on first use.
+
+    Raises:
+        ConfigError: the device is a CPU, for which torch generates C++, and there is no compiler.
+    """
+    if device.type == "cpu" and not any(shutil.which(name) for name in ("g++", "clang++")):
+        raise ConfigError(
+            "compile = true needs a C++ compiler",
+            "neither g++ nor clang++ is on the path",
+            "Install one, or train without --compile",
+        )
+    return torch.compile(forward, dynamic=True)

@@ -1,38 +1,43 @@
-"""Optimizers by name. A new one is a function here, with an entry on the shelf."""
+"""The built-in optimizers, and the one that a recipe names."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from typing import Any
 
 import torch
+from torch import nn
 
-from zoo.nn.contract import Seq2Seq
+from zoo.registry.open_shelf import name_of
 from zoo.registry.recipe import Recipe
-from zoo.registry.shelf import Shelf
+from zoo.registry.registry import Registry
 
 ParameterGroups = list[dict[str, Any]]
-MakeOptimizer = Callable[[ParameterGroups, Recipe], torch.optim.Optimizer]
-
-OPTIMIZERS: Shelf[MakeOptimizer] = Shelf("optimizer")
-"""Each makes an optimizer of groups of parameters, which have their own weight decay."""
 
 
-def make_optimizer(model: Seq2Seq, recipe: Recipe) -> torch.optim.Optimizer:
-    """Return the recipe's optimizer for a model. Weight decay applies to matrices alone.
+def make_optimizer(
+    registry: Registry, recipe: Recipe, parameters: Iterable[nn.Parameter]
+) -> torch.optim.Optimizer:
+    """Return the recipe's optimizer. Weight decay applies to matrices alone.
 
     Frozen weights are left out.
 
     Raises:
         UnknownNameError: there is no optimizer of that name.
+        ConfigError: its options are not valid.
+        PluginError: it is broken.
     """
-    weights = [weight for weight in model.parameters() if weight.requires_grad]
+    weights = [weight for weight in parameters if weight.requires_grad]
     groups: ParameterGroups = [
         {"params": [w for w in weights if w.dim() > 1], "weight_decay": recipe.weight_decay},
         {"params": [w for w in weights if w.dim() <= 1], "weight_decay": 0.0},
     ]
-    make = OPTIMIZERS.find(recipe.optimizer)
-    return make([group for group in groups if group["params"]], recipe)
+    groups = [group for group in groups if group["params"]]
+    optimizer = registry.optimizers.make(recipe.optimizer, groups, recipe)
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        reason = f"it made {optimizer!r}, which is no torch.optim.Optimizer"
+        raise registry.optimizers.broken(name_of(recipe.optimizer), reason)
+    return optimizer
 
 
 def adam(groups: ParameterGroups, recipe: Recipe) -> torch.optim.Optimizer:
@@ -53,7 +58,3 @@ def _options(recipe: Recipe) -> dict[str, Any]:
         "eps": recipe.epsilon,
         "fused": True,
     }
-
-
-OPTIMIZERS.add("adam", adam)
-OPTIMIZERS.add("adamw", adamw)

@@ -12,19 +12,25 @@ from zoo.data.datasets import is_file_spec
 from zoo.data.tokenizer_kinds import TOKENIZER_KINDS
 from zoo.errors import ConfigError, near
 from zoo.registry.config import Config
+from zoo.registry.open_shelf import OpenShelf
 from zoo.registry.parameters import LengthLimits
 from zoo.registry.recipe import Recipe, toml_value
 from zoo.registry.registry import Registry
-from zoo.training.optimizer import OPTIMIZERS
 from zoo.training.request import TrainingRequest
 
 AUTO = "auto"
 """The recipe of data that has none."""
 TOTALS = ("steps", "epochs", "minutes")
-NAMED: dict[str, Collection[str]] = {"tokenizer": TOKENIZER_KINDS, "optimizer": OPTIMIZERS}
+NAMED: dict[str, Collection[str]] = {"tokenizer": TOKENIZER_KINDS}
 """The recipe's fields that hold a name, and the known names."""
-OPEN = ("schedule",)
-"""The recipe's fields that name an entry of the open shelf `FIELDs`."""
+OPEN = {
+    "objective": "objectives",
+    "schedule": "schedules",
+    "optimizer": "optimizers",
+    "initialization": "initializations",
+    "augmentations": "augmentations",
+}
+"""The recipe's fields that name entries, and their shelves."""
 
 
 @dataclass(frozen=True)
@@ -168,8 +174,12 @@ def unknown_names(registry: Registry, values: Mapping[str, Any]) -> list[str]:
             guess = near(name, known)
             hint = f"did you mean {' or '.join(guess)}?" if guess else f"known: {', '.join(known)}"
             faults.append(f"{key} = {name!r} ({hint})")
-    for key in OPEN:
-        faults += registry.open_shelf(key).faults(key, values.get(key))
+    for key, kind in OPEN.items():
+        value = values.get(key)
+        shelf = registry.shelves[kind]
+        assert isinstance(shelf, OpenShelf), kind
+        for named in value if isinstance(value, list | tuple) else [value]:
+            faults += shelf.faults(key, named)
     return faults
 
 

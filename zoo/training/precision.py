@@ -1,20 +1,16 @@
-"""The precision of matrix products, and torch.compile."""
+"""The precision of matrix products."""
 
 from __future__ import annotations
 
 import contextlib
-import shutil
 import time
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
 from zoo.data.batches import Batch, Corpus, shuffled_batches
-from zoo.errors import ConfigError
-from zoo.nn.contract import Seq2Seq
 from zoo.registry.recipe import Recipe
-from zoo.training.objective import training_loss
+from zoo.training.objective import TrainingLoss
 
 SPEEDUP = 1.1
 """How much faster than float32 bf16 must be for `auto` to choose it."""
@@ -37,7 +33,7 @@ class PrecisionChoice(NamedTuple):
         return f"Precision {self.precision}: a batch takes {times}"
 
 
-def choose_precision(model: Seq2Seq, corpus: Corpus, recipe: Recipe) -> PrecisionChoice:
+def choose_precision(loss: TrainingLoss, corpus: Corpus, recipe: Recipe) -> PrecisionChoice:
     """Time forward and backward of a batch of median size, and choose the faster precision.
 
     Neither the weights nor the random generators are changed.
@@ -47,30 +43,30 @@ def choose_precision(model: Seq2Seq, corpus: Corpus, recipe: Recipe) -> Precisio
     )
     sizes = [int(corpus.target.lengths[indices].sum()) for indices in batches]
     median = batches[sorted(range(len(sizes)), key=sizes.__getitem__)[len(sizes) // 2]]
-    device = next(model.parameters()).device
+    device = next(loss.parameters()).device
     batch = corpus.batch(median).to(device)
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices):
-        seconds = {name: _seconds(model, batch, recipe, name) for name in ("float32", "bf16")}
+        seconds = {name: _seconds(loss, batch, name) for name in ("float32", "bf16")}
     faster = seconds["float32"] > SPEEDUP * seconds["bf16"]
     return PrecisionChoice("bf16" if faster else "float32", seconds)
 
 
-def _seconds(model: Seq2Seq, batch: Batch, recipe: Recipe, precision: str) -> float:
+def _seconds(loss: TrainingLoss, batch: Batch, precision: str) -> float:
     """Return the seconds of the fastest of a few tries, the first not counted."""
     device, seconds = batch.source.device, []
-    was_training = model.training
-    model.train()
+    was_training = loss.training
+    loss.train()
     for _ in range(TRIES + 1):
         synchronize(device)
         before = time.perf_counter()
         with autocast(device, precision):
-            loss = training_loss(model, batch, recipe)
-        loss.total.backward()
+            total = loss(batch).total
+        total.backward()
         synchronize(device)
         seconds.append(time.perf_counter() - before)
-        model.zero_grad(set_to_none=True)
-    model.train(was_training)
+        loss.zero_grad(set_to_none=True)
+    loss.train(was_training)
     return min(seconds[1:])
 
 
@@ -78,18 +74,3 @@ def synchronize(device: torch.device) -> None:
     """Wait until a GPU has finished its work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-
-
-def compile_forward(forward: Callable[..., Any], device: torch.device) -> Callable[..., Any]:
-    """Return the network's forward pass, to be compiled by torch.compile on first use.
-
-    Raises:
-        ConfigError: the device is a CPU, for which torch generates C++, and there is no compiler.
-    """
-    if device.type == "cpu" and not any(shutil.which(name) for name in ("g++", "clang++")):
-        raise ConfigError(
-            "compile = true needs a C++ compiler",
-            "neither g++ nor clang++ is on the path",
-            "Install one, or train without --compile",
-        )
-    return torch.compile(forward, dynamic=True)

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 from torch.distributed.tensor import DTensor
@@ -43,21 +43,24 @@ class ProcessGroup:
 
     # --- weights --------------------------------------------------------------------------------
 
-    def distribute(self, model: Seq2Seq) -> Callable[..., Any]:
-        """Move a model to its device, or shard it; return the function to call in training."""
+    def move(self, model: Seq2Seq) -> None:
+        """Move a model to its device, or shard it."""
         if self.sharded:
             shard(model, self.device)
-            return model
-        model.to(self.device)
-        if self.size == 1:
-            return model
+        else:
+            model.to(self.device)
+
+    def distribute(self, loss: nn.Module) -> Callable[..., Any]:
+        """Return the function to call in training, which exchanges the gradients of a module."""
+        if self.sharded or self.size == 1:
+            return loss
         devices = [self.device] if self.device.type == "cuda" else None
         self._parallel = DistributedDataParallel(
-            model, device_ids=devices, gradient_as_bucket_view=True
+            loss, device_ids=devices, gradient_as_bucket_view=True
         )
         return self._forward
 
-    def _forward(self, *inputs: Tensor) -> Any:
+    def _forward(self, *inputs: Any) -> Any:
         assert self._parallel is not None
         return self._parallel(*inputs)
 

@@ -1,8 +1,9 @@
 """Write a run's state, and read back the newest one that is undamaged.
 
 A state is a folder `states/STEP/`: `model.safetensors`, `optimizer.safetensors`, with an
-exponential average `average.safetensors`, and `state.json` with counters, generators, environment
-and a checksum for each file.
+exponential average `average.safetensors`, with tensors of objectives or of the schedule
+`parts.safetensors`, and `state.json` with counters, other values, generators, environment and a
+checksum for each file.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from zoo.errors import CheckpointError
 from zoo.files import read_json, whole_folder, write_json
 from zoo.training.averaging import AveragedWeights
 from zoo.training.environment import describe_environment, generator_states, restore_environment
+from zoo.training.parts import check_optimizer_state, load_optimizer_state, optimizer_state
 from zoo.training.sharding import distribute_like
 
 KEPT_STATES = 2
@@ -37,20 +39,21 @@ def save_state(averaged: AveragedWeights) -> None:
         TrainingError: the state cannot be written; the states saved before are unchanged.
     """
     state, folder, group = averaged.state, averaged.folder, averaged.group
-    names = {id(weight): name for name, weight in state.model.named_parameters()}
+    moments, optimizer = optimizer_state(state.optimizer, state.weights)
     tensors = {
         "model": {name: group.full_tensor(w) for name, w in state.model.named_parameters()},
-        "optimizer": {
-            f"{names[id(weight)]}/{key}": group.full_tensor(value)
-            for weight, values in state.optimizer.state.items()
-            for key, value in values.items()
-        },
+        "optimizer": {name: group.full_tensor(value) for name, value in moments.items()},
     }
+    own, parts = state.parts.state()
+    if own:
+        tensors["parts"] = own
     if state.average:
         pairs = zip(averaged.names, state.average, strict=True)
         tensors["average"] = {name: group.full_tensor(weight) for name, weight in pairs}
     values = {
         **state.counters(),
+        "optimizer": optimizer,
+        "parts": parts,
         "generators": generator_states(group),
         "environment": describe_environment(group),
     }
@@ -138,24 +141,20 @@ def _read(folder: Path) -> tuple[Tensors, dict[str, Any]]:
 
 def _restore(tensors: Tensors, values: Mapping[str, Any], averaged: AveragedWeights) -> None:
     """Put a state's tensors and counters where they belong, or raise before anything is changed."""
-    state, group = averaged.state, averaged.group
+    state = averaged.state
     parameters = dict(state.model.named_parameters())
     shapes = {name: weight.shape for name, weight in parameters.items()}
     moments = tensors.get("optimizer", {})
     for kind in ("model", *(["average"] if state.average else [])):
         if {n: w.shape for n, w in tensors.get(kind, {}).items()} != shapes:
             raise CheckpointError("the state belongs to another network", f"{kind} differs")
-    if not {name.rpartition("/")[0] for name in moments} <= shapes.keys():
-        raise CheckpointError("the state belongs to another network", "optimizer differs")
+    check_optimizer_state(moments, state.weights)
     state.set_counters(values)
+    state.parts.load(tensors.get("parts", {}), values.get("parts", {}))
     with torch.no_grad():
         for name, weight in parameters.items():
             weight.copy_(distribute_like(tensors["model"][name], weight))
         if state.average:
             for name, average in zip(averaged.names, state.average, strict=True):
                 average.copy_(distribute_like(tensors["average"][name], average))
-    for name, value in moments.items():
-        owner, _, key = name.rpartition("/")
-        weight = parameters[owner]
-        placed = distribute_like(value, weight) if value.dim() else value.to(group.device)
-        state.optimizer.state.setdefault(weight, {})[key] = placed
+    load_optimizer_state(state.optimizer, state.weights, moments, values.get("optimizer", {}))

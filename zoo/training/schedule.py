@@ -30,7 +30,7 @@ class Progress:
 Rate = Callable[[Progress], float]
 
 
-def make_schedule(registry: Registry, recipe: Recipe) -> Rate:
+def make_schedule(registry: Registry, recipe: Recipe) -> CheckedRate:
     """Return the schedule that a recipe names; what it returns is checked at each update.
 
     Raises:
@@ -42,16 +42,21 @@ def make_schedule(registry: Registry, recipe: Recipe) -> Rate:
     rate = shelf.make(recipe.schedule, recipe)
     if not callable(rate):
         raise shelf.broken(name, f"it made {rate!r}, which cannot be called with the progress")
-    return _Checked(registry, name, rate)
+    return CheckedRate(registry, name, rate)
 
 
-class _Checked:
+class CheckedRate:
     """A schedule whose rates are checked."""
 
     def __init__(self, registry: Registry, name: str, rate: Rate) -> None:
         self.shelf, self.name, self.rate = registry.schedules, name, rate
 
     def __call__(self, progress: Progress) -> float:
+        """Return the rate of an update.
+
+        Raises:
+            PluginError: the schedule raises, or the rate is negative or not finite.
+        """
         with self.shelf.blaming(self.name):
             rate = self.rate(progress)
         if not isinstance(rate, float | int) or not 0 <= rate < math.inf:

@@ -33,6 +33,7 @@ from zoo.training.fitting import Automatic, first_plan
 from zoo.training.freezing import freeze
 from zoo.training.held_out import HeldOut, score_held_out
 from zoo.training.initialization import build_network
+from zoo.training.objective import TrainingLoss
 from zoo.training.own_pairs import moved
 from zoo.training.parent import Parent, read_parent
 from zoo.training.plan import TOTALS, Plan
@@ -312,7 +313,8 @@ def _create(
     choice = None
     if plan.recipe.precision == "auto":
         network = build_network(registry, plan, data).to(group.device)
-        choice = choose_precision(network, data.corpus, plan.recipe)
+        loss = TrainingLoss(data.setup, network, data.augmentations)
+        choice = choose_precision(loss, data.corpus, plan.recipe)
         recipe = plan.recipe.model_copy(update={"precision": choice.precision})
         plan = replace(plan, recipe=recipe)
     plan = moved(plan, request.copies, folder.path)
@@ -347,7 +349,7 @@ def _make_trainer(
     network = build_network(registry, plan, data, group.rank)
     load_first_weights(folder.path, network)
     freeze(network, plan.recipe.freeze)
-    trainer = Trainer(network, data, plan, folder, group, registry)
+    trainer = Trainer(network, data, plan, folder, group)
     if not group.is_first:
         return trainer, trainer.notes
     trainer.callbacks, failed = load_callbacks(registry)

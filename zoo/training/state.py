@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from zoo.errors import CheckpointError
 from zoo.nn.contract import Seq2Seq
 from zoo.registry.recipe import Recipe
+from zoo.training.parts import Parts
 
 COUNTERS = ("step", "epoch", "position", "seconds", "best", "best_step", "not_improved")
 LATER_COUNTERS = {"cooldown_start": 0}
@@ -23,15 +24,19 @@ LATER_COUNTERS = {"cooldown_start": 0}
 class TrainingState:
     """Weights, optimizer, exponential average and counters of a run.
 
-    `average` has a tensor for each of the model's parameters, or none if the recipe does not
-    average. `position` counts the batches of the current epoch, `seconds` the time of training, and
-    `not_improved` the validations since the best one. `best` is that one's loss, BLEU or chrF,
-    whichever the recipe selects by, and `best_step` its update. `cooldown_start` is the update at
-    which patience ran out and the rate began to decay, or 0.
+    `weights` are all that the optimizer updates, by name: the model's, and those of objectives.
+    `parts` are the schedule and the objectives, which may have states. `average` has a tensor for
+    each of the model's parameters, or none if the recipe does not average. `position` counts the
+    batches of the current epoch, `seconds` the time of training, and `not_improved` the validations
+    since the best one. `best` is that one's loss, BLEU or chrF, whichever the recipe selects by,
+    and `best_step` its update. `cooldown_start` is the update at which patience ran out and the
+    rate began to decay, or 0.
     """
 
     model: Seq2Seq
     optimizer: torch.optim.Optimizer
+    weights: Mapping[str, nn.Parameter]
+    parts: Parts
     average: list[Tensor] = field(default_factory=list)
     step: int = 0
     epoch: int = 0

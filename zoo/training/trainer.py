@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,17 +15,24 @@ from zoo.errors import ConfigError, TrainingError
 from zoo.files import replace_file
 from zoo.nn.contract import Seq2Seq
 from zoo.registry.events import Event, Note, Report, Stopped, Validation
-from zoo.registry.registry import Registry
+from zoo.registry.open_shelf import name_of
 from zoo.training.advice import rising
 from zoo.training.averaging import AveragedWeights
 from zoo.training.callbacks import Callbacks
 from zoo.training.data import TrainingData
 from zoo.training.environment import training_environment
-from zoo.training.failures import describe_batch, explain_failures, first_to_report, not_finite
-from zoo.training.objective import training_loss
+from zoo.training.failures import (
+    blaming,
+    describe_batch,
+    explain_failures,
+    first_to_report,
+    not_finite,
+)
+from zoo.training.objective import TrainingLoss
 from zoo.training.optimizer import make_optimizer
+from zoo.training.parts import Parts
 from zoo.training.plan import Plan
-from zoo.training.precision import autocast, compile_forward
+from zoo.training.precision import autocast
 from zoo.training.process_group import ProcessGroup
 from zoo.training.run_folder import RunFolder
 from zoo.training.saving import load_state, save_state
@@ -65,28 +71,28 @@ class Trainer:
         plan: the complete configuration and recipe.
         folder: where states and metrics are written. If it has a state, training continues there.
         group: the processes that train together.
-        registry: what the recipe names is looked up there.
     """
 
     def __init__(
-        self,
-        model: Seq2Seq,
-        data: TrainingData,
-        plan: Plan,
-        folder: RunFolder,
-        group: ProcessGroup,
-        registry: Registry,
+        self, model: Seq2Seq, data: TrainingData, plan: Plan, folder: RunFolder, group: ProcessGroup
     ) -> None:
         self.model, self.data, self.plan, self.folder, self.group = model, data, plan, folder, group
-        recipe = plan.recipe
-        forward = group.distribute(model)
-        self.forward: Callable[..., Any] = (
-            compile_forward(forward, group.device) if recipe.compile else forward
-        )
-        self.state = TrainingState(model, make_optimizer(model, recipe))
+        recipe, registry = plan.recipe, data.setup.registry
+        group.move(model)
+        self.loss = TrainingLoss(data.setup, model, data.augmentations, recipe.compile)
+        if group.sharded and len(self.loss.objectives):
+            raise ConfigError(
+                "--shard splits the network's weights alone",
+                "an objective has weights of its own",
+                "Leave out --shard",
+            )
+        self.compute_loss = group.distribute(self.loss)
+        self.schedule = make_schedule(registry, recipe)
+        optimizer = make_optimizer(registry, recipe, self.loss.parameters())
+        parts = {"schedule": self.schedule.rate, **self.loss.named_parts()}
+        self.state = TrainingState(model, optimizer, self.loss.weights(), Parts(parts))
         if recipe.average_decay:
             self.state.average = [weight.detach().clone() for weight in model.parameters()]
-        self.schedule = make_schedule(registry, recipe)
         self.averaged = AveragedWeights(self.state, recipe, folder, group)
         self.callbacks = Callbacks()
         self.stop = False
@@ -200,16 +206,17 @@ class Trainer:
             with self.group.accumulating(number == len(batches) - 1):
                 batch = self.corpus.batch(rows).to(self.group.device)
                 with autocast(self.group.device, recipe.precision):
-                    loss = training_loss(self.forward, batch, recipe)
+                    loss = self.compute_loss(batch)
                 mean = loss.total * weight / tokens
                 # The processes' gradients are averaged; the factor turns that into their sum.
                 (mean * self.group.size).backward()
             total = total + mean.detach()
             window.add_own(loss.own, weight / tokens)
         if recipe.clip is not None:
-            norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), recipe.clip)
+            norm = torch.nn.utils.clip_grad_norm_(self.loss.parameters(), recipe.clip)
             window.norms.append(self.group.to_local(norm))
-        optimizer.step()
+        with blaming(self.data.setup.registry.optimizers, name_of(recipe.optimizer)):
+            optimizer.step()
         if recipe.average_decay:
             self.state.update_average(recipe.average_decay)
         window.losses.append(total)

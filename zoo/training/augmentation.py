@@ -1,0 +1,128 @@
+"""Augmentations: they change the corpus of each epoch, or what the network reads of each batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from zoo.data.batches import Corpus
+from zoo.data.bpe_dropout import Segmenter, WordSequences
+from zoo.nn.contract import UNKNOWN
+from zoo.registry.open_shelf import Named, name_of
+from zoo.registry.recipe import Recipe
+from zoo.training.failures import blaming
+from zoo.training.setup import Setup
+
+SHORT = ("bpe_dropout", "word_dropout")
+"""The recipe's keys that are short for an augmentation of that name and its probability."""
+
+
+class Augmentation:
+    """The base class of augmentations; each method returns what it is given unless overridden."""
+
+    def corpus(self, corpus: Corpus, epoch: int) -> Corpus:
+        """Return the corpus of an epoch, with as many pairs in the same order.
+
+        It depends on the seed of the recipe and on the epoch alone, so that a run can be resumed.
+        """
+        return corpus
+
+    def batch(self, source: Tensor, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what the network reads, of the same shapes; the labels do not change.
+
+        `source` is (rows, m) int64, `inputs` (rows, n), the target without its last token, both on
+        the device. Draw from torch's default generator, whose state is saved with the run.
+        """
+        return source, inputs
+
+
+class Augmentations:
+    """The augmentations of a recipe, applied one after the other."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.shelf = setup.registry.augmentations
+        self.made: list[tuple[str, Any]] = []
+        for named in chosen_augmentations(setup.recipe):
+            name, made = name_of(named), self.shelf.make(named, setup)
+            if not isinstance(made, Augmentation):
+                raise self.shelf.broken(name, f"it made {made!r}, which is no zoo.training."
+                                              "Augmentation")  # fmt: skip
+            self.made.append((name, made))
+
+    def corpus(self, corpus: Corpus, epoch: int) -> Corpus:
+        """Return the corpus of an epoch.
+
+        Raises:
+            PluginError: an augmentation raises, or it changes the number of pairs.
+        """
+        for name, made in self.made:
+            with self.shelf.blaming(name):
+                changed = made.corpus(corpus, epoch)
+            if not isinstance(changed, Corpus) or len(changed) != len(corpus):
+                raise self.shelf.broken(name, f"it made {changed!r} of {len(corpus):,} pairs")
+            corpus = changed
+        return corpus
+
+    def batch(self, source: Tensor, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what the network reads of a batch.
+
+        Raises:
+            PluginError: an augmentation raises, or it changes shapes or types.
+        """
+        for name, made in self.made:
+            with blaming(self.shelf, name):
+                changed = made.batch(source, inputs)
+            given = [(ids.shape, ids.dtype) for ids in (source, inputs)]
+            if [(ids.shape, ids.dtype) for ids in changed] != given:
+                raise self.shelf.broken(name, "it changed the shape or the type of a batch")
+            source, inputs = changed
+        return source, inputs
+
+
+def chosen_augmentations(recipe: Recipe) -> Sequence[Named]:
+    """Return the augmentations that a recipe names, those by their short keys first."""
+    short = [{"name": key, "probability": getattr(recipe, key)} for key in SHORT]
+    return [*(named for named in short if named["probability"]), *recipe.augmentations]
+
+
+class WordDropout(Augmentation):
+    """Replaces words of either side by the unknown token (Bowman et al. 2016, section 3.1)."""
+
+    def __init__(self, setup: Setup, probability: float) -> None:
+        self.probability = probability
+
+    def batch(self, source: Tensor, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Return both sides, in which each word is unknown with the probability."""
+        return self._drop_words(source), self._drop_words(inputs)
+
+    def _drop_words(self, ids: Tensor) -> Tensor:
+        words = ids > UNKNOWN  # padding and the ends of sentences are kept
+        dropped = torch.rand(ids.shape, device=ids.device) < self.probability
+        return ids.masked_fill(words & dropped, UNKNOWN)
+
+
+class BPEDropout(Augmentation):
+    """Segments words differently in each epoch, skipping BPE merges (Provilkov et al. 2020)."""
+
+    def __init__(self, setup: Setup, probability: float) -> None:
+        self.setup, self.probability = setup, probability
+        self.of: Corpus | None = None
+        self.sides: list[WordSequences] = []
+
+    def corpus(self, corpus: Corpus, epoch: int) -> Corpus:
+        """Return the corpus in the segmentation of an epoch."""
+        setup = self.setup
+        if corpus is not self.of:
+            tokenizers = (setup.source_tokenizer, setup.target_tokenizer)
+            self.sides = [
+                WordSequences(sequences, Segmenter(tokenizer, self.probability), limit)
+                for sequences, tokenizer, limit in zip(
+                    (corpus.source, corpus.target), tokenizers, setup.limits, strict=True
+                )
+            ]
+            self.of = corpus
+        source, target = (side.segmented(setup.recipe.seed, epoch) for side in self.sides)
+        return Corpus(source, target, corpus.left_out)

@@ -1,0 +1,105 @@
+"""Losses of logits, with gradients that need little memory: cross-entropy and divergences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from zoo.nn.contract import PADDING
+
+
+def cross_entropy(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> Tensor:
+    """Return the summed loss of logits (tokens, vocab) and labels (tokens,), without padding.
+
+    The sum is in float32, or in the logits' type if that is wider.
+    """
+    return _CrossEntropy.apply(logits, labels, smoothing)  # type: ignore[no-untyped-call]  # torch has no types for it
+
+
+class _CrossEntropy(torch.autograd.Function):
+    """The loss from the probabilities, which are all that its gradient needs.
+
+    With x the logits, p their softmax, s the smoothing and V the vocabulary's size:
+
+        log Σ_y e^{x_y} = x_max − log p_max
+        loss = log Σ_y e^{x_y} − (1 − s) x_label − s / V Σ_y x_y
+        d loss / d x_y = p_y − (1 − s) [y = label] − s / V
+
+    Two tensors of the size of the logits are allocated, in the logits' own type. A probability in
+    bfloat16 has a relative error of at most 1 / 256, so no token's loss is off by much more. The
+    logarithm of a small probability in bfloat16, which torch's own loss takes, is off by several
+    times that.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
+        wide = torch.promote_types(logits.dtype, torch.float32)
+        ids = labels[:, None]
+        probability = logits.softmax(-1, dtype=logits.dtype)
+        # The largest probability cannot underflow, as that of the label could.
+        loss = logits.amax(1, keepdim=True) - probability.amax(1, keepdim=True).to(wide).log()
+        loss -= (1 - smoothing) * logits.gather(1, ids)
+        if smoothing:
+            loss -= smoothing / logits.shape[1] * logits.sum(1, keepdim=True)
+        real = ids != PADDING
+        if ctx.needs_input_grad[0]:
+            rows = torch.arange(len(labels), device=labels.device)
+            probability[rows, labels] -= 1 - smoothing
+            ctx.save_for_backward(probability, real)
+            ctx.spread = smoothing / logits.shape[1]
+        return loss.masked_fill_(~real, 0.0).sum()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        difference, real = ctx.saved_tensors
+        scale = (gradients[0] * real).to(difference.dtype)
+        return (difference * scale).sub_(scale * ctx.spread), None, None
+
+
+def symmetric_kl(logits: Tensor, labels: Tensor) -> Tensor:
+    """Return Σ ½ (KL(p‖q) + KL(q‖p)) over the real tokens of labels (tokens,).
+
+    logits is (2 × tokens, vocab): the first half gives p, the second q. The sum is in float32, or
+    in the logits' type if that is wider.
+    """
+    return _SymmetricKL.apply(logits, labels)  # type: ignore[no-untyped-call]  # torch has no types for it
+
+
+class _SymmetricKL(torch.autograd.Function):
+    """The divergence of a few tokens at a time, so that only its gradient leaves the caches.
+
+    p is the softmax of the logits x, q that of z; with r = x − z, from which log p − log q differs
+    by a constant, and Σ_y p_y − q_y = 0:
+
+        ½ (KL(p‖q) + KL(q‖p)) = ½ Σ_y (p_y − q_y) r_y
+        d / d x_y = ½ (p_y − q_y + p_y (r_y − Σ_w p_w r_w))
+        d / d z_y = ½ (q_y − p_y − q_y (r_y − Σ_w q_w r_w))
+    """
+
+    TOKENS = 16
+    """How many tokens a CPU computes at a time; a GPU computes all at once."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, labels: Tensor) -> Tensor:
+        wide = torch.promote_types(logits.dtype, torch.float32)
+        gradient = torch.empty_like(logits)
+        total = torch.zeros((), dtype=wide, device=logits.device)
+        real = (labels != PADDING)[:, None].to(wide)
+        size = _SymmetricKL.TOKENS if logits.device.type == "cpu" else len(labels)
+        parts = [x.split(size) for x in (*logits.chunk(2), *gradient.chunk(2), real)]
+        for x, z, x_gradient, z_gradient, weight in zip(*parts, strict=True):
+            p, q = x.softmax(-1, dtype=wide), z.softmax(-1, dtype=wide)
+            difference, r = (p - q).mul_(weight / 2), (x.to(wide) - z).mul_(weight / 2)
+            mean_p, mean_q = ((each * r).sum(-1, keepdim=True) for each in (p, q))
+            total += (mean_p - mean_q).sum()
+            x_gradient.copy_(p.mul_(r - mean_p).add_(difference))
+            z_gradient.copy_(q.mul_(mean_q - r).sub_(difference))
+        ctx.save_for_backward(gradient)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        (gradient,) = ctx.saved_tensors
+        return gradient * gradients[0].to(gradient.dtype), None

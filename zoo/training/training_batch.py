@@ -1,0 +1,121 @@
+"""A batch as objectives see it: with the network that is trained on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.distributed.fsdp import FSDPModule
+
+from zoo.data.batches import Batch
+from zoo.decoding.options import Hypothesis, Search
+from zoo.decoding.sampling import sample
+from zoo.decoding.task import Task
+from zoo.errors import ConfigError
+from zoo.nn.contract import PADDING, Output, Seq2Seq
+
+Augment = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+
+
+class TrainingBatch:
+    """Pairs of similar length, on the device, and the network in training mode.
+
+    `source` is (rows, m) int64 with `source_mask` (rows, m) bool; `target` (rows, n + 1), from the
+    begin token to the end token; `labels` (rows, n) are the target without its first token.
+    `forward(source, source_mask, inputs)` runs the network.
+    """
+
+    def __init__(
+        self,
+        network: Seq2Seq,
+        batch: Batch,
+        forward: Callable[..., Any] | None = None,
+        augment: Augment | None = None,
+        copies: int = 1,
+        outputs: list[tuple[Output, int]] | None = None,
+    ) -> None:
+        self.network, self.batch, self.copies = network, batch, copies
+        self.forward: Callable[..., Any] = forward or network
+        self.source, self.source_mask, self.target, self.indices = batch
+        self._augment = augment
+        self.outputs: list[tuple[Output, int]] = [] if outputs is None else outputs
+        """What the network has computed by teacher forcing, each with its number of copies."""
+
+    @property
+    def labels(self) -> Tensor:
+        """The tokens to predict, (rows, n) int64."""
+        return self.target[:, 1:]
+
+    @cached_property
+    def inputs(self) -> tuple[Tensor, Tensor]:
+        """What the network reads: source and target without its last token, augmented."""
+        source, inputs = self.source, self.target[:, :-1]
+        return self._augment(source, inputs) if self._augment else (source, inputs)
+
+    @cached_property
+    def output(self) -> Output:
+        """What `forward` of the contract returns by teacher forcing, computed on first use."""
+        source, inputs = self.inputs
+        output: Output = self.forward(source, self.source_mask, inputs)
+        self.outputs.append((output, self.copies))
+        return output
+
+    @property
+    def tokens(self) -> Tensor:
+        """The number of real target tokens of each row, (rows,)."""
+        return (self.labels != PADDING).sum(1)
+
+    def own_losses(self) -> dict[str, Tensor]:
+        """Return the network's own losses by name, the mean over the copies of the rows."""
+        if not self.outputs:
+            return {}
+        output, copies = self.outputs[0]
+        if copies == 1:
+            return dict(output.losses)
+        return {name: loss / copies for name, loss in output.losses.items()}
+
+    def repeated(self, copies: int) -> TrainingBatch:
+        """Return the batch with all rows repeated, for other dropout masks: copy after copy."""
+        parts = Batch(*(torch.cat([part] * copies) for part in self.batch))
+        return TrainingBatch(
+            self.network, parts, self.forward, self._augment, self.copies * copies, self.outputs
+        )
+
+    def sample(
+        self, count: int, longest: int | None = None, temperature: float = 1.0
+    ) -> list[list[Hypothesis]]:
+        """Draw `count` targets for each source from the network in evaluation mode.
+
+        The seed is drawn from torch's default generator. No gradient flows.
+
+        Args:
+            count: targets per source, which may be equal.
+            longest: the most tokens of a target, the end token included.
+            temperature: what the logits are divided by.
+
+        Raises:
+            ConfigError: the weights are in shards, which all processes must gather at once.
+        """
+        if isinstance(self.network, FSDPModule):
+            raise ConfigError(
+                "an objective that samples cannot be trained with --shard",
+                "each process would need the others' weights at other times",
+                "Leave out --shard",
+            )
+        seed = int(torch.randint(2**31, ()))
+        options = Search(
+            sample=True, n_best=count, max_length=longest, temperature=temperature, seed=seed
+        )
+        device = self.source.device.type
+        self.network.eval()
+        try:
+            # Without autocast: it would cache copies of the weights that have no gradient.
+            with torch.inference_mode(), torch.autocast(device, enabled=False):
+                memory = self.network.encode(self.source, self.source_mask).memory
+                task = Task(self.network, memory, self.source_mask, indices=self.indices.tolist())
+                return sample(task, options)
+        finally:
+            self.network.train()
