@@ -17,7 +17,8 @@ from typing import Any
 
 import sacrebleu
 import torch
-from released import MODELS, NAMES, SEARCH, TOP, search_of
+from released import NAMES, TOP, search_of
+from tasks import FAMILIES
 
 import zoo
 from zoo.data.datasets import find_dataset
@@ -92,7 +93,7 @@ def plot(task: str, results: dict[str, Any]) -> None:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(7, 4), layout="constrained")
-    for marker, model in zip("osD^", MODELS, strict=True):
+    for marker, model in zip("osD^", FAMILIES, strict=True):
         by_length = results[f"{model}.{task}"]["by_length"]
         axes.plot(list(by_length), [value for _, value in by_length.values()], marker + "-",
                   label=model.removesuffix("-tiny"))  # fmt: skip
@@ -109,12 +110,12 @@ def main() -> None:
     argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args()
     torch.set_num_threads(THREADS)
     results = {}
-    for name in NAMES:
+    for name in (name for name in NAMES if name.partition(".")[2] in BOUNDS):
         results[name] = measure(name)
         print(name, json.dumps(results[name]), flush=True)
     text = json.dumps(results, indent=1, ensure_ascii=False) + "\n"
     COMPARISON.write_text(text, encoding="utf-8")
-    for task in SEARCH:
+    for task in BOUNDS:
         plot(task, results)
 
 

@@ -1,7 +1,10 @@
 """Train, score, describe and list the released checkpoints with the project's own commands.
 
-    python cards/release.py                                    all of them
-    python cards/release.py transformer-tiny.multi30k-en-de    some of them
+    python cards/release.py                                    those that are released
+    python cards/release.py transformer-tiny.multi30k-en-de    some, also new ones
+    python cards/release.py --train NAME                       train only, or resume
+    python cards/release.py --seeds NAME                       train two more with other seeds, and
+                                                               score them on validation data
     python cards/release.py --describe                         write metadata, cards and entries
     python cards/release.py --rescore                          score the shipped files again and
                                                                write their cards and entries
@@ -10,38 +13,46 @@
 
 A checkpoint is called MODEL.DATA and trained in `runs/release` with the catalogue's recipe for that
 pair; an interrupted run is resumed. `cards/checkpoints/NAME` holds the shipped files: weights in
-float16, the card with scores and examples, and the curve. `registry.toml` lists their sizes and
-hashes. Every command is printed before it runs.
+float16, the card with scores, examples and failures, and the curve. `registry.toml` lists their
+sizes and hashes. Every command is printed before it runs, and every first score of a test set is
+recorded in `cards/test-scores.md`.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
+import hashlib
 import json
 import shlex
 import shutil
+import statistics
 import sys
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from released import (
-    HEADLINES,
-    LICENSES,
     NAMES,
-    PLOTTED,
-    SCORED,
     SHIPPED,
-    TERMS,
     TOP,
     as_options,
+    data_of,
     run,
     search_of,
+    task_of,
 )
+
+if TYPE_CHECKING:
+    from zoo.data.datasets import Item
 
 PERCENTILES = (0, 5, 25, 50, 75, 95)
 TOLERANCE = 0.1
 """Largest difference between a verified score and the card's, in points: rounding differs between
 machines, and may decide between two hypotheses of nearly equal score."""
+SEEDS = (1, 2, 3)
+"""The first is that of the released checkpoint."""
+SEED_SCORES = TOP / "cards" / "seeds.json"
+TEST_LOG = TOP / "cards" / "test-scores.md"
 
 
 def release(name: str) -> None:
@@ -62,9 +73,8 @@ def describe(name: str) -> None:
     from zoo.data.datasets import find_dataset
     from zoo.registry.registry import default_registry
 
-    task = name.partition(".")[2]
-    about = About.of_dataset(find_dataset(default_registry(), task)).as_json()
-    about |= {"decoding": search_of(name), "examples": [PLOTTED[task]]}
+    about = About.of_dataset(find_dataset(default_registry(), data_of(name))).as_json()
+    about |= {"decoding": search_of(name), "examples": [task_of(name).example]}
     changes = [f"--about={key}={json.dumps(value)}" for key, value in about.items()]
     run("zoo", "card", SHIPPED / name, "--write", *changes)
     write_entry(name)
@@ -72,13 +82,15 @@ def describe(name: str) -> None:
 
 def rescore(name: str) -> None:
     """Score the shipped files, and write the card and the catalogue's entry."""
-    shipped, task = SHIPPED / name, name.partition(".")[2]
+    shipped, data = SHIPPED / name, data_of(name)
     (TOP / shipped / "scores.json").unlink(missing_ok=True)
     search = as_options(search_of(name))
-    for options in SCORED[task]:
-        record = run("zoo", "eval", shipped, "--data", task, *options, *search, "--json")
+    for options in task_of(name).scored:
+        record = run("zoo", "eval", shipped, "--data", data, *options, *search, "--json")
         run("zoo", "card", shipped, "--write", "--scores", "-", stdin=record)
-    if task == "multi30k-en-de":
+        if "test" in options:
+            log_test_score(name, [*options, *search])
+    if data == "multi30k-en-de":
         record = run("python", "benchmarks/tokenized_bleu.py", shipped, *search)
         record = record.replace(str(shipped), name)
         run("zoo", "card", shipped, "--write", "--scores", "-", stdin=record)
@@ -86,10 +98,57 @@ def rescore(name: str) -> None:
     write_entry(name)
 
 
+def log_test_score(name: str, options: list[str]) -> None:
+    """Add a line to the log of when test sets were scored, unless these weights are in it."""
+    weights = (TOP / SHIPPED / name / "model.safetensors").read_bytes()
+    digest = hashlib.sha256(weights).hexdigest()[:12]
+    line = f"| {name} | {digest} | `{shlex.join(options)}` |"
+    text = TEST_LOG.read_text(encoding="utf-8")
+    if line not in text:
+        today = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M")
+        TEST_LOG.write_text(f"{text}| {today} {line}\n", encoding="utf-8")
+
+
+def score_seeds(name: str) -> None:
+    """Train with the other seeds, and record the validation scores of all of them."""
+    from training import train
+
+    results = json.loads(SEED_SCORES.read_text(encoding="utf-8")) if SEED_SCORES.is_file() else {}
+    headlines = task_of(name).headlines
+    for seed in SEEDS:
+        trained = train(name) if seed == 1 else train(f"{name}.seed-{seed}")
+        options = ["--split", "validation", *as_options(search_of(name)), "--json"]
+        record = json.loads(run("zoo", "eval", trained, "--data", data_of(name), *options))
+        scores = {metric: round(record[metric], 3) for metric in headlines if metric in record}
+        results.setdefault(name, {})[str(seed)] = scores
+    text = json.dumps(results, indent=1, sort_keys=True) + "\n"
+    SEED_SCORES.write_text(text, encoding="utf-8")
+
+
+def seeds_section(name: str) -> list[str]:
+    """Return the section about scores with several seeds, if there are any."""
+    results = json.loads(SEED_SCORES.read_text(encoding="utf-8")) if SEED_SCORES.is_file() else {}
+    if name not in results:
+        return []
+    from zoo.checkpoint.markdown import markdown_table
+
+    seeds = sorted(results[name])
+    rows = []
+    for metric in results[name][seeds[0]]:
+        values = [results[name][seed][metric] for seed in seeds]
+        spread = f"{statistics.mean(values):.2f} ± {statistics.stdev(values):.2f}"
+        rows.append([metric.replace("_", " "), *(f"{value:.2f}" for value in values), spread])
+    head = ["metric", *(f"seed {seed}" for seed in seeds), "mean ± standard deviation"]
+    return [
+        "## Seeds\n\nValidation scores of runs that differ in their seed alone; seed 1 is "
+        f"released.\n\n{markdown_table(head, rows)}"
+    ]
+
+
 def add_license(name: str) -> None:
     """Write the license into the metadata of a new card, where later writes keep it."""
     file = TOP / SHIPPED / name / "README.md"
-    license_lines = LICENSES[name.partition(".")[2]].items()
+    license_lines = task_of(name).license.items()
     front = "".join(f"{key}: {value}\n" for key, value in license_lines)
     file.write_text(file.read_text(encoding="utf-8").replace("---\n", f"---\n{front}", 1), "utf-8")
 
@@ -101,20 +160,21 @@ def write_sections(name: str) -> None:
     from zoo.checkpoint.card import END
     from zoo.checkpoint.format import ATTENTION
 
-    task = name.partition(".")[2]
+    task = task_of(name)
     folder = TOP / SHIPPED / name
-    sections: list[str] = []
+    sections = [f"## Use and limits\n\n{task.limits}"]
     if name in TEACHERS_OF:
         groups = "; ".join(" with ".join(group) for group in TEACHERS_OF[name])
         sections.append(
-            f"## Distillation\n\nBesides the references of {task}, it is trained on translations "
-            f"of the same sources by other models (sequence-level distillation): {groups}. Models "
-            "joined by “with” form an ensemble. The training file contains the references and all "
-            "of these translations."
+            f"## Distillation\n\nBesides the references of {data_of(name)}, it is trained on "
+            "translations of the same sources by other models (sequence-level distillation): "
+            f"{groups}. Models joined by “with” form an ensemble. The training file contains the "
+            "references and all of these translations."
         )
-    sections += [f"## Terms\n\n{TERMS[task]}", f"## Examples\n\n{examples(name)}"]
+    sections += seeds_section(name)
+    sections += [f"## Terms\n\n{task.terms}", *examples(name)]
     if not name.startswith("seq2seq"):
-        text = PLOTTED[task]
+        text = task.example
         picture = (folder / ATTENTION).relative_to(TOP)
         options = ("--kind", "cross", "--head", "mean", "--out", picture)
         run("zoo", "attention", SHIPPED / name, text, *options)
@@ -132,33 +192,67 @@ def write_sections(name: str) -> None:
     file.write_text(f"{before}{END}\n" + "\n\n".join(sections) + "\n", encoding="utf-8")
 
 
-def examples(name: str) -> str:
-    """Return test translations at fixed percentiles of sentence chrF, as Markdown."""
-    from sacrebleu.metrics.chrf import CHRF
-
+def examples(name: str) -> list[str]:
+    """Return the sections of test translations: at fixed percentiles, and failures by kind."""
     import zoo
-    from zoo.checkpoint.markdown import markdown_table
-    from zoo.data.datasets import find_dataset
+    from zoo.data.datasets import find_dataset, items_to_score
     from zoo.registry.registry import default_registry
 
-    pairs = find_dataset(default_registry(), name.partition(".")[2]).load("test")
+    dataset = find_dataset(default_registry(), data_of(name))
+    items = items_to_score(dataset.stream("test"), dataset.several_references)
     translator = zoo.load(TOP / SHIPPED / name)
-    texts = translator.translate([pair.source for pair in pairs], **search_of(name))
+    texts = translator.translate([item.source for item in items], **search_of(name))
+    return [
+        f"## Examples\n\n{at_percentiles(items, texts)}",
+        f"## Failures\n\n{by_kind(task_of(name).kind, items, texts)}",
+    ]
+
+
+def at_percentiles(items: Sequence[Item], texts: Sequence[str]) -> str:
+    """Return translations at fixed percentiles of sentence chrF, as Markdown."""
+    from sacrebleu.metrics.chrf import CHRF
+
+    from zoo.checkpoint.markdown import markdown_table
+
     chrf = CHRF()
     ranked = sorted(
-        (chrf.sentence_score(text, [pair.target]).score, index)
-        for index, (text, pair) in enumerate(zip(texts, pairs, strict=True))
+        (chrf.sentence_score(text, list(item.references)).score, index)
+        for index, (text, item) in enumerate(zip(texts, items, strict=True))
     )
     rows = []
     for percentile in PERCENTILES:
         score, index = ranked[percentile * len(ranked) // 100]
-        pair = pairs[index]
-        rows.append([f"{percentile}", f"{score:.1f}", pair.source, texts[index], pair.target])
+        item = items[index]
+        reference = " / ".join(item.references[:3])
+        rows.append([f"{percentile}", f"{score:.1f}", item.source, texts[index], reference])
     head = ["percentile", "chrF", "source", "translation", "reference"]
     return (
         "Test sentences at fixed percentiles of sentence chrF, not selected by hand; among equal "
-        f"scores, the first in the test set.\n\n{markdown_table(head, rows)}"
+        "scores, the first in the test set. At most three references are shown.\n\n"
+        f"{markdown_table(head, rows)}"
     )
+
+
+def by_kind(kind: str, items: Sequence[Item], texts: Sequence[str]) -> str:
+    """Return how often translations fail in which way, as Markdown."""
+    from failures import failures
+
+    from zoo.checkpoint.markdown import markdown_table
+
+    found = failures(kind, texts, [item.references for item in items])
+    wrong = sum(count for _, count, _ in found)
+    text = f"{wrong:,} of {len(items):,} test translations equal no reference."
+    rows = []
+    for what, count, first in found:
+        if what:
+            item, share = items[first], f"{100 * count / len(items):.1f}"
+            rows.append([what, f"{count:,}", share, item.source, texts[first], item.references[0]])
+    if kind == "text" and wrong:
+        text += " Most of those may be right in other words; the table has those that look wrong."
+    if not rows:
+        return text
+    head = ["kind", "number", "% of all", "first source", "translation", "reference"]
+    return f"{text}\n\n{markdown_table(head, rows)}"
 
 
 def write_entry(name: str) -> None:
@@ -171,19 +265,19 @@ def write_entry(name: str) -> None:
     from zoo.hub.user_catalogue import entry_of
     from zoo.registry.registry import default_registry
 
-    task = name.partition(".")[2]
+    task = task_of(name)
     folder, file = TOP / SHIPPED / name, TOP / "registry.toml"
     for lock in folder.glob(".*.lock"):  # of `zoo card --write`
         lock.unlink()
     document = tomlkit.parse(file.read_text(encoding="utf-8"))
-    dataset = find_dataset(default_registry(), task)
+    dataset = find_dataset(default_registry(), data_of(name))
     summary = dataset.summary.partition(";")[0]
     entry = entry_of(folder, summary=summary, terms=dataset.terms)
     scores = tomlkit.inline_table()
     for record in read_scores(folder):
         if record["split"] == "test" and not record.get("lowercase"):
-            scores.update({n: round(record[n], 2) for n in HEADLINES[task] if n in record})
-    entry["dataset"] = task  # a distilled checkpoint records its training file instead
+            scores.update({n: round(record[n], 2) for n in task.headlines if n in record})
+    entry["dataset"] = dataset.name  # a distilled checkpoint records its training file instead
     files = entry.pop("files")
     entry["scores"] = scores
     entry["files"] = files
@@ -221,7 +315,9 @@ def verify(names: list[str]) -> None:
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help="default: all")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="default: those that are released")
+    parser.add_argument("--train", action="store_true", help="train or resume, and nothing else")
+    parser.add_argument("--seeds", action="store_true", help="train and score with other seeds")
     parser.add_argument("--describe", action="store_true", help="write metadata, cards and entries")
     parser.add_argument("--rescore", action="store_true", help="score and describe shipped files")
     parser.add_argument("--verify", action="store_true", help="compare shipped files with cards")
@@ -229,18 +325,37 @@ def main() -> None:
     unknown = sorted(set(options.names) - set(NAMES))
     if unknown:
         raise SystemExit(f"unknown checkpoint {', '.join(unknown)}; choose from {', '.join(NAMES)}")
-    shipped = [name for name in NAMES if (TOP / SHIPPED / name).is_dir()]
+    names = options.names or [name for name in NAMES if (TOP / SHIPPED / name).is_dir()]
     if options.verify:
-        verify(options.names or shipped)
-    elif options.describe:
-        for name in options.names or shipped:
-            describe(name)
-    elif options.rescore:
-        for name in options.names or shipped:
-            rescore(name)
-    else:
-        for name in options.names or NAMES:
-            release(name)
+        verify(names)
+        return
+    chosen = [action for action in ACTIONS if getattr(options, action, False)]
+    for name in names:
+        ACTIONS[chosen[0] if chosen else "release"](name)
+
+
+def describe_again(name: str) -> None:
+    """Write metadata, the whole card and the entry of a shipped checkpoint."""
+    describe(name)
+    write_sections(name)
+    write_entry(name)
+
+
+def train_only(name: str) -> None:
+    """Train a checkpoint, or resume its interrupted run."""
+    from training import train
+
+    train(name)
+
+
+ACTIONS = {
+    "train": train_only,
+    "seeds": score_seeds,
+    "describe": describe_again,
+    "rescore": rescore,
+    "release": release,
+}
+"""What each option of the command line does with a checkpoint."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What is released: names, search options, scores and terms of every checkpoint."""
+"""What is released: names of checkpoints, and the commands that make them."""
 
 from __future__ import annotations
 
@@ -8,48 +8,25 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tasks import FAMILIES, TASKS, Task
+
 TOP = Path(__file__).resolve().parents[1]
 RUNS = Path("runs/release")
 SHIPPED = Path("cards/checkpoints")
-MODELS = ("seq2seq-tiny", "rnnsearch-tiny", "convs2s-tiny", "transformer-tiny")
-SEARCH: dict[str, dict[str, Any]] = {
-    "numbers-en-fr": {},
-    "multi30k-en-de": {"beam": 5, "length_penalty": 1.5},
-}
-"""Search options of each task."""
 PENALTIES = {"rnnsearch-tiny.multi30k-en-de": 1.0}
 """Length penalties that differ from their task's, chosen on validation data."""
-SCORED = {
-    "numbers-en-fr": [["--split", "test", "--confidence"]],
-    "multi30k-en-de": [
-        ["--split", "validation"],
-        ["--split", "test", "--confidence"],
-        ["--split", "test", "--lowercase", "--confidence"],
-    ],
-}
-"""Options of the `zoo eval` runs of each task."""
-HEADLINES = {
-    "numbers-en-fr": ("exact_match",),
-    "multi30k-en-de": ("bleu", "chrf", "tokenized_bleu"),
-}
-"""Test scores that the catalogue lists."""
-LICENSES = {
-    "numbers-en-fr": {"license": "apache-2.0"},
-    "multi30k-en-de": {"license": "other", "license_name": "multi30k-non-commercial"},
-}
-TERMS = {
-    "numbers-en-fr": "The data is generated. The weights are under the license of the project.",
-    "multi30k-en-de": (
-        "The data is for research and education, not for commercial use (Elliott et al. 2016), and "
-        "so are weights trained on it. The example sentences are quoted from it."
-    ),
-}
-PLOTTED = {
-    "numbers-en-fr": "four hundred and ninety-two thousand, six hundred and five",
-    "multi30k-en-de": "Two dogs are playing in the snow.",
-}
-"""Sources of the attention plots."""
-NAMES = tuple(f"{model}.{task}" for task in SCORED for model in MODELS)
+NAMES = tuple(f"{model}.{task}" for task in TASKS for model in FAMILIES)
+"""Every checkpoint that has a recipe here. Those in `SHIPPED` are released."""
+
+
+def task_of(name: str) -> Task:
+    """Return the task of a checkpoint."""
+    return TASKS[data_of(name)]
+
+
+def data_of(name: str) -> str:
+    """Return the name of the dataset of a checkpoint."""
+    return name.partition(".")[2]
 
 
 def run(*words: str | Path, stdin: str | None = None) -> str:
@@ -67,7 +44,7 @@ def run(*words: str | Path, stdin: str | None = None) -> str:
 
 def search_of(name: str) -> dict[str, Any]:
     """Return the search options of a checkpoint."""
-    search = dict(SEARCH[name.partition(".")[2]])
+    search = dict(task_of(name).search)
     if name in PENALTIES:
         search["length_penalty"] = PENALTIES[name]
     return search

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from released import RUNS, SEARCH, TOP, as_options, run
+from released import RUNS, TOP, as_options, run
+from tasks import TASKS
 
 from zoo.data.datasets import find_dataset
 from zoo.registry.registry import default_registry
@@ -18,6 +19,8 @@ from zoo.registry.registry import default_registry
 CAPTIONS = "transformer-tiny.multi30k-en-de"
 UNDISTILLED, DISTILLED_ONCE = f"{CAPTIONS}.undistilled", f"{CAPTIONS}.distilled-once"
 NARROW = ("--set", "feedforward_dim=512")
+SEED = "seed-"
+"""`MODEL.DATA.seed-2` is trained as `MODEL.DATA`, with another seed."""
 TEACHERS = {
     UNDISTILLED: (*NARROW, "--set", "average_last=5", "--steps", "12000"),
     DISTILLED_ONCE: (*NARROW, "--steps", "8000"),
@@ -39,8 +42,11 @@ def train(name: str) -> Path:
 
 def options_of(name: str) -> list[str]:
     """Return the training options of a checkpoint or a teacher; write its distillation text."""
-    model, task = name.split(".")[:2]
+    model, task, *variant = name.split(".")
     changes = TEACHERS.get(name, ())
+    if variant and variant[0].startswith(SEED):
+        name = f"{model}.{task}"
+        changes = ("--seed", variant[0].removeprefix(SEED))
     if name not in TEACHERS_OF:
         return [model, "--data", task, *changes]
     source, target = task.split("-")[-2:]
@@ -72,5 +78,5 @@ def translate(group: Sequence[str], sources: Path, task: str) -> Path:
         first, *others = (str(train(name)) if name in TEACHERS else name for name in group)
         ensemble = [word for name in others for word in ("--with", name)]
         files = ["--input", str(sources), "--out", str(out)]
-        run("zoo", "translate", first, *ensemble, *as_options(SEARCH[task]), *files)
+        run("zoo", "translate", first, *ensemble, *as_options(dict(TASKS[task].search)), *files)
     return out

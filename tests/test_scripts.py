@@ -50,11 +50,11 @@ def test_the_scripts_print_their_help() -> None:
     assert done.stdout.split() == command[3:]
 
 
-def test_the_released_names_equal_those_of_the_catalogue() -> None:
+def test_every_checkpoint_of_the_catalogue_can_be_made_again() -> None:
     program = (
         "import sys; sys.path.insert(0, 'cards'); import released, training;"
         "from zoo.registry.registry import default_registry as registry;"
-        "assert set(released.NAMES) == set(registry().checkpoints);"
+        "assert set(released.NAMES) >= set(registry().checkpoints);"
         "assert set(training.TEACHERS_OF) <= {*released.NAMES, *training.TEACHERS};"
         "assert {n for groups in training.TEACHERS_OF.values() for g in groups for n in g}"
         " <= {*released.NAMES, *training.TEACHERS}"

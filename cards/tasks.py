@@ -1,0 +1,147 @@
+"""The tasks of the released checkpoints: search options, scores, terms, limits, examples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+FAMILIES = ("seq2seq-tiny", "rnnsearch-tiny", "convs2s-tiny", "transformer-tiny")
+
+VALIDATION, TEST = ["--split", "validation"], ["--split", "test", "--confidence"]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What all checkpoints for a dataset share.
+
+    Attributes:
+        example: the source of the attention plot.
+        license: the card's metadata about the license.
+        terms: what may be done with data and weights.
+        limits: what the checkpoints are for, and what they cannot do.
+        headlines: test scores that the catalogue lists.
+        scored: options of the runs of `zoo eval`; a test split is scored last.
+        search: recommended search options, chosen on validation data.
+        parameters: the most parameters of a checkpoint.
+        kind: how failures are counted: see `failures.py`.
+    """
+
+    example: str
+    license: Mapping[str, str]
+    terms: str
+    limits: str
+    headlines: tuple[str, ...]
+    parameters: int
+    kind: str
+    scored: tuple[list[str], ...] = (VALIDATION, TEST)
+    search: Mapping[str, Any] = field(default_factory=dict)
+
+
+FREE = {"license": "apache-2.0"}
+GENERATED = "The data is generated. The weights are under the license of the project."
+
+CAPTIONS = Task(
+    example="Two dogs are playing in the snow.",
+    license={"license": "other", "license_name": "multi30k-non-commercial"},
+    terms=(
+        "The data is for research and education, not for commercial use (Elliott et al. 2016), and "
+        "so are weights trained on it. The example sentences are quoted from it."
+    ),
+    limits=(
+        "For one-sentence descriptions of everyday photographs. It has seen no questions, no first "
+        "or second person, and hardly any past tense; it translates such text badly. Sentences of "
+        "over 20 words are rare in its data."
+    ),
+    headlines=("bleu", "chrf"),
+    parameters=4_000_000,
+    kind="text",
+    scored=(VALIDATION, TEST, [*TEST, "--lowercase"]),
+    search={"beam": 5, "length_penalty": 1.5},
+)
+
+EVERYDAY = Task(
+    example="Where did you buy these shoes?",
+    license={"license": "cc-by-2.0"},
+    terms=(
+        "The data is CC-BY 2.0 FR: sentences of Tatoeba (tatoeba.org) by way of manythings.org, in "
+        "a list without the names of their authors. The weights may be used for anything, with "
+        "that attribution. The example sentences are quoted from it."
+    ),
+    limits=(
+        "For short everyday sentences: no English sentence of its data has over 30 characters or "
+        "nine words. It has seen no long sentence, no formal or technical text and few names but "
+        "Tom and Mary. Longer text should be split into short sentences. Where English does not "
+        "decide between *tu* and *vous*, or between masculine and feminine, it chooses one."
+    ),
+    headlines=("bleu", "chrf"),
+    parameters=12_000_000,
+    kind="text",
+    search={"beam": 5, "length_penalty": 1.0},
+)
+
+DATES = Task(
+    example="Monday, the 3rd of May 2021",
+    license=FREE,
+    terms=GENERATED,
+    limits=(
+        "For one date at a time, with a day, a month in letters and a year from 1600 to 2199, in "
+        "the twenty formats of its data. A weekday is read over, not checked. Dates of digits "
+        "alone, such as 3/5/2021, are not in its data, since they are ambiguous."
+    ),
+    headlines=("exact_match",),
+    parameters=600_000,
+    kind="date",
+)
+
+TASKS = {
+    "numbers-en-fr": Task(
+        example="four hundred and ninety-two thousand, six hundred and five",
+        license=FREE,
+        terms=GENERATED,
+        limits="For whole numbers below a million, written in lowercase words as num2words does.",
+        headlines=("exact_match",),
+        parameters=500_000,
+        kind="number",
+        scored=(TEST,),
+    ),
+    "multi30k-en-de": replace(CAPTIONS, headlines=("bleu", "chrf", "tokenized_bleu")),
+    "multi30k-de-en": replace(CAPTIONS, example="Zwei Hunde spielen im Schnee."),
+    "multi30k-en-fr": CAPTIONS,
+    "dates-en-iso": DATES,
+    "dates-iso": replace(
+        DATES,
+        example="lundi 3 mai 2021",
+        limits=(
+            "For one date at a time, with a year from 1600 to 2199, as the Unicode locale data "
+            "writes dates of medium, long and full width in 62 languages, with digits 0 to 9. A "
+            "weekday is read over, not checked. It has not seen short dates of digits alone."
+        ),
+    ),
+    "g2p-en": Task(
+        example="mispronunciation",
+        license=FREE,
+        terms=(
+            "The CMU Pronouncing Dictionary is free for any use; its license asks to acknowledge "
+            "its origin, Carnegie Mellon University. The weights are under the license of the "
+            "project. The example words are quoted from it."
+        ),
+        limits=(
+            "For single English words in lowercase letters, in the American pronunciation of the "
+            "dictionary. It does not see a word's context, so it cannot choose between the verb "
+            "and the noun *record*. Names of other languages and abbreviations that are spelled "
+            "out are what it gets wrong most."
+        ),
+        headlines=(
+            "word_error_rate",
+            "phone_error_rate",
+            "word_error_rate_without_stress",
+            "phone_error_rate_without_stress",
+        ),
+        parameters=2_000_000,
+        kind="phones",
+    ),
+    "tatoeba-en-fr-76k": EVERYDAY,
+    "tatoeba-fr-en-76k": replace(EVERYDAY, example="Où as-tu acheté ces chaussures ?"),
+}
+"""By the name of the dataset."""
