@@ -239,11 +239,11 @@ def by_kind(kind: str, items: Sequence[Item], texts: Sequence[str]) -> str:
 
     from zoo.checkpoint.markdown import markdown_table
 
-    found = failures(kind, texts, [item.references for item in items])
-    wrong = sum(count for _, count, _ in found)
+    kinds = failures(kind, texts, [item.references for item in items])
+    wrong = sum(count for _, count, _ in kinds)
     text = f"{wrong:,} of {len(items):,} test translations equal no reference."
     rows = []
-    for what, count, first in found:
+    for what, count, first in kinds:
         if what:
             item, share = items[first], f"{100 * count / len(items):.1f}"
             rows.append([what, f"{count:,}", share, item.source, texts[first], item.references[0]])
