@@ -109,7 +109,7 @@ def test_the_command_pushes_an_export_or_nothing(
 
 def test_what_the_format_cannot_express_is_not_sent(server: Server, tmp_path: Path) -> None:
     folder = write(checkpoint("transformer", norm="branch"), tmp_path / "toy")
-    with pytest.raises(ConversionError, match="norm is branch"):
+    with pytest.raises(ConversionError, match="no class has norm branch"):
         zoo.push(folder, f"hf://{NAME}", format="huggingface")
     with pytest.raises(ConversionError, match="no format is given"):
         zoo.push(folder, f"hf://{NAME}", precision="int8")

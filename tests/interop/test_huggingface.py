@@ -1,4 +1,4 @@
-"""A Hugging Face folder has the weights with which Marian and Pegasus give the same logits.
+"""A Hugging Face folder has the weights with which classes of transformers give the same logits.
 
 Here their equations are computed from the exported weights by name; `tests/campaigns/exports.py`
 loads the folders in transformers.
@@ -15,20 +15,35 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812  # the field's name for it
 from safetensors.torch import load_file
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from torch import Tensor
 
+import zoo
 from tests.interop.checkpoints import SOURCES, TARGETS, checkpoint
+from tests.interop.huggingface import marian
 from zoo.data.batches import batch_sources
 from zoo.errors import ConversionError
 from zoo.interop.exporter import export_checkpoint
 from zoo.registry.registry import default_registry
 
+LEARNED = {
+    "positions": "learned", "position_offset": 2, "max_source_positions": 40,
+    "max_target_positions": 40,
+}  # fmt: skip
 CONFIGS: dict[str, dict[str, Any]] = {
     "Marian, all shared": {"share": "all"},
     "Marian, target shared, no biases": {"share": "target", "attention_bias": False},
     "Marian, untied, gelu": {"share": "none", "activation": "gelu", "output_bias": False},
     "Pegasus": {"norm": "pre", "share": "all", "scale_embeddings": False},
+    "BART": {"share": "all", "embedding_norm": True, **LEARNED},
+    "mBART, untied": {"norm": "pre", "embedding_norm": True, "activation": "gelu", **LEARNED},
+    "M2M-100": {
+        "norm": "pre",
+        "share": "all",
+        "positions": "fairseq",
+        "position_offset": 1,
+        "output_bias": False,
+    },
 }
 
 
@@ -38,7 +53,8 @@ class Reference:
     def __init__(self, folder: Path) -> None:
         self.config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         self.w = load_file(folder / "model.safetensors")
-        self.pre = self.config["model_type"] == "pegasus"
+        self.kind = self.config["model_type"]
+        self.pre = self.kind in ("pegasus", "mbart", "m2m_100")
 
     def linear(self, name: str, x: Tensor) -> Tensor:
         return F.linear(x, self.w[f"{name}.weight"], self.w[f"{name}.bias"])
@@ -47,15 +63,19 @@ class Reference:
         return F.layer_norm(x, x.shape[-1:], self.w[f"{name}.weight"], self.w[f"{name}.bias"])
 
     def table(self, side: str) -> Tensor:
-        shared = self.w.get("model.shared.weight")
-        return self.w[f"model.{side}.embed_tokens.weight"] if shared is None else shared
+        own = self.w.get(f"model.{side}.embed_tokens.weight")
+        return self.w["model.shared.weight"] if own is None else own
 
     def embed(self, side: str, tokens: Tensor) -> Tensor:
         d = self.config["d_model"]
         x = self.table(side)[tokens] * (math.sqrt(d) if self.config["scale_embedding"] else 1)
+        if self.kind in ("bart", "mbart"):
+            rows = self.w[f"model.{side}.embed_positions.weight"]
+            return self.norm(f"model.{side}.layernorm_embedding", x + rows[2 : 2 + x.shape[1]])
+        offset, last = (self.config["pad_token_id"] + 1, 1) if self.kind == "m2m_100" else (0, 0)
         for p in range(tokens.shape[1]):
             for i in range(d // 2):
-                angle = p / 10000 ** (2 * i / d)
+                angle = (p + offset) / 10000 ** (i / (d // 2 - last))
                 x[:, p, i] += math.sin(angle)
                 x[:, p, d // 2 + i] += math.cos(angle)
         return x
@@ -103,7 +123,7 @@ class Reference:
         x = self.stack("decoder", self.embed("decoder", target), causal, (memory, allowed))
         table = self.table("decoder") if self.config["tie_word_embeddings"] else None
         output = self.w["lm_head.weight"] if table is None else table
-        return x @ output.T + self.w["final_logits_bias"]
+        return x @ output.T + self.w.get("final_logits_bias", torch.zeros(1))
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -131,17 +151,110 @@ def test_its_tokenizer_gives_the_same_ids_with_the_end_token(tmp_path: Path) -> 
     assert card.startswith("---\nlibrary_name: transformers\npipeline_tag: translation\n")
 
 
-def test_what_it_cannot_express_is_refused_with_all_reasons(tmp_path: Path) -> None:
-    made = checkpoint(
-        "transformer", shared=False, norm="pre", positions="fairseq", norm_epsilon=1e-3
+@pytest.mark.parametrize("tags", [(), (">>fra<<", ">>ita<<")])
+def test_an_imported_marian_folder_is_written_again(tags: tuple[str, ...], tmp_path: Path) -> None:
+    weights = marian(tmp_path / "foreign", tags, activation_function="relu")
+    zoo.export(tmp_path / "foreign", "huggingface", tmp_path / "exported")
+    written = load_file(tmp_path / "exported" / "model.safetensors")
+    assert written.keys() == weights.keys()
+    assert all(torch.equal(written[name], weights[name]) for name in weights)
+    for name in ("source.spm", "target.spm"):
+        model = (tmp_path / "foreign" / name).read_bytes()
+        assert (tmp_path / "exported" / name).read_bytes() == model
+    for name in ("vocab.json", "config.json", "tokenizer_config.json"):
+        foreign, exported = (
+            json.loads((tmp_path / side / name).read_text()) for side in ("foreign", "exported")
+        )
+        if name != "vocab.json":
+            foreign = {key: value for key, value in foreign.items() if key in exported}
+            exported = {key: value for key, value in exported.items() if key in foreign}
+        if tags and "target_lang" in foreign:  # its tags name them
+            foreign["target_lang"] = "fra+ita"
+        assert exported == foreign
+    generation = json.loads((tmp_path / "exported" / "generation_config.json").read_text())
+    assert generation["num_beams"] == 6
+
+
+TAGS = {
+    "BART": (),
+    "Pegasus": (),
+    "mBART, untied": ("en_XX", "fr_XX"),
+    "M2M-100": ("eng_Latn", "fra_Latn"),
+}
+"""The tags of the languages in the vocabulary of each class."""
+
+
+def folder_of(name: str, folder: Path) -> dict[str, Tensor]:
+    """Write a folder as of transformers, in which a decoder starts from `</s>`; return weights."""
+    export_checkpoint(
+        checkpoint("transformer", **CONFIGS[name]), "huggingface", folder, default_registry()
     )
+    config = json.loads((folder / "config.json").read_text())
+    words = [f"▁{word}" for word in sorted({word for line in SOURCES for word in line.split()})]
+    words += [f"w{i}" for i in range(config["vocab_size"] - len(words) - len(TAGS[name]) - 4)]
+    names = ["<pad>", "<s>", "</s>", "<unk>", *words, *TAGS[name]]
+    made = Tokenizer(models.WordLevel({n: i for i, n in enumerate(names)}, unk_token="<unk>"))
+    made.pre_tokenizer = pre_tokenizers.Metaspace()
+    made.decoder = decoders.Metaspace()
+    made.add_special_tokens([*names[:4], *TAGS[name]])
+    made.save(str(folder / "tokenizer.json"))
+    settings = {"tokenizer_class": "MBart50Tokenizer" if "mBART" in name else "NllbTokenizer"}
+    if TAGS[name]:
+        settings |= {"src_lang": TAGS[name][0], "tgt_lang": TAGS[name][1]}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    (folder / "config.json").write_text(json.dumps(config | {"decoder_start_token_id": 2}))
+    (folder / "generation_config.json").write_text('{"num_beams": 4, "length_penalty": 0.8}')
+    return load_file(folder / "model.safetensors")
+
+
+@pytest.mark.parametrize("name", TAGS)
+def test_an_imported_folder_is_written_again(name: str, tmp_path: Path) -> None:
+    weights = folder_of(name, tmp_path / "foreign")
+    zoo.export(tmp_path / "foreign", "huggingface", tmp_path / "exported")
+    written = load_file(tmp_path / "exported" / "model.safetensors")
+    assert written.keys() == weights.keys()
+    assert all(torch.equal(written[name], weights[name]) for name in weights)
+    config, generation, settings = (
+        json.loads((tmp_path / "exported" / f"{kind}.json").read_text())
+        for kind in ("config", "generation_config", "tokenizer_config")
+    )
+    assert config["decoder_start_token_id"] == 2
+    assert (generation["num_beams"], generation["length_penalty"]) == (4, 0.8)
+    assert generation["suppress_tokens"] == [0, 3]
+    tokenizer, foreign = (
+        Tokenizer.from_file(str(tmp_path / side / "tokenizer.json"))
+        for side in ("exported", "foreign")
+    )
+    (plain,) = foreign.encode_batch(["a dog sings Ω"], add_special_tokens=False)
+    prefix = {"BART": [1], "Pegasus": []}.get(name, [config["vocab_size"] - 2])
+    assert tokenizer.encode("a dog sings Ω").ids == [*prefix, *plain.ids, 2]
+    if TAGS[name]:
+        assert (settings["src_lang"], settings["tgt_lang"]) == TAGS[name]
+        assert generation["forced_bos_token_id"] == config["vocab_size"] - 1
+        assert settings["additional_special_tokens"] == [*TAGS[name]]
+    again = zoo.load(tmp_path / "exported")
+    expected = zoo.load(tmp_path / "foreign").translate(SOURCES, max_length=8)
+    assert again.translate(SOURCES, max_length=8) == expected
+
+
+REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "what the class lacks": (
+        {"shared": False, "norm": "pre", "positions": "learned", "norm_epsilon": 1e-3},
+        ["embedding_norm is False: mBART differs", "norm_epsilon 0.001", "two tokenizers"],
+    ),
+    "no class": ({"norm": "branch", "positions": "none"}, ["no class has norm branch"]),
+    "the vocabulary": (
+        {"norm": "pre", "share": "all", "positions": "fairseq"},
+        ["position_offset is 0: theirs is 1", "a bias in the output layer: M2M-100 has none"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_it_cannot_express_is_refused_with_all_reasons(name: str, tmp_path: Path) -> None:
+    values, reasons = REFUSED[name]
+    made = checkpoint("transformer", **values)
     with pytest.raises(ConversionError) as error:
         export_checkpoint(made, "huggingface", tmp_path / "out", default_registry())
-    for reason in (
-        "positions are fairseq",
-        "norm_epsilon 0.001",
-        "two tokenizers",
-        "share is none",
-    ):
-        assert reason in str(error.value)
+    assert all(reason in str(error.value) for reason in reasons), error.value
     assert not list(tmp_path.iterdir())

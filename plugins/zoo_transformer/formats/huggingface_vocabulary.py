@@ -1,0 +1,207 @@
+"""Vocabularies in the order of transformers, and the files of its tokenizers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from zoo.interop import (
+    Checkpoint,
+    ForeignTokenizer,
+    SentencePiece,
+    TokenizersPipeline,
+    write_json,
+)
+from zoo.nn import BEGIN, END, PADDING, UNKNOWN
+from zoo_transformer.formats.tokenizer_files import pipeline_names
+
+MADE_UP, CODES = 8, {100: "m2m100", 8: "wmt21"}
+"""Unused entries of M2M-100, and its name for a number of languages."""
+
+FAST = "PreTrainedTokenizerFast"
+
+
+class Numbering(NamedTuple):
+    """A vocabulary in the order of transformers.
+
+    Attributes:
+        ids: the zoo's id of each entry.
+        names: the text of each entry.
+        start: the entry from which the decoder starts.
+    """
+
+    ids: list[int]
+    names: list[str]
+    start: int
+
+    @property
+    def begin(self) -> int:
+        """The entry `<s>`, with which sources of BART begin, or that of the start."""
+        return self.names.index("<s>") if "<s>" in self.names else self.start
+
+    def of(self, inner: int) -> int:
+        """Return the entry of an id of the zoo; that of begin may be a copy of another."""
+        return self.start if inner == BEGIN else self.ids.index(inner)
+
+
+def numbering(tokenizer: Any, model_type: str, embedding: Tensor) -> Numbering | None:
+    """Return a vocabulary's order, or None if the decoder starts from no entry of it.
+
+    An imported tokenizer has its original order; `embedding`, (V, d), shows of which entry the
+    begin token is a copy.
+    """
+    tokens = [tokenizer.token(i) for i in range(tokenizer.size)]
+    if not isinstance(tokenizer, ForeignTokenizer):
+        return Numbering([*range(tokenizer.size)], tokens, BEGIN)
+    engine = tokenizer.engine
+    if isinstance(engine, TokenizersPipeline):
+        ids, texts = engine.ids, pipeline_names(engine.pipeline)
+        names = [texts.get(i, tokens[inner]) for i, inner in enumerate(ids)]
+    else:
+        rest = [*range(UNKNOWN + 1, tokenizer.size)]
+        if model_type == "marian":
+            ids = [END, UNKNOWN, *rest, PADDING]
+        else:  # <s>, padding, end, unknown
+            ids = [rest[0], PADDING, END, UNKNOWN, *rest[1:]]
+        names = [tokens[inner] for inner in ids]
+        names[0] = "<s>" if names[0] == "<0>" else names[0]
+    if BEGIN in ids:
+        return Numbering(ids, names, ids.index(BEGIN))
+    likely = [ids.index(PADDING), ids.index(END)]
+    equal = (embedding[torch.tensor(ids)] == embedding[BEGIN]).all(1).nonzero().flatten().tolist()
+    starts = [i for i in likely if i in equal] or equal
+    return Numbering(ids, names, starts[0]) if starts else None
+
+
+def tokenizer_reasons(checkpoint: Checkpoint, model_type: str) -> list[str]:
+    """Return why transformers has no tokenizer for a checkpoint."""
+    pair = checkpoint.source_tokenizer, checkpoint.target_tokenizer
+    engines = [each.engine if isinstance(each, ForeignTokenizer) else None for each in pair]
+    pieces = [type(engine) is SentencePiece for engine in engines]
+    if all(pieces) and model_type in ("marian", "m2m_100"):
+        if model_type == "marian" and pair[0].size != pair[1].size:
+            return ["its vocabularies differ in size: Marian has one id for the padding of both"]
+        return []
+    if any(engine and not isinstance(engine, TokenizersPipeline) for engine in engines):
+        return [f"its tokenizer is of a kind that {model_type} of transformers lacks"]
+    same = pair[0] is pair[1]
+    if None not in engines:
+        contents = [engine.content() for engine in engines if engine is not None]
+        same = contents[0] == contents[1]
+    if not same:
+        return ["two tokenizers: AutoTokenizer has one for both sides"]
+    return []
+
+
+def write_tokenizer(
+    checkpoint: Checkpoint, model_type: str, source: Numbering, target: Numbering, folder: Path
+) -> None:
+    """Write the files that `AutoTokenizer` loads."""
+    tokenizer = checkpoint.source_tokenizer
+    engine = tokenizer.engine if isinstance(tokenizer, ForeignTokenizer) else None
+    languages = {
+        f"{short}_lang": each.language
+        for short, each in (("src", tokenizer), ("tgt", checkpoint.target_tokenizer))
+        if isinstance(each, ForeignTokenizer) and each.language
+    }
+    if type(engine) is SentencePiece:
+        write = _write_marian if model_type == "marian" else _write_m2m100
+        write_json(
+            folder / "tokenizer_config.json", write(checkpoint, source, target, folder, languages)
+        )
+        return
+    if isinstance(engine, TokenizersPipeline):
+        content = dict(engine.pipeline)
+    else:
+        content = json.loads(tokenizer.to_json())
+    framed = tokenizer.entries.prefix if isinstance(tokenizer, ForeignTokenizer) else ()
+    prefix = [source.of(i) for i in framed]
+    content["post_processor"] = post_processor(prefix, source.of(END), source.names)
+    write_json(folder / "tokenizer.json", content)
+    special = {
+        f"{kind}_token": source.names[source.of(inner)]
+        for kind, inner in (("pad", PADDING), ("eos", END), ("unk", UNKNOWN))
+    }
+    special["bos_token"] = source.names[source.begin]
+    config = {**TOKENIZER, **special}
+    if languages:
+        tags = [source.names[source.of(tag)] for tag in tokenizer.tags.values()]
+        config |= {**languages, "additional_special_tokens": tags, "split_special_tokens": False}
+        config["tokenizer_class"] = "MBart50Tokenizer" if model_type == "mbart" else "NllbTokenizer"
+    write_json(folder / "tokenizer_config.json", config)
+
+
+def _write_marian(
+    checkpoint: Checkpoint, source: Numbering, target: Numbering, folder: Path, languages: Any
+) -> dict[str, Any]:
+    """Write both SentencePiece models and the vocabularies; return the configuration."""
+    about = checkpoint.about
+    separate = source.names != target.names
+    for name, tokenizer in (
+        ("source.spm", checkpoint.source_tokenizer),
+        ("target.spm", checkpoint.target_tokenizer),
+    ):
+        (folder / name).write_bytes(tokenizer.engine.model)  # type: ignore[attr-defined]  # checked
+    write_json(folder / "vocab.json", _ids(source.names))
+    if separate:
+        write_json(folder / "target_vocab.json", _ids(target.names))
+    return {
+        "tokenizer_class": "MarianTokenizer",
+        "separate_vocabs": separate,
+        "source_lang": "+".join(about.source_languages) or None,
+        "target_lang": languages.get("src_lang") or "+".join(about.target_languages) or None,
+    }
+
+
+def _write_m2m100(
+    checkpoint: Checkpoint, source: Numbering, target: Numbering, folder: Path, languages: Any
+) -> dict[str, Any]:
+    """Write the SentencePiece model and the vocabulary without tags; return the configuration."""
+    tokenizer = checkpoint.source_tokenizer
+    assert isinstance(tokenizer, ForeignTokenizer)
+    assert isinstance(tokenizer.engine, SentencePiece)
+    (folder / "sentencepiece.bpe.model").write_bytes(tokenizer.engine.model)
+    first = min(source.of(tag) for tag in tokenizer.tags.values())
+    write_json(folder / "vocab.json", _ids(source.names[:first]))
+    return {
+        "tokenizer_class": "M2M100Tokenizer",
+        "language_codes": CODES.get(len(tokenizer.tags), "m2m100"),
+        "num_madeup_words": MADE_UP,
+        **languages,
+    }
+
+
+def _ids(names: list[str]) -> Mapping[str, int]:
+    return {name: i for i, name in enumerate(names)}
+
+
+def post_processor(prefix: list[int], end: int, names: list[str]) -> dict[str, Any]:
+    """Return what puts a prefix before each source, and the end token after it."""
+
+    def special(i: int) -> dict[str, Any]:
+        return {"SpecialToken": {"id": names[i], "type_id": 0}}
+
+    before, after = [special(i) for i in prefix], [special(end)]
+    text = [{"Sequence": {"id": letter, "type_id": 0}} for letter in "AB"]
+    return {
+        "type": "TemplateProcessing",
+        "single": [*before, text[0], *after],
+        "pair": [*before, text[0], *after, text[1], *after],
+        "special_tokens": {
+            names[i]: {"id": names[i], "ids": [i], "tokens": [names[i]]} for i in {*prefix, end}
+        },
+    }
+
+
+TOKENIZER = {
+    "tokenizer_class": FAST,
+    "clean_up_tokenization_spaces": False, "split_special_tokens": True,
+    "model_max_length": 1024, "padding_side": "right",
+    "model_input_names": ["input_ids", "attention_mask"],
+}  # fmt: skip
+"""As the zoo's tokenizers: the text `</s>` is text."""
