@@ -62,6 +62,10 @@ def test_logits_equal_the_reference(
     tied: str, values: dict[str, Any], share: str, tmp_path: Path
 ) -> None:
     config, weights = fsmt(tmp_path / "a", tied, joined=tied == "all", **values)
+    if tied == "output":  # version 4 of the library saves only this one of two equal matrices
+        tensors = safetensors.torch.load_file(tmp_path / "a" / "model.safetensors")
+        del tensors["model.decoder.embed_tokens.weight"]
+        safetensors.torch.save_file(tensors, tmp_path / "a" / "model.safetensors")
     assert import_checkpoint(tmp_path / "a", tmp_path / "b", default_registry()) == "fsmt"
     checkpoint = read(tmp_path / "b", default_registry())
     model = checkpoint.model.double()

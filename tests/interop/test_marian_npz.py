@@ -193,8 +193,7 @@ FAULTS: dict[str, tuple[Change, str]] = {
     "extra": (arrays(lambda w: w.update(Wpos=np.ones(3))), "Wpos is not a parameter"),
     "objects": (
         arrays(lambda w: w.update(Wemb=np.array([{}], dtype=object))), "not of numbers|cannot be"),
-    "no settings": (
-        arrays(lambda w: w.pop("special:model.yml")), "is of no known format"),
+    "no settings": (arrays(lambda w: w.pop("special:model.yml")), "it has 0 models"),
     "settings that are no YAML": (
         stored(b"a: [\0"),
         "special:model.yml is not YAML"),
@@ -207,7 +206,7 @@ FAULTS: dict[str, tuple[Change, str]] = {
     "a bomb": (bomb, "bytes claim to hold"),
     "truncated": (
         lambda f: (f / "model.npz").write_bytes((f / "model.npz").read_bytes()[:-300]),
-        "is of no known format"),
+        "it has 0 models"),
     "an entry twice": (vocabulary(start("a: 2\nb: 2")), "gives 'b' the id 2"),
     "a token twice": (vocabulary(start("a: 2\na: 3")), "has two ids for one token"),
     "no entry": (vocabulary(start("*a : x")), "has no entry in line 3"),

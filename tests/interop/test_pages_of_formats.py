@@ -33,7 +33,7 @@ def test_the_commands_for_t5_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         write_folder(tmp_path / f"{name}-folder", {"vocab_size": size})
     (tmp_path / "byt5-folder" / "tokenizer.json").unlink()
     assert len(PIECES) + len(SENTINELS) <= 22
-    given = commands("t5")
+    given = [words for words in commands("t5") if not words[1].startswith("hf://")]
     assert {words[0] for words in given} == {"import", "translate"}
     for words in given:
         more = ["--beam", "1"] if words[0] == "translate" else []

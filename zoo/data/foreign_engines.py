@@ -34,6 +34,7 @@ class Vocabulary:
         prefix: ids that precede the tokens of each text.
         tags: the tag of each language, by its code: an entry of `control`.
         tags_of: whose language the tags name; a tag in the source may choose the target's.
+        tags_last: whether the prefix does not precede a text, but follows it and an end token.
         leading_tag: whether a text may itself begin with `>>`, a code and `<<`, which is one tag.
     """
 
@@ -43,6 +44,7 @@ class Vocabulary:
     tags: Mapping[str, int] = field(default_factory=dict)
     tags_of: Side = "source"
     leading_tag: bool = False
+    tags_last: bool = False
 
     def faults(self) -> Iterable[str]:
         """Yield everything that is wrong with it."""

@@ -21,7 +21,7 @@ from zoo.data.tokenizer import Tokenizer
 from zoo.data.words import Words
 from zoo.errors import CheckpointError, DecodingError, near
 from zoo.files import parse_json, read_text
-from zoo.nn.contract import UNKNOWN
+from zoo.nn.contract import END, UNKNOWN
 
 ENGINES: dict[str, type[SentencePiece | TokenizersPipeline | Words | Moses]] = {
     "prepared-sentencepiece": PreparedPieces,  # before the class that it extends
@@ -92,10 +92,12 @@ class ForeignTokenizer(Tokenizer):
         return ForeignTokenizer(self.engine, replace(self.entries, prefix=prefix))
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return each text's ids, without begin and end tokens, with the prefix."""
+        """Return each text's ids, with the prefix, without the begin token and the end token."""
         tagged = [self._leading_tag(text) for text in texts]
         prefix = list(self.entries.prefix)
         encoded = self.engine.encode([text for _, text in tagged])
+        if self.entries.tags_last:
+            return [[*ids, END, *prefix] for ids in encoded]
         return [
             (prefix if tag is None else tag) + ids
             for (tag, _), ids in zip(tagged, encoded, strict=True)
@@ -145,6 +147,7 @@ class ForeignTokenizer(Tokenizer):
                 "tags": vocabulary.tags,
                 "tags_of": vocabulary.tags_of,
                 "leading_tag": vocabulary.leading_tag,
+                "tags_last": vocabulary.tags_last,
                 "control": sorted(vocabulary.control),
                 "tokens": vocabulary.tokens,
                 **self.engine.content(),
@@ -205,13 +208,14 @@ def _parse_vocabulary(content: Mapping[str, Any]) -> Vocabulary:
         raise TypeError("ids must be integers")
     if not all(type(text) is str for text in (*content["tokens"], *content["tags"])):
         raise TypeError("tokens and codes must be strings")
-    if content["tags_of"] not in get_args(Side) or type(content["leading_tag"]) is not bool:
-        raise TypeError("tags_of or leading_tag is invalid")
+    flags = content["leading_tag"], content.get("tags_last", False)
+    if content["tags_of"] not in get_args(Side) or not all(type(flag) is bool for flag in flags):
+        raise TypeError("tags_of, leading_tag or tags_last is invalid")
     return Vocabulary(
         tuple(content["tokens"]),
         frozenset(content["control"]),
         tuple(content["prefix"]),
         dict(content["tags"]),
         content["tags_of"],
-        content["leading_tag"],
+        *flags,
     )

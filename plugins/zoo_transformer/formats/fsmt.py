@@ -36,13 +36,13 @@ class FSMT(HuggingFaceImporter):
         """Return what `config.json` states, by the names that the others of the family use.
 
         `tie_word_embeddings` ties all three matrices. The output is also tied to the decoder's
-        embedding where both are equal, as earlier versions of the library always had it.
+        embedding where both are equal, or one is missing, as in the library up to version 4.
         """
         config = folder.fields
         all_tied = config.get("tie_word_embeddings", False)
         weights = folder.weights
-        tied = all_tied or OUTPUT not in weights
-        if not tied and DECODER in weights:
+        tied = all_tied or not {OUTPUT, DECODER} <= set(weights)
+        if not tied:
             tied = torch.equal(weights[OUTPUT], weights[DECODER])
         values = {
             **config.values,

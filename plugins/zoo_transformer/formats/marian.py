@@ -68,7 +68,7 @@ class Marian(HuggingFaceImporter):
         if _has_pipeline(folder):
             content = folder.source.json(PIPELINE, VOCABULARY_LIMIT)
             tokenizer = from_pipeline(
-                folder, rows[0], Framing(control=special_ids(content)), "source"
+                folder, content, rows[0], Framing(control=special_ids(content)), "source"
             )
             return tokenizer, tokenizer
         both = []

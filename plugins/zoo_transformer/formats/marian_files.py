@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 from torch import Tensor
 
+from zoo import ZooError
 from zoo.interop import Reasons, Source, load_yaml, piece_names, read_npz
 
 SETTINGS, DECODER = "special:model.yml", "decoder.yml"
@@ -47,6 +48,17 @@ def _has_settings(source: Source, name: str) -> bool:
             return f"{SETTINGS}.npy" in archive.namelist()
     except (zipfile.BadZipFile, OSError, NotImplementedError, ValueError):
         return False
+
+
+def names_archive(source: Source) -> bool:
+    """Return whether `decoder.yml` names an archive, which is not downloaded yet."""
+    if not source.has(DECODER):
+        return False
+    try:
+        listed = _yaml(source.text(DECODER), DECODER, Reasons("")).get("models")
+    except ZooError:
+        return False
+    return any(name.endswith(".npz") for name in _base_names(listed))
 
 
 @dataclass(frozen=True)

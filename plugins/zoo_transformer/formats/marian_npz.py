@@ -28,6 +28,7 @@ from zoo_transformer.formats.marian import SOURCE_MODEL, TARGET_MODEL, tagged_to
 from zoo_transformer.formats.marian_files import (
     LIMIT,
     archives,
+    names_archive,
     read_model,
     read_vocabulary,
     vocabulary_files,
@@ -89,8 +90,8 @@ class MarianArchive(Importer):
     }
 
     def recognizes(self, source: Source) -> bool:
-        """Return whether there is an archive with Marian's settings."""
-        return bool(archives(source))
+        """Return whether there is an archive with Marian's settings, or `decoder.yml` names one."""
+        return bool(archives(source)) or (source.file is None and names_archive(source))
 
     def read(self, source: Source, options: Mapping[str, str]) -> Imported:
         """Read the archive and the vocabularies.

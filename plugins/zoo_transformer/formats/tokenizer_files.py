@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from zoo.interop import ForeignTokenizer, SentencePiece, TokenizersPipeline, Vocabulary
-from zoo_transformer.formats.transformers_folder import VOCABULARY_LIMIT, Folder
+from zoo_transformer.formats.transformers_folder import Folder
 from zoo_transformer.formats.vocabulary import Rows, check_names, codes
 
 PIPELINE = "tokenizer.json"
@@ -23,16 +23,19 @@ class Framing:
         tags: (code, id) of each language.
         prefix: what precedes each text, if no tag does.
         control: ids of entries that stand for no text.
+        tags_last: whether the tag follows the text and an end token.
     """
 
     tags: tuple[tuple[str, int], ...] = ()
     prefix: tuple[int, ...] = ()
     control: Collection[int] = ()
+    tags_last: bool = False
 
 
-def from_pipeline(folder: Folder, rows: Rows, framing: Framing, side: str) -> ForeignTokenizer:
-    """Return the tokenizer in `tokenizer.json`."""
-    content = folder.source.json(PIPELINE, VOCABULARY_LIMIT)
+def from_pipeline(
+    folder: Folder, content: Mapping[str, Any], rows: Rows, framing: Framing, side: str
+) -> ForeignTokenizer:
+    """Return the tokenizer of a pipeline, such as that in `tokenizer.json`."""
     names = pipeline_names(content)
     ids = rows.ids()
     check_names(names, len(ids), folder.reasons, PIPELINE)
@@ -95,6 +98,7 @@ def _vocabulary(
         prefix=tuple(ids[i] for i in framing.prefix),
         tags=tags,
         tags_of="source" if side == "source" else "target",
+        tags_last=framing.tags_last,
     )
 
 

@@ -42,6 +42,7 @@ class Folder:
         generation = source.json(GENERATION) if source.has(GENERATION) else {}
         self.generation: dict[str, Any] = {**self.config, **generation}
         self.fields = Fields(self.config, self.reasons)
+        self.names: dict[int, str] | None = None  # of the vocabulary, once an importer has read it
 
     @cached_property
     def weights(self) -> Mapping[str, Tensor]:
@@ -153,3 +154,9 @@ def _with_default(tokenizer: ForeignTokenizer) -> tuple[str, ...]:
     """Return the languages whose tags a tokenizer has, that of its default first."""
     default = () if tokenizer.language is None else (tokenizer.language,)
     return (*default, *(code for code in tokenizer.tags if code not in default))
+
+
+def forced_token(folder: Folder) -> int | None:
+    """Return the id of the token with which every target begins, if there is one."""
+    forced = folder.generation.get("forced_bos_token_id")
+    return forced if type(forced) is int and forced >= 0 else None

@@ -34,6 +34,7 @@ from zoo.decoding.task import Task
 from zoo.interop.conversion import import_checkpoint
 from zoo.registry.registry import default_registry
 
+OLD = transformers.__version__.startswith("4.")
 ODD = [
     "", " ", "  two   spaces  ", "tab\there", "new\nline", "u\u0308ber Ma\u0308nner cafe\u0301",
     "🙂 grass 👩‍👩‍👧", "ﬁne Ⅳ ½ ™", "сорок два", "犬が走る。", "كلب يركض على العشب", "한국어 문장",
@@ -181,6 +182,87 @@ def mbart(folder: Path, texts: list[str], size: dict[str, int], options: dict[st
     save(folder, tokenizer, transformers.MBartForConditionalGeneration, config)
 
 
+def first_mbart(
+    folder: Path, texts: list[str], size: dict[str, int], options: dict[str, Any]
+) -> None:
+    """Write a folder of the first mBART, whose decoder starts from the tag of Romanian."""
+    if OLD:
+        tokenizer = old_pieces(folder, texts, transformers.MBartTokenizer,
+                               src_lang="en_XX", tgt_lang="ro_RO")  # fmt: skip
+    else:
+        vocabulary = fast(texts, "unigram", ["<s>", "<pad>", "</s>", "<unk>"])
+        tokenizer = transformers.MBartTokenizer(**vocabulary, src_lang="en_XX", tgt_lang="ro_RO")
+    config = transformers.MBartConfig(
+        vocab_size=len(tokenizer), max_position_embeddings=150, **size, **options,
+        decoder_start_token_id=tokenizer.convert_tokens_to_ids("ro_RO"),
+    )  # fmt: skip
+    save(folder, tokenizer, transformers.MBartForConditionalGeneration, config)
+
+
+def old_pieces(folder: Path, texts: list[str], kind: Any, **options: Any) -> Any:
+    """Return a tokenizer of version 4 that reads a SentencePiece model."""
+    folder.mkdir()
+    model = folder.with_name(f"{folder.name}.model")
+    given = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1}
+    spm(texts, 600, model, **(given if kind is transformers.PegasusTokenizer else {}))
+    return kind(str(model), **options)
+
+
+def old_bart(folder: Path, texts: list[str], size: dict[str, int], options: dict[str, Any]) -> None:
+    """Write a BART folder of version 4, with `vocab.json` and `merges.txt`."""
+    made = Pipeline(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=600, special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet()[:-3], show_progress=False,
+    )  # fmt: skip
+    made.train_from_iterator(texts, trainer)
+    folder.mkdir()
+    made.model.save(str(folder))
+    file = folder / "merges.txt"
+    lines = file.read_text(encoding="utf-8").splitlines()
+    file.write_text("\n".join([*lines, lines[1], ""]), encoding="utf-8")  # one merge twice
+    tokenizer = transformers.BartTokenizer(str(folder / "vocab.json"), str(file))
+    config = transformers.BartConfig(
+        vocab_size=len(tokenizer), max_position_embeddings=150, **size, **options
+    )
+    save(folder, tokenizer, transformers.BartForConditionalGeneration, config)
+
+
+def old_pegasus(
+    folder: Path, texts: list[str], size: dict[str, int], options: dict[str, Any]
+) -> None:
+    """Write a Pegasus folder of version 4, with `spiece.model`."""
+    tokenizer = old_pieces(folder, texts, transformers.PegasusTokenizer)
+    config = transformers.PegasusConfig(
+        vocab_size=len(tokenizer), max_position_embeddings=150, **size, **options
+    )
+    save(folder, tokenizer, transformers.PegasusForConditionalGeneration, config)
+
+
+def old_mbart50(
+    folder: Path, texts: list[str], size: dict[str, int], options: dict[str, Any]
+) -> None:
+    """Write an mBART-50 folder of version 4, with `sentencepiece.bpe.model`."""
+    tokenizer = old_pieces(folder, texts, transformers.MBart50Tokenizer,
+                           src_lang="en_XX", tgt_lang="de_DE")  # fmt: skip
+    config = transformers.MBartConfig(
+        vocab_size=len(tokenizer), max_position_embeddings=150, decoder_start_token_id=2,
+        **size, **options,
+    )  # fmt: skip
+    save(folder, tokenizer, transformers.MBartForConditionalGeneration, config)
+
+
+def old_nllb(folder: Path, texts: list[str], size: dict[str, int], options: dict[str, Any]) -> None:
+    """Write an NLLB-200 folder of version 4, with `sentencepiece.bpe.model`."""
+    tokenizer = old_pieces(folder, texts, transformers.NllbTokenizer,
+                           src_lang="eng_Latn", tgt_lang="fra_Latn")  # fmt: skip
+    config = transformers.M2M100Config(
+        vocab_size=len(tokenizer) + 2, max_position_embeddings=150, **size, **options
+    )
+    save(folder, tokenizer, transformers.M2M100ForConditionalGeneration, config)
+
+
 def nllb(folder: Path, texts: list[str], size: dict[str, int], options: dict[str, Any]) -> None:
     """Write an NLLB-200 folder."""
     vocabulary = fast(texts, "bpe", ["<s>", "<pad>", "</s>", "<unk>"])
@@ -292,7 +374,18 @@ FORMATS: dict[str, tuple[Any, list[dict[str, Any]], Any]] = {
     "nllb": (nllb, OPTIONS, transformers.M2M100ForConditionalGeneration),
     "fsmt": (fsmt, FSMT, transformers.FSMTForConditionalGeneration),
     "m2m100": (m2m100, OPTIONS, transformers.M2M100ForConditionalGeneration),
+    "first mbart": (first_mbart, OPTIONS, transformers.MBartForConditionalGeneration),
 }
+OLD_FORMATS: dict[str, tuple[Any, list[dict[str, Any]], Any]] = {
+    "bart": (old_bart, [{}], transformers.BartForConditionalGeneration),
+    "pegasus": (old_pegasus, [{}], transformers.PegasusForConditionalGeneration),
+    "mbart50": (old_mbart50, [{}], transformers.MBartForConditionalGeneration),
+    "first mbart": (first_mbart, [{}], transformers.MBartForConditionalGeneration),
+    "nllb": (old_nllb, [{}], transformers.M2M100ForConditionalGeneration),
+}
+"""Formats whose tokenizers were other classes in version 4."""
+if OLD:
+    FORMATS = OLD_FORMATS
 
 
 def mapping(checkpoint: Any, foreign: Any, side: str, size: int) -> list[int]:
@@ -310,7 +403,7 @@ def compare(format: str, folder: Path, kind: Any, texts: list[str]) -> dict[str,
     translator = zoo.load(out)
     checkpoint, model = translator.checkpoint, translator.checkpoint.model.double()
     foreign = kind.from_pretrained(folder).double().eval()
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, use_fast=not OLD)
     tokenizer.eos_token = "</s>"  # FSMT's has none
     source_map = mapping(
         checkpoint, tokenizer, "source", foreign.get_input_embeddings().num_embeddings
@@ -327,15 +420,17 @@ def compare(format: str, folder: Path, kind: Any, texts: list[str]) -> dict[str,
 def tokens(checkpoint: Any, tokenizer: Any, source_map: Any, target_map: Any, texts: Any) -> Any:
     """Compare the ids of texts, on both sides."""
     wrong = 0
+    tags_last = not checkpoint.config.model_dump()["source_end"]  # the first mBART
     for text, inner in zip(texts, checkpoint.source_tokenizer.encode(texts), strict=True):
         expected = [source_map[i] for i in tokenizer(text).input_ids]
-        if [*inner, 2] != expected:
+        if (inner if tags_last else [*inner, 2]) != expected:
             wrong += 1
             print("source differs", repr(text), inner, expected)
     of_target = reversed_fsmt(tokenizer) if hasattr(tokenizer, "src_vocab_file") else None
     for text, inner in zip(texts, checkpoint.target_tokenizer.encode(texts), strict=True):
         if of_target is None:
             ids = tokenizer(text_target=text).input_ids
+            ids = ids[:-1] if tags_last else ids
         else:
             ids = of_target(text).input_ids
             known = [i for i in ids if i != tokenizer.unk_token_id]
@@ -380,9 +475,20 @@ def logits(model: Any, foreign: Any, tokenizer: Any, source_map: Any, target_map
                 decoder_input_ids=target,
                 use_cache=False,  # FSMT masks the future only then
             ).logits
-            output = model.to(dtype)(ours_in, mask, ours_target).logits[..., order]
+            inner = our_source(model, ours_in, mask)
+            output = model.to(dtype)(*inner, ours_target).logits[..., order]
         matched[f"logits {name}"] = float((output - expected).abs().max())
     return matched
+
+
+def our_source(model: Any, source: Any, mask: Any) -> tuple[Any, Any]:
+    """Return a source and its mask, with another end token if the network does not read it."""
+    if model.config.source_end:
+        return source, mask
+    mask = torch.cat([torch.ones_like(mask[:, :1]), mask], 1)
+    source = torch.cat([source, torch.zeros_like(source[:, :1])], 1)
+    source[torch.arange(len(source)), mask.sum(1) - 1] = 2
+    return source, mask
 
 
 def decoded(
@@ -412,9 +518,14 @@ def decoded(
                     do_sample=False, length_penalty=0.0,
                     early_stopping="never" if beam > 1 else False, **options,
                 )  # fmt: skip
-                memory = checkpoint.model.encode(inner, mask).memory
+                given = our_source(checkpoint.model, inner, mask)
+                memory = checkpoint.model.encode(*given).memory
                 task: Task[Any, Any] = Task(
-                    checkpoint.model, memory, mask, None, [prefix] * len(part) if prefix else None
+                    checkpoint.model,
+                    memory,
+                    given[1],
+                    None,
+                    [prefix] * len(part) if prefix else None,
                 )
                 matched = search(task, Search(beam=beam, max_length=25, allow_empty=True))
             for row, ranked in zip(expected.tolist(), matched, strict=True):
