@@ -18,7 +18,7 @@ from zoo.registry.parameters import Row, Table
 from zoo.registry.plugins import known_hooks, specification
 from zoo.registry.recipe import Recipe, toml_value
 from zoo.registry.registry import default_registry
-from zoo.testing import LAWS
+from zoo.testing import LAWS, SEARCH_LAWS
 
 FOLDER = Path(__file__).parent
 VOCABULARY = 10_000
@@ -95,6 +95,12 @@ def laws() -> str:
     return markdown_table(["law", "statement", "usual causes of a failure"], rows)
 
 
+def search_laws() -> str:
+    """Return a table of the laws of searches with the usual causes of failures."""
+    rows = [[f"`{law.name}`", law.statement, law.causes] for law in SEARCH_LAWS]
+    return markdown_table(["law", "statement", "usual causes of a failure"], rows)
+
+
 COMPARISON = FOLDER.parent / "cards" / "comparison.json"
 LABELS = {
     "exact_match": "exact match, %",
@@ -148,6 +154,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "recipe": recipe,
     "hooks": hooks,
     "laws": laws,
+    "search laws": search_laws,
     "compared: numbers-en-fr": functools.partial(compared, "numbers-en-fr"),
     "compared: multi30k-en-de": functools.partial(compared, "multi30k-en-de"),
     **{path: functools.partial(plugin_file, path) for path in files_for("gated")},

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from zoo.data.readers import read_tsv as read_tsv
     from zoo.decoding.options import Hypothesis as Hypothesis
     from zoo.decoding.options import Search as Search
+    from zoo.decoding.pipeline import Pipeline as Pipeline
+    from zoo.decoding.processor import LogitsProcessor as LogitsProcessor
+    from zoo.decoding.processor import Rows as Rows
     from zoo.errors import DataError as DataError
     from zoo.errors import HubWarning as HubWarning
     from zoo.errors import ZooError as ZooError
@@ -76,6 +79,9 @@ if TYPE_CHECKING:
     from zoo.registry.registry import list_checkpoints as list_checkpoints
     from zoo.registry.registry import list_datasets as list_datasets
     from zoo.registry.registry import list_models as list_models
+    from zoo.registry.text_entries import Processor as Processor
+    from zoo.registry.text_entries import SearchMethod as SearchMethod
+    from zoo.registry.text_entries import Splitter as Splitter
     from zoo.training import resume as resume
     from zoo.training import train as train
     from zoo.translation.translation import Translation as Translation
@@ -85,6 +91,12 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 _HOMES = {
+    "Splitter": "registry.text_entries",
+    "SearchMethod": "registry.text_entries",
+    "Processor": "registry.text_entries",
+    "Rows": "decoding.processor",
+    "Pipeline": "decoding.pipeline",
+    "LogitsProcessor": "decoding.processor",
     "Address": "registry.address",
     "Architecture": "registry.declarations",
     "Callback": "registry.events",

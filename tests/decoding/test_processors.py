@@ -25,15 +25,15 @@ from tests.decoding.reference import (
     scripted_task,
     small,
 )
+from tests.shelves import registry_with
 from zoo.decoding.beam import beam_search
 from zoo.decoding.greedy import greedy_search
 from zoo.decoding.options import Hypothesis, Search
 from zoo.decoding.processor import LogitsProcessor, Rows
-from zoo.decoding.processors import LOGITS_PROCESSORS
+from zoo.decoding.processors import FIRST, Prefix
 from zoo.decoding.search import search
 from zoo.decoding.task import Task
 from zoo.nn.contract import END
-from zoo.registry.shelf import Shelf
 
 MAX_LENGTH = 4
 TARGET_COUNT = sum(WORDS**n for n in range(MAX_LENGTH)) + WORDS**MAX_LENGTH
@@ -237,9 +237,8 @@ def test_samples_follow_the_processed_distribution(name: str) -> None:
 class Remember(LogitsProcessor[Tensor]):
     """Bans the token that the row read two steps ago; its state is the last two tokens read."""
 
-    @classmethod
-    def create(cls, task: Task[Any, Any], options: Search) -> Remember:
-        return cls()
+    def __init__(self, task: Task[Any, Any]) -> None:
+        pass
 
     def init_state(self, sentence: Tensor) -> Tensor:
         return sentence.new_zeros(len(sentence), 2)
@@ -261,15 +260,20 @@ class Remember(LogitsProcessor[Tensor]):
 
 @pytest.mark.parametrize("kind", SEARCHES, ids=str)
 def test_state_moves_with_the_rows(kind: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new processor needs only an entry on the shelf; every search then uses it."""
-    shelf: Shelf[type[LogitsProcessor[Any]]] = Shelf("logits processor")
-    for name, processor in LOGITS_PROCESSORS.items():
-        shelf.add(name, processor)
-    shelf.add("remember", Remember)
-    monkeypatch.setattr("zoo.decoding.pipeline.LOGITS_PROCESSORS", shelf)
+    """A new processor needs only an entry on the shelf; every search can then use it."""
+    code = f"""
+from zoo import Processor
+
+@hookimpl
+def zoo_logits_processors():
+    yield Processor("remember", "a test", "{__name__}:Remember")
+"""
+    registry = registry_with(monkeypatch, code)
     given, _ = network("transformer")
     n_best = 1 if not kind else 3
-    for hypotheses in search(given.task(), Search(max_length=6, n_best=n_best, **kind)):
+    task = replace(given.task(), registry=registry)
+    options = Search(max_length=6, n_best=n_best, processors=("remember",), **kind)
+    for hypotheses in search(task, options):
         for h in hypotheses:
             assert all(a != b for a, b in zip(h.tokens, h.tokens[2:], strict=False))
 
@@ -281,7 +285,8 @@ def test_a_processor_changes_nothing_in_place() -> None:
     options = Search(
         banned=(4,), no_repeat_ngram_size=2, repetition_penalty=2.0, max_length=4, min_length=2
     )
-    for kind in LOGITS_PROCESSORS.values():
+    kinds: list[type[LogitsProcessor[Any]]] = [*FIRST, Prefix]
+    for kind in kinds:
         processor = kind.create(task, options)
         if processor is not None:
             state = processor.init_state(rows.sentence)

@@ -16,6 +16,7 @@ from zoo.registry.builtin import top
 from zoo.translation.sentences import (
     LANGUAGES,
     LONGER_CODES,
+    Sentencex,
     language_code,
     positions,
     separator,
@@ -28,7 +29,7 @@ DOG, CAT = "A brown dog walks.", "A white cat sleeps."
 
 
 def sentences(text: str, language: str) -> list[str]:
-    return [piece.text for piece in split_sentences(text, language)]
+    return [piece.text for piece in split_sentences(text, Sentencex(language))]
 
 
 SPLIT = {
@@ -71,7 +72,7 @@ def test_the_pieces_and_their_spaces_are_the_text() -> None:
     for language in ("en", "de", "zh", "hi", "xx", ""):
         for _ in range(400):
             text = "".join(generator.choices(characters, k=generator.randrange(30)))
-            pieces = split_sentences(text, language)
+            pieces = split_sentences(text, Sentencex(language))
             assert "".join(piece.space + piece.text for piece in pieces) == text.rstrip()
             assert all(piece.text.strip() == piece.text != "" for piece in pieces)
             for position, piece in zip(positions(pieces), pieces, strict=True):
@@ -81,7 +82,7 @@ def test_the_pieces_and_their_spaces_are_the_text() -> None:
 @pytest.mark.parametrize("text", ["." * 10**6, "a. " * 10**5, "\n" * 10**6, " " * 10**6 + "x"])
 def test_a_long_text_is_split_at_once(text: str) -> None:
     """Quadratic time would be minutes."""
-    assert len(split_sentences(text, "en")) <= 10**5
+    assert len(split_sentences(text, Sentencex("en"))) <= 10**5
 
 
 def test_codes_of_languages() -> None:

@@ -15,6 +15,7 @@ from zoo.decoding.options import faults as option_faults
 from zoo.decoding.options import search_options
 from zoo.errors import CheckpointError, UnknownNameError, near
 from zoo.registry.declarations import Dataset
+from zoo.registry.open_shelf import parse_named
 
 Origin = Literal["trained", "fine-tuned", "imported"]
 
@@ -36,6 +37,9 @@ DECODING_LIMITS = {
     "temperature": 100, "top_k": 10_000_000,
 }  # fmt: skip
 """The largest recommended values: a file must not make a search unbounded."""
+
+OPTION_LIMIT = 10_000
+"""The largest number among the options of a recommended search or logits processor."""
 
 
 @dataclass(frozen=True)
@@ -173,9 +177,23 @@ def _option_fault(name: object, value: object) -> str | None:
         return f"decoding.{name} is too large, or not a value of an option"
     if fault := option.error(value):
         return f"decoding.{name} must be {fault}"
+    if option.word and value is not None:
+        return _entry_fault(option.name, value)
     most = DECODING_LIMITS.get(option.name)
     if most is not None and isinstance(value, int | float) and value > most:
         return f"decoding.{name} must be at most {most:,}"
+    return None
+
+
+def _entry_fault(name: str, value: Any) -> str | None:
+    """Return what is wrong with the recommended search or processors, whose names are valid."""
+    for text in value if isinstance(value, tuple) else (value,):
+        named = parse_named(text)
+        if named.pop("name") in NOT_RECOMMENDED:
+            return f"decoding.{name} cannot be {text}, which is the user's choice"
+        numbers = [each for each in named.values() if isinstance(each, int | float)]
+        if not all(abs(number) <= OPTION_LIMIT for number in numbers):
+            return f"decoding.{name} has an option over {OPTION_LIMIT:,}"
     return None
 
 

@@ -71,6 +71,9 @@ COLUMNS = {
         Column("summary"),
     ),
     "engines": (Column("name"), Column("format"), Column("summary")),
+    "processors": (Column("name"), Column("summary")),
+    "searches": (Column("name"), Column("summary")),
+    "splitters": (Column("name"), Column("summary")),
 }  # fmt: skip
 """The columns of each kind, in order. A new column is one line here."""
 

@@ -58,6 +58,9 @@ if TYPE_CHECKING:
 @click.option("--split/--no-split", default=True, show_default=True,
               help="Translate the sentences of a text one by one, where the checkpoint's source "
               "language is known.")  # fmt: skip
+@click.option("--splitter", metavar="NAME", default="sentencex", show_default=True,
+              help="What splits sentences, as NAME or NAME:option=value (see `zoo list "
+              "splitters`).")  # fmt: skip
 @click.option("--long-texts", type=click.Choice(["refuse", "split"]), default="refuse",
               show_default=True,
               help="Refuse texts that are too long, or translate them in parts.")  # fmt: skip

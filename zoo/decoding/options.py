@@ -11,6 +11,7 @@ from types import NoneType, SimpleNamespace
 from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from zoo.errors import DecodingError, UnknownNameError, near
+from zoo.registry.open_shelf import parse_named
 
 T = TypeVar("T")
 
@@ -58,10 +59,17 @@ class Limits(NamedTuple):
         return " and ".join(parts)
 
 
-def _option(default: T, help: str, limits: Limits | None = None) -> T:
-    """Return a field of `Search` with its help text and the limits of its value."""
-    return field(default=default, metadata={"help": help, "limits": limits or Limits()})
+def _option(default: T, help: str, limits: Limits | None = None, flag: str = "") -> T:
+    """Return a field of `Search` with its help text and the limits of its value.
 
+    `flag` is the option of a value that names an entry; the others have the name of their field.
+    """
+    return field(default=default,
+                 metadata={"help": help, "limits": limits or Limits(), "flag": flag})  # fmt: skip
+
+
+BUILT_IN = ("greedy", "beam", "sampling", "exhaustive")
+"""The built-in searches."""
 
 DRAWING = ("temperature", "top_k", "top_p", "seed")
 """Options of `Search` that only sampling reads."""
@@ -157,12 +165,29 @@ class Search:
     exhaustive: bool = _option(
         False, "Score every possible translation; for tiny vocabularies only."
     )
+    method: str | None = _option(
+        None,
+        "The search, as NAME or NAME:option=value,option=value: greedy, beam, sampling, exhaustive "
+        "or one of a plugin (see `zoo list searches`). By default the other options choose it.",
+        flag="search",
+    )
+    processors: tuple[str, ...] = _option(
+        (),
+        "Apply this logits processor, as NAME or NAME:option=value,option=value (see `zoo list "
+        "processors`); may be repeated.",
+        flag="processor",
+    )
 
     def __post_init__(self) -> None:
         """Check every value, and whether the valid ones fit each other."""
         wrong = faults({option.name: getattr(self, option.name) for option in search_options()})
         if wrong:
             raise DecodingError("invalid search options", "; ".join(wrong))
+
+    @property
+    def searching(self) -> str:
+        """The search that the options choose: its name, with its options if it has any."""
+        return _searching(self)
 
     def with_banned_ids(self, vocabulary: Sequence[str]) -> Search:
         """Return the search with ids in place of banned tokens that are given as text.
@@ -188,6 +213,14 @@ class Search:
         return replace(self, banned=banned)
 
 
+def _searching(search: Any) -> str:
+    if search.method is not None:
+        return str(search.method)
+    if search.exhaustive:
+        return "exhaustive"
+    return "sampling" if search.sample else "greedy" if search.beam == 1 else "beam"
+
+
 class Option(NamedTuple):
     """A field of `Search`: its name, type, default, help text and limits.
 
@@ -196,6 +229,7 @@ class Option(NamedTuple):
         choices: the values that a `str` may have; empty if it may have any.
         optional: whether None is a value.
         repeated: whether the value is a tuple.
+        word: the flag's name, if a value names an entry of a shelf; empty otherwise.
     """
 
     name: str
@@ -206,14 +240,24 @@ class Option(NamedTuple):
     default: object
     help: str
     limits: Limits
+    word: str = ""
 
     @property
     def flag(self) -> str:
         """The option's name on the command line, in code quotes."""
-        return f"`--{self.name.replace('_', '-')}`"
+        return f"`--{self.word or self.name.replace('_', '-')}`"
 
     def error(self, value: Any) -> str | None:
         """Return what a wrong value must be, or None for a valid one."""
+        if self.word and value is not None:
+            items = value if self.repeated else (value,)
+            whole = isinstance(items, tuple) and all(isinstance(item, str) for item in items)
+            try:
+                for item in items if whole else ():
+                    parse_named(item)
+            except ValueError as error:
+                return f"{error}, not {value!r}"
+            return None if whole else f"a name, or a tuple of names, not {value!r}"
         if self.repeated:
             valid = isinstance(value, tuple) and all(isinstance(item, int | str) for item in value)
             return None if valid else f"a tuple of token ids and tokens, not {value!r}"
@@ -241,20 +285,26 @@ def faults(values: Mapping[str, Any]) -> list[str]:
 
 def _contradictions(search: Any, valid: set[str]) -> Iterator[str]:
     """Yield each contradiction among options whose values are valid."""
-    if "sample" in valid and not search.sample:
+    if not {"sample", "exhaustive", "beam", "method"} <= valid:
+        return
+    name = _searching(search).partition(":")[0]
+    if name in BUILT_IN and name != "sampling":
         for option in search_options():
             changed = getattr(search, option.name) != option.default
             if option.name in DRAWING and option.name in valid and changed:
                 yield f"{option.flag} needs `--sample`"
     if search.sample and search.exhaustive:
         yield "`--sample` and `--exhaustive` exclude each other"
-    for name in ("sample", "exhaustive"):
-        if getattr(search, name) and "beam" in valid and search.beam != 1:
-            yield f"`--{name}` and `--beam {search.beam}` exclude each other"
+    flags = {"sampling": "sample", "exhaustive": "exhaustive"}
+    for of_flag, flag in flags.items():
+        if getattr(search, flag) and search.method is not None and name != of_flag:
+            yield f"`--{flag}` and `--search {name}` exclude each other"
+    if name in (*flags, "greedy") and search.beam != 1:
+        chosen = f"search {name}" if search.method is not None else flags[name]
+        yield f"`--{chosen}` and `--beam {search.beam}` exclude each other"
     if "n_best" in valid:
         many = f"`--n-best {search.n_best}`"
-        beams = "beam" in valid and not (search.sample or search.exhaustive)
-        if beams and search.n_best > search.beam:
+        if name in ("greedy", "beam") and search.n_best > search.beam:
             yield f"{many} needs a beam of at least {search.n_best}"
         if search.stop == "first" and search.n_best > 1:
             yield f"{many} needs `--stop safe`"
@@ -293,13 +343,10 @@ def as_flags(values: Mapping[str, Any]) -> str:
 def search_options() -> tuple[Option, ...]:
     """Return the fields of `Search` in order, for checks and for the command line."""
     types = get_type_hints(Search)
-    return tuple(
-        _described(f.name, types[f.name], f.default, f.metadata["help"], f.metadata["limits"])
-        for f in fields(Search)
-    )
+    return tuple(_described(f.name, types[f.name], f.default, f.metadata) for f in fields(Search))
 
 
-def _described(name: str, kind: Any, default: object, help: str, limits: Limits) -> Option:
+def _described(name: str, kind: Any, default: object, metadata: Mapping[str, Any]) -> Option:
     """Return a field's option from its type hint."""
     repeated = get_origin(kind) is tuple
     optional = NoneType in get_args(kind)
@@ -308,4 +355,5 @@ def _described(name: str, kind: Any, default: object, help: str, limits: Limits)
         kind = str
     elif optional:
         (kind,) = (part for part in get_args(kind) if part is not NoneType)
-    return Option(name, kind, choices, optional, repeated, default, help, limits)
+    more = (metadata["help"], metadata["limits"], metadata["flag"])
+    return Option(name, kind, choices, optional, repeated, default, *more)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from zoo.decoding.options import Search
+from zoo.decoding.named import named_processor
+from zoo.decoding.options import Hypothesis, Search
 from zoo.decoding.processor import LogitsProcessor, Rows
-from zoo.decoding.processors import LOGITS_PROCESSORS
+from zoo.decoding.processors import FIRST, Prefix
+from zoo.decoding.ranking import best, ended
 from zoo.decoding.task import Task
 from zoo.errors import DecodingError
-from zoo.nn.tree import Tree
+from zoo.nn.tree import Tree, gather
 
 States = tuple[Tree, ...]
 """One state for each processor; `zoo.nn.tree.gather` reorders them with the rows."""
@@ -30,7 +32,10 @@ class Pipeline:
     """
 
     def __init__(self, task: Task[Any, Any], options: Search) -> None:
-        created = (kind.create(task, options) for kind in LOGITS_PROCESSORS.values())
+        self.options = options
+        created = [kind.create(task, options) for kind in FIRST]
+        created += [named_processor(task, text) for text in options.processors]
+        created.append(Prefix.create(task, options))
         self.processors: tuple[LogitsProcessor[Any], ...] = tuple(p for p in created if p)
         self.needs_attention = any(p.needs_attention for p in self.processors)
         self.changes_scores = any(p.changes_scores for p in self.processors)
@@ -90,6 +95,35 @@ class Pipeline:
             penalty = p.penalty(state, sentence)
             total = total if penalty is None else total + penalty
         return total
+
+    def hypotheses(
+        self,
+        written: Tensor,
+        score: Tensor,
+        log_prob: Tensor,
+        states: States,
+        sentence: Tensor,
+        over: Tensor,
+    ) -> list[Hypothesis]:
+        """Return the hypotheses of the rows that are over.
+
+        Args:
+            written: (rows, position) int64, the tokens written, the end token included.
+            score, log_prob: (rows,), the sums of the processed and of the network's log
+                probabilities.
+            states: the states of the rows.
+            sentence: (rows,) int64, the sentence of the task that each belongs to.
+            over: (rows,) bool.
+        """
+        rows = over.nonzero()[:, 0]
+        penalty = self.penalties(gather(states, rows), sentence[rows])
+        columns = (written[rows], score[rows], log_prob[rows], penalty)
+        ends = zip(*(column.tolist() for column in columns), strict=True)
+        return [ended(self.options, *end) for end in ends]
+
+    def best(self, hypotheses: Iterable[Hypothesis]) -> list[Hypothesis]:
+        """Return the n best hypotheses of one sentence, best first."""
+        return best(hypotheses, self.options)
 
 
 def dead_ends(scores: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ probability is not distributed among the others.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, Generic, NamedTuple, Self
 
@@ -56,9 +56,9 @@ class LogitsProcessor(ABC, Generic[S]):
     """Whether `process` changes the scores of tokens that it does not ban."""
 
     @classmethod
-    @abstractmethod
     def create(cls, task: Task[Any, Any], options: Search) -> Self | None:
-        """Return the processor of a search, or None if the options do not need it."""
+        """Return the processor that the fields of a search ask for, or None."""
+        return None
 
     def init_state(self, sentence: Tensor) -> S | tuple[()]:
         """Return the state before the first token, of rows that belong to sentences, (rows,)."""

@@ -1,14 +1,15 @@
 """The built-in logits processors, which every search applies through `zoo.decoding.pipeline`.
 
-To add one, write a class here, add it to the shelf, and add its option to `zoo.decoding.options`.
+Those with options of their own can also be named, like those of plugins: `zoo_logits_processors`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from zoo.decoding.options import Search
@@ -17,7 +18,6 @@ from zoo.decoding.source_attention import check_coverage, cross_attention
 from zoo.decoding.task import Task, target_limits
 from zoo.errors import DecodingError
 from zoo.nn.contract import BEGIN, END, PADDING, UNKNOWN
-from zoo.registry.shelf import Shelf
 
 NEVER = (PADDING, BEGIN, UNKNOWN)
 """Tokens that no hypothesis contains."""
@@ -26,8 +26,8 @@ NEVER = (PADDING, BEGIN, UNKNOWN)
 class BannedTokens(LogitsProcessor):
     """Bans padding, begin, unknown, and the tokens that the user bans."""
 
-    def __init__(self, banned: Collection[int]) -> None:
-        self.banned = tuple(sorted({*NEVER, *banned}))
+    def __init__(self, task: Task[Any, Any], tokens: tuple[int, ...] = ()) -> None:
+        self.banned = tuple(sorted({*NEVER, *tokens}))
 
     @classmethod
     def create(cls, task: Task[Any, Any], options: Search) -> Self:
@@ -40,7 +40,7 @@ class BannedTokens(LogitsProcessor):
         if len(ids) < len(options.banned):
             texts = ", ".join(repr(token) for token in options.banned if isinstance(token, str))
             raise DecodingError(f"cannot ban {texts}", "a search takes token ids", "Pass the ids")
-        return cls(ids)
+        return cls(task, tuple(ids))
 
     def bans(self, position: int, state: tuple[()]) -> Collection[int]:
         """Return the same tokens at every position."""
@@ -50,13 +50,13 @@ class BannedTokens(LogitsProcessor):
 class MinimumLength(LogitsProcessor):
     """Bans the end token before the minimum length, which counts the end token."""
 
-    def __init__(self, length: int) -> None:
+    def __init__(self, task: Task[Any, Any], length: Annotated[int, Field(ge=1)]) -> None:
         self.length = length
 
     @classmethod
     def create(cls, task: Task[Any, Any], options: Search) -> Self | None:
         """Return the processor unless every length is allowed."""
-        return cls(options.min_length) if options.min_length > 1 else None
+        return cls(task, options.min_length) if options.min_length > 1 else None
 
     def bans(self, position: int, state: tuple[()]) -> Collection[int]:
         """Return the end token if it comes too early."""
@@ -144,13 +144,14 @@ class NoRepeatNgrams(LogitsProcessor):
     Paulus et al. 2018, section 2.5, for trigrams. The end token belongs to no n-gram.
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, task: Task[Any, Any], size: Annotated[int, Field(ge=1)]) -> None:
         self.size = size
 
     @classmethod
     def create(cls, task: Task[Any, Any], options: Search) -> Self | None:
         """Return the processor if a size is given."""
-        return None if options.no_repeat_ngram_size is None else cls(options.no_repeat_ngram_size)
+        size = options.no_repeat_ngram_size
+        return None if size is None else cls(task, size)
 
     def bans(self, position: int, state: tuple[()]) -> Collection[int] | None:
         """Return nothing while no n-gram is complete; later, rows differ."""
@@ -179,13 +180,14 @@ class RepetitionPenalty(LogitsProcessor):
 
     changes_scores = True
 
-    def __init__(self, penalty: float) -> None:
+    def __init__(self, task: Task[Any, Any], penalty: Annotated[float, Field(gt=0)]) -> None:
         self.factor = penalty
 
     @classmethod
     def create(cls, task: Task[Any, Any], options: Search) -> Self | None:
         """Return the processor unless the penalty changes nothing."""
-        return None if options.repetition_penalty == 1 else cls(options.repetition_penalty)
+        penalty = options.repetition_penalty
+        return None if penalty == 1 else cls(task, penalty)
 
     def process(self, scores: Tensor, rows: Rows, state: tuple[()]) -> Tensor:
         """Penalize the tokens written."""
@@ -202,8 +204,9 @@ class CoveragePenalty(LogitsProcessor[Tensor]):
 
     needs_attention = True
 
-    def __init__(self, factor: float, mask: Tensor) -> None:
-        self.factor, self.mask = factor, mask
+    def __init__(self, task: Task[Any, Any], factor: Annotated[float, Field(ge=0)]) -> None:
+        kind = check_coverage(getattr(task.model, "attention_kinds", {}))
+        self.factor, self.mask = factor, kind.keys(task.mask)
 
     @classmethod
     def create(cls, task: Task[Any, Any], options: Search) -> Self | None:
@@ -212,10 +215,7 @@ class CoveragePenalty(LogitsProcessor[Tensor]):
         Raises:
             DecodingError: the network's attention says nothing about the coverage of the source.
         """
-        if not options.coverage_penalty:
-            return None
-        kind = check_coverage(getattr(task.model, "attention_kinds", {}))
-        return cls(options.coverage_penalty, kind.keys(task.mask))
+        return cls(task, options.coverage_penalty) if options.coverage_penalty else None
 
     def init_state(self, sentence: Tensor) -> Tensor:
         """Return no attention."""
@@ -270,14 +270,9 @@ class Prefix(LogitsProcessor):
         return torch.where(token == PADDING, scores, only)
 
 
-LOGITS_PROCESSORS: Shelf[type[LogitsProcessor[Any]]] = Shelf("logits processor")
-"""The processors, in the order in which they run."""
-
-LOGITS_PROCESSORS.add("banned tokens", BannedTokens)
-LOGITS_PROCESSORS.add("minimum length", MinimumLength)
-LOGITS_PROCESSORS.add("maximum length", MaximumLength)
-LOGITS_PROCESSORS.add("not empty", NotEmpty)
-LOGITS_PROCESSORS.add("repetition penalty", RepetitionPenalty)
-LOGITS_PROCESSORS.add("no repeated n-grams", NoRepeatNgrams)
-LOGITS_PROCESSORS.add("coverage penalty", CoveragePenalty)
-LOGITS_PROCESSORS.add("prefix", Prefix)
+FIRST: tuple[type[LogitsProcessor[Any]], ...] = (
+    BannedTokens, MinimumLength, MaximumLength, NotEmpty, RepetitionPenalty, NoRepeatNgrams,
+    CoveragePenalty,
+)  # fmt: skip
+"""The processors of the fields of `Search`, in the order in which they run. Those that a search
+names run after them, and `Prefix` runs last."""

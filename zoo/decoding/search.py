@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from zoo.decoding.beam import beam_search
-from zoo.decoding.exhaustive import exhaustive_search
-from zoo.decoding.greedy import greedy_search
+from typing import Any
+
+from zoo.decoding.named import checked_hypotheses
 from zoo.decoding.options import Hypothesis, Search
 from zoo.decoding.own_search import own_search
-from zoo.decoding.sampling import sample
 from zoo.decoding.task import Task
 from zoo.nn.contract import Memory, NonAutoregressive, State
+from zoo.registry.open_shelf import parse_named
+from zoo.registry.registry import default_registry
 
 
 def search(task: Task[Memory, State], options: Search) -> list[list[Hypothesis]]:
@@ -17,13 +18,21 @@ def search(task: Task[Memory, State], options: Search) -> list[list[Hypothesis]]
 
     Raises:
         DecodingError: the network brings a search that cannot follow the options, or the model has
-            no attention for a coverage penalty, a banned token is not in
-            the vocabulary, the options ban every token, or an exhaustive search is too large.
+            no attention for a coverage penalty, a banned token is not in the vocabulary, the
+            options ban every token, or an exhaustive search is too large.
+        UnknownNameError, ConfigError: there is no search or logits processor of that name, or its
+            options are not valid.
+        PluginError: a plugin's search or processor is broken.
     """
     if isinstance(task.model, NonAutoregressive):
         return own_search(task.model, task, options)
-    if options.exhaustive:
-        return exhaustive_search(task, options)
-    if options.sample:
-        return sample(task, options)
-    return greedy_search(task, options) if options.beam == 1 else beam_search(task, options)
+    shelf = (task.registry or default_registry()).searches
+    named = parse_named(options.searching)
+    entry = shelf.find(named["name"])
+    plugin = shelf.owner(entry.name).plugin
+    if len(named) == 1 and plugin is not None and plugin.builtin:
+        hypotheses: list[list[Hypothesis]] = entry.load()(task, options)
+        return hypotheses
+    made: Any = shelf.make(named, task, options)
+    with shelf.blaming(entry.name):
+        return checked_hypotheses(made, task, options)

@@ -13,6 +13,7 @@ from typing_extensions import TypeVar
 
 from zoo.nn.contract import PADDING, Memory, State, Step
 from zoo.nn.tree import Tree, gather
+from zoo.registry.registry import Registry
 
 LEAVE_FRACTION = 8
 """Finished sentences leave the batch, which copies the memory, once they are 1/8 of it."""
@@ -46,6 +47,8 @@ class Task(Generic[Memory, State]):
         indices: the index of each sentence in the whole input, which seeds its sampling; by
             default its row.
         blank: ids of the target tokens that are only white space, (tokens,), or None.
+        registry: where searches and logits processors are looked up; by default that of the
+            installed plugins.
     """
 
     model: Decoder[Memory, State]
@@ -55,6 +58,7 @@ class Task(Generic[Memory, State]):
     prefixes: Sequence[Sequence[int]] | None = None
     indices: Sequence[int] | None = None
     blank: Tensor | None = None
+    registry: Registry | None = None
 
     def __len__(self) -> int:
         return len(self.mask)

@@ -33,6 +33,8 @@ OTHERS = {
     "repetition_penalty": "its repetition penalty has another formula",
     "sample": "its random numbers are others",
     "exhaustive": "it has no exhaustive search",
+    "method": "it has its own greedy and beam search",
+    "processors": "it has no logits processors of plugins",
 }
 """Options that CTranslate2 defines differently; their defaults change nothing."""
 

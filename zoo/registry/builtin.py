@@ -8,6 +8,7 @@ from pathlib import Path
 from zoo.registry.declarations import Engine, Format, Scheme
 from zoo.registry.entries import Augmentation, Initialization, Objective, Optimizer, Schedule
 from zoo.registry.hookspecs import hookimpl
+from zoo.registry.text_entries import Processor, SearchMethod, Splitter
 
 ZOO_API = 2
 
@@ -113,3 +114,36 @@ def zoo_augmentations() -> Iterable[Augmentation]:
     yield Augmentation(
         "word_dropout", "words that the network reads are unknown", f"{here}:WordDropout"
     )
+
+
+@hookimpl
+def zoo_logits_processors() -> Iterable[Processor]:
+    """Return the built-in logits processors that a search can name."""
+    here = "zoo.decoding.processors"
+    yield Processor("banned-tokens", "never writes these token ids", f"{here}:BannedTokens")
+    yield Processor("min-length", "bans the end token before a length", f"{here}:MinimumLength")
+    yield Processor("repetition-penalty", "penalizes tokens already written (Keskar et al. 2019)",
+                    f"{here}:RepetitionPenalty")  # fmt: skip
+    yield Processor("no-repeat-ngrams", "no n tokens in a row twice (Paulus et al. 2018)",
+                    f"{here}:NoRepeatNgrams")  # fmt: skip
+    yield Processor("coverage-penalty", "ranks by attention to the source (Wu et al. 2016)",
+                    f"{here}:CoveragePenalty")  # fmt: skip
+
+
+@hookimpl
+def zoo_searches() -> Iterable[SearchMethod]:
+    """Return the built-in searches."""
+    yield SearchMethod("greedy", "the best token at each step", "zoo.decoding.greedy:greedy_search")
+    yield SearchMethod("beam", "the best continuations of `beam` hypotheses",
+                       "zoo.decoding.beam:beam_search")  # fmt: skip
+    yield SearchMethod("sampling", "each token drawn at random", "zoo.decoding.sampling:sample")
+    yield SearchMethod("exhaustive", "every possible target",
+                       "zoo.decoding.exhaustive:exhaustive_search")  # fmt: skip
+
+
+@hookimpl
+def zoo_splitters() -> Iterable[Splitter]:
+    """Return the built-in splitters."""
+    yield Splitter("sentencex", "the library sentencex, for some 190 languages",
+                   "zoo.translation.sentences:Sentencex")  # fmt: skip
+    yield Splitter("lines", "at line breaks only", "zoo.translation.sentences:Lines")

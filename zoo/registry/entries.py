@@ -21,7 +21,8 @@ E = TypeVar("E", bound="Entry")
 class Entry:
     """A named class or function at `path`; each kind of entry is a subclass.
 
-    `kind` is the noun for one of them, and `given` names what its object is called with.
+    `kind` is the noun for one of them, `plural` that for several, by default with an s, and `given`
+    names what its object is called with.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Entry:
     path: str
 
     kind: ClassVar[str] = "entry"
+    plural: ClassVar[str] = ""
     given: ClassVar[tuple[str, ...]] = ()
     numbers: ClassVar[tuple[str, ...]] = ()
     """Keys beside `name` and the options that a recipe's table may have, each a number."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -12,8 +14,36 @@ from zoo.registry.shelf import Shelf
 
 E = TypeVar("E", bound=Entry)
 
+LONGEST = 1000
+"""The most characters of an entry's name with its options, as one text."""
+
 Named = str | Mapping[str, Any]
 """An entry's name, or a table with its `name` and its options."""
+
+
+_NAMED = re.compile(r"[A-Za-z0-9][\w.+-]*(:[A-Za-z_]\w*=.*)?", re.DOTALL)
+_COMMA = re.compile(r",(?=[A-Za-z_]\w*=)")
+
+
+def parse_named(text: str) -> dict[str, Any]:
+    """Return the table that `NAME` or `NAME:option=value,option=value` stands for.
+
+    A value that is not JSON is a string.
+
+    Raises:
+        ValueError: the text has another form.
+    """
+    if len(text) > LONGEST or not _NAMED.fullmatch(text):
+        raise ValueError("NAME or NAME:option=value,option=value")
+    name, _, rest = text.partition(":")
+    table: dict[str, Any] = {"name": name}
+    for part in _COMMA.split(rest) if rest else ():
+        key, _, value = part.partition("=")
+        try:
+            table[key] = json.loads(value)
+        except (ValueError, RecursionError):
+            table[key] = value
+    return table
 
 
 def name_of(named: Named) -> str:
@@ -32,7 +62,7 @@ class OpenShelf(Shelf[E]):
     """
 
     def __init__(self, declaration: type[E]) -> None:
-        super().__init__(declaration.kind)
+        super().__init__(declaration.kind, plural=declaration.plural)
         self.declaration = declaration
 
     def options(self, named: Named) -> dict[str, Any]:

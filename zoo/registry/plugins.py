@@ -11,7 +11,7 @@ from typing import Any
 import pluggy
 
 from zoo.errors import FAILURES, PluginError, near
-from zoo.registry import hookspecs, training_hookspecs
+from zoo.registry import hookspecs, text_hookspecs, training_hookspecs
 from zoo.registry.api import UNSTATED_API, check_api
 from zoo.registry.owners import Plugin
 
@@ -100,7 +100,7 @@ class Plugins:
         ]
 
 
-SPECIFICATIONS = (hookspecs, training_hookspecs)
+SPECIFICATIONS = (hookspecs, training_hookspecs, text_hookspecs)
 """The modules that specify hooks."""
 
 

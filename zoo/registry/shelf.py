@@ -17,10 +17,11 @@ class Shelf(Mapping[str, T], Generic[T]):
     Args:
         kind: the singular noun for one of them in messages: `metric`, `recipe`, …
         hint: the advice in the error about an unknown name.
+        plural: the kind in the plural, as JSON keys and tables name it; by default with an s.
     """
 
-    def __init__(self, kind: str, hint: str = "") -> None:
-        self.kind, self.hint = kind, hint
+    def __init__(self, kind: str, hint: str = "", plural: str = "") -> None:
+        self.kind, self.hint, self.plural = kind, hint, plural or f"{kind}s"
         self.problems: list[str] = []
         self._values: dict[str, T] = {}
         self._owners: dict[str, Owner] = {}
@@ -52,11 +53,6 @@ class Shelf(Mapping[str, T], Generic[T]):
     def brought_by(self, plugin: Plugin) -> list[str]:
         """Return the names that a plugin brings, by itself or in its files."""
         return [name for name, owner in self._owners.items() if owner.plugin == plugin]
-
-    @property
-    def plural(self) -> str:
-        """The kind in the plural, as JSON keys and tables name it."""
-        return f"{self.kind}s"
 
     def __getitem__(self, name: str) -> T:
         return self._values[name]

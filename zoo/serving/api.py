@@ -21,7 +21,7 @@ from zoo.serving.schema import (
     TreeRequest,
 )
 from zoo.serving.service import Service, need_text
-from zoo.translation.sentences import language_code, positions, split_sentences
+from zoo.translation.sentences import Sentencex, language_code, positions, split_sentences
 
 STREAM_WINDOW = 32
 """Pieces of a stream that are translated at once."""
@@ -166,5 +166,5 @@ def split_pieces(text: str, language: str) -> list[tuple[int, str]]:
 
     The pieces cover every character of the text but white space.
     """
-    pieces = split_sentences(text, language)
+    pieces = split_sentences(text, Sentencex(language))
     return list(zip(positions(pieces), [piece.text for piece in pieces], strict=True))

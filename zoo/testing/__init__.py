@@ -12,9 +12,11 @@ from zoo.testing.conformance import conformance
 from zoo.testing.exporting import exports_to_onnx
 from zoo.testing.law import BrokenLawError, Law
 from zoo.testing.laws import LAWS
+from zoo.testing.search import SEARCH_LAWS, search_case, search_conformance
 
 __all__ = [
     "LAWS",
+    "SEARCH_LAWS",
     "BrokenLawError",
     "Case",
     "Law",
@@ -22,4 +24,6 @@ __all__ = [
     "case_of",
     "conformance",
     "exports_to_onnx",
+    "search_case",
+    "search_conformance",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from torch import Tensor
 
@@ -18,10 +18,26 @@ TOLERANCE = 1e-9
 """Largest difference between two float64 results that are mathematically equal."""
 
 
+class Stated(Protocol):
+    """What the error of a broken law says about the law."""
+
+    @property
+    def name(self) -> str:
+        """The law's name."""
+
+    @property
+    def statement(self) -> str:
+        """The law in one sentence."""
+
+    @property
+    def causes(self) -> str:
+        """The usual causes of a failure."""
+
+
 class BrokenLawError(AssertionError):
     """A law of the contract does not hold; `observed` describes what happened instead."""
 
-    def __init__(self, observed: str, law: Law | None = None) -> None:
+    def __init__(self, observed: str, law: Stated | None = None) -> None:
         self.observed, self.law = observed, law
         message = observed
         if law is not None:

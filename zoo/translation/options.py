@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, ParamSpec, TypedDict, TypeVar, get_type_hints
 
-from zoo.decoding.options import search_options
-from zoo.errors import DecodingError, UnknownNameError
+from zoo.decoding.named import check_named
+from zoo.decoding.options import Search, search_options
+from zoo.errors import ConfigError, DecodingError, UnknownNameError
+from zoo.registry.registry import Registry
 from zoo.translation.parts import MAX_SOURCE_LENGTH, LongTexts
+from zoo.translation.sentences import SPLITTER
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -38,6 +41,8 @@ class SearchOptions(TypedDict, total=False):
     top_p: float | None
     seed: int
     exhaustive: bool
+    method: str | None
+    processors: tuple[str, ...]
     recommended: bool
 
 
@@ -50,6 +55,7 @@ class Options(SearchOptions, total=False):
     prefix: str
     alignment: bool
     split: bool
+    splitter: str
     long_texts: LongTexts
     max_source_length: int
 
@@ -63,6 +69,7 @@ DEFAULTS: dict[str, Any] = {
     "prefix": "",
     "alignment": False,
     "split": True,
+    "splitter": SPLITTER,
     "long_texts": "refuse",
     "max_source_length": MAX_SOURCE_LENGTH,
 }
@@ -99,6 +106,32 @@ def keywords(kind: type) -> Callable[[Callable[P, R]], Callable[P, R]]:
         return checked
 
     return decorate
+
+
+def make_search(
+    effective: Mapping[str, Any], given: Mapping[str, Any], registry: Registry
+) -> Search:
+    """Return a search, after a check of the search and the logits processors that it names.
+
+    Args:
+        effective: all options, recommended ones included.
+        given: those that the user gave.
+        registry: where names are looked up.
+
+    Raises:
+        UnknownNameError, ConfigError, DecodingError: an option or a name is not valid.
+        PluginError: what is named cannot be imported.
+    """
+    search = Search(**effective)
+    try:
+        check_named(search, registry)
+    except (UnknownNameError, ConfigError) as error:
+        if all(given.get(key) == effective.get(key) for key in ("method", "processors")):
+            raise
+        raise DecodingError(
+            "the recommended search is not possible", str(error), "Use `--no-recommended`"
+        ) from error
+    return search
 
 
 def check_text(text: object, what: str) -> str:

@@ -10,8 +10,16 @@ from torch import Tensor
 from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.data.batches import batch_sources
 from zoo.errors import DecodingError
+from zoo.registry.registry import Registry
 from zoo.translation.long_texts import split_long
-from zoo.translation.sentences import Piece, language_code, split_sentences
+from zoo.translation.sentences import (
+    SPLITTER,
+    Piece,
+    Split,
+    language_code,
+    make_splitter,
+    split_sentences,
+)
 
 BATCH_TOKENS = 4096
 """Most source tokens in a batch, padding included, each counted once per hypothesis of the beam."""
@@ -55,15 +63,24 @@ class SourceReader:
     def __init__(self, checkpoints: Sequence[Checkpoint]) -> None:
         self.checkpoints = checkpoints
         self.device = next(checkpoints[0].model.parameters()).device
-        self.language = language_code(checkpoints[0].about.source_languages)
+
+    def splitter(self, named: str, registry: Registry) -> Split | None:
+        """Return the splitter that is named; None where the default one lacks the language.
+
+        Raises:
+            UnknownNameError, ConfigError, PluginError: there is none, or it is broken.
+        """
+        languages = self.checkpoints[0].about.source_languages
+        if named == SPLITTER and not language_code(languages):
+            return None
+        return make_splitter(named, languages[0] if languages else "", registry)
 
     def parts(
         self,
         texts: Iterable[tuple[int, str]],
         long_texts: LongTexts,
         max_length: int,
-        *,
-        split: bool = False,
+        split: Split | None = None,
     ) -> list[Part]:
         """Return the parts of texts, each given with its index.
 
@@ -71,9 +88,10 @@ class SourceReader:
             texts: (index, text) pairs.
             long_texts: whether a longer text or sentence is refused or split.
             max_length: tokens of a part, with its end token; the models' limits hold as well.
-            split: whether texts are split into sentences, where the source language is known.
+            split: splits lines into sentences; None leaves texts whole.
 
         Raises:
+            PluginError: the splitter is broken.
             DecodingError: a text is too long, and `long_texts` is `refuse`.
         """
         limits = [member.config.length_limits.source for member in self.checkpoints]
@@ -81,7 +99,7 @@ class SourceReader:
         pieces = [
             (index, piece)
             for index, text in texts
-            for piece in self._sentences(text, split and bool(self.language))
+            for piece in ([Piece("", text)] if split is None else split_sentences(text, split))
         ]
         tokenized = self._tokenize([piece.text for _, piece in pieces])
         parts: list[Part] = []
@@ -99,9 +117,6 @@ class SourceReader:
                     "Split it into sentences, or use `--long-texts split`",
                 )
         return parts
-
-    def _sentences(self, text: str, split: bool) -> list[Piece]:
-        return split_sentences(text, self.language) if split else [Piece("", text)]
 
     def tensors(self, parts: Sequence[Part]) -> list[tuple[Tensor, Tensor]]:
         """Return each checkpoint's source tokens and mask, (parts, length), on its device."""

@@ -1,14 +1,23 @@
 """Texts split into sentences, which are translated one by one and joined again.
 
-The boundaries are those of the library sentencex. Nothing here imports torch.
+A splitter finds the boundaries: the library sentencex, or one of a plugin (`zoo_splitters`).
+Nothing here imports torch.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+import reprlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
+
+from zoo.errors import ConfigError
+from zoo.registry.open_shelf import parse_named
+from zoo.registry.registry import Registry
+
+SPLITTER = "sentencex"
+"""The splitter that is used unless another is named."""
 
 _ISO_639_1 = """
 aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy da de
@@ -65,14 +74,71 @@ def separator(space: str, languages: Sequence[str]) -> str:
     return "" if language_code(languages) in WITHOUT_SPACES else " "
 
 
-def split_sentences(text: str, language: str) -> list[Piece]:
+Split = Callable[[str], Sequence[str]]
+"""Returns the sentences of a line, each with the white space after it; together they are it."""
+
+
+class Sentencex:
+    """The sentences of the library sentencex, in the languages that it knows; else whole lines.
+
+    A sentence without a letter, such as a number of a list, belongs to the sentence after it at the
+    beginning of the line, else to the one before it.
+
+    Args:
+        language: the code of a language, in any form that `language_code` reads.
+    """
+
+    def __init__(self, language: str) -> None:
+        self.language = language_code((language,))
+
+    def __call__(self, line: str) -> list[str]:
+        """Return the sentences of a line."""
+        return [line[begin:end] for begin, end in _spans(line, self.language)]
+
+
+class Lines:
+    """Whole lines: only line breaks end a sentence."""
+
+    def __init__(self, language: str) -> None:
+        pass
+
+    def __call__(self, line: str) -> list[str]:
+        """Return the line."""
+        return [line]
+
+
+def make_splitter(named: str, language: str, registry: Registry) -> Split:
+    """Return the splitter that `NAME:option=value` names, for texts in a language.
+
+    What it returns is checked for every line.
+
+    Raises:
+        UnknownNameError, ConfigError: there is no such splitter, or its options are not valid.
+        PluginError: it is broken.
+    """
+    shelf = registry.splitters
+    try:
+        table = parse_named(named)
+    except ValueError as error:
+        raise ConfigError(f"invalid splitter {named[:100]!r}", f"write {error}") from None
+    split = shelf.make(table, language)
+    if not callable(split):
+        raise shelf.broken(table["name"], f"it made {split!r}, which is no function of a line")
+
+    def checked(line: str) -> list[str]:
+        with shelf.blaming(table["name"]):
+            sentences = list(split(line))
+            if "".join(sentences) != line:
+                raise ValueError(f"its sentences {reprlib.repr(sentences)} do not make up the line")
+        return sentences
+
+    return checked
+
+
+def split_sentences(text: str, split: Split) -> list[Piece]:
     """Return the sentences of a text, in linear time; every line ends a sentence.
 
     The pieces are exact parts of the text. White space at its end is left out.
-
-    Args:
-        text: what to split.
-        language: a two-letter code, or an empty string: only lines are split.
     """
     pieces: list[Piece] = []
     space = ""
@@ -80,20 +146,20 @@ def split_sentences(text: str, language: str) -> list[Piece]:
         content = line.strip()
         start = len(line) - len(line.lstrip())
         space += line[:start]
-        for begin, end in _spans(content, language):
-            sentence = content[begin:end].strip()
-            pieces.append(Piece(space, sentence))
-            space = content[begin + len(sentence) : end]
+        for part in split(content) if content else ():
+            sentence = part.strip()
+            lead = part[: len(part) - len(part.lstrip())]
+            if sentence:
+                pieces.append(Piece(space + lead, sentence))
+                space = part[len(lead) + len(sentence) :]
+            else:
+                space += part
         space += line[start + len(content) :]
     return pieces
 
 
 def _spans(line: str, language: str) -> Iterator[tuple[int, int]]:
-    """Yield the beginning and the end of each sentence of a line, which does not begin with space.
-
-    A span without a letter, such as a number of a list, belongs to the sentence after it at the
-    beginning of the line, else to the one before it.
-    """
+    """Yield the beginning and end of each sentence of a line, which does not begin with space."""
     if not line or not language:
         yield from [(0, len(line))] if line else []
         return

@@ -27,7 +27,7 @@ from zoo.nn.tree import Tree
 from zoo.registry.registry import Registry, default_registry
 from zoo.translation.parallel import parallel_map
 from zoo.translation.parts import LongTexts, Part, SourceReader, batches
-from zoo.translation.sentences import separator
+from zoo.translation.sentences import Split, separator
 from zoo.translation.translation import Translation, from_hypothesis, join_parts
 from zoo.translation.vocabulary import blank_tokens, shared_vocabulary
 
@@ -41,6 +41,7 @@ class Request(NamedTuple):
     prefix: tuple[int, ...]
     alignment: bool
     split: bool
+    splitter: str
     long_texts: LongTexts
     max_source_length: int
 
@@ -60,6 +61,7 @@ class TextSearch:
         registry: Registry | None,
     ) -> None:
         self.checkpoint, self.checkpoints = checkpoints[0], checkpoints
+        self.registry = registry or default_registry()
         self.reader = SourceReader(checkpoints)
         self._on_cpu = self.reader.device.type == "cpu"
         if precision not in get_args(Precision):
@@ -86,8 +88,7 @@ class TextSearch:
         self._engine: LoadedEngine | None = None
         if engine is not None:
             self._engine = load_engine(
-                engine, self.checkpoint, precision, torch.get_num_threads(),
-                registry or default_registry(),
+                engine, self.checkpoint, precision, torch.get_num_threads(), self.registry
             )  # fmt: skip
 
     def reading(self, checkpoints: Sequence[Checkpoint]) -> TextSearch:
@@ -115,18 +116,17 @@ class TextSearch:
     def stream(self, texts: Iterable[str], window: int, request: Request) -> Iterator[Translation]:
         """Translate texts in order, with at most `window` of them in memory."""
         start = 0
+        split = self.reader.splitter(request.splitter, self.registry) if request.split else None
         for chunk in chunks(texts, window, len):
-            yield from self._translate_window(chunk, start, request)
+            yield from self._translate_window(chunk, start, request, split)
             start += len(chunk)
 
     def _translate_window(
-        self, texts: list[str], start: int, request: Request
+        self, texts: list[str], start: int, request: Request, split: Split | None
     ) -> Iterator[Translation]:
         """Translate texts, the first of which has the index `start` among all."""
         nonempty = ((i, text) for i, text in enumerate(texts, start) if text.strip())
-        parts = self.reader.parts(
-            nonempty, request.long_texts, request.max_source_length, split=request.split
-        )
+        parts = self.reader.parts(nonempty, request.long_texts, request.max_source_length, split)
         by_length = sorted(parts, key=lambda part: len(part.tokens[0]))
         work = list(batches(by_length, max(request.search.beam, request.search.n_best)))
         run = parallel_map if self._on_cpu else map
@@ -165,7 +165,14 @@ class TextSearch:
                 hypotheses = self._engine.search(to_search, request.search)
             else:  # the memory of an ensemble is of another type than a network's
                 task: Task[Any, Any] = Task(
-                    self.model, self._encode(sources), mask, limit, given, indices, self._blank
+                    self.model,
+                    self._encode(sources),
+                    mask,
+                    limit,
+                    given,
+                    indices,
+                    self._blank,
+                    self.registry,
                 )
                 hypotheses = search(task, request.search)
         tokenizers = self.checkpoint.source_tokenizer, self.checkpoint.target_tokenizer

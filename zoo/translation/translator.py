@@ -15,7 +15,7 @@ from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.data.datasets import find_dataset, items_to_score
 from zoo.decoding.ensemble import Ensemble
 from zoo.decoding.forced import forced_log_probs
-from zoo.decoding.options import Search, as_flags, combine, search_options
+from zoo.decoding.options import as_flags, combine, search_options
 from zoo.errors import DataError, DecodingError
 from zoo.interop.locate import locate
 from zoo.nn.contract import Seq2Seq
@@ -31,6 +31,7 @@ from zoo.translation.options import (
     check_text,
     check_texts,
     keywords,
+    make_search,
 )
 from zoo.translation.parts import MAX_SOURCE_LENGTH, batches
 from zoo.translation.text_search import Precision, Request, TextSearch
@@ -169,6 +170,8 @@ class Translator:
                 several; its own defaults otherwise;
                 split: whether the sentences of a text are translated one by one and joined, with
                 line breaks kept, where the checkpoint's source language is known;
+                splitter: what splits sentences, by name, `sentencex` by default (see `zoo list
+                splitters`);
                 window: texts that are read ahead, so that a batch has texts of similar lengths;
                 prefix: a text with which every translation begins;
                 alignment: whether to align words, by the source token with the highest attention
@@ -190,7 +193,8 @@ class Translator:
         effective = self.search_options(given, recommended=own.pop("recommended"))
         chosen = self.for_languages(own.pop("source_lang"), own.pop("target_lang"))._search
         window, prefix = own.pop("window") or WINDOW, chosen.prefix(own.pop("prefix"))
-        search = Search(**effective).with_banned_ids(chosen.vocabulary)
+        search = make_search(effective, given, chosen.registry)
+        search = search.with_banned_ids(chosen.vocabulary)
         return chosen.stream(check_texts(texts), window, Request(search, prefix, **own))
 
     @overload

@@ -1,0 +1,144 @@
+"""The hooks of the open shelves of text and decoding, each with its signature and an example."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from zoo.registry.hookspecs import hookspec
+
+if TYPE_CHECKING:
+    from zoo.registry.text_entries import Processor, SearchMethod, Splitter
+
+
+@hookspec
+def zoo_logits_processors() -> Iterable[Processor]:  # type: ignore[empty-body]  # a specification
+    """Return the logits processors that this plugin brings, for `--processor` and `zoo.Search`.
+
+    The class is an import path, imported when a search names the processor. It is called with the
+    task of each batch, and returns a `zoo.LogitsProcessor`: a rule that every search applies to the
+    log probabilities of the next token. Further parameters are options: `--processor
+    early-end:after=20`. The state of a processor is passed in, so that it moves with the rows of a
+    beam.
+
+    Example:
+        from zoo import LogitsProcessor, Processor, hookimpl
+
+        ZOO_API = 2
+        END = 2
+
+
+        @hookimpl
+        def zoo_logits_processors():
+            yield Processor("early-end", "favors the end token", "zoo_early:EarlyEnd")
+
+
+        class EarlyEnd(LogitsProcessor):
+            "Halves the distance of the end token to probability 1 after some tokens."
+
+            changes_scores = True
+
+            def __init__(self, task, after: int = 20):
+                self.after = after
+
+            def bans(self, position, state):
+                return () if position <= self.after else None
+
+            def process(self, scores, rows, state):
+                scores = scores.clone()
+                if rows.position > self.after:
+                    scores[:, END] /= 2
+                return scores
+    """
+
+
+@hookspec
+def zoo_searches() -> Iterable[SearchMethod]:  # type: ignore[empty-body]  # a specification
+    """Return the searches that this plugin brings, for `--search` and `zoo.Search(method=…)`.
+
+    The function is an import path, imported when the search is first named. It is called with a
+    task and the `zoo.Search` for each batch, and returns a list of `zoo.Hypothesis` for each
+    sentence, the best first. `len(task)` is the number of sentences, `task.model.init_state` and
+    `task.step` are those of the network. A `zoo.Pipeline` applies the logits processors, holds the
+    maximum lengths, and makes and ranks hypotheses. Further parameters are options. Test it with
+    `zoo.testing.search_conformance`.
+
+    Example:
+        import torch
+        from zoo import Pipeline, Rows, SearchMethod, hookimpl
+        from zoo.nn import gather
+
+        ZOO_API = 2
+        BEGIN, END = 1, 2
+
+
+        @hookimpl
+        def zoo_searches():
+            yield SearchMethod("starts", "greedy, from several first tokens", "zoo_starts:search")
+
+
+        def search(task, options, starts: int = 3):
+            return [one(task.sentence(i), options, starts) for i in range(len(task))]
+
+
+        def one(task, options, starts):
+            "Write the most probable first tokens, one a row, and continue each by the best token."
+            pipeline = Pipeline(task, options)
+            rows = torch.zeros(1, dtype=torch.long)
+            state, states = task.model.init_state(task.memory), pipeline.init_state(rows)
+            token, written = torch.full((1,), BEGIN), torch.zeros(1, 0, dtype=torch.long)
+            score = log_prob = torch.zeros(1)
+            found = []
+            while len(rows):
+                step = task.step(token, state, task.memory, pipeline.needs_attention)
+                states = pipeline.update(states, token, step.attention)
+                log_probs = step.logits.log_softmax(1)
+                scores = pipeline.process(states, Rows(rows, written, log_probs))
+                best, token = scores.topk(1 if written.shape[1] else starts, dim=1)
+                parent = torch.arange(len(rows)).repeat_interleave(best.shape[1])
+                token, rows = token.flatten(), rows[parent]
+                score = score[parent] + best.flatten()
+                log_prob = log_prob[parent] + log_probs[parent, token]
+                written = torch.cat([written[parent], token[:, None]], 1)
+                state, states = gather(step.state, parent), gather(states, parent)
+                over = (token == END) | (written.shape[1] >= pipeline.max_lengths[rows])
+                over &= score.isfinite()
+                found += pipeline.hypotheses(written, score, log_prob, states, rows, over)
+                live = (~over & score.isfinite()).nonzero()[:, 0]
+                columns = (token, rows, score, log_prob, written)
+                token, rows, score, log_prob, written = (column[live] for column in columns)
+                state, states = gather(state, live), gather(states, live)
+            return pipeline.best(found)
+    """
+
+
+@hookspec
+def zoo_splitters() -> Iterable[Splitter]:  # type: ignore[empty-body]  # a specification
+    """Return what this plugin brings to split texts into sentences, for `--splitter`.
+
+    The class is an import path, imported when a splitter is named. It is called once with the code
+    of the texts' language, which may be empty, and returns a function of a line. That returns the
+    sentences of the line, each with the white space after it; together they are the line. Further
+    parameters are options: `--splitter marks:marks=.;`.
+
+    Example:
+        import re
+
+        from zoo import Splitter, hookimpl
+
+        ZOO_API = 2
+
+
+        @hookimpl
+        def zoo_splitters():
+            yield Splitter("marks", "after every mark, for every language", "zoo_marks:AfterMarks")
+
+
+        class AfterMarks:
+            def __init__(self, language, marks: str = ".!?"):
+                marks = re.escape(marks)
+                self.sentence = re.compile(rf"[^{marks}]*(?:[{marks}]+\\s*|$)")
+
+            def __call__(self, line):
+                return [part for part in self.sentence.findall(line) if part]
+    """
