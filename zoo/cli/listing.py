@@ -8,8 +8,10 @@ from typing import Any
 
 import click
 
+from zoo.cli.fetching import readable
 from zoo.cli.options import json_option
 from zoo.cli.output import console, loaded_registry, plain, print_json
+from zoo.registry.catalogue import Released
 from zoo.registry.registry import Registry
 
 
@@ -28,6 +30,12 @@ class Column:
     def cell(self, registry: Registry, thing: Any) -> Any:
         """Return the plain value for one thing."""
         return self.value(registry, thing) if self.value else getattr(thing, self.name)
+
+
+def _languages(registry: Registry, released: Released) -> list[str]:
+    """Return the languages of source and target, as far as they are languages."""
+    dataset = registry.datasets.get(released.dataset)
+    return [code for code in dataset.languages if code] if dataset else []
 
 
 COLUMNS = {
@@ -52,6 +60,8 @@ COLUMNS = {
         Column("dataset", shown=False),
         Column("location", lambda _, released: released.location or str(released.folder),
                shown=False),
+        Column("languages", _languages),
+        Column("size", lambda _, each: sum(file.size for file in each.files.values()) or None),
         Column("scores"),
         Column("terms"),
         Column("summary", shown=False),
@@ -112,7 +122,7 @@ def _print_table(kind: str, rows: list[dict[str, Any]]) -> None:
         number = bool(rows) and type(rows[0][name]) is int
         table.add_column(name, justify="right" if number else "left", no_wrap=name == "name")
     for row in rows:
-        table.add_row(*(plain(_text(row[name])) for name in columns))
+        table.add_row(*(plain(_text(name, row[name])) for name in columns))
     console().print(table if rows else f"[bold]{kind}[/bold]: none", "", sep="\n")
 
 
@@ -122,8 +132,12 @@ def _print_packages(registry: Registry) -> None:
         click.echo(f"{package.summary} ({package.terms}): pip install {package.name}\n")
 
 
-def _text(value: Any) -> str:
+def _text(name: str, value: Any) -> str:
     """Return a plain value as the text of a table's cell."""
     if isinstance(value, dict):
         return ", ".join(f"{name.replace('_', ' ')} {score}" for name, score in value.items())
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    if isinstance(value, list):
+        return " to ".join(value)
+    if name == "size" and value:
+        return readable(value)
+    return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
