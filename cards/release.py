@@ -267,8 +267,6 @@ def write_entry(name: str) -> None:
 
     task = task_of(name)
     folder, file = TOP / SHIPPED / name, TOP / "registry.toml"
-    for lock in folder.glob(".*.lock"):  # of `zoo card --write`
-        lock.unlink()
     document = tomlkit.parse(file.read_text(encoding="utf-8"))
     dataset = find_dataset(default_registry(), data_of(name))
     summary = dataset.summary.partition(";")[0]

@@ -6,6 +6,7 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # The Hub client reads its settings when it is imported. Large files are uploaded by LFS unless a
 # test changes that.
+os.environ["ZOO_SETTINGS"] = ""  # not those of who runs the tests
 os.environ.update(HF_HUB_DISABLE_XET="1", HF_HUB_DISABLE_PROGRESS_BARS="1")
 
 from collections.abc import Callable, Iterator

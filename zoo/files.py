@@ -16,6 +16,7 @@ import secrets
 import shutil
 import stat
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -154,17 +155,28 @@ def damaged(file: Path, reason: object) -> CheckpointError:
 def locked(file: Path, wait: float = 60.0) -> Iterator[None]:
     """Hold the lock of a file that several processes read, change and write.
 
-    The lock is the operating system's, on the file `.NAME.lock` beside it: it ends with its
-    process, and the file stays. `wait` is the longest time in seconds to wait for it.
+    The lock is the operating system's, on the file's folder where that is possible, else on the
+    file `.NAME.lock`, which stays. It ends with its process. `wait` is the longest time in seconds
+    to wait for it.
 
     Raises:
         LockedError: another process holds it for longer.
-        OSError: the lock file cannot be opened.
+        OSError: there is no such folder, or the lock file cannot be opened.
     """
     from filelock import FileLock, Timeout
 
+    file.parent.stat()
+    end = time.monotonic() + wait
     try:
-        with FileLock(file.with_name(f".{file.name}.lock"), timeout=wait):
+        with contextlib.ExitStack() as stack:
+            while (free := stack.enter_context(_held(file.parent))) is False:
+                stack.close()
+                if time.monotonic() > end:
+                    raise Timeout(str(file))
+                time.sleep(0.02)
+            if free is None or fcntl is None:
+                lock = file.with_name(f".{file.name}.lock")
+                stack.enter_context(FileLock(lock, timeout=wait))
             yield
     except Timeout:
         raise LockedError(

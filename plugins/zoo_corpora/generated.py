@@ -1,7 +1,6 @@
 """Generated datasets: random numbers that are the same on every machine."""
 
 import importlib.metadata
-import os
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -67,14 +66,11 @@ def permute(index: int, below: int) -> int:
 
 def write_pairs(file: Path, pairs: Iterable[Pair]) -> None:
     """Write pairs to a file of tab-separated values, whole or not at all."""
+    from zoo.interop import whole_file
+
     file.parent.mkdir(parents=True, exist_ok=True)
-    part = file.with_suffix(f".{os.getpid()}.part")
-    try:
-        with part.open("w", encoding="utf-8") as out:
-            out.writelines(f"{pair.source}\t{pair.target}\n" for pair in pairs)
-        part.replace(file)
-    finally:
-        part.unlink(missing_ok=True)
+    with whole_file(file) as part, part.open("w", encoding="utf-8") as out:
+        out.writelines(f"{pair.source}\t{pair.target}\n" for pair in pairs)
 
 
 def _write_numbers(split: str) -> Iterator[Pair]:

@@ -9,6 +9,8 @@ A module per command, or per group of commands; the others are shared:
     completion  shell completion of names
     fetching    checkpoints that are pulled before a command reads them
     heatmap     attention in a terminal
+    maths       formulas in a terminal
+    settings    aliases and saved defaults
 
 Commands that compute import torch in their functions.
 """
@@ -45,7 +47,8 @@ from zoo.cli import (
     translating,
     watching,
 )
-from zoo.cli.process import configure, hub_warnings, load_only_builtin_plugins
+from zoo.cli.process import INTERRUPTED, configure, hub_warnings, load_only_builtin_plugins
+from zoo.cli.settings import read_settings
 from zoo.data.readers import has_lone_surrogate
 from zoo.errors import ZooError
 from zoo.registry.discovery import installed
@@ -90,10 +93,15 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
         try:
+            ctx.obj = read_settings(self.commands)
+            ctx.default_map = ctx.obj.defaults
             with hub_warnings():
                 return super().invoke(ctx)
         except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
             raise
+        except KeyboardInterrupt:
+            click.echo("Interrupted", err=True)
+            ctx.exit(INTERRUPTED)
         except Exception as error:
             message = self._message(error, ctx.invoked_subcommand or "")
             if not message or os.environ.get(TRACEBACK):

@@ -68,11 +68,24 @@ def card(
         out.mkdir(parents=True, exist_ok=True)
         replace_file(out / f"{Path(name).name}.md", text)
     elif console().is_terminal:
-        from rich.markdown import Markdown
-
-        console().print(Markdown(_without_metadata(text)))
+        _show(_without_metadata(text))
     else:
         click.echo(text, nl=False)
+
+
+def _show(text: str) -> None:
+    """Print Markdown in a terminal: formulas readable, and in a pager if it is long."""
+    from rich.markdown import Markdown
+
+    from zoo.cli.maths import readable
+
+    out = console()
+    with out.capture() as captured:
+        out.print(Markdown(readable(text)))
+    if captured.get().count("\n") < out.height:
+        click.echo(captured.get(), nl=False, color=True)
+    else:
+        click.echo_via_pager(captured.get(), color=True)
 
 
 def _model_card(registry: Registry, model: Model) -> str:

@@ -190,19 +190,18 @@ def _translate(
     recommended: bool,
 ) -> list[str]:
     """Return a translation of each source, with a progress bar in a terminal."""
-    from rich.progress import track
+    from rich.progress import Progress
 
-    translations = track(
-        translator.stream(
-            (item.source for item in items), split=False, recommended=recommended, **search
-        ),
-        f"Translating {what}",
-        total=len(items),
-        console=messages(),
-        transient=True,
-        disable=not shows_progress(),
-    )
-    return [translation.text for translation in translations]
+    with Progress(console=messages(), transient=True, disable=not shows_progress()) as bar:
+        task = bar.add_task(f"Translating {what}", total=len(items))
+        translations = translator.stream(
+            (item.source for item in items),
+            split=False,
+            recommended=recommended,
+            on_batch=lambda count: bar.update(task, completed=count),
+            **search,
+        )
+        return [translation.text for translation in translations]
 
 
 def _metrics(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from zoo.checkpoint.format import is_checkpoint
 from zoo.cli.output import messages, say, shows_progress
+from zoo.cli.settings import checkpoint_of
 from zoo.errors import UnknownNameError
 from zoo.registry.address import Address
 
@@ -29,6 +30,7 @@ def located(
         UnknownNameError: there are `others`, and the name is none of them and no checkpoint.
         CheckpointError, HubError, ConversionError: as `zoo.interop.locate.locate`.
     """
+    name = checkpoint_of(name, registry)
     if others and not (Path(name).exists() or Address.is_one(name) or name in registry.checkpoints):
         if registry.absent_packages(name):
             raise registry.no_checkpoint(name)

@@ -11,16 +11,21 @@ import contextlib
 import ctypes
 import io
 import os
+import signal
 import sys
 import unicodedata
 import warnings
 from collections.abc import Iterator
+from types import FrameType
 from typing import Any
 
 import click
 
 from zoo.errors import HubWarning
 from zoo.registry.discovery import CHOICE
+
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, as shells have it."""
 
 FITTING = "zoo-fitting"
 """The name of the error handler of codecs that `fit_output` registers."""
@@ -37,12 +42,13 @@ _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -2, -3, -4
 
 
 def configure() -> None:
-    """Set up this process: OpenMP's waiting threads, the allocator, the Hub client's bars, streams.
+    """Set up this process: OpenMP's threads, the allocator, the Hub client's bars, streams, Ctrl-C.
 
     Call it once, before torch and huggingface_hub are imported: both read their environment
     variables then. Variables that are already set stay as they are.
     """
     open_streams()
+    end_imports_at_once()
     # By default OpenMP threads spin for long while they wait. That slows a program down many times
     # over when other programs use the same cores; a short spin costs a tenth when none do.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
@@ -51,6 +57,20 @@ def configure() -> None:
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     keep_freed_memory()
     fit_output()
+
+
+def end_imports_at_once() -> None:
+    """Make Ctrl-C end the process at once while torch is imported, which would abort otherwise."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    spec = getattr(sys.modules.get("torch"), "__spec__", None)
+    if getattr(spec, "_initializing", False):  # as `importlib` marks a module
+        os.write(2, b"Interrupted\n")
+        os._exit(INTERRUPTED)
+    signal.default_int_handler(number, frame)
 
 
 def open_streams() -> None:

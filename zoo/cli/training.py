@@ -23,6 +23,7 @@ from zoo.cli.options import (
     training_precision_option,
 )
 from zoo.cli.output import loaded_registry, print_json, say
+from zoo.cli.settings import checkpoint_of
 from zoo.errors import TrainingError, ZooError
 
 if TYPE_CHECKING:
@@ -109,6 +110,7 @@ def train(
                 }
                 chosen |= {"recipe.freeze": freeze} if freeze else {}
                 values = {**parse_settings(settings), **chosen}
+                options["from_"] = options["from_"] and checkpoint_of(options["from_"], registry)
                 request = TrainingRequest(model or "", data, out, settings=values, **options)
                 session = sessions.begin(request, registry)
         with session:

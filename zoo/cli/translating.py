@@ -96,6 +96,8 @@ def translate(
     translator = load_translator((checkpoint, *more), registry, device, precision, engine)
     # At a keyboard each line is translated at once.
     window = 1 if not text and source is None and sys.stdin.isatty() else None
+    if window == 1 and sys.stdout.isatty():
+        say("Type a text and press Enter; Ctrl-D ends.")
     with _texts(text, source) as texts, _output(out) as file:
         stream = translator.stream(texts, window=window, **options, **search)
         for translation in _with_warnings(stream, "text" if text else "line"):
@@ -159,11 +161,25 @@ def _texts(given: tuple[str, ...], file: Path | None) -> Iterator[Iterable[str]]
     """Give the texts of the command line, or the lines of a file or of standard input."""
     if given:
         yield given
+    elif file is None and sys.stdin.isatty() and sys.stdout.isatty():
+        yield _typed()
     elif file is None:
         yield _read_lines(sys.stdin.buffer, "standard input")
     else:
         with file.open("rb") as lines:
             yield _with_progress(_read_lines(lines, str(file)), file)
+
+
+def _typed() -> Iterator[str]:
+    """Yield the lines that are typed after a prompt, until Ctrl-D."""
+    with contextlib.suppress(ImportError):  # absent on Windows
+        import readline  # noqa: F401  # arrow keys and the history of `input`
+    while True:
+        try:
+            yield input("> ")
+        except EOFError:
+            click.echo(err=True)
+            return
 
 
 def _read_lines(lines: IO[bytes], where: str) -> Iterator[str]:

@@ -15,6 +15,7 @@ from zoo.data.foreign_tokenizer import ForeignTokenizer as ForeignTokenizer
 from zoo.data.moses import Moses as Moses
 from zoo.data.pieces import piece_names as piece_names
 from zoo.data.words import Words as Words
+from zoo.files import whole_file as whole_file
 from zoo.files import write_json as write_json
 from zoo.interop.export_card import export_card as export_card
 from zoo.interop.exporter import Exporter as Exporter
@@ -71,6 +72,7 @@ __all__ = [
     "piece_names",
     "read_npz",
     "require",
+    "whole_file",
     "write_json",
     "write_tensors",
     "write_tokenizers",

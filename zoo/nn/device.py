@@ -7,6 +7,16 @@ import torch
 from zoo.errors import ConfigError
 
 
+def devices() -> list[str]:
+    """Return the names of this machine's devices, the CPU first."""
+    found = ["cpu"]
+    if torch.cuda.is_available():
+        found += [f"cuda:{index}" for index in range(torch.cuda.device_count())]
+    if torch.backends.mps.is_available():
+        found.append("mps")
+    return found
+
+
 def pick_device(device: str = "auto") -> torch.device:
     """Return the device of that name; `auto` is the GPU if there is one, else the CPU.
 
@@ -17,9 +27,9 @@ def pick_device(device: str = "auto") -> torch.device:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         picked = torch.empty(0, device=device).device
-        if picked.type == "meta":
-            raise RuntimeError("it holds no values")
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).partition("\n")[0]
-        raise ConfigError(f"no device {device!r} here", reason, "Use cpu, cuda or auto") from None
+    except (RuntimeError, AssertionError, NotImplementedError):
+        picked = torch.device("meta")
+    if picked.type == "meta":  # no such device, or one that holds no values
+        known = f"this machine has {', '.join(devices())}"
+        raise ConfigError(f"no device {device[:100]!r} here", known, "Use one of them, or auto")
     return picked

@@ -58,6 +58,7 @@ class Options(SearchOptions, total=False):
     splitter: str
     long_texts: LongTexts
     max_source_length: int
+    on_batch: Callable[[int], None] | None
 
 
 DEFAULTS: dict[str, Any] = {
@@ -72,6 +73,7 @@ DEFAULTS: dict[str, Any] = {
     "splitter": SPLITTER,
     "long_texts": "refuse",
     "max_source_length": MAX_SOURCE_LENGTH,
+    "on_batch": None,
 }
 """The default of each option."""
 

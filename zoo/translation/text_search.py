@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 import torch
@@ -44,6 +44,7 @@ class Request(NamedTuple):
     splitter: str
     long_texts: LongTexts
     max_source_length: int
+    on_batch: Callable[[int], None] | None = None
 
 
 class TextSearch:
@@ -132,7 +133,11 @@ class TextSearch:
         run = parallel_map if self._on_cpu else map
         results = run(lambda batch: self._search(batch, request), work)
         by_part: dict[tuple[int, int], list[Translation]] = {}
+        finished = 0
         for batch, translations in zip(work, results, strict=True):
+            finished += len(batch)
+            if request.on_batch is not None:
+                request.on_batch(start + len(texts) * finished // len(parts))
             for part, ranked in zip(batch, translations, strict=True):
                 by_part[part.text_index, part.part_index] = ranked
         by_text: dict[int, list[Part]] = defaultdict(list)

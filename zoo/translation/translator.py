@@ -179,7 +179,9 @@ class Translator:
                 long_texts: whether a text or sentence of more than `max_source_length` tokens, or
                 of more than the model reads, raises an error (`refuse`) or is translated in parts
                 (`split`);
-                max_source_length: most tokens of a text or sentence, with the end token.
+                max_source_length: most tokens of a text or sentence, with the end token;
+                on_batch: called after each batch with how many texts are translated so far, of
+                several sentences by their share.
 
         Raises:
             DecodingError: a text is too long or not a string, the prefix has tokens that the target

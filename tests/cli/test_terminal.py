@@ -1,0 +1,181 @@
+"""What a person at a terminal sees: settings, the prompt, progress, formulas, Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from zoo.cli.maths import plain, readable
+from zoo.nn.device import devices
+from zoo.registry.registry import default_registry
+from zoo.translation import parts
+
+Run = Callable[..., Result]
+NAME = "rnnsearch-tiny.numbers-en-fr"
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    def write(text: str) -> Path:
+        file = tmp_path / "settings.toml"
+        file.write_text(text, encoding="utf-8")
+        monkeypatch.setenv("ZOO_SETTINGS", str(file))
+        return file
+
+    return write
+
+
+def test_aliases_and_defaults(settings: Callable[[str], Path], run: Run) -> None:
+    settings(f'[aliases]\nnumbers = "{NAME}"\n[defaults.translate]\nbeam = 3\nn-best = 2\n')
+    saved = run("translate", "numbers", "twenty-one").stdout
+    assert saved == run("translate", NAME, "--beam", 3, "--n-best", 2, "twenty-one").stdout
+    assert len(saved.splitlines()) == 2
+    assert run("translate", "numbers", "--n-best", 1, "twenty-one").stdout == "vingt et un\n"
+    assert "rnnsearch" in run("info", "numbers").stdout
+
+
+def test_all_faults_of_the_settings_are_listed(settings: Callable[[str], Path], run: Run) -> None:
+    file = settings(
+        "[alias]\n[aliases]\nnumbers = 3\n[defaults]\nscore = 1\n[defaults.trnslate]\nbeam = 1\n"
+        '[defaults.translate]\nbeem = 3\nbeam = "many"\nsample = "yes"\nstop = "later"\n'
+    )
+    done = run("list")
+    assert done.exit_code == 1
+    (line,) = done.output.strip().splitlines()
+    assert line.startswith(f"Error: {file} is invalid: ")
+    for part in ("unknown section 'alias' (did you mean aliases?)", "alias numbers must name",
+                 "[defaults.score] must be a table", "(did you mean translate?)",
+                 "unknown option of translate 'beem' (did you mean beam?)", "beam = 'many': ",
+                 "sample = 'yes': true or false", "stop = 'later': "):  # fmt: skip
+        assert part in line
+    assert line.endswith("Correct it, or ignore it with ZOO_SETTINGS=")
+    file.write_text("x = " + "[" * 100_000)
+    assert "has more than 100,000 bytes" in run("list").output
+    assert run("--help").exit_code == 0
+
+
+def test_an_unknown_device_lists_this_machine_s(run: Run) -> None:
+    for name in ("cudda", "meta", "", "cpu:x"):
+        output = run("translate", NAME, "--device", name, "one").output
+        assert output.startswith(f"Error: no device {name!r} here: this machine has cpu")
+        assert devices()[0] == "cpu"
+        assert output.endswith("Use one of them, or auto\n")
+
+
+@pytest.mark.parametrize(
+    ("formula", "text"),
+    [
+        (r"\sqrt{d_h}\, W_q^\top x_{p,2i}", "√dₕ W_qᵀ x_(p,2i)"),
+        (r"\frac{\exp e_{ij}}{\sum_k e^{-x}}", "(exp eᵢⱼ)/(∑ₖ e⁻ˣ)"),
+        (r"\hat\sigma^2 + \varepsilon", "σ̂² + ε"),
+        (r"\operatorname{norm}\!\Bigl( x \Bigr)", "norm( x )"),
+        (r"\begin{aligned} a &= b \\ c &= d \end{aligned}", "a = b \n c = d"),
+    ],
+)
+def test_formulas_are_readable(formula: str, text: str) -> None:
+    assert plain(formula).strip() == text
+
+
+def test_no_formula_of_a_card_keeps_its_markup() -> None:
+    registry = default_registry()
+    for architecture in registry.architectures.values():
+        text = readable(architecture.equations_text())
+        assert not re.search(r"\$|\\[A-Za-z]+", text), architecture.name
+    code = "`$HOME`, and\n```sh\necho $A $B\n```\n"
+    assert readable(code) == code
+
+
+def typed(arguments: list[str], answers: list[tuple[str, str]], folder: Path) -> tuple[int, str]:
+    """Run `zoo` in a terminal; after each expected text, type the answer."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "zoo", *arguments]
+    environment = {**os.environ, "TERM": "dumb", "COLUMNS": "80", "PAGER": "cat"}
+    # The first process of a session that opens a terminal gets its Ctrl-C.
+    opened = ["sh", "-c", 'terminal=$1; shift; exec "$@" <"$terminal" >"$terminal" 2>&1', "sh"]
+    process = subprocess.Popen([*opened, os.ttyname(theirs), *command], cwd=folder,
+                               env=environment, start_new_session=True)  # fmt: skip
+    output, expected = "", list(answers)
+    end = time.monotonic() + 40
+    while process.poll() is None or select.select([ours], [], [], 0)[0]:
+        if select.select([ours], [], [], 0.1)[0]:
+            output += os.read(ours, 4096).decode(errors="replace")
+        if expected and expected[0][0] in output:
+            os.write(ours, expected.pop(0)[1].encode())
+        if time.monotonic() > end:
+            process.kill()
+            raise AssertionError(output)
+    os.close(ours)
+    os.close(theirs)
+    return process.returncode, output
+
+
+def test_the_prompt_translates_until_ctrl_d(tmp_path: Path) -> None:
+    answers = [("> ", "twenty-one\n"), ("vingt et un\r\n> ", "\x04")]
+    code, output = typed(["translate", NAME], answers, tmp_path)
+    assert code == 0, output
+    assert "Ctrl-D ends" in output
+    assert "vingt et un\r\n" in output
+
+
+def test_ctrl_c_at_the_prompt_leaves_one_word(tmp_path: Path) -> None:
+    code, output = typed(["translate", NAME], [("> ", "\x03")], tmp_path)
+    assert code == 130, output
+    assert output.strip().endswith("Interrupted")
+    assert "Traceback" not in output
+
+
+def test_a_card_in_a_terminal_is_paged_and_has_readable_formulas(tmp_path: Path) -> None:
+    code, output = typed(["card", "transformer-tiny"], [], tmp_path)
+    assert code == 0, output
+    assert "softmax" in output
+    assert "√dₕ" in output
+    assert "$" not in output
+
+
+def test_the_bar_of_eval_moves_with_each_batch(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from rich.progress import Progress
+
+    seen: list[float] = []
+    update = Progress.update
+
+    def watched(bar: Progress, task: object, **values: float) -> None:
+        seen.append(values["completed"])
+        update(bar, task, **values)  # type: ignore[arg-type]  # only passed on
+
+    monkeypatch.setattr(Progress, "update", watched)
+    monkeypatch.setattr(parts, "BATCH_TOKENS", 500)
+    assert run("eval", NAME, "--data", "numbers-en-fr", "--limit", 300).exit_code == 0
+    assert len(seen) > 2
+    assert 0 < seen[0] < 300
+    assert seen == sorted(seen)
+    assert seen[-1] == 300
+
+
+def test_ctrl_c_while_torch_is_imported_leaves_one_word(tmp_path: Path) -> None:
+    """Without a handler for it, torch aborts: its imports from C++ do not expect the exception."""
+    program = f"""
+import os, signal, sys, threading, time
+from zoo.cli import main
+
+def interrupt():
+    while "torch._C" not in sys.modules:
+        time.sleep(0.001)
+    os.kill(os.getpid(), signal.SIGINT)
+
+threading.Thread(target=interrupt, daemon=True).start()
+sys.argv = ["zoo", "translate", {NAME!r}, "one"]
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True,
+                          text=True)  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "Interrupted\n")
