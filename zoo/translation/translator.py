@@ -164,8 +164,7 @@ class Translator:
         Args:
             texts: read as they are needed.
             options: the fields of `zoo.Search`, and
-                recommended: whether the checkpoint's recommended search options apply where none
-                is given that replaces or contradicts them;
+                recommended: whether the checkpoint's recommended search options fill the gaps;
                 source_lang, target_lang: names or codes of languages, if the checkpoint knows
                 several; its own defaults otherwise;
                 split: whether the sentences of a text are translated one by one and joined, with
@@ -180,13 +179,12 @@ class Translator:
                 of more than the model reads, raises an error (`refuse`) or is translated in parts
                 (`split`);
                 max_source_length: most tokens of a text or sentence, with the end token;
-                on_batch: called after each batch with how many texts are translated so far, of
-                several sentences by their share.
+                on_batch: called after each batch with the number of texts so far.
 
         Raises:
-            DecodingError: a text is too long or not a string, the prefix has tokens that the target
-                vocabulary lacks, the options contradict each other, the model has no attention to
-                align by, or a language is not one of the checkpoint's.
+            DecodingError: a text is too long or not a string, the target vocabulary lacks the prefix,
+                the options contradict each other, the model has no attention to align by, or a
+                language is not one of the checkpoint's.
             UnknownNameError: an option does not exist; near ones are suggested.
         """
         given: dict[str, Any] = {**options}
