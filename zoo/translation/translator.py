@@ -182,7 +182,7 @@ class Translator:
                 on_batch: called after each batch with the number of texts so far.
 
         Raises:
-            DecodingError: a text is too long or not a string, the target vocabulary lacks the prefix,
+            DecodingError: a text is too long or not a string, the vocabulary lacks the prefix,
                 the options contradict each other, the model has no attention to align by, or a
                 language is not one of the checkpoint's.
             UnknownNameError: an option does not exist; near ones are suggested.
