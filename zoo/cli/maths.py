@@ -36,10 +36,10 @@ FORMULA = re.compile(r"\$\$(.+?)\$\$|(?<![\\$`])\$([^$\n]+(?:\n[^$\n]+)?)\$", re
 def readable(markdown: str) -> str:
     """Return Markdown with its formulas as plain text; displayed ones become indented blocks."""
 
-    def replace(found: re.Match[str]) -> str:
-        if found[1] is None:
-            return re.sub(r"([*_`\[\]])", r"\\\1", plain(found[2]))
-        lines = (re.sub(" {2,}", _gap, line).strip() for line in plain(found[1]).split("\n"))
+    def replace(match: re.Match[str]) -> str:
+        if match[1] is None:
+            return re.sub(r"([*_`\[\]])", r"\\\1", plain(match[2]))
+        lines = (re.sub(" {2,}", _gap, line).strip() for line in plain(match[1]).split("\n"))
         return "```text\n" + "\n".join(line for line in lines if line) + "\n```"
 
     # Code is left alone: every second part of the text is one.
@@ -87,11 +87,11 @@ class _Reader:
         return self.one() if self.at < len(self.text) else ""
 
     def _command(self) -> str:
-        found = re.compile(r"[A-Za-z]+|.").match(self.text, self.at)
-        if found is None:
+        match = re.compile(r"[A-Za-z]+|.").match(self.text, self.at)
+        if match is None:
             return ""
-        self.at = found.end()
-        name = found[0]
+        self.at = match.end()
+        name = match[0]
         if name in SYMBOLS:
             return SYMBOLS[name]
         if name in DROPPED:

@@ -9,12 +9,12 @@ from zoo.errors import ConfigError
 
 def devices() -> list[str]:
     """Return the names of this machine's devices, the CPU first."""
-    found = ["cpu"]
+    names = ["cpu"]
     if torch.cuda.is_available():
-        found += [f"cuda:{index}" for index in range(torch.cuda.device_count())]
+        names += [f"cuda:{index}" for index in range(torch.cuda.device_count())]
     if torch.backends.mps.is_available():
-        found.append("mps")
-    return found
+        names.append("mps")
+    return names
 
 
 def pick_device(device: str = "auto") -> torch.device:
