@@ -97,25 +97,25 @@ def test_no_formula_of_a_card_keeps_its_markup() -> None:
 
 def typed(arguments: list[str], answers: list[tuple[str, str]], folder: Path) -> tuple[int, str]:
     """Run `zoo` in a terminal; after each expected text, type the answer."""
-    ours, theirs = pty.openpty()
+    user_end, program_end = pty.openpty()
     command = [sys.executable, "-m", "zoo", *arguments]
     environment = {**os.environ, "TERM": "dumb", "COLUMNS": "80", "PAGER": "cat"}
     # The first process of a session that opens a terminal gets its Ctrl-C.
     opened = ["sh", "-c", 'terminal=$1; shift; exec "$@" <"$terminal" >"$terminal" 2>&1', "sh"]
-    process = subprocess.Popen([*opened, os.ttyname(theirs), *command], cwd=folder,
+    process = subprocess.Popen([*opened, os.ttyname(program_end), *command], cwd=folder,
                                env=environment, start_new_session=True)  # fmt: skip
     output, expected = "", list(answers)
     end = time.monotonic() + 40
-    while process.poll() is None or select.select([ours], [], [], 0)[0]:
-        if select.select([ours], [], [], 0.1)[0]:
-            output += os.read(ours, 4096).decode(errors="replace")
+    while process.poll() is None or select.select([user_end], [], [], 0)[0]:
+        if select.select([user_end], [], [], 0.1)[0]:
+            output += os.read(user_end, 4096).decode(errors="replace")
         if expected and expected[0][0] in output:
-            os.write(ours, expected.pop(0)[1].encode())
+            os.write(user_end, expected.pop(0)[1].encode())
         if time.monotonic() > end:
             process.kill()
             raise AssertionError(output)
-    os.close(ours)
-    os.close(theirs)
+    os.close(user_end)
+    os.close(program_end)
     return process.returncode, output
 
 
