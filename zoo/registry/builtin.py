@@ -86,6 +86,16 @@ def zoo_objectives() -> Iterable[Objective]:
     yield Objective(
         "r_drop", "cross-entropy, and the divergence of two passes", f"{here}.objective:RDrop"
     )
+    yield Objective(
+        "distillation",
+        "the divergence from the distributions of another checkpoint",
+        f"{here}.distillation:Distillation",
+    )
+    yield Objective(
+        "minimum_risk",
+        "the expected error of what the network samples",
+        f"{here}.minimum_risk:MinimumRisk",
+    )
 
 
 @hookimpl

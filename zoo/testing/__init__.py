@@ -12,10 +12,12 @@ from zoo.testing.conformance import conformance
 from zoo.testing.exporting import exports_to_onnx
 from zoo.testing.law import BrokenLawError, Law
 from zoo.testing.laws import LAWS
+from zoo.testing.objectives import OBJECTIVE_LAWS, objective_case, objective_conformance
 from zoo.testing.search import SEARCH_LAWS, search_case, search_conformance
 
 __all__ = [
     "LAWS",
+    "OBJECTIVE_LAWS",
     "SEARCH_LAWS",
     "BrokenLawError",
     "Case",
@@ -24,6 +26,8 @@ __all__ = [
     "case_of",
     "conformance",
     "exports_to_onnx",
+    "objective_case",
+    "objective_conformance",
     "search_case",
     "search_conformance",
 ]

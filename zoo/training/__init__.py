@@ -20,6 +20,8 @@ The modules in reading order, from the call to the weight update:
     trainer         the training loop
     training_batch  a batch, with the network that is trained on it
     objective       the loss: a sum of objectives
+    distillation    the objective that learns from another checkpoint
+    minimum_risk    the objective that learns from its own samples
     losses          cross-entropy and divergence of logits
     optimizer       Adam, AdamW
     schedule        the learning rate of each update

@@ -99,6 +99,7 @@ class TrainingLoss(nn.Module):
     ) -> None:
         super().__init__()
         self.network, self.augmentations = network, augmentations
+        self.limit = setup.limits.target
         # In a tuple, since a compiled network is a module of the same weights.
         device = next(network.parameters()).device
         self._forward = (compile_forward(network, device) if compile else network,)
@@ -121,7 +122,8 @@ class TrainingLoss(nn.Module):
         Raises:
             PluginError: an objective raises, or does not return a sum over the batch.
         """
-        given = TrainingBatch(self.network, batch, self._forward[0], self.augmentations.batch)
+        augment = self.augmentations.batch
+        given = TrainingBatch(self.network, batch, self._forward[0], augment, self.limit)
         totals = [self._compute(part, given) for part in self.parts]
         own = given.own_losses()
         total = sum(own.values(), sum(totals[1:], totals[0]))

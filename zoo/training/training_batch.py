@@ -34,13 +34,14 @@ class TrainingBatch:
         batch: Batch,
         forward: Callable[..., Any] | None = None,
         augment: Augment | None = None,
+        limit: int | None = None,
         copies: int = 1,
         outputs: list[tuple[Output, int]] | None = None,
     ) -> None:
         self.network, self.batch, self.copies = network, batch, copies
         self.forward: Callable[..., Any] = forward or network
         self.source, self.source_mask, self.target, self.indices = batch
-        self._augment = augment
+        self._augment, self.limit = augment, limit
         self.outputs: list[tuple[Output, int]] = [] if outputs is None else outputs
         """What the network has computed by teacher forcing, each with its number of copies."""
 
@@ -80,8 +81,9 @@ class TrainingBatch:
     def repeated(self, copies: int) -> TrainingBatch:
         """Return the batch with all rows repeated, for other dropout masks: copy after copy."""
         parts = Batch(*(torch.cat([part] * copies) for part in self.batch))
+        copies *= self.copies
         return TrainingBatch(
-            self.network, parts, self.forward, self._augment, self.copies * copies, self.outputs
+            self.network, parts, self.forward, self._augment, self.limit, copies, self.outputs
         )
 
     def sample(
@@ -93,7 +95,8 @@ class TrainingBatch:
 
         Args:
             count: targets per source, which may be equal.
-            longest: the most tokens of a target, the end token included.
+            longest: the most tokens of a target, the end token included; by default the limit of
+                the search, three times the source's length plus 20.
             temperature: what the logits are divided by.
 
         Raises:
@@ -105,17 +108,19 @@ class TrainingBatch:
                 "each process would need the others' weights at other times",
                 "Leave out --shard",
             )
-        seed = int(torch.randint(2**31, ()))
+        seed = int(torch.randint(10**9, ()))
         options = Search(
             sample=True, n_best=count, max_length=longest, temperature=temperature, seed=seed
         )
         device = self.source.device.type
+        training = self.network.training
         self.network.eval()
         try:
             # Without autocast: it would cache copies of the weights that have no gradient.
             with torch.inference_mode(), torch.autocast(device, enabled=False):
                 memory = self.network.encode(self.source, self.source_mask).memory
-                task = Task(self.network, memory, self.source_mask, indices=self.indices.tolist())
+                indices = self.indices.tolist()
+                task = Task(self.network, memory, self.source_mask, self.limit, indices=indices)
                 return sample(task, options)
         finally:
-            self.network.train()
+            self.network.train(training)
