@@ -1,6 +1,6 @@
 """Give changed files to every reader of untrusted bytes, each in a process with limits.
 
-    python tests/campaigns/fuzz.py --inputs 1000000 --seed 1 --write tests/campaigns/fuzz.md
+    python -m tests.campaigns.fuzz --inputs 1000000 --seed 1 --write tests/campaigns/fuzz.md
 
 An input is a valid file with random changes, drawn from the seed, the reader and its number. A
 reader must return or raise one of the project's errors on one line, within `SECONDS` and `MEMORY`
@@ -11,10 +11,10 @@ input that does not is kept in --keep. `--first N` goes on after N inputs of eac
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import random
+import re
 import resource
 import select
 import signal
@@ -22,133 +22,18 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from zoo.checkpoint.about import About
-from zoo.checkpoint.card import split_card
-from zoo.checkpoint.format import describe
-from zoo.checkpoint.scores import read_scores
-from zoo.checkpoint.tensors import read_tensors
-from zoo.data import corpus
-from zoo.data.readers import read_jsonl, read_tsv
-from zoo.data.tokenizer import Tokenizer
+from tests.campaigns.readers import TOP, Reader, readers
 from zoo.errors import ZooError
-from zoo.files import TEXT_LIMIT, read_json, read_text
-from zoo.hub import folder as folder_hub
-from zoo.registry import catalogue
-from zoo.registry.address import Address
-from zoo.registry.recipe import Recipe
-from zoo.registry.registry import default_registry
 
-TOP = Path(__file__).parents[2]
-RELEASED = TOP / "cards" / "checkpoints" / "rnnsearch-tiny.multi30k-en-de"
 SECONDS, MEMORY = 5, 1_000_000_000
 STEP = 200
 """Inputs of one process."""
-
-
-class Reader(NamedTuple):
-    """A function that reads a file, the valid files that are changed, and the modules it is in."""
-
-    name: str
-    read: Callable[[Path], object]
-    valid: list[bytes]
-    modules: tuple[str, ...]
-
-
-def _describe(file: Path) -> object:
-    beside = file.parent / "checkpoint"
-    beside.mkdir(exist_ok=True)
-    for name in ("model.safetensors", "tokenizer.json"):
-        (beside / name).touch()
-    (beside / "config.json").write_bytes(file.read_bytes())
-    description = describe(beside)
-    architecture = default_registry().architecture(description["architecture"])
-    config = architecture.config_type().parse(description["config"], "config")
-    return config.parameters(description["source_vocab"], description["target_vocab"]).total
-
-
-def _scores(file: Path) -> object:
-    (file.parent / "scores.json").write_bytes(file.read_bytes())
-    return read_scores(file.parent)
-
-
-def _token_files(file: Path) -> object:
-    (file.parent / "corpus.json").write_bytes(file.read_bytes())
-    for name in ("source", "target"):
-        for kind in corpus.KINDS:
-            (file.parent / f"{name}.{kind}").write_bytes(b"\0" * 16)
-    return corpus._map(file.parent)
-
-
-def _address(file: Path) -> object:
-    address = Address.parse(file.read_bytes().decode("utf-8", "surrogateescape"))
-    assert Address.parse(str(address)) == address
-    return address
-
-
-def _recipe(file: Path) -> object:
-    return Recipe.parse(read_json(file), "recipe")
-
-
-def readers() -> list[Reader]:
-    """Return all readers."""
-
-    def of(name: str) -> bytes:
-        return (RELEASED / name).read_bytes()
-
-    def text(value: object) -> bytes:
-        return json.dumps(value).encode()
-
-    kinds = [Tokenizer.train(["the dog runs"] * 9 + ["der Hund"], kind, 40).to_json().encode()
-             for kind in ("word", "char", "bpe", "unigram")]  # fmt: skip
-    header = b'{"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}}'
-    score = {"data": "a", "split": "test", "bleu": 1.5, "bleu_signature": "s", "beam": 5}
-    map_of = {"sequences": 1, "tokens": 8, "type": "<u2"}
-    tokens = {"source": map_of, "target": map_of, "left_out": {"empty": 0, "long": 0},
-              "fingerprint": "a"}  # fmt: skip
-    about = {"source_languages": ["en"], "decoding": {"beam": 5}, "origin": "trained"}
-    sha = "0" * 64
-    manifest = f"{sha} 5 config.json\n{sha} 9 model.safetensors\n".encode()
-    pinned = f"hf://ann/small@{'0' * 40}".encode()
-    listed = f'''format = 1
-[checkpoints.a]
-model = "m"
-dataset = "d"
-summary = "s"
-location = "{pinned.decode()}"
-files."config.json" = {{ size = 1, sha256 = "{sha}" }}
-'''.encode()
-    return [
-        Reader("config.json", _describe, [of("config.json")], ("checkpoint.format",)),
-        Reader("about", lambda f: About.parse(read_json(f)), [text(about)], ("checkpoint.about",)),
-        Reader("training.json", lambda f: read_json(f, TEXT_LIMIT), [of("training.json")],
-               ("files",)),
-        Reader("tokenizer.json", lambda f: Tokenizer.load(f).encode(["the dog ﬁ", "\U0001f600"]),
-               kinds, ("data.tokenizer_check", "data.tokenizer_models", "data.tokenizer_regex")),
-        Reader("safetensors", read_tensors,
-               [len(header).to_bytes(8, "little") + header + b"\0" * 16], ("checkpoint.tensors",)),
-        Reader("card", lambda f: split_card(read_text(f, 1_000_000), "card"), [of("README.md")],
-               ("checkpoint.card",)),
-        Reader("scores.json", _scores, [text({"scores": [score]})], ("checkpoint.scores",)),
-        Reader("catalogue", lambda f: catalogue.read(f).problems, [listed],
-               ("registry.catalogue",)),
-        Reader("address", _address, [pinned, b"file:///a/b@main"], ("registry.address",)),
-        Reader("recipe", _recipe, [Recipe().model_dump_json().encode()], ("registry.recipe",)),
-        Reader("TSV", lambda f: list(read_tsv(f)), [b"the dog\tder Hund\n" * 5],
-               ("data.readers",)),
-        Reader("JSON lines", lambda f: list(read_jsonl(f, ("a", "b"))),
-               [text({"a": "the dog", "b": "der Hund"}) + b"\n"], ("data.readers",)),
-        Reader("token files", _token_files, [text(tokens)], ("data.corpus",)),
-        Reader("manifest", lambda f: folder_hub._read_manifest(
-            f, folder_hub.commit_name(f.read_bytes().decode("utf-8", "replace"))), [manifest],
-            ("hub.folder",)),
-    ]  # fmt: skip
-
 
 WORDS = [
     b"null", b"true", b"-1", b"0", b"1e999", b"9" * 30, b"NaN", b'""', b"[]", b"{}", b"[" * 50,
@@ -158,6 +43,9 @@ WORDS = [
 ]  # fmt: skip
 """What is inserted, beside random bytes."""
 
+END = 1500
+"""Bytes at the beginning and at the end of a file that get half of the changes."""
+
 FORBIDDEN = ("socket.connect", "subprocess.Popen", "os.system", "os.exec", "os.posix_spawn")
 """Audit events of programs that are started, and of connections."""
 
@@ -165,8 +53,11 @@ FORBIDDEN = ("socket.connect", "subprocess.Popen", "os.system", "os.exec", "os.p
 def changed(valid: bytes, draw: random.Random) -> bytes:
     """Return a file with one to eight random changes."""
     content = bytearray(valid)
+    ends = draw.random() < 0.5  # structure is at the ends of a file, much of the rest is numbers
     for _ in range(draw.choice((1, 1, 2, 4, 8))):
         at = draw.randrange(len(content) + 1)
+        if ends and len(content) > 2 * END:
+            at = at % END if draw.random() < 0.5 else len(content) - at % END
         end = min(len(content), at + draw.choice((0, 1, 4, 30)))
         kind = draw.randrange(6)
         if kind == 0:
@@ -189,13 +80,7 @@ def watch(allowed: Path, events: list[str]) -> None:
     """Record, from now on, what a reader must not do: this cannot be undone in a process."""
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
-        if event in (
-            "socket.connect",
-            "subprocess.Popen",
-            "os.system",
-            "os.exec",
-            "os.posix_spawn",
-        ):
+        if event in FORBIDDEN:
             events.append(event)
         elif event == "open" and isinstance(arguments[0], str | bytes | os.PathLike):
             flags = arguments[2] if isinstance(arguments[2], int) else 0
@@ -268,7 +153,7 @@ def run_step(reader: Reader, first: int, count: int, seed: int, keep: Path) -> C
 
 def _keep(reader: Reader, number: int, seed: int, keep: Path) -> None:
     keep.mkdir(parents=True, exist_ok=True)
-    name = f"{reader.name.replace(' ', '-')}.{seed}.{number}"
+    name = f"{re.sub('[^a-zA-Z0-9.]+', '-', reader.name)}.{seed}.{number}"
     (keep / name).write_bytes(input_of(reader, number, seed))
 
 
@@ -334,7 +219,7 @@ def campaign(inputs: int, seed: int, first: int, keep: Path, chosen: str) -> lis
     rows = []
     for reader in every:
         began, outcomes = time.monotonic(), Counter[str]()
-        share = max(inputs // len(every), 1)
+        share = max(round(inputs * reader.share / sum(r.share for r in every)), 1)
         for start in range(first, first + share, STEP):
             outcomes += run_step(reader, start, min(STEP, first + share - start), seed, keep)
             print(f"\r{reader.name}: {sum(outcomes.values()):,} ", end="", file=sys.stderr)
@@ -353,7 +238,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
     parser.add_argument("--inputs", type=int, default=1_000_000, help="of all readers together")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--first", type=int, default=0, help="go on after this many of each reader")
+    parser.add_argument("--first", type=int, default=0, help="go on after this many of each")
     parser.add_argument("--reader", default="", help="only this reader")
     parser.add_argument("--keep", type=Path, default=Path("fuzz-failures"))
     parser.add_argument("--write", type=Path)
@@ -363,7 +248,7 @@ def main() -> None:
     table = "\n".join("| " + " | ".join(r) + " |" for r in [head, ["---"] * len(head), *rows])
     options = f"--inputs {given.inputs} --seed {given.seed} --first {given.first}"
     text = (
-        f"Printed by `python tests/campaigns/fuzz.py {options}`:\nPython "
+        f"Printed by `python -m tests.campaigns.fuzz {options}`:\nPython "
         f"{platform.python_version()}, {platform.machine()}, {os.cpu_count()} shared cores. Limits "
         f"of an input: {SECONDS} s of the processor, {MEMORY:,} bytes.\nCoverage is that of the "
         f"first 100 inputs of each reader.\n\n{table}\n"

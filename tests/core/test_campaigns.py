@@ -5,18 +5,32 @@ from pathlib import Path
 
 import pytest
 
-from tests.campaigns import fuzz, interruptions, long_runs
+from tests.campaigns import fuzz, interruptions, long_runs, readers
 
-READERS = {reader.name: reader for reader in fuzz.readers()}
+FILES = {reader.name: reader for reader in readers.files()}
 WRITERS = {writer.name: writer for writer in interruptions.WRITERS}
 
 
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("name", FILES)
 def test_changed_files_are_read_or_refused(name: str, tmp_path: Path) -> None:
-    outcomes = fuzz.run_step(READERS[name], 0, 40, 1, tmp_path / "kept")
+    outcomes = fuzz.run_step(FILES[name], 0, 40, 1, tmp_path / "kept")
     assert set(outcomes) <= {"read", "refused"}, outcomes
     assert outcomes.total() == 40
     assert not (tmp_path / "kept").exists()
+
+
+def test_changed_folders_and_requests_are_read_or_refused(tmp_path: Path) -> None:
+    from tests.campaigns import folders
+
+    everything = [*folders.foreign(), *folders.runs(), folders.requests()]
+    for number, reader in enumerate(everything):
+        for valid in reader.valid:
+            file = tmp_path / str(number) / "input"
+            file.parent.mkdir(exist_ok=True)
+            file.write_bytes(valid)
+            reader.read(file)
+        outcomes = fuzz.run_step(reader, 0, 3, 1, tmp_path / "kept")
+        assert set(outcomes) <= {"read", "refused"}, (reader.name, outcomes)
 
 
 def test_what_a_reader_must_not_do_is_seen(tmp_path: Path) -> None:
@@ -38,7 +52,7 @@ def test_what_a_reader_must_not_do_is_seen(tmp_path: Path) -> None:
 
     for call, seen in ((connect, "socket.connect"), (write, "writes "), (allocate, "MemoryError"),
                        (end, "the process ended")):  # fmt: skip
-        reader = fuzz.Reader("bad", call, [b"a"], ())
+        reader = readers.Reader("bad", call, [b"a"], ())
         (outcome,) = fuzz.run_step(reader, 0, 1, 1, tmp_path / "kept")
         assert outcome.startswith(seen)
         assert (tmp_path / "kept" / "bad.1.0").is_file()

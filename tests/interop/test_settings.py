@@ -85,7 +85,15 @@ def test_yaml_that_multiplies_values_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["a: " + "9" * 5000, "[" * 1500, "a: [", "a: !!timestamp 2000-99-99", "? {a: b}\n: c"]
+    "text",
+    [
+        "a: " + "9" * 5000,
+        "[" * 1500,
+        "a: [",
+        "a: !!timestamp 2000-99-99",
+        "? {a: b}\n: c",
+        "a: \x06",
+    ],
 )
 def test_what_is_not_yaml_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"^is not YAML: ") as caught:

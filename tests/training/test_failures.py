@@ -76,6 +76,32 @@ def test_a_state_with_a_flipped_bit_is_not_used(
     assert same(tmp_path / "plain", tmp_path / "out")
 
 
+@pytest.mark.parametrize("generators", [[{"cpu": "????"}], [{"cpu": "AAAA"}], [{"cpu": 1}], 5])
+def test_a_state_with_damaged_generators_is_not_used(
+    generators: object, small_run: Callable[..., Session], tmp_path: Path
+) -> None:
+    trained_to(small_run(), 16)
+    newest = sorted((tmp_path / "out.run" / "states").iterdir())[-1]
+    write_json(newest / "state.json", read_json(newest / "state.json") | {"generators": generators})
+    with resume(tmp_path / "out") as session:
+        assert "a newer state is damaged and not used: a state" in session.notes[0]
+        assert session.trainer.state.step < int(newest.name)
+
+
+@pytest.mark.parametrize("line", [b"\xff", b"{}", b'{"step": true}', b'{"step": 1, "loss": "a"}',
+                                  b"[" * 5000])  # fmt: skip
+def test_damaged_metrics_are_told_in_one_line(
+    line: bytes, small_run: Callable[..., Session], tmp_path: Path
+) -> None:
+    trained_to(small_run(), 4)
+    file = tmp_path / "out.run" / "metrics.jsonl"
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join([*lines, line + b"\n"]))
+    message = f"line {len(lines) + 1} is not a record of an update"
+    with pytest.raises(CheckpointError, match=message):
+        resume(tmp_path / "out")
+
+
 def test_a_run_is_locked_by_one_process(small_run: Callable[..., Session], tmp_path: Path) -> None:
     out = tmp_path / "out"
     command = [sys.executable, "-m", "zoo", "train", "--resume", "--out", str(out)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Iterator, Sequence
@@ -15,15 +14,13 @@ from zoo.cli.options import json_option
 from zoo.cli.output import print_json
 from zoo.errors import CheckpointError
 from zoo.files import JSON_LIMIT, parse_json, read_bytes
+from zoo.registry.records import read_metrics
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 HEIGHT = 12
 """Lines of the curve."""
-
-METRICS_LIMIT = 500_000_000
-"""The most bytes of metrics that are read."""
 
 DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """Bits of a Braille character's dots, by row and column."""
@@ -55,8 +52,7 @@ class Watched:
             return []
         if size == self._size:
             return []
-        lines = read_bytes(file, METRICS_LIMIT).split(b"\n")[:-1]
-        records = [json.loads(line) for line in lines]
+        records = read_metrics(file)
         # A resumed run removes what it will repeat.
         known = len(self.records) if records[: len(self.records)] == self.records else 0
         self.records, self._size = records, size

@@ -93,16 +93,14 @@ def read_yaml(text: str) -> Any:
             more than 100,000 values, such as by aliases of aliases.
     """
     content, large = None, False
-    loader = yaml.SafeLoader(text)
     try:
+        loader = yaml.SafeLoader(text)  # it refuses some characters here
         node = loader.get_single_node()
         large = node is not None and _values(node, {}) > MOST_VALUES
         if node is not None and not large:
             content = loader.construct_document(node)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise ValueError(f"is not YAML: {' '.join(str(error).split())[:200]}") from None
-    finally:
-        loader.dispose()
     if large:
         raise ValueError(f"describes more than {MOST_VALUES:,} values")
     return content

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from zoo.errors import CheckpointError
 from zoo.training.process_group import ProcessGroup
 
 
@@ -59,20 +60,20 @@ def restore_environment(values: Mapping[str, Any], group: ProcessGroup) -> tuple
     """Restore the generators that a saved state holds.
 
     Returns the number of threads to train with, and a note if the environment is not the same.
+
+    Raises:
+        CheckpointError: the state's values are not what `describe_environment` and
+            `generator_states` return.
     """
-    saved = values.get("environment", {})
+    saved, states = values.get("environment", {}), values.get("generators", [])
+    if not isinstance(saved, dict) or not isinstance(states, list):
+        raise CheckpointError("a state lacks its environment", "it is not a table and a list")
     now = describe_environment(group)
     threads = saved.get("threads")
     if isinstance(threads, int) and 0 < threads <= (os.cpu_count() or 1):
         now["threads"] = threads
-    states = values.get("generators", [])
     if len(states) == group.size:
-        for device, encoded in dict(states[group.rank]).items():
-            state = torch.frombuffer(bytearray(base64.b64decode(encoded)), dtype=torch.uint8)
-            if device == "cpu":
-                torch.set_rng_state(state)
-            elif torch.cuda.is_available():
-                torch.cuda.set_rng_state(state)
+        _set_generators(states[group.rank])
     else:
         # Another number of processes: seeds that no earlier part of the run has used.
         torch.manual_seed(torch.initial_seed() + 7919 * int(values["step"]) + group.rank)
@@ -84,3 +85,17 @@ def restore_environment(values: Mapping[str, Any], group: ProcessGroup) -> tuple
             f"{', '.join(changed)}"
         )
     return now["threads"], notes
+
+
+def _set_generators(encoded: Mapping[str, str]) -> None:
+    try:
+        for device, text in dict(encoded).items():
+            content = bytearray(base64.b64decode(text, validate=True))
+            state = torch.frombuffer(content, dtype=torch.uint8)
+            if device == "cpu":
+                torch.set_rng_state(state)
+            elif torch.cuda.is_available():
+                torch.cuda.set_rng_state(state)
+    except (ValueError, TypeError, RuntimeError) as error:
+        reason = " ".join(str(error).split())
+        raise CheckpointError("a state's random generators cannot be restored", reason) from None

@@ -33,6 +33,7 @@ from zoo.data.foreign_tokenizer import load_tokenizer
 from zoo.data.tokenizer import Tokenizer
 from zoo.errors import CheckpointError, TrainingError
 from zoo.files import mend_folder, read_json, replace_file, whole_folder, write_json
+from zoo.registry.records import read_metrics
 
 FORMAT = 2
 KEYS = (
@@ -243,10 +244,8 @@ class RunFolder:
                 file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
     def metrics(self) -> list[dict[str, Any]]:
-        """Return the metrics so far, without a last line that a crash has cut short."""
-        file = self.path / "metrics.jsonl"
-        lines = file.read_text(encoding="utf-8").split("\n") if file.is_file() else []
-        return [json.loads(line) for line in lines[:-1]]
+        """Return the metrics so far, as `read_metrics` does."""
+        return read_metrics(self.path / "metrics.jsonl")
 
     def remove_metrics_after(self, step: int) -> None:
         """Remove the metrics of updates after `step`."""

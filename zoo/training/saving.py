@@ -106,10 +106,10 @@ def load_state(averaged: AveragedWeights) -> tuple[int, list[str]]:
         try:
             tensors, values = _read(path)
             _restore(tensors, values, averaged)
+            threads, notes = restore_environment(values, group)
         except CheckpointError as error:
             damaged[path] = str(error)
             continue
-        threads, notes = restore_environment(values, group)
         break
     else:
         if damaged:
