@@ -23,9 +23,21 @@ def zoo_architectures() -> Iterable[Architecture]:
 
 @hookimpl
 def zoo_formats() -> Iterable[Format]:
-    """Return the importer of T5's folders."""
+    """Return the foreign formats of T5."""
     yield Format(
         name="t5",
         summary="T5, mT5, ByT5, MADLAD-400, Flan-T5 and UMT5 of transformers",
         importer="zoo_t5.formats.t5:T5Folder",
+    )
+    yield Format(
+        name="ctranslate2",
+        summary="CTranslate2, a fast engine for Transformers on CPU and GPU",
+        exporter="zoo_t5.formats.ctranslate2:CTranslate2",
+        architecture="t5",
+    )
+    yield Format(
+        name="huggingface",
+        summary="transformers' T5 or UMT5, with a tokenizer",
+        exporter="zoo_t5.formats.huggingface:HuggingFace",
+        architecture="t5",
     )

@@ -14,7 +14,7 @@ from click.testing import Result
 
 import zoo
 from tests.interop.checkpoints import SOURCES, TARGETS, checkpoint, write
-from zoo.errors import ConversionError
+from zoo.errors import ConversionError, MissingPackageError
 from zoo.interop.exporter import export_checkpoint
 from zoo.registry.registry import default_registry
 from zoo.translation.translator import Translator
@@ -59,6 +59,30 @@ def test_log_probabilities_are_equal(name: str, shared: bool, tmp_path: Path) ->
         assert torch.tensor(actual.log_probs) == pytest.approx(torch.tensor(log_probs), abs=1e-4)
 
 
+T5: dict[str, dict[str, Any]] = {
+    "gated, all shared": {"share": "all", "scale_output": True},
+    "untied, relu": {"share": "embeddings", "gated": False, "activation": "relu"},
+    "a table for each layer": {"layer_positions": True, "activation": "silu", "head_dim": 8},
+}
+
+
+@pytest.mark.parametrize("name", T5)
+def test_t5_gives_equal_log_probabilities_and_translations(name: str, tmp_path: Path) -> None:
+    made = checkpoint("t5", **T5[name])
+    export_checkpoint(made, "ctranslate2", tmp_path / "out", default_registry())
+    engine = ctranslate2.Translator(str(tmp_path / "out"), device="cpu", intra_threads=1)
+    source, target = made.source_tokenizer, made.target_tokenizer
+    targets = [" ".join(TARGETS * 3), *TARGETS[1:]]  # beyond the buckets' largest distance
+    scored = engine.score_batch(
+        [[source.token(i) for i in ids] for ids in source.encode(SOURCES)],
+        [[target.token(i) for i in ids] for ids in target.encode(targets)],
+    )
+    for actual, log_probs in zip(scored, Translator(made).score(SOURCES, targets), strict=True):
+        assert torch.tensor(actual.log_probs) == pytest.approx(torch.tensor(log_probs), abs=1e-4)
+    searched = Translator(made, engine="ctranslate2").translate(SOURCES, max_length=9)
+    assert searched == Translator(made).translate(SOURCES, max_length=9)
+
+
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
 def test_a_precision_makes_the_file_smaller(precision: str, tmp_path: Path) -> None:
     made = checkpoint("transformer", dim=64, feedforward_dim=128)
@@ -100,7 +124,7 @@ def test_a_missing_package_is_named_with_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ConversionError, match=r"pip install 'seq2seq-zoo\[ctranslate2\]'"):
+    with pytest.raises(MissingPackageError, match=r"pip install 'seq2seq-zoo\[ctranslate2\]'"):
         export_checkpoint(
             checkpoint("transformer"), "ctranslate2", tmp_path / "out", default_registry()
         )

@@ -17,10 +17,13 @@ from zoo.data.pieces import piece_names as piece_names
 from zoo.data.words import Words as Words
 from zoo.files import whole_file as whole_file
 from zoo.files import write_json as write_json
+from zoo.interop.ctranslate2_export import CTranslate2Exporter as CTranslate2Exporter
+from zoo.interop.ctranslate2_export import weights_of as weights_of
 from zoo.interop.export_card import export_card as export_card
 from zoo.interop.exporter import Exporter as Exporter
 from zoo.interop.fairseq import Fairseq as Fairseq
 from zoo.interop.fairseq import FairseqImporter as FairseqImporter
+from zoo.interop.fast_tokenizer import write_fast_tokenizer as write_fast_tokenizer
 from zoo.interop.files import write_tokenizers as write_tokenizers
 from zoo.interop.importer import Imported as Imported
 from zoo.interop.importer import Importer as Importer
@@ -43,6 +46,7 @@ from zoo.registry.imports import require as require
 __all__ = [
     "WEIGHT_FILES",
     "About",
+    "CTranslate2Exporter",
     "Checkpoint",
     "Exporter",
     "Fairseq",
@@ -72,7 +76,9 @@ __all__ = [
     "piece_names",
     "read_npz",
     "require",
+    "weights_of",
     "whole_file",
+    "write_fast_tokenizer",
     "write_json",
     "write_tensors",
     "write_tokenizers",

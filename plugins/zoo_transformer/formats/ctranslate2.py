@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
 
-from zoo.interop import Checkpoint, Exporter, export_card, require, write_tokenizers
-from zoo.nn import BEGIN, END, UNKNOWN
+from zoo.interop import Checkpoint, CTranslate2Exporter, weights_of
 from zoo_transformer.config import TransformerConfig
-from zoo_transformer.network import SINUSOIDS, Transformer
+from zoo_transformer.network import SINUSOIDS
 
 if TYPE_CHECKING:
     from ctranslate2.specs import TransformerSpec
@@ -26,21 +24,12 @@ ACTIVATIONS = {
 """Its names of the activations."""
 
 
-FILES = (
-    "model.bin", "config.json", "shared_vocabulary.json", "source_vocabulary.json",
-    "target_vocabulary.json", "tokenizer.json", "source.tokenizer.json", "target.tokenizer.json",
-)  # fmt: skip
-
-
-class CTranslate2(Exporter):
+class CTranslate2(CTranslate2Exporter):
     """Writes `model.bin`, `config.json` and the vocabularies of a CTranslate2 Transformer.
 
     CTranslate2 adds the end token to a source by itself (`add_source_eos`), if it is read. Its
     sinusoids differ from those of the paper, so that the table is exported.
     """
-
-    precisions: ClassVar[tuple[str, ...]] = ("float32", "bfloat16", "int8")
-    files: ClassVar[tuple[str, ...]] = FILES
 
     def reasons(self, checkpoint: Checkpoint) -> list[str]:
         """Return what CTranslate2 cannot express."""
@@ -52,30 +41,17 @@ class CTranslate2(Exporter):
             reasons.append("unbiased_norm: CTranslate2 divides by the biased standard deviation")
         return reasons
 
-    def write(self, checkpoint: Checkpoint, folder: Path, precision: str) -> None:
-        """Write the model."""
-        require("ctranslate2", extra="ctranslate2")
-        spec = specification(checkpoint)
-        spec.validate()
-        spec.optimize(quantization=None if precision == "float32" else precision)
-        spec.save(str(folder))
-        write_tokenizers(checkpoint, folder)
-
-    def card(self, checkpoint: Checkpoint, folder: Path, precision: str) -> str:
-        """Return the card, with the name of the library."""
-        return export_card(checkpoint, folder, precision, library="ctranslate2")
+    def specification(self, checkpoint: Checkpoint) -> TransformerSpec:
+        """Return the description of a Transformer."""
+        return specification(checkpoint)
 
 
 def specification(checkpoint: Checkpoint) -> TransformerSpec:
-    """Return CTranslate2's description of a model with its weights and vocabularies."""
+    """Return CTranslate2's description of a model with its weights."""
     from ctranslate2.specs import TransformerSpec, common_spec
 
     config = cast(TransformerConfig, checkpoint.config)
-    model = cast(Transformer, checkpoint.model)
-    # Copies: CTranslate2 quantizes in place.
-    weights = {
-        name: weight.detach().cpu().float().clone() for name, weight in model.named_parameters()
-    }
+    weights = weights_of(checkpoint)
     spec = TransformerSpec.from_config(
         (config.encoder_layers, config.decoder_layers),
         config.heads,
@@ -95,23 +71,10 @@ def specification(checkpoint: Checkpoint) -> TransformerSpec:
         spec.decoder.projection.bias = weights["output.bias"].numpy()
     _set_side(spec.encoder, "encoder", "source", config, weights)
     _set_side(spec.decoder, "decoder", "target", config, weights)
-    _set_vocabularies(spec, checkpoint)
+    spec.config.add_source_eos = config.source_end
     spec.config.layer_norm_epsilon = config.epsilon
     spec.config.add_attribute("max_positions", len(spec.decoder.position_encodings.encodings))
     return spec
-
-
-def _set_vocabularies(spec: TransformerSpec, checkpoint: Checkpoint) -> None:
-    for tokenizer, register in (
-        (checkpoint.source_tokenizer, spec.register_source_vocabulary),
-        (checkpoint.target_tokenizer, spec.register_target_vocabulary),
-    ):
-        register([tokenizer.token(i) for i in range(tokenizer.size)])
-    begin, end, unknown = (checkpoint.target_tokenizer.token(i) for i in (BEGIN, END, UNKNOWN))
-    spec.config.bos_token, spec.config.eos_token = begin, end
-    spec.config.unk_token, spec.config.decoder_start_token = unknown, begin
-    config = cast(TransformerConfig, checkpoint.config)
-    spec.config.add_source_bos, spec.config.add_source_eos = False, config.source_end
 
 
 def _positions(side: str, config: TransformerConfig, weights: Mapping[str, Tensor]) -> Tensor:

@@ -15,6 +15,7 @@ from zoo.interop import (
     ForeignTokenizer,
     SentencePiece,
     TokenizersPipeline,
+    write_fast_tokenizer,
     write_json,
 )
 from zoo.nn import BEGIN, END, PADDING, UNKNOWN
@@ -22,8 +23,6 @@ from zoo_transformer.formats.tokenizer_files import pipeline_names
 
 MADE_UP, CODES = 8, {100: "m2m100", 8: "wmt21"}
 """Unused entries of M2M-100, and its name for a number of languages."""
-
-FAST = "PreTrainedTokenizerFast"
 
 
 class Numbering(NamedTuple):
@@ -121,19 +120,17 @@ def write_tokenizer(
         content = json.loads(tokenizer.to_json())
     framed = tokenizer.entries.prefix if isinstance(tokenizer, ForeignTokenizer) else ()
     prefix = [source.of(i) for i in framed]
-    content["post_processor"] = post_processor(prefix, source.of(END), source.names)
-    write_json(folder / "tokenizer.json", content)
     special = {
         f"{kind}_token": source.names[source.of(inner)]
         for kind, inner in (("pad", PADDING), ("eos", END), ("unk", UNKNOWN))
     }
     special["bos_token"] = source.names[source.begin]
-    config = {**TOKENIZER, **special}
+    config: dict[str, Any] = special
     if languages:
         tags = [source.names[source.of(tag)] for tag in tokenizer.tags.values()]
         config |= {**languages, "additional_special_tokens": tags, "split_special_tokens": False}
         config["tokenizer_class"] = "MBart50Tokenizer" if model_type == "mbart" else "NllbTokenizer"
-    write_json(folder / "tokenizer_config.json", config)
+    write_fast_tokenizer(folder, content, source.names, prefix, source.of(END), config)
 
 
 def _write_marian(
@@ -178,30 +175,3 @@ def _write_m2m100(
 
 def _ids(names: list[str]) -> Mapping[str, int]:
     return {name: i for i, name in enumerate(names)}
-
-
-def post_processor(prefix: list[int], end: int, names: list[str]) -> dict[str, Any]:
-    """Return what puts a prefix before each source, and the end token after it."""
-
-    def special(i: int) -> dict[str, Any]:
-        return {"SpecialToken": {"id": names[i], "type_id": 0}}
-
-    before, after = [special(i) for i in prefix], [special(end)]
-    text = [{"Sequence": {"id": letter, "type_id": 0}} for letter in "AB"]
-    return {
-        "type": "TemplateProcessing",
-        "single": [*before, text[0], *after],
-        "pair": [*before, text[0], *after, text[1], *after],
-        "special_tokens": {
-            names[i]: {"id": names[i], "ids": [i], "tokens": [names[i]]} for i in {*prefix, end}
-        },
-    }
-
-
-TOKENIZER = {
-    "tokenizer_class": FAST,
-    "clean_up_tokenization_spaces": False, "split_special_tokens": True,
-    "model_max_length": 1024, "padding_side": "right",
-    "model_input_names": ["input_ids", "attention_mask"],
-}  # fmt: skip
-"""As the zoo's tokenizers: the text `</s>` is text."""

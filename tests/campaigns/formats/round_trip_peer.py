@@ -20,6 +20,7 @@ import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 import zoo
+from tests.campaigns.formats import t5
 from tests.campaigns.formats.peers import text_of
 from tests.campaigns.formats.transformers_peer import FORMATS, SIZES
 from zoo.interop.conversion import import_checkpoint
@@ -66,19 +67,28 @@ def rows(formats: list[str], count: int) -> Iterator[str]:
     yield "|---|---|--:|--:|--:|"
     texts = text_of(count)
     with tempfile.TemporaryDirectory() as temporary:
-        for format in formats:
+        for format in (name for name in formats if name != "t5"):
             make, options, _ = FORMATS[format]
             for number, values in enumerate(options):
                 folder = Path(temporary) / f"{format}-{number}"
                 given: dict[str, Any] = {**values}
                 make(folder, texts[:1500], SIZES[number % 2], given)
                 yield f"| {format} | {values or 'default'} | {compared(folder, texts)} |"
+        if "t5" in formats:
+            corpus = Path(temporary) / "corpus"
+            corpus.write_text("\n".join(texts[:1500]), encoding="utf-8")
+            t5.make_tokenizers(corpus, Path(temporary))
+            for number, (name, values) in enumerate(t5.VARIANTS.items()):
+                folder = Path(temporary) / f"t5-{number}"
+                tokenizer = Path(temporary) / ("bytes" if number % 2 else "t5")
+                t5.make_folder(folder, tokenizer, t5.SIZES["small"], {**values})
+                yield f"| t5 | {name} | {compared(folder, texts)} |"
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    kinds = [name for name in FORMATS if name != "fsmt"]
+    kinds = [*(name for name in FORMATS if name != "fsmt"), "t5"]
     parser.add_argument("--formats", nargs="*", default=kinds, choices=kinds)
     parser.add_argument("--texts", type=int, default=1000)
     given = parser.parse_args()

@@ -1,0 +1,83 @@
+"""Hugging Face folders of T5: an imported folder is written again with the same weights and ids."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tokenizers import Tokenizer
+
+from tests.interop.checkpoints import SOURCES, checkpoint
+from tests.interop.t5_folder import foreign_logits, imported, write_folder
+from zoo.errors import ConversionError
+from zoo.interop.exporter import export_checkpoint
+from zoo.registry.registry import default_registry
+
+CASES: list[tuple[dict[str, Any], bool, bool]] = [
+    ({}, False, True),
+    ({"tie_word_embeddings": False, "feed_forward_proj": "gated-gelu"}, True, False),
+    ({"tie_word_embeddings": True, "scale_decoder_outputs": False}, True, False),
+    ({"decoder_start_token_id": 5}, False, True),
+    ({"model_type": "umt5", "transformers_version": "5.23.0"}, False, True),
+]
+"""Values of `config.json`, whether the output has a matrix of its own, and whether it is scaled."""
+
+
+@pytest.mark.parametrize(("values", "own_output", "scaled"), CASES)
+def test_an_imported_folder_is_written_again(
+    tmp_path: Path, values: dict[str, Any], own_output: bool, scaled: bool
+) -> None:
+    tensors = write_folder(tmp_path / "foreign", values, own_output)
+    made, out = imported(tmp_path / "foreign"), tmp_path / "exported"
+    export_checkpoint(made, "huggingface", out, default_registry())
+    written = load_file(out / "model.safetensors")
+    assert {*written} <= {*tensors}
+    assert all(torch.equal(written[name], tensors[name]) for name in written)
+    for name in {*tensors} - {*written}:  # copies of the one matrix
+        assert torch.equal(tensors[name], written["shared.weight"]), name
+    config = json.loads((out / "config.json").read_text())
+    assert config["scale_decoder_outputs"] is scaled
+    foreign = json.loads((tmp_path / "foreign" / "config.json").read_text())
+    for key in ("model_type", "d_model", "d_kv", "num_heads", "vocab_size", "eos_token_id"):
+        assert config[key] == foreign[key]
+    assert config["decoder_start_token_id"] == values.get("decoder_start_token_id", 0)
+    texts = ["ein Hund", "a dog", "", "Ω <extra_id_0> x"]
+    tokenizer = Tokenizer.from_file(str(out / "tokenizer.json"))
+    tokenizer.encode_special_tokens = True  # as `split_special_tokens` of its configuration
+    table = {inner: i for i, inner in enumerate(made.source_tokenizer.engine.ids)}  # type: ignore[attr-defined]  # a foreign one
+    expected = [[*(table[i] for i in ids), 1] for ids in made.source_tokenizer.encode(texts)]
+    assert [encoding.ids for encoding in tokenizer.encode_batch(texts)] == expected
+    again = imported(out)
+    assert again.source_tokenizer.encode(texts) == made.source_tokenizer.encode(texts)
+    for name, weight in made.model.state_dict().items():
+        assert torch.equal(again.model.state_dict()[name], weight)
+    assert again.config == made.config
+
+
+def test_the_weights_of_a_checkpoint_give_its_logits_by_the_equations(tmp_path: Path) -> None:
+    made = checkpoint("t5", share="embeddings", gated=False, activation="relu")
+    export_checkpoint(made, "huggingface", tmp_path / "out", default_registry())
+    config = json.loads((tmp_path / "out" / "config.json").read_text())
+    weights = load_file(tmp_path / "out" / "model.safetensors")
+    tokenizer = Tokenizer.from_file(str(tmp_path / "out" / "tokenizer.json"))
+    for text in SOURCES:
+        source = torch.tensor(tokenizer.encode(text).ids)
+        assert source.tolist() == [*made.source_tokenizer.encode([text])[0], 2]
+        target = torch.tensor([config["decoder_start_token_id"], 9, 5, 11])
+        expected = foreign_logits(weights, config, source, target, False)
+        with torch.no_grad():
+            mask = torch.ones(1, len(source), dtype=torch.bool)
+            actual = made.model(source[None], mask, target[None]).logits[0]
+        assert torch.allclose(actual, expected, atol=1e-4)
+
+
+def test_what_it_cannot_express_is_refused_with_all_reasons(tmp_path: Path) -> None:
+    made = checkpoint("t5", share="none", activation="gelu", layer_positions=True)
+    with pytest.raises(ConversionError) as error:
+        export_checkpoint(made, "huggingface", tmp_path / "out", default_registry())
+    for reason in ("share is none", "a gate with the exact gelu", "UMT5 scales"):
+        assert reason in str(error.value)

@@ -1,0 +1,56 @@
+"""The tokenizer files that every Hugging Face folder has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from zoo.files import write_json
+
+TOKENIZER = {
+    "tokenizer_class": "PreTrainedTokenizerFast",
+    "clean_up_tokenization_spaces": False, "split_special_tokens": True,
+    "model_max_length": 1024, "padding_side": "right",
+    "model_input_names": ["input_ids", "attention_mask"],
+}  # fmt: skip
+"""As the zoo's tokenizers: the text `</s>` is text."""
+
+
+def write_fast_tokenizer(
+    folder: Path,
+    content: Mapping[str, Any],
+    names: Sequence[str],
+    prefix: Sequence[int],
+    end: int,
+    settings: Mapping[str, Any],
+) -> None:
+    """Write `tokenizer.json` and `tokenizer_config.json`, which `AutoTokenizer` loads.
+
+    Args:
+        folder: an exported folder.
+        content: a pipeline of the library tokenizers.
+        names: the text of each entry.
+        prefix: ids that precede each source.
+        end: the id that follows each source.
+        settings: further values of `tokenizer_config.json`.
+    """
+    made = {**content, "post_processor": post_processor(prefix, end, names)}
+    write_json(folder / "tokenizer.json", made)
+    write_json(folder / "tokenizer_config.json", {**TOKENIZER, **settings})
+
+
+def post_processor(prefix: Sequence[int], end: int, names: Sequence[str]) -> dict[str, Any]:
+    """Return what puts a prefix before each source, and the end token after it."""
+    before, after = (
+        [{"SpecialToken": {"id": names[i], "type_id": 0}} for i in ids] for ids in (prefix, [end])
+    )
+    text = [{"Sequence": {"id": letter, "type_id": 0}} for letter in "AB"]
+    return {
+        "type": "TemplateProcessing",
+        "single": [*before, text[0], *after],
+        "pair": [*before, text[0], *after, text[1], *after],
+        "special_tokens": {
+            names[i]: {"id": names[i], "ids": [i], "tokens": [names[i]]} for i in {*prefix, end}
+        },
+    }
