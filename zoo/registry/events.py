@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 
 @dataclass(frozen=True)
@@ -75,12 +75,38 @@ class Stopped:
 Event = Report | Validation | Note | Stopped
 
 
+class Run(Protocol):
+    """A run as callbacks see it: nothing that they are given changes it."""
+
+    @property
+    def weights(self) -> Mapping[str, Any]:
+        """Copies of the network's weights by name, each a tensor made when it is read."""
+        ...
+
+    @property
+    def optimizer_state(self) -> Mapping[str, Any]:
+        """Copies of the optimizer's tensors by name, `WEIGHT/KEY`, made when they are read."""
+        ...
+
+    def model(self) -> Any:
+        """Return a copy of the network in evaluation mode."""
+        ...
+
+    def stop(self, reason: str) -> None:
+        """End the run after the next update, as if its totals were reached."""
+        ...
+
+
 class Callback:
     """Code that runs while a model trains; the hook `zoo_callbacks` returns callbacks.
 
     Each method does nothing until it is overridden. If one raises, the error is reported and the
-    callback is not called again in this run.
+    callback is not called again in this run. torch's default generators are restored after each
+    call.
     """
+
+    run: Run
+    """The run, from `begin` on."""
 
     def begin(self, folder: Path, description: Mapping[str, Any]) -> None:
         """Training begins or is resumed: the run's folder, and its model, data and recipe."""

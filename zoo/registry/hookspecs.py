@@ -159,6 +159,10 @@ def zoo_callbacks() -> Iterable[Callback]:  # type: ignore[empty-body]  # a spec
     removed from the run, and training continues. With several processes, only the first one calls
     callbacks.
 
+    `self.run` shows the run and cannot change it: `run.weights` and `run.optimizer_state` are
+    copies of tensors by name, `run.model()` is a copy of the network, and `run.stop(reason)` ends
+    the run after the next update, with its checkpoint, as if its totals were reached.
+
     Example:
         from zoo import Callback, hookimpl
 

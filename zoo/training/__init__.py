@@ -34,6 +34,8 @@ The modules in reading order, from the call to the weight update:
     process_group   several processes that train one model
     advice          warnings about what makes runs fail
     held_out        scores of the released weights
+    callbacks       those of plugins, and TensorBoard's
+    run_view        what callbacks see of a run
     summary         how a run went, and the next commands
     progress        how a run is shown
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from zoo.registry.events import Callback, Event, Note, Report, Validation
+import torch
+
+from zoo.registry.events import Callback, Event, Note, Report, Run, Validation
 from zoo.registry.registry import Registry
 
 
@@ -17,8 +19,15 @@ class Callbacks:
     def __init__(self, callbacks: Iterable[Callback] = ()) -> None:
         self.active = list(callbacks)
 
-    def begin(self, step: int, folder: Path, description: Mapping[str, Any]) -> list[Note]:
-        """Call `begin` of each; return notes about failures, as the other methods do."""
+    def begin(
+        self, step: int, folder: Path, description: Mapping[str, Any], view: Callable[[str], Run]
+    ) -> list[Note]:
+        """Call `begin` of each; return notes about failures, as the other methods do.
+
+        `view` returns the run as the callback of this name sees it.
+        """
+        for callback in self.active:
+            callback.run = view(type(callback).__name__)
         return self._call(step, "begin", folder, description)
 
     def notify(self, event: Event) -> list[Note]:
@@ -37,12 +46,18 @@ class Callbacks:
         notes = []
         for callback in list(self.active):
             try:
-                getattr(callback, method)(*arguments)
+                with torch.random.fork_rng(_devices()):
+                    getattr(callback, method)(*arguments)
             except Exception as error:
                 self.active.remove(callback)
                 problem = f"{type(error).__name__}: {error}"
                 notes.append(Note(step, f"{type(callback).__name__} is disabled: {problem}"))
         return notes
+
+
+def _devices() -> list[int]:
+    """Return the GPU whose generator training uses, if it uses one."""
+    return [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
 
 
 def load_callbacks(registry: Registry) -> tuple[Callbacks, list[str]]:

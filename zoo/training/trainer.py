@@ -35,6 +35,7 @@ from zoo.training.plan import Plan
 from zoo.training.precision import autocast
 from zoo.training.process_group import ProcessGroup
 from zoo.training.run_folder import RunFolder
+from zoo.training.run_view import RunView
 from zoo.training.saving import load_state, save_state
 from zoo.training.schedule import Progress, make_schedule
 from zoo.training.state import TrainingState
@@ -97,6 +98,9 @@ class Trainer:
         self.callbacks = Callbacks()
         self.stop = False
         """Set it to stop after the current update, with the state saved."""
+        self.finishing = ""
+        """Why a callback ends the run after the next update."""
+        self.finished = False
         self.threads, self.notes = load_state(self.averaged)
         self.corpus, self.batches = data.epoch(recipe, self.state.epoch)
 
@@ -109,7 +113,9 @@ class Trainer:
         """
         state = self.state
         with training_environment(self.threads, self.group.sharded):
-            yield from self.callbacks.begin(state.step, self.folder.path, self.folder.describe())
+            yield from self.callbacks.begin(
+                state.step, self.folder.path, self.folder.describe(), self._view
+            )
             try:
                 for event in self._train():
                     yield event
@@ -139,11 +145,13 @@ class Trainer:
                 saving = epoch_ended or state.step % recipe.save_every == 0
                 # A state is saved, and a validation made, only after the loss was checked.
                 reporting = validating or saving or state.step % REPORT_EVERY == 0
-                stopping_now = self.stop and self.group.size == 1
+                stopping_now = (self.stop or self.finishing) and self.group.size == 1
                 if not (reporting or self.fraction_done() >= 1 or stopping_now):
                     continue
                 report, stopping = self._report(window, rate)
                 yield report
+                if self.finished and self.finishing:
+                    yield Note(state.step, self.finishing)
                 over = self.fraction_done() >= 1
                 if validating or over:
                     yield from self._validate()
@@ -157,10 +165,18 @@ class Trainer:
     def fraction_done(self) -> float:
         """Return the fraction of the run that is over, by what ends it first."""
         recipe, state = self.plan.recipe, self.state
-        if state.out_of_patience(recipe) and not recipe.cooldown:
+        if self.finished or (state.out_of_patience(recipe) and not recipe.cooldown):
             return 1.0
         planned = state.fraction_done(recipe, len(self.batches))
         return planned if planned >= 1 else planned + (1 - planned) * state.cooldown(recipe)
+
+    def _view(self, name: str) -> RunView:
+        """Return the run as the callback of this name sees it."""
+
+        def finish(reason: str) -> None:
+            self.finishing = self.finishing or f"{name} ends the run: {reason}"
+
+        return RunView(self.state, self.group, finish)
 
     def check_totals(self) -> None:
         """Make sure that new totals are beyond what was done. They undo an early stop.
@@ -244,11 +260,13 @@ class Trainer:
         All processes call this after the same updates, and agree on the time and on whether to
         stop.
         """
-        flag = torch.tensor([float(self.stop)], device=self.group.device)
+        flag = torch.tensor([float(self.stop), float(bool(self.finishing))])
+        flag = flag.to(self.group.device)
         count, own = len(window.losses), list(window.own.values())
         sums = self.group.all_reduce(torch.cat([torch.stack([*window.losses, *own]), flag]))
         norms = torch.stack(window.norms) if window.norms else sums[:0]
-        *reduced, stops = sums.tolist()
+        *reduced, stops, finishes = sums.tolist()
+        self.finished = finishes > 0
         losses = reduced[:count]
         state = self.state
         state.seconds = self.group.broadcast(self._seconds())
