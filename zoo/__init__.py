@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from zoo.data.datasets import hash_split as hash_split
     from zoo.data.readers import read_parallel as read_parallel
     from zoo.data.readers import read_tsv as read_tsv
+    from zoo.data.sources import join_sources as join_sources
     from zoo.decoding.options import Hypothesis as Hypothesis
     from zoo.decoding.options import Search as Search
     from zoo.decoding.pipeline import Pipeline as Pipeline
@@ -138,6 +139,7 @@ _HOMES = {
     "downloads_folder": "data.datasets",
     "hash_split": "data.datasets",
     "hookimpl": "registry.hookspecs",
+    "join_sources": "data.sources",
     "levenshtein": "evaluation.segment_metrics",
     "list_checkpoints": "registry.registry",
     "list_datasets": "registry.registry",

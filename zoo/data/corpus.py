@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
@@ -23,8 +23,10 @@ from filelock import FileLock
 from zoo.data.batches import Corpus, LeftOut, Sequences, encode_pairs
 from zoo.data.datasets import cache_folder
 from zoo.data.readers import chunks
+from zoo.data.source_tokenizer import SourceTokenizer
+from zoo.data.sources import Sources
 from zoo.data.tokenizer import Tokenizer
-from zoo.errors import CheckpointError
+from zoo.errors import CheckpointError, DataError
 from zoo.files import read_json, whole_folder, write_json
 from zoo.registry.declarations import Dataset
 from zoo.registry.parameters import LengthLimits
@@ -42,21 +44,43 @@ KINDS = ("tokens", "starts")
 
 
 def learn_tokenizers(
-    dataset: Dataset, limit: int | None, recipe: Recipe
+    dataset: Dataset, limit: int | None, recipe: Recipe, sources: Sequence[str] = ("text",)
 ) -> tuple[Tokenizer, Tokenizer]:
-    """Learn the tokenizers of source and target; they are one if the recipe shares it."""
+    """Learn the tokenizers of source and target; they are one if the recipe shares it.
+
+    Args:
+        dataset, limit: the texts.
+        recipe: the tokenizers' kinds and sizes.
+        sources: the names of the sources that the model reads.
+
+    Raises:
+        DataError: the texts have other sources.
+    """
 
     def texts(side: int) -> Iterator[str]:
         return (_without_long_words(pair[side]) for pair in dataset.stream("train", limit))
 
+    first = next(iter(dataset.stream("train", 1)), None)
+    if len(sources) == 1 and first is not None and isinstance(first.source, Sources):
+        raise DataError(
+            f"{dataset.name} has several sources",
+            "this model reads one",
+            "Name the file or the key of one source, or take a model that reads several",
+        )
     if recipe.shared_vocab:
         both = Tokenizer.train(chain(texts(0), texts(1)), recipe.tokenizer, recipe.vocab_size)
         return both, both
     source, target = recipe.tokenizers
-    return (
-        Tokenizer.train(texts(0), source, recipe.vocab_size),
-        Tokenizer.train(texts(1), target, recipe.vocab_size),
-    )
+    if len(sources) > 1:
+        of_source: Tokenizer = SourceTokenizer.learn(
+            lambda: (pair.source for pair in dataset.stream("train", limit)),
+            sources,
+            source,
+            recipe.vocab_size,
+        )
+    else:
+        of_source = Tokenizer.train(texts(0), source, recipe.vocab_size)
+    return of_source, Tokenizer.train(texts(1), target, recipe.vocab_size)
 
 
 def _without_long_words(text: str) -> str:

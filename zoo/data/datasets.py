@@ -73,7 +73,8 @@ def file_dataset(spec: str) -> Dataset:
     `FILE.jsonl` the keys `source` and `target`, and `FILE.jsonl:en-de` the keys `en` and `de`;
     `FILE.csv` columns likewise, or its only two. Any of these files may be compressed, with `.gz`,
     `.bz2`, `.xz` or `.zst` at the end of its name; `PREFIX:en-de` reads `PREFIX.en.gz` if there is
-    no `PREFIX.en`.
+    no `PREFIX.en`. `PREFIX:en+context-de` also reads the source `context` from `PREFIX.context`,
+    line by line, and `FILE.jsonl:en+context-de` the key `context`.
     The splits are `all`, `train` and `validation`. One source in twenty, at most 1,000, is held out
     for validation, chosen by a hash of its text.
 
@@ -81,11 +82,19 @@ def file_dataset(spec: str) -> Dataset:
         DataError: a file is missing. Its content is read and checked by `load` and `stream`.
     """
     path, languages = _split_languages(spec)
+    sources = languages[0].split("+") if languages else ["source"]
+    target = languages[1] if languages else "target"
+    languages = (sources[0], target) if languages else ()
     suffix = _kind(path)
+    if len(sources) > 1 and suffix in (".tsv", ".csv"):
+        raise DataError(
+            f"cannot read {spec!r}", f"a {suffix} file has one source",
+            "Several sources are in PREFIX:en+context-de or FILE.jsonl:en+context-de",
+        )  # fmt: skip
     if suffix in KINDS:
         files = [Path(path)]
     else:
-        files = [_file_or_compressed(Path(f"{path}.{language}")) for language in languages]
+        files = [_file_or_compressed(Path(f"{path}.{name}")) for name in (*sources, target)]
     for file in files:
         if not file.is_file():
             raise DataError(f"there is no file {file}", f"{spec!r} names it", "Check the path")
@@ -96,8 +105,8 @@ def file_dataset(spec: str) -> Dataset:
         if suffix == ".csv":
             return read_csv(files[0], languages)
         if suffix == ".jsonl":
-            return read_jsonl(files[0], languages or ("source", "target"))
-        return read_parallel(*files)
+            return read_jsonl(files[0], (sources[0], target), sources[1:])
+        return read_parallel(files[0], files[-1], dict(zip(sources[1:], files[1:-1], strict=True)))
 
     def read(split: str, limit: int | None) -> Iterable[Pair]:
         if split == "all":

@@ -17,7 +17,9 @@ from typing import Any, get_args
 from zoo.data.foreign_engines import Engine, SentencePiece, Side, TokenizersPipeline, Vocabulary
 from zoo.data.moses import Moses
 from zoo.data.pieces import PreparedPieces
+from zoo.data.source_tokenizer import SourceTokenizer
 from zoo.data.tokenizer import Tokenizer
+from zoo.data.tokenizer_check import check_tokenizer
 from zoo.data.words import Words
 from zoo.errors import CheckpointError, DecodingError, near
 from zoo.files import parse_json, read_text
@@ -181,13 +183,33 @@ def load_tokenizer(file: Path) -> Tokenizer:
         CheckpointError: it is not one.
     """
     text = read_text(file)
-    if '"engine"' not in text[:100]:
+    head = text[:100]
+    if '"engine"' not in head and not head.startswith('{"sources"'):
         return Tokenizer.load(file)
     try:
         content = parse_json(text)
     except ValueError as error:
         raise CheckpointError(f"{file} is not a tokenizer", f"{error}"[:200]) from None
+    if "sources" in content:
+        return _parse_sources(content, str(file))
     return ForeignTokenizer.parse(content, str(file))
+
+
+def _parse_sources(content: Mapping[str, Any], file: str) -> SourceTokenizer:
+    """Return the tokenizers of several sources; each is checked as one of its own would be.
+
+    Raises:
+        CheckpointError: it has other keys, or one of them is not a tokenizer.
+    """
+    members = content["sources"]
+    if set(content) != {"sources"} or not isinstance(members, dict) or not members:
+        raise CheckpointError(f"{file} is not a tokenizer", "`sources` must be an object by name")
+    tokenizers = {}
+    for name, member in members.items():
+        text = json.dumps(member, ensure_ascii=False)
+        check_tokenizer(text, f"{file}, source {name[:50]!r},")
+        tokenizers[name] = Tokenizer.of_json(text, f"{file}, source {name[:50]!r},")
+    return SourceTokenizer(tokenizers)
 
 
 def check(vocabulary: Vocabulary) -> None:

@@ -7,13 +7,18 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from zoo.data.datasets import cache_folder
 from zoo.data.readers import has_lone_surrogate
+from zoo.data.sources import Sources, join_sources
 from zoo.errors import DataError
 
-PairLike = tuple[str, str] | list[str] | Mapping[str, str]
-"""A source and a target, or a mapping with the keys `source` and `target`."""
+PairLike = tuple[str | Mapping[str, str], str] | list[str] | Mapping[str, Any]
+"""A source and a target, or a mapping with the keys `source` and `target`.
+
+Several sources are a mapping from names to texts.
+"""
 
 
 def write_pairs(pairs: Iterable[PairLike], name: str = "pairs") -> Path:
@@ -35,7 +40,10 @@ def write_pairs(pairs: Iterable[PairLike], name: str = "pairs") -> Path:
         with part.open("w", encoding="utf-8") as out:
             for number, pair in enumerate(pairs, 1):
                 source, target = _texts(pair, number)
-                line = json.dumps({"source": source, "target": target}, ensure_ascii=False) + "\n"
+                record = {"source": source, "target": target}
+                if isinstance(source, Sources) and source:
+                    record["source"] = json.loads(source)
+                line = json.dumps(record, ensure_ascii=False) + "\n"
                 digest.update(line.encode())
                 out.write(line)
         if not number:
@@ -63,6 +71,8 @@ def _texts(pair: object, number: int) -> tuple[str, str]:
             f"it is {repr(pair)[:60]}",
             "Give (source, target), or a mapping with the keys source and target",
         )
+    if isinstance(values[0], Mapping):
+        values = (join_sources(values[0]), values[1])
     for side, text in zip(("source", "target"), values, strict=True):
         if not isinstance(text, str):
             raise DataError(

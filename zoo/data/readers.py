@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import IO, TypeVar
 
 from zoo.data.compressed import open_text
+from zoo.data.sources import MAIN, join_sources
 from zoo.errors import DataError
 from zoo.registry.declarations import Pair
 
@@ -15,6 +17,8 @@ Item = TypeVar("Item")
 
 LINE_LIMIT = 10_000_000
 """The most bytes of a line of text, its line end included."""
+
+NO_FILES: Mapping[str, Path] = {}
 
 CHUNK_LIMIT = 5_000_000
 """The weight, such as characters, at which a chunk ends before it has its number of items."""
@@ -95,13 +99,20 @@ def has_lone_surrogate(text: str) -> bool:
     return any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def read_parallel(source: Path, target: Path) -> Iterator[Pair]:
+def read_parallel(
+    source: Path, target: Path, more: Mapping[str, Path] = NO_FILES
+) -> Iterator[Pair]:
     """Yield pairs from two files that are aligned by line.
+
+    Args:
+        source, target: the two files.
+        more: the files of further sources, by name.
 
     Raises:
         DataError: the files differ in length (the message has both counts), or as `read_lines`.
     """
-    sources, targets = read_lines(source), read_lines(target)
+    sources = _joined_lines(source, more) if more else read_lines(source)
+    targets = read_lines(target)
     pairs = 0
     while True:
         one, other = next(sources, None), next(targets, None)
@@ -121,6 +132,20 @@ def read_parallel(source: Path, target: Path) -> Iterator[Pair]:
         )
 
 
+def _joined_lines(source: Path, more: Mapping[str, Path]) -> Iterator[str]:
+    """Yield the lines of several sources, which are aligned, as one text each.
+
+    Raises:
+        DataError: the files differ in length.
+    """
+    files = {MAIN: source, **more}
+    for number, lines in enumerate(zip_longest(*map(read_lines, files.values())), 1):
+        if None in lines:
+            short = [str(f) for f, line in zip(files.values(), lines, strict=True) if line is None]
+            raise DataError(f"{short[0]} is too short", f"another source has a line {number:,}")
+        yield join_sources(dict(zip(files, lines, strict=True)))
+
+
 def read_tsv(file: Path) -> Iterator[Pair]:
     """Yield pairs from the first two columns of a file of tab-separated values.
 
@@ -136,8 +161,13 @@ def read_tsv(file: Path) -> Iterator[Pair]:
         yield Pair(columns[0], columns[1])
 
 
-def read_jsonl(file: Path, keys: tuple[str, ...]) -> Iterator[Pair]:
+def read_jsonl(file: Path, keys: tuple[str, ...], more: Sequence[str] = ()) -> Iterator[Pair]:
     """Yield pairs from a file of JSON objects, one per line, with text under both keys.
+
+    Args:
+        file: the file.
+        keys: of the source and the target. The source may be an object of several sources.
+        more: keys of further sources, which an object may lack.
 
     Raises:
         DataError: a line is not such an object, or as `read_lines`.
@@ -148,6 +178,13 @@ def read_jsonl(file: Path, keys: tuple[str, ...]) -> Iterator[Pair]:
         except (ValueError, RecursionError) as error:
             raise DataError(f"{file}, line {number}, is not JSON", str(error)) from None
         texts = [record.get(key) for key in keys] if isinstance(record, dict) else []
+        if texts and more and isinstance(texts[0], str):
+            texts[0] = {MAIN: texts[0], **{key: record.get(key, "") for key in more}}
+        if texts and isinstance(texts[0], dict):
+            try:
+                texts[0] = join_sources(texts[0])
+            except DataError as error:
+                raise DataError(f"{file}, line {number}: {error.what}", error.why) from None
         strings = [text for text in texts if isinstance(text, str)]
         if len(strings) != 2:
             raise DataError(

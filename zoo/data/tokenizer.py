@@ -167,7 +167,15 @@ class Tokenizer:
         Raises:
             CheckpointError: it is not one, or its first four ids are not the special tokens.
         """
-        text = read_tokenizer(file)
+        return cls.of_json(read_tokenizer(file), str(file))
+
+    @classmethod
+    def of_json(cls, text: str, file: str) -> Tokenizer:
+        """Return the tokenizer of JSON that was checked; `file` is where it is from.
+
+        Raises:
+            CheckpointError: it is not one, or its first four ids are not the special tokens.
+        """
         try:
             with panics_as_errors():
                 tokenizer = _Tokenizer.from_str(text)

@@ -150,6 +150,16 @@ def read_tokenizer(file: Path) -> str:
         CheckpointError: it is not one, or something in it is refused; lists all of that.
     """
     text = read_text(file, TEXT_LIMIT)
+    check_tokenizer(text, str(file))
+    return text
+
+
+def check_tokenizer(text: str, file: str) -> None:
+    """Check the text of a `tokenizer.json`, which is from a file.
+
+    Raises:
+        CheckpointError: as `read_tokenizer`.
+    """
     try:
         content = parse_json(text)
         text.encode("utf-8")
@@ -160,7 +170,6 @@ def read_tokenizer(file: Path) -> str:
     if faults:
         more = [f"and {len(faults) - FAULTS} more"] if len(faults) > FAULTS else []
         raise CheckpointError(f"{file} is not a tokenizer", "; ".join(faults[:FAULTS] + more))
-    return text
 
 
 def faults_of_tokenizer(content: object) -> list[str]:

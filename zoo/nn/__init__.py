@@ -25,6 +25,7 @@ from zoo.nn.linear import Linear, linear
 from zoo.nn.padded import run_padded, without_end
 from zoo.nn.recurrent import recurrent_linear
 from zoo.nn.softmax import softmax, softmax_gradient
+from zoo.nn.sources import split_sources
 from zoo.nn.tree import Tree, gather
 
 __all__ = [
@@ -52,5 +53,6 @@ __all__ = [
     "run_padded",
     "softmax",
     "softmax_gradient",
+    "split_sources",
     "without_end",
 ]

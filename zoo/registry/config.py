@@ -111,6 +111,11 @@ class Config(Settings):
         return False
 
     @property
+    def sources(self) -> tuple[str, ...]:
+        """The names of the sources; the first is `text`. By default there is no other."""
+        return ("text",)
+
+    @property
     def length_limits(self) -> LengthLimits:
         """The longest source and target in tokens, special tokens included; by default no limit."""
         return LengthLimits()

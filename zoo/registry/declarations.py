@@ -183,7 +183,9 @@ class Dataset:
         try:
             for pair in self.read(split, limit):
                 source, target = pair
-                if isinstance(pair, str) or not (type(source) is type(target) is str):
+                if isinstance(pair, str) or not (
+                    isinstance(source, str) and isinstance(target, str)
+                ):
                     raise TypeError(f"{reprlib.repr(pair)} is not a pair of texts")
                 yield Pair(source, target)
         except (ZooError, OSError):

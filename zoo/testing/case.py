@@ -87,8 +87,18 @@ def case_of(network: type[Seq2Seq[Memory, State]], config: Config) -> Case:
     source, target = _tokens(SOURCE_LENGTHS, source_vocab), _tokens(TARGET_LENGTHS, TARGET_VOCAB)
     for row, length in enumerate(SOURCE_LENGTHS):
         source[row, length - 1] = END
+    with_ends(source, config)
     target[:, 0] = BEGIN
     return Case(of_trees, config, model, source, source != PADDING, target)
+
+
+def with_ends(source: Tensor, config: Config) -> Tensor:
+    """Put an end token after each source but the last, in place, where a network reads several."""
+    count = len(config.sources)
+    for row, length in zip(source, (source != PADDING).sum(1).tolist(), strict=True):
+        for index in range(1, count):
+            row[index * (length - 1) // count] = END
+    return source
 
 
 def _tokens(lengths: tuple[int, ...], vocab: int) -> Tensor:

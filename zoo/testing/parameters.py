@@ -8,7 +8,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from zoo.nn.contract import BEGIN, END, PADDING, NonAutoregressive, Seq2Seq
-from zoo.testing.case import TARGET_VOCAB, Case
+from zoo.testing.case import TARGET_VOCAB, Case, with_ends
 from zoo.testing.law import BrokenLawError, law
 from zoo.testing.losses import own_losses
 from zoo.testing.own_search import decode
@@ -132,6 +132,7 @@ def learns_a_copy_task(case: Case) -> None:
     words = torch.randint(END + 1, min(case.model.source_vocab, TARGET_VOCAB), (8, 4))
     source = F.pad(words, (0, 1), value=END)
     target = F.pad(source, (1, 0), value=BEGIN)
+    with_ends(source, case.config)
     optimizer = torch.optim.Adam(model.parameters(), 5e-3)
     last = torch.inf
     for _ in range(400):

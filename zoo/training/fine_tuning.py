@@ -118,8 +118,11 @@ def tuning_tokenizers(
     source, target = checkpoint.source_tokenizer, checkpoint.target_tokenizer
     if new is None:
         return source, target
+    sources = checkpoint.config.sources
     if new == "both":
-        return learn_tokenizers(dataset, limit, recipe)
+        return learn_tokenizers(dataset, limit, recipe, sources)
+    if new == "source" and len(sources) > 1:
+        return learn_tokenizers(dataset, limit, recipe, sources)[0], target
 
     def texts() -> Iterator[str]:
         return (getattr(pair, new) for pair in dataset.stream("train", limit))

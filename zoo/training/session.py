@@ -298,7 +298,7 @@ def _create(
     request, parent, automatic = begins
     dataset = find_dataset(registry, plan.data)
     if parent is None:
-        tokenizers = learn_tokenizers(dataset, plan.limit, plan.recipe)
+        tokenizers = learn_tokenizers(dataset, plan.limit, plan.recipe, plan.config.sources)
     else:
         new = request.new_vocabulary
         tokenizers = tuning_tokenizers(parent, dataset, plan.limit, plan.recipe, new)

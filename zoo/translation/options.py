@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, ParamSpec, TypedDict, TypeVar, get_type_hints
 
+from zoo.data.sources import join_sources
 from zoo.decoding.named import check_named
 from zoo.decoding.options import Search, search_options
 from zoo.errors import ConfigError, DecodingError, UnknownNameError
@@ -16,6 +17,11 @@ from zoo.translation.sentences import SPLITTER
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+Source = str | Mapping[str, str]
+"""A text, or several sources by name."""
+
+Texts = Sequence[Source]
 
 WINDOW = 2048
 """Texts that are read ahead by default, so that a batch has texts of similar lengths."""
@@ -137,13 +143,16 @@ def make_search(
 
 
 def check_text(text: object, what: str) -> str:
-    """Return a text that is a string.
+    """Return a text that is a string; several sources, by name, become one.
 
     Raises:
+        DataError: several sources are given, but no main text.
         DecodingError: it is not, for example None, or NaN for a missing value in a table.
     """
     if isinstance(text, str):
         return text
+    if isinstance(text, Mapping):
+        return join_sources(text)
     if text is None or text != text:
         hint = "Leave missing values out, or put an empty text in their place"
     else:
@@ -157,7 +166,7 @@ def check_texts(texts: object, what: str = "text") -> Iterator[str]:
     Raises:
         DecodingError: it is one text, or nothing that can be iterated.
     """
-    if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
+    if isinstance(texts, str | bytes | Mapping) or not isinstance(texts, Iterable):
         check_text(None if texts is None else texts, f"what stands for {what}s")
         raise DecodingError(f"{what}s must be a list", "this is one text", "Put it into a list")
     return (check_text(text, f"{what} {i}") for i, text in enumerate(texts, 1))

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.data.batches import batch_sources
+from zoo.data.sources import Sources
 from zoo.errors import DecodingError
 from zoo.registry.registry import Registry
 from zoo.translation.long_texts import split_long
@@ -94,12 +95,13 @@ class SourceReader:
             PluginError: the splitter is broken.
             DecodingError: a text is too long, and `long_texts` is `refuse`.
         """
+        several = any(len(member.config.sources) > 1 for member in self.checkpoints)
         limits = [member.config.length_limits.source for member in self.checkpoints]
         limit = min([max_length, *(limit for limit in limits if limit is not None)])
         pieces = [
             (index, piece)
             for index, text in texts
-            for piece in ([Piece("", text)] if split is None else split_sentences(text, split))
+            for piece in self._pieces(text, None if several else split)
         ]
         tokenized = self._tokenize([piece.text for _, piece in pieces])
         parts: list[Part] = []
@@ -107,7 +109,7 @@ class SourceReader:
             number = parts[-1].part_index + 1 if parts and parts[-1].text_index == index else 0
             if _length(tokens) <= limit:
                 parts.append(Part(index, number, *piece, tokens))
-            elif long_texts == "split":
+            elif long_texts == "split" and not several:
                 parts += self._split(index, number, piece, limit)
             else:
                 raise DecodingError(
@@ -117,6 +119,13 @@ class SourceReader:
                     "Split it into sentences, or use `--long-texts split`",
                 )
         return parts
+
+    def _pieces(self, text: str, split: Split | None) -> list[Piece]:
+        if isinstance(text, Sources) and len(self.checkpoints[0].config.sources) == 1:
+            raise DecodingError(
+                "these are several sources", f"{self.checkpoints[0].name} reads one", "Give a text"
+            )
+        return [Piece("", text)] if split is None else split_sentences(text, split)
 
     def tensors(self, parts: Sequence[Part]) -> list[tuple[Tensor, Tensor]]:
         """Return each checkpoint's source tokens and mask, (parts, length), on its device."""

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from zoo.data.tokenizer import Tokenizer
+from zoo.data.tokenizer_kinds import SPECIALS
 from zoo.decoding.options import Hypothesis
-from zoo.nn.contract import UNKNOWN
+from zoo.nn.contract import END, UNKNOWN
 
 
 class Translation(NamedTuple):
@@ -92,7 +93,7 @@ def _align_words(
     pairs = {
         (source_words[i], target_words[j])
         for j, i in enumerate(aligned)
-        if i < len(source)  # the end token, which is in no word
+        if i < len(source) and source[i] != SPECIALS[END]  # end tokens are in no word
     }
     return tuple(sorted((s, t) for s, t in pairs if s is not None and t is not None))
 

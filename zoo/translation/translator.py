@@ -28,6 +28,8 @@ from zoo.translation.options import (
     WINDOW,
     Options,
     SearchOptions,
+    Source,
+    Texts,
     check_text,
     check_texts,
     keywords,
@@ -89,9 +91,8 @@ class Translator:
             if side
         )
         size = sum(p.numel() for c in self.checkpoints for p in c.model.parameters())
-        parts = [" + ".join(c.name for c in self.checkpoints), languages]
-        parts += [f"{size:,} parameters", str(self.device), self.precision, self.engine or ""]
-        parts.append(as_flags(self._recommended))
+        parts = [" + ".join(c.name for c in self.checkpoints), languages, f"{size:,} parameters"]
+        parts += [str(self.device), self.precision, self.engine or "", as_flags(self._recommended)]
         return f"<Translator {', '.join(part for part in parts if part)}>"
 
     @property
@@ -106,28 +107,28 @@ class Translator:
 
     @overload
     def translate(  # type: ignore[overload-overlap]  # a text is also a sequence of texts
-        self, texts: str, *, details: Literal[False] = False, **options: Unpack[Options]
+        self, texts: Source, *, details: Literal[False] = False, **options: Unpack[Options]
     ) -> str: ...
     @overload
     def translate(  # type: ignore[overload-overlap]  # a text is also a sequence of texts
-        self, texts: str, *, details: Literal[True], **options: Unpack[Options]
+        self, texts: Source, *, details: Literal[True], **options: Unpack[Options]
     ) -> Translation: ...
     @overload
     def translate(
-        self, texts: Sequence[str], *, details: Literal[False] = False, **options: Unpack[Options]
+        self, texts: Texts, *, details: Literal[False] = False, **options: Unpack[Options]
     ) -> list[str]: ...
     @overload
     def translate(
-        self, texts: Sequence[str], *, details: Literal[True], **options: Unpack[Options]
+        self, texts: Texts, *, details: Literal[True], **options: Unpack[Options]
     ) -> list[Translation]: ...
     @keywords(Options)
     def translate(
-        self, texts: str | Sequence[str], *, details: bool = False, **options: Unpack[Options]
+        self, texts: Source | Texts, *, details: bool = False, **options: Unpack[Options]
     ) -> str | Translation | list[str] | list[Translation]:
         """Translate one text, or each text of a sequence.
 
         Args:
-            texts: one text or several.
+            texts: one text or several; a mapping, `{"text": …, "context": …}`, for several sources.
             details: return each `Translation`, with its score, tokens, alignment and
                 alternatives, instead of its text.
             options: as for `stream`: `beam=5`, `n_best=3`, `alignment=True`, …
@@ -135,7 +136,7 @@ class Translator:
         Raises:
             DecodingError: as `stream` does.
         """
-        if not isinstance(texts, str):
+        if not isinstance(texts, str | Mapping):
             translations = list(self.stream(texts, **options))
             return translations if details else [translation.text for translation in translations]
         (translation,) = self.stream([texts], **options)
@@ -156,7 +157,7 @@ class Translator:
         return chosen
 
     @keywords(Options)
-    def stream(self, texts: Iterable[str], **options: Unpack[Options]) -> Iterator[Translation]:
+    def stream(self, texts: Iterable[Source], **options: Unpack[Options]) -> Iterator[Translation]:
         """Translate any number of texts, in order, with at most `window` of them in memory.
 
         An empty text, or one of white space alone, has an empty translation.
@@ -199,12 +200,12 @@ class Translator:
 
     @overload
     def score(  # type: ignore[overload-overlap]  # a text is also a sequence of texts
-        self, sources: str, targets: str
+        self, sources: Source, targets: str
     ) -> list[float]: ...
     @overload
-    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[list[float]]: ...
+    def score(self, sources: Texts, targets: Sequence[str]) -> list[list[float]]: ...
     def score(
-        self, sources: str | Sequence[str], targets: str | Sequence[str]
+        self, sources: Source | Texts, targets: str | Sequence[str]
     ) -> list[float] | list[list[float]]:
         """Return the log probability of each token of a target, the end token's last.
 
@@ -214,8 +215,8 @@ class Translator:
             DecodingError: a text is too long or not a string, there are not as many targets as
                 sources, or there is more than one checkpoint.
         """
-        if isinstance(sources, str) and isinstance(targets, str):
-            return self._score([sources], [targets])[0]
+        if isinstance(sources, str | Mapping) and isinstance(targets, str):
+            return self._score([check_text(sources, "source")], [targets])[0]
         lists = list(check_texts(sources, "source")), list(check_texts(targets, "target"))
         if len(lists[0]) != len(lists[1]):
             raise DecodingError(
@@ -235,14 +236,14 @@ class Translator:
                 raise DecodingError(f"target {i + 1} is too long", f"over {limit:,} tokens")
         scores: list[list[float]] = []
         for batch in batches(parts, 1):
-            source, mask = self._search.reader.tensors(batch)[0]
             given = [encoded[part.text_index] for part in batch]
-            scores += forced_log_probs(self.checkpoint.model, source, mask, given)
+            tensors = self._search.reader.tensors(batch)[0]
+            scores += forced_log_probs(self.checkpoint.model, *tensors, given)
         return scores
 
     @keywords(SearchOptions)
     def attention(
-        self, text: str, target: str | None = None, **options: Unpack[SearchOptions]
+        self, text: Source, target: str | None = None, **options: Unpack[SearchOptions]
     ) -> Attention:
         """Return the attention weights with which the model predicts a target from a text.
 
@@ -257,7 +258,7 @@ class Translator:
         """
         if len(self.checkpoints) > 1:
             raise DecodingError("an ensemble has no attention", "", "Name one checkpoint")
-        check_text(text, "the text")
+        text = check_text(text, "the text")
         if target is not None:
             (tokens,) = self.checkpoint.target_tokenizer.encode([check_text(target, "the target")])
         else:
@@ -291,8 +292,7 @@ class Translator:
         if isinstance(data, str):
             dataset = find_dataset(registry, data)
             pairs = dataset.stream(split or dataset.scored_split, limit)
-            items = items_to_score(pairs, dataset.several_references)
-            names = dataset.metrics
+            items, names = items_to_score(pairs, dataset.several_references), dataset.metrics
         else:
             items, names = items_to_score(data, False), ()
         if not items:

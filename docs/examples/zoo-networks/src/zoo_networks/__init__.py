@@ -26,6 +26,13 @@ def zoo_architectures() -> Iterable[Architecture]:
         network="zoo_networks.experts:Experts",
     )
     yield Architecture(
+        name="context",
+        summary="a text and its context as two sources, each with an encoder, and a gate",
+        paper="Voita et al. 2018, Context-Aware Neural Machine Translation Learns Anaphora Resolution",
+        config="zoo_networks.configs:ContextConfig",
+        network="zoo_networks.context:Context",
+    )
+    yield Architecture(
         name="prefix",
         summary="a decoder alone, whose prefix is the source: one softmax over both",
         paper="Liu et al. 2018, Generating Wikipedia by Summarizing Long Sequences",

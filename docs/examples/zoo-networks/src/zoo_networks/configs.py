@@ -95,6 +95,37 @@ def add_layers(table: Table, layers: int, d: Dim) -> None:
         table.add(f"layers.{i}.outer.bias", "b_2", (d,))
 
 
+class ContextConfig(Small):
+    """An encoder for the text and one for its context, and a decoder that attends to both."""
+
+    context: str = Field("context", min_length=1, description="name of the second source")
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The names of the two sources."""
+        return ("text", self.context)
+
+    def parameters(self, source_vocab: int, target_vocab: int) -> Table:
+        """Return the parameter table, with one row for each symbol of the equations."""
+        vs, vt, d = Dim("V_s", source_vocab), Dim("V_t", target_vocab), Dim("d", self.dim)
+        table = Table()
+        table.block("encoders")
+        table.add("source_embedding.weight", "W_i", (vs, d))
+        for name in ("encoders.0", "encoders.1"):
+            gru(table, name, d, d, ("", "_reverse"))
+        table.block("decoder")
+        table.add("target_embedding.weight", "W_o", (vt, d))
+        gru(table, "decoder", d, d)
+        for name in ("queries.0", "queries.1"):
+            table.add(f"{name}.weight", "W_q", (2 * d, d))
+        table.add("gate.weight", "W_g", (2 * d, 5 * d))
+        table.add("gate.bias", "b_g", (2 * d,))
+        table.add("mix.weight", "W_m", (d, 5 * d))
+        table.add("mix.bias", "b_m", (d,))
+        table.add("output.weight", "W_Ỹ", (vt, d))
+        return table
+
+
 class PrefixConfig(Small):
     """Layers that source and target share."""
 
