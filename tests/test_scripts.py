@@ -1,8 +1,11 @@
 """The scripts outside the package work with its current version: each prints its help."""
 
+import importlib
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 TOP = Path(__file__).parents[1]
 SCRIPTS = (
@@ -60,3 +63,25 @@ def test_every_checkpoint_of_the_catalogue_can_be_made_again() -> None:
         " <= {*released.NAMES, *training.TEACHERS}"
     )
     subprocess.run([sys.executable, "-c", program], cwd=TOP, check=True)
+
+
+def test_failures_are_counted_by_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(TOP / "cards"))
+    module = importlib.import_module("failures")
+    phones = [["HH AH0 L OW1"], ["EY1", "AH0"], ["B IY1"], ["K AE1 T"]]
+    texts = ["HH AH1 L OW1", "AH0", "P IY1", "S T AA1"]
+    kinds = module.failures("phones", texts, phones)
+    assert kinds == [("stress only", 1, 0), ("one phone", 1, 2), ("several phones", 1, 3)]
+    dates = module.failures(
+        "date", ["2021-05-03", "2021-50-30", "in May", "2020-05-03"], [["2021-05-03"]] * 4
+    )
+    assert [name for name, _, _ in dates] == [
+        "wrong month and day", "not a date of ten characters", "wrong year",
+    ]  # fmt: skip
+    words = module.failures(
+        "text", ["a b c a b c", "a", "b ⁇", "a b c d e", "d c b a"], [["a b c d"]] * 5
+    )
+    assert words == [
+        ("", 2, 3), ("repeats three words", 1, 0), ("under half as long as each reference", 1, 1),
+        ("has an unknown token", 1, 2),
+    ]  # fmt: skip
