@@ -173,7 +173,7 @@ def test_the_best_validation_is_released_and_patience_ends_the_run(
     from zoo.training.validation import ValidationResult
 
     losses = iter([3.0, 2.0, 2.5, 2.0, 2.1, 1.0])
-    monkeypatch.setattr(module, "validate", lambda *_: ValidationResult(next(losses), None, []))
+    monkeypatch.setattr(module, "validate", lambda *_: ValidationResult(next(losses), {}, []))
     settings = {**DETERMINISTIC, "select": "loss", "patience": 3, "validate_every": 2}
     session = begin(
         TrainingRequest(
@@ -212,7 +212,7 @@ def test_higher_bleu_is_better() -> None:
     improved = []
     for step, bleu in enumerate([1.0, 5.0, 4.0, 6.0], 1):
         state.step = step
-        improved.append(state.record_validation(recipe, loss=float(step), bleu=bleu))
+        improved.append(state.record_validation(recipe, bleu, higher_is_better=True))
     assert improved == [True, True, False, True]
     assert (state.best, state.best_step, state.not_improved) == (6.0, 4, 0)
 

@@ -129,6 +129,26 @@ def make_metrics(
     return _chosen(metrics, names, orders, declared) if names else metrics
 
 
+def make_metric(
+    name: str, declared: Shelf[Declared] | None = None, tokenizer: Tokenizer | None = None
+) -> Shelf[Metric]:
+    """Return one metric by its name, ready to score.
+
+    Raises:
+        UnknownNameError: there is none of that name.
+        PluginError: it cannot be imported or made.
+    """
+    made = make_metrics(declared, tokenizer=tokenizer, names=[name])
+    if name not in made:
+        raise PluginError("; ".join(made.problems) or f"metric {name!r} is broken")
+    return made
+
+
+def higher_is_better(metric: Metric) -> bool:
+    """Return whether a higher score of a metric is better."""
+    return bool(getattr(metric, "higher_is_better", not isinstance(metric, TER)))
+
+
 def _chosen(
     made: Shelf[Metric],
     names: Sequence[str],

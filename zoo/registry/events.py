@@ -43,7 +43,8 @@ class Validation:
     """The validation result of the weights that would be released now.
 
     `validation_loss` is per target token, in nats, without label smoothing; `bleu` and `chrf` are
-    sacreBLEU's, of greedy translations, if the recipe asks for them; `best` is whether no earlier
+    sacreBLEU's, of greedy translations, if the recipe asks for them, and `scores` those of another
+    metric that the recipe selects by; `best` is whether no earlier
     validation was better.
     """
 
@@ -55,6 +56,7 @@ class Validation:
     samples: tuple[Sample, ...]
     minutes: float
     chrf: float | None = None
+    scores: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

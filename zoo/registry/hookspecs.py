@@ -190,6 +190,9 @@ def zoo_metrics() -> Iterable[Metric]:  # type: ignore[empty-body]  # a specific
     subclass of `zoo.SegmentMetric`, which counts segment by segment, or of sacreBLEU's `Metric`.
     Confidence intervals and significance tests are computed by bootstrap for either.
 
+    Training can select weights by any metric: `select = "copied"`, with `bleu_sentences`. If lower
+    scores are better, the class says `higher_is_better = False`.
+
     A class with `needs_source = True` also gets the source texts: `zoo.SegmentMetric.count` as its
     argument `source`, a subclass of sacreBLEU's `Metric` as the last reference. Of several
     references of a text, `zoo.SegmentMetric` counts the best one: `lower_is_better = True` says

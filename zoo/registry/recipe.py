@@ -121,8 +121,10 @@ class Recipe(Settings):
         le=1,
         description="before patience ends a run, the rate decays to zero; fraction of the updates",
     )
-    select: Literal["last", "loss", "bleu", "chrf"] = Field(
-        "last", description="release the last weights, or those of the best validation by this"
+    select: str = Field(
+        "last",
+        description="release the last weights, or those of the best validation by loss, bleu, chrf "
+        "or another metric",
     )
     tolerance: float = Field(
         0.0,
@@ -163,7 +165,7 @@ class Recipe(Settings):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.select in ("bleu", "chrf") and not self.bleu_sentences:
+        if self.select not in ("last", "loss") and not self.bleu_sentences:
             raise ValueError(
                 f"select = {self.select} needs sentences to score: set bleu_sentences = 1000"
             )

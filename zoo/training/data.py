@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from zoo.data.batches import Batches, Corpus, LeftOut, encode_pairs, shuffled_batches
 from zoo.data.corpus import open_corpus
@@ -14,16 +15,33 @@ from zoo.registry.declarations import Dataset, Pair
 from zoo.registry.parameters import LengthLimits
 from zoo.registry.recipe import Recipe
 from zoo.registry.registry import Registry
+from zoo.registry.shelf import Shelf
 from zoo.training.augmentation import Augmentations
 from zoo.training.plan import Plan
 from zoo.training.setup import Setup
 
+if TYPE_CHECKING:
+    from sacrebleu.metrics.base import Metric
+
+
+PLAIN_SELECTIONS = ("last", "loss", "bleu", "chrf")
+"""Values of `select` that need no further metric."""
+
 
 class ValidationSet:
-    """The pairs to validate on, as tokens and as text, without those that are too long or empty."""
+    """The pairs to validate on, as tokens and as text, without those that are too long or empty.
+
+    `metric` is the one that the recipe selects by, by its name, if that is neither the loss nor
+    one that is always computed.
+    """
 
     def __init__(
-        self, pairs: Sequence[Pair], source: Tokenizer, target: Tokenizer, limits: LengthLimits
+        self,
+        pairs: Sequence[Pair],
+        source: Tokenizer,
+        target: Tokenizer,
+        limits: LengthLimits,
+        metric: Shelf[Metric] | None = None,
     ) -> None:
         encoded = list(encode_pairs(pairs, source, target, limits))
         self.pairs = [
@@ -31,10 +49,19 @@ class ValidationSet:
         ]
         self.sources = [ids[0][:-1] for ids in encoded if not isinstance(ids, LeftOut)]
         self.corpus = Corpus.encode(self.pairs, source, target, limits)
-        self.target_tokenizer, self.limits = target, limits
+        self.target_tokenizer, self.limits, self.metric = target, limits, metric
 
     def __len__(self) -> int:
         return len(self.pairs)
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Whether a higher score is better, of whichever metric the recipe selects by."""
+        if self.metric is None:
+            return True
+        from zoo.evaluation.metrics import higher_is_better
+
+        return all(map(higher_is_better, self.metric.values()))
 
 
 @dataclass(frozen=True)
@@ -81,7 +108,14 @@ def load_data(
             f"{left.empty:,} pairs have an empty side, {left.long:,} are over the length limit",
             "Raise --set max_length, or give other data",
         )
-    validation = ValidationSet(_validation_pairs(registry, dataset, plan), *tokenizers, limits)
+    metric = None
+    if recipe.select not in PLAIN_SELECTIONS:
+        # Imported here, since scores need more packages than training.
+        from zoo.evaluation.metrics import make_metric
+
+        metric = make_metric(recipe.select, registry.metrics, tokenizers[1])
+    pairs = _validation_pairs(registry, dataset, plan)
+    validation = ValidationSet(pairs, *tokenizers, limits, metric)
     if recipe.select != "last" and not len(validation):
         raise ConfigError(
             f"select = {recipe.select} needs validation data",

@@ -42,7 +42,7 @@ def score_held_out(trainer: Trainer, weights: Mapping[str, Tensor]) -> HeldOut |
         result = validate(trainer.model, validation, recipe, trainer.group)
     finally:
         _put(trainer, trained)
-    return HeldOut(result.loss, result.bleu, result.chrf, pairs)
+    return HeldOut(result.loss, result.scores.get("bleu"), result.scores.get("chrf"), pairs)
 
 
 def _put(trainer: Trainer, weights: Mapping[str, Tensor]) -> None:

@@ -23,6 +23,8 @@ AUTO = "auto"
 TOTALS = ("steps", "epochs", "minutes")
 NAMED: dict[str, Collection[str]] = {"tokenizer": TOKENIZER_KINDS}
 """The recipe's fields that hold a name, and the known names."""
+SELECTIONS = ("last", "loss", "bleu", "chrf", "ter", "exact_match", "token_error_rate")
+"""What a recipe can select by, besides the metrics of plugins."""
 OPEN = {
     "objective": "objectives",
     "schedule": "schedules",
@@ -168,7 +170,8 @@ def resolve(
 def unknown_names(registry: Registry, values: Mapping[str, Any]) -> list[str]:
     """Return what is wrong with names and their options in a recipe's values, one text each."""
     faults = []
-    for key, known in NAMED.items():
+    named = {**NAMED, "select": [*SELECTIONS, *registry.metrics]}
+    for key, known in named.items():
         name = values.get(key)
         if isinstance(name, str) and name not in known:
             guess = near(name, known)
@@ -178,8 +181,8 @@ def unknown_names(registry: Registry, values: Mapping[str, Any]) -> list[str]:
         value = values.get(key)
         shelf = registry.shelves[kind]
         assert isinstance(shelf, OpenShelf), kind
-        for named in value if isinstance(value, list | tuple) else [value]:
-            faults += shelf.faults(key, named)
+        for entry in value if isinstance(value, list | tuple) else [value]:
+            faults += shelf.faults(key, entry)
     return faults
 
 

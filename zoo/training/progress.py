@@ -119,7 +119,8 @@ def _scores(validation: Validation) -> str:
     """Return the scores of a validation in a few words."""
     bleu = "" if validation.bleu is None else f"  BLEU {validation.bleu:.1f}"
     chrf = "" if validation.chrf is None else f"  chrF {validation.chrf:.1f}"
-    return f"  validation {validation.validation_loss:.3f}{bleu}{chrf}"
+    others = "".join(f"  {name} {score:.1f}" for name, score in validation.scores.items())
+    return f"  validation {validation.validation_loss:.3f}{bleu}{chrf}{others}"
 
 
 class _Samples:

@@ -234,8 +234,10 @@ class RunFolder:
             ) from error
 
     def add_metrics(self, record: dict[str, Any]) -> None:
-        """Append a line to the metrics, without empty `losses`."""
-        record = {key: value for key, value in record.items() if key != "losses" or value}
+        """Append a line to the metrics, without empty `losses` and `scores`."""
+        record = {
+            key: value for key, value in record.items() if key not in ("losses", "scores") or value
+        }
         if self.writes:
             with (
                 self.writing("metrics"),

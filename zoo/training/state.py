@@ -28,7 +28,7 @@ class TrainingState:
     `parts` are the schedule and the objectives, which may have states. `average` has a tensor for
     each of the model's parameters, or none if the recipe does not average. `position` counts the
     batches of the current epoch, `seconds` the time of training, and `not_improved` the validations
-    since the best one. `best` is that one's loss, BLEU or chrF, whichever the recipe selects by,
+    since the best one. `best` is that one's loss or score, whichever the recipe selects by,
     and `best_step` its update. `cooldown_start` is the update at which patience ran out and the
     rate began to decay, or 0.
     """
@@ -59,14 +59,16 @@ class TrainingState:
         blend(self.average, [weight.detach() for weight in self.model.parameters()], None)
 
     def record_validation(
-        self, recipe: Recipe, loss: float, bleu: float | None, chrf: float | None = None
+        self, recipe: Recipe, value: float, higher_is_better: bool = False
     ) -> bool:
-        """Record a validation; return whether no earlier one was better by more than tolerance."""
-        score = {"bleu": bleu, "chrf": chrf}.get(recipe.select)
-        value = loss if score is None else score
+        """Record a validation; return whether no earlier one was better by more than tolerance.
+
+        `value` is the loss, or the score that the recipe selects by.
+        """
         best = value if self.best is None else self.best
-        better = self.best is None or (value < best if score is None else value > best)
-        worse = (value - best if score is None else best - value) > recipe.tolerance * abs(best)
+        gain = value - best if higher_is_better else best - value
+        better = self.best is None or gain > 0
+        worse = -gain > recipe.tolerance * abs(best)
         if better:
             self.best, self.not_improved = value, 0
         else:

@@ -313,7 +313,9 @@ class Trainer:
                 self.model.train()
         if not math.isfinite(result.loss):
             raise not_finite(f"the validation loss is {result.loss}", state.step)
-        best = state.record_validation(recipe, result.loss, result.bleu, result.chrf)
+        by_loss = recipe.select not in result.scores
+        value = result.loss if by_loss else result.scores[recipe.select]
+        best = state.record_validation(recipe, value, not by_loss and validation.higher_is_better)
         if best and recipe.select != "last":
             self.averaged.keep()
         minutes = self.group.broadcast(self._seconds()) / 60
@@ -321,11 +323,12 @@ class Trainer:
             state.step,
             state.epoch,
             result.loss,
-            result.bleu,
+            result.scores.get("bleu"),
             best,
             tuple(result.samples),
             minutes,
-            result.chrf,
+            result.scores.get("chrf"),
+            {name: s for name, s in result.scores.items() if name not in ("bleu", "chrf")},
         )
         self.folder.add_metrics(asdict(event))
         yield event

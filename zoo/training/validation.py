@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
 
 from zoo.data.batches import batch_sources, evaluation_batches
 from zoo.decoding.greedy import greedy
+from zoo.errors import PluginError
 from zoo.evaluation.metrics import score
 from zoo.nn.contract import Seq2Seq
 from zoo.registry.events import Sample
@@ -22,12 +24,11 @@ ROWS = 64
 
 
 class ValidationResult(NamedTuple):
-    """The loss per target token, in nats; BLEU and chrF, if the recipe scores; and samples."""
+    """The loss per target token, in nats; scores by name, if the recipe scores; and samples."""
 
     loss: float
-    bleu: float | None
+    scores: Mapping[str, float]
     samples: list[Sample]
-    chrf: float | None = None
 
 
 @torch.inference_mode()
@@ -49,7 +50,7 @@ def validate(
         scores, samples = _translate(model, validation, recipe, group.device)
     scores, texts = group.broadcast([scores, samples])
     shown = [Sample(*text) for text in texts]
-    return ValidationResult(total / tokens, scores.get("bleu"), shown, scores.get("chrf"))
+    return ValidationResult(total / tokens, scores, shown)
 
 
 def _translate(
@@ -75,9 +76,16 @@ def _translate(
         }
     scores: dict[str, float] = {}
     if scored:
+        outputs = [texts[i] for i in scored]
         references = [validation.pairs[i].target for i in scored]
-        computed = score([texts[i] for i in scored], references).by_name
+        computed = score(outputs, references).by_name
         scores = {name: computed[name].value for name in ("bleu", "chrf")}
+        if validation.metric is not None:
+            sources = [validation.pairs[i].source for i in scored]
+            other = score(outputs, references, validation.metric, sources=sources)
+            if other.problems:
+                raise PluginError("; ".join(other.problems))
+            scores |= {name: each.value for name, each in other.by_name.items()}
     return scores, [(*validation.pairs[i], texts[i]) for i in shown]
 
 
