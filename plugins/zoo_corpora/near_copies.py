@@ -31,8 +31,10 @@ Words = tuple[str, ...]
 
 def words(text: str) -> Words:
     """Return the normalized words of a text."""
-    decomposed = unicodedata.normalize("NFKD", text.casefold()).replace("’", "'")
-    plain = "".join(character for character in decomposed if not unicodedata.combining(character))
+    plain = text.casefold().replace("’", "'")
+    if not plain.isascii():
+        decomposed = unicodedata.normalize("NFKD", plain)
+        plain = "".join(each for each in decomposed if not unicodedata.combining(each))
     for short, long in CONTRACTIONS.items():
         plain = plain.replace(short, long)
     return tuple(re.findall(r"\w+", plain))

