@@ -336,6 +336,13 @@ def test_fconv(tied: bool, tmp_path: Path) -> None:
     check(load(tmp_path), network.double().eval())
 
 
+def test_the_languages_are_those_of_the_dictionaries(tmp_path: Path) -> None:
+    transformer(tmp_path)
+    about = load(tmp_path).about
+    assert (about.source_languages, about.target_languages) == (("de",), ("en",))
+    assert about.origin == "imported"
+
+
 def transformer(folder: Path, state: State | None = None, **settings: Any) -> None:
     network = TorchTransformer({})
     randomize(network)

@@ -187,6 +187,21 @@ def test_recurrent(cell: str, attention: str, start: str, feeding: bool, tmp_pat
     check(tmp_path, network)
 
 
+@pytest.mark.parametrize(("given", "expected"), [
+    ({"lang": "de", "level": "word", "lowercase": False}, ("de",)), ("fr", ("fr",)),
+    ({"level": "word", "lang": ["x"]}, ()), ({"level": "word", "lang": "no code!"}, ()),
+])  # fmt: skip
+def test_the_languages_are_those_of_the_configuration(
+    given: Any, expected: tuple[str, ...], tmp_path: Path
+) -> None:
+    network = JoeyTransformer({"encoder_normalize_before": True, "eps": 1e-6})
+    shared = {"level": "word", "lowercase": False, "src_vocab": "src_vocab.txt"}
+    write(tmp_path, network.state(), transformer(), src=given, **shared)
+    import_checkpoint(tmp_path, tmp_path / "out", default_registry())
+    about = read(tmp_path / "out", default_registry()).about
+    assert (about.source_languages, about.target_languages) == (expected, ("a",))
+
+
 def faulty(folder: Path, model: dict[str, Any], state: State | None = None, **data: Any) -> str:
     network = JoeyTransformer({"encoder_normalize_before": True, "eps": 1e-6})
     write(folder, network.state() | (state or {}), model, **data)

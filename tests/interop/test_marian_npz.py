@@ -149,6 +149,11 @@ def arrays(change: Callable[[dict[str, Any]], Any]) -> Change:
     return rewrite
 
 
+ALIASES = "a: &a0 [1, 1]\n" + "".join(
+    f"b{i}: &a{i + 1} [*a{i}, *a{i}, *a{i}, *a{i}]\n" for i in range(20)
+)
+
+
 def stored(content: bytes) -> Change:
     return arrays(lambda w: w.update({"special:model.yml": np.frombuffer(content, np.int8)}))
 
@@ -198,8 +203,8 @@ FAULTS: dict[str, tuple[Change, str]] = {
         stored(b"a: [\0"),
         "special:model.yml is not YAML"),
     "aliases": (
-        stored(b"a: &a [1]\nb: *a"),
-        "anchor or an alias"),
+        stored(ALIASES.encode()),
+        "describes more than 100,000 values"),
     "settings that are a list": (
         stored(b"[1]"),
         "has no settings"),

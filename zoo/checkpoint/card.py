@@ -290,7 +290,7 @@ def split_card(card: str, source: str) -> tuple[dict[str, Any], str]:
     if match is None:
         return {}, card
     try:
-        metadata = load_yaml(match[1])
+        metadata = _load_yaml(match[1])
         if metadata is None:
             metadata = {}
         if not isinstance(metadata, dict) or not all(type(key) is str for key in metadata):
@@ -310,7 +310,7 @@ def split_card(card: str, source: str) -> tuple[dict[str, Any], str]:
     return metadata, card[match.end() :]
 
 
-def load_yaml(text: str) -> Any:
+def _load_yaml(text: str) -> Any:
     """Return the value of a YAML text of bounded size, without anchors.
 
     A name for a value (`&a`, `*a`, `<<`) can multiply it: a kilobyte becomes gigabytes.

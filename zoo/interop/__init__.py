@@ -5,7 +5,6 @@ architecture whose weights they know.
 """
 
 from zoo.checkpoint.about import About as About
-from zoo.checkpoint.card import load_yaml as load_yaml
 from zoo.checkpoint.checkpoint import Checkpoint as Checkpoint
 from zoo.checkpoint.tensors import write_tensors as write_tensors
 from zoo.data.foreign_engines import SentencePiece as SentencePiece
@@ -37,6 +36,7 @@ from zoo.interop.pickles import literal as literal
 from zoo.interop.reasons import Reasons as Reasons
 from zoo.interop.runner import Runner as Runner
 from zoo.interop.runner import Sources as Sources
+from zoo.interop.settings import read_yaml as read_yaml
 from zoo.interop.source import Source as Source
 from zoo.interop.state_dict import StateDict as StateDict
 from zoo.interop.weights import WEIGHT_FILES as WEIGHT_FILES
@@ -71,10 +71,10 @@ __all__ = [
     "Words",
     "export_card",
     "literal",
-    "load_yaml",
     "open_weights",
     "piece_names",
     "read_npz",
+    "read_yaml",
     "require",
     "weights_of",
     "whole_file",

@@ -54,12 +54,14 @@ class Fairseq(Settings):
         state: the tensors.
         source, target: the dictionaries; the same object if they are equal.
         tokenizers: of both sides.
+        languages: the codes of source and target.
     """
 
     state: StateDict
     source: Entries
     target: Entries
     tokenizers: tuple[Tokenizer, Tokenizer]
+    languages: tuple[str, str]
 
 
 class FairseqImporter(ProjectImporter[Fairseq]):
@@ -80,6 +82,10 @@ class FairseqImporter(ProjectImporter[Fairseq]):
     def parse(self, source: Source, options: Mapping[str, str]) -> Fairseq:
         """Read a checkpoint, its dictionaries and its tokenizers."""
         return _read(source, options)
+
+    def languages(self, checkpoint: Fairseq) -> tuple[str, str]:
+        """Return the codes of the languages, as in the names of the dictionaries."""
+        return checkpoint.languages
 
 
 def _read(source: Source, options: Mapping[str, str]) -> Fairseq:
@@ -104,7 +110,10 @@ def _read(source: Source, options: Mapping[str, str]) -> Fairseq:
     reasons.raise_if_any()
     tokenizers = _tokenizers(source, options, settings, vocabularies, reasons)
     state = StateDict({str(k): v for k, v in content["model"].items()}, reasons)
-    return Fairseq(settings, reasons, state, vocabularies[0], vocabularies[1], tokenizers)
+    languages = sides[0], sides[1]
+    return Fairseq(
+        settings, reasons, state, vocabularies[0], vocabularies[1], tokenizers, languages
+    )
 
 
 def _settings(

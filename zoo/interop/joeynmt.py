@@ -55,6 +55,7 @@ class JoeyNMT:
         reasons: every fault so far.
         source, target: the vocabularies; the same object if they are equal.
         tokenizers: of both sides.
+        languages: the codes of source and target, if they are known.
     """
 
     model: Mapping[str, Any]
@@ -63,6 +64,7 @@ class JoeyNMT:
     source: Entries
     target: Entries
     tokenizers: tuple[Tokenizer, Tokenizer]
+    languages: tuple[str, str]
 
     def get(self, side: str, name: str, default: Any) -> Any:
         """Return a setting of `encoder`, `decoder` or, with an empty side, of both."""
@@ -117,6 +119,10 @@ class JoeyNMTImporter(ProjectImporter[JoeyNMT]):
         """Read a checkpoint, its vocabularies and its tokenizers."""
         return _read(source, options)
 
+    def languages(self, checkpoint: JoeyNMT) -> tuple[str, str]:
+        """Return the codes of the languages."""
+        return checkpoint.languages
+
 
 def _read(source: Source, options: Mapping[str, str]) -> JoeyNMT:
     what = f"{source} cannot be imported"
@@ -151,7 +157,15 @@ def _read(source: Source, options: Mapping[str, str]) -> JoeyNMT:
         tokenizers[1] = tokenizers[0]
     state = StateDict({str(k): v for k, v in content["model_state"].items()}, reasons)
     sources = vocabularies[0], vocabularies[1]
-    return JoeyNMT(model, state, reasons, *sources, (tokenizers[0], tokenizers[1]))
+    languages = _language(data, "src"), _language(data, "trg")
+    return JoeyNMT(model, state, reasons, *sources, (tokenizers[0], tokenizers[1]), languages)
+
+
+def _language(data: Mapping[str, Any], side: str) -> str:
+    """Return the language of a side: before version 2, the setting of the side was its code."""
+    section = data.get(side)
+    code = section.get("lang") if isinstance(section, dict) else section
+    return code if isinstance(code, str) else ""
 
 
 def _side(data: Mapping[str, Any], side: str) -> dict[str, Any]:

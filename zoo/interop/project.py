@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from torch import Tensor
 
+from zoo.checkpoint.about import LANGUAGE, About
 from zoo.data.tokenizer import Tokenizer
 from zoo.interop.importer import Imported, Importer
 from zoo.interop.reasons import Reasons
@@ -73,6 +74,10 @@ class ProjectImporter(Importer, Generic[P]):
     def weights(self, checkpoint: P, config: Mapping[str, Any]) -> dict[str, Tensor]:
         """Return the weights by the network's parameter names; faults go to `reasons`."""
 
+    def languages(self, checkpoint: P) -> tuple[str, str]:
+        """Return the codes of the languages of source and target; empty if they are not known."""
+        return "", ""
+
     def read(self, source: Source, options: Mapping[str, str]) -> Imported:
         """Read the checkpoint."""
         checkpoint = self.parse(source, options)
@@ -82,7 +87,10 @@ class ProjectImporter(Importer, Generic[P]):
         weights = self.weights(checkpoint, config)
         checkpoint.state.finish()
         checkpoint.reasons.raise_if_any()
-        return Imported(self.architecture, self.project, config, weights, *checkpoint.tokenizers)
+        known = [(code,) if LANGUAGE.fullmatch(code) else () for code in self.languages(checkpoint)]
+        about = About(known[0], known[1], origin="imported")
+        tokenizers = checkpoint.tokenizers
+        return Imported(self.architecture, self.project, config, weights, *tokenizers, about)
 
 
 def checkpoint_file(

@@ -9,15 +9,17 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
-import yaml
 from torch import Tensor
 
 from zoo import ZooError
-from zoo.interop import Reasons, Source, load_yaml, piece_names, read_npz
+from zoo.interop import Reasons, Source, piece_names, read_npz, read_yaml
 
 SETTINGS, DECODER = "special:model.yml", "decoder.yml"
 LIMIT = 50_000_000
 """The most bytes of a vocabulary or a SentencePiece model."""
+
+SETTINGS_LIMIT = 100_000
+"""The most bytes of settings."""
 
 TRIED = 50
 """The most archives of a folder that are looked at."""
@@ -55,7 +57,7 @@ def names_archive(source: Source) -> bool:
     if not source.has(DECODER):
         return False
     try:
-        listed = _yaml(source.text(DECODER), DECODER, Reasons("")).get("models")
+        listed = _yaml(source.text(DECODER, SETTINGS_LIMIT), DECODER, Reasons("")).get("models")
     except ZooError:
         return False
     return any(name.endswith(".npz") for name in _base_names(listed))
@@ -82,7 +84,9 @@ def read_model(source: Source, options: Mapping[str, str], reasons: Reasons) -> 
     Raises:
         ConversionError: it is not clear which archive is meant, or it is not Marian's.
     """
-    decoder = _yaml(source.text(DECODER), DECODER, reasons) if source.has(DECODER) else {}
+    decoder = (
+        _yaml(source.text(DECODER, SETTINGS_LIMIT), DECODER, reasons) if source.has(DECODER) else {}
+    )
     listed = _base_names(decoder.get("models"))
     known = archives(source)
     name = options.get("checkpoint")
@@ -100,6 +104,9 @@ def read_model(source: Source, options: Mapping[str, str], reasons: Reasons) -> 
         reasons.add(f"{file} has no {SETTINGS}: Marian did not write it")
         reasons.raise_if_any()
         raise AssertionError
+    if stored.numel() > SETTINGS_LIMIT:
+        reasons.add(f"{SETTINGS} has {stored.numel():,} bytes: {SETTINGS_LIMIT:,} at most")
+        reasons.raise_if_any()
     content = bytes(stored.flatten().to("cpu").numpy().tobytes()).rstrip(b"\0")
     text = content.decode("utf-8", errors="replace")
     return Marian(_yaml(text, SETTINGS, reasons), decoder, tensors)
@@ -107,9 +114,9 @@ def read_model(source: Source, options: Mapping[str, str], reasons: Reasons) -> 
 
 def _yaml(text: str, what: str, reasons: Reasons) -> Mapping[str, Any]:
     try:
-        values = load_yaml(text)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        reasons.add(f"{what} is not YAML: {' '.join(str(error).split())[:150]}")
+        values = read_yaml(text)
+    except ValueError as error:
+        reasons.add(f"{what} {error}")
         values = {}
     if not isinstance(values, dict):
         reasons.add(f"{what} has no settings")

@@ -102,7 +102,7 @@ def compare_line(
         task: Task[Any, Any] = Task(
             model, model.encode(inner, inner > 0).memory, inner > 0, None, None
         )
-        found = search(task, Search(beam=1, max_length=len(given), allow_empty=True))[0][0].tokens
+        written = search(task, Search(beam=1, max_length=len(given), allow_empty=True))[0][0].tokens
     actual = output.gather(1, torch.tensor(given)[:, None])[:, 0]
     differences = (actual - expected).abs()
     as_translated = 0.0
@@ -112,7 +112,7 @@ def compare_line(
             row = logits(arrays, settings, [*source, 0], theirs[:n], raw_keys=True)[-1]
             value = row[token] - np.log(np.exp(row).sum())
             as_translated = max(as_translated, abs(float(value) - float(expected[n])))
-    different = list(found)[: len(ids)] != ids
+    different = list(written)[: len(ids)] != ids
     return float(differences.max()), float(differences[0]), different, as_translated
 
 
