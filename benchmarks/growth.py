@@ -8,6 +8,8 @@ Networks with random weights, sources of 14 tokens, two threads, float32; median
 from __future__ import annotations
 
 import argparse
+import math
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -92,27 +94,56 @@ def per_sentence(model: Seq2Seq, rows: int, beam: int) -> float:
 
 
 def draw(panels: list[tuple[str, str, dict[str, Curve]]]) -> None:
-    import matplotlib as mpl
+    """Plot the panels; the takeaways state what the curves show, and are computed from them."""
+    sys.path.insert(0, str(HERE.parent / "docs"))
+    from charts import Panel, line_charts
 
-    mpl.use("svg")
-    mpl.rcParams["svg.hashsalt"] = "zoo"
-    from matplotlib import pyplot
+    def ratio(curves: dict[str, Curve], scale: float = 1) -> str:
+        """Return the smallest and largest quotient of a curve's last and first values."""
+        values = [list(curve.values()) for curve in curves.values()]
+        ratios = [scale * each[-1] / each[0] for each in values]
+        low, high = f"{min(ratios):.1f}", f"{max(ratios):.1f}"
+        return low if low == high else f"{low} to {high}"
 
-    figure, axes = pyplot.subplots(1, len(panels), figsize=(13, 4), layout="constrained")
-    for axis, (x_label, y_label, curves) in zip(axes, panels, strict=True):
-        for mark, (name, curve) in zip("^sD", curves.items(), strict=True):
-            axis.plot(list(curve), list(curve.values()), mark + "-", label=name)
-        axis.set_xlabel(x_label)
-        axis.set_ylabel(y_label)
-        axis.set_ylim(bottom=0)
-        axis.grid(alpha=0.3)
-    axes[-1].set_xscale("log", base=2)
-    axes[0].legend()
-    figure.savefig(HERE / "growth.svg", metadata={"Date": None})
+    takeaways = [
+        f"A step after {PREFIXES[-1]} tokens takes {ratio(panels[0][2])} times the first",
+        f"A beam of {BEAMS[-1]} takes {ratio(panels[1][2])} times greedy search",
+        f"In batches of {BATCHES[-1]}, a sentence takes {ratio(panels[2][2], 100)}% of the time",
+    ]
+    charts = []
+    for takeaway, (x_label, y_label, curves) in zip(takeaways, panels, strict=True):
+        xs = list(next(iter(curves.values())))
+        scale = math.log2 if xs == list(BATCHES) else float
+        named = {name.split()[0].rstrip(","): list(c.values()) for name, c in curves.items()}
+        charts.append(
+            Panel(takeaway, x_label, y_label, [scale(x) for x in xs], [str(x) for x in xs], named)
+        )
+    text = line_charts("Decoding time by prefix, beam and batch size", charts)
+    (HERE / "growth.svg").write_text(text, encoding="utf-8")
+
+
+def stored() -> list[tuple[str, str, dict[str, Curve]]]:
+    """Return the panels of the tables in RESULTS-decode.md."""
+    text = (HERE / "RESULTS-decode.md").read_text(encoding="utf-8")
+    text = text.partition("<!-- benchmarks/growth.py -->")[2]
+    panels = []
+    for head, table in re.findall(r"^(ms per .*):\n\n((?:\|.*\n)+)", text, re.MULTILINE):
+        y_label, _, x_label = head.rpartition(", by ")
+        first, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")]
+                           for line in table.splitlines())  # fmt: skip
+        panels.append((x_label, y_label, {
+            name: {int(x): float(y) for x, y in zip(first[1:], values, strict=True)}
+            for name, *values in rows
+        }))  # fmt: skip
+    return panels
 
 
 def main() -> None:
-    argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args()
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--draw", action="store_true", help="only draw the stored results")
+    if parser.parse_args().draw:
+        draw(stored())
+        return
     torch.set_num_threads(2)
     models = {name: create(shape) for name, shape in SHAPES.items()}
     with PackedWeights().activate():  # as in a Translator

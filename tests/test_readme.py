@@ -57,6 +57,25 @@ def test_the_repository_layout_lists_every_room() -> None:
         assert (TOP / path).exists(), path
 
 
+def test_the_numbers_of_the_comparison_were_measured() -> None:
+    """Each speed stands in a row of its project in the results of the benchmarks."""
+    table = README.partition("| | trains | decodes |")[2].partition("\n\n")[0]
+    results = [
+        (TOP / "benchmarks" / name).read_text(encoding="utf-8").lower().splitlines()
+        for name in ("RESULTS.md", "RESULTS-decode.md")
+    ]
+    count = 0
+    for line in table.splitlines()[2:]:
+        project, *speeds = (cell.strip() for cell in line.strip("|").split("|")[:3])
+        for speed, lines in zip(speeds, results, strict=True):
+            if number := re.match(r"[\d,.]+", speed):
+                name = project.removeprefix("the ").lower()
+                rows = [row for row in lines if row.startswith(f"| {name} |")]
+                assert any(f"| {number[0]} |" in row for row in rows), (project, number[0])
+                count += 1
+    assert count == 8
+
+
 def test_links_lead_to_files() -> None:
     for target in re.findall(r"\]\(([^)#:]+)\)", README):
         assert (TOP / target).is_file(), target

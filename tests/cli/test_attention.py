@@ -127,9 +127,13 @@ def test_pictures(run: Run, checkpoint: Path, tmp_path: Path) -> None:
     tree = ElementTree.parse(tmp_path / "a.SVG")
     written = [e.text or "" for e in tree.iter() if e.tag.endswith("}text")]
     tensors = weights(checkpoint, TEXT, TARGET).values()
+    assert sum("maximum" in text for text in written) == sum(t.shape[0] for t in tensors)
+    assert not any("▁" in text for text in written)
+    assert any(text.startswith("→ der Hund") for text in written)
+    assert run(*arguments, tmp_path / "all.svg", "--head", "all").exit_code == 0
+    heads = ElementTree.parse(tmp_path / "all.svg").iter()
     panels = sum(tensor.shape[0] * tensor.shape[1] for tensor in tensors)
-    assert sum("maximum" in text for text in written) == panels
-    assert len([e for e in tree.iter() if e.tag.endswith("}image")]) == panels
+    assert len([e for e in heads if e.tag.endswith("}image")]) == panels
     assert any("$" in text for text in written), "a dollar sign must not start a formula"
 
 

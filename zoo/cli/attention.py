@@ -65,9 +65,10 @@ def attention(
     """Show the attention weights of CHECKPOINT while it translates TEXT.
 
     The terminal shows cross-attention (target to source), averaged over layers and heads. An image
-    has every kind (cross, and encoder and decoder self-attention), layer and head; a page has menus
-    for them. --kind, --layer and --head select what is shown, on a page what is shown first. Layers
-    and heads are counted from 1; layer 1 is next to the embeddings.
+    has every kind (cross, and encoder and decoder self-attention) and layer, averaged over heads;
+    --head all shows each head. A page has menus for them. --kind, --layer and --head select what is
+    shown, on a page what is shown first. Layers and heads are counted from 1; layer 1 is next to
+    the embeddings.
     """
     suffix = "" if out is None else out.suffix.lower()
     if out is not None and suffix not in SUFFIXES:
@@ -81,12 +82,15 @@ def attention(
     default: Literal["all", "mean"] = "all" if suffix in (".png", ".svg") or as_json else "mean"
     if kind is None and default == "mean":
         kind = next(iter(computed.weights))
+    heads: Literal["all", "mean"] = "all" if as_json else "mean"
     panels = computed.panels(
-        kind, default if layer is None else layer, default if head is None else head
+        kind, default if layer is None else layer, heads if head is None else head
     )
     if out is not None:
+        from zoo.translation.attention import sentence
+
         replace_file(out, _drawn(computed, panels, suffix))
-        say(f"{out}: {''.join(computed.target).replace('▁', ' ').strip()}")
+        say(f"{out}: {sentence(computed.target)}")
     if as_json:
         print_json(_record(checkpoint, computed, panels))
     elif out is None:

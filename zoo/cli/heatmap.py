@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
-from zoo.translation.attention import KINDS, Attention, Panel
+from zoo.translation.attention import KINDS, Attention, Panel, spelled
 
 SHADES = " ░▒▓█"
 """Characters from 0 to the maximum, for a terminal without colors."""
@@ -24,7 +24,7 @@ def print_heatmap(console: Console, attention: Attention, panel: Panel) -> None:
 
     Columns that do not fit the terminal's width follow below.
     """
-    keys, queries = attention.keys(panel.kind), attention.queries(panel.kind)
+    keys, queries = spelled(attention.keys(panel.kind)), spelled(attention.queries(panel.kind))
     _, rows, columns = KINDS.get(panel.kind, (panel.kind, "query", "key"))
     maximum = float(panel.weights.max())
     console.print(

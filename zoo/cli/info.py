@@ -213,10 +213,11 @@ def _print_blocks(table: Table) -> None:
     """Print the number of parameters of each block."""
     from rich.table import Table as Grid
 
-    grid = Grid("block", "parameters", box=None, pad_edge=False)
+    grid = Grid("block", "parameters", "share", box=None, pad_edge=False)
     grid.columns[1].justify = "right"
     for block, count in table.blocks().items():
-        grid.add_row(block, f"{count:,}")
+        share = count / table.total if table.total else 0
+        grid.add_row(block, f"{count:,}", f"{'█' * round(30 * share)} {share:.1%}")
     grid.add_row("[bold]total[/bold]", f"[bold]{table.total:,}[/bold]")
     console().print(grid)
 

@@ -152,6 +152,24 @@ class Attention:
         return [selection]
 
 
+def spelled(tokens: Sequence[str]) -> list[str]:
+    """Return tokens without the mark `▁` of a word's begin; `·` marks letters within a word."""
+    if not any(token.startswith("▁") for token in tokens):
+        return list(tokens)
+    return [" ".join(map(_spelled, token.split(" "))) for token in tokens]
+
+
+def _spelled(token: str) -> str:
+    if token.startswith("▁"):
+        return token[1:] or "␣"
+    return f"·{token}" if token[:1].isalpha() else token
+
+
+def sentence(tokens: Sequence[str]) -> str:
+    """Return the text that tokens spell."""
+    return "".join(tokens).replace("▁", " ").strip()
+
+
 def compute_attention(
     checkpoint: Checkpoint, text: str, target: Sequence[int], *, required: bool = True
 ) -> Attention:

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, cast
 
 from zoo.registry.imports import require
-from zoo.translation.attention import KINDS, Attention, Panel
+from zoo.translation.attention import KINDS, Attention, Panel, sentence, spelled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,6 +23,9 @@ FONT_SIZE = 8
 
 CHARACTER = 0.07
 """The approximate width in inches of a character of that size."""
+
+HEADER = 0.55
+"""The inches for both sentences above the panels."""
 
 MAX_CHARACTERS = 18
 """The most characters of a token that are shown."""
@@ -79,8 +82,13 @@ def _lay_out(figure: Figure, attention: Attention, panels: Sequence[Panel]) -> F
     rows = [list(row) for _, row in groupby(panels, key=lambda panel: (panel.kind, panel.layer))]
     sizes = [_size(attention, row) for row in rows]
     width = max(len(row) * w for row, (w, _) in zip(rows, sizes, strict=True))
-    top, height = 0.0, sum(h for _, h in sizes)
+    sentences = (sentence(attention.source), sentence(attention.target))
+    width = max(width, max(map(len, sentences)) * CHARACTER * 1.25 + 0.4)
+    top, height = HEADER, HEADER + sum(h for _, h in sizes)
     figure.set_size_inches(width, height)
+    for line, text in enumerate(sentences):
+        figure.text(0.15 / width, 1 - (0.28 + 0.2 * line) / height, f"{'→ ' * line}{text}",
+                    fontsize=FONT_SIZE + 2, weight="bold", parse_math=False)  # fmt: skip
     for row, (w, h) in zip(rows, sizes, strict=True):
         for column, panel in enumerate(row):
             left, above, right, below = _margins(attention, panel.kind)
@@ -97,8 +105,8 @@ def _lay_out(figure: Figure, attention: Attention, panels: Sequence[Panel]) -> F
 
 def _margins(attention: Attention, kind: str) -> tuple[float, float, float, float]:
     """Return the inches left of a panel, above it, right of it and below it."""
-    left = max(map(len, map(_shorten, attention.queries(kind)))) * CHARACTER + 0.45
-    above = max(map(len, map(_shorten, attention.keys(kind)))) * CHARACTER + 0.75
+    left = max(map(len, map(_shorten, spelled(attention.queries(kind))))) * CHARACTER + 0.45
+    above = max(map(len, map(_shorten, spelled(attention.keys(kind))))) * CHARACTER + 0.75
     return left, above, 0.15, 0.15
 
 
@@ -111,8 +119,8 @@ def _size(attention: Attention, row: Sequence[Panel]) -> tuple[float, float]:
     kind = row[0].kind
     left, above, right, below = _margins(attention, kind)
     title = max(len(_title(panel)) for panel in row) * CHARACTER * (FONT_SIZE + 1) / FONT_SIZE
-    width = max(len(attention.keys(kind)) * CELL, title)
-    height = max(len(attention.queries(kind)) * CELL, 0.5)
+    width = max(len(spelled(attention.keys(kind))) * CELL, title)
+    height = max(len(spelled(attention.queries(kind))) * CELL, 0.5)
     return left + width + right, above + height + below
 
 
@@ -121,7 +129,7 @@ def _draw_panel(axes: Any, attention: Attention, panel: Panel) -> None:
     maximum = float(weights.max())
     axes.imshow(weights, cmap="Blues", vmin=0, vmax=maximum or 1, aspect="auto",
                 interpolation="nearest")  # fmt: skip
-    keys, queries = attention.keys(panel.kind), attention.queries(panel.kind)
+    keys, queries = spelled(attention.keys(panel.kind)), spelled(attention.queries(panel.kind))
     # A dollar sign must not start a formula.
     literal = {"fontsize": FONT_SIZE, "parse_math": False}
     axes.xaxis.tick_top()
