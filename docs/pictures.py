@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from charts import heatmap  # type: ignore[import-not-found]  # beside this file
+from charts import heatmap
 
 import zoo
 
