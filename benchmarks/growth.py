@@ -95,8 +95,8 @@ def per_sentence(model: Seq2Seq, rows: int, beam: int) -> float:
 
 def draw(panels: list[tuple[str, str, dict[str, Curve]]]) -> None:
     """Plot the panels; the takeaways state what the curves show, and are computed from them."""
-    sys.path.insert(0, str(HERE.parent / "docs"))
-    from charts import Panel, line_charts
+    sys.path.insert(0, str(HERE.parent))
+    from docs.charts import Panel, line_charts
 
     def ratio(curves: dict[str, Curve], scale: float = 1) -> str:
         """Return the smallest and largest quotient of a curve's last and first values."""

@@ -93,8 +93,8 @@ def loss(by_length: dict[str, list[float]]) -> float:
 
 def plot(results: dict[str, Any]) -> None:
     """Plot the BLEU of each family by source length."""
-    sys.path.insert(0, str(TOP / "docs"))
-    from charts import Panel, line_charts
+    sys.path.insert(0, str(TOP))
+    from docs.charts import Panel, line_charts
 
     groups = {m: results[f"{m}.multi30k-en-de"]["by_length"] for m in FAMILIES}
     labels = list(next(iter(groups.values())))

@@ -5,9 +5,8 @@ python docs/pictures.py
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-
-from charts import heatmap
 
 import zoo
 
@@ -37,6 +36,9 @@ def main() -> None:
         [float(weights[rows][:, columns].sum(1).mean()) for _, columns in source]
         for _, rows in target
     ]
+    sys.path.insert(0, str(HERE.parent))
+    from docs.charts import heatmap
+
     text = heatmap(
         "Where RNNSearch looks while it translates",
         "For each German word, the English words that it reads. “outside” comes before “football”.",

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import json
 import re
-import sys
 from pathlib import Path
-from types import ModuleType
 from xml.etree import ElementTree
 
 import pytest
 
+from docs import charts
 from zoo.training.curve import smoothed
 from zoo.translation.attention import sentence, spelled
 
 TOP = Path(__file__).parents[1]
 FIGURES = (TOP / "docs/zoo-multi30k-en-de.svg", TOP / "docs/attention.svg",
            TOP / "benchmarks/growth.svg")  # fmt: skip
-
-
-@pytest.fixture
-def charts(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(TOP / "docs"))
-    monkeypatch.delitem(sys.modules, "charts", raising=False)
-    return importlib.import_module("charts")
 
 
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.stem)
@@ -43,7 +34,7 @@ def test_a_figure_has_a_title_both_themes_and_no_stray_marks(figure: Path) -> No
             assert float(element.get("x", 0)) + length <= width + 8, element.text
 
 
-def test_the_figure_of_lengths_shows_the_stored_scores(charts: ModuleType) -> None:
+def test_the_figure_of_lengths_shows_the_stored_scores() -> None:
     stored = json.loads((TOP / "cards" / "comparison.json").read_text(encoding="utf-8"))
     text = (TOP / "docs" / "zoo-multi30k-en-de.svg").read_text(encoding="utf-8")
     lines = re.findall(r'<polyline class="line c(\d)" points="([^"]+)"', text)
@@ -57,7 +48,7 @@ def test_the_figure_of_lengths_shows_the_stored_scores(charts: ModuleType) -> No
         assert [base - h for h in heights] == pytest.approx([scale * s for s in scores], abs=0.2)
 
 
-def test_labels_at_the_ends_of_lines_do_not_overlap(charts: ModuleType) -> None:
+def test_labels_at_the_ends_of_lines_do_not_overlap() -> None:
     curves = {"one": [1.0, 5.0], "two": [2.0, 5.1], "three": [3.0, 5.05]}
     text = charts.line_charts("T", [charts.Panel("t", "x", "y", [0, 1], ["a", "b"], curves)])
     heights = [float(y) for y in re.findall(r'<text class="f\d" x="[\d.]+" y="([\d.]+)"', text)]
