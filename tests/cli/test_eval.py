@@ -2,6 +2,7 @@
 
 import json
 import math
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from sacrebleu.metrics.ter import TER
 import zoo
 from tests.cli.test_cli import checkpoint, data, failed
 from tests.core.test_checkpoint import TINY
+from zoo.checkpoint.scores import command, metrics
 
 __all__ = ["checkpoint", "data"]  # fixtures
 
@@ -75,6 +77,34 @@ def test_against_a_file_and_a_checkpoint(
     shown = run("eval", checkpoint, "--data", data, "--against", file).stdout
     assert f"against {file}, by paired bootstrap:" in shown
     assert f"p = {printed['chrf_p_value']:.4f}" in shown
+
+
+def test_metrics_by_name_and_several_references(
+    run: Run, checkpoint: Path, data: str, tmp_path: Path
+) -> None:
+    """The record's command gives the same record."""
+    translator = zoo.load(checkpoint)
+    sources = [line.split("\t")[0] for line in Path(data).read_text("utf-8").splitlines()[:8]]
+    texts = translator.translate(sources)
+    file = tmp_path / "several.tsv"
+    rows = [f"{source}\tother words" for source in sources]
+    rows += [f"{s}\t{t}" for s, t in zip(sources[::2], texts[::2], strict=True)]
+    file.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+    options = ("--several-references", "--metric", "exact_match", "--metric", "word_error_rate")
+    printed = json.loads(run("eval", checkpoint, "--data", file, *options, "--json").stdout)
+    distinct = list(dict.fromkeys(sources))
+    assert printed["sentences"] == len(distinct)
+    right = {s for s, t in zip(sources[::2], texts[::2], strict=True)}
+    assert printed["exact_match"] == pytest.approx(100 * len(right) / len(distinct))
+    assert printed["word_error_rate"] == pytest.approx(100 - printed["exact_match"])
+    assert metrics(printed) == ["exact_match", "word_error_rate"]
+    words = shlex.split(command(printed, str(checkpoint)))[1:]
+    assert json.loads(run(*words, "--json").stdout) == printed
+    single = json.loads(run("eval", checkpoint, "--data", file, "--json").stdout)
+    assert single["sentences"] == len(rows)
+    assert "word_error_rate" not in single
+    wrong = run("eval", checkpoint, "--data", file, "--metric", "exact_mach")
+    failed(wrong, "unknown metric 'exact_mach'", "did you mean exact_match")
 
 
 def test_errors_are_one_line(run: Run, checkpoint: Path, data: str, tmp_path: Path) -> None:

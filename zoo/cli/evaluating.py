@@ -110,13 +110,13 @@ def eval_(
     others = _read_translations(against, registry, items) if against is not None else None
     wanted = (registry, device, precision)
     translator = load_translator((checkpoint, *more), *wanted, engine, languages)
+    using = _metrics(registry, translator, orders, lowercase, names or dataset.metrics)
     effective = translator.search_options(search, recommended=recommended)
     texts = _translate(translator, items, split, search, recommended)
     _write_translations(output, texts)
     if against is not None and others is None:
         other = load_translator((against,), *wanted, languages=languages)
         others = _translate(other, items, against, search, recommended)
-    using = _metrics(registry, translator, orders, lowercase, names or dataset.metrics)
     scores, comparison = _score(texts, others, items, using, confidence)
     _warn([*using.problems, *scores.problems], texts)
     if as_json:
