@@ -226,6 +226,18 @@ def test_the_first_mbart_has_one_target_language(tmp_path: Path) -> None:
     assert torch.equal(embedding[BEGIN], embedding[german_tag]), "the decoder starts from the tag"
 
 
+@pytest.mark.parametrize(("family", "reason"), [
+    ("mbart", "source_end is false"), ("nllb", "its tags are NLLB-200's"),
+])  # fmt: skip
+def test_what_transformers_cannot_tokenize_is_not_exported(
+    family: str, reason: str, tmp_path: Path
+) -> None:
+    folder_of(tmp_path / "a", family)
+    imported(tmp_path / "a")
+    with pytest.raises(ZooError, match=reason):
+        zoo.export(tmp_path / "a-out", "huggingface", tmp_path / "exported")
+
+
 Change = Callable[[Path], Any]
 
 

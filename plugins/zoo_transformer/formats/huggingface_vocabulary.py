@@ -85,6 +85,9 @@ def tokenizer_reasons(checkpoint: Checkpoint, model_type: str) -> list[str]:
     if all(pieces) and model_type in ("marian", "m2m_100"):
         if model_type == "marian" and pair[0].size != pair[1].size:
             return ["its vocabularies differ in size: Marian has one id for the padding of both"]
+        tags = [pair[0].token(tag) for tag in pair[0].tags.values()]
+        if model_type == "m2m_100" and not all(tag.startswith("__") for tag in tags):
+            return ["its tags are NLLB-200's, whose tokenizer in transformers is another"]
         return []
     if any(engine and not isinstance(engine, TokenizersPipeline) for engine in engines):
         return [f"its tokenizer is of a kind that {model_type} of transformers lacks"]
