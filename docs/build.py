@@ -14,11 +14,13 @@ from pathlib import Path
 
 from zoo.checkpoint.markdown import markdown_table
 from zoo.cli.new_plugin import files_for
+from zoo.registry.discovery import discover
 from zoo.registry.parameters import Row, Table
 from zoo.registry.plugins import known_hooks, specification
 from zoo.registry.recipe import Recipe, toml_value
-from zoo.registry.registry import default_registry
+from zoo.registry.registry import Registry, default_registry
 from zoo.testing import LAWS, SEARCH_LAWS
+from zoo.training.plan import OPEN
 
 FOLDER = Path(__file__).parent
 VOCABULARY = 10_000
@@ -89,6 +91,17 @@ def hooks() -> str:
     return "\n".join(sections)
 
 
+def training_parts() -> str:
+    """Return a table of the built-in entries of the open shelves of training."""
+    registry = Registry(discover(""))
+    rows = [
+        [kind if number == 0 else "", f"`{name}`", entry.summary]
+        for kind in OPEN.values()
+        for number, (name, entry) in enumerate(registry.shelves[kind].items())
+    ]
+    return markdown_table(["", "name", "what it is"], rows)
+
+
 def laws() -> str:
     """Return a table of all laws with the usual causes of failures."""
     rows = [[f"`{law.name}`", law.statement, law.causes] for law in LAWS]
@@ -153,6 +166,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "side by side": side_by_side,
     "recipe": recipe,
     "hooks": hooks,
+    "training parts": training_parts,
     "laws": laws,
     "search laws": search_laws,
     "compared: numbers-en-fr": functools.partial(compared, "numbers-en-fr"),
