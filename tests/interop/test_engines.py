@@ -12,6 +12,7 @@ from click.testing import Result
 
 import zoo
 from tests.interop.checkpoints import SOURCES, checkpoint, write
+from tests.interop.test_huggingface import folder_of
 from zoo import Engine, Format, Registry, hookimpl
 from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.decoding.options import Hypothesis, Search
@@ -73,6 +74,28 @@ def test_ctranslate2_gives_n_best_lists_ranked_by_the_networks_scores(made: Chec
                 # The text may be cut into other tokens than those of the hypothesis.
                 if len(log_probs) == len(one.tokens) + 1:
                     assert sum(log_probs) == pytest.approx(one.score, abs=1e-3)
+
+
+@pytest.mark.parametrize("options", [{}, {"prefix": "a dog"}, {"beam": 3, "n_best": 2}], ids=str)
+def test_the_tag_of_a_language_is_the_first_token_of_a_target(
+    options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    folder_of("M2M-100", tmp_path / "nllb")
+    plain, engine = zoo.load(tmp_path / "nllb"), zoo.load(tmp_path / "nllb", engine="ctranslate2")
+    written = {}
+    options = {"beam": 1, "length_penalty": 0.0, "max_length": 7, **options}
+    for target in ("French", "English"):
+        languages = {"source_lang": "English", "target_lang": target}
+        pair = [
+            each.translate(SOURCES, details=True, **options, **languages)
+            for each in (plain, engine)
+        ]
+        for one, other in zip(*pair, strict=True):
+            assert (one.tokens, len(one.alternatives)) == (other.tokens, len(other.alternatives))
+            assert one.score == pytest.approx(other.score, abs=1e-3)
+        written[target] = [one.tokens for one in pair[1]]
+    assert written["French"] != written["English"]
 
 
 def test_ctranslate2_refuses_what_it_defines_differently_all_at_once(made: Checkpoint) -> None:

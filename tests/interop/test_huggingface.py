@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,20 @@ def test_its_tokenizer_gives_the_same_ids_with_the_end_token(tmp_path: Path) -> 
     assert actual == [[*ids, 2] for ids in made.source_tokenizer.encode(texts)]
     card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
     assert card.startswith("---\nlibrary_name: transformers\npipeline_tag: translation\n")
+
+
+@pytest.mark.parametrize(("penalty", "beam"), [(1.5, 1), (0.0, 5)])
+def test_a_beam_is_recommended_only_without_a_penalty_of_another_formula(
+    penalty: float, beam: int, tmp_path: Path
+) -> None:
+    made = checkpoint("transformer", share="all")
+    decoding = {"beam": 5, "length_penalty": penalty}
+    made = replace(made, about=replace(made.about, decoding=decoding))
+    export_checkpoint(made, "huggingface", tmp_path / "out", default_registry())
+    given = json.loads((tmp_path / "out" / "generation_config.json").read_text())
+    assert given["num_beams"] == beam
+    assert given["suppress_tokens"] == [0, 1, 3]
+    assert given["max_length"] == 512
 
 
 @pytest.mark.parametrize("tags", [(), (">>fra<<", ">>ita<<")])

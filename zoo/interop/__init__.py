@@ -24,6 +24,7 @@ from zoo.interop.fairseq import Fairseq as Fairseq
 from zoo.interop.fairseq import FairseqImporter as FairseqImporter
 from zoo.interop.fast_tokenizer import write_fast_tokenizer as write_fast_tokenizer
 from zoo.interop.files import write_tokenizers as write_tokenizers
+from zoo.interop.generation import recommended_search as recommended_search
 from zoo.interop.importer import Imported as Imported
 from zoo.interop.importer import Importer as Importer
 from zoo.interop.joeynmt import JoeyNMT as JoeyNMT
@@ -75,6 +76,7 @@ __all__ = [
     "piece_names",
     "read_npz",
     "read_yaml",
+    "recommended_search",
     "require",
     "weights_of",
     "whole_file",

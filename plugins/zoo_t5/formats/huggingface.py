@@ -16,6 +16,7 @@ from zoo.interop import (
     ForeignTokenizer,
     TokenizersPipeline,
     export_card,
+    recommended_search,
     write_fast_tokenizer,
     write_json,
     write_tensors,
@@ -76,17 +77,13 @@ class HuggingFace(Exporter):
         }
         model = foreign_config(config, len(ids))
         write_json(folder / "config.json", {**model, **special, "dtype": precision})
-        decoding = dict(checkpoint.about.decoding)
         never = [PADDING, UNKNOWN, *((BEGIN,) if BEGIN in ids else ())]
         generation: dict[str, Any] = {
             **special,
-            "num_beams": decoding.get("beam", 1),
-            "max_length": decoding.get("max_length", LONGEST - 1) + 1,
+            **recommended_search(checkpoint, LONGEST),
             "suppress_tokens": sorted(ids.index(i) for i in never),
             "begin_suppress_tokens": [ids.index(END)],
         }
-        if generation["num_beams"] > 1:
-            generation["length_penalty"] = decoding.get("length_penalty", 0.0)
         write_json(folder / "generation_config.json", generation)
         _write_tokenizer(checkpoint, ids, folder)
 

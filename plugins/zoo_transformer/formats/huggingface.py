@@ -16,6 +16,7 @@ from zoo.interop import (
     Exporter,
     ForeignTokenizer,
     export_card,
+    recommended_search,
     write_json,
     write_tensors,
 )
@@ -162,8 +163,7 @@ def _vocabulary_reasons(checkpoint: Checkpoint, family: Family) -> list[str]:
 
 def generation(checkpoint: Checkpoint, target: Numbering) -> dict[str, Any]:
     """Return the recommended search, which never writes padding or unknown, nor nothing."""
-    about, tokenizer = checkpoint.about, checkpoint.target_tokenizer
-    decoding = dict(about.decoding)
+    tokenizer = checkpoint.target_tokenizer
     prefix = tokenizer.entries.prefix if isinstance(tokenizer, ForeignTokenizer) else ()
     never = [PADDING, UNKNOWN, *((BEGIN,) if BEGIN in target.ids else ())]
     values: dict[str, Any] = {
@@ -173,15 +173,10 @@ def generation(checkpoint: Checkpoint, target: Numbering) -> dict[str, Any]:
         "decoder_start_token_id": target.start,
         "forced_bos_token_id": target.of(prefix[0]) if prefix else None,
         "forced_eos_token_id": None,
-        "num_beams": decoding.get("beam", 1),
-        "max_length": decoding.get("max_length", POSITIONS // 2 - 1) + 1,
+        **recommended_search(checkpoint, POSITIONS // 2),
         "suppress_tokens": sorted(target.of(i) for i in never),
         "begin_suppress_tokens": [target.of(END)],
     }
-    if values["num_beams"] > 1:
-        values["length_penalty"] = decoding.get("length_penalty", 0.0)
-    if "no_repeat_ngram_size" in decoding:
-        values["no_repeat_ngram_size"] = decoding["no_repeat_ngram_size"]
     return values
 
 

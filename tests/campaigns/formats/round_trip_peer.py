@@ -11,6 +11,7 @@ For each format it makes models of random weights with tokenizers trained on the
 from __future__ import annotations
 
 import argparse
+import json
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,7 +32,8 @@ def compared(folder: Path, texts: list[str]) -> str:
     """Import and export a folder, and return the cells of its row."""
     imported, exported = (folder.with_name(f"{folder.name}.{end}") for end in ("zoo", "again"))
     import_checkpoint(folder, imported, default_registry())
-    zoo.export(imported, "huggingface", exported)
+    given = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    zoo.export(imported, "huggingface", exported, precision=given.get("dtype"))
     models = [AutoModelForSeq2SeqLM.from_pretrained(f).eval() for f in (folder, exported)]
     tokenizers = [AutoTokenizer.from_pretrained(f) for f in (folder, exported)]
     ids = [tokenizer(texts).input_ids for tokenizer in tokenizers]
