@@ -86,7 +86,7 @@ def test_the_tag_of_a_language_is_the_first_token_of_a_target(
     written = {}
     options = {"beam": 1, "length_penalty": 0.0, "max_length": 7, **options}
     for target in ("French", "English"):
-        languages = {"source_lang": "English", "target_lang": target}
+        languages: dict[str, Any] = {"source_lang": "English", "target_lang": target}
         pair = [
             each.translate(SOURCES, details=True, **options, **languages)
             for each in (plain, engine)
@@ -104,6 +104,8 @@ def test_ctranslate2_refuses_what_it_defines_differently_all_at_once(made: Check
         engine.translate("a dog", beam=2, length_penalty=0.5, coverage_penalty=0.1)
     assert "`--length-penalty`: its length penalty has another formula" in str(error.value)
     assert "`--coverage-penalty`" in str(error.value)
+    with pytest.raises(DecodingError, match="`--stop`: its beam search ends when its beam is full"):
+        engine.translate("a dog", beam=2, stop="first")
     with pytest.raises(DecodingError, match="random numbers"):
         engine.translate("a dog", sample=True)
 

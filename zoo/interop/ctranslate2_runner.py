@@ -31,6 +31,7 @@ OTHERS = {
     "length_penalty": "its length penalty has another formula",
     "coverage_penalty": "its coverage penalty has another formula",
     "repetition_penalty": "its repetition penalty has another formula",
+    "stop": "its beam search ends when its beam is full",
     "sample": "its random numbers are others",
     "exhaustive": "it has no exhaustive search",
     "method": "it has its own greedy and beam search",
@@ -39,8 +40,8 @@ OTHERS = {
 """Options that CTranslate2 defines differently; their defaults change nothing."""
 
 
-RANKING = ("length_penalty", "coverage_penalty")
-"""Options that rank hypotheses: they change nothing where there is only one."""
+RANKING = ("length_penalty", "coverage_penalty", "stop")
+"""Options of a beam: they change nothing where there is only one hypothesis."""
 
 
 class CTranslate2(Runner):
