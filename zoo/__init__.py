@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from zoo.data.readers import read_parallel as read_parallel
     from zoo.data.readers import read_tsv as read_tsv
     from zoo.data.sources import join_sources as join_sources
+    from zoo.data.text_tokenizer import TextTokenizer as TextTokenizer
     from zoo.decoding.options import Hypothesis as Hypothesis
     from zoo.decoding.options import Search as Search
     from zoo.decoding.pipeline import Pipeline as Pipeline
@@ -83,6 +84,7 @@ if TYPE_CHECKING:
     from zoo.registry.text_entries import Processor as Processor
     from zoo.registry.text_entries import SearchMethod as SearchMethod
     from zoo.registry.text_entries import Splitter as Splitter
+    from zoo.registry.text_entries import TokenizerKind as TokenizerKind
     from zoo.training import resume as resume
     from zoo.training import train as train
     from zoo.translation.translation import Translation as Translation
@@ -92,6 +94,8 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 _HOMES = {
+    "TokenizerKind": "registry.text_entries",
+    "TextTokenizer": "data.text_tokenizer",
     "Splitter": "registry.text_entries",
     "SearchMethod": "registry.text_entries",
     "Processor": "registry.text_entries",

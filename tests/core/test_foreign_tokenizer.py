@@ -14,8 +14,8 @@ from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from zoo.data.foreign_engines import SentencePiece, TokenizersPipeline, Vocabulary
 from zoo.data.foreign_tokenizer import ForeignTokenizer, load_tokenizer
+from zoo.data.text_tokenizer import SPECIALS
 from zoo.data.tokenizer import Tokenizer
-from zoo.data.tokenizer_kinds import SPECIALS
 from zoo.errors import CheckpointError, DecodingError
 
 LINES = [
@@ -152,7 +152,7 @@ FAULTS: dict[str, dict[str, Any]] = {
     "a tag must be a control token": {"tags": {"de": 4}, "control": []},
     "ids must be integers": {"prefix": [4.5]},
     "tokens and codes must be strings": {"tokens": [*SPECIALS, 4, 5]},
-    "tags_of or leading_tag is invalid": {"tags_of": "both"},
+    "tags_of, leading_tag or tags_last is invalid": {"tags_of": "both"},
     "KeyError": {"engine": "pickle"},
     "a SentencePiece model cannot be read": {"model": "AAAA"},
     "is not a tokenizer": {"model": "not base64!"},

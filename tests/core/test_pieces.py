@@ -11,7 +11,7 @@ from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 from zoo.data.foreign_engines import Vocabulary
 from zoo.data.foreign_tokenizer import ForeignTokenizer, load_tokenizer
 from zoo.data.pieces import PreparedPieces, restrict
-from zoo.data.tokenizer_kinds import SPECIALS
+from zoo.data.text_tokenizer import SPECIALS
 from zoo.errors import CheckpointError
 
 LINES = ["a dog runs over the green grass", "two dogs run", "the grass is green and wet",

@@ -5,11 +5,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from tokenizers import Tokenizer as LibraryTokenizer
 
 from zoo import hookimpl
-from zoo.data.tokenizer import Tokenizer
-from zoo.data.tokenizer_kinds import TOKENIZER_KINDS, word
 from zoo.errors import UnknownNameError
 from zoo.registry.api import API
 from zoo.registry.owners import Owner, Plugin
@@ -60,18 +57,6 @@ def test_the_error_for_an_unknown_name_suggests_near_names() -> None:
     message = "unknown metric 'chrff': did you mean chrf? See `zoo eval --help`"
     with pytest.raises(UnknownNameError, match=re.escape(message)):
         shelf.find("chrff")
-
-
-def test_a_tokenizer_kind_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert list(TOKENIZER_KINDS) == ["word", "char", "bpe", "unigram"]
-    with pytest.raises(UnknownNameError, match="unknown tokenizer 'bqe': did you mean bpe"):
-        Tokenizer.train(["a"], "bqe", 10)
-
-    def two_words(texts: list[str], vocab_size: int) -> LibraryTokenizer:
-        return word(texts, 6)
-
-    monkeypatch.setattr(TOKENIZER_KINDS, "_values", {**TOKENIZER_KINDS, "two": two_words})
-    assert Tokenizer.train(["the cat and the dog and the end"], "two", 100).size == 6
 
 
 def test_names_belong_to_a_plugin_not_to_a_prefix(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from zoo.data.batches import Corpus, Sequences, batch_sources, shuffled_batches
+from zoo.data.text_tokenizer import SPECIALS
 from zoo.data.tokenizer import Tokenizer
-from zoo.data.tokenizer_kinds import SPECIALS
 from zoo.errors import CheckpointError
 from zoo.nn.contract import END
 from zoo.registry.declarations import Pair

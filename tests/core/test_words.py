@@ -9,7 +9,7 @@ import pytest
 
 from zoo.data.foreign_engines import Vocabulary
 from zoo.data.foreign_tokenizer import ForeignTokenizer, load_tokenizer
-from zoo.data.tokenizer_kinds import SPECIALS
+from zoo.data.text_tokenizer import SPECIALS
 from zoo.data.words import Codes, Words, parse_codes
 from zoo.errors import CheckpointError
 

@@ -128,8 +128,8 @@ def read(folder: Path, registry: Registry, device: str | torch.device = "cpu") -
         config_type = architecture.config_type()
         config = config_type.parse(description["config"], f"{folder / CONFIG}, config")
     shared = (folder / SHARED).is_file()
-    source = load_tokenizer(folder / (SHARED if shared else SOURCE))
-    target = source if shared else load_tokenizer(folder / TARGET)
+    source = load_tokenizer(folder / (SHARED if shared else SOURCE), registry)
+    target = source if shared else load_tokenizer(folder / TARGET, registry)
     if config.one_vocabulary and not shared and source.vocabulary() != target.vocabulary():
         raise CheckpointError(
             f"{folder} is inconsistent", f"its config needs one vocabulary, such as {SHARED}"

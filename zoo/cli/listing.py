@@ -81,6 +81,7 @@ COLUMNS = {
         Column("summary"),
     ),
     "engines": (Column("name"), Column("format"), Column("summary")),
+    "tokenizers": (Column("name"), Column("summary")),
     "processors": (Column("name"), Column("summary")),
     "searches": (Column("name"), Column("summary")),
     "splitters": (Column("name"), Column("summary")),

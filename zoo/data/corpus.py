@@ -31,6 +31,7 @@ from zoo.files import read_json, whole_folder, write_json
 from zoo.registry.declarations import Dataset
 from zoo.registry.parameters import LengthLimits
 from zoo.registry.recipe import Recipe
+from zoo.registry.registry import Registry
 
 FORMAT = 1
 CHUNK = 8192
@@ -44,7 +45,11 @@ KINDS = ("tokens", "starts")
 
 
 def learn_tokenizers(
-    dataset: Dataset, limit: int | None, recipe: Recipe, sources: Sequence[str] = ("text",)
+    dataset: Dataset,
+    limit: int | None,
+    recipe: Recipe,
+    registry: Registry | None = None,
+    sources: Sequence[str] = ("text",),
 ) -> tuple[Tokenizer, Tokenizer]:
     """Learn the tokenizers of source and target; they are one if the recipe shares it.
 
@@ -68,7 +73,9 @@ def learn_tokenizers(
             "Name the file or the key of one source, or take a model that reads several",
         )
     if recipe.shared_vocab:
-        both = Tokenizer.train(chain(texts(0), texts(1)), recipe.tokenizer, recipe.vocab_size)
+        both = Tokenizer.train(
+            chain(texts(0), texts(1)), recipe.tokenizer, recipe.vocab_size, registry
+        )
         return both, both
     source, target = recipe.tokenizers
     if len(sources) > 1:
@@ -77,10 +84,11 @@ def learn_tokenizers(
             sources,
             source,
             recipe.vocab_size,
+            registry,
         )
     else:
-        of_source = Tokenizer.train(texts(0), source, recipe.vocab_size)
-    return of_source, Tokenizer.train(texts(1), target, recipe.vocab_size)
+        of_source = Tokenizer.train(texts(0), source, recipe.vocab_size, registry)
+    return of_source, Tokenizer.train(texts(1), target, recipe.vocab_size, registry)
 
 
 def _without_long_words(text: str) -> str:

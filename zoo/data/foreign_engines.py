@@ -11,9 +11,8 @@ from typing import Any, Literal, Self
 
 from tokenizers import Tokenizer as Pipeline
 
-from zoo.data.tokenizer import panics_as_errors
-from zoo.data.tokenizer_check import FAULTS, faults_of_tokenizer
-from zoo.data.tokenizer_kinds import SPECIALS
+from zoo.data.text_tokenizer import SPECIALS
+from zoo.data.tokenizer_check import FAULTS, faults_of_tokenizer, panics_as_errors
 from zoo.errors import CheckpointError
 from zoo.nn.contract import UNKNOWN
 

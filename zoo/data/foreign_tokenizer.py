@@ -18,12 +18,13 @@ from zoo.data.foreign_engines import Engine, SentencePiece, Side, TokenizersPipe
 from zoo.data.moses import Moses
 from zoo.data.pieces import PreparedPieces
 from zoo.data.source_tokenizer import SourceTokenizer
-from zoo.data.tokenizer import Tokenizer
+from zoo.data.tokenizer import Tokenizer, parse_entry
 from zoo.data.tokenizer_check import check_tokenizer
 from zoo.data.words import Words
 from zoo.errors import CheckpointError, DecodingError, near
 from zoo.files import parse_json, read_text
 from zoo.nn.contract import END, UNKNOWN
+from zoo.registry.registry import Registry
 
 ENGINES: dict[str, type[SentencePiece | TokenizersPipeline | Words | Moses]] = {
     "prepared-sentencepiece": PreparedPieces,  # before the class that it extends
@@ -176,39 +177,52 @@ class ForeignTokenizer(Tokenizer):
             raise CheckpointError(f"{where} is not a tokenizer", repr(error)[:200]) from None
 
 
-def load_tokenizer(file: Path) -> Tokenizer:
-    """Read a tokenizer of a checkpoint, of this zoo or of another project.
+def load_tokenizer(file: Path, registry: Registry | None = None) -> Tokenizer:
+    """Read a tokenizer of a checkpoint, of this zoo, of a plugin or of another project.
 
     Raises:
         CheckpointError: it is not one.
+        PluginError: no plugin that loaded brings its kind; names the package.
     """
     text = read_text(file)
     head = text[:100]
-    if '"engine"' not in head and not head.startswith('{"sources"'):
+    of_plugin = head.lstrip("{ \t\r\n").startswith('"kind"')
+    if not of_plugin and '"engine"' not in head and not head.startswith('{"sources"'):
         return Tokenizer.load(file)
     try:
         content = parse_json(text)
     except ValueError as error:
         raise CheckpointError(f"{file} is not a tokenizer", f"{error}"[:200]) from None
+    if not isinstance(content, dict):
+        raise CheckpointError(f"{file} is not a tokenizer", "it is not a JSON object")
+    if of_plugin:
+        return parse_entry(content, str(file), registry)
     if "sources" in content:
-        return _parse_sources(content, str(file))
+        return _parse_sources(content, str(file), registry)
     return ForeignTokenizer.parse(content, str(file))
 
 
-def _parse_sources(content: Mapping[str, Any], file: str) -> SourceTokenizer:
+def _parse_sources(
+    content: Mapping[str, Any], file: str, registry: Registry | None
+) -> SourceTokenizer:
     """Return the tokenizers of several sources; each is checked as one of its own would be.
 
     Raises:
         CheckpointError: it has other keys, or one of them is not a tokenizer.
+        PluginError: no plugin that loaded brings the kind of one.
     """
     members = content["sources"]
     if set(content) != {"sources"} or not isinstance(members, dict) or not members:
         raise CheckpointError(f"{file} is not a tokenizer", "`sources` must be an object by name")
-    tokenizers = {}
+    tokenizers: dict[str, Tokenizer] = {}
     for name, member in members.items():
+        where = f"{file}, source {name[:50]!r},"
+        if isinstance(member, dict) and "kind" in member:
+            tokenizers[name] = parse_entry(member, where, registry)
+            continue
         text = json.dumps(member, ensure_ascii=False)
-        check_tokenizer(text, f"{file}, source {name[:50]!r},")
-        tokenizers[name] = Tokenizer.of_json(text, f"{file}, source {name[:50]!r},")
+        check_tokenizer(text, where)
+        tokenizers[name] = Tokenizer.of_json(text, where)
     return SourceTokenizer(tokenizers)
 
 

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from zoo.data.sources import split_text
+from zoo.data.text_tokenizer import SPECIALS
 from zoo.data.tokenizer import Tokenizer
-from zoo.data.tokenizer_kinds import SPECIALS
 from zoo.errors import DataError
 from zoo.nn.contract import END, UNKNOWN
+from zoo.registry.open_shelf import Named
+from zoo.registry.registry import Registry
 
 
 class SourceTokenizer(Tokenizer):
@@ -36,8 +38,9 @@ class SourceTokenizer(Tokenizer):
         cls,
         texts: Callable[[], Iterator[str]],
         names: Sequence[str],
-        kind: str,
+        kind: Named,
         vocab_size: int,
+        registry: Registry | None = None,
     ) -> SourceTokenizer:
         """Learn a tokenizer for each source; `texts` gives all texts from the first on.
 
@@ -54,7 +57,7 @@ class SourceTokenizer(Tokenizer):
                     f"Name its file in PREFIX:en+{name}-de, or its key in FILE.jsonl:en+{name}-de",
                 )
             of_one = (split_text(text, names)[index] for text in texts())
-            members[name] = Tokenizer.train(of_one, kind, vocab_size)
+            members[name] = Tokenizer.train(of_one, kind, vocab_size, registry)
         return cls(members)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -67,6 +70,11 @@ class SourceTokenizer(Tokenizer):
     def size(self) -> int:
         """The number of entries of all sources, special tokens counted once."""
         return self._size
+
+    @property
+    def portable(self) -> bool:
+        """Whether the library `tokenizers` can read it."""
+        return False
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return each text's ids: sources follow each other, the end token between them.

@@ -7,29 +7,22 @@ normalized to Unicode's form NFC, loses a leading space, and has a space for eac
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import reprlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from tokenizers import Tokenizer as _Tokenizer
 
-from zoo.data.tokenizer_check import read_tokenizer
-from zoo.data.tokenizer_kinds import SPECIALS, TOKENIZER_KINDS
-from zoo.errors import CheckpointError, ConfigError, DataError, DecodingError, ZooError
+from zoo.data.text_tokenizer import SPECIALS, TextTokenizer, fault_of_tokens
+from zoo.data.tokenizer_check import faults_of_library, panics_as_errors, read_tokenizer
+from zoo.errors import CheckpointError, ConfigError, DataError, DecodingError, PluginError, ZooError
 from zoo.nn.contract import UNKNOWN
-
-
-@contextlib.contextmanager
-def panics_as_errors() -> Iterator[None]:
-    """Turn a panic of the library, which is no subclass of Exception, into a RuntimeError."""
-    try:
-        yield
-    except BaseException as error:
-        if type(error).__name__ != "PanicException":
-            raise
-        raise RuntimeError(f"the library has failed: {error}") from None
+from zoo.registry.open_shelf import Named, OpenShelf, name_of
+from zoo.registry.owners import DISTRIBUTION
+from zoo.registry.registry import Registry, default_registry
+from zoo.registry.text_entries import TokenizerKind
 
 
 class Tokenizer:
@@ -43,24 +36,45 @@ class Tokenizer:
         self._tokenizer.no_truncation()
 
     @classmethod
-    def train(cls, texts: Iterable[str], kind: str, vocab_size: int) -> Tokenizer:
+    def train(
+        cls, texts: Iterable[str], kind: Named, vocab_size: int, registry: Registry | None = None
+    ) -> Tokenizer:
         """Learn a vocabulary of at most `vocab_size` entries, special tokens included.
 
-        The same texts give the same vocabulary for every `kind` but `unigram`.
+        The same texts give the same vocabulary for every built-in kind but `unigram`.
 
         Raises:
-            UnknownNameError: `kind` is not on the shelf `TOKENIZER_KINDS`.
-            ConfigError: no vocabulary of that size can be learned from these texts.
+            UnknownNameError: there is no such kind.
+            ConfigError: no vocabulary of that size can be learned from these texts, or the kind's
+                options are not valid.
+            PluginError: a plugin's kind is broken.
         """
-        train = TOKENIZER_KINDS.find(kind)
+        shelf = (registry or default_registry()).tokenizers
+        options, name = shelf.options(kind), name_of(kind)
+        plugin = shelf.owner(name).plugin
         try:
-            return cls(train(texts, vocab_size))
-        except ZooError:  # from the iterator of texts
+            made: object = shelf[name].load()(texts, vocab_size, **options)
+        except ZooError:  # also from the iterator of texts
             raise
         except Exception as error:  # the library raises bare Exceptions
-            raise ConfigError(
-                f"no {kind} vocabulary of {vocab_size:,} entries", f"{error}", "Raise vocab_size"
-            ) from None
+            reason = f"{type(error).__name__}: {error}"
+            if plugin is None or plugin.builtin:
+                raise ConfigError(
+                    f"no {name} vocabulary of {vocab_size:,} entries",
+                    f"{error}",
+                    "Raise vocab_size",
+                ) from None
+            raise shelf.broken(name, f"training raised {reason}") from error
+        with shelf.blaming(name):
+            if isinstance(made, TextTokenizer):
+                return EntryTokenizer(name, made, shelf, vocab_size)
+            if not isinstance(made, _Tokenizer):
+                raise TypeError(f"it made {made!r}, which is no tokenizer")
+            if plugin is not None and not plugin.builtin:
+                faults = faults_of_library(made, vocab_size)
+                if faults:
+                    raise ValueError("; ".join(faults))
+            return cls(made)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for another process, with the vocabulary as JSON."""
@@ -74,6 +88,11 @@ class Tokenizer:
     def size(self) -> int:
         """The number of entries, special tokens included."""
         return self._tokenizer.get_vocab_size()
+
+    @property
+    def portable(self) -> bool:
+        """Whether the library `tokenizers` can read it."""
+        return True
 
     @property
     def control(self) -> Collection[int]:
@@ -189,3 +208,146 @@ class Tokenizer:
                 f"{file} has other special tokens", f"ids 0 to 3 are {specials}, not {SPECIALS}"
             )
         return cls(tokenizer)
+
+
+class EntryTokenizer(Tokenizer):
+    """A `zoo.TextTokenizer`, whose results are checked, and whose errors name its plugin.
+
+    Args:
+        name: the entry on the shelf.
+        tokenizer: what the entry trained, or read.
+        shelf: the shelf.
+        vocab_size: the most tokens that it may have, if it is new.
+
+    Raises:
+        ValueError: its tokens are not valid.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        tokenizer: TextTokenizer,
+        shelf: OpenShelf[TokenizerKind],
+        vocab_size: int | None = None,
+    ) -> None:
+        self.name, self.tokenizer, self.shelf = name, tokenizer, shelf
+        self.tokens = tuple(tokenizer.tokens)
+        fault = fault_of_tokens(self.tokens)
+        if not fault and vocab_size is not None and len(self.tokens) > vocab_size:
+            fault = f"there are {len(self.tokens):,}, and vocab_size is {vocab_size:,}"
+        if fault:
+            raise ValueError(f"its tokens are not valid: {fault}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how another process, with the same plugins, makes the tokenizer."""
+        return parse_entry, (json.loads(self.to_json()), "a tokenizer of another process")
+
+    @property
+    def size(self) -> int:
+        """The number of entries, special tokens included."""
+        return len(self.tokens)
+
+    @property
+    def portable(self) -> bool:
+        """Whether the library `tokenizers` can read it."""
+        return False
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return each text's ids, without begin and end tokens."""
+        encoded = []
+        with self.shelf.blaming(self.name):
+            for text in texts:
+                ids = self.tokenizer.encode(text)
+                if not isinstance(ids, list) or not all(
+                    type(i) is int and UNKNOWN <= i < self.size for i in ids
+                ):
+                    raise ValueError(f"encode returned {reprlib.repr(ids)}, not a list of ids")
+                encoded.append(ids)
+        return encoded
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of ids; ⁇ stands for an unknown token, other special tokens vanish."""
+        runs: list[list[int]] = [[]]
+        for id in ids:
+            if id == UNKNOWN:
+                runs.append([])
+            elif id > UNKNOWN:
+                runs[-1].append(id)
+        with self.shelf.blaming(self.name):
+            texts = [self.tokenizer.decode(run) if run else "" for run in runs]
+            if not all(isinstance(text, str) for text in texts):
+                raise ValueError(f"decode returned {reprlib.repr(texts)}, not text")
+            return "⁇".join(texts)
+
+    def words(self, ids: Sequence[int]) -> list[str]:
+        """Return the words that ids make up, separated by white space."""
+        return self.decode(ids).split()
+
+    def merges(self) -> list[tuple[str, str]]:
+        """Raise: only the kind `bpe` has merges."""
+        raise ValueError(f"a {self.name} tokenizer has no merges")
+
+    def token(self, id: int) -> str:
+        """Return the token with this id.
+
+        Raises:
+            ValueError: there is no such id.
+        """
+        if not 0 <= id < self.size:
+            raise ValueError(f"no token has id {id}: there are {self.size}")
+        return self.tokens[id]
+
+    def to_json(self) -> str:
+        """Return the tokenizer as JSON, with the package that brings its kind."""
+        plugin = self.shelf.owner(self.name).plugin
+        with self.shelf.blaming(self.name):
+            return json.dumps(
+                {
+                    "kind": self.name,
+                    "package": plugin.distribution if plugin else DISTRIBUTION,
+                    "version": plugin.version if plugin else "",
+                    "tokens": self.tokens,
+                    "content": dict(self.tokenizer.content()),
+                },
+                ensure_ascii=False,
+                allow_nan=False,
+            )
+
+
+def parse_entry(
+    content: Mapping[str, Any], where: str, registry: Registry | None = None
+) -> EntryTokenizer:
+    """Return the tokenizer that JSON of `EntryTokenizer.to_json` describes.
+
+    Its values are checked before the code of a plugin sees them.
+
+    Raises:
+        CheckpointError: it describes none.
+        PluginError: no plugin that loaded brings its kind; names the package.
+    """
+    kind, package, version = (content.get(key) for key in ("kind", "package", "version"))
+    tokens, values = content.get("tokens"), content.get("content")
+    texts = all(type(text) is str and len(text) <= 200 for text in (kind, package, version))
+    if not texts or type(tokens) is not list or type(values) is not dict:
+        raise CheckpointError(
+            f"{where} is not a tokenizer", "a value is missing or of a wrong type"
+        )
+    if fault := fault_of_tokens(tokens):
+        raise CheckpointError(f"{where} is not a tokenizer", f"its tokens: {fault}")
+    shelf, name = (registry or default_registry()).tokenizers, str(kind)
+    plugin = shelf.owner(name).plugin if name in shelf else None
+    reader = shelf[name].reader() if plugin and plugin.distribution == package else None
+    if reader is None:
+        raise PluginError(
+            f"{where} needs the tokenizer {name!r}",
+            f"it was written with {package} {version}, which is not installed or did not load",
+            f"Install {package} if you trust it",
+        )
+    try:
+        return EntryTokenizer(name, reader(tuple(tokens), values), shelf)
+    except ZooError:
+        raise
+    except Exception as error:
+        raise CheckpointError(
+            f"{where} is not a tokenizer", f"{name} of {plugin}: {type(error).__name__}: {error}"
+        ) from error

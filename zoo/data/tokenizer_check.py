@@ -7,12 +7,16 @@ their bounds. To accept another kind, add a line; the library checks fields that
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tokenizers import Tokenizer
+
 from zoo.data.charsmap import fault_of_charsmap
+from zoo.data.text_tokenizer import SPECIALS
 from zoo.data.tokenizer_models import MODELS
 from zoo.data.tokenizer_regex import fault_of_regex
 from zoo.errors import CheckpointError
@@ -143,6 +147,17 @@ SEQUENCES = {
 """The field of a `Sequence` that holds its components."""
 
 
+@contextlib.contextmanager
+def panics_as_errors() -> Iterator[None]:
+    """Turn a panic of the library, which is no subclass of Exception, into a RuntimeError."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise RuntimeError(f"the library has failed: {error}") from None
+
+
 def read_tokenizer(file: Path) -> str:
     """Return the text of a `tokenizer.json` that is safe to give to the library.
 
@@ -192,6 +207,17 @@ def faults_of_tokenizer(content: object) -> list[str]:
         for processor in _components("post_processor", content.get("post_processor")):
             more += _faults_of_template(processor, size)
     return faults + more
+
+
+def faults_of_library(tokenizer: Tokenizer, vocab_size: int) -> list[str]:
+    """Return why a file with a tokenizer of the library, trained by a plugin, would be refused."""
+    size = tokenizer.get_vocab_size()
+    faults = faults_of_tokenizer(parse_json(tokenizer.to_str()))
+    if [tokenizer.id_to_token(i) for i in range(len(SPECIALS))] != SPECIALS:
+        faults.append(f"its first tokens must be {', '.join(SPECIALS)}")
+    if size > vocab_size:
+        faults.append(f"it has {size:,} entries, and vocab_size is {vocab_size:,}")
+    return faults[:FAULTS]
 
 
 def _faults_of_component(part: str, component: Any) -> list[str]:

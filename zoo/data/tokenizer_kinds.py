@@ -1,20 +1,16 @@
-"""The kinds of tokenizer: how each cuts text, and how it learns its vocabulary.
+"""The kinds of tokenizer of the library `tokenizers`: how each cuts text and learns its vocabulary.
 
-To add a kind, write a function with the signature of `TokenizerKind` and add it to the shelf.
+Each is a function of texts and a size, with an entry on the shelf of tokenizers (`zoo_tokenizers`).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Protocol
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from zoo.registry.shelf import Shelf
-
-SPECIALS = ["<pad>", "<s>", "</s>", "<unk>"]
-"""The special tokens; their ids are 0 to 3 in every vocabulary."""
+from zoo.data.text_tokenizer import SPECIALS
 
 UNKNOWN_TOKEN = SPECIALS[3]
 
@@ -23,20 +19,6 @@ UNKNOWN_TOKEN = SPECIALS[3]
 # `snow`, `snow.` and `snow,` would be learned as three words.
 WORD = r"▁?\w+(?:[-'’]\w+)*|▁?[^\w▁]|▁"
 CHARACTER = r"[\s\S]"
-
-
-class TokenizerKind(Protocol):
-    """A function that trains a tokenizer of one kind."""
-
-    def __call__(self, texts: Iterable[str], vocab_size: int) -> Tokenizer:
-        """Learn at most `vocab_size` entries from `texts`, special tokens included.
-
-        The library's exceptions may pass through.
-        """
-        ...
-
-
-TOKENIZER_KINDS: Shelf[TokenizerKind] = Shelf("tokenizer")
 
 
 def word(texts: Iterable[str], vocab_size: int) -> Tokenizer:
@@ -78,10 +60,6 @@ def unigram(texts: Iterable[str], vocab_size: int) -> Tokenizer:
     for entry in description["model"]["vocab"][: len(SPECIALS)]:
         entry[1] = -1e9
     return Tokenizer.from_str(json.dumps(description))
-
-
-for _kind in (word, char, bpe, unigram):
-    TOKENIZER_KINDS.add(_kind.__name__, _kind)
 
 
 def _word_level(texts: Iterable[str], vocab_size: int, pattern: str) -> Tokenizer:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from zoo.data.text_tokenizer import SPECIALS
 from zoo.data.tokenizer import Tokenizer
-from zoo.data.tokenizer_kinds import SPECIALS
 from zoo.interop.pickles import Harmless, literal
 from zoo.interop.reasons import Reasons
 from zoo.interop.settings import Settings, brief

@@ -12,8 +12,8 @@ from torch import Tensor
 from zoo.data.foreign_engines import SentencePiece, Vocabulary
 from zoo.data.foreign_tokenizer import ForeignTokenizer
 from zoo.data.pieces import PreparedPieces, restrict
+from zoo.data.text_tokenizer import SPECIALS
 from zoo.data.tokenizer import Tokenizer
-from zoo.data.tokenizer_kinds import SPECIALS
 from zoo.data.words import Words, parse_codes
 from zoo.errors import ZooError
 from zoo.interop.reasons import Reasons

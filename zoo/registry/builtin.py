@@ -8,7 +8,7 @@ from pathlib import Path
 from zoo.registry.declarations import Engine, Format, Scheme
 from zoo.registry.entries import Augmentation, Initialization, Objective, Optimizer, Schedule
 from zoo.registry.hookspecs import hookimpl
-from zoo.registry.text_entries import Processor, SearchMethod, Splitter
+from zoo.registry.text_entries import Processor, SearchMethod, Splitter, TokenizerKind
 
 ZOO_API = 2
 
@@ -157,3 +157,14 @@ def zoo_splitters() -> Iterable[Splitter]:
     yield Splitter("sentencex", "the library sentencex, for some 190 languages",
                    "zoo.translation.sentences:Sentencex")  # fmt: skip
     yield Splitter("lines", "at line breaks only", "zoo.translation.sentences:Lines")
+
+
+@hookimpl
+def zoo_tokenizers() -> Iterable[TokenizerKind]:
+    """Return the built-in kinds of tokenizer."""
+    here = "zoo.data.tokenizer_kinds"
+    yield TokenizerKind("bpe", "byte-pair merges (Sennrich et al. 2016)", f"{here}:bpe")
+    yield TokenizerKind("unigram", "pieces of a language model (Kudo 2018)", f"{here}:unigram")
+    yield TokenizerKind("word", "the most frequent words", f"{here}:word")
+    yield TokenizerKind("char", "the most frequent characters", f"{here}:char")
+    yield TokenizerKind("byte", "the 256 bytes of UTF-8", "zoo.data.text_tokenizer:ByteLevel")

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, PositiveFloat, PositiveInt, model_validator
 
 from zoo.registry.config import Settings
-from zoo.registry.open_shelf import name_of
+from zoo.registry.open_shelf import Named, name_of
 
 
 def _named(value: Any) -> Any:
@@ -42,8 +42,10 @@ class Recipe(Settings):
     TOML has no null: there, `"none"` stands for None.
     """
 
-    tokenizer: str = Field("bpe", description="kind of tokenizer: bpe, unigram, word or char")
-    target_tokenizer: str | None = Field(
+    tokenizer: Entry = Field(
+        "bpe", description="kind of tokenizer: bpe, unigram, word, char, byte or one of a plugin"
+    )
+    target_tokenizer: Entry | None = Field(
         None, description="kind of tokenizer of the target, unless it is the source's or is shared"
     )
     vocab_size: PositiveInt = Field(
@@ -177,16 +179,16 @@ class Recipe(Settings):
         names = [name_of(named) for named in listed]
         if self.r_drop and "cross_entropy" not in names:
             raise ValueError("r_drop is for the objective cross_entropy: add it to the list")
-        if self.bpe_dropout and self.tokenizers != ("bpe", "bpe"):
+        if self.bpe_dropout and any(name_of(named) != "bpe" for named in self.tokenizers):
             raise ValueError("bpe_dropout skips BPE merges: set tokenizer = bpe")
-        if self.shared_vocab and len(set(self.tokenizers)) > 1:
+        if self.shared_vocab and self.target_tokenizer not in (None, self.tokenizer):
             raise ValueError(
                 "a shared vocabulary has one kind of tokenizer: unset target_tokenizer"
             )
         return self
 
     @property
-    def tokenizers(self) -> tuple[str, str]:
+    def tokenizers(self) -> tuple[Named, Named]:
         """The kinds of tokenizer of source and target."""
         target = None if self.shared_vocab else self.target_tokenizer
         return self.tokenizer, target or self.tokenizer

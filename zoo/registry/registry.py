@@ -29,7 +29,7 @@ from zoo.registry.open_shelf import OpenShelf
 from zoo.registry.owners import Owner, Plugin
 from zoo.registry.plugins import Plugins
 from zoo.registry.shelf import Shelf
-from zoo.registry.text_entries import Processor, SearchMethod, Splitter
+from zoo.registry.text_entries import Processor, SearchMethod, Splitter, TokenizerKind
 
 if TYPE_CHECKING:
     from zoo.registry.config import Config
@@ -82,6 +82,7 @@ class Registry:
         self.optimizers = self._open(Optimizer, "zoo_optimizers")
         self.initializations = self._open(Initialization, "zoo_initializations")
         self.augmentations = self._open(Augmentation, "zoo_augmentations")
+        self.tokenizers = self._open(TokenizerKind, "zoo_tokenizers")
         self.processors = self._open(Processor, "zoo_logits_processors")
         self.searches = self._open(SearchMethod, "zoo_searches")
         self.splitters = self._open(Splitter, "zoo_splitters")

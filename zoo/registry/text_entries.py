@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from zoo.registry.entries import Entry
 
@@ -44,3 +46,26 @@ class Splitter(Entry):
 
     kind = "splitter"
     given = ("language",)
+
+
+@dataclass(frozen=True)
+class TokenizerKind(Entry):
+    """A kind of tokenizer, for `tokenizer` in a recipe.
+
+    The object is a subclass of `zoo.TextTokenizer`, or a function of texts and the largest size of
+    the vocabulary that returns a tokenizer of the library `tokenizers`.
+    """
+
+    kind = "tokenizer"
+    given = ("texts", "vocab_size")
+
+    def load(self) -> Callable[..., Any]:
+        """Import and return the function that trains: the class's `train`, if it is one."""
+        loaded = super().load()
+        trains: Callable[..., Any] = getattr(loaded, "train", loaded)
+        return trains
+
+    def reader(self) -> Callable[..., Any] | None:
+        """Import and return the function that reads a checkpoint's tokenizer; None if none does."""
+        reads: Callable[..., Any] | None = getattr(super().load(), "parse", None)
+        return reads

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from zoo.registry.hookspecs import hookspec
 
 if TYPE_CHECKING:
-    from zoo.registry.text_entries import Processor, SearchMethod, Splitter
+    from zoo.registry.text_entries import Processor, SearchMethod, Splitter, TokenizerKind
 
 
 @hookspec
@@ -141,4 +141,66 @@ def zoo_splitters() -> Iterable[Splitter]:  # type: ignore[empty-body]  # a spec
 
             def __call__(self, line):
                 return [part for part in self.sentence.findall(line) if part]
+    """
+
+
+@hookspec
+def zoo_tokenizers() -> Iterable[TokenizerKind]:  # type: ignore[empty-body]  # a specification
+    r"""Return the kinds of tokenizer that this plugin brings, for `tokenizer` in a recipe.
+
+    The object is an import path, imported when a recipe or a checkpoint names the kind. It is a
+    subclass of `zoo.TextTokenizer`, or a function of texts and the largest size of the vocabulary
+    that returns a tokenizer of the library `tokenizers`, whose ids 0 to 3 are the special tokens.
+    Further parameters of `train`, or of the function, are options: `tokenizer = {name =
+    "syllables", vowels = "aeiou"}`.
+
+    A checkpoint with a `zoo.TextTokenizer` needs this package to be read; its file, which is
+    checked before, names the package. A tokenizer of the library needs only the zoo; it may have
+    the components that the zoo accepts in a file.
+
+    Example:
+        import re
+        from collections import Counter
+
+        from zoo import TextTokenizer, TokenizerKind, hookimpl
+
+        ZOO_API = 2
+        UNKNOWN = 3
+
+
+        @hookimpl
+        def zoo_tokenizers():
+            yield TokenizerKind("syllables", "runs up to a vowel", "zoo_syllables:Syllables")
+
+
+        class Syllables(TextTokenizer):
+            def __init__(self, tokens, vowels):
+                self.tokens, self.vowels = tokens, vowels
+                self.ids = {token: id for id, token in enumerate(tokens)}
+
+            def cut(self, text):
+                marked = text.replace(" ", "▁")
+                return re.findall(rf"[^{self.vowels}]*[{self.vowels}]|[^{self.vowels}]+", marked)
+
+            @classmethod
+            def train(cls, texts, vocab_size: int, vowels: str = "aeiou"):
+                untrained = cls(cls.SPECIALS, vowels)
+                counts = Counter(part for text in texts for part in untrained.cut(text))
+                most = [part for part, _ in counts.most_common() if part not in cls.SPECIALS]
+                return cls((*cls.SPECIALS, *most)[:vocab_size], vowels)
+
+            @classmethod
+            def parse(cls, tokens, content):
+                if not re.fullmatch(r"\w{1,20}", str(content["vowels"])):
+                    raise ValueError("vowels must be up to 20 letters")
+                return cls(tokens, content["vowels"])
+
+            def content(self):
+                return {"vowels": self.vowels}
+
+            def encode(self, text):
+                return [self.ids.get(part, UNKNOWN) for part in self.cut(text)]
+
+            def decode(self, ids):
+                return "".join(self.tokens[id] for id in ids).replace("▁", " ")
     """

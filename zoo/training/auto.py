@@ -116,7 +116,7 @@ def choose(
     choice = Choice(statistics, fixed)
     shared = choice.set("shared_vocab", config.one_vocabulary)
     kind, why = _tokenizer(statistics)
-    kind = choice.set("tokenizer", kind)
+    kind = name_of(choice.set("tokenizer", kind))
     size = choice.set("vocab_size", _vocabulary_size(statistics, kind, shared, vocabulary))
     sides = "one vocabulary" if shared else "a vocabulary for each side"
     if "tokenizer" in fixed:
@@ -147,6 +147,8 @@ def _vocabulary_size(statistics: CorpusStatistics, kind: str, shared: bool, larg
     combine: Callable[[list[int]], int] = sum if shared else max
     if kind == "char":
         return _rounded(2 * combine([side.distinct_characters for side in sides]) + 50)
+    if kind == "byte":
+        return 260
     if kind == "word":
         # A word counts twice where it occurs with and without a space before it.
         distinct = combine([side.distinct_words for side in sides])
@@ -176,7 +178,7 @@ def _limit_length(choice: Choice, kind: str) -> None:
         if kind == "word":
             tokens = side.long_length * side.words / max(side.characters, 1)
         else:
-            tokens = side.long_length / (1 if kind == "char" or side.unspaced else 2)
+            tokens = side.long_length / (1 if kind in ("char", "byte") or side.unspaced else 2)
         longest = max(longest, math.ceil(tokens) + 2)
     if longest > 256 and "max_length" not in choice.fixed:
         limit = min(2 ** math.ceil(math.log2(longest)), 2048)

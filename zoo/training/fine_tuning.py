@@ -111,7 +111,12 @@ def describe_choice(plan: Plan, parent: Parent) -> str:
 
 
 def tuning_tokenizers(
-    parent: Parent, dataset: Dataset, limit: int | None, recipe: Recipe, new: NewVocabulary | None
+    registry: Registry,
+    parent: Parent,
+    dataset: Dataset,
+    limit: int | None,
+    recipe: Recipe,
+    new: NewVocabulary | None,
 ) -> tuple[Tokenizer, Tokenizer]:
     """Return the parent's tokenizers, or those of its sides that `new` names learned again."""
     checkpoint = parent.checkpoint
@@ -120,15 +125,15 @@ def tuning_tokenizers(
         return source, target
     sources = checkpoint.config.sources
     if new == "both":
-        return learn_tokenizers(dataset, limit, recipe, sources)
+        return learn_tokenizers(dataset, limit, recipe, registry, sources)
     if new == "source" and len(sources) > 1:
-        return learn_tokenizers(dataset, limit, recipe, sources)[0], target
+        return learn_tokenizers(dataset, limit, recipe, registry, sources)[0], target
 
     def texts() -> Iterator[str]:
         return (getattr(pair, new) for pair in dataset.stream("train", limit))
 
     kind = recipe.tokenizers[new == "target"]
-    learned = Tokenizer.train(texts(), kind, recipe.vocab_size)
+    learned = Tokenizer.train(texts(), kind, recipe.vocab_size, registry)
     return (learned, target) if new == "source" else (source, learned)
 
 

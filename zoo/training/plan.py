@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, overload
 
 from zoo.data.datasets import is_file_spec
-from zoo.data.tokenizer_kinds import TOKENIZER_KINDS
 from zoo.errors import ConfigError, near
 from zoo.registry.config import Config
 from zoo.registry.open_shelf import OpenShelf
@@ -21,11 +20,11 @@ from zoo.training.request import TrainingRequest
 AUTO = "auto"
 """The recipe of data that has none."""
 TOTALS = ("steps", "epochs", "minutes")
-NAMED: dict[str, Collection[str]] = {"tokenizer": TOKENIZER_KINDS}
-"""The recipe's fields that hold a name, and the known names."""
 SELECTIONS = ("last", "loss", "bleu", "chrf", "ter", "exact_match", "token_error_rate")
 """What a recipe can select by, besides the metrics of plugins."""
 OPEN = {
+    "tokenizer": "tokenizers",
+    "target_tokenizer": "tokenizers",
     "objective": "objectives",
     "schedule": "schedules",
     "optimizer": "optimizers",
@@ -170,15 +169,13 @@ def resolve(
 def unknown_names(registry: Registry, values: Mapping[str, Any]) -> list[str]:
     """Return what is wrong with names and their options in a recipe's values, one text each."""
     faults = []
-    named = {**NAMED, "select": [*SELECTIONS, *registry.metrics]}
-    for key, known in named.items():
-        name = values.get(key)
-        if isinstance(name, str) and name not in known:
-            guess = near(name, known)
-            hint = f"did you mean {' or '.join(guess)}?" if guess else f"known: {', '.join(known)}"
-            faults.append(f"{key} = {name!r} ({hint})")
+    known, name = [*SELECTIONS, *registry.metrics], values.get("select")
+    if isinstance(name, str) and name not in known:
+        guess = near(name, known)
+        hint = f"did you mean {' or '.join(guess)}?" if guess else f"known: {', '.join(known)}"
+        faults.append(f"select = {name!r} ({hint})")
     for key, kind in OPEN.items():
-        value = values.get(key)
+        value = None if values.get(key) == "none" else values.get(key)
         shelf = registry.shelves[kind]
         assert isinstance(shelf, OpenShelf), kind
         for entry in value if isinstance(value, list | tuple) else [value]:

@@ -34,6 +34,7 @@ from zoo.data.tokenizer import Tokenizer
 from zoo.errors import CheckpointError, TrainingError
 from zoo.files import mend_folder, read_json, replace_file, whole_folder, write_json
 from zoo.registry.records import read_metrics
+from zoo.registry.registry import Registry
 
 FORMAT = 2
 KEYS = (
@@ -183,11 +184,11 @@ class RunFolder:
                 "Restore the data, or begin a new run",
             )
 
-    def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
+    def tokenizers(self, registry: Registry) -> tuple[Tokenizer, Tokenizer]:
         """Return the tokenizers of source and target, which may be one and the same."""
-        source = load_tokenizer(self.path / "source.tokenizer.json")
+        source = load_tokenizer(self.path / "source.tokenizer.json", registry)
         file = self.path / "target.tokenizer.json"
-        return source, load_tokenizer(file) if file.is_file() else source
+        return source, load_tokenizer(file, registry) if file.is_file() else source
 
     # --- the checkpoint -------------------------------------------------------------------------
 

@@ -219,7 +219,7 @@ def begin(request: TrainingRequest, registry: Registry | None = None) -> Session
             else:
                 group.barrier()  # the first process writes the run folder
                 plan = Plan.parse(registry, folder.describe())
-                data = load_data(registry, plan, folder.tokenizers())
+                data = load_data(registry, plan, folder.tokenizers(registry))
             trainer, notes = _make_trainer(registry, plan, data, folder, group)
         chosen = automatic.choice.reasons if automatic else []
         notes = tuning_notes + notes
@@ -256,7 +256,7 @@ def resume(
             repairs = folder.repair()
             if group.is_first:
                 folder.check_replaceable()
-            data = load_data(registry, plan, folder.tokenizers())
+            data = load_data(registry, plan, folder.tokenizers(registry))
             folder.check_same_data(plan.data, data.corpus.fingerprint())
             trainer, notes = _make_trainer(registry, plan, data, folder, group)
             if totals:
@@ -298,10 +298,11 @@ def _create(
     request, parent, automatic = begins
     dataset = find_dataset(registry, plan.data)
     if parent is None:
-        tokenizers = learn_tokenizers(dataset, plan.limit, plan.recipe, plan.config.sources)
+        sources = plan.config.sources
+        tokenizers = learn_tokenizers(dataset, plan.limit, plan.recipe, registry, sources)
     else:
         new = request.new_vocabulary
-        tokenizers = tuning_tokenizers(parent, dataset, plan.limit, plan.recipe, new)
+        tokenizers = tuning_tokenizers(registry, parent, dataset, plan.limit, plan.recipe, new)
     data = load_data(registry, plan, tokenizers)
     if automatic is not None:
         plan = automatic.fitted(plan, data, group.device)

@@ -6,8 +6,8 @@ import html
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from zoo.data.text_tokenizer import SPECIALS
 from zoo.data.tokenizer import Tokenizer
-from zoo.data.tokenizer_kinds import SPECIALS
 from zoo.decoding.options import Hypothesis
 from zoo.nn.contract import END, UNKNOWN
 

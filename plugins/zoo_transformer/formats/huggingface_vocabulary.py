@@ -80,6 +80,8 @@ def numbering(tokenizer: Any, model_type: str, embedding: Tensor) -> Numbering |
 def tokenizer_reasons(checkpoint: Checkpoint, model_type: str) -> list[str]:
     """Return why transformers has no tokenizer for a checkpoint."""
     pair = checkpoint.source_tokenizer, checkpoint.target_tokenizer
+    if not all(each.portable for each in pair):
+        return ["its tokenizer is not one of the library tokenizers"]
     engines = [each.engine if isinstance(each, ForeignTokenizer) else None for each in pair]
     pieces = [type(engine) is SentencePiece for engine in engines]
     if all(pieces) and model_type in ("marian", "m2m_100"):
