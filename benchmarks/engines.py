@@ -68,6 +68,9 @@ def checkpoint(shape: str) -> Path:
 
 def rows_of(options: argparse.Namespace) -> Iterator[Row]:
     """Measure everything with one number of threads, and yield a row per engine and search."""
+    from zoo.cli.process import configure
+
+    configure()  # as in the zoo's command line, before torch is imported
     import torch
 
     from zoo import Translator

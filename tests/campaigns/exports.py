@@ -2,6 +2,7 @@
 
     python -m tests.campaigns.exports                 each engine: texts, BLEU, seconds
     python -m tests.campaigns.exports --clean FOLDER  exported folders in environments of their own
+    python -m tests.campaigns.exports --logits        log probabilities of the references
 
 The first needs the extras `ctranslate2` and `onnx`, and ZOO_DATA. The second creates an environment
 for each project from the package index, in which the zoo is not installed, and translates there.
@@ -20,8 +21,12 @@ from pathlib import Path
 from typing import Any
 
 import sacrebleu
+import torch
 
 import zoo
+from zoo.checkpoint.checkpoint import Checkpoint
+from zoo.data.batches import batch_sources
+from zoo.nn.contract import BEGIN, END
 from zoo.registry.registry import default_registry
 
 FAMILIES = ("transformer", "rnnsearch", "seq2seq", "convs2s")
@@ -40,6 +45,23 @@ for start in range(0, len(texts), 50):
     options = {"length_penalty": 0.0} if beam > 1 else {}
     tokens = model.generate(**batch, num_beams=beam, **options)
     results += tokenizer.batch_decode(tokens, skip_special_tokens=True)
+json.dump(results, sys.stdout)
+"""
+
+TRANSFORMERS_SCORES = """
+import json, sys
+import torch
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+folder, (texts, targets) = sys.argv[1], json.load(sys.stdin)
+model = AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
+tokenizer = AutoTokenizer.from_pretrained(folder)
+results = []
+for text, target in zip(texts, targets):
+    source = tokenizer(text, return_tensors="pt")
+    with torch.no_grad():
+        read = torch.tensor([[model.config.decoder_start_token_id, *target[:-1]]])
+        logits = model(**source, decoder_input_ids=read).logits[0].log_softmax(-1)
+    results.append(logits[range(len(target)), target].tolist())
 json.dump(results, sys.stdout)
 """
 
@@ -125,11 +147,61 @@ def compared(families: list[str], limit: int | None, beams: list[int]) -> Iterat
                     )
 
 
+def log_probs(families: list[str], limit: int | None) -> Iterator[str]:
+    """Yield a table row with the largest difference of a reference token's log probability."""
+    yield "| checkpoint | format | tokens | largest difference |"
+    yield "|---|---|--:|--:|"
+    sources, references = test_2016(limit)
+    for family in families:
+        translator = zoo.load(name_of(family))
+        expected = translator.score(sources, references)
+        for engine in ENGINES.get(family, ("onnxruntime",)):
+            runner = zoo.load(name_of(family), engine=engine)._search._engine.runner  # type: ignore[union-attr]  # it has one
+            of_engine = ctranslate2_scores if engine == "ctranslate2" else onnx_scores
+            actual = of_engine(runner, translator.checkpoint, sources, references)
+            tokens, worst = difference(actual, expected)
+            yield f"| {name_of(family)} | {engine} | {tokens:,} | {worst:.1e} |"
+
+
+def ctranslate2_scores(
+    runner: Any, checkpoint: Checkpoint, sources: list[str], references: list[str]
+) -> list[list[float]]:
+    """Return CTranslate2's log probability of each token of the references."""
+    tokens = [
+        [[tokenizer.token(i) for i in ids] for ids in tokenizer.encode(texts)]
+        for tokenizer, texts in (
+            (checkpoint.source_tokenizer, sources), (checkpoint.target_tokenizer, references)
+        )
+    ]  # fmt: skip
+    scored = runner.model.score_batch(*tokens, max_input_length=0, max_batch_size=64)
+    return [list(one.log_probs) for one in scored]
+
+
+@torch.no_grad()
+def onnx_scores(
+    runner: Any, checkpoint: Checkpoint, sources: list[str], references: list[str]
+) -> list[list[float]]:
+    """Return the exported step's log probability of each token of the references."""
+    source_ids = checkpoint.source_tokenizer.encode(sources)
+    target_ids = checkpoint.target_tokenizer.encode(references)
+    results = []
+    for source, target in zip(source_ids, target_ids, strict=True):
+        tensor, mask = batch_sources([source])
+        memory = runner.network.encode(tensor, mask).memory
+        state, scores = runner.network.init_state(memory), []
+        for read, written in zip([BEGIN, *target], [*target, END], strict=True):
+            step = runner.network.step(torch.tensor([read]), state, memory)
+            state = step.state
+            scores.append(float(step.logits[0].log_softmax(0)[written]))
+        results.append(scores)
+    return results
+
+
 def clean(folder: Path, limit: int | None, formats: list[str] | None) -> Iterator[str]:
     """Yield a table row for each format, translated where only its own project is installed."""
     yield "| format | installed | equal greedy translations |"
     yield "|---|---|---|"
-    sources, _ = test_2016(limit)
+    sources, references = test_2016(limit)
     translator = zoo.load(name_of("transformer"))
     tokenizer = translator.checkpoint.source_tokenizer
     ids = tokenizer.encode(sources)
@@ -151,11 +223,7 @@ def clean(folder: Path, limit: int | None, formats: list[str] | None) -> Iterato
             pip = [str(environment / "bin" / "python"), "-m", "pip", "install", "--quiet"]
             subprocess.run([*pip, *packages], check=True)
         python = str(environment / "bin" / "python")
-        done = subprocess.run(
-            [python, "-c", program, str(out), "1"],
-            input=json.dumps(given), capture_output=True, text=True, check=True, cwd=folder,
-        )  # fmt: skip
-        results = json.loads(done.stdout)
+        results = answer(python, program, out, given)
         expected = translator.translate(
             sources, details=True, beam=1, length_penalty=0.0, max_length=limits[format]
         )
@@ -166,12 +234,37 @@ def clean(folder: Path, limit: int | None, formats: list[str] | None) -> Iterato
         }[format]
         equal = sum(a == b for a, b in zip(results, wanted, strict=True))
         yield f"| {format} | {', '.join(packages)} | {equal:,} of {len(sources):,} |"
+        if format == "huggingface":
+            target_ids = [[*ids, END] for ids in tokenizer.encode(references)]
+            actual = answer(python, TRANSFORMERS_SCORES, out, [sources, target_ids])
+            tokens, worst = difference(actual, translator.score(sources, references))
+            yield f"| {format} | log probabilities of {tokens:,} tokens | within {worst:.1e} |"
+
+
+def answer(python: str, program: str, folder: Path, given: Any) -> Any:
+    """Run a program in an environment of its own, and return its JSON."""
+    done = subprocess.run(
+        [python, "-c", program, str(folder), "1"],
+        input=json.dumps(given), capture_output=True, text=True, check=True, cwd=folder.parent,
+    )  # fmt: skip
+    return json.loads(done.stdout)
+
+
+def difference(actual: list[list[float]], expected: list[list[float]]) -> tuple[int, float]:
+    """Return the number of log probabilities, and their largest difference."""
+    pairs = [
+        (a, b)
+        for one, other in zip(actual, expected, strict=True)
+        for a, b in zip(one, other, strict=True)
+    ]
+    return len(pairs), max(abs(a - b) for a, b in pairs)
 
 
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clean", type=Path, metavar="FOLDER")
+    parser.add_argument("--logits", action="store_true")
     parser.add_argument("--limit", type=int)
     parser.add_argument("--formats", nargs="*", help="of --clean; by default all")
     parser.add_argument("--families", nargs="*", default=list(FAMILIES))
@@ -180,6 +273,8 @@ def main() -> None:
     if given.clean is not None:
         given.clean.mkdir(parents=True, exist_ok=True)
         rows = clean(given.clean, given.limit, given.formats)
+    elif given.logits:
+        rows = log_probs(given.families, given.limit)
     else:
         rows = compared(given.families, given.limit, given.beams)
     for row in rows:
