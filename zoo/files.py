@@ -155,9 +155,8 @@ def damaged(file: Path, reason: object) -> CheckpointError:
 def locked(file: Path, wait: float = 60.0) -> Iterator[None]:
     """Hold the lock of a file that several processes read, change and write.
 
-    The lock is the operating system's, on the file's folder where that is possible, else on the
-    file `.NAME.lock`, which stays. It ends with its process. `wait` is the longest time in seconds
-    to wait for it.
+    The lock is the system's, on the folder, or else on the file `.NAME.lock`, which stays.
+    It ends with its process. `wait` is the longest time in seconds to wait for it.
 
     Raises:
         LockedError: another process holds it for longer.
@@ -175,8 +174,7 @@ def locked(file: Path, wait: float = 60.0) -> Iterator[None]:
                     raise Timeout(str(file))
                 time.sleep(0.02)
             if free is None or fcntl is None:
-                lock = file.with_name(f".{file.name}.lock")
-                stack.enter_context(FileLock(lock, timeout=wait))
+                stack.enter_context(FileLock(file.with_name(f".{file.name}.lock"), timeout=wait))
             yield
     except Timeout:
         raise LockedError(
@@ -345,8 +343,10 @@ def replace_file(file: Path, content: str | bytes) -> None:
 
 
 def flush(path: Path) -> None:
-    """Flush a file or folder to disk (fsync)."""
-    handle = os.open(path, os.O_RDONLY)
+    """Flush a file or folder to disk (fsync); on Windows, files that may be written."""
+    if fcntl is None and path.is_dir():
+        return
+    handle = os.open(path, os.O_RDWR if fcntl is None else os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

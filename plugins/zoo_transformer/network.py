@@ -14,7 +14,17 @@ from typing import Literal, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from zoo.nn import Dropout, Encoded, KeyValueCache, Output, Seq2Seq, Step, linear, without_end
+from zoo.nn import (
+    Dropout,
+    Encoded,
+    KeyValueCache,
+    Output,
+    Seq2Seq,
+    Step,
+    exact_device,
+    linear,
+    without_end,
+)
 from zoo_transformer.config import TransformerConfig
 from zoo_transformer.layers import DecoderLayer, EncoderLayer, Source, Weights, make_norm
 
@@ -194,10 +204,11 @@ def sinusoids(count: int, d: int, dtype: torch.dtype, device: torch.device) -> T
 
     PE(p, 2i) = sin(p / 10000^(2i/d)) and PE(p, 2i + 1) = cos of the same.
     """
-    position = torch.arange(count, device=device, dtype=torch.float64)
-    rate = torch.arange(0, d, 2, device=device, dtype=torch.float64) / d
+    exact = exact_device(device)
+    position = torch.arange(count, device=exact, dtype=torch.float64)
+    rate = torch.arange(0, d, 2, device=exact, dtype=torch.float64) / d
     angle = position[:, None] * torch.exp(rate * -math.log(10000.0))
-    return torch.stack([angle.sin(), angle.cos()], -1).flatten(1).to(dtype)
+    return torch.stack([angle.sin(), angle.cos()], -1).flatten(1).to(dtype).to(device)
 
 
 def fairseq_sinusoids(count: int, d: int, dtype: torch.dtype, device: torch.device) -> Tensor:
@@ -205,10 +216,11 @@ def fairseq_sinusoids(count: int, d: int, dtype: torch.dtype, device: torch.devi
 
     PE(p, i) = sin(p · 10000^(−i / (d/2 − 1))) and PE(p, d/2 + i) = cos of the same.
     """
-    position = torch.arange(count, device=device, dtype=torch.float64)
-    rate = torch.arange(d // 2, device=device, dtype=torch.float64) / (d // 2 - 1)
+    exact = exact_device(device)
+    position = torch.arange(count, device=exact, dtype=torch.float64)
+    rate = torch.arange(d // 2, device=exact, dtype=torch.float64) / (d // 2 - 1)
     angle = position[:, None] * torch.exp(rate * -math.log(10000.0))
-    return torch.cat([angle.sin(), angle.cos()], -1).to(dtype)
+    return torch.cat([angle.sin(), angle.cos()], -1).to(dtype).to(device)
 
 
 SINUSOIDS = {"interleaved": sinusoids, "fairseq": fairseq_sinusoids}

@@ -11,6 +11,7 @@ from zoo.decoding.options import Hypothesis, Search
 from zoo.decoding.pipeline import Pipeline
 from zoo.decoding.task import Task
 from zoo.nn.contract import Memory, State
+from zoo.nn.device import exact_device
 
 
 def sample(task: Task[Memory, State], options: Search) -> list[list[Hypothesis]]:
@@ -23,7 +24,8 @@ def sample(task: Task[Memory, State], options: Search) -> list[list[Hypothesis]]
     numbers = _random_numbers(task, options)
 
     def choose(scores: Tensor, position: int, hypotheses: Tensor) -> Tensor:
-        return _draw(scores, numbers[hypotheses, position - 1], options)
+        drawn = numbers[hypotheses.to(numbers.device), position - 1]
+        return _draw(scores.to(numbers.device), drawn, options).to(scores.device)
 
     return decode_independently(task, options, choose)
 
@@ -38,7 +40,7 @@ def _random_numbers(task: Task[Memory, State], options: Search) -> Tensor:
         # Hypothesis by hypothesis, as many as the sentence may need: a larger n-best continues
         # where a smaller one stopped, and the other sentences do not matter.
         rows += torch.rand(options.n_best, length, generator=generator, dtype=torch.float64)
-    return pad_sequence(rows, batch_first=True).to(task.mask.device)
+    return pad_sequence(rows, batch_first=True).to(exact_device(task.mask.device))
 
 
 def _draw(scores: Tensor, numbers: Tensor, options: Search) -> Tensor:

@@ -19,6 +19,7 @@ from zoo.nn.contract import (
     Seq2Seq,
     Step,
 )
+from zoo.nn.device import exact_device
 from zoo.nn.dropout import Dropout
 from zoo.nn.key_value_cache import KeyValueCache
 from zoo.nn.linear import Linear, linear
@@ -47,6 +48,7 @@ __all__ = [
     "Step",
     "Tree",
     "create_model",
+    "exact_device",
     "gather",
     "linear",
     "recurrent_linear",

@@ -6,6 +6,14 @@ import torch
 
 from zoo.errors import ConfigError
 
+NO_FLOAT64 = {"mps"}
+"""Kinds of devices that cannot compute in float64."""
+
+
+def exact_device(device: torch.device) -> torch.device:
+    """Return where float64 is computed for a device: on itself, or on the CPU if it cannot."""
+    return torch.device("cpu") if device.type in NO_FLOAT64 else device
+
 
 def devices() -> list[str]:
     """Return the names of this machine's devices, the CPU first."""

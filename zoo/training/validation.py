@@ -12,6 +12,7 @@ from zoo.decoding.greedy import greedy
 from zoo.errors import PluginError
 from zoo.evaluation.metrics import score
 from zoo.nn.contract import Seq2Seq
+from zoo.nn.device import exact_device
 from zoo.registry.events import Sample
 from zoo.registry.recipe import Recipe
 from zoo.training.data import ValidationSet
@@ -36,13 +37,14 @@ def validate(
     model: Seq2Seq, validation: ValidationSet, recipe: Recipe, group: ProcessGroup
 ) -> ValidationResult:
     """Validate a model, which is in evaluation mode. All processes must call it."""
-    sums = torch.zeros(2, dtype=torch.float64, device=group.device)
+    exact = exact_device(group.device)
+    sums = torch.zeros(2, dtype=torch.float64, device=exact)
     for number, batch in enumerate(evaluation_batches(validation.corpus, recipe.batch_tokens)):
         # Shards must be gathered by all processes at once; with whole weights each does its part.
         if group.sharded or number % group.size == group.rank:
             with autocast(group.device, recipe.precision):
                 loss = teacher_forcing(model, batch.to(group.device))
-            sums += torch.stack([loss.total.double(), loss.tokens.double()])
+            sums += torch.stack([loss.total.to(exact).double(), loss.tokens.to(exact).double()])
     total, tokens = (sums if group.sharded else group.all_reduce(sums)).tolist()
     scores: dict[str, float] = {}
     samples: list[tuple[str, str, str]] = []
