@@ -66,7 +66,7 @@ def test_positions_need_no_float64_on_apple_s_gpu(
 ) -> None:
     """Simulated by the device `meta`."""
     meta = torch.device("meta")
-    with NoFloat64():
+    with NoFloat64():  # type: ignore[no-untyped-call]  # of torch
         with pytest.raises(AssertionError):  # the simulation notices it
             SINUSOIDS[kind](5, 8, torch.float32, meta)
         monkeypatch.setattr(device, "NO_FLOAT64", {"mps", "meta"})
