@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from zoo.data.datasets import cache_folder as cache_folder
     from zoo.data.datasets import downloads_folder as downloads_folder
     from zoo.data.datasets import hash_split as hash_split
+    from zoo.data.features import Features as Features
     from zoo.data.readers import read_parallel as read_parallel
     from zoo.data.readers import read_tsv as read_tsv
     from zoo.data.sources import join_sources as join_sources
@@ -114,6 +115,7 @@ _HOMES = {
     "Format": "registry.declarations",
     "Hub": "hub.contract",
     "Download": "registry.declarations",
+    "Features": "data.features",
     "HubWarning": "errors",
     "Hypothesis": "decoding.options",
     "LengthLimits": "registry.parameters",

@@ -140,7 +140,7 @@ def test_a_run_is_tuned_and_resumed(trained: Path, files: Path, tmp_path: Path) 
             "context-small",
             ":en+context-fr",
             {"shared_vocab": True},
-            "shared_vocab is for one source, the model reads text, context",
+            "shared_vocab is for one source of text, the model reads text, context",
         ),
     ],
 )

@@ -31,6 +31,7 @@ from zoo.checkpoint.format import (
     naming_versions,
 )
 from zoo.checkpoint.tensors import TensorSpec, open_tensors, read_tensors, write_tensors
+from zoo.data.features import FeatureReader
 from zoo.data.foreign_tokenizer import load_tokenizer
 from zoo.data.tokenizer import Tokenizer
 from zoo.errors import CheckpointError
@@ -130,6 +131,10 @@ def read(folder: Path, registry: Registry, device: str | torch.device = "cpu") -
     shared = (folder / SHARED).is_file()
     source = load_tokenizer(folder / (SHARED if shared else SOURCE), registry)
     target = source if shared else load_tokenizer(folder / TARGET, registry)
+    if config.features != isinstance(source, FeatureReader):
+        raise CheckpointError(
+            f"{folder} is inconsistent", "its config and its source tokenizer read different things"
+        )
     if config.one_vocabulary and not shared and source.vocabulary() != target.vocabulary():
         raise CheckpointError(
             f"{folder} is inconsistent", f"its config needs one vocabulary, such as {SHARED}"

@@ -21,7 +21,8 @@ from zoo.registry.parameters import LengthLimits
 class Batch(NamedTuple):
     """Pairs of similar length.
 
-    `source` is (rows, m) int64, each row ending with the end token; `source_mask` (rows, m) bool;
+    `source` is (rows, m) int64, each row ending with the end token, or feature vectors, (rows, m,
+    dim) float32; `source_mask` (rows, m) bool;
     `target` (rows, n) int64, from the begin token to the end token; `indices` (rows,) int64, the
     pairs' indices in the corpus.
     """
@@ -39,7 +40,7 @@ class Batch(NamedTuple):
 
 
 class Sequences:
-    """Concatenated sequences of token ids; sequence i begins at `starts[i]`.
+    """Concatenated sequences of token ids or feature vectors; sequence i begins at `starts[i]`.
 
     Both arrays may be memory-mapped files: only `lengths`, four bytes per sequence, is in memory.
     """
@@ -52,18 +53,24 @@ class Sequences:
     def of(cls, sequences: Sequence[Sequence[int]]) -> Sequences:
         """Concatenate sequences."""
         lengths = np.array([0, *(len(s) for s in sequences)], dtype=np.int64)
+        if sequences and isinstance(sequences[0], np.ndarray):
+            return cls(np.concatenate(sequences), lengths.cumsum())
         return cls(np.array([t for s in sequences for t in s], dtype=np.int32), lengths.cumsum())
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     def pad(self, indices: Tensor) -> Tensor:
-        """Return the sequences at `indices` as (rows, longest) int64, padded on the right."""
+        """Return the sequences at `indices`, padded on the right.
+
+        Token ids are (rows, longest) int64, feature vectors (rows, longest, dim) float32.
+        """
         rows = indices.numpy()
         lengths = self.lengths[indices].numpy()
         positions = np.arange(int(lengths.max()))
         real = positions < lengths[:, None]
-        padded = np.full(real.shape, PADDING, dtype=np.int64)
+        kind = np.int64 if self.tokens.ndim == 1 else np.float32
+        padded = np.full((*real.shape, *self.tokens.shape[1:]), PADDING, dtype=kind)
         padded[real] = self.tokens[(self.starts[rows][:, None] + positions)[real]]
         return torch.from_numpy(padded)
 
@@ -98,8 +105,18 @@ class LeftOut:
         return LeftOut(self.empty + other.empty, self.long + other.long)
 
 
-IdPair = tuple[list[int], list[int]]
-"""The token ids of a source and of its target."""
+def with_end(source: Sequence[int]) -> Sequence[int]:
+    """Return a source's ids with the end token; feature vectors have none."""
+    return source if isinstance(source, np.ndarray) else [*source, END]
+
+
+def without_end(source: Sequence[int]) -> Sequence[int]:
+    """Return what `with_end` was given."""
+    return source if isinstance(source, np.ndarray) else source[:-1]
+
+
+IdPair = tuple[Sequence[int], list[int]]
+"""The token ids of a source, or its feature vectors, and the token ids of its target."""
 
 
 def encode_pairs(
@@ -117,10 +134,12 @@ def encode_pairs(
     for pair, (source, target) in zip(pairs, encoded, strict=True):
         if not pair.source.strip() or not pair.target.strip():
             yield LeftOut(empty=1)
-        elif exceeds(len(source) + 1, limits.source) or exceeds(len(target) + 2, limits.target):
+            continue
+        closed = with_end(source)
+        if exceeds(len(closed), limits.source) or exceeds(len(target) + 2, limits.target):
             yield LeftOut(long=1)
         else:
-            yield [*source, END], [BEGIN, *target, END]
+            yield closed, [BEGIN, *target, END]
 
 
 class Corpus:
@@ -171,7 +190,8 @@ class Corpus:
     def batch(self, indices: Tensor) -> Batch:
         """Return the pairs at `indices` as a batch."""
         source = self.source.pad(indices)
-        return Batch(source, source != PADDING, self.target.pad(indices), indices)
+        mask = torch.arange(source.shape[1]) < self.source.lengths[indices][:, None]
+        return Batch(source, mask, self.target.pad(indices), indices)
 
     def batches(
         self, tokens: int, sentences: int | None = None, order: torch.Generator | None = None
@@ -231,9 +251,13 @@ def exceeds(length: int, limit: int | None) -> bool:
 
 
 def batch_sources(sources: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-    """Append end tokens to sources and pad them: (rows, m) int64, with their mask, bool."""
-    padded = Sequences.of([[*source, END] for source in sources]).pad(torch.arange(len(sources)))
-    return padded, padded != PADDING
+    """Append end tokens to sources and pad them: (rows, m) int64, with their mask, bool.
+
+    Feature vectors are padded only: (rows, m, dim) float32.
+    """
+    sequences = Sequences.of([with_end(source) for source in sources])
+    padded = sequences.pad(torch.arange(len(sources)))
+    return padded, torch.arange(padded.shape[1]) < sequences.lengths[:, None]
 
 
 def shuffled_batches(

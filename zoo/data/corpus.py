@@ -22,12 +22,14 @@ from filelock import FileLock
 
 from zoo.data.batches import Corpus, LeftOut, Sequences, encode_pairs
 from zoo.data.datasets import cache_folder
+from zoo.data.features import FeatureReader, Features
 from zoo.data.readers import chunks
 from zoo.data.source_tokenizer import SourceTokenizer
 from zoo.data.sources import Sources
 from zoo.data.tokenizer import Tokenizer
 from zoo.errors import CheckpointError, DataError
 from zoo.files import read_json, whole_folder, write_json
+from zoo.registry.config import Config
 from zoo.registry.declarations import Dataset
 from zoo.registry.parameters import LengthLimits
 from zoo.registry.recipe import Recipe
@@ -36,6 +38,9 @@ from zoo.registry.registry import Registry
 FORMAT = 1
 CHUNK = 8192
 """Pairs that are held in memory at a time."""
+
+FEATURE_CHUNK = 64
+"""Sequences of feature vectors that are held in memory at a time."""
 
 WORD_LIMIT = 1000
 """Longest run without white space, in characters, from which a tokenizer learns."""
@@ -49,14 +54,16 @@ def learn_tokenizers(
     limit: int | None,
     recipe: Recipe,
     registry: Registry | None = None,
-    sources: Sequence[str] = ("text",),
+    config: Config | None = None,
 ) -> tuple[Tokenizer, Tokenizer]:
     """Learn the tokenizers of source and target; they are one if the recipe shares it.
 
     Args:
         dataset, limit: the texts.
         recipe: the tokenizers' kinds and sizes.
-        sources: the names of the sources that the model reads.
+        registry: where the kinds are looked up; by default that of the installed plugins.
+        config: the model's, which says whether it reads several sources, or feature vectors, of
+            which the first pair gives the size; by default one text.
 
     Raises:
         DataError: the texts have other sources.
@@ -65,6 +72,7 @@ def learn_tokenizers(
     def texts(side: int) -> Iterator[str]:
         return (_without_long_words(pair[side]) for pair in dataset.stream("train", limit))
 
+    sources = ("text",) if config is None else config.sources
     first = next(iter(dataset.stream("train", 1)), None)
     if len(sources) == 1 and first is not None and isinstance(first.source, Sources):
         raise DataError(
@@ -72,6 +80,11 @@ def learn_tokenizers(
             "this model reads one",
             "Name the file or the key of one source, or take a model that reads several",
         )
+    if config is not None and config.features and first is not None:
+        of_target = Tokenizer.train(texts(1), recipe.tokenizers[1], recipe.vocab_size, registry)
+        return FeatureReader.of_text(first.source), of_target
+    if isinstance(getattr(first, "source", None), Features):
+        raise DataError(f"{dataset.name} has feature vectors", "this model reads text")
     if recipe.shared_vocab:
         both = Tokenizer.train(
             chain(texts(0), texts(1)), recipe.tokenizer, recipe.vocab_size, registry
@@ -134,13 +147,16 @@ def _key(
     digest = hashlib.sha256(json.dumps([FORMAT, dataset.name, limit, *limits]).encode())
     for tokenizer in tokenizers:
         digest.update(tokenizer.to_json().encode())
-    if dataset.files:
+    if dataset.files and not isinstance(tokenizers[0], FeatureReader):
         for file in dataset.files:
             status = file.stat()
             digest.update(json.dumps([str(file), status.st_size, status.st_mtime_ns]).encode())
     else:
         for pair in dataset.stream("train", limit):
             digest.update(json.dumps(pair).encode())
+            if isinstance(tokenizers[0], FeatureReader) and not isinstance(pair.source, Features):
+                status = Path(pair.source).stat()
+                digest.update(json.dumps([status.st_size, status.st_mtime_ns]).encode())
     return digest.hexdigest()[:32]
 
 
@@ -159,7 +175,8 @@ def _build(
     ):
         both = (source_files, target_files)
         pairs = dataset.stream("train", limit)
-        for chunk in chunks(pairs, CHUNK, lambda pair: len(pair[0]) + len(pair[1])):
+        size = CHUNK if source_files.dim is None else FEATURE_CHUNK
+        for chunk in chunks(pairs, size, lambda pair: len(pair[0]) + len(pair[1])):
             kept = []
             for ids in encode_pairs(chunk, *tokenizers, limits):
                 if isinstance(ids, LeftOut):
@@ -186,7 +203,9 @@ class _Writer:
 
     def __init__(self, folder: Path, name: str, tokenizer: Tokenizer) -> None:
         self.name, self.folder = name, folder
-        self.type = np.dtype("<u2" if tokenizer.size <= 2**16 else "<u4")
+        self.dim = tokenizer.dim if isinstance(tokenizer, FeatureReader) else None
+        integers = "<u2" if tokenizer.size <= 2**16 else "<u4"
+        self.type: np.dtype[Any] = np.dtype(integers if self.dim is None else "<f4")
         self.count = self.end = 0
         self.digests = [hashlib.sha256(), hashlib.sha256()]
 
@@ -199,12 +218,15 @@ class _Writer:
         for file in self.files:
             file.close()
 
-    def write(self, sequences: list[list[int]]) -> None:
+    def write(self, sequences: list[Sequence[int]]) -> None:
         """Append sequences."""
         ends = self.end + np.cumsum([len(s) for s in sequences], dtype="<i8")
         if sequences:
             self.count, self.end = self.count + len(sequences), int(ends[-1])
-        self._append(0, np.fromiter(chain.from_iterable(sequences), dtype="<i4"))
+        if self.dim is None:
+            self._append(0, np.fromiter(chain.from_iterable(sequences), dtype="<i4"))
+        elif sequences:
+            self._append(0, np.concatenate(sequences))
         self._append(1, ends)
 
     def _append(self, which: int, values: npt.NDArray[Any]) -> None:
@@ -219,7 +241,8 @@ class _Writer:
 
     def describe(self) -> dict[str, Any]:
         """Return what `_map` needs to know about the files."""
-        return {"sequences": self.count, "tokens": self.end, "type": self.type.str}
+        described = {"sequences": self.count, "tokens": self.end, "type": self.type.str}
+        return described if self.dim is None else {**described, "dim": self.dim}
 
 
 def _map(folder: Path) -> Corpus:
@@ -233,9 +256,12 @@ def _map(folder: Path) -> Corpus:
     try:
         for side in SIDES:
             count, tokens = description[side]["sequences"], description[side]["tokens"]
-            files = zip(KINDS, (tokens, count + 1), (description[side]["type"], "<i8"), strict=True)
+            dim = description[side].get("dim")
+            sizes, types = (tokens * (dim or 1), count + 1), (description[side]["type"], "<i8")
+            files = zip(KINDS, sizes, types, strict=True)
             arrays = [_array(folder / f"{side}.{kind}", size, t) for kind, size, t in files]
-            sides[side] = Sequences(arrays[0], arrays[1])
+            values = arrays[0] if dim is None else arrays[0].reshape(-1, dim)
+            sides[side] = Sequences(values, arrays[1])
         return Corpus(
             **sides,
             left_out=LeftOut(**description["left_out"]),

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
+from zoo.data.features import FeatureReader
 from zoo.data.foreign_engines import Engine, SentencePiece, Side, TokenizersPipeline, Vocabulary
 from zoo.data.moses import Moses
 from zoo.data.pieces import PreparedPieces
@@ -187,7 +188,8 @@ def load_tokenizer(file: Path, registry: Registry | None = None) -> Tokenizer:
     text = read_text(file)
     head = text[:100]
     of_plugin = head.lstrip("{ \t\r\n").startswith('"kind"')
-    if not of_plugin and '"engine"' not in head and not head.startswith('{"sources"'):
+    of_zoo = head.startswith(('{"sources"', '{"features"'))
+    if not of_plugin and '"engine"' not in head and not of_zoo:
         return Tokenizer.load(file)
     try:
         content = parse_json(text)
@@ -197,6 +199,8 @@ def load_tokenizer(file: Path, registry: Registry | None = None) -> Tokenizer:
         raise CheckpointError(f"{file} is not a tokenizer", "it is not a JSON object")
     if of_plugin:
         return parse_entry(content, str(file), registry)
+    if "features" in content:
+        return FeatureReader.of_content(content, str(file))
     if "sources" in content:
         return _parse_sources(content, str(file), registry)
     return ForeignTokenizer.parse(content, str(file))

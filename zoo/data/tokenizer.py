@@ -171,6 +171,10 @@ class Tokenizer:
             raise ValueError(f"no token has id {id}: there are {self.size}")
         return token
 
+    def labels(self, ids: Sequence[int]) -> list[str]:
+        """Return a label for each position of a text, for pictures and alignments: its token."""
+        return [self.token(i) for i in ids]
+
     def vocabulary(self) -> list[str]:
         """Return every token, by its id."""
         return [self.token(i) for i in range(self.size)]

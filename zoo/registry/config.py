@@ -116,6 +116,11 @@ class Config(Settings):
         return ("text",)
 
     @property
+    def features(self) -> bool:
+        """Whether the source is feature vectors, whose size is then given as `source_vocab`."""
+        return False
+
+    @property
     def length_limits(self) -> LengthLimits:
         """The longest source and target in tokens, special tokens included; by default no limit."""
         return LengthLimits()

@@ -69,11 +69,18 @@ class Checkpoints(Mapping[str, Served]):
     """The checkpoints of a server, by name."""
 
     def __init__(self, folders: Mapping[str, Path], registry: Registry) -> None:
+        """Look at the checkpoints.
+
+        Raises:
+            DataError: one reads feature vectors, which no request can hold.
+        """
         self.registry = registry
         self._served = {
             name: Served(name, folder, languages_of(folder, registry), _about(folder))
             for name, folder in folders.items()
         }
+        for name, folder in folders.items():
+            _check_text(name, folder, registry)
 
     def __getitem__(self, name: str) -> Served:
         return self._served[name]
@@ -145,6 +152,20 @@ def languages_of(folder: Path, registry: Registry) -> tuple[str, str]:
         return registry.datasets[data].languages
     source, dash, target = data.rpartition(":")[2].partition("-")
     return (source, target) if dash and source.isalpha() and target.isalpha() else ("", "")
+
+
+def _check_text(name: str, folder: Path, registry: Registry) -> None:
+    """Raise a DataError if a checkpoint reads feature vectors; a damaged one is shown later."""
+    features = False
+    with contextlib.suppress(ZooError):
+        description = describe(folder)
+        architecture = architecture_of(folder, description, registry)
+        features = architecture.config_type().parse(description["config"], CONFIG).features
+    if features:
+        raise DataError(
+            f"cannot serve {name}", "it reads files of feature vectors, and a request holds text",
+            "Use `zoo translate`",
+        )  # fmt: skip
 
 
 def _about(folder: Path) -> About:

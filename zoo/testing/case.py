@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 import torch
+import torch.nn.functional as F  # noqa: N812  # the field's name for it
 from torch import Tensor
 
 from zoo.errors import ConfigError
@@ -18,6 +19,8 @@ from zoo.registry.registry import Registry, default_registry
 SOURCE_VOCAB, TARGET_VOCAB = 19, 17
 SOURCE_LENGTHS, TARGET_LENGTHS = (3, 9, 5, 7, 4), (8, 4, 6, 5, 8)
 ROWS, BEAM = len(SOURCE_LENGTHS), 3
+FEATURES = 7
+"""Numbers of a feature vector, for networks that read them."""
 
 
 @dataclass
@@ -35,6 +38,19 @@ class Case:
     target: Tensor
     declaration: Architecture | None = None
     registry: Registry | None = None
+    table: Tensor | None = None
+    """For a network that reads feature vectors, the vector of each id, (SOURCE_VOCAB, dim)."""
+    ids: Tensor = field(default_factory=lambda: torch.empty(0))
+    """The token ids of `source`, or those whose vectors it has."""
+
+    def read(self, ids: Tensor) -> Tensor:
+        """Return what the network reads for token ids: these, or their vectors in float64."""
+        return ids if self.table is None else self.table[ids]
+
+    @property
+    def source_ids(self) -> int:
+        """How many different ids a source may have."""
+        return self.model.source_vocab if self.table is None else len(self.table)
 
     def rebuild(self, device: str = "cpu") -> Seq2Seq:
         """Return a new network of the same configuration, with fresh weights."""
@@ -81,15 +97,26 @@ def case_of(network: type[Seq2Seq[Memory, State]], config: Config) -> Case:
     """Build the case of a network class and a config."""
     torch.manual_seed(5)
     source_vocab = TARGET_VOCAB if config.one_vocabulary else SOURCE_VOCAB
+    size = FEATURES if config.features else source_vocab
     # The laws treat memory and state as trees of tensors; their types do not matter.
     of_trees = cast("type[Seq2Seq]", network)
-    model = build(of_trees, config, source_vocab, TARGET_VOCAB).double().eval()
+    model = build(of_trees, config, size, TARGET_VOCAB).double().eval()
     source, target = _tokens(SOURCE_LENGTHS, source_vocab), _tokens(TARGET_LENGTHS, TARGET_VOCAB)
     for row, length in enumerate(SOURCE_LENGTHS):
         source[row, length - 1] = END
     with_ends(source, config)
     target[:, 0] = BEGIN
-    return Case(of_trees, config, model, source, source != PADDING, target)
+    made = Case(of_trees, config, model, source, source != PADDING, target, ids=source)
+    if config.features:
+        made.table = torch.randn(source_vocab, FEATURES).double()
+        made.table[PADDING] = 0
+        made.source = made.read(source)
+    return made
+
+
+def pad(source: Tensor, columns: int) -> Tensor:
+    """Return a source, or a mask, with more columns of padding on the right."""
+    return F.pad(source, (0, 0) * (source.dim() - 2) + (0, columns))
 
 
 def with_ends(source: Tensor, config: Config) -> Tensor:

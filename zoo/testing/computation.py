@@ -43,6 +43,8 @@ class Results(NamedTuple):
 def compute(case: Case, model: Seq2Seq, device: str) -> Results:
     """Run a model on the case's batch, on a device."""
     source, mask, target = (t.to(device) for t in (case.source, case.mask, case.target))
+    if source.is_floating_point():
+        source = source.to(next(model.parameters()).dtype)
     memory = model.encode(source, mask).memory
     if isinstance(model, NonAutoregressive):
         decoded = decode(model, memory, mask)

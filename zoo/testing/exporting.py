@@ -31,7 +31,7 @@ def exports_to_onnx(case: Case) -> None:
 
         pytest.skip("needs onnx: pip install 'seq2seq-zoo[onnx]'")
     model = case.rebuild().float().eval()
-    if model.onnx_reasons():
+    if model.onnx_reasons() or case.config.features:
         return
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F  # noqa: N812  # the field's name for it
 
 from zoo.nn.contract import END
-from zoo.testing.case import SOURCE_LENGTHS, TARGET_VOCAB, Case, with_ends
+from zoo.testing.case import SOURCE_LENGTHS, TARGET_VOCAB, Case, pad, with_ends
 from zoo.testing.law import BrokenLawError, law, require_close
 
 
@@ -19,7 +18,7 @@ from zoo.testing.law import BrokenLawError, law, require_close
 def padding_is_ignored(case: Case) -> None:
     """A sentence gives the same logits alone, in a batch, and with more padding."""
     expected = case.model(case.source, case.mask, case.target).logits
-    source, mask = F.pad(case.source, (0, 3)), F.pad(case.mask, (0, 3))
+    source, mask = pad(case.source, 3), pad(case.mask, 3)
     padded = case.model(source, mask, case.target).logits
     require_close(padded, expected, "three more columns of padding change the logits")
     for row, length in enumerate(SOURCE_LENGTHS):
@@ -80,15 +79,15 @@ def every_source_token_matters(case: Case) -> None:
     expected = case.model(case.source, case.mask, case.target).logits
     for row, length in enumerate(SOURCE_LENGTHS):
         for position in range(length - 1):
-            if case.source[row, position] == END:  # between two sources
+            if case.ids[row, position] == END:  # between two sources
                 continue
-            source = case.source.clone()
+            source = case.ids.clone()
             source[row, position] = (
-                (source[row, position] + 5) % (case.model.source_vocab - END - 1) + END + 1
+                (source[row, position] + 5) % (case.source_ids - END - 1) + END + 1
             )
-            if source[row, position] == case.source[row, position]:
+            if source[row, position] == case.ids[row, position]:
                 source[row, position] = END + 1 + (source[row, position] == END + 1).long()
-            logits = case.model(source, case.mask, case.target).logits
+            logits = case.model(case.read(source), case.mask, case.target).logits
             if torch.equal(logits[row], expected[row]):
                 raise BrokenLawError(
                     f"source token {position} of {length} does not affect the logits"
@@ -105,9 +104,10 @@ def length_limits_hold(case: Case) -> None:
     """A source and a target of the greatest length that the config allows give finite logits."""
     limits = case.config.length_limits
     m, n = min(limits.source or 40, 2000), min(limits.target or 40, 2000)
-    source = torch.randint(END + 1, case.model.source_vocab, (2, m))
+    source = torch.randint(END + 1, case.source_ids, (2, m))
     source[:, -1] = END
     with_ends(source, case.config)
     target = torch.randint(END + 1, TARGET_VOCAB, (2, n - 1))
-    if not case.model(source, torch.ones_like(source).bool(), target).logits.isfinite().all():
+    mask = torch.ones_like(source).bool()
+    if not case.model(case.read(source), mask, target).logits.isfinite().all():
         raise BrokenLawError(f"sources of {m} and targets of {n} tokens give infinite logits")

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from zoo.nn.contract import BEGIN, END, PADDING, UNKNOWN, Decoded, NonAutoregressive
 from zoo.nn.tree import Tree, tensors
-from zoo.testing.case import SOURCE_LENGTHS, TARGET_VOCAB, Case
+from zoo.testing.case import SOURCE_LENGTHS, TARGET_VOCAB, Case, pad
 from zoo.testing.law import BrokenLawError, law, require_close
 
 NEVER = (PADDING, BEGIN, UNKNOWN)
@@ -29,7 +29,7 @@ def decode(
 def _decoded(case: Case, rows: slice = slice(None), padding: int = 0) -> Decoded:
     """Return the targets of some of the case's sources, with more columns of padding."""
     assert isinstance(case.model, NonAutoregressive)
-    source, mask = (F.pad(part[rows], (0, padding)) for part in (case.source, case.mask))
+    source, mask = (pad(part[rows], padding) for part in (case.source, case.mask))
     return decode(case.model, case.model.encode(source, mask).memory, mask)
 
 

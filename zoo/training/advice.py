@@ -47,7 +47,7 @@ def early_warnings(plan: Plan, data: TrainingData, batches: int) -> list[str]:
     if distinct := _few_distinct(data.corpus.target):
         warnings.append(f"the {pairs:,} targets are only {distinct:,} different texts")
     sides = {"source": data.corpus.source, "target": data.corpus.target}
-    if recipe.shared_vocab:
+    if recipe.shared_vocab or plan.config.features:
         del sides["source"]
     for side, sequences in sides.items():
         tokenizer = data.target_tokenizer if side == "target" else data.source_tokenizer

@@ -95,8 +95,12 @@ class WordDropout(Augmentation):
         self.probability = probability
 
     def batch(self, source: Tensor, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Return both sides, in which each word is unknown with the probability."""
-        return self._drop_words(source), self._drop_words(inputs)
+        """Return both sides, in which each word is unknown with the probability.
+
+        Feature vectors are no words.
+        """
+        kept = source if source.is_floating_point() else self._drop_words(source)
+        return kept, self._drop_words(inputs)
 
     def _drop_words(self, ids: Tensor) -> Tensor:
         words = ids > UNKNOWN  # padding and the ends of sentences are kept

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zoo.data.batches import Batches, Corpus, LeftOut, encode_pairs, shuffled_batches
+from zoo.data.batches import Batches, Corpus, LeftOut, encode_pairs, shuffled_batches, without_end
 from zoo.data.corpus import open_corpus
 from zoo.data.datasets import find_dataset
 from zoo.data.tokenizer import Tokenizer
@@ -47,7 +47,7 @@ class ValidationSet:
         self.pairs = [
             p for p, ids in zip(pairs, encoded, strict=True) if not isinstance(ids, LeftOut)
         ]
-        self.sources = [ids[0][:-1] for ids in encoded if not isinstance(ids, LeftOut)]
+        self.sources = [without_end(ids[0]) for ids in encoded if not isinstance(ids, LeftOut)]
         self.corpus = Corpus.encode(self.pairs, source, target, limits)
         self.target_tokenizer, self.limits, self.metric = target, limits, metric
 

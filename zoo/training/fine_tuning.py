@@ -123,11 +123,11 @@ def tuning_tokenizers(
     source, target = checkpoint.source_tokenizer, checkpoint.target_tokenizer
     if new is None:
         return source, target
-    sources = checkpoint.config.sources
+    config = checkpoint.config
     if new == "both":
-        return learn_tokenizers(dataset, limit, recipe, registry, sources)
-    if new == "source" and len(sources) > 1:
-        return learn_tokenizers(dataset, limit, recipe, registry, sources)[0], target
+        return learn_tokenizers(dataset, limit, recipe, registry, config)
+    if new == "source" and (len(config.sources) > 1 or config.features):
+        return learn_tokenizers(dataset, limit, recipe, registry, config)[0], target
 
     def texts() -> Iterator[str]:
         return (getattr(pair, new) for pair in dataset.stream("train", limit))

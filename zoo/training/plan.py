@@ -298,13 +298,13 @@ def _check(config: Config, recipe: Recipe, where: str) -> None:
     """Raise ConfigError if the run would never end, or recipe and configuration disagree."""
     if not any(getattr(recipe, total) for total in TOTALS):
         raise ConfigError(where, "nothing says when to stop", "Give --steps, --epochs or --minutes")
-    several = len(config.sources) > 1
+    read = "feature vectors" if config.features else ", ".join(config.sources)
     for name in ("shared_vocab", "bpe_dropout"):
-        if several and getattr(recipe, name):
-            read = ", ".join(config.sources)
+        if (config.features or len(config.sources) > 1) and getattr(recipe, name):
             raise ConfigError(
-                where, f"{name} is for one source, the model reads {read}", f"Leave out {name}"
-            )
+                where, f"{name} is for one source of text, the model reads {read}",
+                f"Leave out {name}",
+            )  # fmt: skip
     if config.one_vocabulary and not recipe.shared_vocab:
         raise ConfigError(
             where, "this configuration needs one vocabulary", "Leave out shared_vocab = false"

@@ -78,10 +78,10 @@ def introduction(session: Session) -> Iterator[str]:
     plan, data, group = trainer.plan, trainer.data, trainer.group
     parameters = sum(weight.numel() for weight in trainer.model.parameters())
     source, target = data.source_tokenizer.size, data.target_tokenizer.size
-    yield (
-        f"{plan.model}: {parameters:,} parameters, vocabularies of {source:,} (source) and "
-        f"{target:,} (target) tokens"
-    )
+    sizes = f"vocabularies of {source:,} (source) and {target:,} (target) tokens"
+    if plan.config.features:
+        sizes = f"vectors of {source:,} numbers, a vocabulary of {target:,} tokens"
+    yield f"{plan.model}: {parameters:,} parameters, {sizes}"
     left = data.corpus.left_out
     skipped = [f"{left.long:,} too long"] * bool(left.long)
     skipped += [f"{left.empty:,} empty"] * bool(left.empty)

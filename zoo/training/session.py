@@ -298,8 +298,8 @@ def _create(
     request, parent, automatic = begins
     dataset = find_dataset(registry, plan.data)
     if parent is None:
-        sources = plan.config.sources
-        tokenizers = learn_tokenizers(dataset, plan.limit, plan.recipe, registry, sources)
+        described = (plan.recipe, registry, plan.config)
+        tokenizers = learn_tokenizers(dataset, plan.limit, *described)
     else:
         new = request.new_vocabulary
         tokenizers = tuning_tokenizers(registry, parent, dataset, plan.limit, plan.recipe, new)

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 from torch import Tensor
 
 from zoo.checkpoint.checkpoint import Checkpoint
-from zoo.data.batches import batch_sources, exceeds
+from zoo.data.batches import batch_sources, exceeds, with_end
 from zoo.decoding.forced import forced_attention
 from zoo.errors import DecodingError
 from zoo.nn.contract import USUAL_KIND
@@ -54,7 +54,8 @@ class Attention:
 
     model: the checkpoint's name; source, target: their tokens as printable text, without begin and
     end; weights: by kind, (layers, heads, queries, keys) float32 on the CPU; strides: by kind, how
-    many source tokens a key of the source stands for, if not one; None if for none.
+    many source tokens a key of the source stands for, if not one; None if for none; source_ends:
+    whether the model reads an end token after the source, as it does unless it reads features.
     """
 
     model: str
@@ -62,6 +63,7 @@ class Attention:
     target: list[str]
     weights: dict[str, Tensor]
     strides: Mapping[str, int | None] = field(default_factory=dict)
+    source_ends: bool = True
 
     def _repr_html_(self) -> str:
         """Return the first kind, averaged over layers and heads, as an HTML table."""
@@ -96,7 +98,7 @@ class Attention:
 
     def _source_keys(self, kind: str) -> list[str]:
         """Return the labels of a kind's keys in the source: its tokens, several or a number."""
-        tokens, stride = [*self.source, "</s>"], self.strides.get(kind, 1)
+        tokens, stride = self.source + ["</s>"] * self.source_ends, self.strides.get(kind, 1)
         if stride is None:
             of_target = len(self.target) + 1 if kind == "joint" else 0
             return [str(i) for i in range(1, self.weights[kind].shape[3] - of_target + 1)]
@@ -201,10 +203,11 @@ def compute_attention(
         )
     return Attention(
         checkpoint.name,
-        [printable(checkpoint.source_tokenizer.token(i)) for i in source],
+        list(map(printable, checkpoint.source_tokenizer.labels(source))),
         [printable(checkpoint.target_tokenizer.token(i)) for i in target],
         {kind: weights[0].float().cpu() for kind, weights in _ordered(by_kind).items()},
         {kind: model.attention_kinds.get(kind, USUAL_KIND).stride for kind in by_kind},
+        not checkpoint.config.features,
     )
 
 
@@ -212,7 +215,7 @@ def _check_lengths(checkpoint: Checkpoint, source: Sequence[int], target: Sequen
     limits = checkpoint.config.length_limits
     # A source is read with its end token; a target with the begin token, without its end token.
     for side, length, limit in (
-        ("text", len(source) + 1, limits.source),
+        ("text", len(with_end(source)), limits.source),
         ("target", len(target) + 1, limits.target),
     ):
         if exceeds(length, limit):

@@ -5,7 +5,17 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, ParamSpec, TypedDict, TypeVar, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    ParamSpec,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    cast,
+    get_type_hints,
+)
 
 from zoo.data.sources import join_sources
 from zoo.decoding.named import check_named
@@ -15,13 +25,17 @@ from zoo.registry.registry import Registry
 from zoo.translation.parts import MAX_SOURCE_LENGTH, LongTexts
 from zoo.translation.sentences import SPLITTER
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from torch import Tensor
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
-Source = str | Mapping[str, str]
-"""A text, or several sources by name."""
+Source: TypeAlias = "str | Mapping[str, str] | npt.NDArray[Any] | Tensor"
+"""A text, several sources by name, or feature vectors, (frames, dim)."""
 
-Texts = Sequence[Source]
+Texts: TypeAlias = "Sequence[Source]"
 
 WINDOW = 2048
 """Texts that are read ahead by default, so that a batch has texts of similar lengths."""
@@ -142,6 +156,17 @@ def make_search(
     return search
 
 
+def is_features(text: object) -> bool:
+    """Return whether this is a matrix, of numpy or torch, rather than a text or a list of them."""
+    return getattr(text, "ndim", 0) == 2 and hasattr(text, "__array__")
+
+
+def as_one(texts: Source | Texts) -> Source | None:
+    """Return what is one text; None for several."""
+    one = isinstance(texts, str | Mapping) or is_features(texts)
+    return cast(Source, texts) if one else None
+
+
 def check_text(text: object, what: str) -> str:
     """Return a text that is a string; several sources, by name, become one.
 
@@ -153,6 +178,10 @@ def check_text(text: object, what: str) -> str:
         return text
     if isinstance(text, Mapping):
         return join_sources(text)
+    if is_features(text):
+        from zoo.data.features import Features
+
+        return Features(text)
     if text is None or text != text:
         hint = "Leave missing values out, or put an empty text in their place"
     else:
@@ -166,7 +195,8 @@ def check_texts(texts: object, what: str = "text") -> Iterator[str]:
     Raises:
         DecodingError: it is one text, or nothing that can be iterated.
     """
-    if isinstance(texts, str | bytes | Mapping) or not isinstance(texts, Iterable):
+    one = isinstance(texts, str | bytes | Mapping) or is_features(texts)
+    if one or not isinstance(texts, Iterable):
         check_text(None if texts is None else texts, f"what stands for {what}s")
         raise DecodingError(f"{what}s must be a list", "this is one text", "Put it into a list")
     return (check_text(text, f"{what} {i}") for i, text in enumerate(texts, 1))

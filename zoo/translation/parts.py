@@ -8,7 +8,8 @@ from typing import Literal, NamedTuple
 from torch import Tensor
 
 from zoo.checkpoint.checkpoint import Checkpoint
-from zoo.data.batches import batch_sources
+from zoo.data.batches import batch_sources, with_end
+from zoo.data.features import Features
 from zoo.data.sources import Sources
 from zoo.errors import DecodingError
 from zoo.registry.registry import Registry
@@ -95,7 +96,8 @@ class SourceReader:
             PluginError: the splitter is broken.
             DecodingError: a text is too long, and `long_texts` is `refuse`.
         """
-        several = any(len(member.config.sources) > 1 for member in self.checkpoints)
+        configs = [member.config for member in self.checkpoints]
+        several = any(len(config.sources) > 1 or config.features for config in configs)
         limits = [member.config.length_limits.source for member in self.checkpoints]
         limit = min([max_length, *(limit for limit in limits if limit is not None)])
         pieces = [
@@ -121,6 +123,8 @@ class SourceReader:
         return parts
 
     def _pieces(self, text: str, split: Split | None) -> list[Piece]:
+        if isinstance(text, Features) and not self.checkpoints[0].config.features:
+            raise DecodingError("these are feature vectors", "the model reads text", "Give a text")
         if isinstance(text, Sources) and len(self.checkpoints[0].config.sources) == 1:
             raise DecodingError(
                 "these are several sources", f"{self.checkpoints[0].name} reads one", "Give a text"
@@ -154,7 +158,7 @@ class SourceReader:
 
 def _length(tokens: Tokens) -> int:
     """Return the number of tokens, with the end token, for the tokenizer that cuts the most."""
-    return max(map(len, tokens)) + 1
+    return max(len(with_end(each)) for each in tokens)
 
 
 def batches(parts: Iterable[Part], width: int) -> Iterator[list[Part]]:

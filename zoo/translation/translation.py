@@ -6,6 +6,7 @@ import html
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from zoo.data.features import FeatureReader
 from zoo.data.text_tokenizer import SPECIALS
 from zoo.data.tokenizer import Tokenizer
 from zoo.decoding.options import Hypothesis
@@ -71,7 +72,7 @@ def from_hypothesis(
             weight; None without alignment.
     """
     source_tokenizer, target_tokenizer = tokenizers
-    source_tokens = [source_tokenizer.token(i) for i in source]
+    source_tokens = source_tokenizer.labels(source)
     tokens = tuple(target_tokenizer.token(i) for i in hypothesis.tokens)
     return Translation(
         text,
@@ -79,7 +80,8 @@ def from_hypothesis(
         (hypothesis,),
         tokens,
         None if aligned is None else _align_words(source_tokens, tokens, aligned),
-        unknown=all(
+        unknown=not isinstance(source_tokenizer, FeatureReader)
+        and all(
             i == UNKNOWN or token == "▁" for i, token in zip(source, source_tokens, strict=True)
         ),
     )

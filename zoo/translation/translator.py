@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
 
 import torch
 
@@ -30,6 +30,7 @@ from zoo.translation.options import (
     SearchOptions,
     Source,
     Texts,
+    as_one,
     check_text,
     check_texts,
     keywords,
@@ -128,7 +129,7 @@ class Translator:
         """Translate one text, or each text of a sequence.
 
         Args:
-            texts: one text or several; a mapping, `{"text": …, "context": …}`, for several sources.
+            texts: one or several: texts, mappings of several sources, or matrices of features.
             details: return each `Translation`, with its score, tokens, alignment and
                 alternatives, instead of its text.
             options: as for `stream`: `beam=5`, `n_best=3`, `alignment=True`, …
@@ -136,10 +137,10 @@ class Translator:
         Raises:
             DecodingError: as `stream` does.
         """
-        if not isinstance(texts, str | Mapping):
-            translations = list(self.stream(texts, **options))
+        if (one := as_one(texts)) is None:
+            translations = list(self.stream(cast(Texts, texts), **options))
             return translations if details else [translation.text for translation in translations]
-        (translation,) = self.stream([texts], **options)
+        (translation,) = self.stream([one], **options)
         return translation if details else translation.text
 
     def for_languages(self, source_lang: str = "", target_lang: str = "") -> Translator:
@@ -215,7 +216,7 @@ class Translator:
             DecodingError: a text is too long or not a string, there are not as many targets as
                 sources, or there is more than one checkpoint.
         """
-        if isinstance(sources, str | Mapping) and isinstance(targets, str):
+        if isinstance(targets, str):
             return self._score([check_text(sources, "source")], [targets])[0]
         lists = list(check_texts(sources, "source")), list(check_texts(targets, "target"))
         if len(lists[0]) != len(lists[1]):
@@ -315,10 +316,8 @@ SEARCH = frozenset(option.name for option in search_options())
 """The names of the fields of `zoo.Search`."""
 
 
-def _rebuild(
-    checkpoints: Sequence[Checkpoint], precision: Precision, engine: str | None
-) -> Translator:
-    return Translator(*checkpoints, precision=precision, engine=engine)
+def _rebuild(made: Sequence[Checkpoint], precision: Precision, engine: str | None) -> Translator:
+    return Translator(*made, precision=precision, engine=engine)
 
 
 def load(

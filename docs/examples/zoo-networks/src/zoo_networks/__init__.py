@@ -33,6 +33,13 @@ def zoo_architectures() -> Iterable[Architecture]:
         network="zoo_networks.context:Context",
     )
     yield Architecture(
+        name="speech",
+        summary="the pooled network over feature vectors, such as frames of speech",
+        paper="Ramapuram et al. 2025, Theory, Analysis, and Best Practices for Sigmoid Attention",
+        config="zoo_networks.configs:SpeechConfig",
+        network="zoo_networks.speech:Speech",
+    )
+    yield Architecture(
         name="prefix",
         summary="a decoder alone, whose prefix is the source: one softmax over both",
         paper="Liu et al. 2018, Generating Wikipedia by Summarizing Long Sequences",

@@ -59,6 +59,25 @@ class PooledConfig(Small):
         return table
 
 
+class SpeechConfig(PooledConfig):
+    """The pooled network over feature vectors."""
+
+    @property
+    def features(self) -> bool:
+        """The source is feature vectors; `source_vocab` is their size."""
+        return True
+
+    def parameters(self, source_vocab: int, target_vocab: int) -> Table:
+        """Return the parameter table, with one row for each symbol of the equations."""
+        table = super().parameters(source_vocab, target_vocab)
+        table.rows = [row for row in table if row.path != "source_embedding.weight"]
+        table.block("features")
+        f, d = Dim("F", source_vocab), Dim("d", self.dim)
+        table.add("source_embedding.weight", "W_i", (d, f))
+        table.add("source_embedding.bias", "b_i", (d,))
+        return table
+
+
 class ExpertsConfig(PooledConfig):
     """The pooled network, whose keys go through experts, with two losses of its own."""
 

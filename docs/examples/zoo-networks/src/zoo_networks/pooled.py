@@ -32,7 +32,7 @@ class Pooled(Seq2Seq[Memory, Tensor]):
         super().__init__(config, source_vocab, target_vocab)
         d, self.stride = config.dim, config.stride
         self.attention_kinds = {"cross": AttentionKind(sums_to_one=False, stride=self.stride)}
-        self.source_embedding = nn.Embedding(source_vocab, d)
+        self.source_embedding: nn.Module = nn.Embedding(source_vocab, d)
         self.encoder = nn.GRU(d, d, bidirectional=True, batch_first=True)
         self.pool = nn.Linear(2 * self.stride * d, d)
         self.target_embedding = nn.Embedding(target_vocab, d)
