@@ -14,6 +14,13 @@ from pathlib import Path
 
 from zoo.checkpoint.markdown import markdown_table
 from zoo.cli.new_plugin import files_for
+from zoo.registry.catalogue import (
+    CHECKPOINT_KEYS,
+    FILE_KEYS,
+    MODEL_KEYS,
+    PACKAGE_KEYS,
+    TOML_NAMES,
+)
 from zoo.registry.discovery import discover
 from zoo.registry.parameters import Row, Table
 from zoo.registry.plugins import known_hooks, specification
@@ -114,6 +121,25 @@ def search_laws() -> str:
     return markdown_table(["law", "statement", "usual causes of a failure"], rows)
 
 
+def catalogue() -> str:
+    """Return a table of the keys of each section of a catalogue."""
+    sections = {
+        "[models.NAME]": MODEL_KEYS,
+        "[checkpoints.NAME]": CHECKPOINT_KEYS,
+        "[checkpoints.NAME.files]": FILE_KEYS,
+        "[packages.NAME]": PACKAGE_KEYS,
+    }
+    tables = []
+    for section, keys in sections.items():
+        rows = [
+            [f"`{name}`", TOML_NAMES[key.kind], "yes" if key.required else "", key.meaning]
+            for name, key in keys.items()
+        ]
+        table = markdown_table(["key", "value", "required", "meaning"], rows)
+        tables.append(f"### {section}\n\n{table}")
+    return "\n\n".join(tables)
+
+
 COMPARISON = FOLDER.parent / "cards" / "comparison.json"
 LABELS = {
     "exact_match": "exact match, %",
@@ -168,6 +194,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "hooks": hooks,
     "training parts": training_parts,
     "laws": laws,
+    "catalogue": catalogue,
     "search laws": search_laws,
     "compared: numbers-en-fr": functools.partial(compared, "numbers-en-fr"),
     "compared: multi30k-en-de": functools.partial(compared, "multi30k-en-de"),

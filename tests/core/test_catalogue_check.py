@@ -1,6 +1,7 @@
 """What `zoo plugins` and the kit say about the entries of catalogues, and whose recipes count."""
 
 import json
+import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from tests.external_plugins.packages import put
 from tests.external_plugins.test_plugins import zoo as zoo_command
 from zoo import Dataset, hookimpl
 from zoo.registry.api import API
+from zoo.registry.catalogue import CHECKPOINT_KEYS, MODEL_KEYS, PACKAGE_KEYS
 from zoo.registry.catalogue_check import catalogue_problems
 from zoo.registry.discovery import discover
 from zoo.registry.owners import Plugin
@@ -183,3 +185,22 @@ def test_zoo_plugins_shows_the_faults_of_catalogues(tmp_path: Path) -> None:
     (problem,) = shown["problems"]
     assert "there is no model 'mine'" in problem
     assert "unknown key 'step' (did you mean steps?)" in problem
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "catalogue.md"
+
+
+def test_the_page_of_the_catalogue_has_every_key_and_its_example_is_correct(
+    tmp_path: Path,
+) -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    _, _, rest = page.partition('```toml title="models.toml"\n')
+    example, _, _ = rest.partition("\n```\n")
+    registry = registry_of(tmp_path, example.removeprefix("format = 1\n"))
+    assert own(registry) == []
+    entries = tomllib.loads(example)
+    sections = {"models": MODEL_KEYS, "checkpoints": CHECKPOINT_KEYS, "packages": PACKAGE_KEYS}
+    for section, keys in sections.items():
+        (entry,) = entries[section].values()
+        assert set(entry) == set(keys), section
+        assert all(f"| `{key}` |" in page for key in keys)

@@ -99,32 +99,46 @@ class Contents:
 
 
 TOML_NAMES = {str: "a string", int: "an integer", dict: "a table", list: "an array"}
-MODEL_KEYS: dict[str, tuple[type, bool]] = {
-    "architecture": (str, True),
-    "summary": (str, True),
-    "parameters": (int, True),
-    "source_vocab": (int, True),
-    "target_vocab": (int, True),
-    "config": (dict, False),
-    "recipe": (dict, False),
-    "notes": (str, False),
-    "paper_parameters": (int, False),
+
+
+class Key(NamedTuple):
+    """A key of an entry: the type of its value, whether it is required, and its meaning."""
+
+    kind: type
+    required: bool
+    meaning: str
+
+
+MODEL_KEYS = {
+    "architecture": Key(str, True, "name of an installed architecture"),
+    "summary": Key(str, True, "one line for lists and cards"),
+    "parameters": Key(int, True, "exact number of parameters at the two vocabulary sizes"),
+    "source_vocab": Key(int, True, "reference size of the source vocabulary"),
+    "target_vocab": Key(int, True, "reference size of the target vocabulary"),
+    "config": Key(dict, False, "values of the architecture's configuration"),
+    "recipe": Key(dict, False, "values of the recipe for this model on all data"),
+    "notes": Key(str, False, "Markdown for the model's card"),
+    "paper_parameters": Key(int, False, "number of parameters that the paper reports"),
 }
-CHECKPOINT_KEYS: dict[str, tuple[type, bool]] = {
-    "model": (str, True),
-    "dataset": (str, True),
-    "summary": (str, True),
-    "location": (str, False),
-    "files": (dict, False),
-    "scores": (dict, False),
-    "terms": (str, False),
+CHECKPOINT_KEYS = {
+    "model": Key(str, True, "name of the model"),
+    "dataset": Key(str, True, "name of the dataset that it was trained on"),
+    "summary": Key(str, True, "one line for lists"),
+    "location": Key(str, False, "address with a commit; without it, the checkpoint is the folder "
+                    "`cards/checkpoints/NAME` beside the catalogue"),
+    "files": Key(dict, False, "table for each file; required with `location`"),
+    "scores": Key(dict, False, "scores by metric, for lists"),
+    "terms": Key(str, False, "terms of use of the weights and of the data"),
+}  # fmt: skip
+PACKAGE_KEYS = {
+    "summary": Key(str, True, "one line for lists"),
+    "terms": Key(str, True, "terms of use of its checkpoints"),
+    "checkpoints": Key(list, True, "patterns of the names of its checkpoints, such as `*-en-de`"),
 }
-PACKAGE_KEYS: dict[str, tuple[type, bool]] = {
-    "summary": (str, True),
-    "terms": (str, True),
-    "checkpoints": (list, True),
+FILE_KEYS = {
+    "size": Key(int, True, "size in bytes"),
+    "sha256": Key(str, True, "SHA-256, 64 hexadecimal digits"),
 }
-FILE_KEYS: dict[str, tuple[type, bool]] = {"size": (int, True), "sha256": (str, True)}
 
 
 def user_catalogue() -> Path:
@@ -234,7 +248,7 @@ def _location_faults(entry: Mapping[str, Any]) -> list[str]:
     return faults
 
 
-def _faults(entry: object, keys: dict[str, tuple[type, bool]], where: str = "") -> list[str]:
+def _faults(entry: object, keys: Mapping[str, Key], where: str = "") -> list[str]:
     """Return the wrong keys and types of an entry; an empty `keys` allows any keys."""
     if not isinstance(entry, dict):
         return [f"{where}must be a table"]
@@ -243,7 +257,7 @@ def _faults(entry: object, keys: dict[str, tuple[type, bool]], where: str = "") 
         for key in entry
         if keys and key not in keys
     ]
-    for key, (kind, required) in keys.items():
+    for key, (kind, required, _) in keys.items():
         if key not in entry:
             faults += [f"{where}{key!r} is missing"] if required else []
         elif type(entry[key]) is not kind:
