@@ -1,12 +1,14 @@
 """Open shelves: entries of plugins, their options, and broken ones."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.shelves import registry_with
 from zoo.errors import ConfigError, PluginError, UnknownNameError
+from zoo.registry.catalogue_check import catalogue_problems
 from zoo.registry.entries import Schedule
 from zoo.registry.recipe import Recipe
 from zoo.registry.registry import Registry
@@ -161,3 +163,25 @@ def test_options_of_a_recipe_read_back_equal() -> None:
 
 def test_the_declaration_is_plain(visitor: Registry) -> None:
     assert visitor.schedules["waves"] == Schedule("waves", "a test", "zoo_visitor:waves")
+
+
+def test_names_in_a_catalogue_s_recipes_are_checked(visitor: Registry, tmp_path: Path) -> None:
+    file = tmp_path / "models.toml"
+    file.write_text("""
+format = 1
+[recipes.shift]
+objective = ["cross_entropy", {name = "cros_entropy", weight = 2}]
+augmentations = [{name = "word_dropuot"}]
+schedule = {name = "waves", period = 3}
+optimizer = "adm"
+""")
+    visitor.recipes._values.clear()
+    visitor.read_catalogue(file)
+    (problem,) = (line for line in catalogue_problems(visitor) if "recipes.shift" in line)
+    for part in (
+        "objective = 'cros_entropy' is unknown (did you mean cross_entropy?)",
+        "augmentations = 'word_dropuot' is unknown (did you mean word_dropout?)",
+        "optimizer = 'adm' is unknown (did you mean adam?)",
+    ):
+        assert part in problem
+    assert "schedule" not in problem

@@ -127,10 +127,12 @@ def _recipe_values(registry: Registry, values: Mapping[str, Any]) -> list[str]:
     own = {key: value for key, value in values.items() if key != "config"}
     faults += Recipe.faults_of(own)
     for key, value in own.items():
-        shelf = registry.shelves.get(f"{key}s")  # its objects are not imported, only names count
-        name = name_of(value) if isinstance(value, str | dict) else ""
-        if isinstance(shelf, OpenShelf) and name and name not in shelf:
-            faults.append(f"{key} = {name!r} is unknown{_hint(name, shelf)}")
+        # Its objects are not imported, only names count.
+        shelf = registry.shelves.get(f"{key.removesuffix('s')}s")
+        for named in value if isinstance(value, list) else [value]:
+            name = name_of(named) if isinstance(named, str | dict) else ""
+            if isinstance(shelf, OpenShelf) and name and name not in shelf:
+                faults.append(f"{key} = {name!r} is unknown{_hint(name, shelf)}")
     return faults
 
 
