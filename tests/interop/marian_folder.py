@@ -69,7 +69,7 @@ def parameters(options: dict[str, Any]) -> dict[str, Array]:
     if not (options["tied-embeddings-all"] or options["tied-embeddings"]):
         shapes["decoder_ff_logit_out_Wt"] = (target, d)
     return {
-        name: ((name in scales) + random.standard_normal(shape) * 0.3).astype(np.float32)
+        name: ((name in scales) + random.standard_normal(shape) * d**-0.5).astype(np.float32)
         for name, shape in shapes.items()
     }
 
