@@ -50,7 +50,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number, (source, target) in enumerate(phrases()):
         np.save(folder / f"{number}.npy", speak(source))
         lines.append(f"{folder}/{number}.npy\t{target}\n")
-    (folder / "phrases.tsv").write_text("".join(lines))
+    (folder / "phrases.tsv").write_text("".join(lines * 10))
     settings = {**SETTINGS, "batch_tokens": 200, "validate_every": 140, "word_dropout": 0.01}
     data = str(folder / "phrases.tsv")
     return zoo.train("speech-small", data, folder / "out", settings=settings, steps=140)
@@ -69,8 +69,6 @@ def test_it_learns_and_reads_arrays_tensors_and_files(trained: Path) -> None:
     assert translator.translate(str(trained.parent / "0.npy"), beam=2) == first
     assert translator.translate(zoo.Features(spoken[0], "a"), beam=2) == first
     assert len(translator.score(spoken[0], "chat rouge court")) == 4
-    data = str(trained.parent / "phrases.tsv")
-    assert translator.evaluate(data, "all").by_name["chrf"].value > 90
 
 
 def test_every_kind_of_file_gives_the_same_translation(
@@ -91,7 +89,7 @@ def test_every_kind_of_file_gives_the_same_translation(
     aligned = run("translate", trained, files[0], "--alignment")
     assert aligned.exit_code == 0
     scores = run("eval", trained, "--data", trained.parent / "phrases.tsv", "--split", "all",
-                 "--json")  # fmt: skip
+                 "--limit", 27, "--json")  # fmt: skip
     assert json.loads(scores.stdout)["chrf"] > 90, scores.stderr
 
 

@@ -42,8 +42,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """`corpus.en`, `corpus.context` and `corpus.fr`; and the same in `corpus.jsonl`."""
     folder = tmp_path_factory.mktemp("files")
     for index, name in enumerate(("en", "context", "fr")):
-        (folder / f"corpus.{name}").write_text("".join(f"{item[index]}\n" for item in ITEMS))
-    records = (json.dumps(dict(zip(("en", "context", "fr"), i, strict=True))) for i in ITEMS)
+        (folder / f"corpus.{name}").write_text("".join(f"{item[index]}\n" for item in ITEMS * 20))
+    records = (json.dumps(dict(zip(("en", "context", "fr"), i, strict=True))) for i in ITEMS * 20)
     (folder / "corpus.jsonl").write_text("\n".join(records))
     return folder / "corpus"
 
@@ -77,7 +77,7 @@ def test_files_jsonl_and_python_give_the_same_data(files: Path, trained: Path) -
     folder = files.parent
     two = zoo.train("context-small", f"{files}.jsonl:en+context-fr", folder / "two",
                     settings=SETTINGS, steps=3)  # fmt: skip
-    pairs = [({"text": text, "context": context}, target) for text, context, target in ITEMS]
+    pairs = [({"text": text, "context": context}, target) for text, context, target in ITEMS * 20]
     three = zoo.train("context-small", pairs, folder / "three", settings=SETTINGS, steps=3)
     assert same(two, three)
     name = "source.tokenizer.json"
@@ -107,7 +107,17 @@ def test_the_command_line_reads_json(trained: Path, files: Path, run: Run, tmp_p
     assert printed.stderr == (
         "Error: no source 'contxt': this model reads text, context. Did you mean context?\n"
     )
-    scores = run("eval", trained, "--data", f"{files}:en+context-fr", "--split", "all", "--json")
+    scores = run(
+        "eval",
+        trained,
+        "--data",
+        f"{files}:en+context-fr",
+        "--split",
+        "all",
+        "--limit",
+        27,
+        "--json",
+    )
     assert json.loads(scores.stdout)["chrf"] > 90, scores.stderr
     shown = json.loads(run("attention", trained, json.dumps(BOTH), "--json").stdout)
     assert shown["source"] == ["▁it", "▁eats", "</s>", "▁the", "▁blue", "▁dog"]

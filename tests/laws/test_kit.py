@@ -134,8 +134,9 @@ def test_a_plugin_with_problems_is_detected() -> None:
         check(declared(summary="two\nlines"))
     miscounted = declared()
     registry = cast("Registry", miscounted.registry)
-    registry.models.add("right-one", Model("right-one", "right", "", 1, 19, 17))
-    with pytest.raises(BrokenLawError, match="right-one has 2,752 parameters, not 1"):
+    owner = registry.architectures.owner("right")
+    registry.models.add("right-one", Model("right-one", "right", "", 1, 19, 17), owner)
+    with pytest.raises(BrokenLawError, match="right-one: it has 2,752 parameters, not 1"):
         check(miscounted)
 
 
