@@ -181,10 +181,6 @@ class Recipe(Settings):
             raise ValueError("r_drop is for the objective cross_entropy: add it to the list")
         if self.bpe_dropout and any(name_of(named) != "bpe" for named in self.tokenizers):
             raise ValueError("bpe_dropout skips BPE merges: set tokenizer = bpe")
-        if self.shared_vocab and self.target_tokenizer not in (None, self.tokenizer):
-            raise ValueError(
-                "a shared vocabulary has one kind of tokenizer: unset target_tokenizer"
-            )
         return self
 
     @property
