@@ -69,6 +69,7 @@ verify-install: setup
 
 verify-exports: setup
 	$(BIN)/python -m tests.campaigns.exports
+	$(BIN)/python -m tests.campaigns.exports --logits
 	$(BIN)/python -m tests.campaigns.exports --clean build/exports
 
 clean:
