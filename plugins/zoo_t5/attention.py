@@ -87,6 +87,10 @@ class PositionBias(nn.Module):
 
     def forward(self, length: int) -> Tensor:
         """Return the biases of all queries and keys of a text, (1, heads, length, length)."""
+        if torch.compiler.is_compiling():  # a window would fix the length
+            positions = torch.arange(length, device=self.weight.device)
+            biases = self._of_offsets(positions[None] - positions[:, None])
+            return biases.permute(2, 0, 1)[None]
         zero, table = self._buckets(length)
         by_offset = F.embedding(table[zero - length + 1 : zero + length], self.weight)
         # Row i of the result is the window of `length` offsets that begins at offset −i.
@@ -94,14 +98,20 @@ class PositionBias(nn.Module):
 
     def last_row(self, length: int) -> Tensor:
         """Return the biases of the last query of a text, (1, heads, 1, length)."""
+        if torch.compiler.is_compiling():
+            positions = torch.arange(length, device=self.weight.device)
+            return self._of_offsets(positions - (length - 1)).T[None, :, None]
         zero, table = self._buckets(length)
         return F.embedding(table[zero - length + 1 : zero + 1], self.weight).T[None, :, None]
+
+    def _of_offsets(self, offset: Tensor) -> Tensor:
+        """Return the biases of each offset, (…, heads)."""
+        buckets = bucket_of(offset, len(self.weight), self.max_distance, self.bidirectional)
+        return F.embedding(buckets, self.weight)
 
     def _buckets(self, length: int) -> tuple[int, Tensor]:
         """Return buckets of enough offsets, and the index of offset 0 among them."""
         device, table = self.weight.device, self._table
-        if torch.compiler.is_compiling():
-            return length - 1, self._computed(length).to(device)
         if table is None or len(table) < 2 * length - 1 or table.device != device:
             with torch.inference_mode(False):  # training may use the table later
                 table = self._computed(max(2 * length, TABLE_LENGTH)).to(device)

@@ -132,3 +132,7 @@ def test_the_law_breaks_for_a_network_that_looks_at_values() -> None:
 
 def test_the_law_holds_for_layers_of_gru_in_both_directions() -> None:
     exports_to_onnx(case("rnnsearch", cell="gru", layers=2, start="final", encoder_dim=16))
+
+
+def test_the_law_holds_for_t5() -> None:
+    exports_to_onnx(case("t5"))
