@@ -173,6 +173,7 @@ def write_tensors(
             if (content.dtype, content.shape) != (like[name].dtype, like[name].shape):
                 raise ValueError(f"{name} is not of the type and shape that its header states")
             stream.write(content.flatten().view(torch.uint8).numpy().data)
+            del content  # before the next one is made
 
 
 def _parse_header(file: Path, content: bytes) -> dict[str, TensorSpec]:

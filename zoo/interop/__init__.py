@@ -34,6 +34,7 @@ from zoo.interop.lazy_weights import open_weights as open_weights
 from zoo.interop.opennmt import OpenNMT as OpenNMT
 from zoo.interop.opennmt import OpenNMTImporter as OpenNMTImporter
 from zoo.interop.pickles import literal as literal
+from zoo.interop.project import Weight as Weight
 from zoo.interop.reasons import Reasons as Reasons
 from zoo.interop.runner import Runner as Runner
 from zoo.interop.runner import Sources as Sources
@@ -68,6 +69,7 @@ __all__ = [
     "StateDict",
     "TokenizersPipeline",
     "Vocabulary",
+    "Weight",
     "Weights",
     "Words",
     "export_card",

@@ -21,7 +21,7 @@ from zoo.interop.lazy_weights import Weights
 from zoo.interop.opennmt_text import OPTIONS as TEXT_OPTIONS
 from zoo.interop.opennmt_text import Vocabularies, read_vocabularies, tokenizers_of
 from zoo.interop.pickles import plain, read_pickle, strings
-from zoo.interop.project import ProjectImporter, checkpoint_file
+from zoo.interop.project import ProjectImporter, Weight, checkpoint_file
 from zoo.interop.reasons import Reasons
 from zoo.interop.settings import Settings, brief
 from zoo.interop.source import Source
@@ -132,14 +132,15 @@ class OpenNMT(Settings):
             return "all" if embeddings else "target"
         return "embeddings" if embeddings else "none"
 
-    def embeddings(self, config: Mapping[str, Any], dims: tuple[int, int]) -> dict[str, Tensor]:
+    def embeddings(self, config: Mapping[str, Any], dims: tuple[int, int]) -> dict[str, Weight]:
         """Take the embeddings and the generator, by the names that all architectures here share.
 
         Args:
             config: the configuration.
             dims: the widths of the target embedding and of the generator's input.
         """
-        state, target, made = self.state, self.target, {}
+        state, target = self.state, self.target
+        made: dict[str, Weight] = {}
         size, lut = len(target.tokens), "embeddings.make_embedding.emb_luts.0.weight"
         one, two = f"encoder.{lut}", f"decoder.{lut}"
         matrix = state.take(two, size, dims[0])

@@ -7,7 +7,7 @@ from the parsed checkpoint.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from torch import Tensor
@@ -15,10 +15,14 @@ from torch import Tensor
 from zoo.checkpoint.about import LANGUAGE, About
 from zoo.data.tokenizer import Tokenizer
 from zoo.interop.importer import Imported, Importer
+from zoo.interop.lazy_weights import Weights
 from zoo.interop.reasons import Reasons
 from zoo.interop.source import Source
 from zoo.interop.state_dict import StateDict
 from zoo.registry.config import Config
+
+Weight = Tensor | Callable[[], Tensor]
+"""A tensor, or a function that makes it when it is written, so that few copies are in memory."""
 
 
 class Parsed(Protocol):
@@ -71,7 +75,7 @@ class ProjectImporter(Importer, Generic[P]):
         """Return the values of the architecture's configuration; faults go to `reasons`."""
 
     @abstractmethod
-    def weights(self, checkpoint: P, config: Mapping[str, Any]) -> dict[str, Tensor]:
+    def weights(self, checkpoint: P, config: Mapping[str, Any]) -> dict[str, Weight]:
         """Return the weights by the network's parameter names; faults go to `reasons`."""
 
     def languages(self, checkpoint: P) -> tuple[str, str]:
@@ -87,10 +91,15 @@ class ProjectImporter(Importer, Generic[P]):
         weights = self.weights(checkpoint, config)
         checkpoint.state.finish()
         checkpoint.reasons.raise_if_any()
+        made = Weights({name: _maker(weight) for name, weight in weights.items()})
         known = [(code,) if LANGUAGE.fullmatch(code) else () for code in self.languages(checkpoint)]
         about = About(known[0], known[1], origin="imported")
         tokenizers = checkpoint.tokenizers
-        return Imported(self.architecture, self.project, config, weights, *tokenizers, about)
+        return Imported(self.architecture, self.project, config, made, *tokenizers, about)
+
+
+def _maker(weight: Weight) -> Callable[[], Tensor]:
+    return weight if callable(weight) else lambda: weight
 
 
 def checkpoint_file(

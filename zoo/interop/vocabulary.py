@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from torch import Tensor
@@ -37,15 +38,15 @@ class Entries:
         """The number of entries of the foreign vocabulary."""
         return max(self.rows) + 1
 
-    def reorder(self, weight: Tensor, begin: int | None = None) -> Tensor:
-        """Return the rows of an embedding or output layer in this order, (V, …).
+    def reorder(self, weight: Tensor, begin: int | None = None) -> Callable[[], Tensor]:
+        """Return what makes the rows of an embedding or output layer in this order, (V, …).
 
         `begin` is the foreign id whose row the begin token gets, if not its own.
         """
         rows = list(self.rows)
         if begin is not None:
             rows[1] = begin
-        return weight[rows]
+        return partial(weight.__getitem__, rows)
 
 
 def entries(

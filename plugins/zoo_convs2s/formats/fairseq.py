@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zoo.interop import Fairseq, FairseqImporter, literal
+from zoo.interop import Fairseq, FairseqImporter, Weight, literal
 from zoo_convs2s.config import ConvS2SConfig
 
 POSITIONS = 2
@@ -28,7 +28,7 @@ class FairseqFConv(FairseqImporter):
         """Return the configuration."""
         return _config(checkpoint)
 
-    def weights(self, checkpoint: Fairseq, config: Mapping[str, Any]) -> dict[str, Tensor]:
+    def weights(self, checkpoint: Fairseq, config: Mapping[str, Any]) -> dict[str, Weight]:
         """Return the weights."""
         return _Reader(checkpoint, config).weights()
 
@@ -88,9 +88,9 @@ class _Reader:
 
     def __init__(self, fairseq: Fairseq, config: Mapping[str, Any]) -> None:
         self.fairseq, self.state, self.config = fairseq, fairseq.state, config
-        self.made: dict[str, Tensor] = {}
+        self.made: dict[str, Weight] = {}
 
-    def weights(self) -> dict[str, Tensor]:
+    def weights(self) -> dict[str, Weight]:
         """Return all weights."""
         state, e = self.state, self.config["embedding_dim"]
         # Checkpoints before version 2 have other weight normalization in the decoder.
@@ -139,7 +139,7 @@ class _Reader:
         """Take a convolution, which fairseq stores as (kernel, inputs, outputs)."""
         take, made = self.state.take, self.made
         direction = take(f"{theirs}.weight_v", kernel, inputs, outputs)
-        made[f"{own}.direction"] = direction.permute(2, 1, 0).contiguous()
+        made[f"{own}.direction"] = direction.permute(2, 1, 0)
         made[f"{own}.length"] = take(f"{theirs}.weight_g", 1, 1, outputs).flatten()
         made[f"{own}.bias"] = take(f"{theirs}.bias", outputs)
 

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from zoo.interop import Fairseq, FairseqImporter
+from zoo.interop import Fairseq, FairseqImporter, Weight
 from zoo_rnnsearch.cells import cell_shapes
 from zoo_rnnsearch.config import RNNSearchConfig
 
@@ -26,7 +25,7 @@ class FairseqLSTM(FairseqImporter):
         """Return the configuration."""
         return _config(checkpoint)
 
-    def weights(self, checkpoint: Fairseq, config: Mapping[str, Any]) -> dict[str, Tensor]:
+    def weights(self, checkpoint: Fairseq, config: Mapping[str, Any]) -> dict[str, Weight]:
         """Return the weights."""
         return _weights(checkpoint, config)
 
@@ -73,7 +72,7 @@ def _config(fairseq: Fairseq) -> dict[str, Any]:
     }
 
 
-def _weights(fairseq: Fairseq, config: Mapping[str, Any]) -> dict[str, Tensor]:
+def _weights(fairseq: Fairseq, config: Mapping[str, Any]) -> dict[str, Weight]:
     state, made = fairseq.state, {}
     values, s = config["directions"] * config["encoder_dim"], config["hidden_dim"]
     for layer in range(config["layers"]):
@@ -103,9 +102,10 @@ def _weights(fairseq: Fairseq, config: Mapping[str, Any]) -> dict[str, Tensor]:
     return {**made, **_embeddings(fairseq, config)}
 
 
-def _embeddings(fairseq: Fairseq, config: Mapping[str, Any]) -> dict[str, Tensor]:
+def _embeddings(fairseq: Fairseq, config: Mapping[str, Any]) -> dict[str, Weight]:
     state, source, target = fairseq.state, fairseq.source, fairseq.target
-    size, made = len(target.tokens), {}
+    size = len(target.tokens)
+    made: dict[str, Weight] = {}
     name = "decoder.embed_tokens.weight"
     matrix = state.take(name, size, config["target_embedding_dim"])
     made["target_embedding.weight"] = target.reorder(matrix, begin=2)
@@ -116,7 +116,7 @@ def _embeddings(fairseq: Fairseq, config: Mapping[str, Any]) -> dict[str, Tensor
         made["source_embedding.weight"] = source.reorder(
             state.take("encoder.embed_tokens.weight", *rows)
         )
-    bias = matrix.new_zeros(size)
+    bias: Weight = matrix.new_zeros(size)
     tied = fairseq.get("share_decoder_input_output_embed", False)
     if not (tied or config["share"] == "embeddings"):
         top = config["projection_dim"] or config["hidden_dim"]

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zoo.interop import JoeyNMT, JoeyNMTImporter
+from zoo.interop import JoeyNMT, JoeyNMTImporter, Weight
 from zoo_rnnsearch.cells import cell_shapes
 from zoo_rnnsearch.config import RNNSearchConfig
 
@@ -24,7 +24,7 @@ class JoeyNMTRecurrent(JoeyNMTImporter):
         """Return the configuration."""
         return _config(checkpoint)
 
-    def weights(self, checkpoint: JoeyNMT, config: Mapping[str, Any]) -> dict[str, Tensor]:
+    def weights(self, checkpoint: JoeyNMT, config: Mapping[str, Any]) -> dict[str, Weight]:
         """Return the weights."""
         return _weights(checkpoint, config)
 
@@ -73,7 +73,7 @@ def _config(joey: JoeyNMT) -> dict[str, Any]:
     }
 
 
-def _weights(joey: JoeyNMT, config: Mapping[str, Any]) -> dict[str, Tensor]:
+def _weights(joey: JoeyNMT, config: Mapping[str, Any]) -> dict[str, Weight]:
     state, made = joey.state, {}
     gates = 4 if config["cell"] == "lstm" else 3
     h, s = config["encoder_dim"], config["hidden_dim"]
@@ -99,8 +99,9 @@ def _weights(joey: JoeyNMT, config: Mapping[str, Any]) -> dict[str, Tensor]:
     return {**made, **_embeddings(joey, config)}
 
 
-def _embeddings(joey: JoeyNMT, config: Mapping[str, Any]) -> dict[str, Tensor]:
-    state, made, size = joey.state, {}, len(joey.target.tokens)
+def _embeddings(joey: JoeyNMT, config: Mapping[str, Any]) -> dict[str, Weight]:
+    state, size = joey.state, len(joey.target.tokens)
+    made: dict[str, Weight] = {}
     name, other = "trg_embed.lut.weight", "src_embed.lut.weight"
     matrix = state.take(name, size, config["target_embedding_dim"])
     made["target_embedding.weight"] = joey.target.reorder(_scaled(joey, "decoder", matrix))

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from zoo.interop import OpenNMT, OpenNMTImporter
+from zoo.interop import OpenNMT, OpenNMTImporter, Weight
 from zoo_rnnsearch.cells import cell_shapes
 from zoo_rnnsearch.config import RNNSearchConfig
 
@@ -34,7 +33,7 @@ class OpenNMTRecurrent(OpenNMTImporter):
         """Return the configuration."""
         return _config(checkpoint)
 
-    def weights(self, checkpoint: OpenNMT, config: Mapping[str, Any]) -> dict[str, Tensor]:
+    def weights(self, checkpoint: OpenNMT, config: Mapping[str, Any]) -> dict[str, Weight]:
         """Return the weights."""
         return _weights(checkpoint, config)
 
@@ -79,8 +78,9 @@ def _config(onmt: OpenNMT) -> dict[str, Any]:
     }
 
 
-def _weights(onmt: OpenNMT, config: Mapping[str, Any]) -> dict[str, Tensor]:
-    state, made = onmt.state, {}
+def _weights(onmt: OpenNMT, config: Mapping[str, Any]) -> dict[str, Weight]:
+    state = onmt.state
+    made: dict[str, Weight] = {}
     gates = 4 if config["cell"] == "lstm" else 3
     h, s = config["encoder_dim"], config["hidden_dim"]
     for layer in range(config["layers"]):
@@ -103,7 +103,7 @@ def _weights(onmt: OpenNMT, config: Mapping[str, Any]) -> dict[str, Tensor]:
     }
 
 
-def _bridge(onmt: OpenNMT, config: Mapping[str, Any]) -> dict[str, Tensor]:
+def _bridge(onmt: OpenNMT, config: Mapping[str, Any]) -> dict[str, Weight]:
     """Return the maps of the final states; with two directions, they are two equal blocks.
 
     OpenNMT-py maps the first half of all states and the second half by one matrix, in the order of
@@ -119,8 +119,9 @@ def _bridge(onmt: OpenNMT, config: Mapping[str, Any]) -> dict[str, Tensor]:
     return made
 
 
-def _attention(onmt: OpenNMT, s: int) -> dict[str, Tensor]:
-    state, made, path = onmt.state, {}, "decoder.attn"
+def _attention(onmt: OpenNMT, s: int) -> dict[str, Weight]:
+    state, path = onmt.state, "decoder.attn"
+    made: dict[str, Weight] = {}
     kind = onmt.get("global_attention", "general")
     if kind == "general":
         made["keys.weight"] = state.take(f"{path}.linear_in.weight", s, s).t().contiguous()

@@ -5,12 +5,13 @@ output layer keeps the row of fairseq's own begin token, and is stored apart fro
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from zoo.interop import Fairseq, FairseqImporter, StateDict
+from zoo.interop import Fairseq, FairseqImporter, StateDict, Weight
 from zoo_transformer.config import TransformerConfig
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "tanh": "tanh", "swish": "silu",
@@ -51,7 +52,7 @@ class FairseqTransformer(FairseqImporter):
         """Return the configuration."""
         return _config(checkpoint)
 
-    def weights(self, checkpoint: Fairseq, config: Mapping[str, Any]) -> dict[str, Tensor]:
+    def weights(self, checkpoint: Fairseq, config: Mapping[str, Any]) -> dict[str, Weight]:
         """Return the weights."""
         return _Reader(checkpoint, config).weights()
 
@@ -126,10 +127,10 @@ class _Reader:
     def __init__(self, fairseq: Fairseq, config: Mapping[str, Any]) -> None:
         self.fairseq, self.state, self.config = fairseq, fairseq.state, config
         self.dim, self.inner = config["dim"], config["feedforward_dim"]
-        self.made: dict[str, Tensor] = {}
+        self.made: dict[str, Weight] = {}
         _rename_old_norms(self.state)
 
-    def weights(self) -> dict[str, Tensor]:
+    def weights(self) -> dict[str, Weight]:
         """Return all weights."""
         self.state.ignore("*.version", "*_float_tensor", "*.embed_positions.weights")
         # fairseq 0.12 stores copies for a kernel of torch.
@@ -202,10 +203,10 @@ class _Reader:
             else:
                 q, k, v = (state.take(f"{theirs}.{name}_proj.{kind}", *shape) for name in "qkv")
             if fused:
-                self.made[f"{own}.project.{kind}"] = torch.cat([q, k, v])
+                self.made[f"{own}.project.{kind}"] = partial(torch.cat, [q, k, v])
             else:
                 self.made[f"{own}.query.{kind}"] = q.contiguous()
-                self.made[f"{own}.project.{kind}"] = torch.cat([k, v])
+                self.made[f"{own}.project.{kind}"] = partial(torch.cat, [k, v])
             self.made[f"{own}.out.{kind}"] = state.take(f"{theirs}.out_proj.{kind}", *shape)
 
     def _norm(self, own: str, theirs: str) -> None:

@@ -1,12 +1,13 @@
 """Import JoeyNMT's Transformers."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from zoo.interop import JoeyNMT, JoeyNMTImporter
+from zoo.interop import JoeyNMT, JoeyNMTImporter, Weight
 from zoo_transformer.config import TransformerConfig
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "tanh": "tanh", "swish": "silu"}
@@ -23,7 +24,7 @@ class JoeyNMTTransformer(JoeyNMTImporter):
         """Return the configuration."""
         return _config(checkpoint)
 
-    def weights(self, checkpoint: JoeyNMT, config: Mapping[str, Any]) -> dict[str, Tensor]:
+    def weights(self, checkpoint: JoeyNMT, config: Mapping[str, Any]) -> dict[str, Weight]:
         """Return the weights."""
         return _Reader(checkpoint, config).weights()
 
@@ -75,9 +76,9 @@ class _Reader:
         self.joey, self.state, self.config = joey, joey.state, config
         self.dim, self.inner = config["dim"], config["feedforward_dim"]
         self.alpha = float(joey.get("encoder", "alpha", 1.0))
-        self.made: dict[str, Tensor] = {}
+        self.made: dict[str, Weight] = {}
 
-    def weights(self) -> dict[str, Tensor]:
+    def weights(self) -> dict[str, Weight]:
         """Return all weights."""
         self.state.ignore("encoder.pe.pe", "decoder.pe.pe")
         self._embeddings()
@@ -99,7 +100,9 @@ class _Reader:
             rows = state.take(other, len(joey.source.tokens), dim)
             theirs = bool(joey.embedding("encoder", "scale", False))
             factor = dim ** ((theirs - self.config["scale_embeddings"]) / 2)
-            self.made["source_embedding.weight"] = joey.source.reorder(rows * factor)
+            self.made["source_embedding.weight"] = joey.source.reorder(
+                rows if factor == 1 else rows * factor
+            )
         output = "decoder.output_layer.weight"
         if self.config["share"] in ("target", "all"):
             state.same(output, name)
@@ -128,10 +131,10 @@ class _Reader:
         for kind, shape in (("weight", (dim, dim)), ("bias", (dim,))):
             q, k, v = (self.state.take(f"{theirs}.{x}_layer.{kind}", *shape) for x in "qkv")
             if fused:
-                self.made[f"{own}.project.{kind}"] = torch.cat([q, k, v])
+                self.made[f"{own}.project.{kind}"] = partial(torch.cat, [q, k, v])
             else:
                 self.made[f"{own}.query.{kind}"] = q
-                self.made[f"{own}.project.{kind}"] = torch.cat([k, v])
+                self.made[f"{own}.project.{kind}"] = partial(torch.cat, [k, v])
             out = self.state.take(f"{theirs}.output_layer.{kind}", *shape)
             self.made[f"{own}.out.{kind}"] = self._branch(out)
 

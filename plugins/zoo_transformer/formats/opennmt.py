@@ -1,12 +1,13 @@
 """Import OpenNMT-py's Transformers: pre-norm, with a norm after each stack."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from zoo.interop import OpenNMT, OpenNMTImporter
+from zoo.interop import OpenNMT, OpenNMTImporter, Weight
 from zoo_transformer.config import TransformerConfig
 from zoo_transformer.network import SINUSOIDS
 
@@ -48,7 +49,7 @@ class OpenNMTTransformer(OpenNMTImporter):
         """Return the configuration."""
         return _config(checkpoint)
 
-    def weights(self, checkpoint: OpenNMT, config: Mapping[str, Any]) -> dict[str, Tensor]:
+    def weights(self, checkpoint: OpenNMT, config: Mapping[str, Any]) -> dict[str, Weight]:
         """Return the weights."""
         return _Reader(checkpoint, config).weights()
 
@@ -106,9 +107,9 @@ class _Reader:
             config["heads"] % self.groups == 0,
             f"its {config['heads']} heads are no multiple of its {self.groups} heads of keys",
         )
-        self.made: dict[str, Tensor] = {}
+        self.made: dict[str, Weight] = {}
 
-    def weights(self) -> dict[str, Tensor]:
+    def weights(self) -> dict[str, Weight]:
         """Return all weights."""
         self.state.ignore("decoder.transformer_layers.*.mask")
         for side in ("encoder", "decoder"):
@@ -160,10 +161,10 @@ class _Reader:
             q = self.state.take(f"{theirs}.linear_query.{kind}", dim, *inputs)
             k, v = (self._keys(f"{theirs}.linear_{x}.{kind}", inputs) for x in ("keys", "values"))
             if fused:
-                made[f"{own}.project.{kind}"] = torch.cat([q, k, v])
+                made[f"{own}.project.{kind}"] = partial(torch.cat, [q, k, v])
             else:
                 made[f"{own}.query.{kind}"] = q
-                made[f"{own}.project.{kind}"] = torch.cat([k, v])
+                made[f"{own}.project.{kind}"] = partial(torch.cat, [k, v])
             made[f"{own}.out.{kind}"] = self.state.take(
                 f"{theirs}.final_linear.{kind}", dim, *inputs
             )
