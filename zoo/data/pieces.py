@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Self
 
 from zoo.data.foreign_engines import SentencePiece, Vocabulary
+from zoo.data.protobuf import read_fields, write_field
 from zoo.data.words import STEPS
 from zoo.errors import CheckpointError
 
@@ -64,12 +65,10 @@ def piece_names(model: bytes) -> list[str]:
     """
     names = []
     try:
-        for number, _, body, end in _fields(model):
-            if number == 1 and body is not None:
-                piece = model[body:end]
-                parts = {n: piece[b:e] for n, _, b, e in _fields(piece) if b is not None}
-                names.append(parts.get(1, b"").decode())
-    except (IndexError, ValueError):
+        for number, piece, _ in read_fields(model):
+            if number == 1 and isinstance(piece, bytes):
+                names.append(_text(piece).decode())
+    except ValueError:
         raise CheckpointError("a SentencePiece model cannot be read", "it is torn") from None
     if not names:
         raise CheckpointError("a SentencePiece model cannot be read", "it has no pieces")
@@ -87,64 +86,23 @@ def restrict(model: bytes, known: Collection[str]) -> bytes:
     """
     wanted, made = {piece.encode() for piece in known}, bytearray()
     try:
-        for number, start, body, end in _fields(model):
-            if number != 1 or body is None:
-                made += model[start:end]
+        for number, piece, encoded in read_fields(model):
+            if number != 1 or not isinstance(piece, bytes):
+                made += encoded
                 continue
-            piece = model[body:end]
-            parts = _fields(piece)
-            values = {n: piece[s if b is None else b : e] for n, s, b, e in parts}
-            kind = values[3][-1] if 3 in values else NORMAL
-            if kind not in FIXED:
-                text = values.get(1, b"")
+            kinds = [field.value for field in read_fields(piece) if field.number == 3]
+            if not kinds or kinds[-1] not in FIXED:
+                text = _text(piece)
                 used = text in wanted or len(text.decode()) == 1
-                kept = b"".join(piece[s:e] for n, s, _, e in _fields(piece) if n != 3)
-                piece = kept + bytes([3 << 3, NORMAL if used else UNUSED])
-            made += bytes([1 << 3 | 2]) + _varint(len(piece)) + piece
-    except (IndexError, ValueError):
+                kept = b"".join(field.encoded for field in read_fields(piece) if field.number != 3)
+                piece = kept + write_field(3, NORMAL if used else UNUSED)
+            made += write_field(1, piece)
+    except ValueError:
         raise CheckpointError("a SentencePiece model cannot be read", "it is torn") from None
     return bytes(made)
 
 
-def _fields(message: bytes) -> Iterator[tuple[int, int, int | None, int]]:
-    """Yield each field's number, start, start of its bytes if it has a length, and end."""
-    at = 0
-    while at < len(message):
-        start = at
-        key, at = _read_varint(message, at)
-        number, wire = key >> 3, key & 7
-        body = None
-        if wire == 0:
-            _, at = _read_varint(message, at)
-        elif wire == 1:
-            at += 8
-        elif wire == 2:
-            size, body = _read_varint(message, at)
-            at = body + size
-        elif wire == 5:
-            at += 4
-        else:
-            raise ValueError(wire)
-        if at > len(message):
-            raise IndexError(at)
-        yield number, start, body, at
-
-
-def _read_varint(message: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = message[at]
-        value |= (byte & 127) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 128:
-            return value, at
-        if shift > 63:
-            raise ValueError(shift)
-
-
-def _varint(value: int) -> bytes:
-    made = bytearray()
-    while value > 127:
-        made.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*made, value])
+def _text(piece: bytes) -> bytes:
+    """Return the text of a piece: field 1."""
+    texts = [field.value for field in read_fields(piece) if field.number == 1]
+    return texts[-1] if texts and isinstance(texts[-1], bytes) else b""

@@ -13,6 +13,7 @@ from zoo.data.foreign_engines import Vocabulary as Vocabulary
 from zoo.data.foreign_tokenizer import ForeignTokenizer as ForeignTokenizer
 from zoo.data.moses import Moses as Moses
 from zoo.data.pieces import piece_names as piece_names
+from zoo.data.protobuf import read_fields as read_fields
 from zoo.data.words import Words as Words
 from zoo.files import whole_file as whole_file
 from zoo.files import write_json as write_json
@@ -76,6 +77,7 @@ __all__ = [
     "literal",
     "open_weights",
     "piece_names",
+    "read_fields",
     "read_npz",
     "read_yaml",
     "recommended_search",

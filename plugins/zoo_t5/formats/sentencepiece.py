@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from zoo.interop import Reasons
+from zoo.interop import Reasons, read_fields
 
 LIMIT = 200_000_000
 """The largest size of a model in bytes."""
@@ -49,15 +48,15 @@ def read_model(file: Path, reasons: Reasons) -> Model:
         reasons.add(f"{file.name} has more than {LIMIT:,} bytes")
         return model
     try:
-        for number, value in _fields(file.read_bytes()):
+        for number, value, _ in read_fields(file.read_bytes()):
             if number == 1:
-                model.pieces.append(_piece(dict(_fields(_bytes(value)))))
+                model.pieces.append(_piece(_values(_bytes(value))))
             elif number == 2:
-                kind = dict(_fields(_bytes(value))).get(3, UNIGRAM)
+                kind = _values(_bytes(value)).get(3, UNIGRAM)
                 reasons.check(kind == UNIGRAM, f"{file.name} is not a unigram model")
             elif number == 3:
-                _normalizer(model, dict(_fields(_bytes(value))), file.name, reasons)
-    except (ValueError, IndexError, struct.error, UnicodeDecodeError) as error:
+                _normalizer(model, _values(_bytes(value)), file.name, reasons)
+    except (ValueError, struct.error) as error:
         reasons.add(f"{file.name} is not a SentencePiece model: {error}")
         return model
     unknown = [id for id, piece in enumerate(model.pieces) if piece.kind == UNKNOWN]
@@ -92,35 +91,6 @@ def _bytes(value: int | bytes) -> bytes:
     return value
 
 
-def _fields(content: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield the fields of a message: number and value; fixed-size values are bytes."""
-    position = 0
-    while position < len(content):
-        key, position = _varint(content, position)
-        number, wire = key >> 3, key & 7
-        if wire == 0:
-            value, position = _varint(content, position)
-            yield number, value
-            continue
-        if wire == 2:
-            length, position = _varint(content, position)
-        elif wire in (1, 5):
-            length = 8 if wire == 1 else 4
-        else:
-            raise ValueError(f"unknown wire type {wire}")
-        if position + length > len(content):
-            raise ValueError("it is truncated")
-        yield number, content[position : position + length]
-        position += length
-
-
-def _varint(content: bytes, position: int) -> tuple[int, int]:
-    """Return an integer of 7 bits a byte, and the position after it."""
-    value = 0
-    for shift in range(0, 70, 7):
-        byte = content[position]
-        position += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, position
-    raise ValueError("a number is too long")
+def _values(message: bytes) -> dict[int, int | bytes]:
+    """Return the last value of each field."""
+    return {number: value for number, value, _ in read_fields(message)}
