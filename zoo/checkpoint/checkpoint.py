@@ -30,7 +30,7 @@ from zoo.checkpoint.format import (
     describe,
     naming_versions,
 )
-from zoo.checkpoint.tensors import TensorSpec, open_tensors, read_tensors, write_tensors
+from zoo.checkpoint.tensors import TensorSpec, is_finite, open_tensors, read_tensors, write_tensors
 from zoo.data.features import FeatureReader
 from zoo.data.foreign_tokenizer import load_tokenizer
 from zoo.data.tokenizer import Tokenizer
@@ -176,7 +176,8 @@ def load_weights(
         _raise_faults(file, _header_faults(model, opened.specs, tied))
         weights = opened.read()
     _raise_faults(
-        file, [f"{n} has values that are not finite" for n, w in weights.items() if not _finite(w)]
+        file,
+        [f"{n} has values that are not finite" for n, w in weights.items() if not is_finite(w)],
     )
     # One new parameter for each weight, set wherever the network uses it, so that ties are kept.
     loaded = {
@@ -253,14 +254,14 @@ def in_dtype(weights: Mapping[str, Tensor], dtype: str) -> dict[str, Tensor]:
     """
     kind = DTYPES[dtype]
     converted = {name: weight.detach().to(kind) for name, weight in weights.items()}
-    diverged = [name for name, weight in weights.items() if not _finite(weight)]
+    diverged = [name for name, weight in weights.items() if not is_finite(weight)]
     if diverged:
         raise CheckpointError(
             "these weights are not usable",
             f"{', '.join(diverged[:5])} has values that are not finite",
             "The training has diverged: try a lower learning_rate",
         )
-    overflowed = [name for name, weight in converted.items() if not _finite(weight)]
+    overflowed = [name for name, weight in converted.items() if not is_finite(weight)]
     if overflowed:
         raise CheckpointError(
             f"these weights cannot be converted to {dtype}",
@@ -284,8 +285,3 @@ class _Converted(Mapping[str, Tensor]):
 
     def __len__(self) -> int:
         return len(self.weights)
-
-
-def _finite(weight: Tensor) -> bool:
-    """Return whether all values of a tensor are finite."""
-    return bool(weight.isfinite().all())

@@ -27,6 +27,9 @@ HEADER_LIMIT = 25_000_000
 TENSOR_LIMIT = 100_000
 """The largest number of tensors in one file."""
 
+PART = 2**20
+"""How many values are checked at a time."""
+
 DTYPES = {
     "BOOL": torch.bool, "U8": torch.uint8, "I8": torch.int8, "F8_E5M2": torch.float8_e5m2,
     "F8_E4M3": torch.float8_e4m3fn, "I16": torch.int16, "U16": torch.uint16,
@@ -174,6 +177,11 @@ def write_tensors(
                 raise ValueError(f"{name} is not of the type and shape that its header states")
             stream.write(content.flatten().view(torch.uint8).numpy().data)
             del content  # before the next one is made
+
+
+def is_finite(tensor: Tensor) -> bool:
+    """Return whether all values are finite, looking at a part at a time to use little memory."""
+    return all(bool(torch.isfinite(part).all()) for part in tensor.reshape(-1).split(PART))
 
 
 def _parse_header(file: Path, content: bytes) -> dict[str, TensorSpec]:

@@ -9,10 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from zoo.checkpoint.tensors import is_finite
 from zoo.interop.reasons import Reasons
-
-PART = 2**20
-"""Values that are checked at a time."""
 
 
 class StateDict:
@@ -44,7 +42,7 @@ class StateDict:
             self.reasons.add(f"{name} is {tuple(tensor.shape)}, not {shape}")
         elif not tensor.is_floating_point():
             self.reasons.add(f"{name} holds {str(tensor.dtype).removeprefix('torch.')}")
-        elif not _is_finite(tensor):
+        elif not is_finite(tensor):
             self.reasons.add(f"{name} holds values that are not finite")
         else:
             tensor = tensor.detach()
@@ -76,8 +74,3 @@ class StateDict:
         for name in self.tensors:
             if name not in self.taken:
                 self.reasons.add(f"{name} is not a tensor of this network")
-
-
-def _is_finite(tensor: Tensor) -> bool:
-    """Return whether all values are finite, looking at a part at a time to use little memory."""
-    return all(bool(torch.isfinite(part).all()) for part in tensor.reshape(-1).split(PART))
