@@ -17,7 +17,7 @@ from zoo.registry.owners import Plugin
 from zoo.registry.plugins import Plugins
 from zoo.registry.registry import Registry, default_registry
 from zoo.training.callbacks import TensorBoard
-from zoo.training.curve import draw_curve
+from zoo.training.curve import draw_curve, smoothed
 from zoo.training.request import TrainingRequest
 from zoo.training.session import begin
 
@@ -164,7 +164,8 @@ def test_the_curve_plots_the_metrics(
 
     def recording_plot(self: Any, *arguments: Any, **options: Any) -> Any:
         if options.get("label"):
-            drawn[options["label"]] = list(zip(*arguments[:2], strict=True))
+            name = options["label"].partition(":")[0]
+            drawn[name] = list(zip(*arguments[:2], strict=True))
         return plot(self, *arguments, **options)
 
     monkeypatch.setattr(Axes, "plot", recording_plot)
@@ -181,11 +182,14 @@ def test_the_curve_plots_the_metrics(
     assert picture.startswith(b"\x89PNG")
     lines = (tmp_path / "a.run" / "metrics.jsonl").read_text().splitlines()
     records = [json.loads(line) for line in lines]
-    training, validation = drawn.values()
-    assert training == [(r["step"], r["loss"]) for r in records if "loss" in r]
-    assert validation == [
+    losses = [(r["step"], r["loss"]) for r in records if "loss" in r]
+    average = smoothed([loss for _, loss in losses])
+    expected = [(step, value) for (step, _), value in zip(losses, average, strict=True)]
+    assert drawn["training, smoothed"] == expected
+    assert drawn["validation"] == [
         (r["step"], r["validation_loss"]) for r in records if "validation_loss" in r
     ]
+    assert drawn["BLEU"] == [(r["step"], r["bleu"]) for r in records if r.get("bleu") is not None]
     assert draw_curve([], "nothing yet").startswith(b"\x89PNG")
 
 
