@@ -39,7 +39,8 @@ def draw_curve(metrics: Sequence[Mapping[str, Any]], title: str) -> bytes:
         axis.set_ylim(bottom=0)
         axis.grid(alpha=0.25)
         axis.spines[["top", "right"]].set_visible(False)
-        axis.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False, fontsize=9)
+        if axis.get_legend_handles_labels()[0]:
+            axis.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False, fontsize=9)
     axes[-1].set_xlabel("update")
     figure.suptitle(title, x=0.02, ha="left", weight="bold", parse_math=False)
     picture = io.BytesIO()
