@@ -103,7 +103,7 @@ def training_parts() -> str:
     registry = Registry(discover(""))
     rows = [
         [kind if number == 0 else "", f"`{name}`", entry.summary]
-        for kind in OPEN.values()
+        for kind in dict.fromkeys(OPEN.values())
         for number, (name, entry) in enumerate(registry.shelves[kind].items())
     ]
     return markdown_table(["", "name", "what it is"], rows)

@@ -6,11 +6,14 @@ import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from zoo.errors import FAILURES, ConfigError, PluginError, ZooError, near
 from zoo.registry.entries import Entry
 from zoo.registry.shelf import Shelf
+
+if TYPE_CHECKING:
+    from zoo.registry.config import Settings
 
 E = TypeVar("E", bound=Entry)
 
@@ -64,6 +67,8 @@ class OpenShelf(Shelf[E]):
     def __init__(self, declaration: type[E]) -> None:
         super().__init__(declaration.kind, plural=declaration.plural)
         self.declaration = declaration
+        self._types: dict[str, type[Settings]] = {}
+        """The type of the options of each entry that was used: it takes a millisecond to make."""
 
     def options(self, named: Named) -> dict[str, Any]:
         """Return the checked options of an entry that is named with them.
@@ -76,8 +81,11 @@ class OpenShelf(Shelf[E]):
         from zoo.registry.options import checked_options, option_types
 
         entry = self.find(name_of(named))
-        with self.blaming(entry.name):
-            types = option_types(entry.load(), entry.given, entry.numbers)
+        if entry.name not in self._types:
+            with self.blaming(entry.name):
+                types = option_types(entry.load(), entry.given, entry.numbers)
+            self._types[entry.name] = types
+        types = self._types[entry.name]
         values = {} if isinstance(named, str) else named
         values = {key: value for key, value in values.items() if key != "name"}
         options = checked_options(types, values, f"{self.kind} {entry.name!r}")
