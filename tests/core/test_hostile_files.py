@@ -167,7 +167,7 @@ def test_a_table_of_many_parameters_is_printed_in_seconds(run: Run) -> None:
 
 
 def test_a_device_without_values() -> None:
-    with pytest.raises(ConfigError, match=r"no device 'meta' here: it holds no values"):
+    with pytest.raises(ConfigError, match=r"no device 'meta' here: this machine has cpu"):
         pick_device("meta")
 
 
