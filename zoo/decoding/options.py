@@ -285,8 +285,9 @@ def faults(values: Mapping[str, Any]) -> list[str]:
 
 def _contradictions(search: Any, valid: set[str]) -> Iterator[str]:
     """Yield each contradiction among options whose values are valid."""
-    if not {"sample", "exhaustive", "beam", "method"} <= valid:
-        return
+    usable = {o.name: getattr(search, o.name) if o.name in valid else o.default
+              for o in search_options()}  # fmt: skip
+    search = SimpleNamespace(**usable)
     name = _searching(search).partition(":")[0]
     if name in BUILT_IN and name != "sampling":
         for option in search_options():
