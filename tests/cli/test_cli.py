@@ -52,7 +52,7 @@ def failed(result: Result, *expected: str) -> None:
 def test_list_as_json(run: Run) -> None:
     listed = json.loads(run("list", "--json").stdout)
     kinds = ["architectures", "models", "checkpoints", "datasets", "importers", "exporters"]
-    kinds += ["engines"]
+    kinds += ["engines", "tokenizers", "processors", "searches", "splitters"]
     assert list(listed) == kinds
     for model in listed["models"]:
         assert {"name", "architecture", "parameters", "summary"} <= set(model)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 import pty
 import re
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -22,6 +24,7 @@ from zoo.translation import parts
 
 Run = Callable[..., Result]
 NAME = "rnnsearch-tiny.numbers-en-fr"
+CTRL_C = "\x03"
 
 
 @pytest.fixture
@@ -95,6 +98,11 @@ def test_no_formula_of_a_card_keeps_its_markup() -> None:
     assert readable(code) == code
 
 
+def heed_ctrl_c() -> None:
+    """Undo what a process in the background inherits: there, Ctrl-C is ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def typed(arguments: list[str], answers: list[tuple[str, str]], folder: Path) -> tuple[int, str]:
     """Run `zoo` in a terminal; after each expected text, type the answer."""
     user_end, program_end = pty.openpty()
@@ -103,16 +111,24 @@ def typed(arguments: list[str], answers: list[tuple[str, str]], folder: Path) ->
     # The first process of a session that opens a terminal gets its Ctrl-C.
     opened = ["sh", "-c", 'terminal=$1; shift; exec "$@" <"$terminal" >"$terminal" 2>&1', "sh"]
     process = subprocess.Popen([*opened, os.ttyname(program_end), *command], cwd=folder,
-                               env=environment, start_new_session=True)  # fmt: skip
+                               env=environment, start_new_session=True,
+                               preexec_fn=heed_ctrl_c)  # fmt: skip
     output, expected = "", list(answers)
     end = time.monotonic() + 40
+    again = math.inf
     while process.poll() is None or select.select([user_end], [], [], 0)[0]:
         if select.select([user_end], [], [], 0.1)[0]:
             output += os.read(user_end, 4096).decode(errors="replace")
         if expected and expected[0][0] in output:
             os.write(user_end, expected.pop(0)[1].encode())
+            again = time.monotonic() + 1
+        if answers and answers[-1][1] == CTRL_C and not expected and time.monotonic() > again:
+            # Between printing a prompt and waiting for a key, Python notes it and waits on.
+            os.write(user_end, CTRL_C.encode())
+            again = time.monotonic() + 1
         if time.monotonic() > end:
             process.kill()
+            process.wait()
             raise AssertionError(output)
     os.close(user_end)
     os.close(program_end)
@@ -128,7 +144,7 @@ def test_the_prompt_translates_until_ctrl_d(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_at_the_prompt_leaves_one_word(tmp_path: Path) -> None:
-    code, output = typed(["translate", NAME], [("> ", "\x03")], tmp_path)
+    code, output = typed(["translate", NAME], [("> ", CTRL_C)], tmp_path)
     assert code == 130, output
     assert output.strip().endswith("Interrupted")
     assert "Traceback" not in output
@@ -177,5 +193,5 @@ sys.argv = ["zoo", "translate", {NAME!r}, "one"]
 main()
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True,
-                          text=True)  # fmt: skip
+                          text=True, preexec_fn=heed_ctrl_c)  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "Interrupted\n")

@@ -20,8 +20,8 @@ from zoo.errors import ConversionError, DecodingError, UnknownNameError
 from zoo.files import read_json, write_json
 from zoo.interop import Exporter, Runner, Sources
 from zoo.registry.api import API
+from zoo.registry.discovery import discover
 from zoo.registry.owners import Plugin
-from zoo.registry.plugins import Plugins
 from zoo.registry.registry import default_registry
 from zoo.translation.translator import Translator
 
@@ -205,7 +205,7 @@ def test_a_plugin_brings_an_engine(made: Checkpoint) -> None:
     def zoo_engines() -> Iterable[Engine]:
         yield Engine("loom", "a loom", format="loom", runner="tests.interop.test_engines:Loom")
 
-    plugins = Plugins()
+    plugins = discover()
     module = SimpleNamespace(ZOO_API=API, zoo_formats=zoo_formats, zoo_engines=zoo_engines)
     plugins.add(module, Plugin("loom", "zoo-loom", "1"))
     registry = Registry(plugins)
