@@ -18,7 +18,9 @@ PYTHON ?= python3
 VENV ?= .venv
 LOWEST ?= build/lowest
 PIP_ARGS ?=
-PYTEST_ARGS ?= --numprocesses auto --maxprocesses 8 --dist loadfile
+# One more than the cores, because many tests wait for other processes.
+PROCESSES := $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
+PYTEST_ARGS ?= --numprocesses $(PROCESSES) --maxprocesses 8 --dist loadfile
 MODEL ?= rnnsearch-tiny
 NAMES ?=
 DEMO ?= runs/demo/$(MODEL)
