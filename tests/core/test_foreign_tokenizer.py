@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,14 @@ def test_a_tokenizer_survives_the_disk(kind: str, model: bytes, tmp_path: Path) 
     again = load_tokenizer(file)
     assert again.encode(LINES + ODD) == tokenizer.encode(LINES + ODD)
     assert (again.size, again.language) == (tokenizer.size, tokenizer.language)
+    assert again.to_json() == tokenizer.to_json()
+
+
+@pytest.mark.parametrize("kind", ["marian", "bart"])
+def test_a_tokenizer_survives_a_change_of_process(kind: str, model: bytes) -> None:
+    tokenizer = marian(model).for_language("fr") if kind == "marian" else bart()
+    again = pickle.loads(pickle.dumps(tokenizer))
+    assert again.encode(LINES + ODD) == tokenizer.encode(LINES + ODD)
     assert again.to_json() == tokenizer.to_json()
 
 

@@ -157,12 +157,6 @@ class FeatureReader(Tokenizer):
             raise CheckpointError(f"{file} does not describe features", "it must have their number")
         return cls(dim)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-
     @property
     def size(self) -> int:
         """The numbers of each vector: what a network gets in place of a vocabulary's size."""

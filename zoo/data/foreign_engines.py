@@ -178,6 +178,10 @@ class TokenizersPipeline(Engine):
             )
         self.inverse = {outer: inner for inner, outer in enumerate(self.ids)}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how another process makes it: the library does not pickle all of an engine."""
+        return TokenizersPipeline, (self.pipeline, self.ids, self.vocabulary)
+
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return each text's ids."""
         with panics_as_errors():

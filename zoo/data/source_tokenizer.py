@@ -60,12 +60,6 @@ class SourceTokenizer(Tokenizer):
             members[name] = Tokenizer.train(of_one, kind, vocab_size, registry)
         return cls(members)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-
     @property
     def size(self) -> int:
         """The number of entries of all sources, special tokens counted once."""

@@ -76,13 +76,10 @@ class Tokenizer:
                     raise ValueError("; ".join(faults))
             return cls(made)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state for another process, with the vocabulary as JSON."""
-        return {**self.__dict__, "_tokenizer": self._tokenizer.to_str()}
-
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _tokenizer=_Tokenizer.from_str(state["_tokenizer"]))
-        self._tokenizer.encode_special_tokens = True
+        self.__dict__.update(state)
+        if "_tokenizer" in state:  # other tokenizers have no library
+            self._tokenizer.encode_special_tokens = True  # which does not pickle this
 
     @property
     def size(self) -> int:
