@@ -43,6 +43,19 @@ def generated_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
+@pytest.fixture(autouse=True)
+def environment_as_found(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test that leaves a setting of the zoo behind for the tests after it."""
+    request.getfixturevalue("generated_data")
+    before = _settings()
+    yield
+    assert _settings() == before
+
+
+def _settings() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name.startswith("ZOO_")}
+
+
 @pytest.fixture
 def run() -> Callable[..., Result]:
     """A function that runs `zoo` with its arguments in this process."""

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from starlette.types import ASGIApp, Message
 
@@ -158,11 +159,11 @@ def runs() -> list[Reader]:
 
 def _resume(content: Files, changed: str, file: Path) -> object:
     folder = file.parent / "run"
-    os.environ["ZOO_CACHE"] = str(file.parent / "cache")
     here = os.fsencode(folder)
     everything = {**content, changed: file.read_bytes()}
     _write(folder, {n: data.replace(HERE.encode(), here) for n, data in everything.items()})
-    with resume(folder / "out", steps=STEPS + 2) as session:
+    cache = patch.dict(os.environ, ZOO_CACHE=str(file.parent / "cache"))
+    with cache, resume(folder / "out", steps=STEPS + 2) as session:
         return session.run()
 
 

@@ -14,7 +14,6 @@ Training has a campaign of its own: `kill.py`.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import platform
@@ -25,9 +24,11 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -135,17 +136,9 @@ WRITERS = (
 )  # fmt: skip
 
 
-@contextlib.contextmanager
-def environment(folder: Path) -> Iterator[None]:
+def environment(folder: Path) -> AbstractContextManager[object]:
     """Use a catalogue of this folder."""
-    before = os.environ.get("ZOO_REGISTRY")
-    os.environ["ZOO_REGISTRY"] = str(folder / "registry.toml")
-    try:
-        yield
-    finally:
-        os.environ.pop("ZOO_REGISTRY")
-        if before is not None:
-            os.environ["ZOO_REGISTRY"] = before
+    return patch.dict(os.environ, ZOO_REGISTRY=str(folder / "registry.toml"))
 
 
 def forked(call: Callable[[], object]) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 from zoo.data.sources import split_text
 from zoo.data.text_tokenizer import SPECIALS
