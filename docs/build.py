@@ -8,9 +8,10 @@ import functools
 import inspect
 import json
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 from zoo.checkpoint.markdown import markdown_table
 from zoo.cli.new_plugin import files_for
@@ -26,7 +27,8 @@ from zoo.registry.parameters import Row, Table
 from zoo.registry.plugins import known_hooks, specification
 from zoo.registry.recipe import Recipe, toml_value
 from zoo.registry.registry import Registry, default_registry
-from zoo.testing import LAWS, SEARCH_LAWS
+from zoo.testing import LAWS, OBJECTIVE_LAWS, SEARCH_LAWS
+from zoo.testing.law import LawOf
 from zoo.training.plan import OPEN
 
 FOLDER = Path(__file__).parent
@@ -109,15 +111,9 @@ def training_parts() -> str:
     return markdown_table(["", "name", "what it is"], rows)
 
 
-def laws() -> str:
-    """Return a table of all laws with the usual causes of failures."""
-    rows = [[f"`{law.name}`", law.statement, law.causes] for law in LAWS]
-    return markdown_table(["law", "statement", "usual causes of a failure"], rows)
-
-
-def search_laws() -> str:
-    """Return a table of the laws of searches with the usual causes of failures."""
-    rows = [[f"`{law.name}`", law.statement, law.causes] for law in SEARCH_LAWS]
+def laws(all_laws: Sequence[LawOf[Any]]) -> str:
+    """Return a table of laws with the usual causes of failures."""
+    rows = [[f"`{law.name}`", law.statement, law.causes] for law in all_laws]
     return markdown_table(["law", "statement", "usual causes of a failure"], rows)
 
 
@@ -193,9 +189,10 @@ PARTS: dict[str, Callable[[], str]] = {
     "recipe": recipe,
     "hooks": hooks,
     "training parts": training_parts,
-    "laws": laws,
+    "laws": lambda: laws(LAWS),
+    "objective laws": lambda: laws(OBJECTIVE_LAWS),
     "catalogue": catalogue,
-    "search laws": search_laws,
+    "search laws": lambda: laws(SEARCH_LAWS),
     "compared: numbers-en-fr": functools.partial(compared, "numbers-en-fr"),
     "compared: multi30k-en-de": functools.partial(compared, "multi30k-en-de"),
     **{path: functools.partial(plugin_file, path) for path in files_for("gated")},

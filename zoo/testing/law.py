@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from torch import Tensor
 
@@ -18,26 +18,13 @@ TOLERANCE = 1e-9
 """Largest difference between two float64 results that are mathematically equal."""
 
 
-class Stated(Protocol):
-    """What the error of a broken law says about the law."""
-
-    @property
-    def name(self) -> str:
-        """The law's name."""
-
-    @property
-    def statement(self) -> str:
-        """The law in one sentence."""
-
-    @property
-    def causes(self) -> str:
-        """The usual causes of a failure."""
+CaseType = TypeVar("CaseType")
 
 
 class BrokenLawError(AssertionError):
     """A law of the contract does not hold; `observed` describes what happened instead."""
 
-    def __init__(self, observed: str, law: Stated | None = None) -> None:
+    def __init__(self, observed: str, law: LawOf[Any] | None = None) -> None:
         self.observed, self.law = observed, law
         message = observed
         if law is not None:
@@ -48,27 +35,14 @@ class BrokenLawError(AssertionError):
 
 
 @dataclass(frozen=True)
-class Law:
-    """A law of the contract: calling it with a case raises `BrokenLawError` unless it holds.
+class LawOf(Generic[CaseType]):
+    """A law of one kind of case: calling it raises `BrokenLawError` unless it holds.
 
-    `check` raises `BrokenLawError` with what it observed. Any other exception that the network
-    raises breaks the law too. A network that breaks one of the laws named in `requires` breaks this
-    one as a consequence: then only the other is worth reading. `of` are the networks that the law
-    is about: all, those that decode step by step, or those with a search of their own.
+    `check` raises `BrokenLawError` with what it observed. Any other exception breaks the law too.
     """
 
-    check: Callable[[Case], None]
+    check: Callable[[CaseType], None]
     causes: str
-    requires: tuple[str, ...] = ()
-    of: Literal["all", "steps", "own search"] = "all"
-
-    def skipped(self, case: Case) -> str | None:
-        """Return why the law says nothing about this network, or None."""
-        if self.of == "steps" and isinstance(case.model, NonAutoregressive):
-            return "the network predicts all tokens together, by a search of its own"
-        if self.of == "own search" and not isinstance(case.model, NonAutoregressive):
-            return "the network has no search of its own"
-        return None
 
     @property
     def name(self) -> str:
@@ -80,28 +54,74 @@ class Law:
         """The law in one sentence."""
         return str(self.check.__doc__).partition("\n")[0]
 
-    def __call__(self, case: Case) -> None:
+    def __call__(self, case: CaseType) -> None:
         """Raise `BrokenLawError` unless the law holds."""
         __tracebackhide__ = True
-        if self.skipped(case):
-            return
         try:
             self.check(case)
         except BrokenLawError as error:
             raise BrokenLawError(error.observed, self) from None
         except Exception as error:
-            # A network that returns other types fails in many ways; their cause is this one.
-            observed = wrong_results(case)
-            if observed is not None:
-                raise BrokenLawError(observed, self) from None
-            observed = f"the network raised {type(error).__name__}: {error}"
-            raise BrokenLawError(observed, self) from error
+            raise BrokenLawError(self.observed(case, error), self) from error
+
+    def observed(self, case: CaseType, error: Exception) -> str:
+        """Return the description of an exception that the check did not expect."""
+        return f"it raised {type(error).__name__}: {error}"
+
+
+def law_of(*, causes: str) -> Callable[[Callable[[CaseType], None]], LawOf[CaseType]]:
+    """Make a law of a check; the first line of its docstring states the law."""
+    return lambda check: LawOf(check, causes)
+
+
+def conformance_test(
+    laws: Sequence[LawOf[CaseType]], make: Callable[[], CaseType]
+) -> Callable[[LawOf[CaseType]], None]:
+    """Return a test of every law, each on a new case."""
+    import pytest
+
+    @pytest.mark.parametrize("law", laws, ids=lambda law: law.name)
+    def test_law(law: LawOf[CaseType]) -> None:
+        law(make())
+
+    return test_law
+
+
+@dataclass(frozen=True)
+class Law(LawOf["Case"]):
+    """A law of networks.
+
+    A network that breaks one of the laws named in `requires` breaks this one as a consequence: then
+    only the other is worth reading. `of` are the networks that the law is about: all, those that
+    decode step by step, or those with a search of their own.
+    """
+
+    requires: tuple[str, ...] = ()
+    of: Literal["all", "steps", "own search"] = "all"
+
+    def skipped(self, case: Case) -> str | None:
+        """Return why the law says nothing about this network, or None."""
+        if self.of == "steps" and isinstance(case.model, NonAutoregressive):
+            return "the network predicts all tokens together, by a search of its own"
+        if self.of == "own search" and not isinstance(case.model, NonAutoregressive):
+            return "the network has no search of its own"
+        return None
+
+    def __call__(self, case: Case) -> None:
+        """Raise `BrokenLawError` unless the law holds."""
+        __tracebackhide__ = True
+        if not self.skipped(case):
+            super().__call__(case)
+
+    def observed(self, case: Case, error: Exception) -> str:
+        """Return what has a wrong type, the cause of many exceptions, or what was raised."""
+        return wrong_results(case) or f"the network raised {type(error).__name__}: {error}"
 
 
 def law(
     *, causes: str, requires: str = "", of: Literal["all", "steps", "own search"] = "all"
 ) -> Callable[[Callable[[Case], None]], Law]:
-    """Make a law of a check; the first line of its docstring states the law.
+    """Make a law of networks of a check; the first line of its docstring states the law.
 
     `requires` are names of laws, separated by spaces.
     """

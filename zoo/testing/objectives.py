@@ -20,7 +20,7 @@ from zoo.registry.open_shelf import Named
 from zoo.registry.parameters import LengthLimits
 from zoo.registry.recipe import Recipe
 from zoo.registry.registry import Registry, default_registry
-from zoo.testing.law import BrokenLawError
+from zoo.testing.law import BrokenLawError, LawOf, conformance_test, law_of
 from zoo.training.augmentation import Augmentations
 from zoo.training.objective import TrainingLoss
 from zoo.training.parts import Parts
@@ -91,6 +91,10 @@ def objective_case(
     return ObjectiveCase(make(), batch, make)
 
 
+@law_of(
+    causes="a division by a number of tokens that can be 0; .detach(), .item() or torch.no_grad() "
+    "around the loss"
+)
 def is_one_finite_number(case: ObjectiveCase) -> None:
     """The loss is one finite number with a gradient."""
     total = case.total()
@@ -100,6 +104,10 @@ def is_one_finite_number(case: ObjectiveCase) -> None:
         raise BrokenLawError("the loss has no gradient: no .detach(), .item() or no_grad")
 
 
+@law_of(
+    causes="a mean in place of a sum; padding that counts; rows of a batch that are compared with "
+    "each other"
+)
 def is_a_sum_over_rows(case: ObjectiveCase) -> None:
     """The loss of a batch is the sum of the losses of its rows, each without padding."""
     parts = []
@@ -112,6 +120,7 @@ def is_a_sum_over_rows(case: ObjectiveCase) -> None:
     case.close(torch.stack(parts).sum(), case.total().detach(), what)
 
 
+@law_of(causes="padding positions that are not masked; a mean over the padded length")
 def ignores_padding(case: ObjectiveCase) -> None:
     """More padding on the right of source and target changes nothing."""
     source, target = (
@@ -122,6 +131,10 @@ def ignores_padding(case: ObjectiveCase) -> None:
     case.close(case.total(padded), case.total(), "the loss with more padding")
 
 
+@law_of(
+    causes="a detached factor that depends on the weights; random numbers that differ from one "
+    "call to the next; a custom backward"
+)
 def gradient_is_the_derivative(case: ObjectiveCase) -> None:
     """The gradient equals the numerical derivative along a random direction."""
     weights = list(case.loss.parameters())
@@ -143,6 +156,7 @@ def gradient_is_the_derivative(case: ObjectiveCase) -> None:
     case.close(torch.as_tensor(slope), numerical, "the gradient along a direction", 1e-5)
 
 
+@law_of(causes="a value that bfloat16 rounds to 0; a condition on the dtype")
 def bf16_has_the_same_gradients(case: ObjectiveCase) -> None:
     """With products in bfloat16, the same weights get gradients as in float32."""
     reached = []
@@ -160,6 +174,10 @@ def bf16_has_the_same_gradients(case: ObjectiveCase) -> None:
         raise BrokenLawError(f"no gradient reaches {', '.join(lost[:3])}")
 
 
+@law_of(
+    causes="state that `state_dict` leaves out or `load_state_dict` does not read; values that "
+    "JSON lacks"
+)
 def state_round_trips(case: ObjectiveCase) -> None:
     """What `state_dict` returns can be written as JSON and tensors, and read back."""
     case.total().backward()
@@ -171,27 +189,22 @@ def state_round_trips(case: ObjectiveCase) -> None:
         raise BrokenLawError("the state that is read back differs")
 
 
-OBJECTIVE_LAWS = (
+OBJECTIVE_LAWS = [
     is_one_finite_number,
     is_a_sum_over_rows,
     ignores_padding,
     gradient_is_the_derivative,
     bf16_has_the_same_gradients,
     state_round_trips,
-)
+]
+"""All laws of objectives, the most basic first."""
 
 
 def objective_conformance(
     named: Named, architecture: str = "rnnsearch", registry: Registry | None = None
-) -> Callable[[Callable[[ObjectiveCase], None]], None]:
+) -> Callable[[LawOf[ObjectiveCase]], None]:
     """Return a test of every law of objectives, for one that an installed plugin brings.
 
     `named` is its name, or a table with its options, as in a recipe.
     """
-    import pytest
-
-    @pytest.mark.parametrize("law", OBJECTIVE_LAWS, ids=lambda law: law.__name__)
-    def test_law(law: Callable[[ObjectiveCase], None]) -> None:
-        law(objective_case(named, architecture, registry))
-
-    return test_law
+    return conformance_test(OBJECTIVE_LAWS, lambda: objective_case(named, architecture, registry))

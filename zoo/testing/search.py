@@ -23,7 +23,7 @@ from zoo.nn.tree import tensors
 from zoo.registry.config import Config
 from zoo.registry.parameters import Dim, Table
 from zoo.registry.registry import Registry
-from zoo.testing.law import BrokenLawError
+from zoo.testing.law import BrokenLawError, LawOf, conformance_test, law_of
 
 VOCABULARY, SENTENCES, LONGEST = 9, 4, 6
 TOLERANCE = 1e-9
@@ -123,40 +123,12 @@ def search_case(method: str, registry: Registry | None = None, /, **options: Any
     return SearchCase(chosen, Task(model, memory, mask, registry=registry), source)
 
 
-@dataclass(frozen=True)
-class SearchLaw:
-    """A law of searches: calling it with a case raises `BrokenLawError` unless it holds."""
-
-    check: Callable[[SearchCase], None]
-    causes: str
-
-    @property
-    def name(self) -> str:
-        """The law's name."""
-        return self.check.__name__
-
-    @property
-    def statement(self) -> str:
-        """The law in one sentence."""
-        return str(self.check.__doc__).partition("\n")[0]
-
-    def __call__(self, case: SearchCase) -> None:
-        """Raise `BrokenLawError` unless the law holds."""
-        __tracebackhide__ = True
-        try:
-            self.check(case)
-        except BrokenLawError as error:
-            raise BrokenLawError(error.observed, self) from None
-        except Exception as error:
-            observed = f"the search raised {type(error).__name__}: {error}"
-            raise BrokenLawError(observed, self) from error
-
-
 def _length(hypothesis: Hypothesis) -> int:
     """Return the number of tokens, the end token included."""
     return len(hypothesis.tokens) + hypothesis.finished
 
 
+@law_of(causes="a search that gives up; an end token among the tokens")
 def hypotheses_are_complete(case: SearchCase) -> None:
     """Each sentence has one to n best hypotheses, each finished or cut at the maximum length."""
     for of_one in case.run():
@@ -169,6 +141,10 @@ def hypotheses_are_complete(case: SearchCase) -> None:
                 raise BrokenLawError(f"{each} has special tokens, or some outside the vocabulary")
 
 
+@law_of(
+    causes="processed scores in place of log probabilities; a state or a parent of another row; "
+    "the end token's log probability left out"
+)
 def scores_equal_forced_scores(case: SearchCase) -> None:
     """A score is the sum of the network's log probabilities of the tokens, whatever the options."""
     for changes in ({}, {"repetition_penalty": PENALTY}, {"length_penalty": 1.0}):
@@ -182,6 +158,7 @@ def scores_equal_forced_scores(case: SearchCase) -> None:
                     )
 
 
+@law_of(causes="log probabilities in place of processed scores; a length without the end token")
 def ranks_follow_the_options(case: SearchCase) -> None:
     """A rank is that of the length penalty and of the processed scores."""
     for i, of_one in enumerate(case.run(repetition_penalty=PENALTY, length_penalty=0.6)):
@@ -200,6 +177,7 @@ def ranks_follow_the_options(case: SearchCase) -> None:
                 )
 
 
+@law_of(causes="pipeline.process or pipeline.max_lengths that is not used at every step")
 def limits_hold(case: SearchCase) -> None:
     """Minimum and maximum length, banned tokens and prefixes hold for every hypothesis."""
     for longest in (1, 3):
@@ -219,6 +197,9 @@ def limits_hold(case: SearchCase) -> None:
             raise BrokenLawError(f"{each} does not begin with the prefix {prefix}")
 
 
+@law_of(
+    causes="random numbers without a seed of their own; a row's sentence mistaken; writing in place"
+)
 def batches_do_not_matter(case: SearchCase) -> None:
     """A sentence has the same hypotheses alone, in a batch, and when it is searched again."""
     memory = [tensor.clone() for tensor in tensors(case.task.memory)]
@@ -242,38 +223,20 @@ def _flat(hypotheses: Sequence[Sequence[Hypothesis]]) -> list[Hypothesis]:
 
 
 SEARCH_LAWS = [
-    SearchLaw(hypotheses_are_complete, "a search that gives up; an end token among the tokens"),
-    SearchLaw(
-        scores_equal_forced_scores,
-        "processed scores in place of log probabilities; a state or a parent of another row; the "
-        "end token's log probability left out",
-    ),
-    SearchLaw(
-        ranks_follow_the_options,
-        "log probabilities in place of processed scores; a length without the end token",
-    ),
-    SearchLaw(
-        limits_hold, "pipeline.process or pipeline.max_lengths that is not used at every step"
-    ),
-    SearchLaw(
-        batches_do_not_matter,
-        "random numbers without a seed of their own; a row's sentence mistaken; writing in place",
-    ),
+    hypotheses_are_complete,
+    scores_equal_forced_scores,
+    ranks_follow_the_options,
+    limits_hold,
+    batches_do_not_matter,
 ]
 """All laws of searches, the most basic first."""
 
 
 def search_conformance(
     method: str, registry: Registry | None = None, /, **options: Any
-) -> Callable[[SearchLaw], None]:
+) -> Callable[[LawOf[SearchCase]], None]:
     """Return a test of every law, for a search by `NAME` or `NAME:option=value`.
 
     `options` are further fields of `zoo.Search`, such as `n_best=3`.
     """
-    import pytest
-
-    @pytest.mark.parametrize("law", SEARCH_LAWS, ids=lambda law: law.name)
-    def test_law(law: SearchLaw) -> None:
-        law(search_case(method, registry, **options))
-
-    return test_law
+    return conformance_test(SEARCH_LAWS, lambda: search_case(method, registry, **options))
