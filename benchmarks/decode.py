@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import peers
+from decoders.common import SHAPES
 from report import Measurements, Row, machine, write
 
 HERE = Path(__file__).parent
@@ -127,7 +128,8 @@ def measure(case: Case, repeats: int, seconds: float) -> Row:
 
 def prepare() -> None:
     """Write the sources and weights unless they exist."""
-    if not (FOLDER / "sources.json").is_file():
+    files = ["sources.json", *(f"{shape}.npz" for shape in SHAPES)]
+    if not all((FOLDER / file).is_file() for file in files):
         program = HERE / "decoders" / "with_zoo.py"
         peers.run([sys.executable, program, "--prepare", FOLDER])
 

@@ -18,6 +18,7 @@ SCRIPTS = (
     "benchmarks/epoch.py",
     "benchmarks/fine_tuning.py",
     "benchmarks/growth.py",
+    "benchmarks/in_turn.py",
     "benchmarks/install.py",
     "benchmarks/start.py",
     "benchmarks/tokenized_bleu.py",

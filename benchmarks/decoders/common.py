@@ -10,22 +10,24 @@ import json
 import os
 import re
 import resource
+import sys
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 VOCAB = 8000
 PADDING, BEGIN, END, UNKNOWN = range(4)
 ROWS = 64
-THREADS = 2
+THREADS = int(os.environ.get("DECODE_THREADS", "2"))
 FORCED = 16
 """Length of every output with the end token, if the length is forced."""
 FREE = 32
 """Maximum length of an output with the end token, if it is not."""
 POSITIONS = 256
 SHAPES: dict[str, dict[str, int]] = {
+    "transformer-tiny": {"layers": 4, "dim": 128, "heads": 4, "feedforward": 256},
     "transformer-256": {"layers": 3, "dim": 256, "heads": 4, "feedforward": 1024},
     "transformer-512": {"layers": 6, "dim": 512, "heads": 8, "feedforward": 2048},
     "lstm-additive": {"embedding": 256, "encoder": 256, "hidden": 512},
@@ -96,12 +98,13 @@ def measure(
     parser = argparse.ArgumentParser()
     parser.add_argument("--shape", choices=SHAPES, required=True)
     parser.add_argument("--precision", required=True)
-    parser.add_argument("--beam", type=int, required=True)
-    parser.add_argument("--length", choices=("forced", "free"), required=True)
+    parser.add_argument("--beam", type=int, default=1)
+    parser.add_argument("--length", choices=("forced", "free"), default="forced")
     parser.add_argument("--at-once", type=int, default=1)
     parser.add_argument("--sources", type=Path, required=True)
     parser.add_argument("--weights", type=Path, required=True)
-    parser.add_argument("--outputs", type=Path, required=True, help="file for the outputs")
+    parser.add_argument("--outputs", type=Path, help="file for the outputs")
+    parser.add_argument("--serve", action="store_true", help="measure what standard input asks for")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument(
         "--seconds", type=float, default=150.0, help="start no further run after this time"
@@ -115,8 +118,11 @@ def measure(
         options.weights,
         options.at_once,
     )
-    decode, parameters = make(job)
     map_batches: MapBatches = map if job.at_once == 1 else concurrent_map
+    if options.serve:
+        serve(version, job, make, map_batches, options.sources)
+        return
+    decode, parameters = make(job)
     sources = json.loads(options.sources.read_text(encoding="utf-8"))
     order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
     batches = [
@@ -153,6 +159,45 @@ def measure(
         **extra,
     }
     print(json.dumps(row))
+
+
+def serve(
+    version: str,
+    job: Job,
+    make: Callable[[Job], tuple[Decode, int]],
+    map_batches: MapBatches,
+    file: Path,
+) -> None:
+    """Answer requests on standard input, one JSON object a line; `in_turn.py` makes them.
+
+    `{"beam": 5, "length": "free"}` prepares a search and decodes one sentence; `{"rows": 64,
+    "sentences": 128}` decodes so many sentences of middle length, in batches of so many.
+    """
+    print(json.dumps({"version": version, "imported_mb": peak_mb()}), flush=True)
+    sources = sorted(json.loads(file.read_text(encoding="utf-8")), key=len)
+    decode: Decode | None = None
+    for line in sys.stdin:
+        request = json.loads(line)
+        if "beam" in request:
+            decode = None
+            decode, parameters = make(replace(job, **request))
+            decode([sources[len(sources) // 2]])
+            reply: dict[str, Any] = {"parameters": parameters}
+        else:
+            assert decode is not None
+            first = (len(sources) - request["sentences"]) // 2
+            chosen = sources[first : first + request["sentences"]]
+            rows = request["rows"]
+            batches = [chosen[i : i + rows] for i in range(0, len(chosen), rows)]
+            wall, processor = time.perf_counter(), time.process_time()
+            outputs = [output for batch in map_batches(decode, batches) for output in batch]
+            reply = {
+                "seconds": time.perf_counter() - wall,
+                "processor": time.process_time() - processor,
+                "peak_mb": peak_mb(),
+                "outputs": outputs,
+            }
+        print(json.dumps(reply), flush=True)
 
 
 def _more(runs: list[tuple[float, float]], repeats: int, most: float) -> bool:

@@ -119,6 +119,8 @@ def prepare(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     texts = sources()
     for shape in SHAPES:
+        if (folder / f"{shape}.npz").is_file():
+            continue
         model = create(shape)
         arrays: dict[str, Any] = {}
         if shape.startswith("transformer"):
@@ -129,16 +131,18 @@ def prepare(folder: Path) -> None:
             arrays["positions"] = table.numpy()
         for name, weight in model.state_dict().items():
             arrays[name] = weight.numpy()
-        np.savez(folder / f"{shape}.npz", **arrays)
-    # Written last: incomplete preparations are repeated.
+        unfinished = folder / f"{shape}.unfinished.npz"
+        np.savez(unfinished, **arrays)
+        unfinished.rename(folder / f"{shape}.npz")
     (folder / "sources.json").write_text(json.dumps(texts), encoding="utf-8")
 
 
 def make(job: Job) -> tuple[Decode, int]:
     torch.set_num_threads(THREADS)
     model = create(job.shape)
-    with np.load(job.weights) as arrays:
-        model.load_state_dict({name: torch.from_numpy(arrays[name]) for name in model.state_dict()})
+    with np.load(job.weights) as arrays, torch.no_grad():
+        for name, weight in model.state_dict().items():
+            weight.copy_(torch.from_numpy(arrays[name]))
     parameters = sum(weight.numel() for weight in model.parameters())
     weights = Int8() if job.precision == "int8" else PackedWeights()
     # The other projects may produce empty outputs.

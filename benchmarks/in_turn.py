@@ -1,0 +1,271 @@
+"""Decoding speed beside the fastest other project: both sides in turn, round by round, in one run.
+
+    python benchmarks/in_turn.py                    every Transformer beside CTranslate2; 10 minutes
+    python benchmarks/in_turn.py --only tiny --only int8 --minutes 2
+    python benchmarks/in_turn.py --recurrent        LSTMs and ConvS2S beside fairseq and JoeyNMT
+
+`--only` selects cases by a part of their names, which `--list` prints; a case must match every
+`--only`. Both sides decode the same sources in the same batches of 64, each in its own process,
+with one thread for each worker. One round of one side follows one of the other until the case's
+share of `--minutes` is over. The smallest processor time and wall time of each side count: on a
+busy machine, processor time is the one to compare. Rows are stored in `in_turn.jsonl`, by kind of
+machine, and the tables are written to `RESULTS-in-turn.md`. CTranslate2 is the one that is
+installed here, or else that of `peers.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import decode
+import peers
+from report import Measurements, Row, machine, write
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "RESULTS-in-turn.md"
+ROWS = 64
+PEERS = {
+    "transformer-256": "ctranslate2",
+    "transformer-512": "ctranslate2",
+    "transformer-tiny": "ctranslate2",
+    "lstm-additive": "joeynmt",
+    "lstm-dot": "fairseq",
+    "convs2s-iwslt": "fairseq",
+}
+TITLES = {
+    **decode.TITLES,
+    "transformer-tiny": "Transformer 4+4×128, feed-forward 256, as the released ones",
+}
+INSTRUCTIONS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16")
+SIDES = ("zoo", "peer")
+
+
+@dataclass(frozen=True, order=True)
+class Case:
+    """One comparison; `workers` batches are decoded at once, each with one thread."""
+
+    shape: str
+    precision: str
+    workers: int
+    length: str
+    beam: int
+    rows: int = ROWS
+
+    @property
+    def name(self) -> str:
+        kind = f"beam{self.beam}" + ("" if self.rows > 1 else "/one-by-one")
+        return f"{self.shape}/{self.precision}/{self.workers}-workers/{self.length}/{kind}"
+
+    @property
+    def sentences(self) -> int:
+        return self.rows * self.workers if self.rows > 1 else 8
+
+
+def key(row: Row) -> tuple[str, Case]:
+    names = ("shape", "precision", "workers", "length", "beam", "rows")
+    return row["machine"], Case(*(row[name] for name in names))
+
+
+MEASUREMENTS = Measurements(HERE / "in_turn.jsonl", key)
+
+
+def cases(recurrent: bool) -> list[Case]:
+    """Return the cases of the Transformers, or of all other networks, one process's adjacent."""
+    chosen = []
+    for shape, peer in PEERS.items():
+        if recurrent != (peer == "ctranslate2"):
+            for precision in ("float32",) if recurrent else ("float32", "int8"):
+                for workers in (1,) if recurrent else (1, 2):
+                    chosen += [
+                        Case(shape, precision, workers, length, beam)
+                        for length in (("forced",) if recurrent else ("forced", "free"))
+                        for beam in (1, 5)
+                    ]
+                    if workers == 1:  # a person at a prompt
+                        chosen += [Case(shape, precision, 1, "forced", beam, 1) for beam in (1, 5)]
+    return chosen
+
+
+class Side:
+    """A process that decodes what it is asked for."""
+
+    def __init__(self, project: str, case: Case) -> None:
+        own = project == "zoo" or (
+            project == "ctranslate2" and importlib.util.find_spec("ctranslate2") is not None
+        )
+        python = sys.executable if own else peers.environment(project)
+        options = {
+            "shape": case.shape,
+            "precision": case.precision,
+            "at-once": case.workers,
+            "sources": decode.FOLDER / "sources.json",
+            "weights": decode.FOLDER / f"{case.shape}.npz",
+        }
+        arguments = [str(part) for name, value in options.items() for part in (f"--{name}", value)]
+        count = str(case.workers)
+        variables = {"OMP_NUM_THREADS": count, "DECODE_THREADS": count, "PYTHONWARNINGS": "ignore"}
+        self.started, self.first = time.perf_counter(), 0.0
+        self.process = subprocess.Popen(
+            [python, HERE / "decoders" / f"with_{project}.py", "--serve", *arguments],
+            env={**os.environ, **variables}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            text=True,
+        )  # fmt: skip
+        self.start = self._answer()
+
+    def request(self, **wanted: Any) -> Row:
+        """Return the answer to a request."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(wanted) + "\n")
+        self.process.stdin.flush()
+        return self._answer()
+
+    def prepare(self, case: Case) -> None:
+        """Prepare a search, and decode one sentence and a batch before anything is measured."""
+        self.request(beam=case.beam, length=case.length)
+        self.first = self.first or time.perf_counter() - self.started
+        self.request(rows=case.rows, sentences=min(case.sentences, 16))
+
+    def close(self) -> None:
+        """End the process."""
+        self.process.stdin.close()  # type: ignore[union-attr]  # it is a pipe
+        self.process.wait()
+
+    def _answer(self) -> Row:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line.startswith("{"):
+                answer: Row = json.loads(line)
+                return answer
+        raise peers.PeerError("a decoder ended; its output is above")
+
+
+def compare(case: Case, sides: dict[str, Side], seconds: float) -> Row:
+    """Decode in turn for about this long, at least once; return the row of a case."""
+    for side in sides.values():
+        side.prepare(case)
+    rounds: dict[str, list[Row]] = {name: [] for name in sides}
+    start = time.perf_counter()
+    while True:
+        for name, side in sides.items():
+            rounds[name].append(side.request(rows=case.rows, sentences=case.sentences))
+        spent, count = time.perf_counter() - start, len(rounds["zoo"])
+        if spent * (count + 1) / count > seconds:
+            break
+    row: Row = {
+        "machine": kind_of_machine(),
+        **{n: getattr(case, n) for n in ("shape", "precision", "workers", "length", "beam")},
+        "rows": case.rows,
+        "peer": PEERS[case.shape],
+        "peer_version": sides["peer"].start["version"],
+        "rounds": count,
+        "measured": f"{datetime.now(UTC):%Y-%m-%d %H:%M}",
+    }
+    for name, side in sides.items():
+        for unit in ("seconds", "processor"):
+            best = min(answer[unit] for answer in rounds[name])
+            row[f"{name}_{unit}"] = round(best / case.sentences, 6)
+        row[f"{name}_first"] = round(side.first, 2)
+        row[f"{name}_mb"] = rounds[name][-1]["peak_mb"] - side.start["imported_mb"]
+    both = zip(rounds["zoo"][-1]["outputs"], rounds["peer"][-1]["outputs"], strict=True)
+    last = -1 if case.length == "forced" else None  # which may or may not be the end token
+    row["equal"] = sum(a[:15][:last] == b[:15][:last] for a, b in both) / case.sentences
+    return row
+
+
+def kind_of_machine() -> str:
+    """Return the processor's name and the instructions that products may use."""
+    flags: set[str] = set()
+    if Path("/proc/cpuinfo").is_file():
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        flags = set(next((x for x in lines if x.startswith("flags")), "").split())
+    return f"{machine()}; {', '.join(x for x in INSTRUCTIONS if x in flags) or 'unknown'}"
+
+
+def tables(rows: dict[Any, Row]) -> str:
+    """Return the tables: for each kind of machine, one for each shape."""
+    lines = []
+    for kind in dict.fromkeys(row["machine"] for row in rows.values()):
+        lines += [f"\n## {kind}"]
+        for shape in PEERS:
+            group = [r for r in rows.values() if (r["machine"], r["shape"]) == (kind, shape)]
+            if group:
+                lines += [f"\n### {TITLES[shape]}\n", *table(group)]
+    return "\n".join(lines)
+
+
+def table(rows: list[Row]) -> list[str]:
+    """Return the lines of one table, a row for each case."""
+    peer = rows[0]["peer"]
+    lines = [
+        "| precision | workers | search | processor ms per sentence | "
+        f"{peer} | ratio | wall ms per sentence | {peer} | ratio | equal outputs | memory, MB | "
+        f"{peer} | first sentence, s | {peer} | rounds | measured |",
+        "|---|--:|---|" + "--:|" * 12 + "---|",
+    ]
+    for row in sorted(rows, key=key):
+        kind = "greedy" if row["beam"] == 1 else f"beam {row['beam']}"
+        name = f"{kind}, {row['length']}" if row["rows"] > 1 else f"{kind}, one by one"
+        cells = [row["precision"], str(row["workers"]), name]
+        for unit in ("processor", "seconds"):
+            own, other = row[f"zoo_{unit}"], row[f"peer_{unit}"]
+            cells += [f"{own * 1e3:.2f}", f"{other * 1e3:.2f}", f"**{other / own:.2f}**"]
+        cells.append(f"{row['equal']:.0%}" if peer == "ctranslate2" else "—")
+        cells += [f"{row[f'{side}_mb']:,}" for side in SIDES]
+        cells += [f"{row[f'{side}_first']:.1f}" for side in SIDES]
+        lines.append(f"| {' | '.join([*cells, str(row['rounds']), row['measured']])} |")
+    return lines
+
+
+def main() -> None:
+    """Compare, and write the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--only", action="append", default=[], help="part of a case's name")
+    parser.add_argument("--minutes", type=float, default=10.0, help="for all cases together")
+    parser.add_argument("--recurrent", action="store_true", help="LSTMs and ConvS2S instead")
+    parser.add_argument("--list", action="store_true", help="print the names of the cases and exit")
+    parser.add_argument("--table", action="store_true", help="only write the tables again")
+    options = parser.parse_args()
+    chosen = [c for c in cases(options.recurrent) if all(part in c.name for part in options.only)]
+    if options.list:
+        print(*(case.name for case in chosen), sep="\n")
+        return
+    if not options.table:
+        measure(chosen, time.perf_counter() + 60 * options.minutes)
+    text = tables(MEASUREMENTS.read())
+    write(RESULTS, "benchmarks/in_turn.py", text)
+
+
+def measure(chosen: list[Case], end: float) -> None:
+    """Measure and store the cases; each gets an equal share of the time that is left."""
+    decode.prepare()
+    sides: dict[str, Side] = {}
+    running: tuple[str, str, int] | None = None
+    for number, case in enumerate(chosen):
+        if running != (case.shape, case.precision, case.workers):
+            for side in sides.values():
+                side.close()
+            running = case.shape, case.precision, case.workers
+            sides = {"zoo": Side("zoo", case), "peer": Side(PEERS[case.shape], case)}
+        share = (end - time.perf_counter()) / (len(chosen) - number)
+        row = compare(case, sides, share * 0.6)  # the rest is for starts and preparations
+        MEASUREMENTS.put(row)
+        ratios = [row[f"peer_{u}"] / row[f"zoo_{u}"] for u in ("processor", "seconds")]
+        print(f"{case.name}: {ratios[0]:.2f} by processor time, {ratios[1]:.2f} by wall time, "
+              f"{row['zoo_processor'] * 1e3:.2f} / {row['peer_processor'] * 1e3:.2f} ms, "
+              f"{row['rounds']} rounds", flush=True)  # fmt: skip
+    for side in sides.values():
+        side.close()
+
+
+if __name__ == "__main__":
+    main()
