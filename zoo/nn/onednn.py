@@ -7,6 +7,10 @@ derivative; `zoo.nn.linear` defines one.
 
 from __future__ import annotations
 
+import functools
+import platform
+from pathlib import Path
+
 import torch
 from torch import Tensor
 
@@ -28,6 +32,16 @@ def supports(x: Tensor, weight: Tensor) -> bool:
         and x.device.type == weight.device.type == "cpu"
         and not torch.compiler.is_compiling()
     )
+
+
+@functools.cache
+def mkl_is_fast() -> bool:
+    """Return whether torch multiplies by MKL, on a processor where MKL uses all instructions."""
+    if not torch.backends.mkl.is_available():
+        return False
+    file = Path("/proc/cpuinfo")
+    described = file.read_text(encoding="utf-8") if file.is_file() else platform.processor()
+    return "GenuineIntel" in described
 
 
 def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
