@@ -31,7 +31,7 @@ from zoo.checkpoint.markdown import markdown_table
 from zoo.decoding.options import Search
 from zoo.decoding.search import search
 from zoo.decoding.task import Task
-from zoo.nn.cached_weights import PackedWeights
+from zoo.nn.cached_weights import float32_weights
 from zoo.nn.contract import BEGIN, Seq2Seq
 
 SHAPES = {
@@ -146,7 +146,7 @@ def main() -> None:
         return
     torch.set_num_threads(2)
     models = {name: create(shape) for name, shape in SHAPES.items()}
-    with PackedWeights().activate():  # as in a Translator
+    with float32_weights().activate():  # as in a Translator
         panels = measure(models)
     tables = []
     for x_label, y_label, curves in panels:

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from zoo.nn import Linear, linear, recurrent_linear
-from zoo.nn.cached_weights import PackedWeights
+from zoo.nn.cached_weights import PackedWeights, TransposedWeights
 from zoo.nn.int8 import Int8
 from zoo.nn.linear import ROWS
 
@@ -178,21 +178,28 @@ def test_int8_skips_training_and_slices() -> None:
     torch.testing.assert_close(part, x[:, :5] @ weight[:, :5].detach().t())
 
 
+@pytest.mark.parametrize(
+    ("kind", "operator"), [(PackedWeights, "reorder"), (TransposedWeights, "mm")]
+)
 @pytest.mark.parametrize("rows", [0, 1, 5, 300])
 @pytest.mark.parametrize("biased", [True, False])
-def test_packed_weights_give_the_same_product(rows: int, biased: bool) -> None:
+def test_cached_float32_weights_give_the_same_product(
+    kind: type[PackedWeights | TransposedWeights], operator: str, rows: int, biased: bool
+) -> None:
     torch.manual_seed(1)
     net, x = Linear(33, 70, bias=biased), torch.randn(2, rows, 33)
     with torch.no_grad():
         expected = torch.nn.functional.linear(x, net.weight, net.bias)
-        with PackedWeights().activate(), CalledOperators() as called:
+        with kind().activate(), CalledOperators() as called:
             result = net(x)
     torch.testing.assert_close(result, expected, rtol=1e-5, atol=1e-5)
-    assert any("reorder" in name for name in called.names), "the weight was not packed"
+    assert any(operator in name for name in called.names), "the weight was not converted"
 
 
-@pytest.mark.parametrize("kind", [PackedWeights, Int8])
-def test_cached_forms_follow_their_weights(kind: type[PackedWeights | Int8]) -> None:
+@pytest.mark.parametrize("kind", [PackedWeights, TransposedWeights, Int8])
+def test_cached_forms_follow_their_weights(
+    kind: type[PackedWeights | TransposedWeights | Int8],
+) -> None:
     """A weight that is written to is converted again; a deleted one is dropped."""
     torch.manual_seed(1)
     net, x, cache = Linear(8, 6), torch.randn(3, 8), kind()

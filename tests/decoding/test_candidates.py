@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from zoo.decoding.candidates import argmax, best_continuations, log_normalizer
+from zoo.decoding.candidates import argmax, best_continuations, best_token, log_normalizer
 
 
 @pytest.mark.parametrize("spread", [3, 40, 100_000])
@@ -66,3 +66,29 @@ def test_the_best_token_is_the_first_of_a_sort(spread: int) -> None:
         token = argmax(scores)
         for i, row in enumerate(scores.tolist()):
             assert int(token[i]) == min(range(vocab), key=lambda y: (-row[y], y))
+
+
+@pytest.mark.parametrize("spread", [3, 40, 100_000])
+@pytest.mark.parametrize("banned", [(), (0, 1, 3), (0, 1, 2, 3, 70)], ids=str)
+def test_the_best_token_that_is_not_banned(spread: int, banned: tuple[int, ...]) -> None:
+    torch.manual_seed(spread + len(banned))
+    for _ in range(50):
+        rows, vocab = int(torch.randint(1, 9, ())), int(torch.randint(71, 300, ()))
+        logits = torch.randint(-spread, spread, (rows, vocab)).double()
+        before = logits.clone()
+        token, log_prob = best_token(logits, banned)
+        assert torch.equal(logits, before)
+        allowed = [y for y in range(vocab) if y not in banned]
+        for i, row in enumerate(logits.tolist()):
+            assert int(token[i]) == min(allowed, key=lambda y: (-row[y], y))
+        expected = logits.log_softmax(1).gather(1, token[:, None])[:, 0]
+        torch.testing.assert_close(log_prob, expected)
+
+
+@pytest.mark.parametrize("shift", [0.0, 59.0, -59.0, 1e4, -1e4, 1e30])
+def test_normalizers_of_large_and_small_logits(shift: float) -> None:
+    """The largest normalizer may be far above and below what exponentials can be added up of."""
+    torch.manual_seed(1)
+    logits = torch.randn(70, 5000) + shift
+    expected = logits.double().logsumexp(1).float()
+    torch.testing.assert_close(log_normalizer(logits, logits.amax(1)), expected)

@@ -16,6 +16,9 @@ from zoo.nn.contract import END
 CACHE_NUMBERS = 200_000
 """The number of float32 values that fit into a processor's cache."""
 
+SAFE_EXPONENT = 60.0
+"""Sums of exponentials of at most this are finite, and those of at least its negative not zero."""
+
 CHUNK = 64
 """The number of tokens in a vocabulary chunk."""
 
@@ -37,19 +40,22 @@ class Candidates(NamedTuple):
 def log_normalizer(logits: Tensor, largest: Tensor) -> Tensor:
     """Return log Σ exp of each row, (rows,), given each row's largest logit.
 
-    Computed as the largest logit minus its log probability, because torch's log-softmax takes half
-    the time of exp and a sum. Rows are processed in small groups whose intermediate values fit into
-    the cache.
+    Exponentials of the logits themselves are added up, unless a row's largest is too large or too
+    small for that: this takes half the time of torch's log-softmax. Rows are processed in small
+    groups whose intermediate values fit into the cache.
 
     Args:
         logits: (rows, V).
         largest: (rows,).
     """
-    log_probs = torch.empty_like(largest)
     size = max(1, CACHE_NUMBERS // logits.shape[1])
-    for rows, part in zip(logits.split(size), log_probs.split(size), strict=True):
-        torch.amax(rows.log_softmax(1), 1, out=part)
-    return largest - log_probs
+    groups = zip(logits.split(size), largest.split(size), strict=True)
+    if not bool((largest.abs() < SAFE_EXPONENT).all()):
+        return torch.cat([shift - rows.log_softmax(1).amax(1) for rows, shift in groups])
+    sums, powers = torch.empty_like(largest), torch.empty_like(logits[:size])
+    for rows, part in zip(logits.split(size), sums.split(size), strict=True):
+        torch.sum(torch.exp(rows, out=powers[: len(rows)]), 1, out=part)
+    return sums.log_()
 
 
 def best_continuations(
@@ -80,13 +86,32 @@ def best_continuations(
     return candidates
 
 
+def best_token(logits: Tensor, banned: Sequence[int] = ()) -> tuple[Tensor, Tensor]:
+    """Return each row's best token that is not banned, and its log probability, (rows,) each.
+
+    Of equal tokens, the lowest; logits: (rows, V).
+    """
+    maxima = _chunk_maxima(logits)
+    normalizer = log_normalizer(logits, maxima.amax(1))
+    _without(banned, maxima, logits)
+    token = _first_best(maxima, logits, banned)
+    return token[:, 0], logits.gather(1, token)[:, 0] - normalizer
+
+
 def argmax(scores: Tensor) -> Tensor:
     """Return each row's best token, (rows,), the lowest of equal ones; scores: (rows, V)."""
-    # The first chunk with the largest maximum, and the first token with that value in it.
-    chunk = _chunk_maxima(scores).argmax(1, keepdim=True)
-    tokens = chunk * CHUNK + torch.arange(CHUNK, device=scores.device)
-    tokens.clamp_(max=scores.shape[1] - 1)
-    return tokens.gather(1, scores.gather(1, tokens).argmax(1, keepdim=True))[:, 0]
+    return _first_best(_chunk_maxima(scores), scores)[:, 0]
+
+
+def _first_best(maxima: Tensor, values: Tensor, banned: Sequence[int] = ()) -> Tensor:
+    """Return the first chunk with the largest maximum's first token with that value, (rows, 1)."""
+    chunk = maxima.argmax(1, keepdim=True)
+    tokens = chunk * CHUNK + torch.arange(CHUNK, device=values.device)
+    tokens.clamp_(max=values.shape[1] - 1)
+    chosen = values.gather(1, tokens)
+    for token in banned:
+        chosen.masked_fill_(tokens == token, -torch.inf)
+    return tokens.gather(1, chosen.argmax(1, keepdim=True))
 
 
 def _by_sorting(values: Tensor, base: Tensor, k: int, banned: Sequence[int]) -> Candidates:

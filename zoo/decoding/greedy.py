@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from zoo.decoding.candidates import argmax
 from zoo.decoding.independent import decode_independently
 from zoo.decoding.options import Hypothesis, Search
 from zoo.decoding.own_search import own_search
@@ -37,4 +36,4 @@ def greedy(
 
 def greedy_search(task: Task[Memory, State], options: Search) -> list[list[Hypothesis]]:
     """Take the best token at every step; of equal ones, the lowest."""
-    return decode_independently(task, options, lambda scores, position, rows: argmax(scores))
+    return decode_independently(task, options)

@@ -8,6 +8,7 @@ from typing import Generic
 import torch
 from torch import Tensor
 
+from zoo.decoding.candidates import argmax, best_token
 from zoo.decoding.options import Hypothesis, Search
 from zoo.decoding.pipeline import Pipeline, dead_ends
 from zoo.decoding.processor import Rows
@@ -23,9 +24,12 @@ hypothesis each row is, (rows,)."""
 
 @torch.inference_mode()
 def decode_independently(
-    task: Task[Memory, State], options: Search, choose: Choose
+    task: Task[Memory, State], options: Search, choose: Choose | None = None
 ) -> list[list[Hypothesis]]:
-    """Write `n_best` hypotheses for each sentence; return them best first."""
+    """Write `n_best` hypotheses for each sentence; return them best first.
+
+    Each token is chosen by `choose`; without it, each is the best one, of equal ones the lowest.
+    """
     batch = _Batch(task, options)
     while bool(batch.live.any()):
         batch.advance(choose)
@@ -61,37 +65,51 @@ class _Batch(Generic[Memory, State]):
         self.written: list[Tensor] = []
         self.ended: dict[int, Hypothesis] = {}
 
-    def advance(self, choose: Choose) -> None:
+    def advance(self, choose: Choose | None) -> None:
         """Write one more token of every hypothesis, and record those that end."""
         pipeline, position = self.pipeline, len(self.written) + 1
         step = self.task.step(self.token, self.state, self.memory, pipeline.needs_attention)
         self.state = step.state
         self.states = pipeline.update(self.states, self.token, step.attention)
-        log_probs = scores = step.logits.log_softmax(1)  # a new tensor, which may be written to
+        banned = pipeline.bans(position, self.states, step.logits.shape[1])
         over = position >= self.lengths
-        dead = None
-        banned = pipeline.bans(position, self.states, scores.shape[1])
-        if banned is None:
-            rows = Rows(self._sentences(), self._tokens(self.row), log_probs)
-            scores = pipeline.process(self.states, rows)
-            dead = dead_ends(scores)
+        if choose is None and banned is not None:
+            self.token, gained = best_token(step.logits, banned)
+            log_prob = gained
         else:
-            for token in banned:
-                scores[:, token] = -torch.inf
-        self.token = choose(scores, position, self.row)
-        gained = scores.gather(1, self.token[:, None])[:, 0]
-        log_prob = gained
-        if pipeline.changes_scores:
-            log_prob = log_probs.gather(1, self.token[:, None])[:, 0]
-        if dead is not None:  # such a hypothesis is cut before this position
-            self.token = self.token.masked_fill(dead, PADDING)
-            gained, log_prob = gained.masked_fill(dead, 0.0), log_prob.masked_fill(dead, 0.0)
-            over = over | dead
+            gained, log_prob, dead = self._choose(choose, step.logits, position, banned)
+            over = over if dead is None else over | dead
         self.score = self.score + gained
         self.log_prob = self.log_prob + log_prob if pipeline.changes_scores else self.score
         column = torch.zeros(self.count, dtype=torch.long, device=self.row.device)
         self.written.append(column.index_copy(0, self.row, self.token))
         self._end(self.live & (over | (self.token == END)))
+
+    def _choose(
+        self, choose: Choose | None, logits: Tensor, position: int, banned: list[int] | None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Choose the next token by all scores; return its score and log probability.
+
+        The last result marks rows that no token may continue, (rows,) bool, if there may be any.
+        """
+        log_probs = scores = logits.log_softmax(1)  # a new tensor, which may be written to
+        dead = None
+        if banned is None:
+            rows = Rows(self._sentences(), self._tokens(self.row), log_probs)
+            scores = self.pipeline.process(self.states, rows)
+            dead = dead_ends(scores)
+        else:
+            for token in banned:
+                scores[:, token] = -torch.inf
+        self.token = argmax(scores) if choose is None else choose(scores, position, self.row)
+        gained = scores.gather(1, self.token[:, None])[:, 0]
+        log_prob = gained
+        if self.pipeline.changes_scores:
+            log_prob = log_probs.gather(1, self.token[:, None])[:, 0]
+        if dead is not None:  # such a hypothesis is cut before this position
+            self.token = self.token.masked_fill(dead, PADDING)
+            gained, log_prob = gained.masked_fill(dead, 0.0), log_prob.masked_fill(dead, 0.0)
+        return gained, log_prob, dead
 
     def drop_ended(self) -> None:
         """Drop the rows that have ended, once they are a good part of the batch."""

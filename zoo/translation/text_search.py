@@ -20,7 +20,7 @@ from zoo.decoding.task import Task
 from zoo.errors import DecodingError
 from zoo.interop.engines import LoadedEngine, load_engine
 from zoo.interop.runner import Sources
-from zoo.nn.cached_weights import PackedWeights
+from zoo.nn.cached_weights import float32_weights
 from zoo.nn.contract import UNKNOWN, Seq2Seq
 from zoo.nn.int8 import Int8
 from zoo.nn.tree import Tree
@@ -80,7 +80,7 @@ class TextSearch:
         )
         # What an engine leaves to the zoo's decoder is searched with the unchanged weights.
         own_int8 = precision == "int8" and engine is None
-        self._cached_weights = Int8() if own_int8 else PackedWeights()
+        self._cached_weights = Int8() if own_int8 else float32_weights()
         self.model: Seq2Seq | Ensemble = self.checkpoint.model
         if len(checkpoints) > 1:
             self.model = Ensemble([member.model for member in checkpoints])
