@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -102,6 +103,15 @@ def small(architecture: str, seed: int = 1, words: int = WORDS, sharp: float = 3
     return Small(model, source, source != PADDING)
 
 
+@functools.cache
+def with_oracles(
+    architecture: str, seed: int = 1, words: int = WORDS, sharp: float = 3.0
+) -> tuple[Small, tuple[Oracle, ...]]:
+    """Return a small network with an oracle of each row; all tests share what these computed."""
+    given = small(architecture, seed, words, sharp)
+    return given, tuple(Oracle(given, row) for row in range(len(given.mask)))
+
+
 class Rules(NamedTuple):
     """The rules that a sentence's targets must satisfy, stated for whole targets.
 
@@ -155,30 +165,29 @@ class Oracle:
         length = int(network.mask[row].sum())
         self.model = network.model
         self.source, self.mask = network.source[[row], :length], network.mask[[row], :length]
-        self.cached: dict[tuple[int, ...], Tensor] = {}
+        # Many rules are checked on the same targets: each is computed once.
+        self.next = functools.cache(self._next)
+        self.coverage = functools.cache(self._coverage)
 
-    def next(self, prefix: tuple[int, ...]) -> Tensor:
-        """Return the next token's log probabilities, (V,); −inf for specials except the end."""
-        if prefix not in self.cached:
-            with torch.no_grad():
-                target = torch.tensor([[BEGIN, *prefix]])
-                logits = self.model(self.source, self.mask, target).logits[0, -1]
-            log_probs = logits.log_softmax(-1)
-            log_probs[[PADDING, BEGIN, UNKNOWN]] = -math.inf
-            self.cached[prefix] = log_probs
-        return self.cached[prefix]
+    def _next(self, prefix: tuple[int, ...]) -> list[float]:
+        """Return the next token's V log probabilities; −inf for specials except the end."""
+        with torch.no_grad():
+            target = torch.tensor([[BEGIN, *prefix]])
+            logits = self.model(self.source, self.mask, target).logits[0, -1]
+        log_probs = logits.log_softmax(-1)
+        log_probs[[PADDING, BEGIN, UNKNOWN]] = -math.inf
+        return log_probs.tolist()
 
     def log_probs(self, tokens: tuple[int, ...]) -> list[float]:
         """Return the log probability of each token of a target."""
-        return [float(self.next(tokens[:i])[token]) for i, token in enumerate(tokens)]
+        return [self.next(tokens[:i])[token] for i, token in enumerate(tokens)]
 
-    def coverage(self, tokens: tuple[int, ...]) -> Tensor:
-        """Return the attention to each source token, (m,), summed over the steps of the target."""
+    def _coverage(self, tokens: tuple[int, ...]) -> list[float]:
+        """Return the attention to each source token, m, summed over the steps of the target."""
         with torch.no_grad():
             target = torch.tensor([[BEGIN, *tokens[:-1]]])
             kinds = self.model(self.source, self.mask, target, True)[1]
-        total: Tensor = kinds["cross"][0].mean((0, 1)).sum(0)
-        return total
+        return kinds["cross"][0].mean((0, 1)).sum(0).tolist()
 
 
 class ScoredTarget(NamedTuple):
@@ -202,7 +211,7 @@ def ranked(oracle: Oracle, tokens: tuple[int, ...], rules: Rules) -> ScoredTarge
         # At a dead end, the search takes one more step to see that no token may follow.
         dead_end = tokens[-1] != END and len(tokens) < rules.longest
         coverage = oracle.coverage((*tokens, END) if dead_end else tokens)
-        rank += options.coverage_penalty * sum(math.log(min(float(c), 1.0)) for c in coverage)
+        rank += options.coverage_penalty * sum(math.log(min(c, 1.0)) for c in coverage)
     return ScoredTarget(rank, sum(log_probs), tokens)
 
 
@@ -212,7 +221,7 @@ def continuations(
     """Return every permitted continuation by one token, with its score, in order of token id."""
     longer = [
         (*prefix, token)
-        for token, log_prob in enumerate(oracle.next(prefix).tolist())
+        for token, log_prob in enumerate(oracle.next(prefix))
         if log_prob > -math.inf
     ]
     return [

@@ -11,13 +11,13 @@ import torch
 from tests.decoding.reference import (
     ARCHITECTURES,
     WORDS,
-    Oracle,
     Rules,
     ScoredTarget,
     enumerate_targets,
     reference_beam_search,
     scripted_task,
     small,
+    with_oracles,
 )
 from zoo.decoding.beam import beam_search
 from zoo.decoding.greedy import greedy_search
@@ -58,19 +58,15 @@ def test_a_beam_that_holds_all_targets_is_exhaustive(
 ) -> None:
     if coverage and not has_attention(architecture):
         pytest.skip(f"{architecture} has no attention")
-    given = small(architecture)
+    given, oracles = with_oracles(architecture)
     options = Search(beam=TARGET_COUNT, n_best=6, length_penalty=length, coverage_penalty=coverage,
                      min_length=min_length, max_length=MAX_LENGTH)  # fmt: skip
     for row, hypotheses in enumerate(beam_search(given.task(), options)):
-        assert_same(
-            hypotheses, enumerate_targets(Oracle(given, row), Rules(options, MAX_LENGTH))[:6]
-        )
+        assert_same(hypotheses, enumerate_targets(oracles[row], Rules(options, MAX_LENGTH))[:6])
     exhaustive = Search(exhaustive=True, n_best=6, length_penalty=length, min_length=min_length,
                            coverage_penalty=coverage, max_length=MAX_LENGTH)  # fmt: skip
     for row, hypotheses in enumerate(search(given.task(), exhaustive)):
-        assert_same(
-            hypotheses, enumerate_targets(Oracle(given, row), Rules(options, MAX_LENGTH))[:6]
-        )
+        assert_same(hypotheses, enumerate_targets(oracles[row], Rules(options, MAX_LENGTH))[:6])
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -78,13 +74,13 @@ def test_a_beam_that_holds_all_targets_is_exhaustive(
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_a_narrow_beam_equals_the_reference(architecture: str, beam: int, seed: int) -> None:
     """The reference has no early stopping, so this also shows that the safe stop is safe."""
-    given = small(architecture, seed, words=9)
+    given, oracles = with_oracles(architecture, seed, words=9)
     for penalty in (0.0, 1.0):
         options = Search(beam=beam, n_best=beam, length_penalty=penalty, max_length=7)
         results = beam_search(given.task(), options)
         best = beam_search(given.task(), Search(beam=beam, length_penalty=penalty, max_length=7))
         for row, hypotheses in enumerate(results):
-            expected = reference_beam_search(Oracle(given, row), Rules(options, 7))
+            expected = reference_beam_search(oracles[row], Rules(options, 7))
             assert_same(hypotheses, expected)
             assert_same(best[row], expected[:1])  # n-best does not change the best
             assert len({h.tokens for h in hypotheses}) == len(hypotheses)
@@ -93,11 +89,11 @@ def test_a_narrow_beam_equals_the_reference(architecture: str, beam: int, seed: 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_a_beam_in_a_large_vocabulary_equals_the_reference(architecture: str) -> None:
     """Above 256 tokens, the search finds candidates by chunks; the reference has no chunks."""
-    given = small(architecture, words=300, sharp=8.0)
+    given, oracles = with_oracles(architecture, words=300, sharp=8.0)
     for beam in (2, 4):
         options = Search(beam=beam, n_best=beam, length_penalty=0.6, min_length=3, max_length=6)
         for row, hypotheses in enumerate(beam_search(given.task(), options)):
-            assert_same(hypotheses, reference_beam_search(Oracle(given, row), Rules(options, 6)))
+            assert_same(hypotheses, reference_beam_search(oracles[row], Rules(options, 6)))
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

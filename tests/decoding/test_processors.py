@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections import Counter
 from dataclasses import replace
@@ -23,7 +22,7 @@ from tests.decoding.reference import (
     enumerate_targets,
     reference_beam_search,
     scripted_task,
-    small,
+    with_oracles,
 )
 from tests.shelves import registry_with
 from zoo.decoding.beam import beam_search
@@ -95,17 +94,11 @@ CASES = {
 }  # fmt: skip
 
 
-@functools.cache
-def network(architecture: str, words: int = WORDS) -> tuple[Small, tuple[Oracle, ...]]:
-    given = small(architecture, words=words)
-    return given, tuple(Oracle(given, row) for row in range(len(given.mask)))
-
-
 def set_up(
     architecture: str, name: str, words: int = WORDS
 ) -> tuple[Case, Small, tuple[Oracle, ...]]:
     case = CASES[name]
-    given, oracles = network(architecture, words)
+    given, oracles = with_oracles(architecture, words=words)
     if "coverage_penalty" in case.options:
         with torch.no_grad():
             if "cross" not in given.model(given.source, given.mask, given.source, True)[1]:
@@ -269,7 +262,7 @@ def zoo_logits_processors():
     yield Processor("remember", "a test", "{__name__}:Remember")
 """
     registry = registry_with(monkeypatch, code)
-    given, _ = network("transformer")
+    given, _ = with_oracles("transformer")
     n_best = 1 if not kind else 3
     task = replace(given.task(), registry=registry)
     options = Search(max_length=6, n_best=n_best, processors=("remember",), **kind)

@@ -18,6 +18,7 @@ from tests.decoding.reference import (
     reference_beam_search,
     scripted_task,
     small,
+    with_oracles,
 )
 from zoo.decoding.beam import beam_search
 from zoo.decoding.ensemble import Ensemble
@@ -93,7 +94,7 @@ def test_the_score_of_a_sample_does_not_depend_on_the_temperature() -> None:
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("kind", ["greedy", "beam", "sample", "exhaustive"])
 def test_every_target_begins_with_its_prefix(architecture: str, kind: str) -> None:
-    given = small(architecture)
+    given, oracles = with_oracles(architecture)
     prefixes = [(), (5,), (6, 6, 4)]
     options = {
         "greedy": Search(max_length=6),
@@ -103,16 +104,16 @@ def test_every_target_begins_with_its_prefix(architecture: str, kind: str) -> No
     }[kind]
     results = search(given.task(prefixes=prefixes), options)
     for row, (hypotheses, prefix) in enumerate(zip(results, prefixes, strict=True)):
-        oracle = Oracle(given, row)
+        oracle = oracles[row]
         assert hypotheses
         for hypothesis in hypotheses:
             assert hypothesis.tokens[: len(prefix)] == prefix
             tokens = (*hypothesis.tokens, *[END] * hypothesis.finished)
-            score = sum(float(oracle.next(tokens[:i])[tokens[i]]) for i in range(len(tokens)))
+            score = sum(oracle.log_probs(tokens))
             assert hypothesis.score == pytest.approx(score, abs=1e-9)
     if kind == "exhaustive":  # of all targets, those with the prefix, in the same order
         for row, prefix in enumerate(prefixes):
-            targets = [t.tokens for t in enumerate_targets(Oracle(given, row), Rules(options, 5))]
+            targets = [t.tokens for t in enumerate_targets(oracles[row], Rules(options, 5))]
             expected = [tokens for tokens in targets if tokens[: len(prefix)] == prefix][:4]
             assert [(*h.tokens, *[END] * h.finished) for h in results[row]] == expected
 
@@ -128,10 +129,12 @@ def test_an_ensemble_averages_probabilities(other: str) -> None:
 
     class Mean(Oracle):
         def __init__(self, row: int) -> None:
+            super().__init__(one, row)
             self.members = (Oracle(one, row), Oracle(two, row))
 
-        def next(self, prefix: tuple[int, ...]) -> torch.Tensor:
-            return torch.stack([m.next(prefix).exp() for m in self.members]).mean(0).log()
+        def _next(self, prefix: tuple[int, ...]) -> list[float]:
+            log_probs = torch.tensor([m.next(prefix) for m in self.members])
+            return log_probs.double().exp().mean(0).log().tolist()
 
     for row, hypotheses in enumerate(results):
         expected = reference_beam_search(Mean(row), Rules(options, 5))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import functools
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,6 +17,7 @@ from torch import Tensor, nn
 from tests.interop.checkpoints import SOURCES, checkpoint
 from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.errors import ConversionError, DecodingError
+from zoo.interop import onnx_export
 from zoo.interop.exporter import export_checkpoint
 from zoo.interop.onnx_weights import quantized
 from zoo.nn import Seq2Seq
@@ -22,16 +26,32 @@ from zoo.testing import BrokenLawError, Case, case, exports_to_onnx
 from zoo.translation.translator import Translator
 
 FAMILIES: dict[str, dict[str, Any]] = {
-    "transformer": {"share": "all", "encoder_layers": 1, "decoder_layers": 1, "dim": 32},
+    "transformer": {
+        "share": "all", "encoder_layers": 1, "decoder_layers": 1, "dim": 64, "feedforward_dim": 256
+    },
     "rnnsearch": {},
     "seq2seq": {},
     "convs2s": {"max_positions": 80},
-}
+}  # fmt: skip
+
+
+@functools.cache
+def of_family(name: str) -> Checkpoint:
+    return checkpoint(name, **FAMILIES[name])
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
 def made(request: pytest.FixtureRequest) -> Checkpoint:
-    return checkpoint(request.param, **FAMILIES[request.param])
+    return of_family(request.param)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def traced_once() -> Iterator[None]:
+    """Trace each network once: tracing takes seconds, and every precision has the same graphs."""
+    traced = functools.cache(onnx_export.graphs)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(onnx_export, "graphs", lambda model: copy.deepcopy(traced(model)))
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -63,9 +83,7 @@ def test_attention_is_not_exported(engine: Translator) -> None:
 
 
 def test_int8_is_smaller_and_shared_weights_are_stored_once(tmp_path: Path) -> None:
-    made = checkpoint(
-        "transformer", **{**FAMILIES["transformer"], "dim": 64, "feedforward_dim": 256}
-    )
+    made = of_family("transformer")
     sizes = {}
     for precision in ("float32", "int8"):
         folder = tmp_path / precision

@@ -22,7 +22,10 @@ def draw_curve(metrics: Sequence[Mapping[str, Any]], title: str) -> bytes:
 
     scores = _points(metrics, "bleu")
     rows = 2 if scores else 1
-    figure = Figure(figsize=(8, 2.4 + 2.2 * rows), layout="constrained")
+    width, height = 8, 2.4 + 2.2 * rows
+    figure = Figure(figsize=(width, height))
+    # Fixed margins in inches: a layout engine draws every figure twice.
+    figure.subplots_adjust(0.7 / width, 0.55 / height, 1 - 0.15 / width, 1 - 0.75 / height)
     axes = figure.subplots(rows, 1, sharex=True, squeeze=False)[:, 0]
     losses, validation = _points(metrics, "loss"), _points(metrics, "validation_loss")
     if losses:
