@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.campaigns import fuzz, interruptions, long_runs, readers
+from tests.campaigns import configurations, fuzz, interruptions, long_runs, readers
 
 FILES = {reader.name: reader for reader in readers.files()}
 WRITERS = {writer.name: writer for writer in interruptions.WRITERS}
@@ -77,3 +77,10 @@ def test_growth_is_seen() -> None:
                   flat[0]._replace(threads=2)):  # fmt: skip
         with pytest.raises(SystemExit, match="grew"):
             long_runs.check([*flat, grown])
+
+
+@pytest.mark.parametrize("architecture", configurations.ARCHITECTURES)
+def test_networks_of_accepted_configurations_work(architecture: str) -> None:
+    (row,), faults = configurations.campaign([architecture], 2, 3)
+    assert not faults
+    assert row[2] != "0"  # works
