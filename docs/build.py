@@ -13,6 +13,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from zoo import testing
 from zoo.checkpoint.markdown import markdown_table
 from zoo.cli.new_plugin import files_for
 from zoo.registry.catalogue import (
@@ -117,6 +118,22 @@ def laws(all_laws: Sequence[LawOf[Any]]) -> str:
     return markdown_table(["law", "statement", "usual causes of a failure"], rows)
 
 
+def shelf_laws() -> str:
+    """Return a table of laws for each kind of entry that has no table elsewhere."""
+    kinds: dict[str, Sequence[LawOf[Any]]] = {
+        "schedule": testing.SCHEDULE_LAWS,
+        "optimizer": testing.OPTIMIZER_LAWS,
+        "initialization": testing.INITIALIZATION_LAWS,
+        "augmentation": testing.AUGMENTATION_LAWS,
+        "tokenizer": testing.TOKENIZER_LAWS,
+        "processor": testing.PROCESSOR_LAWS,
+        "splitter": testing.SPLITTER_LAWS,
+    }
+    return "\n\n".join(
+        f"### {kind}_conformance\n\n{laws(all_laws)}" for kind, all_laws in kinds.items()
+    )
+
+
 def catalogue() -> str:
     """Return a table of the keys of each section of a catalogue."""
     sections = {
@@ -191,6 +208,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "training parts": training_parts,
     "laws": lambda: laws(LAWS),
     "objective laws": lambda: laws(OBJECTIVE_LAWS),
+    "shelf laws": shelf_laws,
     "catalogue": catalogue,
     "search laws": lambda: laws(SEARCH_LAWS),
     "compared: numbers-en-fr": functools.partial(compared, "numbers-en-fr"),

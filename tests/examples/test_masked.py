@@ -19,7 +19,7 @@ from zoo.nn import BEGIN, END, Decoded
 from zoo.registry.registry import Registry
 from zoo.serving.beam_tree import beam_tree
 from zoo.testing import LAWS, BrokenLawError, Law, case
-from zoo.testing.conformance import Outcomes
+from zoo.testing.outcomes import Outcomes
 
 Run = Callable[..., Result]
 LAW = {law.name: law for law in LAWS}
@@ -42,7 +42,7 @@ def test_law(law: Law, networks: Registry) -> None:
 def test_a_law_that_makes_no_sense_is_skipped_with_its_reason(
     architecture: str, name: str, reason: str, networks: Registry
 ) -> None:
-    outcomes = Outcomes(lambda: case(architecture, networks))
+    outcomes = Outcomes(LAWS, lambda: case(architecture, networks))
     with pytest.raises(pytest.skip.Exception, match=f"does not apply: {reason}"):
         outcomes.run(LAW[name])
 

@@ -22,7 +22,7 @@ from zoo.registry.owners import Plugin
 from zoo.registry.plugins import Plugins
 from zoo.registry.registry import Registry
 from zoo.testing import LAWS, BrokenLawError, Case, Law, case, case_of
-from zoo.testing.conformance import Outcomes
+from zoo.testing.outcomes import Outcomes
 
 LAW = {law.name: law for law in LAWS}
 assert wrong_parameters, wrong_results  # their import fills WRONG
@@ -183,7 +183,7 @@ FEW = {
 
 @pytest.mark.parametrize("name", FEW)
 def test_one_mistake_fails_few_laws_and_the_others_name_what_they_wait_for(name: str) -> None:
-    outcomes = Outcomes(lambda: case_of(*WRONG[name].build()))
+    outcomes = Outcomes(LAWS, lambda: case_of(*WRONG[name].build()))
     failed, waiting = set(), {}
     for law in LAWS:
         if law.name in ("learns_a_copy_task", "declaration_imports_no_torch"):  # slow

@@ -176,7 +176,8 @@ def zoo_tokenizers() -> Iterable[TokenizerKind]:  # type: ignore[empty-body]  # 
         class Syllables(TextTokenizer):
             def __init__(self, tokens, vowels):
                 self.tokens, self.vowels = tokens, vowels
-                self.ids = {token: id for id, token in enumerate(tokens)}
+                ids = enumerate(tokens)
+                self.ids = {token: id for id, token in ids if id > UNKNOWN}
 
             def cut(self, text):
                 marked = text.replace(" ", "▁")

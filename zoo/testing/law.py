@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
@@ -39,10 +39,13 @@ class LawOf(Generic[CaseType]):
     """A law of one kind of case: calling it raises `BrokenLawError` unless it holds.
 
     `check` raises `BrokenLawError` with what it observed. Any other exception breaks the law too.
+    What breaks one of the laws named in `requires` breaks this one as a consequence: then only the
+    other is worth reading.
     """
 
     check: Callable[[CaseType], None]
     causes: str
+    requires: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -62,41 +65,37 @@ class LawOf(Generic[CaseType]):
         except BrokenLawError as error:
             raise BrokenLawError(error.observed, self) from None
         except Exception as error:
-            raise BrokenLawError(self.observed(case, error), self) from error
+            observed = self.observed(case, error)
+            cause = error if str(error) in observed else None  # a consequence of what was observed
+            raise BrokenLawError(observed, self) from cause
 
     def observed(self, case: CaseType, error: Exception) -> str:
         """Return the description of an exception that the check did not expect."""
         return f"it raised {type(error).__name__}: {error}"
 
+    def skipped(self, case: CaseType) -> str | None:
+        """Return why the law says nothing about a case, or None."""
+        return None
 
-def law_of(*, causes: str) -> Callable[[Callable[[CaseType], None]], LawOf[CaseType]]:
-    """Make a law of a check; the first line of its docstring states the law."""
-    return lambda check: LawOf(check, causes)
 
+def law_of(
+    *, causes: str, requires: str = ""
+) -> Callable[[Callable[[CaseType], None]], LawOf[CaseType]]:
+    """Make a law of a check; the first line of its docstring states the law.
 
-def conformance_test(
-    laws: Sequence[LawOf[CaseType]], make: Callable[[], CaseType]
-) -> Callable[[LawOf[CaseType]], None]:
-    """Return a test of every law, each on a new case."""
-    import pytest
-
-    @pytest.mark.parametrize("law", laws, ids=lambda law: law.name)
-    def test_law(law: LawOf[CaseType]) -> None:
-        law(make())
-
-    return test_law
+    `requires` are names of laws, separated by spaces.
+    """
+    return lambda check: LawOf(check, causes, tuple(requires.split()))
 
 
 @dataclass(frozen=True)
 class Law(LawOf["Case"]):
     """A law of networks.
 
-    A network that breaks one of the laws named in `requires` breaks this one as a consequence: then
-    only the other is worth reading. `of` are the networks that the law is about: all, those that
-    decode step by step, or those with a search of their own.
+    `of` are the networks that the law is about: all, those that decode step by step, or those with
+    a search of their own.
     """
 
-    requires: tuple[str, ...] = ()
     of: Literal["all", "steps", "own search"] = "all"
 
     def skipped(self, case: Case) -> str | None:

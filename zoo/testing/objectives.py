@@ -13,18 +13,16 @@ import torch
 from torch import Tensor
 
 from zoo.data.batches import Batch
-from zoo.data.tokenizer import Tokenizer
 from zoo.nn.build import build, network_type
 from zoo.nn.contract import BEGIN, END, PADDING
 from zoo.registry.open_shelf import Named
-from zoo.registry.parameters import LengthLimits
-from zoo.registry.recipe import Recipe
 from zoo.registry.registry import Registry, default_registry
-from zoo.testing.law import BrokenLawError, LawOf, conformance_test, law_of
+from zoo.testing.law import BrokenLawError, LawOf, law_of
+from zoo.testing.outcomes import conformance_test
+from zoo.testing.small_run import small_setup
 from zoo.training.augmentation import Augmentations
 from zoo.training.objective import TrainingLoss
 from zoo.training.parts import Parts
-from zoo.training.setup import Setup
 
 TEXTS = ("a bad cab", "dab", "a cab faced", "bee", "feed a decade")
 SEED = 5
@@ -71,15 +69,15 @@ def objective_case(
         ZooError: the objective is unknown or broken, or its options are not valid.
     """
     registry = registry or default_registry()
-    declaration = registry.architecture(architecture)
-    config = declaration.config_type().example()
-    tokenizer = Tokenizer.train(TEXTS, "char", 20)
-    recipe = Recipe.parse({"objective": [named]}, "the objective")
-    setup = Setup(registry, config, recipe, tokenizer, tokenizer, LengthLimits())
+    setup = small_setup(registry, {"objective": [named]}, architecture, TEXTS)
+    network_class, tokenizer = (
+        network_type(registry.architecture(architecture)),
+        setup.source_tokenizer,
+    )
 
     def make() -> TrainingLoss:
         torch.manual_seed(SEED)
-        network = build(network_type(declaration), config, tokenizer.size, tokenizer.size)
+        network = build(network_class, setup.config, tokenizer.size, tokenizer.size)
         return TrainingLoss(setup, network.double(), Augmentations(setup)).double().eval()
 
     rows = [torch.tensor(ids) for ids in tokenizer.encode(TEXTS)]
@@ -105,8 +103,23 @@ def is_one_finite_number(case: ObjectiveCase) -> None:
 
 
 @law_of(
+    causes="padding positions that are not masked; a mean over the padded length",
+    requires="is_one_finite_number",
+)
+def ignores_padding(case: ObjectiveCase) -> None:
+    """More padding on the right of source and target changes nothing."""
+    source, target = (
+        torch.nn.functional.pad(ids, (0, 3), value=PADDING)
+        for ids in (case.batch.source, case.batch.target)
+    )
+    padded = Batch(source, source != PADDING, target, case.batch.indices)
+    case.close(case.total(padded), case.total(), "the loss with more padding")
+
+
+@law_of(
     causes="a mean in place of a sum; padding that counts; rows of a batch that are compared with "
-    "each other"
+    "each other",
+    requires="is_one_finite_number ignores_padding",
 )
 def is_a_sum_over_rows(case: ObjectiveCase) -> None:
     """The loss of a batch is the sum of the losses of its rows, each without padding."""
@@ -120,20 +133,10 @@ def is_a_sum_over_rows(case: ObjectiveCase) -> None:
     case.close(torch.stack(parts).sum(), case.total().detach(), what)
 
 
-@law_of(causes="padding positions that are not masked; a mean over the padded length")
-def ignores_padding(case: ObjectiveCase) -> None:
-    """More padding on the right of source and target changes nothing."""
-    source, target = (
-        torch.nn.functional.pad(ids, (0, 3), value=PADDING)
-        for ids in (case.batch.source, case.batch.target)
-    )
-    padded = Batch(source, source != PADDING, target, case.batch.indices)
-    case.close(case.total(padded), case.total(), "the loss with more padding")
-
-
 @law_of(
     causes="a detached factor that depends on the weights; random numbers that differ from one "
-    "call to the next; a custom backward"
+    "call to the next; a custom backward",
+    requires="is_one_finite_number",
 )
 def gradient_is_the_derivative(case: ObjectiveCase) -> None:
     """The gradient equals the numerical derivative along a random direction."""
@@ -156,7 +159,10 @@ def gradient_is_the_derivative(case: ObjectiveCase) -> None:
     case.close(torch.as_tensor(slope), numerical, "the gradient along a direction", 1e-5)
 
 
-@law_of(causes="a value that bfloat16 rounds to 0; a condition on the dtype")
+@law_of(
+    causes="a value that bfloat16 rounds to 0; a condition on the dtype",
+    requires="is_one_finite_number",
+)
 def bf16_has_the_same_gradients(case: ObjectiveCase) -> None:
     """With products in bfloat16, the same weights get gradients as in float32."""
     reached = []
@@ -176,7 +182,8 @@ def bf16_has_the_same_gradients(case: ObjectiveCase) -> None:
 
 @law_of(
     causes="state that `state_dict` leaves out or `load_state_dict` does not read; values that "
-    "JSON lacks"
+    "JSON lacks",
+    requires="is_one_finite_number",
 )
 def state_round_trips(case: ObjectiveCase) -> None:
     """What `state_dict` returns can be written as JSON and tensors, and read back."""
@@ -191,8 +198,8 @@ def state_round_trips(case: ObjectiveCase) -> None:
 
 OBJECTIVE_LAWS = [
     is_one_finite_number,
-    is_a_sum_over_rows,
     ignores_padding,
+    is_a_sum_over_rows,
     gradient_is_the_derivative,
     bf16_has_the_same_gradients,
     state_round_trips,

@@ -23,7 +23,8 @@ from zoo.nn.tree import tensors
 from zoo.registry.config import Config
 from zoo.registry.parameters import Dim, Table
 from zoo.registry.registry import Registry
-from zoo.testing.law import BrokenLawError, LawOf, conformance_test, law_of
+from zoo.testing.law import BrokenLawError, LawOf, law_of
+from zoo.testing.outcomes import conformance_test
 
 VOCABULARY, SENTENCES, LONGEST = 9, 4, 6
 TOLERANCE = 1e-9
@@ -143,7 +144,8 @@ def hypotheses_are_complete(case: SearchCase) -> None:
 
 @law_of(
     causes="processed scores in place of log probabilities; a state or a parent of another row; "
-    "the end token's log probability left out"
+    "the end token's log probability left out",
+    requires="hypotheses_are_complete",
 )
 def scores_equal_forced_scores(case: SearchCase) -> None:
     """A score is the sum of the network's log probabilities of the tokens, whatever the options."""
@@ -154,11 +156,15 @@ def scores_equal_forced_scores(case: SearchCase) -> None:
                 if not abs(each.score - expected) < TOLERANCE:
                     raise BrokenLawError(
                         f"with {changes or 'no other options'}, {each} of sentence {i} has the "
-                        f"score {each.score:.6f}, but the network gives {expected:.6f}"
+                        f"score {each.score:.6f}, but the network gives {expected:.6f}; the "
+                        f"threshold is {TOLERANCE}"
                     )
 
 
-@law_of(causes="log probabilities in place of processed scores; a length without the end token")
+@law_of(
+    causes="log probabilities in place of processed scores; a length without the end token",
+    requires="hypotheses_are_complete scores_equal_forced_scores",
+)
 def ranks_follow_the_options(case: SearchCase) -> None:
     """A rank is that of the length penalty and of the processed scores."""
     for i, of_one in enumerate(case.run(repetition_penalty=PENALTY, length_penalty=0.6)):
@@ -173,11 +179,15 @@ def ranks_follow_the_options(case: SearchCase) -> None:
             expected = sum(scores) / ((5 + _length(each)) / 6) ** 0.6
             if not abs(each.rank_score - expected) < TOLERANCE:
                 raise BrokenLawError(
-                    f"{each} of sentence {i} has the rank {each.rank_score:.6f}, not {expected:.6f}"
+                    f"{each} of sentence {i} has the rank {each.rank_score:.6f}, not "
+                    f"{expected:.6f}; the threshold is {TOLERANCE}"
                 )
 
 
-@law_of(causes="pipeline.process or pipeline.max_lengths that is not used at every step")
+@law_of(
+    causes="pipeline.process or pipeline.max_lengths that is not used at every step",
+    requires="hypotheses_are_complete",
+)
 def limits_hold(case: SearchCase) -> None:
     """Minimum and maximum length, banned tokens and prefixes hold for every hypothesis."""
     for longest in (1, 3):
@@ -198,7 +208,9 @@ def limits_hold(case: SearchCase) -> None:
 
 
 @law_of(
-    causes="random numbers without a seed of their own; a row's sentence mistaken; writing in place"
+    causes="random numbers without a seed of their own; a row's sentence mistaken; writing in "
+    "place",
+    requires="hypotheses_are_complete",
 )
 def batches_do_not_matter(case: SearchCase) -> None:
     """A sentence has the same hypotheses alone, in a batch, and when it is searched again."""

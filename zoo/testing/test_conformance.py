@@ -7,10 +7,10 @@ import functools
 import pytest
 
 from zoo.registry.registry import default_registry
-from zoo.testing.case import case
-from zoo.testing.conformance import Outcomes
+from zoo.testing.case import Case, case
 from zoo.testing.law import Law
 from zoo.testing.laws import LAWS
+from zoo.testing.outcomes import Outcomes
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -21,9 +21,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @functools.cache
-def outcomes_of(architecture: str) -> Outcomes:
+def outcomes_of(architecture: str) -> Outcomes[Case]:
     """Return the outcomes of an architecture's laws, which its tests share."""
-    return Outcomes(functools.partial(case, architecture))
+    return Outcomes(LAWS, functools.partial(case, architecture))
 
 
 def test_law(architecture: str, law: Law) -> None:
