@@ -28,7 +28,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from zoo.data.datasets import cache_folder as cache_folder
     from zoo.data.datasets import downloads_folder as downloads_folder
     from zoo.data.datasets import hash_split as hash_split
     from zoo.data.features import Features as Features
@@ -52,6 +51,7 @@ if TYPE_CHECKING:
     from zoo.interop.publishing import push as push
     from zoo.nn.build import create_model as create_model
     from zoo.registry.address import Address as Address
+    from zoo.registry.cache_folder import cache_folder as cache_folder
     from zoo.registry.config import Config as Config
     from zoo.registry.config import Depth as Depth
     from zoo.registry.config import Width as Width
@@ -139,7 +139,7 @@ _HOMES = {
     "Validation": "registry.events",
     "Width": "registry.config",
     "ZooError": "errors",
-    "cache_folder": "data.datasets",
+    "cache_folder": "registry.cache_folder",
     "create_model": "nn.build",
     "export": "interop.exporter",
     "downloads_folder": "data.datasets",

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812  # the field's name for it
 from torch import Tensor
 
-from zoo.nn import softmax, softmax_gradient
+from zoo.nn import few_queries, softmax, softmax_gradient
 
 MAX_KEYS = 512
 """With more keys than this, the weights of all queries are never in memory at once."""
@@ -32,6 +32,9 @@ def attend(
     if weights is not None:
         weights.append(_weights(query, key, mask))
         return _weighted_sum(weights[-1], value)
+    by_kernel = few_queries(query, key, value, mask)
+    if by_kernel is not None:
+        return by_kernel
     # torch's CPU kernels cut long sentences into blocks. For a few dozen words that takes twice as
     # long as two plain products, and in bfloat16 seven times as long.
     short = query.device.type == "cpu" and key.shape[2] <= MAX_KEYS

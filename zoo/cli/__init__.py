@@ -38,6 +38,7 @@ from zoo.cli import (
     hub,
     importing,
     info,
+    kernels,
     listing,
     new_plugin,
     plugins,
@@ -171,6 +172,7 @@ for command in (
     attention.attention,
     serving.serve,
     watching.watch,
+    kernels.compile_kernels,
     completion.completion,
 ):
     cli.add_command(command)

@@ -21,7 +21,6 @@ import numpy.typing as npt
 from filelock import FileLock
 
 from zoo.data.batches import Corpus, LeftOut, Sequences, encode_pairs
-from zoo.data.datasets import cache_folder
 from zoo.data.features import FeatureReader, Features
 from zoo.data.readers import chunks
 from zoo.data.source_tokenizer import SourceTokenizer
@@ -29,6 +28,7 @@ from zoo.data.sources import Sources
 from zoo.data.tokenizer import Tokenizer
 from zoo.errors import CheckpointError, DataError
 from zoo.files import read_json, whole_folder, write_json
+from zoo.registry.cache_folder import cache_folder
 from zoo.registry.config import Config
 from zoo.registry.declarations import Dataset
 from zoo.registry.parameters import LengthLimits

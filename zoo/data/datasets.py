@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -12,6 +11,7 @@ from zoo.data.compressed import SUFFIXES, without_suffix
 from zoo.data.csv import read_csv
 from zoo.data.readers import read_jsonl, read_parallel, read_tsv
 from zoo.errors import DataError, UnknownNameError
+from zoo.registry.cache_folder import cache_folder
 from zoo.registry.declarations import Dataset, Pair
 from zoo.registry.registry import Registry
 
@@ -182,14 +182,6 @@ def _text_hash(text: str) -> bytes:
     import hashlib  # here, because most commands read no data
 
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-
-
-def cache_folder() -> Path:
-    """Return the folder for generated data: `ZOO_CACHE`, or `zoo` in the user's cache folder."""
-    given = os.environ.get("ZOO_CACHE")
-    if given:
-        return Path(given)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "zoo"
 
 
 def downloads_folder() -> Path:

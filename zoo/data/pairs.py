@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from zoo.data.datasets import cache_folder
 from zoo.data.readers import has_lone_surrogate
 from zoo.data.sources import Sources, join_sources
 from zoo.errors import DataError
+from zoo.registry.cache_folder import cache_folder
 
 PairLike = tuple[str | Mapping[str, str], str] | list[str] | Mapping[str, Any]
 """A source and a target, or a mapping with the keys `source` and `target`.

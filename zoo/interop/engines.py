@@ -10,12 +10,12 @@ from typing import cast
 import filelock
 
 from zoo.checkpoint.checkpoint import Checkpoint
-from zoo.data.datasets import cache_folder
 from zoo.decoding.options import Hypothesis, Search
 from zoo.decoding.search import search
 from zoo.errors import DecodingError
 from zoo.interop.exporter import export_checkpoint, exporter_of
 from zoo.interop.runner import Runner, Sources
+from zoo.registry.cache_folder import cache_folder
 from zoo.registry.imports import import_object
 from zoo.registry.registry import Registry
 

@@ -17,7 +17,6 @@ from typing import cast
 import filelock
 
 from zoo.checkpoint.format import CONFIG, FORMAT, is_checkpoint
-from zoo.data.datasets import cache_folder
 from zoo.errors import HubError, IntegrityError, NotFoundError, NotOursError
 from zoo.hub import pull as hub
 from zoo.hub.contract import Progress
@@ -26,6 +25,7 @@ from zoo.hub.hubs import hub_of
 from zoo.interop.conversion import formats_of, import_checkpoint, importer_of, recognize
 from zoo.interop.source import Source
 from zoo.registry.address import Address
+from zoo.registry.cache_folder import cache_folder
 from zoo.registry.registry import Registry, default_registry
 
 SMALL = 20_000_000

@@ -21,6 +21,7 @@ from zoo.nn.contract import (
 )
 from zoo.nn.device import exact_device
 from zoo.nn.dropout import Dropout
+from zoo.nn.kernels import few_queries
 from zoo.nn.key_value_cache import KeyValueCache
 from zoo.nn.linear import Linear, linear
 from zoo.nn.padded import run_padded, without_end
@@ -49,6 +50,7 @@ __all__ = [
     "Tree",
     "create_model",
     "exact_device",
+    "few_queries",
     "gather",
     "linear",
     "recurrent_linear",

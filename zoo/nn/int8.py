@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from zoo.nn.cached_weights import CachedWeights
+from zoo.nn.kernels import kernels
 
 
 class Int8(CachedWeights[tuple[Tensor, Tensor]]):
@@ -26,13 +27,19 @@ class Int8(CachedWeights[tuple[Tensor, Tensor]]):
     def product(self, x: Tensor, form: tuple[Tensor, Tensor], bias: Tensor | None) -> Tensor:
         """Return x Wᵀ + b."""
         weight, weight_scales = form
-        quantized, scales = _quantize(x.reshape(-1, x.shape[-1]))
+        rows, compiled = x.reshape(-1, x.shape[-1]), kernels()
+        if compiled is not None and rows.is_contiguous():
+            quantized, scales = compiled.quantize(rows)
+            sums = torch._int_mm(quantized, weight)
+            product = compiled.dequantize(sums, scales, weight_scales, bias)
+            return product.view(*x.shape[:-1], product.shape[1])
+        quantized, scales = _quantize(rows)
         product = torch._int_mm(quantized, weight).float().mul_(scales)
         if bias is None:
             product.mul_(weight_scales)
         else:
             torch.addcmul(bias, product, weight_scales, out=product)
-        return product.view(*x.shape[:-1], -1)
+        return product.view(*x.shape[:-1], product.shape[1])
 
 
 def _quantize(rows: Tensor) -> tuple[Tensor, Tensor]:

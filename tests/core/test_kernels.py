@@ -1,0 +1,171 @@
+"""The optional kernels compute what torch's operators do, and are never a condition."""
+
+from __future__ import annotations
+
+import functools
+import math
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+from zoo.cli import cli
+from zoo.decoding.options import Search
+from zoo.decoding.search import search
+from zoo.decoding.task import Task
+from zoo.nn import create_model, few_queries, linear
+from zoo.nn import kernels as module
+from zoo.nn.int8 import Int8
+
+needs_compiler = pytest.mark.skipif(not shutil.which("cc"), reason="there is no compiler `cc`")
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache with the compiled kernels, made once."""
+    cache = tmp_path_factory.mktemp("compiled")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ZOO_CACHE", str(cache))
+        result = CliRunner().invoke(cli, ["compile-kernels"])
+        assert not result.exit_code, result.output
+    (file,) = (cache / "kernels").glob("*.so")
+    return file
+
+
+@pytest.fixture
+def compiled(library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("ZOO_CACHE", str(library.parents[1]))
+    module.kernels.cache_clear()
+    yield
+    module.kernels.cache_clear()
+
+
+def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zoo.nn.int8.kernels", lambda: None)
+    monkeypatch.setattr(module, "kernels", functools.cache(lambda: None))
+
+
+@needs_compiler
+@pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize("heads", [1, 4])
+@pytest.mark.parametrize("d", [16, 48, 80])
+@pytest.mark.parametrize(("queries", "keys"), [(1, 1), (1, 17), (5, 40), (8, 300)])
+@pytest.mark.parametrize("masked", [None, "padding", "each query"])
+def test_attention_of_few_queries(
+    heads: int, d: int, queries: int, keys: int, masked: str | None
+) -> None:
+    """Operands are parts of larger tensors; scores are far apart, so that some weights vanish."""
+    torch.manual_seed(queries + d)
+    q = torch.randn(3, queries, 3, heads, d).permute(2, 0, 3, 1, 4)[1] * 3
+    k, v = (torch.randn(3, heads, keys + 2, d)[:, :, 1 : keys + 1] for _ in range(2))
+    mask = None
+    if masked is not None:
+        mask = torch.rand(3, 1, queries if masked == "each query" else 1, keys) < 0.4
+        mask[..., -1] = False
+    with torch.inference_mode():
+        result = few_queries(q, k, v, mask)
+    assert result is not None
+    scores = (q.double() @ k.double().transpose(2, 3)) / math.sqrt(d)
+    if mask is not None:
+        scores = scores.masked_fill(mask, -math.inf)
+    expected = (scores.softmax(-1) @ v.double()).float()
+    torch.testing.assert_close(result, expected, rtol=2e-5, atol=2e-6)
+
+
+@needs_compiler
+@pytest.mark.usefixtures("compiled")
+def test_what_the_kernel_does_not_support_is_left_to_torch() -> None:
+    q, k = torch.randn(2, 3, 1, 16), torch.randn(2, 3, 5, 16)
+    with torch.no_grad():
+        assert few_queries(q, k, k, None) is not None
+        assert few_queries(q.double(), k.double(), k.double(), None) is None
+        assert few_queries(q[..., :8], k[..., :8], k[..., :8], None) is None
+        assert few_queries(q, k[:, :, :0], k[:, :, :0], None) is None
+        assert few_queries(q.expand(2, 3, 9, 16), k, k, None) is None
+        assert few_queries(q, k.transpose(2, 3)[:, :, :1].expand(2, 3, 5, 5), k, None) is None
+    assert few_queries(q, k, k, None) is None, "gradients are recorded"
+
+
+@needs_compiler
+@pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize("biased", [True, False])
+@pytest.mark.parametrize("rows", [0, 1, 70])
+def test_int8_equals_torchs_operators(
+    biased: bool, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(rows)
+    weight = torch.nn.Parameter(torch.randn(72, 40))
+    bias, x = torch.randn(72) if biased else None, torch.randn(2, rows, 40)
+    x[:, 1:2] = 0.0  # its scale is the least there is
+    results = []
+    for _ in range(2):
+        with torch.inference_mode(), Int8().activate():
+            results.append(linear(x, weight, bias))
+        without_kernels(monkeypatch)
+    torch.testing.assert_close(*results, rtol=1e-6, atol=1e-6)
+
+
+@needs_compiler
+@pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize("beam", [1, 4])
+def test_searches_find_the_same(beam: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(1)
+    model = create_model("transformer-tiny", source_vocab=90, target_vocab=90).eval()
+    source = torch.randint(4, 90, (6, 9))
+    mask = torch.arange(9) < torch.tensor([9, 9, 7, 5, 3, 1])[:, None]
+    both = []
+    for _ in range(2):
+        with torch.inference_mode():
+            task = Task(model, model.encode(source, mask).memory, mask)
+            both.append(search(task, Search(beam=beam, max_length=12)))
+        without_kernels(monkeypatch)
+    for compiled, plain in zip(*both, strict=True):
+        assert compiled[0].tokens == plain[0].tokens
+        assert compiled[0].score == pytest.approx(plain[0].score, abs=1e-4)
+
+
+@needs_compiler
+def test_a_library_that_others_can_write_is_not_loaded(
+    library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "kernels" / library.name
+    copy.parent.mkdir(mode=0o700)
+    shutil.copy(library, copy)
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path))
+    find = module.kernels.__wrapped__
+    copy.chmod(0o700)
+    assert find() is not None
+    copy.chmod(0o722)
+    assert find() is None
+    copy.chmod(0o700)
+    copy.parent.chmod(0o777)
+    assert find() is None
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\x7fELF damaged"])
+def test_without_a_library_nothing_is_said(
+    content: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path))
+    if content is not None:
+        file = module._file()
+        file.parent.mkdir(mode=0o700)
+        file.write_bytes(content)
+        file.chmod(0o700)
+    assert module.kernels.__wrapped__() is None
+
+
+@pytest.mark.parametrize("compiler", ["no-such-compiler", "false"])
+def test_a_compiler_that_fails(
+    compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path))
+    monkeypatch.setenv("CC", compiler)
+    result = CliRunner().invoke(cli, ["compile-kernels"])
+    assert result.exit_code == 1
+    assert "cannot be compiled" in result.output
+    assert "Install GCC or Clang" in result.output
+    assert not list(tmp_path.rglob("*.so"))

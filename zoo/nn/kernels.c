@@ -1,0 +1,135 @@
+/* Steps of decoding that take several passes over memory with torch's operators and one here.
+   `kernels.py` compiles this file when it is asked to. Plain C with GCC's vector extension. */
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define WIDTH 16
+#define MAX_KEYS 4096
+typedef float Vector __attribute__((vector_size(4 * WIDTH)));
+typedef int32_t Ints __attribute__((vector_size(4 * WIDTH)));
+
+static inline Vector load(const float *from) {
+    Vector x;
+    memcpy(&x, from, sizeof x);
+    return x;
+}
+
+static inline void store(float *to, Vector x) { memcpy(to, &x, sizeof x); }
+
+static inline float sum(Vector x) {
+    x += __builtin_shuffle(x, (Ints){8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7});
+    x += __builtin_shuffle(x, (Ints){4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11});
+    x += __builtin_shuffle(x, (Ints){2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13});
+    return x[0] + x[1];
+}
+
+/* Σ_j w_j v_j for columns of v, of the listed rows. */
+static inline void mix(const float *v, int64_t stride, const int32_t *used, const float *weights,
+                       int64_t count, float factor, int vectors, float *out) {
+    Vector total[4] = {};
+    for (int64_t j = 0; j < count; j++)
+        for (int c = 0; c < vectors; c++)
+            total[c] += load(v + used[j] * stride + c * WIDTH) * weights[j];
+    for (int c = 0; c < vectors; c++) store(out + c * WIDTH, total[c] * factor);
+}
+
+/* e^x for x of at most 0, to 2 units of the last place: 2^n p(r) with |r| of at most ln 2 / 2. */
+static inline Vector exponential(Vector x) {
+    const Vector lowest = (Vector){} - 87.0f;
+    const Ints below = x < lowest;
+    x = (Vector)(((Ints)x & ~below) | ((Ints)lowest & below));
+    Vector shifted = x * 1.44269504f + 12582912.0f; /* 1.5 · 2^23: rounds to an integer */
+    Vector n = shifted - 12582912.0f;
+    Vector r = x - n * 0.693359375f + n * 2.12194440e-4f;
+    Vector p = r * 1.9875691500e-4f + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * r * r + r + 1.0f;
+    Ints exponent = (__builtin_convertvector(n, Ints) + 127) << 23;
+    return p * (Vector)exponent;
+}
+
+/* Each row of x (rows, k) as int8, and its scale: its largest absolute value / 127. */
+void zoo_quantize(const float *x, int64_t rows, int64_t k, int8_t *quantized, float *scales) {
+    for (int64_t i = 0; i < rows; i++, x += k, quantized += k) {
+        int32_t largest = 0; /* floats without signs are ordered as their bits are */
+        for (int64_t j = 0; j < k; j++) {
+            int32_t bits;
+            memcpy(&bits, x + j, 4);
+            bits &= 0x7fffffff;
+            largest = bits > largest ? bits : largest;
+        }
+        float scale;
+        memcpy(&scale, &largest, 4);
+        scale = (scale < 1e-30f ? 1e-30f : scale) * (1.0f / 127);
+        scales[i] = scale;
+        for (int64_t j = 0; j < k; j++) quantized[j] = (int8_t)(int32_t)rintf(x[j] / scale);
+    }
+}
+
+/* s_i c_ij w_j + b_j for sums c (rows, n); bias may be NULL. */
+void zoo_dequantize(const int32_t *sums, int64_t rows, int64_t n, const float *scales,
+                    const float *weight_scales, const float *bias, float *out) {
+    for (int64_t i = 0; i < rows; i++, sums += n, out += n) {
+        float scale = scales[i];
+        if (bias)
+            for (int64_t j = 0; j < n; j++) out[j] = sums[j] * scale * weight_scales[j] + bias[j];
+        else
+            for (int64_t j = 0; j < n; j++) out[j] = sums[j] * scale * weight_scales[j];
+    }
+}
+
+/* softmax(q kᵀ scale) v. The strides, in numbers, are of sentences, heads and queries or keys:
+   q: shape (sentences, heads, queries, d), k and v: (sentences, heads, keys, d), out: (sentences,
+   queries, heads, d), in rows. mask: bytes, strides of sentences and queries, not 0 where a query
+   must not attend; or NULL. d is a multiple of WIDTH. Returns 1 if there are too many keys. */
+int zoo_attend(const float *q, const float *k, const float *v, const uint8_t *mask, float *out,
+               const int64_t *shape, const int64_t *strides, float scale) {
+    const int64_t sentences = shape[0], heads = shape[1], queries = shape[2], keys = shape[3],
+                  d = shape[4];
+    const int64_t *qs = strides, *ks = strides + 3, *vs = strides + 6, *ms = strides + 9;
+    float weights[MAX_KEYS + WIDTH];
+    int32_t used[MAX_KEYS];
+    if (keys > MAX_KEYS) return 1;
+    for (int64_t s = 0; s < sentences; s++)
+        for (int64_t i = 0; i < queries; i++) {
+            int64_t count = 0;
+            for (int64_t j = 0; j < keys; j++)
+                if (!mask || !mask[s * ms[0] + i * ms[1] + j]) used[count++] = (int32_t)j;
+            for (int64_t h = 0; h < heads; h++) {
+                const float *query = q + s * qs[0] + h * qs[1] + i * qs[2];
+                const float *key = k + s * ks[0] + h * ks[1], *value = v + s * vs[0] + h * vs[1];
+                float *result = out + ((s * queries + i) * heads + h) * d;
+                float largest = -INFINITY;
+                for (int64_t j = 0; j < count; j++) {
+                    const float *row = key + used[j] * ks[2];
+                    Vector dot = {};
+                    for (int64_t c = 0; c < d; c += WIDTH) dot += load(query + c) * load(row + c);
+                    weights[j] = sum(dot) * scale;
+                    largest = weights[j] > largest ? weights[j] : largest;
+                }
+                for (int64_t j = count; j < count + WIDTH; j++) weights[j] = -INFINITY;
+                Vector totals = {};
+                for (int64_t j = 0; j < count; j += WIDTH) {
+                    Vector w = exponential(load(weights + j) - largest);
+                    for (int l = 0; l < WIDTH; l++)
+                        if (j + l >= count) w[l] = 0;
+                    store(weights + j, w);
+                    totals += w;
+                }
+                float factor = 1.0f / sum(totals);
+                int64_t c = 0;
+                for (; c + 4 * WIDTH <= d; c += 4 * WIDTH)
+                    mix(value + c, vs[2], used, weights, count, factor, 4, result + c);
+                for (; c + 2 * WIDTH <= d; c += 2 * WIDTH)
+                    mix(value + c, vs[2], used, weights, count, factor, 2, result + c);
+                for (; c < d; c += WIDTH)
+                    mix(value + c, vs[2], used, weights, count, factor, 1, result + c);
+            }
+        }
+    return 0;
+}

@@ -1,0 +1,169 @@
+"""Kernels in C for decoding on the CPU: optional, and compiled on this machine on request.
+
+Without them everything is computed by torch's operators, with the same results but for rounding.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import platform
+import shlex
+import subprocess
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from zoo.errors import ZooError
+from zoo.files import whole_file
+from zoo.registry.cache_folder import cache_folder
+
+SOURCE = Path(__file__).with_name("kernels.c")
+FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared")
+WIDTH = 16
+"""Numbers in a vector of the source; the width of an attention head must be a multiple."""
+
+FEW = 8
+"""With more queries than this for the same keys, torch's batched product is faster."""
+
+_POINTER, _COUNT = ctypes.c_void_p, ctypes.c_int64
+_SIGNATURES = {
+    "zoo_quantize": (_POINTER, _COUNT, _COUNT, _POINTER, _POINTER),
+    "zoo_dequantize": (_POINTER, _COUNT, _COUNT, *[_POINTER] * 4),
+    "zoo_attend": (*[_POINTER] * 7, ctypes.c_float),
+}
+_Shape, _Strides = _COUNT * 5, _COUNT * 11
+
+
+def compile_kernels() -> Path:
+    """Compile the kernels for this processor with `CC` or `cc`; return the library.
+
+    Later processes load it. It lies in the folder `kernels` below `ZOO_CACHE`, under a name that
+    depends on the source and the processor.
+
+    Raises:
+        ZooError: there is no compiler, or it fails.
+    """
+    library = _file()
+    library.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    compiler = shlex.split(os.environ.get("CC") or "cc")
+    what, after = "the kernels cannot be compiled", "Install GCC or Clang, or name one in CC"
+    with whole_file(library) as part:
+        try:
+            command = [*compiler, *FLAGS, str(SOURCE), "-o", str(part), "-lm"]
+            done = subprocess.run(command, capture_output=True, text=True, errors="replace")
+        except OSError as error:
+            raise ZooError(what, f"{shlex.join(compiler)}: {error.strerror}", after) from error
+        if done.returncode:
+            raise ZooError(what, done.stderr.strip()[:500] or f"exit code {done.returncode}", after)
+        part.chmod(0o700)
+    kernels.cache_clear()
+    return library
+
+
+class Kernels:
+    """The compiled functions, called with tensors."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self._functions = {name: getattr(library, name) for name in _SIGNATURES}
+        for name, types in _SIGNATURES.items():
+            self._functions[name].argtypes = types
+        self._quantize, self._dequantize, self._attend = self._functions.values()
+
+    def quantize(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Return rows (n, k), contiguous, as int8, and the scale of each, (n, 1)."""
+        count, k = rows.shape
+        quantized = torch.empty(count, k, dtype=torch.int8)
+        scales = torch.empty(count, 1)
+        self._quantize(rows.data_ptr(), count, k, quantized.data_ptr(), scales.data_ptr())
+        return quantized, scales
+
+    def dequantize(
+        self, sums: Tensor, scales: Tensor, weight_scales: Tensor, bias: Tensor | None
+    ) -> Tensor:
+        """Return s_i c_ij w_j + b_j for sums c, (rows, n) int32, s (rows, 1), w and b (n,)."""
+        rows, n = sums.shape
+        result = torch.empty(rows, n)
+        self._dequantize(
+            sums.data_ptr(), rows, n, scales.data_ptr(), weight_scales.data_ptr(),
+            None if bias is None else bias.data_ptr(), result.data_ptr(),
+        )  # fmt: skip
+        return result
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+        """Return softmax(q kᵀ / √d) v, (rows, heads, queries, d); operands as `few_queries`."""
+        rows, heads, queries, d = query.shape
+        result = torch.empty(rows, queries, heads, d)
+        mask_strides = (0, 0)
+        if mask is not None:
+            mask = mask.expand(rows, 1, queries, key.shape[2])
+            mask_strides = mask.stride(0), mask.stride(2)
+        strides = [x.stride()[:3] for x in (query, key, value)]
+        self._attend(
+            query.data_ptr(), key.data_ptr(), value.data_ptr(),
+            None if mask is None else mask.data_ptr(), result.data_ptr(),
+            _Shape(rows, heads, queries, key.shape[2], d),
+            _Strides(*strides[0], *strides[1], *strides[2], *mask_strides), d**-0.5,
+        )  # fmt: skip
+        return result.transpose(1, 2)
+
+
+@functools.cache
+def kernels() -> Kernels | None:
+    """Return the kernels if they have been compiled for this processor by this user."""
+    try:
+        library = _file()
+        if not all(_is_own(path) for path in (library, library.parent)):
+            return None
+        return Kernels(ctypes.CDLL(str(library)))
+    except (OSError, AttributeError):  # none, or damaged: it is optional
+        return None
+
+
+def few_queries(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor | None:
+    """Return softmax(q kᵀ / √d) v, (rows, heads, n, d), for few queries; None if not supported.
+
+    It is supported without gradients, in float32 on a CPU, once the kernels have been compiled.
+
+    Args:
+        query: (rows, heads, n, d).
+        key, value: (rows, heads, m, d), at most 4,096 keys.
+        mask: bool, True where a query must not attend to a key, (rows or 1, 1, n or 1, m).
+    """
+    compiled = None if torch.compiler.is_compiling() else kernels()
+    if (
+        compiled is None
+        or torch.is_grad_enabled()
+        or query.shape[2] > FEW
+        or query.shape[3] % WIDTH
+        or not 0 < key.shape[2] <= 4096
+        or any(_unsuitable(x) for x in (query, key, value))
+        or (mask is not None and (mask.stride(3) != 1 or mask.shape[1] != 1))
+    ):
+        return None
+    return compiled.attend(query, key, value, mask)
+
+
+def _unsuitable(x: Tensor) -> bool:
+    return x.dtype != torch.float32 or x.device.type != "cpu" or x.stride(3) != 1
+
+
+def _file() -> Path:
+    """Return where the library for this source and processor is."""
+    processor = platform.processor()
+    information = Path("/proc/cpuinfo")
+    if information.is_file():
+        with information.open(encoding="utf-8", errors="replace") as lines:
+            processor = next((line for line in lines if line.startswith("flags")), processor)
+    parts = (SOURCE.read_bytes(), *(x.encode() for x in (*FLAGS, platform.machine(), processor)))
+    name = hashlib.sha256(b"\0".join(parts)).hexdigest()[:24]
+    return cache_folder() / "kernels" / f"{name}.so"
+
+
+def _is_own(path: Path) -> bool:
+    """Return whether only this user can write to a file or folder; what is loaded is executed."""
+    status = path.stat()
+    return status.st_uid == os.geteuid() and not status.st_mode & 0o022
