@@ -127,26 +127,35 @@ def windows(x: Tensor, kernel: int, before: int) -> Tensor:
     return cast(Tensor, _Windows.apply(x, kernel, before))  # type: ignore[no-untyped-call]  # torch has no types for it
 
 
+def _overlap(n: int, shift: int) -> tuple[int, int, int]:
+    """Return where n positions moved by `shift` begin, which one is there, and how many remain."""
+    return min(max(shift, 0), n), min(max(-shift, 0), n), max(n - abs(shift), 0)
+
+
 class _Windows(torch.autograd.Function):
     """Copies of x shifted by 0 … kernel − 1 positions; the gradient is the sum of theirs."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, kernel: int, before: int) -> Tensor:
         ctx.kernel, ctx.before = kernel, before
-        padded = F.pad(x, (0, 0, before, kernel - 1 - before))
-        return padded.unfold(1, kernel, 1).transpose(2, 3).flatten(2)
+        rows, n, width = x.shape
+        result = x.new_empty(rows, n, kernel, width)
+        for number, part in enumerate(result.unbind(2)):
+            to, of, length = _overlap(n, before - number)
+            part.narrow(1, 0, to).zero_()
+            part.narrow(1, to, length).copy_(x.narrow(1, of, length))
+            part.narrow(1, to + length, n - to - length).zero_()
+        return result.flatten(2)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         (gradient,) = gradients
-        n, kernel = gradient.shape[1], ctx.kernel
-        parts = gradient.unflatten(2, (kernel, -1)).unbind(2)
-        total = parts[ctx.before].clone(memory_format=torch.contiguous_format)
+        n = gradient.shape[1]
+        parts = gradient.unflatten(2, (ctx.kernel, -1)).unbind(2)
+        total = parts[ctx.before].contiguous()
         for number, part in enumerate(parts):
-            shift = number - ctx.before  # window i reads position i + shift
-            if shift and abs(shift) < n:
-                length = n - abs(shift)
-                to, of = max(shift, 0), max(-shift, 0)
+            if number != ctx.before:
+                of, to, length = _overlap(n, ctx.before - number)
                 total.narrow(1, to, length).add_(part.narrow(1, of, length))
         return total, None, None
 
@@ -172,7 +181,7 @@ class Layer(nn.Module):
         x = self.dropout(h * mask[..., None].to(h.dtype))
         half = self.kernel // 2
         gated = F.glu(self.convolution.convolve(x, half, half))
-        return (gated + self.residual_branch(h)) * self.root
+        return (gated + self.residual_branch(h)).mul_(self.root)
 
 
 class DecoderLayer(Layer):
@@ -200,13 +209,13 @@ class DecoderLayer(Layer):
         The rows of a sentence's beam are further queries to one copy of its keys and values.
         """
         rows, n, _ = gated.shape
-        query = (self.query(gated) + target) * self.root
+        query = (self.query(gated) + target).mul_(self.root)
         sentences, m, e = memory.keys.shape
         scores = query.view(sentences, -1, e) @ memory.keys.transpose(1, 2)
         weights = softmax(scores.masked_fill(~memory.mask[:, None], -math.inf))
         context = weights @ memory.values
-        x = (self.context(context.view(rows, n, e)) + gated) * self.root
-        return (x + self.residual_branch(h)) * self.root, weights.view(rows, n, m)
+        x = (self.context(context.view(rows, n, e)) + gated).mul_(self.root)
+        return (x + self.residual_branch(h)).mul_(self.root), weights.view(rows, n, m)
 
 
 class Stack(nn.Module):

@@ -29,6 +29,26 @@ def test_the_loss_and_its_gradient_equal_torchs(smoothing: float) -> None:
     torch.testing.assert_close(actual.grad, reference.grad)
 
 
+@pytest.mark.parametrize("factors", [(2.0, 3.0), (0.0, 5.0), (math.inf, 5.0)])
+def test_a_second_backward_pass_of_the_loss(factors: tuple[float, float]) -> None:
+    """Its gradient is scaled in place, which a second pass and other uses of it must not see."""
+    torch.manual_seed(1)
+    targets = torch.randint(0, 7, (50,))  # more than one chunk
+    logits = torch.randn(50, 7, dtype=torch.float64, requires_grad=True)
+    doubled = 2 * logits
+    loss = cross_entropy(doubled, targets, 0.1) + doubled.square().sum()
+    reference = F.cross_entropy(
+        doubled, targets, ignore_index=0, label_smoothing=0.1, reduction="sum"
+    )
+    expected = torch.autograd.grad(reference + doubled.square().sum(), logits, retain_graph=True)
+    for factor in factors:
+        (actual,) = torch.autograd.grad(loss * factor, logits, retain_graph=True)
+        if math.isfinite(factor):
+            torch.testing.assert_close(actual, factor * expected[0])
+        else:
+            assert not bool(actual.isfinite().any())
+
+
 def test_the_loss_in_bf16_is_more_accurate_than_torchs() -> None:
     torch.manual_seed(1)
     exact = 4 * torch.randn(200, 500, dtype=torch.float64)

@@ -6,9 +6,11 @@ import math
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F  # noqa: N812  # the field's name for it
 
 from tests.plugins.oracles import Array, random_batch, sigmoid, softmax, weights_of
 from zoo.nn.build import create_model
+from zoo_convs2s.config import ConvS2SConfig
 from zoo_convs2s.network import Map
 
 
@@ -142,3 +144,35 @@ def test_the_cached_matrix_follows_its_parts() -> None:
     assert model.double()(source, source != 0, source).logits.dtype == torch.float64
     logits()
     assert not any("cached" in name for name in model.state_dict())
+
+
+@pytest.mark.parametrize("n", [1, 2, 9])
+@pytest.mark.parametrize(("before", "after"), [(2, 2), (4, 0)])
+def test_a_convolution_by_windows_has_torchs_derivative(n: int, before: int, after: int) -> None:
+    """Training multiplies windows by the weights; evaluation convolves."""
+    torch.manual_seed(1)
+    config = create_model("convs2s-tiny", source_vocab=15, target_vocab=13).config
+    assert isinstance(config, ConvS2SConfig)
+    layer = Map(config, 6, 3, 5).double()
+    with torch.no_grad():
+        layer.length.mul_(1 + torch.rand(6))
+    gradients, results = [], []
+    weigh = torch.randn(2, n, 6, dtype=torch.float64)
+    for windowed in (True, False):
+        x = torch.randn(2, n, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+        x.requires_grad_()
+        if windowed:
+            y = layer.convolve(x, before, after)
+        else:
+            norm = layer.direction.flatten(1).norm(dim=1)
+            weight = layer.direction * (layer.length / norm)[:, None, None]
+            padded = F.pad(x.transpose(1, 2), (before, after))
+            y = F.conv1d(padded, weight, layer.bias).transpose(1, 2)
+        results.append(y)
+        inputs = [x, layer.direction, layer.length, layer.bias]
+        gradients.append(torch.autograd.grad((y.sin() * weigh).sum(), inputs))
+    torch.testing.assert_close(*results)
+    for actual, expected in zip(*gradients, strict=True):
+        torch.testing.assert_close(actual, expected)
+    with torch.no_grad():
+        torch.testing.assert_close(layer.convolve(x, before, after), results[0])

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from zoo.nn.contract import PADDING
+
+TOKENS = 16
+"""How many tokens a CPU computes at a time; a GPU computes all at once."""
+
+
+def _rows_at_a_time(rows: Tensor) -> int:
+    return TOKENS if rows.device.type == "cpu" else max(len(rows), 1)
 
 
 def cross_entropy(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> Tensor:
@@ -30,32 +38,46 @@ class _CrossEntropy(torch.autograd.Function):
     Two tensors of the size of the logits are allocated, in the logits' own type. A probability in
     bfloat16 has a relative error of at most 1 / 256, so no token's loss is off by much more. The
     logarithm of a small probability in bfloat16, which torch's own loss takes, is off by several
-    times that.
+    times that. A CPU computes a few tokens at a time, which stay in its caches.
     """
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
         wide = torch.promote_types(logits.dtype, torch.float32)
+        spread = smoothing / logits.shape[1]
+        difference = torch.empty_like(logits, memory_format=torch.contiguous_format)
+        loss = logits.new_empty(len(logits), 1, dtype=wide)
+        size = _rows_at_a_time(logits)
+        for x, p, total in zip(*(t.split(size) for t in (logits, difference, loss)), strict=True):
+            torch.softmax(x, -1, out=p)
+            # The largest probability cannot underflow, as that of the label could.
+            torch.sub(x.amax(1, keepdim=True), p.amax(1, keepdim=True).to(wide).log_(), out=total)
+            if smoothing:
+                total -= spread * x.sum(1, keepdim=True)
+                p -= spread
         ids = labels[:, None]
-        probability = logits.softmax(-1, dtype=logits.dtype)
-        # The largest probability cannot underflow, as that of the label could.
-        loss = logits.amax(1, keepdim=True) - probability.amax(1, keepdim=True).to(wide).log()
         loss -= (1 - smoothing) * logits.gather(1, ids)
-        if smoothing:
-            loss -= smoothing / logits.shape[1] * logits.sum(1, keepdim=True)
-        real = ids != PADDING
+        padding = ids == PADDING
         if ctx.needs_input_grad[0]:
-            rows = torch.arange(len(labels), device=labels.device)
-            probability[rows, labels] -= 1 - smoothing
-            ctx.save_for_backward(probability, real)
-            ctx.spread = smoothing / logits.shape[1]
-        return loss.masked_fill_(~real, 0.0).sum()
+            difference[torch.arange(len(labels), device=labels.device), labels] -= 1 - smoothing
+            difference[padding[:, 0]] = 0.0
+            ctx.save_for_backward(difference)
+            ctx.factor = 1.0
+        return loss.masked_fill_(padding, 0.0).sum()
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
-        difference, real = ctx.saved_tensors
-        scale = (gradients[0] * real).to(difference.dtype)
-        return (difference * scale).sub_(scale * ctx.spread), None, None
+        (difference,), (gradient,) = ctx.saved_tensors, gradients
+        if difference.device.type != "cpu" or torch.is_grad_enabled():
+            return difference * (gradient / ctx.factor).to(difference.dtype), None, None
+        factor = float(gradient)
+        if factor == 0 or not math.isfinite(factor):
+            return torch.full_like(difference, factor), None, None
+        # In place, as this is the largest tensor; a second backward pass divides by this factor.
+        # Autograd adds nothing to a tensor that it keeps for a second pass.
+        scaled = difference.data.mul_(factor / ctx.factor)
+        ctx.factor = factor
+        return scaled, None, None
 
 
 def symmetric_kl(logits: Tensor, labels: Tensor) -> Tensor:
@@ -78,16 +100,13 @@ class _SymmetricKL(torch.autograd.Function):
         d / d z_y = ½ (q_y − p_y − q_y (r_y − Σ_w q_w r_w))
     """
 
-    TOKENS = 16
-    """How many tokens a CPU computes at a time; a GPU computes all at once."""
-
     @staticmethod
     def forward(ctx: Any, logits: Tensor, labels: Tensor) -> Tensor:
         wide = torch.promote_types(logits.dtype, torch.float32)
         gradient = torch.empty_like(logits)
         total = torch.zeros((), dtype=wide, device=logits.device)
         real = (labels != PADDING)[:, None].to(wide)
-        size = _SymmetricKL.TOKENS if logits.device.type == "cpu" else len(labels)
+        size = _rows_at_a_time(labels)
         parts = [x.split(size) for x in (*logits.chunk(2), *gradient.chunk(2), real)]
         for x, z, x_gradient, z_gradient, weight in zip(*parts, strict=True):
             p, q = x.softmax(-1, dtype=wide), z.softmax(-1, dtype=wide)
