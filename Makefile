@@ -11,8 +11,8 @@
 #
 # PIP_ARGS is passed to every pip install, for instance to use another build of torch or index.
 # PYTEST_ARGS is passed to pytest. All tests together run on all cores, each file in one process, as
-# its tests share trained models and environments. A plain `pytest tests/…` uses one process, so that
-# a single file starts fast and a debugger works.
+# its tests share trained models and environments; tests/conftest.py names the files that start first.
+# A plain `pytest tests/…` uses one process, so that a single file starts fast and a debugger works.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -20,7 +20,7 @@ LOWEST ?= build/lowest
 PIP_ARGS ?=
 # One more than the cores, because many tests wait for other processes.
 PROCESSES := $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
-PYTEST_ARGS ?= --numprocesses $(PROCESSES) --maxprocesses 8 --dist loadfile
+PYTEST_ARGS ?= --numprocesses $(PROCESSES) --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 MODEL ?= rnnsearch-tiny
 NAMES ?=
 DEMO ?= runs/demo/$(MODEL)

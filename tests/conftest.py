@@ -9,19 +9,72 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["ZOO_SETTINGS"] = ""  # not those of who runs the tests
 os.environ.update(HF_HUB_DISABLE_XET="1", HF_HUB_DISABLE_PROGRESS_BARS="1")
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from filelock import FileLock
 
+from tests.external_plugins.journey import TOP, build_wheel
 from zoo.cli import cli
 from zoo.registry.registry import Registry, default_registry
+
+SLOW = (
+    "laws/test_laws.py", "external_plugins/test_pages.py", "interop/test_onnx.py",
+    "serving/test_faults.py", "training/test_group.py", "external_plugins/test_journey.py",
+    "training/test_failures.py", "serving/test_page.py", "cli/test_cli.py",
+    "decoding/test_processors.py", "core/test_training.py", "hub/test_processes.py",
+    "training/test_fine_tuning_page.py", "cli/test_attention.py", "training/test_fine_tuning.py",
+    "serving/test_api.py", "examples/test_features.py", "examples/test_sources.py",
+    "test_release.py", "training/test_corpus.py", "external_plugins/test_plugins.py",
+)  # fmt: skip
+"""The slowest files. A parallel run starts with them, so that it does not end waiting for one."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):  # a process of a parallel run
+        ranks = {TOP / "tests" / name: rank for rank, name in enumerate(SLOW)}
+        items.sort(key=lambda item: ranks.get(item.path, len(SLOW)))
 
 
 @pytest.fixture(scope="session")
 def registry() -> Registry:
     return default_registry()
+
+
+Once = Callable[[str, Callable[[Path], object]], Path]
+
+
+@pytest.fixture(scope="session")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
+    """A function that fills a folder once for all processes of this test run; do not change it."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+    def fill(name: str, make: Callable[[Path], object]) -> Path:
+        folder, complete = shared / name, shared / f"{name}.complete"
+        with FileLock(shared / f"{name}.lock"):
+            if not complete.exists():
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir()
+                make(folder)
+                complete.touch()
+        return folder
+
+    return fill
+
+
+@pytest.fixture(scope="session")
+def wheels(once: Once) -> dict[str, Path]:
+    """The wheels of the zoo and of the captions, by distribution."""
+
+    def build(folder: Path) -> None:
+        build_wheel(folder / "zoo")
+        build_wheel(folder / "captions", TOP / "plugins" / "zoo_captions")
+
+    return {made.name.partition("-")[0]: made for made in once("wheels", build).rglob("*.whl")}
 
 
 @pytest.fixture(scope="session")

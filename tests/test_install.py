@@ -7,8 +7,6 @@ import sys
 import zipfile
 from pathlib import Path
 
-import pytest
-
 import zoo
 from zoo.checkpoint.card import split_card
 from zoo.registry.builtin import top
@@ -19,15 +17,6 @@ CAPTIONS = TOP / "plugins" / "zoo_captions"
 FREE = ("apache-2.0", "mit", "cc0-1.0", "cc-by-2.0", "cc-by-4.0")
 """Licenses of weights that may be used for anything."""
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
-
-
-@pytest.fixture(scope="session")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The wheels of the zoo and of the captions, by distribution."""
-    folder = tmp_path_factory.mktemp("built")
-    command = [*PIP, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
-    subprocess.run([*command, str(TOP), str(CAPTIONS)], check=True, capture_output=True)
-    return {made.name.partition("-")[0]: made for made in folder.glob("*.whl")}
 
 
 def shipped_in(wheel: Path) -> set[str]:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import SLOW
+
 TOP = Path(__file__).parents[1]
 SCRIPTS = (
     "cards/release.py",
@@ -52,6 +54,10 @@ def test_the_scripts_print_their_help() -> None:
     done = subprocess.run(command, cwd=TOP, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == command[3:]
+
+
+def test_the_slow_files_that_start_first_exist() -> None:
+    assert [name for name in SLOW if not (TOP / "tests" / name).is_file()] == []
 
 
 def test_every_checkpoint_of_the_catalogue_can_be_made_again() -> None:

@@ -22,22 +22,6 @@ SETTINGS = [
 ]
 
 
-@pytest.fixture(scope="session")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("cli")
-    (folder / "a.tsv").write_text("".join(f"the dog {n} runs\tder Hund {n} rennt\n" for n in "abcd"
-                                          "efghijklmnopqrstuvwxyz"))  # fmt: skip
-    training = {"dropout": 0.0, "learning_rate": 5e-3, "warmup": 50, "save_every": 1000}
-    settings = {**SMALL, **training}
-    return zoo.train("rnnsearch-tiny", str(folder / "a.tsv"), folder / "out", settings=settings,
-                     steps=500)  # fmt: skip
-
-
-@pytest.fixture
-def data(checkpoint: Path) -> str:
-    return str(checkpoint.parent / "a.tsv")
-
-
 def failed(result: Result, *expected: str) -> None:
     """The command failed with one line that has these parts, and no traceback."""
     assert result.exit_code == 1, result.output

@@ -11,11 +11,9 @@ from click.testing import Result
 from sacrebleu.metrics.ter import TER
 
 import zoo
-from tests.cli.test_cli import checkpoint, data, failed
+from tests.cli.test_cli import failed
 from tests.core.test_checkpoint import TINY
 from zoo.checkpoint.scores import command, metrics
-
-__all__ = ["checkpoint", "data"]  # fixtures
 
 Run = Callable[..., Result]
 

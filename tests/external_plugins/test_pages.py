@@ -3,6 +3,7 @@
 import inspect
 import os
 import re
+import shutil
 import subprocess
 import sys
 import types
@@ -14,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 import zoo
-from tests.external_plugins.journey import EXAMPLE, TOP, Environment, build_wheel
+from tests.external_plugins.journey import EXAMPLE, TOP, Environment
 from tests.test_docs import build
 from zoo.cli.plugins import commands_of
 from zoo.registry.open_shelf import OpenShelf
@@ -53,13 +54,14 @@ def snippets(page: str) -> Iterator[Snippet]:
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+def environment(tmp_path_factory: pytest.TempPathFactory, wheels: dict[str, Path]) -> Environment:
     """An environment with the zoo's wheel; pip finds the zoo and the example plugin by name."""
-    wheels = tmp_path_factory.mktemp("wheels")
-    wheel = build_wheel(wheels)
+    wheel = wheels["seq2seq_zoo"]
     environment = Environment.borrowed(tmp_path_factory.mktemp("pages") / "environment")
     environment.install(wheel)
-    environment.pip("wheel", *environment.options, "--wheel-dir", wheels, EXAMPLE)
+    packages = environment.folder.parent / "packages"
+    environment.pip("wheel", *environment.options, "--wheel-dir", packages, EXAMPLE)
+    shutil.copy(wheel, packages)
     for command, module in (("pip", "pip"), ("pytest", "pytest")):
         script = environment.folder / "bin" / command
         script.write_text(f'#!/bin/sh\nexec "{environment.python}" -m {module} "$@"\n')
@@ -74,7 +76,7 @@ def variables(environment: Environment) -> dict[str, str]:
         "PIP_NO_INDEX": "1",
         "PIP_NO_DEPS": "1",
         "PIP_NO_BUILD_ISOLATION": "0",  # pip reads 0 as "no isolation"
-        "PIP_FIND_LINKS": str(next(environment.folder.parent.parent.glob("wheels*"))),
+        "PIP_FIND_LINKS": str(environment.folder.parent / "packages"),
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     }
 

@@ -241,7 +241,7 @@ def test_a_checkpoint_of_another_run_is_recognized(
 def test_threads_are_restored_and_other_changes_are_reported(
     small_run: Callable[..., Session], tmp_path: Path
 ) -> None:
-    trained_to(small_run(), 8)
+    trained_to(small_run(steps=12), 8)
     for state in (tmp_path / "out.run" / "states").iterdir():
         values = read_json(state / "state.json")
         assert values["environment"]["torch"] == torch.__version__

@@ -1,0 +1,26 @@
+"""A checkpoint that has learned a little, for the tests of the command line."""
+
+from pathlib import Path
+
+import pytest
+
+import zoo
+from tests.conftest import Once
+from tests.core.test_training import SMALL
+
+
+@pytest.fixture(scope="session")
+def checkpoint(once: Once) -> Path:
+    def train(folder: Path) -> None:
+        lines = (f"the dog {n} runs\tder Hund {n} rennt\n" for n in "abcdefghijklmnopqrstuvwxyz")
+        (folder / "a.tsv").write_text("".join(lines))
+        training = {"dropout": 0.0, "learning_rate": 5e-3, "warmup": 50, "save_every": 1000}
+        zoo.train("rnnsearch-tiny", str(folder / "a.tsv"), folder / "out",
+                  settings={**SMALL, **training}, steps=500)  # fmt: skip
+
+    return once("cli", train) / "out"
+
+
+@pytest.fixture
+def data(checkpoint: Path) -> str:
+    return str(checkpoint.parent / "a.tsv")
