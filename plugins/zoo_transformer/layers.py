@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812  # the field's name for it
 from torch import Tensor, nn
 
-from zoo.nn import Dropout, KeyValueCache, Linear
+from zoo.nn import Dropout, KeyValueCache, Linear, add_norm
 from zoo_transformer.attention import attend
 from zoo_transformer.config import TransformerConfig
 
@@ -144,7 +144,7 @@ class Layer(nn.Module):
         y = self.dropout(y)
         if self.norm == "branch":
             return x + norm(y)
-        return x + y if self.norm == "pre" else norm(x + y)
+        return x + y if self.norm == "pre" else add_norm(x, y, norm)
 
     def feedforward(self, x: Tensor) -> Tensor:
         """Return the feed-forward sublayer with its residual connection, section 3.3."""

@@ -13,10 +13,11 @@ import torch
 from click.testing import CliRunner
 
 from zoo.cli import cli
+from zoo.decoding.candidates import best_token
 from zoo.decoding.options import Search
 from zoo.decoding.search import search
 from zoo.decoding.task import Task
-from zoo.nn import create_model, few_queries, linear
+from zoo.nn import add_norm, create_model, few_queries, linear
 from zoo.nn import kernels as module
 from zoo.nn.int8 import Int8
 
@@ -45,6 +46,7 @@ def compiled(library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zoo.nn.int8.kernels", lambda: None)
+    monkeypatch.setattr("zoo.decoding.candidates.kernels", lambda: None)
     monkeypatch.setattr(module, "kernels", functools.cache(lambda: None))
 
 
@@ -87,6 +89,44 @@ def test_what_the_kernel_does_not_support_is_left_to_torch() -> None:
         assert few_queries(q.expand(2, 3, 9, 16), k, k, None) is None
         assert few_queries(q, k.transpose(2, 3)[:, :, :1].expand(2, 3, 5, 5), k, None) is None
     assert few_queries(q, k, k, None) is None, "gradients are recorded"
+
+
+@needs_compiler
+@pytest.mark.usefixtures("compiled")
+def test_norms_of_sums() -> None:
+    torch.manual_seed(1)
+    norm = torch.nn.LayerNorm(48, eps=1e-3)
+    for weight in norm.parameters():
+        torch.nn.init.normal_(weight)
+    x, y = torch.randn(5, 3, 48) + 40, torch.randn(5, 3, 48)
+    strided = torch.randn(5, 48, 3).transpose(1, 2)
+    with torch.no_grad():
+        for a, b in ((x, y), (x[:0], y[:0]), (x, strided), (x[:1], y)):
+            torch.testing.assert_close(add_norm(a, b, norm), norm(a + b), rtol=1e-5, atol=1e-5)
+    assert add_norm(x, y, norm).requires_grad
+    with torch.no_grad():
+        norm.double()
+        torch.testing.assert_close(add_norm(x.double(), y.double(), norm), norm(x.double() + y))
+
+
+@needs_compiler
+@pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize("vocab", [5, 16, 37, 700])
+@pytest.mark.parametrize("banned", [(), (0, 1, 3), (0, 1, 2, 3)], ids=str)
+@pytest.mark.parametrize("spread", [2, 100_000])
+def test_the_best_token(vocab: int, banned: tuple[int, ...], spread: int) -> None:
+    """Logits are integers: with a small spread, the best one is in many places, banned ones too."""
+    torch.manual_seed(vocab)
+    logits = torch.randint(-spread, spread, (50, vocab)).float()
+    logits[:5, :3] = spread
+    logits[5:9, 4:] = -math.inf
+    logits[5:9, 4] = 0.0
+    token, log_prob = best_token(logits, banned)
+    allowed = [y for y in range(vocab) if y not in banned]
+    for i, row in enumerate(logits.tolist()):
+        assert int(token[i]) == min(allowed, key=lambda y: (-row[y], y))
+    expected = logits.double().log_softmax(1).gather(1, token[:, None])[:, 0]
+    torch.testing.assert_close(log_prob.double(), expected, rtol=1e-6, atol=2e-6)
 
 
 @needs_compiler

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from zoo.nn.contract import END
+from zoo.nn.kernels import kernels
 
 CACHE_NUMBERS = 200_000
 """The number of float32 values that fit into a processor's cache."""
@@ -91,6 +92,10 @@ def best_token(logits: Tensor, banned: Sequence[int] = ()) -> tuple[Tensor, Tens
 
     Of equal tokens, the lowest; logits: (rows, V).
     """
+    compiled = kernels()
+    is_plain = logits.dtype == torch.float32 and logits.device.type == "cpu"
+    if compiled is not None and is_plain and logits.is_contiguous() and logits.shape[1]:
+        return compiled.best(logits, banned)
     maxima = _chunk_maxima(logits)
     normalizer = log_normalizer(logits, maxima.amax(1))
     _without(banned, maxima, logits)

@@ -21,7 +21,7 @@ from zoo.nn.contract import (
 )
 from zoo.nn.device import exact_device
 from zoo.nn.dropout import Dropout
-from zoo.nn.kernels import few_queries
+from zoo.nn.kernels import add_norm, few_queries
 from zoo.nn.key_value_cache import KeyValueCache
 from zoo.nn.linear import Linear, linear
 from zoo.nn.padded import run_padded, without_end
@@ -48,6 +48,7 @@ __all__ = [
     "Seq2Seq",
     "Step",
     "Tree",
+    "add_norm",
     "create_model",
     "exact_device",
     "few_queries",

@@ -45,4 +45,4 @@ class Int8(CachedWeights[tuple[Tensor, Tensor]]):
 def _quantize(rows: Tensor) -> tuple[Tensor, Tensor]:
     """Return rows as int8 and the scale of each, (rows, 1)."""
     scales = rows.abs().amax(1, keepdim=True).clamp_min_(1e-30).mul_(1 / 127)
-    return (rows / scales).round_().to(torch.int8), scales
+    return (rows * scales.reciprocal()).round_().to(torch.int8), scales

@@ -67,7 +67,8 @@ void zoo_quantize(const float *x, int64_t rows, int64_t k, int8_t *quantized, fl
         memcpy(&scale, &largest, 4);
         scale = (scale < 1e-30f ? 1e-30f : scale) * (1.0f / 127);
         scales[i] = scale;
-        for (int64_t j = 0; j < k; j++) quantized[j] = (int8_t)(int32_t)rintf(x[j] / scale);
+        const float inverse = 1.0f / scale;
+        for (int64_t j = 0; j < k; j++) quantized[j] = (int8_t)(int32_t)rintf(x[j] * inverse);
     }
 }
 
@@ -80,6 +81,27 @@ void zoo_dequantize(const int32_t *sums, int64_t rows, int64_t n, const float *s
             for (int64_t j = 0; j < n; j++) out[j] = sums[j] * scale * weight_scales[j] + bias[j];
         else
             for (int64_t j = 0; j < n; j++) out[j] = sums[j] * scale * weight_scales[j];
+    }
+}
+
+/* γ (z − mean) / √(variance + ε) + β for z = x + y, (rows, d), d a multiple of WIDTH. */
+void zoo_add_norm(const float *x, const float *y, int64_t rows, int64_t d, const float *gamma,
+                  const float *beta, float epsilon, float *out) {
+    for (int64_t i = 0; i < rows; i++, x += d, y += d, out += d) {
+        Vector total = {}, squares = {};
+        for (int64_t j = 0; j < d; j += WIDTH) {
+            const Vector z = load(x + j) + load(y + j);
+            store(out + j, z);
+            total += z;
+        }
+        const float mean = sum(total) / d;
+        for (int64_t j = 0; j < d; j += WIDTH) {
+            const Vector z = load(out + j) - mean;
+            squares += z * z;
+        }
+        const float factor = 1.0f / sqrtf(sum(squares) / d + epsilon);
+        for (int64_t j = 0; j < d; j += WIDTH)
+            store(out + j, (load(out + j) - mean) * factor * load(gamma + j) + load(beta + j));
     }
 }
 
@@ -132,4 +154,49 @@ int zoo_attend(const float *q, const float *k, const float *v, const uint8_t *ma
             }
         }
     return 0;
+}
+
+/* The first column of each row of x (rows, n) with the largest value that is not banned, and that
+   value − log Σ e^x of the whole row. */
+void zoo_best(const float *x, int64_t rows, int64_t n, const int64_t *banned, int64_t bans,
+              int64_t *best, float *log_prob) {
+    const int64_t whole = n - n % WIDTH;
+    const Ints none = (Ints){} + INT32_MAX;
+    const Ints columns = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    for (int64_t i = 0; i < rows; i++, x += n) {
+        Vector most = (Vector){} - INFINITY, sums = {};
+        for (int64_t j = 0; j < whole; j += WIDTH) {
+            const Vector z = load(x + j);
+            const Ints more = z > most;
+            most = (Vector)(((Ints)z & more) | ((Ints)most & ~more));
+        }
+        float top = -INFINITY;
+        for (int l = 0; l < WIDTH; l++) top = most[l] > top ? most[l] : top;
+        for (int64_t j = whole; j < n; j++) top = x[j] > top ? x[j] : top;
+        Ints first = none;
+        for (int64_t j = 0; j < whole; j += WIDTH) {
+            const Vector z = load(x + j);
+            sums += exponential(z - top);
+            const Ints equal = z == top;
+            const Ints column = ((columns + (int32_t)j) & equal) | (none & ~equal);
+            const Ints earlier = column < first;
+            first = (column & earlier) | (first & ~earlier);
+        }
+        float total = sum(sums);
+        int64_t at = n;
+        for (int l = 0; l < WIDTH; l++) at = first[l] < at ? first[l] : at;
+        for (int64_t j = whole; j < n; j++) {
+            total += expf(x[j] - top);
+            if (x[j] == top && at == n) at = j;
+        }
+        for (int64_t b = 0; b < bans; b++)
+            if (banned[b] == at) at = n;
+        if (at == n) /* rare: the largest is banned */
+            for (int64_t j = 0; j < n; j++) {
+                int allowed = at == n || x[j] > x[at];
+                for (int64_t b = 0; allowed && b < bans; b++) allowed = banned[b] != j;
+                if (allowed) at = j;
+            }
+        best[i] = at, log_prob[i] = x[at] - top - logf(total);
+    }
 }

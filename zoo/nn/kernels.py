@@ -12,10 +12,11 @@ import os
 import platform
 import shlex
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from zoo.errors import ZooError
 from zoo.files import whole_file
@@ -33,6 +34,8 @@ _POINTER, _COUNT = ctypes.c_void_p, ctypes.c_int64
 _SIGNATURES = {
     "zoo_quantize": (_POINTER, _COUNT, _COUNT, _POINTER, _POINTER),
     "zoo_dequantize": (_POINTER, _COUNT, _COUNT, *[_POINTER] * 4),
+    "zoo_add_norm": (*[_POINTER] * 2, _COUNT, _COUNT, *[_POINTER] * 2, ctypes.c_float, _POINTER),
+    "zoo_best": (_POINTER, _COUNT, _COUNT, _POINTER, _COUNT, _POINTER, _POINTER),
     "zoo_attend": (*[_POINTER] * 7, ctypes.c_float),
 }
 _Shape, _Strides = _COUNT * 5, _COUNT * 11
@@ -68,10 +71,10 @@ class Kernels:
     """The compiled functions, called with tensors."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
-        self._functions = {name: getattr(library, name) for name in _SIGNATURES}
-        for name, types in _SIGNATURES.items():
-            self._functions[name].argtypes = types
-        self._quantize, self._dequantize, self._attend = self._functions.values()
+        functions = [getattr(library, name) for name in _SIGNATURES]
+        for function, types in zip(functions, _SIGNATURES.values(), strict=True):
+            function.argtypes = types
+        self._quantize, self._dequantize, self._add_norm, self._best, self._attend = functions
 
     def quantize(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return rows (n, k), contiguous, as int8, and the scale of each, (n, 1)."""
@@ -92,6 +95,29 @@ class Kernels:
             None if bias is None else bias.data_ptr(), result.data_ptr(),
         )  # fmt: skip
         return result
+
+    def add_norm(self, x: Tensor, y: Tensor, norm: nn.LayerNorm) -> Tensor:
+        """Return the norm of x + y, (…, d), both contiguous."""
+        result = torch.empty_like(x)
+        d = x.shape[-1]
+        self._add_norm(
+            x.data_ptr(), y.data_ptr(), x.numel() // d, d, norm.weight.data_ptr(),
+            norm.bias.data_ptr(), norm.eps, result.data_ptr(),
+        )  # fmt: skip
+        return result
+
+    def best(self, logits: Tensor, banned: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """Return each row's best token that is not banned, and its log probability, (rows,) each.
+
+        Of equal tokens, the lowest; logits: (rows, V) float32, contiguous.
+        """
+        rows, vocab = logits.shape
+        token, log_prob = torch.empty(rows, dtype=torch.int64), torch.empty(rows)
+        self._best(
+            logits.data_ptr(), rows, vocab, (_COUNT * len(banned))(*banned), len(banned),
+            token.data_ptr(), log_prob.data_ptr(),
+        )  # fmt: skip
+        return token, log_prob
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
         """Return softmax(q kᵀ / √d) v, (rows, heads, queries, d); operands as `few_queries`."""
@@ -145,6 +171,24 @@ def few_queries(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) 
     ):
         return None
     return compiled.attend(query, key, value, mask)
+
+
+def add_norm(x: Tensor, y: Tensor, norm: nn.Module) -> Tensor:
+    """Return norm(x + y), x and y (…, d), by one pass if the kernels have been compiled."""
+    compiled = None if torch.compiler.is_compiling() or torch.is_grad_enabled() else kernels()
+    if (
+        compiled is None
+        or type(norm) is not nn.LayerNorm
+        or norm.normalized_shape != x.shape[-1:]
+        or norm.bias is None
+        or x.shape != y.shape
+        or x.shape[-1] % WIDTH
+        or not (x.is_contiguous() and y.is_contiguous())
+        or any(z.dtype != torch.float32 or z.device.type != "cpu" for z in (x, y, norm.weight))
+    ):
+        summed: Tensor = norm(x + y)
+        return summed
+    return compiled.add_norm(x, y, norm)
 
 
 def _unsuitable(x: Tensor) -> bool:
