@@ -14,9 +14,6 @@ from zoo.nn.cached_weights import ACTIVE
 ROWS = 256
 """With at least this many rows, copying a slice of a matrix first pays off."""
 
-LARGE = 1 << 22
-"""Results with this many numbers, such as logits, take oneDNN 1.1 to 1.4 times as long as MKL."""
-
 
 class Linear(nn.Linear):
     """torch's linear layer, computed by `linear`."""
@@ -40,8 +37,6 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         if x.numel() < ROWS * weight.shape[1]:
             return F.linear(x, weight, bias)
         weight = weight.contiguous()
-    if x.numel() // x.shape[-1] * len(weight) >= LARGE and onednn.mkl_is_fast():
-        return F.linear(x, weight, bias)
     operands = (x, weight) if bias is None else (x, weight, bias)
     if torch.is_grad_enabled() and any(operand.requires_grad for operand in operands):
         return _Linear.apply(x, weight, bias)  # type: ignore[no-untyped-call]  # torch has no types for it

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from zoo.nn import onednn
 from zoo.nn.linear import input_gradient, linear, weight_gradient
 
 
@@ -31,9 +32,13 @@ def recurrent_linear(
     slots = iter(_AllSteps.apply(weight, bias, inputs, (steps, rows), dtype).unbind(-3))  # type: ignore[no-untyped-call]  # torch has no types for it
     detached = weight.detach().to(dtype).contiguous()
     detached_bias = None if bias is None else bias.detach().to(dtype)
+    transposed = None
+    if weight.dim() == 2 and onednn.supports(detached, detached) and onednn.mkl_is_fast():
+        transposed = detached.t().contiguous()  # with few rows, up to 1.6 times as fast
 
     def step(x: Tensor) -> Tensor:
-        return _OneStep.apply(x.to(dtype), detached, detached_bias, next(slots), inputs)  # type: ignore[no-untyped-call]  # torch has no types for it
+        weights = detached, transposed, detached_bias
+        return _OneStep.apply(x.to(dtype), *weights, next(slots), inputs)  # type: ignore[no-untyped-call]  # torch has no types for it
 
     return step
 
@@ -83,17 +88,20 @@ class _OneStep(torch.autograd.Function):
         ctx: Any,
         x: Tensor,
         weight: Tensor,
+        transposed: Tensor | None,
         bias: Tensor | None,
         slot: Tensor,
         inputs: list[Tensor],
     ) -> Tensor:
         inputs.append(x.detach())
         ctx.save_for_backward(weight)
-        return _product(x, weight, bias)
+        if transposed is None:
+            return _product(x, weight, bias)
+        return x @ transposed if bias is None else torch.addmm(bias, x, transposed)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
         (weight,) = ctx.saved_tensors
         dx = input_gradient(dy, weight) if ctx.needs_input_grad[0] else None
-        return dx, None, None, dy, None
+        return dx, None, None, None, dy, None

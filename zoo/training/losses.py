@@ -60,7 +60,9 @@ class _CrossEntropy(torch.autograd.Function):
         padding = ids == PADDING
         if ctx.needs_input_grad[0]:
             difference[torch.arange(len(labels), device=labels.device), labels] -= 1 - smoothing
-            difference[padding[:, 0]] = 0.0
+            # By indices on a CPU, where a mask takes a pass over everything; they wait for a GPU.
+            rows = padding[:, 0]
+            difference[rows.nonzero()[:, 0] if rows.device.type == "cpu" else rows] = 0.0
             ctx.save_for_backward(difference)
             ctx.factor = 1.0
         return loss.masked_fill_(padding, 0.0).sum()

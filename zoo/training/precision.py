@@ -15,6 +15,7 @@ from zoo.training.objective import TrainingLoss
 SPEEDUP = 1.1
 """How much faster than float32 bf16 must be for `auto` to choose it."""
 TRIES = 3
+PRECISIONS = ("float32", "bf16")
 
 
 def autocast(device: torch.device, precision: str) -> contextlib.AbstractContextManager[object]:
@@ -36,6 +37,8 @@ class PrecisionChoice(NamedTuple):
 def choose_precision(loss: TrainingLoss, corpus: Corpus, recipe: Recipe) -> PrecisionChoice:
     """Time forward and backward of a batch of median size, and choose the faster precision.
 
+    Tries take turns, so that a change of the machine's speed meets both precisions.
+
     Neither the weights nor the random generators are changed.
     """
     batches = shuffled_batches(
@@ -47,27 +50,37 @@ def choose_precision(loss: TrainingLoss, corpus: Corpus, recipe: Recipe) -> Prec
     batch = corpus.batch(median).to(device)
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices):
-        seconds = {name: _seconds(loss, batch, name) for name in ("float32", "bf16")}
+        tries = [_seconds(loss, batch, name) for _ in range(TRIES + 1) for name in PRECISIONS]
+    # The first try of each is not counted: it allocates memory and chooses kernels.
+    seconds = {name: min(tries[2 + i :: 2]) for i, name in enumerate(PRECISIONS)}
     faster = seconds["float32"] > SPEEDUP * seconds["bf16"]
     return PrecisionChoice("bf16" if faster else "float32", seconds)
 
 
 def _seconds(loss: TrainingLoss, batch: Batch, precision: str) -> float:
-    """Return the seconds of the fastest of a few tries, the first not counted."""
-    device, seconds = batch.source.device, []
+    """Return the seconds of one try; on a CPU those of its processor, shared by its threads.
+
+    Processor time is the same on a loaded machine, where other programs take turns.
+    """
+    device = batch.source.device
     was_training = loss.training
     loss.train()
-    for _ in range(TRIES + 1):
-        synchronize(device)
-        before = time.perf_counter()
-        with autocast(device, precision):
-            total = loss(batch).total
-        total.backward()
-        synchronize(device)
-        seconds.append(time.perf_counter() - before)
-        loss.zero_grad(set_to_none=True)
+    synchronize(device)
+    before = _clock(device)
+    with autocast(device, precision):
+        total = loss(batch).total
+    total.backward()
+    synchronize(device)
+    seconds = _clock(device) - before
+    loss.zero_grad(set_to_none=True)
     loss.train(was_training)
-    return min(seconds[1:])
+    return seconds
+
+
+def _clock(device: torch.device) -> float:
+    if device.type == "cpu":
+        return time.process_time() / torch.get_num_threads()
+    return time.perf_counter()
 
 
 def synchronize(device: torch.device) -> None:
