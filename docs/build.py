@@ -26,11 +26,10 @@ from zoo.registry.catalogue import (
 from zoo.registry.discovery import discover
 from zoo.registry.parameters import Row, Table
 from zoo.registry.plugins import known_hooks, specification
-from zoo.registry.recipe import Recipe, toml_value
+from zoo.registry.recipe import OPEN, Recipe, toml_value
 from zoo.registry.registry import Registry, default_registry
 from zoo.testing import LAWS, OBJECTIVE_LAWS, SEARCH_LAWS
 from zoo.testing.law import LawOf
-from zoo.training.plan import OPEN
 
 FOLDER = Path(__file__).parent
 VOCABULARY = 10_000

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -14,6 +15,8 @@ from click.testing import Result
 
 import zoo
 from tests.core.test_training import SMALL
+from zoo.cli.listing import COLUMNS
+from zoo.registry.open_shelf import OpenShelf
 from zoo.registry.registry import default_registry
 
 Run = Callable[..., Result]
@@ -36,7 +39,8 @@ def failed(result: Result, *expected: str) -> None:
 def test_list_as_json(run: Run) -> None:
     listed = json.loads(run("list", "--json").stdout)
     kinds = ["architectures", "models", "checkpoints", "datasets", "importers", "exporters"]
-    kinds += ["engines", "tokenizers", "processors", "searches", "splitters"]
+    kinds += ["engines", "tokenizers", "objectives", "schedules", "optimizers", "initializations"]
+    kinds += ["augmentations", "processors", "searches", "splitters"]
     assert list(listed) == kinds
     for model in listed["models"]:
         assert {"name", "architecture", "parameters", "summary"} <= set(model)
@@ -52,6 +56,27 @@ def test_list_as_tables(run: Run) -> None:
     shown = run("list").stdout
     for name in (*zoo.list_models(), "numbers-en-fr", "59,508,496"):
         assert name in shown
+
+
+def test_list_shows_the_options_of_an_entry(run: Run) -> None:
+    (entry,) = json.loads(run("list", "objectives", "minimum_risk", "--json").stdout)["objectives"]
+    options = {option["name"]: option for option in entry["options"]}
+    assert options["samples"] == {
+        "name": "samples", "type": "int, ≥ 1, ≤ 1000", "required": False, "default": 8
+    }  # fmt: skip
+    assert options["metric"]["type"] == "'chrf' or 'bleu'"
+    assert options["longest"]["type"] == "int, ≥ 1 or null"
+    shown = run("list", "augmentations", "bpe_dropout").stdout
+    assert re.search(r"probability +float +required", shown)
+    assert "no options of its own" in run("list", "schedules", "cosine").stdout
+    assert "transformer-6x6" not in run("list", "models", "transformer-tiny").stdout
+    failed(run("list", "schedules", "noma"), "unknown schedule 'noma': did you mean noam?")
+    failed(run("list", "schedule"), "unknown kind 'schedule': did you mean schedules?")
+
+
+def test_every_shelf_of_entries_can_be_listed() -> None:
+    shelves = default_registry().shelves
+    assert {kind for kind, shelf in shelves.items() if isinstance(shelf, OpenShelf)} <= set(COLUMNS)
 
 
 def test_info_as_json(run: Run) -> None:

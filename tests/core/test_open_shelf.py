@@ -8,7 +8,7 @@ import pytest
 
 from tests.shelves import registry_with
 from zoo.errors import ConfigError, PluginError, UnknownNameError
-from zoo.registry.catalogue_check import catalogue_problems
+from zoo.registry.catalogue_check import catalogue_problems, entry_problems
 from zoo.registry.entries import Schedule
 from zoo.registry.recipe import Recipe
 from zoo.registry.registry import Registry
@@ -165,6 +165,15 @@ def test_the_declaration_is_plain(visitor: Registry) -> None:
     assert visitor.schedules["waves"] == Schedule("waves", "a test", "zoo_visitor:waves")
 
 
+def test_broken_entries_are_problems_before_they_are_used(visitor: Registry) -> None:
+    problems = entry_problems(visitor)
+    assert all("visitor (zoo-visitor 1.0) is broken: " in problem for problem in problems)
+    assert [problem.split("'")[1] for problem in problems] == [
+        "absent", "number", "narrow", "untyped", "weird", "elsewhere", "quits"
+    ]  # fmt: skip
+    assert set(problems) <= set(catalogue_problems(visitor))
+
+
 def test_names_in_a_catalogue_s_recipes_are_checked(visitor: Registry, tmp_path: Path) -> None:
     file = tmp_path / "models.toml"
     file.write_text("""
@@ -172,8 +181,9 @@ format = 1
 [recipes.shift]
 objective = ["cross_entropy", {name = "cros_entropy", weight = 2}]
 augmentations = [{name = "word_dropuot"}]
-schedule = {name = "waves", period = 3}
+schedule = {name = "waves", perod = 3, low = -1}
 optimizer = "adm"
+target_tokenizer = "bytes"
 """)
     visitor.recipes._values.clear()
     visitor.read_catalogue(file)
@@ -182,6 +192,9 @@ optimizer = "adm"
         "objective = 'cros_entropy' is unknown (did you mean cross_entropy?)",
         "augmentations = 'word_dropuot' is unknown (did you mean word_dropout?)",
         "optimizer = 'adm' is unknown (did you mean adam?)",
+        "target_tokenizer = 'bytes' is unknown (did you mean byte?)",
+        "schedule 'waves'",
+        "low = -1",
+        "unknown key 'perod' (did you mean period?)",
     ):
         assert part in problem
-    assert "schedule" not in problem

@@ -133,6 +133,16 @@ def test_the_checkpoint_records_the_size_of_the_vectors(trained: Path) -> None:
         zoo.load(trained).translate(np.zeros((4, 3)))
 
 
+def test_the_automatic_recipe_suits_vectors(trained: Path, run: Run, tmp_path: Path) -> None:
+    data = trained.parent / "phrases.tsv"
+    done = run("train", "speech-small", "--data", data, "--recipe", "auto", "--steps", 1,
+               "--out", tmp_path / "out")  # fmt: skip
+    assert done.exit_code == 0, done.stderr
+    assert "auto: word tokenizer" in done.stderr
+    assert f"zoo translate {tmp_path / 'out'} {trained.parent}" in done.stderr
+    assert "zoo serve" not in done.stderr  # which refuses the checkpoint
+
+
 def test_what_cannot_read_vectors_refuses_them_in_one_line(
     trained: Path, tmp_path: Path, networks: Registry
 ) -> None:

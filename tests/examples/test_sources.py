@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import copy
 import json
+import os
+import re
+import sys
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 import torch
@@ -126,6 +130,43 @@ def test_the_command_line_reads_json(trained: Path, files: Path, run: Run, tmp_p
     assert "stand for no source tokens" in aligned.stderr
     with pytest.raises(ConversionError, match="its two sources are divided by their end tokens"):
         zoo.export(trained, "onnx", tmp_path / "out")
+
+
+def test_the_server_and_its_page_read_json(trained: Path) -> None:
+    pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
+    from tests.serving.browser import CHROMIUM, DRIVER, browser
+    from tests.serving.client import start
+
+    with start(str(trained), PYTHONPATH=os.pathsep.join(sys.path)) as server:
+        (model,) = server.send("/api/models").json["models"]
+        assert model["sources"] == ["text", "context"]
+        asked = {"checkpoint": model["name"], "texts": [json.dumps(BOTH), "it eats"]}
+        one, other = server.send("/api/translate", asked).json["translations"]
+        assert one["text"] == "chien bleu mange" != other["text"]
+        asked["texts"] = [json.dumps({**BOTH, "contxt": ""})]
+        refused = server.send("/api/translate", asked)
+        assert refused.status == 400
+        assert "no source 'contxt': this model reads text, context" in refused.json["error"]
+        if CHROMIUM and DRIVER:
+            state = urlencode({"checkpoint": model["name"], "text": json.dumps(BOTH)})
+            with browser() as page:
+                page.open(f"{server.url}/#{state}")
+                shown = "return document.querySelector(arguments[0]).textContent"
+                assert page.script(shown, "#translation") == "chien bleu mange"
+                assert page.script(shown, "#examples") == '{"text":"","context":""}'
+
+
+def test_the_automatic_recipe_suits_several_sources(files: Path, run: Run, tmp_path: Path) -> None:
+    data = f"{files}:en+context-fr"
+    done = run("train", "context-small", "--data", data, "--recipe", "auto", "--steps", 1,
+               "--out", tmp_path / "out")  # fmt: skip
+    assert done.exit_code == 0, done.stderr
+    assert "auto: word tokenizer" in done.stderr
+    assert f"zoo serve {tmp_path / 'out'}" in done.stderr
+    # The whole text, not its beginning: the command can be run.
+    assert re.search(
+        r"""zoo translate \S+ '\{"text": "[^"]+", "context": "[^"]+"\}'""", done.stderr
+    )
 
 
 def test_a_run_is_tuned_and_resumed(trained: Path, files: Path, tmp_path: Path) -> None:

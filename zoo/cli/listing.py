@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,9 @@ import click
 from zoo.cli.fetching import readable
 from zoo.cli.options import json_option
 from zoo.cli.output import console, loaded_registry, plain, print_json
+from zoo.errors import UnknownNameError
 from zoo.registry.catalogue import Released
+from zoo.registry.open_shelf import OpenShelf
 from zoo.registry.registry import Registry
 
 
@@ -81,30 +84,56 @@ COLUMNS = {
         Column("summary"),
     ),
     "engines": (Column("name"), Column("format"), Column("summary")),
-    "tokenizers": (Column("name"), Column("summary")),
-    "processors": (Column("name"), Column("summary")),
-    "searches": (Column("name"), Column("summary")),
-    "splitters": (Column("name"), Column("summary")),
+    **{
+        kind: (Column("name"), Column("summary"))
+        for kind in (
+            "tokenizers", "objectives", "schedules", "optimizers", "initializations",
+            "augmentations", "processors", "searches", "splitters",
+        )
+    },
 }  # fmt: skip
 """The columns of each kind, in order. A new column is one line here."""
 
 
-def rows_of(registry: Registry, kind: str) -> list[dict[str, Any]]:
-    """Return everything of one kind, sorted by name, as plain values by column."""
+def rows_of(registry: Registry, kind: str, name: str = "") -> list[dict[str, Any]]:
+    """Return everything of one kind, or what is called `name`, as plain values by column.
+
+    They are sorted by name. An entry of an open shelf that is named has its options too, which are
+    read from its code.
+
+    Raises:
+        UnknownNameError: there is nothing of that name.
+        PluginError: the entry that is named is broken.
+    """
     shelf = registry.shelves[kind]
-    return [
-        {column.name: column.cell(registry, shelf[name]) for column in COLUMNS[kind]}
-        for name in sorted(shelf)
+    if name:
+        shelf.find(name)
+    rows = [
+        {column.name: column.cell(registry, shelf[each]) for column in COLUMNS[kind]}
+        for each in ([name] if name else sorted(shelf))
     ]
+    if name and isinstance(shelf, OpenShelf):
+        described = shelf.described(name)
+        rows[0] |= {"package": str(shelf.owner(name)), "options": described}
+    return rows
 
 
 @click.command("list")
-@click.argument("kind", type=click.Choice(tuple(COLUMNS)), required=False)
+@click.argument("kind", required=False)
+@click.argument("name", required=False)
 @json_option
-def list_(kind: str | None, as_json: bool) -> None:
-    """List architectures, models, checkpoints, datasets, foreign formats and engines."""
+def list_(kind: str | None, name: str | None, as_json: bool) -> None:
+    """List architectures, models, checkpoints, datasets, and all else that has a name.
+
+    KIND is one of: architectures, models, checkpoints, datasets, importers, exporters, engines;
+    tokenizers, objectives, schedules, optimizers, initializations, augmentations, which a recipe
+    names; processors, searches, splitters, which decoding names. NAME shows one of them; for what
+    a recipe or decoding names, with its options: `zoo list schedules cosine`.
+    """
+    if kind is not None and kind not in COLUMNS:
+        raise UnknownNameError("kind", kind, COLUMNS, "See `zoo list --help`")
     registry = loaded_registry()
-    rows = {each: rows_of(registry, each) for each in ([kind] if kind else COLUMNS)}
+    rows = {each: rows_of(registry, each, name or "") for each in ([kind] if kind else COLUMNS)}
     if as_json:
         print_json(rows)
         return
@@ -112,6 +141,8 @@ def list_(kind: str | None, as_json: bool) -> None:
         _print_table(each, rows[each])
         if each == "checkpoints":
             _print_packages(registry)
+    if kind and name and "options" in rows[kind][0]:
+        _print_options(**rows[kind][0])
 
 
 def _print_table(kind: str, rows: list[dict[str, Any]]) -> None:
@@ -125,6 +156,20 @@ def _print_table(kind: str, rows: list[dict[str, Any]]) -> None:
     for row in rows:
         table.add_row(*(plain(_text(name, row[name])) for name in columns))
     console().print(table if rows else f"[bold]{kind}[/bold]: none", "", sep="\n")
+
+
+def _print_options(
+    name: str, package: str, options: list[dict[str, Any]], **columns: object
+) -> None:
+    """Print who brings an entry, and its options."""
+    from rich.table import Table
+
+    click.echo(f"{name} is brought by {package}")
+    table = Table("option", "type", "default", box=None, pad_edge=False)
+    for option in options:
+        default = "required" if option["required"] else json.dumps(option["default"])
+        table.add_row(*map(plain, (option["name"], option["type"], default)))
+    console().print(table if options else "It has no options of its own.")
 
 
 def _print_packages(registry: Registry) -> None:

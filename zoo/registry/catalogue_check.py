@@ -1,18 +1,19 @@
 """What is wrong in the entries of catalogues, given everything that is installed.
 
 `zoo plugins`, `zoo registry check` and the conformance kit show it. It imports the configurations
-of all architectures that have models, and no network.
+of all architectures that have models, the entries of plugins on open shelves, and no network.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from zoo.errors import FAILURES, ConfigError, ZooError, near
+from zoo.errors import FAILURES, ConfigError, PluginError, ZooError, near
 from zoo.registry.config import Config, parameters_of
 from zoo.registry.open_shelf import OpenShelf, name_of
-from zoo.registry.recipe import Recipe
+from zoo.registry.recipe import OPEN, Recipe
 from zoo.registry.registry import Registry
 
 AUTO = "auto"
@@ -35,6 +36,23 @@ def catalogue_problems(registry: Registry) -> list[str]:
             if faults:
                 owner, section = shelf.owner(name), shelf.plural
                 problems.append(f"{owner}, {section}.{name}: {'; '.join(faults)}")
+    return problems + entry_problems(registry)
+
+
+def entry_problems(registry: Registry) -> list[str]:
+    """Return which entries of plugins on open shelves cannot be imported, or have wrong options."""
+    problems = []
+    for shelf in registry.shelves.values():
+        if not isinstance(shelf, OpenShelf):
+            continue
+        for name in shelf:
+            plugin = shelf.owner(name).plugin
+            if plugin is None or plugin.builtin:
+                continue  # tests check these; they import torch
+            try:
+                shelf.described(name)
+            except PluginError as error:
+                problems.append(f"{error.what}: {error.why}")
     return problems
 
 
@@ -127,12 +145,14 @@ def _recipe_values(registry: Registry, values: Mapping[str, Any]) -> list[str]:
     own = {key: value for key, value in values.items() if key != "config"}
     faults += Recipe.faults_of(own)
     for key, value in own.items():
-        # Its objects are not imported, only names count.
-        shelf = registry.shelves.get(f"{key.removesuffix('s')}s")
+        shelf = registry.shelves.get(OPEN.get(key, ""))
         for named in value if isinstance(value, list) else [value]:
             name = name_of(named) if isinstance(named, str | dict) else ""
             if isinstance(shelf, OpenShelf) and name and name not in shelf:
                 faults.append(f"{key} = {name!r} is unknown{_hint(name, shelf)}")
+            elif isinstance(shelf, OpenShelf) and name and isinstance(named, dict):
+                with contextlib.suppress(PluginError):  # reported with the entry
+                    faults += shelf.faults(key, named)
     return faults
 
 

@@ -78,18 +78,38 @@ class OpenShelf(Shelf[E]):
             PluginError: the entry cannot be imported, or its signature does not fit its kind.
             ConfigError: options are unknown, missing or of the wrong type; it lists all of them.
         """
-        from zoo.registry.options import checked_options, option_types
+        from zoo.registry.options import checked_options
 
         entry = self.find(name_of(named))
-        if entry.name not in self._types:
-            with self.blaming(entry.name):
-                types = option_types(entry.load(), entry.given, entry.numbers)
-            self._types[entry.name] = types
-        types = self._types[entry.name]
+        types = self._option_types(entry)
         values = {} if isinstance(named, str) else named
         values = {key: value for key, value in values.items() if key != "name"}
         options = checked_options(types, values, f"{self.kind} {entry.name!r}")
         return {key: value for key, value in options.items() if key not in entry.numbers}
+
+    def described(self, name: str) -> list[dict[str, Any]]:
+        """Return the options of an entry: `name`, `type`, `required` and `default` of each.
+
+        Raises:
+            UnknownNameError, PluginError: as `options`.
+        """
+        from zoo.registry.options import described_options
+
+        return described_options(self._option_types(self.find(name)))
+
+    def _option_types(self, entry: E) -> type[Settings]:
+        """Return the type of an entry's options.
+
+        Raises:
+            PluginError: as `options`.
+        """
+        from zoo.registry.options import option_types
+
+        if entry.name not in self._types:
+            with self.blaming(entry.name):
+                types = option_types(entry.load(), entry.given, entry.numbers)
+            self._types[entry.name] = types
+        return self._types[entry.name]
 
     def faults(self, key: str, named: object) -> list[str]:
         """Return what is wrong with the value of a recipe's key that names an entry."""

@@ -63,6 +63,42 @@ def checked_options(types: type[Settings], values: Mapping[str, Any], where: str
     return {name: getattr(parsed, name) for name in types.model_fields if name in values}
 
 
+def described_options(types: type[Settings]) -> list[dict[str, Any]]:
+    """Return each option as plain values: its name, its type with its bounds, its default."""
+    schema = types.model_json_schema()
+    required = schema.get("required", ())
+    return (
+        [
+            {
+                "name": name,
+                "type": _type_shown(option),
+                "required": name in required,
+                "default": option.get("default"),
+            }
+            for name, option in schema["properties"].items()
+        ]
+        if types.model_fields
+        else []
+    )
+
+
+TYPES = {"integer": "int", "number": "float", "string": "str", "boolean": "bool", "object": "table"}
+BOUNDS = {"exclusiveMinimum": ">", "minimum": "≥", "exclusiveMaximum": "<", "maximum": "≤"}
+
+
+def _type_shown(schema: Mapping[str, Any]) -> str:
+    """Return a type's JSON schema as text for people."""
+    if "anyOf" in schema:
+        return " or ".join(map(_type_shown, schema["anyOf"]))
+    if "enum" in schema or "const" in schema:
+        return " or ".join(map(repr, schema.get("enum", [schema.get("const")])))
+    kind = str(schema.get("type", "any"))
+    if kind == "array":
+        return f"list of {_type_shown(schema.get('items', {}))}"
+    bounds = [f"{mark} {schema[key]}" for key, mark in BOUNDS.items() if key in schema]
+    return ", ".join([TYPES.get(kind, kind), *bounds])
+
+
 def _signature(target: Callable[..., Any]) -> inspect.Signature:
     if not callable(target):
         raise _unfit(f"it is {target!r}, which cannot be called")

@@ -33,6 +33,18 @@ Entries = Annotated[Any, AfterValidator(_one_or_more)]
 """An entry, or a list of them."""
 
 
+OPEN = {
+    "tokenizer": "tokenizers",
+    "target_tokenizer": "tokenizers",
+    "objective": "objectives",
+    "schedule": "schedules",
+    "optimizer": "optimizers",
+    "initialization": "initializations",
+    "augmentations": "augmentations",
+}
+"""The recipe's fields that name entries, and their shelves."""
+
+
 class Recipe(Settings):
     """A complete training recipe. Every value can be set in a catalogue, a file and by `--set`.
 

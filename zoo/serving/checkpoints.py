@@ -192,6 +192,7 @@ def summary(served: Served, registry: Registry) -> dict[str, Any]:
         "summary": architecture.summary,
         "source_language": served.languages[0],
         "target_language": served.languages[1],
+        "sources": list(config.sources),
         "parameters": table.total,
     }
 

@@ -196,6 +196,10 @@ class ModelSummary(BaseModel):
     summary: str
     source_language: str
     target_language: str
+    sources: list[str] = Field(
+        ["text"],
+        description="What the model reads. With several, a text is a JSON object of them.",
+    )
     parameters: int
     problem: str = ""
 

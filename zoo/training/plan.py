@@ -13,7 +13,7 @@ from zoo.errors import ConfigError, near
 from zoo.registry.config import Config
 from zoo.registry.open_shelf import OpenShelf
 from zoo.registry.parameters import LengthLimits
-from zoo.registry.recipe import Recipe, toml_value
+from zoo.registry.recipe import OPEN, Recipe, toml_value
 from zoo.registry.registry import Registry
 from zoo.training.request import TrainingRequest
 
@@ -22,16 +22,6 @@ AUTO = "auto"
 TOTALS = ("steps", "epochs", "minutes")
 SELECTIONS = ("last", "loss", "bleu", "chrf", "ter", "exact_match", "token_error_rate")
 """What a recipe can select by, besides the metrics of plugins."""
-OPEN = {
-    "tokenizer": "tokenizers",
-    "target_tokenizer": "tokenizers",
-    "objective": "objectives",
-    "schedule": "schedules",
-    "optimizer": "optimizers",
-    "initialization": "initializations",
-    "augmentations": "augmentations",
-}
-"""The recipe's fields that name entries, and their shelves."""
 
 
 @dataclass(frozen=True)

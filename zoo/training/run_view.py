@@ -44,7 +44,10 @@ class RunView:
         return copy.deepcopy(self._state.model).eval()
 
     def stop(self, reason: str) -> None:
-        """End the run after the next update: it is validated, saved and released."""
+        """End the run after the next update: it is validated, saved and released.
+
+        Several processes end it after the next report.
+        """
         self._stop(reason)
 
 

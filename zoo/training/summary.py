@@ -9,6 +9,7 @@ from pathlib import Path
 from zoo.training.advice import late_warnings
 from zoo.training.data import TrainingData
 from zoo.training.held_out import HeldOut
+from zoo.training.plan import Plan
 from zoo.training.session import Session
 from zoo.training.tuning_record import describe
 
@@ -66,26 +67,29 @@ def summarize(session: Session) -> Summary:
         best["validation_loss"] if best else None,
         session.held_out,
         tuple(late_warnings(plan, data, state.step, metrics)),
-        next_commands(trainer.folder.out, data, plan.data),
+        next_commands(trainer.folder.out, data, plan),
         tuple(describe(compared) for compared in session.compared),
     )
 
 
-def next_commands(out: Path, data: TrainingData, spec: str) -> tuple[str, ...]:
-    """Return three commands to use a checkpoint with.
+def next_commands(out: Path, data: TrainingData, plan: Plan) -> tuple[str, ...]:
+    """Return commands to use a checkpoint with.
 
     Args:
         out: its folder.
         data: what it was trained on.
-        spec: the name or files of that data.
+        plan: how, with the name or files of that data.
     """
-    held_out = data.validation.pairs
-    text = min((p.source for p in held_out), key=len, default="")[:80] or "TEXT"
+    held_out, config = data.validation.pairs, plan.config
+    text = min((p.source for p in held_out), key=len, default="") or "TEXT"
+    if not config.features and len(config.sources) == 1:
+        text = text[:80]  # not of a file's name, nor of JSON
     splits = data.dataset.splits
     split = "" if "test" in splits else " --split validation" * ("validation" in splits)
     folder = shlex.quote(str(out))
+    serve = () if config.features else (f"zoo serve {folder}",)
     return (
         f"zoo translate {folder} {shlex.quote(text)}",
-        f"zoo eval {folder} --data {shlex.quote(spec)}{split}",
-        f"zoo serve {folder}",
+        f"zoo eval {folder} --data {shlex.quote(plan.data)}{split}",
+        *serve,
     )

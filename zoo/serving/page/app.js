@@ -49,6 +49,10 @@ function write(change = {}, replace = true) {
 }
 
 function examples() {
+  const sources = page.models.find(model => model.name === page.state.checkpoint)?.sources ?? [];
+  if (sources.length > 1) {
+    return [JSON.stringify(Object.fromEntries(sources.map(name => [name, ""])))];
+  }
   return EXAMPLES.find(([pattern]) => pattern.test(page.state.checkpoint))[1];
 }
 
