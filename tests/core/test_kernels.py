@@ -17,7 +17,7 @@ from zoo.decoding.candidates import best_token
 from zoo.decoding.options import Search
 from zoo.decoding.search import search
 from zoo.decoding.task import Task
-from zoo.nn import add_norm, create_model, few_queries, linear
+from zoo.nn import KeyValueCache, add_norm, create_model, few_queries, linear
 from zoo.nn import kernels as module
 from zoo.nn.int8 import Int8
 
@@ -47,6 +47,7 @@ def compiled(library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zoo.nn.int8.kernels", lambda: None)
     monkeypatch.setattr("zoo.decoding.candidates.kernels", lambda: None)
+    monkeypatch.setattr("zoo.nn.key_value_cache.usable_kernels", lambda: None)
     monkeypatch.setattr(module, "kernels", functools.cache(lambda: None))
 
 
@@ -89,6 +90,27 @@ def test_what_the_kernel_does_not_support_is_left_to_torch() -> None:
         assert few_queries(q.expand(2, 3, 9, 16), k, k, None) is None
         assert few_queries(q, k.transpose(2, 3)[:, :, :1].expand(2, 3, 5, 5), k, None) is None
     assert few_queries(q, k, k, None) is None, "gradients are recorded"
+
+
+@needs_compiler
+@pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize("beam", [1, 3])
+def test_keys_and_values_are_stored(beam: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The heads are slices of a projection, as in the networks, also after rows were gathered."""
+    results: list[list[torch.Tensor]] = []
+    for _ in range(2):
+        torch.manual_seed(beam)
+        results.append([])
+        with torch.inference_mode():
+            cache = KeyValueCache(4)
+            for rows in ([0, 1, 2, 3], [0, 2, 3], [i for i in range(3) for _ in range(beam)]):
+                cache = cache.gather(torch.tensor(rows)) if cache.length else cache
+                for _ in range(7):
+                    cache = cache.extended()
+                    new = torch.randn(len(rows), 1, 2, 5, 16).permute(2, 0, 3, 1, 4)
+                    results[-1] += [x.clone() for x in cache.write(0, *new)]
+        monkeypatch.setattr("zoo.nn.key_value_cache.usable_kernels", lambda: None)
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
 
 
 @needs_compiler

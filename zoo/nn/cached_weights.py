@@ -43,10 +43,13 @@ class CachedWeights(ABC, Generic[Form]):
 
     def supports(self, x: Tensor, weight: Tensor) -> bool:
         """Return whether the product of these two uses the cache."""
+        entry = self._forms.get(id(weight))
         return (
-            isinstance(weight, nn.Parameter)
-            and x.dtype == weight.dtype == torch.float32
-            and x.device.type == weight.device.type == "cpu"
+            x.dtype is weight.dtype is torch.float32
+            and x.is_cpu
+            and weight.is_cpu
+            # A weight that has been converted is one: asking its type takes longer.
+            and ((entry is not None and entry[0]() is weight) or isinstance(weight, nn.Parameter))
             and not torch.is_grad_enabled()
             and not torch.is_autocast_enabled("cpu")
         )

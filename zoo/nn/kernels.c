@@ -105,6 +105,22 @@ void zoo_add_norm(const float *x, const float *y, int64_t rows, int64_t d, const
     }
 }
 
+/* Copies of a and b, shape (sentences, heads, rows, d). The strides, in numbers, of the first three
+   dimensions: of a, of b, of a's copy, of b's copy. */
+void zoo_store(const float *a, const float *b, float *to_a, float *to_b, const int64_t *shape,
+               const int64_t *strides) {
+    const int64_t *as = strides, *bs = strides + 3, *ta = strides + 6, *tb = strides + 9;
+    const size_t bytes = shape[3] * sizeof(float);
+    for (int64_t s = 0; s < shape[0]; s++)
+        for (int64_t h = 0; h < shape[1]; h++)
+            for (int64_t i = 0; i < shape[2]; i++) {
+                memcpy(to_a + s * ta[0] + h * ta[1] + i * ta[2],
+                       a + s * as[0] + h * as[1] + i * as[2], bytes);
+                memcpy(to_b + s * tb[0] + h * tb[1] + i * tb[2],
+                       b + s * bs[0] + h * bs[1] + i * bs[2], bytes);
+            }
+}
+
 /* softmax(q kᵀ scale) v. The strides, in numbers, are of sentences, heads and queries or keys:
    q: shape (sentences, heads, queries, d), k and v: (sentences, heads, keys, d), out: (sentences,
    queries, heads, d), in rows. mask: bytes, strides of sentences and queries, not 0 where a query

@@ -36,9 +36,10 @@ _SIGNATURES = {
     "zoo_dequantize": (_POINTER, _COUNT, _COUNT, *[_POINTER] * 4),
     "zoo_add_norm": (*[_POINTER] * 2, _COUNT, _COUNT, *[_POINTER] * 2, ctypes.c_float, _POINTER),
     "zoo_best": (_POINTER, _COUNT, _COUNT, _POINTER, _COUNT, _POINTER, _POINTER),
+    "zoo_store": (_POINTER,) * 6,
     "zoo_attend": (*[_POINTER] * 7, ctypes.c_float),
 }
-_Shape, _Strides = _COUNT * 5, _COUNT * 11
+_Shape, _Strides = _COUNT * 5, _COUNT * 12
 
 
 def compile_kernels() -> Path:
@@ -74,7 +75,8 @@ class Kernels:
         functions = [getattr(library, name) for name in _SIGNATURES]
         for function, types in zip(functions, _SIGNATURES.values(), strict=True):
             function.argtypes = types
-        self._quantize, self._dequantize, self._add_norm, self._best, self._attend = functions
+        self._quantize, self._dequantize, self._add_norm, self._best = functions[:4]
+        self._store, self._attend = functions[4:]
 
     def quantize(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return rows (n, k), contiguous, as int8, and the scale of each, (n, 1)."""
@@ -119,6 +121,20 @@ class Kernels:
         )  # fmt: skip
         return token, log_prob
 
+    def store(self, new: tuple[Tensor, Tensor], to: tuple[Tensor, Tensor], position: int) -> None:
+        """Write new keys and values, (sentences, heads, beam, d), at a position of their storage.
+
+        The storage is (sentences, heads, positions, beam, d).
+        """
+        strides = [x.stride() for x in (*new, *to)]
+        self._store(
+            new[0].data_ptr(), new[1].data_ptr(),
+            to[0].data_ptr() + 4 * position * strides[2][2],
+            to[1].data_ptr() + 4 * position * strides[3][2], _Shape(*new[0].shape),
+            _Strides(*strides[0][:3], *strides[1][:3], *strides[2][:2], strides[2][3],
+                     *strides[3][:2], strides[3][3]),
+        )  # fmt: skip
+
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
         """Return softmax(q kᵀ / √d) v, (rows, heads, queries, d); operands as `few_queries`."""
         rows, heads, queries, d = query.shape
@@ -149,6 +165,14 @@ def kernels() -> Kernels | None:
         return None
 
 
+def usable_kernels() -> Kernels | None:
+    """Return the kernels if there are any, no gradients are recorded and nothing is compiled."""
+    compiled = kernels()
+    if compiled is None or torch.is_grad_enabled() or torch.compiler.is_compiling():
+        return None
+    return compiled
+
+
 def few_queries(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor | None:
     """Return softmax(q kᵀ / √d) v, (rows, heads, n, d), for few queries; None if not supported.
 
@@ -159,14 +183,13 @@ def few_queries(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) 
         key, value: (rows, heads, m, d), at most 4,096 keys.
         mask: bool, True where a query must not attend to a key, (rows or 1, 1, n or 1, m).
     """
-    compiled = None if torch.compiler.is_compiling() else kernels()
+    compiled = usable_kernels()
     if (
         compiled is None
-        or torch.is_grad_enabled()
         or query.shape[2] > FEW
         or query.shape[3] % WIDTH
         or not 0 < key.shape[2] <= 4096
-        or any(_unsuitable(x) for x in (query, key, value))
+        or not (is_plain(query) and is_plain(key) and is_plain(value))
         or (mask is not None and (mask.stride(3) != 1 or mask.shape[1] != 1))
     ):
         return None
@@ -175,7 +198,7 @@ def few_queries(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) 
 
 def add_norm(x: Tensor, y: Tensor, norm: nn.Module) -> Tensor:
     """Return norm(x + y), x and y (…, d), by one pass if the kernels have been compiled."""
-    compiled = None if torch.compiler.is_compiling() or torch.is_grad_enabled() else kernels()
+    compiled = usable_kernels()
     if (
         compiled is None
         or type(norm) is not nn.LayerNorm
@@ -184,15 +207,16 @@ def add_norm(x: Tensor, y: Tensor, norm: nn.Module) -> Tensor:
         or x.shape != y.shape
         or x.shape[-1] % WIDTH
         or not (x.is_contiguous() and y.is_contiguous())
-        or any(z.dtype != torch.float32 or z.device.type != "cpu" for z in (x, y, norm.weight))
+        or not (is_plain(x) and is_plain(y) and is_plain(norm.weight))
     ):
         summed: Tensor = norm(x + y)
         return summed
     return compiled.add_norm(x, y, norm)
 
 
-def _unsuitable(x: Tensor) -> bool:
-    return x.dtype != torch.float32 or x.device.type != "cpu" or x.stride(3) != 1
+def is_plain(x: Tensor) -> bool:
+    """Return whether a tensor is float32 on the CPU, with a last dimension of adjacent numbers."""
+    return x.dtype is torch.float32 and x.is_cpu and x.stride(-1) == 1
 
 
 def _file() -> Path:

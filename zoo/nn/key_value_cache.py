@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from zoo.nn.cache import INITIAL_CAPACITY
+from zoo.nn.kernels import is_plain, usable_kernels
 
 
 class KeyValueCache:
@@ -59,8 +60,12 @@ class KeyValueCache:
             shapes = [(*x.shape[:2], INITIAL_CAPACITY, *x.shape[2:]) for x in new]
             self._layers.append((new[0].new_empty(shapes[0]), new[1].new_empty(shapes[1])))
         keys, values = self._layers[layer]
-        keys.select(2, self.length - 1).copy_(new[0])
-        values.select(2, self.length - 1).copy_(new[1])
+        compiled = usable_kernels()
+        if compiled is not None and all(is_plain(x) for x in (*new, keys, values)):
+            compiled.store(new, (keys, values), self.length - 1)
+        else:
+            keys.select(2, self.length - 1).copy_(new[0])
+            values.select(2, self.length - 1).copy_(new[1])
         key, value = (x.narrow(2, 0, self.length).flatten(2, 3) for x in (keys, values))
         return key, value
 
