@@ -18,8 +18,10 @@ import torch
 import torch.nn.functional as F  # noqa: N812  # the field's name for it
 from torch import Tensor
 
-from tests.interop.huggingface import SIZES
-
+SIZES = {
+    "d_model": 12, "encoder_layers": 2, "decoder_layers": 1, "encoder_attention_heads": 3,
+    "decoder_attention_heads": 3, "encoder_ffn_dim": 20, "decoder_ffn_dim": 20, "dropout": 0.1,
+}  # fmt: skip
 Weights = dict[str, Tensor]
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,

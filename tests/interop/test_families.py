@@ -22,6 +22,7 @@ from tokenizers import ByteLevelBPETokenizer
 import zoo
 from tests.interop.families import LONGEST, Rules, Weights, reference, write
 from tests.interop.huggingface import LINES
+from tests.interop.refused import require_refused
 from zoo.checkpoint.checkpoint import Checkpoint, read
 from zoo.errors import DecodingError, ZooError
 from zoo.interop.conversion import import_checkpoint
@@ -305,10 +306,7 @@ def test_what_cannot_be_read_is_refused_in_one_line(fault: str, tmp_path: Path) 
     family, change, message = FAULTS[fault]
     folder_of(tmp_path / "a", family)
     change(tmp_path / "a")
-    with pytest.raises(ZooError, match=message) as caught:
-        import_checkpoint(tmp_path / "a", tmp_path / "out", default_registry())
-    assert "\n" not in str(caught.value)
-    assert not (tmp_path / "out").exists()
+    require_refused(tmp_path / "a", message)
 
 
 DOCS = Path(__file__).parents[2] / "docs" / "formats"

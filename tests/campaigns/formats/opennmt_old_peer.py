@@ -28,6 +28,7 @@ from onmt.utils.parse import ArgumentParser
 from tests.campaigns.formats.peers import (
     compare,
     compare_ids,
+    randomize,
     text_of,
     train_codes,
     train_sentencepiece,
@@ -87,14 +88,6 @@ def vocabularies(words: dict[str, Counter[str]], given: dict[str, Any]) -> dict[
     shared = given.get("share_vocab", False)
     _build_fields_vocab(fields, defaultdict(Counter, words), "text", shared, *sizes)
     return dict(fields)
-
-
-def randomize(model: torch.nn.Module, seed: int) -> None:
-    torch.manual_seed(seed)
-    with torch.no_grad():
-        for key, weight in model.named_parameters():
-            norm = "layer_norm" in key and key.endswith("weight")
-            weight.copy_(norm + torch.randn_like(weight) * (1.2 / weight.shape[-1] ** 0.5))
 
 
 def save(folder: Path, model: Any, opt: Namespace, fields: dict[str, Any]) -> None:

@@ -30,6 +30,7 @@ from onmt.utils.parse import ArgumentParser
 from tests.campaigns.formats.peers import (
     compare,
     compare_ids,
+    randomize,
     text_of,
     train_codes,
     train_sentencepiece,
@@ -112,14 +113,6 @@ def vocabulary(letter: str, size: int, given: dict[str, Any]) -> pyonmttok.Vocab
     multiple = given.get("multiple", 1)
     tokens += [f"averyunlikelytoken{i}" for i in range(-len(tokens) % multiple)]
     return pyonmttok.build_vocab_from_tokens(tokens)
-
-
-def randomize(model: torch.nn.Module, seed: int) -> None:
-    torch.manual_seed(seed)
-    with torch.no_grad():
-        for key, weight in model.named_parameters():
-            norm = "layer_norm" in key and key.endswith("weight")
-            weight.copy_(norm + torch.randn_like(weight) * (1.2 / weight.shape[-1] ** 0.5))
 
 
 def save(folder: Path, model: Any, opt: Namespace, vocabs: dict[str, Any]) -> None:

@@ -27,6 +27,15 @@ ODD = ["  two  spaces ", "tab\tand\u00a0no-break\u3000wide", "", "é è ñ", "ca
        "Straße İstanbul ǅ", "日本語のテキスト", "עברית العربية", "x" * 300]  # fmt: skip
 
 
+def randomize(model: torch.nn.Module, seed: int) -> None:
+    """Draw all weights of a network of OpenNMT-py; those of norms are near 1."""
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        for key, weight in model.named_parameters():
+            norm = "layer_norm" in key and key.endswith("weight")
+            weight.copy_(norm + torch.randn_like(weight) * (1.2 / weight.shape[-1] ** 0.5))
+
+
 def text_of(count: int) -> list[str]:
     """Return natural sentences of four languages, in equal shares, and odd ones."""
     data = Path(os.environ["ZOO_DATA"]) / "multi30k"
