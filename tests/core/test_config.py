@@ -3,9 +3,10 @@
 from typing import Any
 
 import pytest
+from pydantic import Field
 
-from zoo.errors import ConfigError
-from zoo.registry.config import parse_settings
+from zoo.errors import ConfigError, PluginError
+from zoo.registry.config import Config, parse_settings
 from zoo.registry.parameters import Dim, Table
 from zoo.registry.recipe import Recipe
 from zoo.registry.registry import Registry
@@ -55,6 +56,46 @@ def test_a_config_that_contradicts_itself(registry: Registry) -> None:
         registry.config("seq2seq-tiny", {"start": False, "context": False})
     with pytest.raises(ConfigError, match="kernels must be odd"):
         registry.config("convs2s-tiny", {"encoder": [[8, 4]]})
+
+
+class Reading(Config):
+    names: tuple[str, ...] = Field(("text",), strict=False)
+    vectors: bool = False
+
+    @property
+    def width(self) -> int:
+        return 1
+
+    @property
+    def features(self) -> bool:
+        return self.vectors
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return self.names
+
+    @classmethod
+    def example(cls) -> "Reading":
+        return cls()
+
+    def parameters(self, source_vocab: int, target_vocab: int) -> Table:
+        return Table()
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ({"names": ["text", "context"], "vectors": True}, "several texts, or feature vectors"),
+        ({"names": ["context", "text"]}, "the first must be 'text', and no two alike"),
+        ({"names": ["text", "text"]}, "the first must be 'text', and no two alike"),
+        ({"names": []}, "the first must be 'text', and no two alike"),
+    ],
+)
+def test_a_config_whose_sources_do_not_fit_is_refused(values: dict[str, Any], why: str) -> None:
+    with pytest.raises(PluginError, match=f"the config Reading is broken: .*{why}"):
+        Reading.parse(values, "a test")
+    assert Reading.parse({"vectors": True}, "a test").features
+    assert Reading.parse({"names": ["text", "context"]}, "a test").sources == ("text", "context")
 
 
 @pytest.mark.parametrize("value", ["3", 3.5, True, None, [3]])

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import IO, TypeVar
 
 from zoo.data.compressed import open_text
-from zoo.data.sources import MAIN, join_sources
+from zoo.data.sources import join_sources
 from zoo.errors import DataError
 from zoo.registry.declarations import Pair
+from zoo.registry.parameters import MAIN
 
 Item = TypeVar("Item")
 

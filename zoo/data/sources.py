@@ -11,9 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from zoo.errors import DataError, near
 from zoo.files import parse_json
-
-MAIN = "text"
-"""The name of the first source, which the others accompany."""
+from zoo.registry.parameters import MAIN
 
 
 class Sources(str):

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from zoo.errors import FAILURES, ConfigError, PluginError, near
-from zoo.registry.parameters import LengthLimits, Table
+from zoo.registry.parameters import MAIN, LengthLimits, Table
 
 KEYS_LIMIT = 1_000
 """The most keys of a config or a recipe."""
@@ -113,12 +113,41 @@ class Config(Settings):
     @property
     def sources(self) -> tuple[str, ...]:
         """The names of the sources; the first is `text`. By default there is no other."""
-        return ("text",)
+        return (MAIN,)
 
     @property
     def features(self) -> bool:
         """Whether the source is feature vectors, whose size is then given as `source_vocab`."""
         return False
+
+    @classmethod
+    def parse(cls, values: Mapping[str, Any], where: str) -> Self:
+        """Validate plain values, as all settings, and what the config says about its sources.
+
+        Raises:
+            ConfigError: as for all settings.
+            PluginError: the config is not complete, raises, or contradicts itself.
+        """
+        config = super().parse(values, where)
+        try:
+            sources, features = config.sources, config.features
+        except FAILURES as error:
+            raise PluginError(
+                f"the config {cls.__name__} is broken", f"{type(error).__name__}: {error}"
+            ) from error
+        if not sources or sources[0] != MAIN or len(set(sources)) != len(sources):
+            raise PluginError(
+                f"the config {cls.__name__} is broken",
+                f"its sources are {sources!r}: the first must be {MAIN!r}, and no two alike",
+            )
+        if features and len(sources) > 1:
+            raise PluginError(
+                f"the config {cls.__name__} is broken",
+                f"it reads feature vectors, and the sources {', '.join(sources)}: a model reads "
+                "several texts, or feature vectors, but not both",
+                "Put the numbers of the other source into each vector",
+            )
+        return config
 
     @property
     def length_limits(self) -> LengthLimits:

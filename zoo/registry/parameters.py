@@ -13,6 +13,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+MAIN = "text"
+"""The name of the first source, which the others accompany."""
+
 
 @dataclass(frozen=True)
 class Dim:
