@@ -9,7 +9,8 @@
 with one thread for each worker. One round of one side follows one of the other until the case's
 share of `--minutes` is over. The smallest processor time and wall time of each side count: on a
 busy machine, processor time is the one to compare. Rows are stored in `in_turn.jsonl`, by kind of
-machine, and the tables are written to `RESULTS-in-turn.md`. CTranslate2 is the one that is
+machine, and the tables are written to `RESULTS-in-turn.md`. The zoo's optional kernels are compiled
+first; `--without-kernels` measures without them. CTranslate2 is the one that is
 installed here, or else that of `peers.py`.
 """
 
@@ -22,7 +23,7 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,8 @@ TITLES = {
 }
 INSTRUCTIONS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16")
 SIDES = ("zoo", "peer")
+COMPILED = decode.BUILD / "kernels"
+"""Where the kernels are compiled."""
 
 
 @dataclass(frozen=True, order=True)
@@ -60,6 +63,7 @@ class Case:
     length: str
     beam: int
     rows: int = ROWS
+    kernels: bool = True
 
     @property
     def name(self) -> str:
@@ -72,28 +76,28 @@ class Case:
 
 
 def key(row: Row) -> tuple[str, Case]:
-    names = ("shape", "precision", "workers", "length", "beam", "rows")
+    names = ("shape", "precision", "workers", "length", "beam", "rows", "kernels")
     return row["machine"], Case(*(row[name] for name in names))
 
 
 MEASUREMENTS = Measurements(HERE / "in_turn.jsonl", key)
 
 
-def cases(recurrent: bool) -> list[Case]:
+def cases(recurrent: bool, kernels: bool) -> list[Case]:
     """Return the cases of the Transformers, or of all other networks, one process's adjacent."""
     chosen = []
     for shape, peer in PEERS.items():
         if recurrent != (peer == "ctranslate2"):
-            for precision in ("float32",) if recurrent else ("float32", "int8"):
+            for precision in ("float32", "int8"):
                 for workers in (1,) if recurrent else (1, 2):
                     chosen += [
                         Case(shape, precision, workers, length, beam)
                         for length in (("forced",) if recurrent else ("forced", "free"))
                         for beam in (1, 5)
                     ]
-                    if workers == 1:  # a person at a prompt
+                    if workers == 1 and not recurrent:  # a person at a prompt
                         chosen += [Case(shape, precision, 1, "forced", beam, 1) for beam in (1, 5)]
-    return chosen
+    return [replace(case, kernels=kernels) for case in chosen]
 
 
 class Side:
@@ -106,7 +110,7 @@ class Side:
         python = sys.executable if own else peers.environment(project)
         options = {
             "shape": case.shape,
-            "precision": case.precision,
+            "precision": case.precision if project in decode.CONCURRENT else "float32",
             "at-once": case.workers,
             "sources": decode.FOLDER / "sources.json",
             "weights": decode.FOLDER / f"{case.shape}.npz",
@@ -114,6 +118,8 @@ class Side:
         arguments = [str(part) for name, value in options.items() for part in (f"--{name}", value)]
         count = str(case.workers)
         variables = {"OMP_NUM_THREADS": count, "DECODE_THREADS": count, "PYTHONWARNINGS": "ignore"}
+        if project == "zoo":
+            variables["ZOO_CACHE"] = str(COMPILED if case.kernels else COMPILED / "none")
         self.started, self.first = time.perf_counter(), 0.0
         self.process = subprocess.Popen(
             [python, HERE / "decoders" / f"with_{project}.py", "--serve", *arguments],
@@ -165,6 +171,7 @@ def compare(case: Case, sides: dict[str, Side], seconds: float) -> Row:
         "machine": kind_of_machine(),
         **{n: getattr(case, n) for n in ("shape", "precision", "workers", "length", "beam")},
         "rows": case.rows,
+        "kernels": case.kernels,
         "peer": PEERS[case.shape],
         "peer_version": sides["peer"].start["version"],
         "rounds": count,
@@ -207,15 +214,15 @@ def table(rows: list[Row]) -> list[str]:
     """Return the lines of one table, a row for each case."""
     peer = rows[0]["peer"]
     lines = [
-        "| precision | workers | search | processor ms per sentence | "
+        "| precision | workers | search | kernels | processor ms per sentence | "
         f"{peer} | ratio | wall ms per sentence | {peer} | ratio | equal outputs | memory, MB | "
         f"{peer} | first sentence, s | {peer} | rounds | measured |",
-        "|---|--:|---|" + "--:|" * 12 + "---|",
+        "|---|--:|---|---|" + "--:|" * 12 + "---|",
     ]
     for row in sorted(rows, key=key):
         kind = "greedy" if row["beam"] == 1 else f"beam {row['beam']}"
         name = f"{kind}, {row['length']}" if row["rows"] > 1 else f"{kind}, one by one"
-        cells = [row["precision"], str(row["workers"]), name]
+        cells = [row["precision"], str(row["workers"]), name, "yes" if row["kernels"] else "no"]
         for unit in ("processor", "seconds"):
             own, other = row[f"zoo_{unit}"], row[f"peer_{unit}"]
             cells += [f"{own * 1e3:.2f}", f"{other * 1e3:.2f}", f"**{other / own:.2f}**"]
@@ -234,8 +241,10 @@ def main() -> None:
     parser.add_argument("--recurrent", action="store_true", help="LSTMs and ConvS2S instead")
     parser.add_argument("--list", action="store_true", help="print the names of the cases and exit")
     parser.add_argument("--table", action="store_true", help="only write the tables again")
+    parser.add_argument("--without-kernels", action="store_true", help="only torch's operators")
     options = parser.parse_args()
-    chosen = [c for c in cases(options.recurrent) if all(part in c.name for part in options.only)]
+    every = cases(options.recurrent, not options.without_kernels)
+    chosen = [case for case in every if all(part in case.name for part in options.only)]
     if options.list:
         print(*(case.name for case in chosen), sep="\n")
         return
@@ -248,6 +257,8 @@ def main() -> None:
 def measure(chosen: list[Case], end: float) -> None:
     """Measure and store the cases; each gets an equal share of the time that is left."""
     decode.prepare()
+    settings = {"ZOO_CACHE": str(COMPILED)}
+    peers.run([sys.executable, "-m", "zoo", "compile-kernels"], settings)
     sides: dict[str, Side] = {}
     running: tuple[str, str, int] | None = None
     for number, case in enumerate(chosen):
