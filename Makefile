@@ -3,7 +3,9 @@
 # make test    ruff, mypy and all tests
 # make test-lowest   the tests of the core and the hub with the lowest supported dependencies
 # make cards   update the cards of the models and the generated parts of the docs
-# make docs    build the documentation into site/
+# make docs    build the site from docs/ into site/
+# make notebooks   run the notebooks of the site and store what they print
+# make screens     pictures of all pages of the site, and what a browser measures on them
 # make release-checkpoints   train, score and list the released checkpoints (NAMES="…" for some)
 # make verify-release   score the shipped checkpoints again and compare with their cards
 # make verify-exports   compare the exports of the released checkpoints, in environments of their own
@@ -26,7 +28,7 @@ NAMES ?=
 DEMO ?= runs/demo/$(MODEL)
 BIN := $(VENV)/bin
 
-.PHONY: setup demo test test-lowest cards docs release-checkpoints verify-release verify-install verify-exports clean
+.PHONY: setup demo test test-lowest cards docs notebooks screens release-checkpoints verify-release verify-install verify-exports clean
 setup: $(VENV)/ready
 
 $(VENV)/ready: pyproject.toml constraints.txt
@@ -58,7 +60,13 @@ cards: setup
 
 docs: setup
 	$(BIN)/python docs/build.py
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going docs site
+
+notebooks: setup
+	$(BIN)/python docs/notebooks.py
+
+screens: docs
+	$(BIN)/python -m tests.site.pages --out build/screens
 
 release-checkpoints: setup
 	$(BIN)/python cards/release.py $(NAMES)

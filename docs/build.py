@@ -148,7 +148,7 @@ def catalogue() -> str:
             for name, key in keys.items()
         ]
         table = markdown_table(["key", "value", "required", "meaning"], rows)
-        tables.append(f"### {section}\n\n{table}")
+        tables.append(f"## {section}\n\n{table}")
     return "\n\n".join(tables)
 
 

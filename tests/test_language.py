@@ -111,7 +111,7 @@ def texts() -> dict[str, str]:
     files += [
         TOP / name
         for name in (
-            "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "Makefile", "mkdocs.yml",
+            "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "Makefile",
             "registry.toml", "pyproject.toml", "constraints.txt",
         )
     ]  # fmt: skip

@@ -26,6 +26,9 @@ KINDS = {
 HTML_TOKENS = 60
 """The most rows and columns of a table in a notebook."""
 
+WHITE, DEEP = (255, 255, 255), (72, 142, 196)
+"""The colors of the weights 0 and 1; black text is legible on both."""
+
 Selection = int | Literal["mean", "all"]
 """A layer or a head, counted from 1; the mean over them; or each of them."""
 
@@ -70,13 +73,14 @@ class Attention:
         kind = next(iter(self.weights), None)
         if kind is None:
             return "<p>no attention</p>"
-        keys, queries = self.keys(kind)[:HTML_TOKENS], self.queries(kind)[:HTML_TOKENS]
+        keys = spelled(self.keys(kind)[:HTML_TOKENS])
+        queries = spelled(self.queries(kind)[:HTML_TOKENS])
         rows = self.weights[kind].mean((0, 1)).tolist()
         head = "".join(f"<th>{html.escape(key)}</th>" for key in keys)
         body = "".join(
             f"<tr><th>{html.escape(query)}</th>"
             + "".join(
-                f"<td style='background: rgba(31, 119, 180, {weight:.2f})'>{weight:.2f}</td>"
+                f"<td style='color: #000; background: {_shade(weight)}'>{weight:.2f}</td>"
                 for weight in row[:HTML_TOKENS]
             )
             + "</tr>"
@@ -165,6 +169,12 @@ def _spelled(token: str) -> str:
     if token.startswith("▁"):
         return token[1:] or "␣"
     return f"·{token}" if token[:1].isalpha() else token
+
+
+def _shade(weight: float) -> str:
+    """Return the color of a weight between 0 and 1."""
+    mixed = (round(a + (b - a) * weight) for a, b in zip(WHITE, DEEP, strict=True))
+    return "#" + "".join(f"{value:02x}" for value in mixed)
 
 
 def sentence(tokens: Sequence[str]) -> str:

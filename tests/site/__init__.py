@@ -1,0 +1,1 @@
+"""The documentation site: its build, its notebooks, and its pages in a browser."""
