@@ -62,6 +62,59 @@ def test_n_best_scores_tokens_alignment_and_prefix(server: Running) -> None:
         assert one["text"].startswith("Ein Mann")
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"banned": ["▁Pferd", "▁Pferden"]},
+        {"banned": ["▁Pferd"], "beam": 3, "min_length": 14},
+        {"repetition_penalty": 1.5, "no_repeat_ngram_size": 1, "min_length": 12, "beam": 2},
+    ],
+    ids=str,
+)
+def test_constraints_hold_as_in_python(server: Running, options: dict[str, Any]) -> None:
+    translator = zoo.load(CARDS / CAPTIONS)
+    same = {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}
+    wanted = translator.translate(TEXTS[0], **same)
+    assert server.translate(CAPTIONS, TEXTS[0], **options) == [wanted]
+    assert wanted != server.translate(CAPTIONS, TEXTS[0])[0]
+    tree = server.send("/api/tree", {"checkpoint": CAPTIONS, "text": TEXTS[0], **options}).json
+    best = tree["hypotheses"][0]
+    assert best["text"] == translator.translate(TEXTS[0], **{"beam": 5, **same})
+    ranks = {node["rank"] for step in tree["steps"] for node in step}
+    assert set(range(len(tree["hypotheses"]))) <= ranks  # each is a way through the tree
+
+
+def test_wrong_constraints_are_refused(server: Running) -> None:
+    asked = {"checkpoint": CAPTIONS, "texts": TEXTS[:1]}
+    for options, part in (
+        ({"banned": ["▁Pferdd"]}, "Did you mean ▁Pferd"),
+        ({"banned": ["x"] * 101}, "banned"),
+        ({"banned": [""]}, "banned"),
+        ({"repetition_penalty": 0}, "repetition_penalty"),
+        ({"no_repeat_ngram_size": 0}, "no_repeat_ngram_size"),
+        ({"min_length": 9, "max_length": 3}, "exceeds"),
+        ({"splitter": "sentencey"}, "sentencex"),
+    ):
+        answer = server.send("/api/translate", {**asked, **options})
+        assert answer.status == 400, options
+        assert part in answer.json["error"], answer.json
+
+
+def test_texts_are_split_as_asked(server: Running) -> None:
+    text = "A man rides a horse. Two dogs play.\nA girl climbs stairs."
+    translator = zoo.load(CARDS / CAPTIONS)
+    for options in ({}, {"split": False}, {"splitter": "lines"}):
+        wanted = translator.translate(text, **options)  # type: ignore[call-overload]
+        assert server.translate(CAPTIONS, text, **options) == [wanted]
+    for options, count in (({}, 3), ({"split": False}, 2), ({"splitter": "lines"}, 2)):
+        asked = {"checkpoint": CAPTIONS, "text": text, **options}
+        body = server.send("/api/translate/stream", asked).body.decode()
+        assert body.count("event: piece") == count, options
+    unknown = {"checkpoint": CAPTIONS, "text": text, "splitter": "line"}
+    answer = server.send("/api/translate/stream", unknown)
+    assert (answer.status, "lines" in answer.json["error"]) == (400, True)
+
+
 def test_scores_are_those_of_forced_decoding(server: Running) -> None:
     pairs = [["A man", "Ein Mann"], ["two dogs", "zwei Katzen"]]
     scores = server.send("/api/score", {"checkpoint": CAPTIONS, "pairs": pairs}).json["scores"]
@@ -164,6 +217,8 @@ def test_openapi_describes_the_routes(server: Running) -> None:
 def test_models_are_described(server: Running) -> None:
     models = {one["name"]: one for one in server.send("/api/models").json["models"]}
     assert list(models) == [CAPTIONS, NUMBERS, SEQ2SEQ]
+    assert models[CAPTIONS]["decoding"] == {"beam": 5, "length_penalty": 1.5}
+    assert models[CAPTIONS]["examples"] == ["Two dogs are playing in the snow."]
     assert (models[NUMBERS]["source_language"], models[NUMBERS]["target_language"]) == ("en", "fr")
     details = server.send(f"/api/models/{NUMBERS}").json
     weights = sum(p.numel() for p in zoo.load(CARDS / NUMBERS).checkpoint.model.parameters())

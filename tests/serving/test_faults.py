@@ -89,6 +89,14 @@ def test_wrong_names_paths_and_methods(server: Running) -> None:
     refused(server.send("/api/translate"), 405, "wrong_method")
 
 
+def read_all(one: socket.socket) -> int:
+    """Return how many bytes arrive until the connection closes."""
+    count = 0
+    while part := one.recv(1 << 20):
+        count += len(part)
+    return count
+
+
 def raw(server: Running, data: bytes, seconds: float = 30.0) -> bytes:
     with socket.create_connection(("127.0.0.1", server.port), timeout=seconds) as one:
         one.sendall(data)
@@ -313,6 +321,41 @@ def test_a_client_that_stops_reading_holds_nothing_up(server: Running) -> None:
     works(server)
     for one in held:
         one.close()
+
+
+def test_a_client_that_reads_nothing_is_cut_off_and_a_slow_one_is_not() -> None:
+    words = "a man rides " * 80
+    body = json.dumps({"checkpoint": CAPTIONS, "text": words, "target": words})
+    head = f"POST /api/attention HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
+
+    def ask(server: Running) -> socket.socket:
+        one = socket.socket()
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+        one.settimeout(30)
+        one.connect(("127.0.0.1", server.port))
+        one.sendall((head + body).encode())
+        return one
+
+    with (
+        start(str(CARDS / CAPTIONS), "--workers", "1", "--write-seconds", "1") as server,
+        ask(server) as silent,
+        ask(server) as slow,
+    ):
+        received = slow.recv(4096)
+        length = int(received.split(b"content-length: ")[1].split(b"\r\n")[0])
+        assert length > 5_000_000  # more than the system's buffers hold
+        end = time.monotonic() + 2.5
+        count = len(received)
+        while time.monotonic() < end:  # over more than twice the limit
+            count += len(slow.recv(65_536))
+            time.sleep(0.02)
+        while count < length:
+            part = slow.recv(1 << 20)
+            assert part, "the slow client was cut off"
+            count += len(part)
+        with pytest.raises(ConnectionResetError):
+            read_all(silent)
+        assert server.translate(CAPTIONS, "two dogs play") == ["Zwei Hunde spielen."]
 
 
 def test_wrong_command_lines_are_one_line(tmp_path: Path) -> None:

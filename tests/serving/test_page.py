@@ -17,6 +17,7 @@ pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason=MISSING)
 
 TEXT = "A man rides a horse."
 VIEWS = ("translate", "attention", "search", "compare", "model")
+TAB, ENTER = "\ue004", "\ue007"
 EVIL = "<img src=x onerror=alert(1)>"
 
 
@@ -39,6 +40,12 @@ def page(chromium: Browser, server: Running) -> Iterator[Browser]:
 def address(server: Running, **state: object) -> str:
     given = {"view": "translate", "checkpoint": CAPTIONS, "text": TEXT, "beam": 3, **state}
     return f"{server.url}/#{urlencode(given)}"
+
+
+def press(page: Browser, *keys: str) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    ActionChains(page.driver, duration=0).send_keys(*keys).perform()
 
 
 def text(page: Browser, selector: str) -> str:
@@ -82,10 +89,13 @@ def test_the_checkpoint_and_the_examples_can_be_chosen(page: Browser, server: Ru
     page.open(f"{server.url}/")
     page.script("const s = document.getElementById('checkpoint'); s.value = arguments[0];"
                 "s.dispatchEvent(new Event('change'))", NUMBERS)  # fmt: skip
-    wait_until(lambda: text(page, "#status").endswith("ms") and page.all("#translation"))
+    wait_until(lambda: text(page, "#status").endswith("ms.") and page.all("#translation"))
     page.settle()
-    assert text(page, "#translation") == "quatre cent cinq"
-    page.all("#examples button")[1].click()
+    (about,) = (m for m in server.send("/api/models").json["models"] if m["name"] == NUMBERS)
+    examples = page.all("#examples button")
+    assert [examples[0].text] == about["examples"]
+    assert text(page, "#translation") == server.translate(NUMBERS, examples[0].text)[0]
+    examples[2].click()
     wait_until(lambda: "soixante-douze mille" in text(page, "#view"))
 
 
@@ -166,6 +176,8 @@ def test_the_model_view(page: Browser, server: Running) -> None:
     assert page.all("polyline.train")
     assert page.all("polyline.valid")
     assert "Configuration" in text(page, ".markdown")
+    page.open(address(server, view="model"))
+    assert "nrefs:1|case:mixed" in text(page, ".markdown tbody")  # a pipe inside a cell
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -196,6 +208,84 @@ def test_keyboard_and_screen_reader(page: Browser, server: Running) -> None:
         assert pictures == 0
         assert page.all('#views [aria-current="page"]')
     assert page.one("html").get_attribute("lang") == "en"
+
+
+def focused(page: Browser) -> str:
+    """Return a description of what has the keyboard's focus; empty for the page itself."""
+    return str(page.script(
+        "const e = document.activeElement; if (e === document.body) return '';"
+        "const all = [...document.querySelectorAll('*')].indexOf(e);"
+        "const o = getComputedStyle(e);"
+        "const seen = o.outlineStyle !== 'none' && o.outlineWidth !== '0px';"
+        "return `${seen ? 'seen' : 'unseen'} ${all}`"
+    ))  # fmt: skip
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_tab_reaches_every_control_once_in_order(page: Browser, server: Running, view: str) -> None:
+    page.open(address(server, view=view, text="Two dogs."))
+    controls = page.script(
+        "const all = [...document.querySelectorAll('*')];"
+        "return [...document.querySelectorAll('a, button, input, select, textarea, summary,"
+        '[tabindex="0"]\')].filter(e => e.checkVisibility()).map(e => `seen ${all.indexOf(e)}`)'
+    )
+    reached = []
+    for _ in controls:
+        press(page, TAB)
+        reached.append(focused(page))
+    # Boxes that scroll get the focus too.
+    assert [one for one in reached if one in set(controls)] == controls[: len(reached)]
+
+
+def test_the_page_is_used_with_the_keyboard_alone(page: Browser, server: Running) -> None:
+    def focus_on(text: str) -> None:
+        for _ in range(80):
+            press(page, TAB)
+            if page.script("return document.activeElement.textContent") == text:
+                return
+        raise AssertionError(text)
+
+    page.open(address(server, text="Two dogs."))
+    press(page, TAB, ENTER)  # skip to content
+    assert page.script("return document.activeElement.id") == "main"
+    page.open(address(server, text="Two dogs."))
+    focus_on("Attention")
+    press(page, ENTER)
+    page.settle()
+    wait_until(lambda: page.all(".explorer-kinds button"))
+    assert page.driver.switch_to.active_element.text == "Attention"  # the focus stays
+    focus_on("Encoder: source from source")
+    press(page, ENTER)
+    assert page.driver.switch_to.active_element.get_attribute("aria-pressed") == "true"
+    page.open(address(server, view="compare", checkpoint=NUMBERS, text="four"))
+    focus_on(SEQ2SEQ)
+    press(page, " ")
+    wait_until(lambda: len(page.all("article")) == 1)
+    assert page.driver.switch_to.active_element.text == SEQ2SEQ
+    page.open(address(server, view="search", text="Two dogs."))
+    tree = server.send("/api/tree", {"checkpoint": CAPTIONS, "text": "Two dogs.", "beam": 3}).json
+    focus_on(tree["hypotheses"][1]["text"])
+    press(page, ENTER)
+    assert page.driver.switch_to.active_element.get_attribute("aria-pressed") == "true"
+
+
+def test_the_page_begins_with_the_checkpoints_search_and_example(
+    page: Browser, server: Running
+) -> None:
+    page.open(f"{server.url}/")
+    example = "Two dogs are playing in the snow."
+    assert page.one("#text").get_attribute("value") == example
+    assert text(page, "#beam-value") == "5"
+    # What curl gets without any option.
+    assert text(page, "#translation") == server.translate(CAPTIONS, example)[0]
+    page.script("const s = document.getElementById('checkpoint'); s.value = arguments[0];"
+                "s.dispatchEvent(new Event('change'))", NUMBERS)  # fmt: skip
+    wait_until(lambda: "quatre cent" in text(page, "#view"))
+    assert text(page, "#beam-value") == "1"
+    (link,) = (one for one in page.all("#views a") if one.text == "Beam search")
+    link.click()
+    wait_until(lambda: page.all(".node"))
+    assert text(page, "#beam-value") == "4"
 
 
 def test_no_html_from_text_names_cards_or_tokens(chromium: Browser, tmp_path: Path) -> None:

@@ -21,7 +21,13 @@ from zoo.serving.schema import (
     TreeRequest,
 )
 from zoo.serving.service import Service, need_text
-from zoo.translation.sentences import Sentencex, language_code, positions, split_sentences
+from zoo.translation.sentences import (
+    Lines,
+    Split,
+    make_splitter,
+    positions,
+    split_sentences,
+)
 
 STREAM_WINDOW = 32
 """Pieces of a stream that are translated at once."""
@@ -55,7 +61,7 @@ class Api:
         asked = parse(StreamRequest, await read_body(request, service.limits))
         service.check_texts([asked.text], service.limits.stream_characters)
         served = service.checkpoints.named(asked.checkpoint)
-        pieces = split_pieces(asked.text, language_code(served.about.source_languages))
+        pieces = split_pieces(asked.text, self._splitter(served, asked))
         service.check_texts([piece for _, piece in pieces])
         events = self._events(served, pieces, asked.options())
         return StreamingResponse(events, media_type="text/event-stream")
@@ -84,7 +90,8 @@ class Api:
         asked = parse(TreeRequest, await read_body(request, self.service.limits))
         if asked.beam > TREE_BEAM:
             raise RequestError("the beam is too wide to show", f"{TREE_BEAM} is the most")
-        more = {"options": {**asked.options(), "beam": asked.beam}}
+        recommended = min(self.service.checkpoints.named(asked.checkpoint).beam, TREE_BEAM)
+        more = {"options": {"beam": recommended, **asked.options()}}
         return await self._shown(request, "tree", asked.checkpoint, asked.text, more)
 
     async def models(self, request: Request) -> Response:
@@ -124,6 +131,20 @@ class Api:
                 )
         return summaries
 
+    def _splitter(self, served: Served, asked: StreamRequest) -> Split:
+        """Return what splits a stream's text.
+
+        Raises:
+            RequestError: there is no such splitter, or it is broken.
+        """
+        language = next(iter(served.about.source_languages), "")
+        if not asked.split:
+            return Lines(language)
+        try:
+            return make_splitter(asked.splitter, language, self.service.checkpoints.registry)
+        except ZooError as error:
+            raise RequestError(error.what, error.why, error.next) from None
+
     async def _shown(
         self, request: Request, operation: str, name: str, text: str, more: dict[str, Any]
     ) -> Response:
@@ -161,10 +182,16 @@ class Api:
                 task.cancel()
 
 
-def split_pieces(text: str, language: str) -> list[tuple[int, str]]:
-    """Return a text's sentences, or its lines if the language is not known, with their positions.
+def split_pieces(text: str, split: Split) -> list[tuple[int, str]]:
+    """Return a text's sentences with their positions.
 
     The pieces cover every character of the text but white space.
+
+    Raises:
+        RequestError: the splitter is broken.
     """
-    pieces = split_sentences(text, Sentencex(language))
+    try:
+        pieces = split_sentences(text, split)
+    except ZooError as error:
+        raise RequestError(error.what, error.why, error.next) from None
     return list(zip(positions(pieces), [piece.text for piece in pieces], strict=True))

@@ -49,6 +49,7 @@ class Recorder(Generic[Memory, State]):
         self.decoder, self.width = decoder, width
         self.attention_kinds = getattr(decoder, "attention_kinds", {})
         self.steps: list[dict[Prefix, dict[int, float]]] = []
+        self._log_probs: list[dict[Prefix, Tensor]] = []
 
     def init_state(self, memory: Memory) -> Recorded[State]:
         """Return the state before the first token of one sentence."""
@@ -65,14 +66,23 @@ class Recorder(Generic[Memory, State]):
             log_probs[:, never] = -torch.inf
         best = log_probs.topk(min(self.width, log_probs.shape[1]))
         recorded: dict[Prefix, dict[int, float]] = {}
+        whole = {tuple(prefix[1:]): log_probs[row] for row, prefix in enumerate(read.tolist())}
         for row, prefix in enumerate(read.tolist()):
             continuations = dict(
                 zip(best.indices[row].tolist(), best.values[row].tolist(), strict=True)
             )
             continuations.setdefault(END, float(log_probs[row, END]))
             recorded.setdefault(tuple(prefix[1:]), continuations)
+            self.keep(tuple(prefix[1:]))
         self.steps.append(recorded)
+        self._log_probs.append(whole)
         return Step(made.logits, Recorded(made.state, read), made.attention)
+
+    def keep(self, path: Prefix) -> None:
+        """Record a prefix that the search kept, as improbable as its last token may be."""
+        if path:
+            step, log_probs = self.steps[len(path) - 1], self._log_probs[len(path) - 1]
+            step[path[:-1]].setdefault(path[-1], float(log_probs[path[:-1]][path[-1]]))
 
 
 @torch.inference_mode()
@@ -101,7 +111,11 @@ def beam_tree(checkpoint: Checkpoint, text: str, options: dict[str, Any]) -> dic
     # The target tokens that are only white space, as for every translation.
     blank = torch.tensor([i for i in vocabulary if not token(i).replace("▁", " ").strip()])
     task = Task(recorder, memory, mask, limits.target, blank=blank.long())
-    (hypotheses,) = search(task, Search(**given))
+    options_of_search = Search(**given).with_banned_ids([token(i) for i in vocabulary])
+    (hypotheses,) = search(task, options_of_search)
+    for one in hypotheses:
+        if not one.finished:
+            recorder.keep(tuple(one.tokens))
     return {
         "source": [printable(checkpoint.source_tokenizer.token(i)) for i in source],
         "beam": beam,

@@ -194,6 +194,8 @@ def summary(served: Served, registry: Registry) -> dict[str, Any]:
         "target_language": served.languages[1],
         "sources": list(config.sources),
         "parameters": table.total,
+        "decoding": dict(served.about.decoding),
+        "examples": list(served.about.examples),
     }
 
 

@@ -26,7 +26,7 @@ Operation = Callable[[Models, dict[str, Any], list[Any]], list[Any]]
 def translate(models: Models, job: dict[str, Any], texts: list[Any]) -> list[Any]:
     """Return the translation of each text, as plain values."""
     translator = models.get(job)
-    translations = translator.stream(texts, long_texts="split", **job["options"])
+    translations = translator.stream(texts, long_texts="split", **_options(job))
     return [_record(translator, one, job["token_scores"]) for one in translations]
 
 
@@ -54,7 +54,7 @@ def attention(models: Models, job: dict[str, Any], texts: list[Any]) -> list[Any
     checkpoint = translator.checkpoint
     (text,) = texts
     if job["target"] is None:
-        translation = next(translator.stream([text], split=False, **job["options"]))
+        translation = next(translator.stream([text], split=False, **_options(job)))
         hypotheses = translation.hypotheses
         target: Sequence[int] = hypotheses[0].tokens if hypotheses else ()
     else:
@@ -74,7 +74,7 @@ def tree(models: Models, job: dict[str, Any], texts: list[Any]) -> list[Any]:
     """Return the beam search of one text as a tree."""
     translator = models.get(job)
     (text,) = texts
-    return [beam_tree(translator.checkpoint, text, job["options"])]
+    return [beam_tree(translator.checkpoint, text, _options(job))]
 
 
 def detect(models: Models, job: dict[str, Any], texts: list[Any]) -> list[Any]:
@@ -98,6 +98,11 @@ OPERATIONS: dict[str, Operation] = {
     "tree": tree,
     "detect": detect,
 }
+
+
+def _options(job: dict[str, Any]) -> dict[str, Any]:
+    """Return a job's options, whose lists JSON has in place of tuples."""
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in job["options"].items()}
 
 
 def _record(translator: Translator, one: Translation, token_scores: bool) -> dict[str, Any]:

@@ -6,7 +6,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from zoo.translation.sentences import SPLITTER
+
 MOST_BEAM = 16
+
+Token = Annotated[str, Field(min_length=1, max_length=100)]
 
 
 class Strict(BaseModel):
@@ -34,14 +38,43 @@ class SearchRequest(Strict):
     max_length: int | None = Field(
         None, ge=1, le=1000, description="Most target tokens, the end token included."
     )
+    min_length: int = Field(
+        1, ge=1, le=1000, description="Fewest target tokens, the end token included."
+    )
+    banned: list[Token] = Field(
+        [],
+        max_length=100,
+        description="Tokens of the target vocabulary that are never written; ▁ marks a space.",
+    )
+    no_repeat_ngram_size: int | None = Field(
+        None, ge=1, le=100, description="No translation has so many tokens in a row twice."
+    )
+    repetition_penalty: float = Field(
+        1.0,
+        gt=0,
+        le=100,
+        description="Factor on the log probability of tokens already written; above 1 discourages "
+        "repetition.",
+    )
 
     def options(self) -> dict[str, Any]:
         """Return the options of the search that were given."""
-        names = ("beam", "length_penalty", "coverage_penalty", "max_length")
-        return {name: getattr(self, name) for name in names if name in self.model_fields_set}
+        names = set(SearchRequest.model_fields) - {"checkpoint"}
+        return {name: getattr(self, name) for name in sorted(names & self.model_fields_set)}
 
 
-class RichRequest(SearchRequest):
+class Splitting(Strict):
+    """How a text is split into sentences."""
+
+    split: bool = Field(True, description="Translate the sentences of a text one by one.")
+    splitter: str = Field(
+        SPLITTER,
+        max_length=200,
+        description="What splits sentences, as `zoo list splitters` names it.",
+    )
+
+
+class RichRequest(SearchRequest, Splitting):
     """What requests for whole translations take besides."""
 
     n_best: int = Field(1, ge=1, le=MOST_BEAM, description="Translations returned for each text.")
@@ -64,6 +97,10 @@ class RichRequest(SearchRequest):
             options["prefix"] = self.prefix
         if self.alignment:
             options["alignment"] = True
+        if not self.split:
+            options["split"] = False
+        if self.splitter != SPLITTER:
+            options["splitter"] = self.splitter
         return options
 
 
@@ -73,10 +110,13 @@ class TranslateRequest(RichRequest):
     texts: list[str] = Field(min_length=1, description="The texts, each translated by itself.")
 
 
-class StreamRequest(SearchRequest):
+class StreamRequest(SearchRequest, Splitting):
     """A long text to translate piece by piece."""
 
-    text: str = Field(description="The text; it is split at line breaks and ends of sentences.")
+    text: str = Field(
+        description="The text; it is split at line breaks and, if `split` is true, at ends of "
+        "sentences."
+    )
 
 
 class ScoreRequest(Strict):
@@ -202,6 +242,8 @@ class ModelSummary(BaseModel):
     )
     parameters: int
     problem: str = ""
+    decoding: dict[str, Any] = Field({}, description="The recommended options of the search.")
+    examples: list[str] = Field([], description="Source texts of the kind that it translates.")
 
 
 class ModelsAnswer(BaseModel):

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import socket
+import struct
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -15,6 +16,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from zoo.serving.limits import Limits
 from zoo.serving.metrics import Metrics
+
+SEND_BYTES = 131_072
+"""The bytes of an answer that the system holds for a client that reads slowly."""
 
 HEAD_BYTES = 32_768
 """The most bytes of a request's head."""
@@ -31,10 +35,14 @@ class LimitedProtocol(H11Protocol):
     metrics: Metrics
     head_timer: asyncio.TimerHandle | None = None
     write_timer: asyncio.TimerHandle | None = None
+    unread = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin a connection, or refuse it."""
         super().connection_made(transport)  # type: ignore[arg-type]
+        # What the system holds for a slow client is bounded, and shows soon that the client reads.
+        connection = transport.get_extra_info("socket")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
         if len(self.connections) > self.limits.connections:
             self.metrics.connections_refused.inc()
             self._refuse(503, "Service Unavailable", "too many connections", "connections")
@@ -62,15 +70,29 @@ class LimitedProtocol(H11Protocol):
         self._refuse(400, "Bad Request", "not a valid HTTP request", "bad_http")
 
     def pause_writing(self) -> None:
-        """The client stops reading."""
+        """The client reads more slowly than the server writes."""
         super().pause_writing()
         if self.write_timer is None:
-            self.write_timer = self.loop.call_later(self.limits.write_seconds, self.transport.abort)
+            self._await_reading()
 
     def resume_writing(self) -> None:
         """The client reads again."""
         self._cancel_write()
         super().resume_writing()
+
+    def _await_reading(self) -> None:
+        self.unread = self.transport.get_write_buffer_size()
+        self.write_timer = self.loop.call_later(self.limits.write_seconds, self._reading_late)
+
+    def _reading_late(self) -> None:
+        """Close the connection of a client that has read nothing; a slow one may go on."""
+        if self.transport.get_write_buffer_size() < self.unread:
+            self._await_reading()
+        else:
+            # Nothing of the answer is kept: the system would hold its part of it for minutes.
+            connection = self.transport.get_extra_info("socket")
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.transport.abort()
 
     def _await_head(self) -> None:
         self.head_timer = self.loop.call_later(self.limits.head_seconds, self._head_late)

@@ -1,7 +1,7 @@
 // The page: what is chosen lives in the URL, a change runs the view again, a newer run cancels the
 // one before it.
 
-import {element} from "/explorer/explorer.js";
+import {element, refill} from "/explorer/explorer.js";
 import {request, setKey} from "./api.js";
 import {translateView} from "./translate.js";
 import {attentionView} from "./attention.js";
@@ -16,12 +16,13 @@ const VIEWS = {
   compare: ["Side by side", compareView],
   model: ["Model", modelView],
 };
-const EXAMPLES = [
-  [/number/, ["four hundred and five", "seventy-two thousand and eleven", "one hundred thousand"]],
-  [/^/, ["A man in a blue shirt is standing on a ladder cleaning a window.",
-         "Two dogs are playing in the snow.",
-         "A little girl climbs into a wooden playhouse."]],
-];
+// More examples than a checkpoint brings itself, by the data that its name ends with.
+const EXAMPLES = {
+  "numbers-en-fr": ["four hundred and five", "seventy-two thousand and eleven"],
+  "multi30k-en-de": ["A man in a blue shirt is standing on a ladder cleaning a window.",
+                     "A little girl climbs into a wooden playhouse."],
+};
+const [MOST_BEAM, TREE_BEAM] = [16, 4];
 const WAIT = 250;  // milliseconds without a key pressed before a request is sent
 
 const find = id => document.getElementById(id);
@@ -32,13 +33,25 @@ function read() {
   const given = new URLSearchParams(location.hash.slice(1));
   const state = Object.fromEntries(given);
   const names = page.models.map(model => model.name);
-  page.state = {
-    ...state,
-    view: Object.hasOwn(VIEWS, state.view ?? "") ? state.view : "translate",
-    checkpoint: names.includes(state.checkpoint) ? state.checkpoint : names[0] ?? "",
-    beam: Math.min(Math.max(Math.trunc(Number(state.beam)) || 4, 1), 8),
-  };
-  page.state.text = state.text ?? examples()[0];
+  const view = Object.hasOwn(VIEWS, state.view ?? "") ? state.view : "translate";
+  const checkpoint = names.includes(state.checkpoint) ? state.checkpoint : names[0] ?? "";
+  const beam = Math.trunc(Number(state.beam)) || preset(view, checkpoint);
+  page.state = {...state, view, checkpoint, beam: Math.min(Math.max(beam, 1), MOST_BEAM)};
+  page.state.text = state.text ?? examples()[0] ?? "";
+}
+
+// The beam that the checkpoint recommends. Without one, texts are translated greedily, as the API
+// does, and a search is drawn with a beam that shows something.
+function preset(view, checkpoint) {
+  const model = page.models.find(one => one.name === checkpoint);
+  return Math.min(model?.decoding?.beam ?? (view === "search" ? TREE_BEAM : 1), MOST_BEAM);
+}
+
+// A change of view or checkpoint; a beam that was not chosen follows it.
+function moved(change) {
+  const {view, checkpoint, beam} = {...page.state, ...change};
+  const chosen = Number(beam) !== preset(page.state.view, page.state.checkpoint);
+  return {...change, beam: chosen ? beam : preset(view, checkpoint)};
 }
 
 function write(change = {}, replace = true) {
@@ -49,11 +62,12 @@ function write(change = {}, replace = true) {
 }
 
 function examples() {
-  const sources = page.models.find(model => model.name === page.state.checkpoint)?.sources ?? [];
-  if (sources.length > 1) {
-    return [JSON.stringify(Object.fromEntries(sources.map(name => [name, ""])))];
-  }
-  return EXAMPLES.find(([pattern]) => pattern.test(page.state.checkpoint))[1];
+  const name = page.state.checkpoint, model = page.models.find(one => one.name === name);
+  const sources = model?.sources ?? [];
+  if (sources.length > 1)
+    return [JSON.stringify(Object.fromEntries(sources.map(one => [one, ""])))];
+  const more = EXAMPLES[name.split(".").slice(1).join(".")] ?? [];
+  return [...new Set([...(model?.examples ?? []), ...more])];
 }
 
 function say(message, wrong = false) {
@@ -67,12 +81,12 @@ function show() {
   if (text.value !== state.text) text.value = state.text;
   beam.value = state.beam;
   find("beam-value").textContent = state.beam;
-  find("views").replaceChildren(...Object.entries(VIEWS).map(([name, [title]]) => element("a", {
-    href: `#${new URLSearchParams({...state, view: name})}`,
+  refill(find("views"), ...Object.entries(VIEWS).map(([name, [title]]) => element("a", {
+    href: `#${new URLSearchParams({...state, ...moved({view: name})})}`,
     "aria-current": name === state.view ? "page" : null,
   }, title)));
   find("views").querySelector("[aria-current]").scrollIntoView({block: "nearest", inline: "nearest"});
-  find("examples").replaceChildren(...examples().map(example => element("button", {
+  refill(find("examples"), ...examples().map(example => element("button", {
     type: "button", className: "pill", onclick: () => { write({text: example}); show(); run(); },
   }, example)));
   document.title = `${VIEWS[state.view][0]} · ${state.checkpoint} · zoo`;
@@ -96,9 +110,9 @@ async function run() {
     say("Working…");
     const made = await VIEWS[page.state.view][1](tools);
     if (mine.signal.aborted) return;
-    view.replaceChildren(...made.flat());
+    refill(view, ...made.flat());
     for (const node of view.children) node.dispatchEvent(new CustomEvent("shown"));
-    say(`${Math.round(performance.now() - started)} ms`);
+    say(`Answered in ${Math.round(performance.now() - started)} ms.`);
   } catch (error) {
     if (error.name === "AbortError" || mine.signal.aborted) return;
     say(error.message, true);
@@ -133,8 +147,8 @@ async function begin() {
 
 select.addEventListener("change", () => {
   const before = examples();
-  write({checkpoint: select.value});
-  if (before.includes(text.value)) write({text: examples()[0]});
+  write(moved({checkpoint: select.value}));
+  if (before.includes(text.value)) write({text: examples()[0] ?? ""});
   show();
   run();
 });

@@ -23,7 +23,9 @@ function inline(text) {
 }
 
 function cells(line) {
-  return line.trim().replace(/^\||\|$/g, "").split("|").map(cell => cell.trim());
+  // A pipe within a cell is written with a backslash.
+  return line.trim().replace(/^\||(?<!\\)\|$/g, "").split(/(?<!\\)\|/)
+             .map(cell => cell.trim().replaceAll("\\|", "|"));
 }
 
 export function markdown(text) {

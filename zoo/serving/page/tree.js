@@ -1,8 +1,9 @@
 // A beam search as a tree that can be stepped through.
 
-import {element, shown, svg} from "/explorer/explorer.js";
+import {element, refill, shown, svg} from "/explorer/explorer.js";
 import {percent} from "./translate.js";
 
+const MOST = 8;  // the widest beam that is drawn
 const [WIDTH, HEIGHT, GAP, ROW] = [92, 36, 34, 46];
 
 // The way from each hypothesis back to the root, as "step:index" of its nodes.
@@ -53,8 +54,8 @@ function draw(tree, best) {
 
 export async function treeView({send, state, keep}) {
   if (!state.text.trim()) return [element("p", {className: "note"}, "Type a text first.")];
-  const tree = await send("/api/tree",
-                         {checkpoint: state.checkpoint, text: state.text, beam: Number(state.beam)});
+  const beam = Math.min(Number(state.beam), MOST);
+  const tree = await send("/api/tree", {checkpoint: state.checkpoint, text: state.text, beam});
   const last = tree.steps.length, best = ways(tree.steps);
   const holder = element("div", {className: "tree", tabIndex: 0, "aria-label": "Search tree"});
   const summary = element("p", {className: "note", role: "status"});
@@ -71,7 +72,8 @@ export async function treeView({send, state, keep}) {
     const nodes = tree.steps[step - 1];
     const count = status => nodes.filter(node => node.status === status).length;
     summary.textContent = `Step ${step} of ${last}: ${count("kept")} kept, ${count("finished")} ` +
-                       `finished, ${count("pruned")} of the best others pruned.`;
+                       `finished, ${count("pruned")} of the best others pruned` +
+                       (Number(state.beam) > MOST ? `; drawn with a beam of ${MOST}.` : ".");
     const right = holder.querySelector(`.node[data-step="${step - 1}"]`);
     const edge = Number(right?.querySelector("rect").getAttribute("x")) + 2 * WIDTH;
     if (step < last || holder.scrollLeft) holder.scrollLeft = edge - holder.clientWidth;
@@ -81,11 +83,12 @@ export async function treeView({send, state, keep}) {
   function choose(one) {
     rank = one;
     holder.replaceChildren(draw(tree, best.get(rank)));
-    list.replaceChildren(...tree.hypotheses.map((hypothesis, i) => element("li", {},
-      element("button", {type: "button", className: "pill", "aria-pressed": String(i === rank),
+    refill(list, ...tree.hypotheses.map((hypothesis, i) => element("li", {},
+      element("button", {type: "button", className: "pill whole", "aria-pressed": String(i === rank),
                          onclick: () => { choose(i); go(Number(range.value)); }},
               hypothesis.text || "(empty)"),
-      element("span", {className: "number"}, hypothesis.score.toFixed(2)))));
+      element("span", {className: "number", title: "log probability"},
+              `${percent(hypothesis.score)} · ${hypothesis.score.toFixed(2)}`))));
   }
 
   const button = (text, label, move) => element("button", {

@@ -22,6 +22,15 @@ export function element(name, properties = {}, ...children) {
   return made;
 }
 
+const FOCUSABLE = "a, button, input, select, textarea, summary, [tabindex]";
+
+// Replaces all children; the keyboard's focus stays where it was among them.
+export function refill(parent, ...children) {
+  const index = [...parent.querySelectorAll(FOCUSABLE)].indexOf(document.activeElement);
+  parent.replaceChildren(...children);
+  if (index >= 0) parent.querySelectorAll(FOCUSABLE)[index]?.focus({preventScroll: true});
+}
+
 export function svg(name, attributes = {}, ...children) {
   const made = document.createElementNS(SVG, name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
@@ -123,7 +132,7 @@ export function explorer(root, data, state, changed = () => {}) {
   }
 
   function drawKinds() {
-    tabs.replaceChildren(...Object.keys(kinds).map(name => element("button", {
+    refill(tabs, ...Object.keys(kinds).map(name => element("button", {
       type: "button", "aria-pressed": String(name === state.kind),
       onclick: () => pick({kind: name}),
     }, (TITLES[name] ?? [name])[0])));
@@ -169,8 +178,10 @@ export function explorer(root, data, state, changed = () => {}) {
     const room = Math.max(large.clientWidth || 640, 280);
     const labels = list => Math.max(...list.map(token => short(token).length)) * 7.2 + 14;
     const left = labels(kind.queries), top = labels(kind.keys) * 0.78 + 12;
-    const cell = Math.max(9, Math.min(48, (room - left - 8) / columns));
-    const width = left + columns * cell + 8, height = top + rows * cell + 8;
+    // The last label leans over the right edge.
+    const right = 12 + short(kind.keys.at(-1) ?? "").length * 4.6;
+    const cell = Math.max(9, Math.min(48, (room - left - right) / columns));
+    const width = left + columns * cell + right, height = top + rows * cell + 8;
     const drawing = svg("svg", {
       xmlns: SVG, viewBox: `0 0 ${width} ${height}`, width, height, role: "img",
       "aria-label": `Heat map, ${state.kind} attention, ${panelName(state.layer, state.head)}: ` +
