@@ -73,13 +73,14 @@ def test_n_best_scores_tokens_alignment_and_prefix(server: Running) -> None:
 )
 def test_constraints_hold_as_in_python(server: Running, options: dict[str, Any]) -> None:
     translator = zoo.load(CARDS / CAPTIONS)
-    same = {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}
+    same: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}
     wanted = translator.translate(TEXTS[0], **same)
     assert server.translate(CAPTIONS, TEXTS[0], **options) == [wanted]
     assert wanted != server.translate(CAPTIONS, TEXTS[0])[0]
     tree = server.send("/api/tree", {"checkpoint": CAPTIONS, "text": TEXTS[0], **options}).json
     best = tree["hypotheses"][0]
-    assert best["text"] == translator.translate(TEXTS[0], **{"beam": 5, **same})
+    with_beam: dict[str, Any] = {"beam": 5, **same}
+    assert best["text"] == translator.translate(TEXTS[0], **with_beam)
     ranks = {node["rank"] for step in tree["steps"] for node in step}
     assert set(range(len(tree["hypotheses"]))) <= ranks  # each is a way through the tree
 
@@ -103,10 +104,11 @@ def test_wrong_constraints_are_refused(server: Running) -> None:
 def test_texts_are_split_as_asked(server: Running) -> None:
     text = "A man rides a horse. Two dogs play.\nA girl climbs stairs."
     translator = zoo.load(CARDS / CAPTIONS)
-    for options in ({}, {"split": False}, {"splitter": "lines"}):
-        wanted = translator.translate(text, **options)  # type: ignore[call-overload]
+    ways: tuple[dict[str, Any], ...] = ({}, {"split": False}, {"splitter": "lines"})
+    for options in ways:
+        wanted = translator.translate(text, **options)
         assert server.translate(CAPTIONS, text, **options) == [wanted]
-    for options, count in (({}, 3), ({"split": False}, 2), ({"splitter": "lines"}, 2)):
+    for options, count in zip(ways, (3, 2, 2), strict=True):
         asked = {"checkpoint": CAPTIONS, "text": text, **options}
         body = server.send("/api/translate/stream", asked).body.decode()
         assert body.count("event: piece") == count, options
