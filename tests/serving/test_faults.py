@@ -328,7 +328,7 @@ def test_a_client_that_reads_nothing_is_cut_off_and_a_slow_one_is_not() -> None:
     body = json.dumps({"checkpoint": CAPTIONS, "text": words, "target": words})
     head = f"POST /api/attention HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
 
-    def ask(server: Running) -> socket.socket:
+    def client(server: Running) -> socket.socket:
         one = socket.socket()
         one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
         one.settimeout(30)
@@ -338,8 +338,8 @@ def test_a_client_that_reads_nothing_is_cut_off_and_a_slow_one_is_not() -> None:
 
     with (
         start(str(CARDS / CAPTIONS), "--workers", "1", "--write-seconds", "1") as server,
-        ask(server) as silent,
-        ask(server) as slow,
+        client(server) as silent,
+        client(server) as slow,
     ):
         received = slow.recv(4096)
         length = int(received.split(b"content-length: ")[1].split(b"\r\n")[0])
