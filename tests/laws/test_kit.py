@@ -202,6 +202,54 @@ def test_one_mistake_fails_few_laws_and_the_others_name_what_they_wait_for(name:
         assert reason in {f"waits for law {law}, which does not hold" for law in failed}
 
 
+OF_VERSION_0_1 = [
+    "a_buffer",
+    "a_buffer_shared_between_states",
+    "a_cache_that_grows_along_the_rows",
+    "a_config_that_does_not_round_trip",
+    "a_config_that_takes_any_key",
+    "a_constant_that_bf16_cannot_hold",
+    "a_constructor_that_names_a_device",
+    "a_decoder_that_never_reads_the_target",
+    "a_device_written_as_a_string",
+    "a_field_without_a_description",
+    "a_gradient_declared_to_be_zero",
+    "a_miscounted_parameter",
+    "a_network_of_float32_only",
+    "a_network_that_cannot_learn",
+    "a_network_that_fails_in_bf16",
+    "a_parameter_missing_from_the_table",
+    "a_parameter_without_gradient",
+    "a_source_token_that_is_never_read",
+    "a_state_on_another_device",
+    "a_step_that_differs_from_forward",
+    "a_table_with_an_extra_row",
+    "a_tensor_without_a_device",
+    "a_window_that_is_too_short",
+    "an_in_place_write_to_an_earlier_state",
+    "attention_that_is_no_distribution",
+    "dropout_outside_training",
+    "future_tokens_that_leak",
+    "initial_weights_from_another_generator",
+    "length_limits_that_are_too_long",
+    "logits_of_the_last_position_only",
+    "memory_changed_by_a_step",
+    "padding_that_leaks",
+    "randomness_outside_the_generator",
+    "state_along_the_wrong_dimension",
+    "state_of_a_type_that_gather_does_not_know",
+    "state_that_gather_does_not_reach",
+    "state_that_gather_reaches_in_part",
+    "weights_that_do_not_round_trip",
+]
+"""The 38 faults that the laws of version 0.1 detected."""
+
+
+def test_no_fault_was_forgotten() -> None:
+    assert len(OF_VERSION_0_1) == 38
+    assert set(OF_VERSION_0_1) < set(WRONG)
+
+
 def test_requirements_are_laws_that_come_first() -> None:
     names = list(LAW)
     for law in LAWS:

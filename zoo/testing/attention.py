@@ -107,8 +107,12 @@ def attention_sums_to_one(case: Case) -> None:
         declared = case.model.attention_kinds.get(kind, USUAL_KIND)
         _require_sizes(kind, weights, declared, case)
         allowed = _allowed(kind, declared, weights, case)
-        if weights.masked_select(~allowed.expand_as(weights)).any():
-            raise BrokenLawError(f"{kind} attention attends to padding or to the future")
+        elsewhere = weights.masked_select(~allowed.expand_as(weights)).abs()
+        if elsewhere.any():
+            raise BrokenLawError(
+                f"{kind} attention attends to padding or to the future: the largest weight there "
+                f"is {float(elsewhere.max()):.2g}, the threshold is 0"
+            )
         if declared.sums_to_one:
             ones = torch.ones_like(weights[..., 0])
             require_close(weights.sum(-1), ones, f"{kind} attention's sum")
