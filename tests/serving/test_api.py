@@ -14,6 +14,7 @@ from click.testing import Result
 import zoo
 from tests.serving.client import Running
 from tests.serving.conftest import CAPTIONS, CARDS, NUMBERS, SEQ2SEQ
+from zoo.serving.markup import Markup
 
 TEXTS = [
     "A man is riding a horse.",
@@ -258,7 +259,30 @@ def test_libretranslate_clients_work(server: Running, run: Callable[..., Result]
     )
     assert len(more.json["alternatives"]) == 2
     missing = server.send("/translate", {"q": "a", "source": "en", "target": "xx"})
-    assert missing.status == 404
+    assert missing.status == 400
     assert "no checkpoint translates 'en' to 'xx'" in missing.json["error"]
-    html = {"q": "<b>a</b>", "source": "en", "target": "de", "format": "html"}
-    assert server.send("/translate", html).status == 400
+    wrong = {"q": "a", "source": "en", "target": "de", "format": "pdf"}
+    assert server.send("/translate", wrong).status == 400
+
+
+def test_html_keeps_its_tags_and_is_escaped(server: Running) -> None:
+    source = (
+        '<!DOCTYPE html><p class="a&amp;b">Two dogs <b>play</b>.</p> <br/>\n<!-- a man -->'
+        "<script>if (a < b) run()</script><code>a &lt; b</code><pre>two dogs</pre>"
+    )
+    two, play, end = server.translate(CAPTIONS, "Two dogs", "play", ".")
+    wanted = (
+        f'<!DOCTYPE html><p class="a&amp;b">{two} <b>{play}</b>{end}</p> <br/>\n<!-- a man -->'
+        "<script>if (a < b) run()</script><code>a &lt; b</code><pre>two dogs</pre>"
+    )
+    asked = {"q": source, "source": "en", "target": "de", "format": "html"}
+    assert server.send("/translate", asked).json["translatedText"] == wanted
+    several = server.send("/translate", {**asked, "q": [source, "<br>", "a man"], "source": "auto"})
+    assert several.json["translatedText"] == [wanted, "<br>", *server.translate(CAPTIONS, "a man")]
+    assert [one["language"] for one in several.json["detectedLanguage"]] == ["en", "", "en"]
+    more = server.send("/translate", {**asked, "q": "<i>a man</i>", "alternatives": 2}).json
+    assert len(more["alternatives"]) == 2
+    assert all(one.startswith("<i>") and one.endswith("</i>") for one in more["alternatives"])
+    assert Markup("a &lt;img&gt; <b>c</b>").filled(["<img onerror=x>", "d"]) == (
+        "&lt;img onerror=x&gt; <b>d</b>"
+    )

@@ -9,9 +9,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from zoo.serving.checkpoints import Served
-from zoo.serving.errors import KeyRequiredError, RequestError, UnknownCheckpointError
+from zoo.serving.errors import KeyRequiredError, RequestError
 from zoo.serving.http import key_of, parse_form, read_body, while_connected
 from zoo.serving.languages import language_name
+from zoo.serving.markup import Markup
 from zoo.serving.schema import DetectRequest, LibreTranslateRequest
 from zoo.serving.service import Service
 
@@ -27,13 +28,11 @@ class LibreTranslate:
         service = self.service
         asked = parse_form(LibreTranslateRequest, request, await read_body(request, service.limits))
         self._check_key(request, asked.api_key)
-        if asked.format != "text":
-            raise RequestError(f"format {asked.format[:20]!r} is not supported", "only text is")
         texts = [asked.q] if isinstance(asked.q, str) else asked.q
         service.check_texts(texts)
         options = {"beam": asked.alternatives + 1, "n_best": asked.alternatives + 1}
         given = options if asked.alternatives else {}
-        work = self._translated(texts, asked.source, asked.target, given)
+        work = self._translated(texts, asked.source, asked.target, given, asked.format == "html")
         answer = await while_connected(request, work)
         if isinstance(asked.q, str):
             answer = {key: values[0] for key, values in answer.items()}
@@ -78,44 +77,68 @@ class LibreTranslate:
             raise KeyRequiredError("the API key is missing or wrong", "", "Send it as api_key")
 
     async def _translated(
-        self, texts: list[str], source: str, target: str, options: dict[str, Any]
+        self, texts: list[str], source: str, target: str, options: dict[str, Any], is_html: bool
     ) -> dict[str, list[Any]]:
         """Return the lists that LibreTranslate's answer consists of."""
+        documents = [Markup(text) for text in texts] if is_html else []
+        pieces = [one.texts for one in documents] if is_html else [[text] for text in texts]
+        flat = [piece for part in pieces for piece in part]
+        self.service.check_texts(flat)
         detected: list[dict[str, Any]] = []
-        sources = [source] * len(texts)
         if source == "auto":
-            for number, text in enumerate(texts):
-                detected_languages = await self.service.detect(text) if text.strip() else []
-                best: dict[str, Any] = (
-                    detected_languages[0]
-                    if detected_languages
-                    else {"language": "", "confidence": 0.0}
-                )
-                detected.append(best)
-                sources[number] = best["language"]
-        made: list[Any] = [None] * len(texts)
+            detected = [await self._detected(" ".join(part)) for part in pieces]
+        of_text = [one["language"] for one in detected] or [source] * len(texts)
+        sources = [language for language, part in zip(of_text, pieces, strict=True) for _ in part]
+        made = iter(await self._made(flat, sources, target, options))
+        results = [[next(made) for _ in part] for part in pieces]
+
+        def whole(number: int, rank: int) -> str:
+            """Return a text's translation of a rank; a part without it has its last."""
+            ranked = [[one["text"], *(o["text"] for o in one["alternatives"])]
+                      for one in results[number]]  # fmt: skip
+            chosen = [part[min(rank, len(part) - 1)] for part in ranked]
+            return documents[number].filled(chosen) if is_html else chosen[0]
+
+        answer: dict[str, list[Any]] = {
+            "translatedText": [whole(number, 0) for number in range(len(texts))]
+        }
+        if detected:
+            answer["detectedLanguage"] = detected
+        if options:
+            counts = [max((len(one["alternatives"]) for one in part), default=0)
+                      for part in results]  # fmt: skip
+            answer["alternatives"] = [
+                [whole(number, rank) for rank in range(1, count + 1)]
+                for number, count in enumerate(counts)
+            ]
+        return answer
+
+    async def _detected(self, text: str) -> dict[str, Any]:
+        """Return the language of a text; an empty text has none."""
+        languages = await self.service.detect(text) if text.strip() else []
+        return languages[0] if languages else {"language": "", "confidence": 0.0}
+
+    async def _made(
+        self, texts: list[str], sources: list[str], target: str, options: dict[str, Any]
+    ) -> list[Any]:
+        """Return the translation of each text from its own language."""
+        made: list[Any] = [{"text": "", "alternatives": []} for _ in texts]
         for language in dict.fromkeys(sources):
-            rows = [number for number, one in enumerate(sources) if one == language]
             if not language:  # an empty text has no language, and an empty translation
-                for number in rows:
-                    made[number] = {"text": "", "alternatives": []}
                 continue
+            rows = [number for number, one in enumerate(sources) if one == language]
             served = self._served(language, target)
             chosen = {**options, "beam": max(options["beam"], served.beam)} if options else {}
             translations = await self.service.translate(served, [texts[n] for n in rows], chosen)
             for number, one in zip(rows, translations, strict=True):
                 made[number] = one
-        answer: dict[str, list[Any]] = {"translatedText": [one["text"] for one in made]}
-        if detected:
-            answer["detectedLanguage"] = detected
-        if options:
-            answer["alternatives"] = [[o["text"] for o in one["alternatives"]] for one in made]
-        return answer
+        return made
 
     def _served(self, source: str, target: str) -> Served:
         served = self.service.checkpoints.translating(source, target)
         if served is None:
-            raise UnknownCheckpointError(
+            # LibreTranslate answers with this status too.
+            raise RequestError(
                 f"no checkpoint translates {source[:20]!r} to {target[:20]!r}",
                 "",
                 "GET /languages lists what there is",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -268,7 +268,7 @@ class LibreTranslateRequest(BaseModel):
     q: str | list[str]
     source: str = "auto"
     target: str
-    format: str = "text"
+    format: Literal["text", "html"] = "text"
     alternatives: int = Field(0, ge=0, le=MOST_BEAM - 1)
     api_key: str = ""
 
