@@ -154,13 +154,15 @@ def test_the_best_token(vocab: int, banned: tuple[int, ...], spread: int) -> Non
 @needs_compiler
 @pytest.mark.usefixtures("compiled")
 @pytest.mark.parametrize("biased", [True, False])
-@pytest.mark.parametrize("rows", [0, 1, 70])
+@pytest.mark.parametrize("inputs", [40, 42])
+@pytest.mark.parametrize("rows", [0, 1, 2, 5, 7, 8, 70])
 def test_int8_equals_torchs_operators(
-    biased: bool, rows: int, monkeypatch: pytest.MonkeyPatch
+    biased: bool, inputs: int, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The kernel packs columns by 64 and rows by 6; 72 outputs leave a part of each."""
     torch.manual_seed(rows)
-    weight = torch.nn.Parameter(torch.randn(72, 40))
-    bias, x = torch.randn(72) if biased else None, torch.randn(2, rows, 40)
+    weight = torch.nn.Parameter(torch.randn(72, inputs))
+    bias, x = torch.randn(72) if biased else None, torch.randn(2, rows, inputs)
     x[:, 1:2] = 0.0  # its scale is the least there is
     results = []
     for _ in range(2):

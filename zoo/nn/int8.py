@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
 from zoo.nn.cached_weights import CachedWeights
 from zoo.nn.kernels import kernels
 
+FEW_ROWS = 16
+"""With more rows than this, torch's product is faster than the kernel's."""
 
-class Int8(CachedWeights[tuple[Tensor, Tensor]]):
+
+class Quantized(NamedTuple):
+    """A weight in int8: q_Wᵀ, (inputs, outputs), s_W, (outputs,), and q_W for the kernels."""
+
+    weight: Tensor
+    scales: Tensor
+    packed: tuple[Tensor, Tensor] | None
+
+
+class Int8(CachedWeights[Quantized]):
     """Both operands in int8; each row of W and of x is scaled by its largest absolute value.
 
     The result for a sentence therefore does not depend on the rest of the batch:
@@ -19,26 +32,29 @@ class Int8(CachedWeights[tuple[Tensor, Tensor]]):
     Sums are accumulated in int32; everything else is float32.
     """
 
-    def convert(self, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """Return q_Wᵀ, (inputs, outputs), and s_W, (outputs,)."""
+    def convert(self, weight: Tensor) -> Quantized:
+        """Return q_W and s_W."""
         quantized, scales = _quantize(weight)
-        return quantized.t().contiguous(), scales[:, 0]
+        compiled = kernels()
+        packed = None if compiled is None else compiled.pack(quantized)
+        return Quantized(quantized.t().contiguous(), scales[:, 0].contiguous(), packed)
 
-    def product(self, x: Tensor, form: tuple[Tensor, Tensor], bias: Tensor | None) -> Tensor:
+    def product(self, x: Tensor, form: Quantized, bias: Tensor | None) -> Tensor:
         """Return x Wᵀ + b."""
-        weight, weight_scales = form
-        rows, compiled = x.reshape(-1, x.shape[-1]), kernels()
-        if compiled is not None and rows.is_contiguous():
+        rows, compiled = x.reshape(-1, x.shape[-1]).contiguous(), kernels()
+        if compiled is not None and form.packed is not None and len(rows) <= FEW_ROWS:
+            product = compiled.product(rows, form.packed, form.scales, bias)
+        elif compiled is not None:
             quantized, scales = compiled.quantize(rows)
-            sums = torch._int_mm(quantized, weight)
-            product = compiled.dequantize(sums, scales, weight_scales, bias)
-            return product.view(*x.shape[:-1], product.shape[1])
-        quantized, scales = _quantize(rows)
-        product = torch._int_mm(quantized, weight).float().mul_(scales)
-        if bias is None:
-            product.mul_(weight_scales)
+            sums = torch._int_mm(quantized, form.weight)
+            product = compiled.dequantize(sums, scales, form.scales, bias)
         else:
-            torch.addcmul(bias, product, weight_scales, out=product)
+            quantized, scales = _quantize(rows)
+            product = torch._int_mm(quantized, form.weight).float().mul_(scales)
+            if bias is None:
+                product.mul_(form.scales)
+            else:
+                torch.addcmul(bias, product, form.scales, out=product)
         return product.view(*x.shape[:-1], product.shape[1])
 
 

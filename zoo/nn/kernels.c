@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define WIDTH 16
@@ -83,6 +84,107 @@ void zoo_dequantize(const int32_t *sums, int64_t rows, int64_t n, const float *s
             for (int64_t j = 0; j < n; j++) out[j] = sums[j] * scale * weight_scales[j];
     }
 }
+
+#ifdef __AVX512VNNI__
+#include <immintrin.h>
+
+#define COLUMNS 64
+#define ROWS 6
+
+/* Pack W (n, k), k a multiple of 4, for `zoo_product`: for each 64 columns of Wᵀ, for each 4
+   rows, the numbers of one column adjacent. offsets: 128 Σ_j w_ij, of inputs that are raised by it. */
+int zoo_pack(const int8_t *weight, int64_t n, int64_t k, int8_t *packed, int32_t *offsets) {
+    for (int64_t first = 0; first < n; first += COLUMNS)
+        for (int64_t j = 0; j < k; j += 4)
+            for (int64_t i = first; i < first + COLUMNS; i++, packed += 4)
+                if (i < n)
+                    memcpy(packed, weight + i * k + j, 4);
+                else
+                    memset(packed, 0, 4);
+    for (int64_t i = 0; i < n; i++) {
+        int32_t total = 0;
+        for (int64_t j = 0; j < k; j++) total += weight[i * k + j];
+        offsets[i] = 128 * total;
+    }
+    return 1;
+}
+
+static inline __attribute__((always_inline)) void tile(
+    const int rows, const uint8_t *x, int64_t k, const int8_t *packed, const int32_t *offsets,
+    const float *scales, const float *weight_scales, const float *bias, int64_t count, int64_t n,
+    float *out) {
+    __m512i sums[ROWS][4];
+    for (int r = 0; r < rows; r++)
+        for (int c = 0; c < 4; c++) sums[r][c] = _mm512_setzero_si512();
+    for (int64_t j = 0; j < k; j += 4, packed += 4 * COLUMNS) {
+        __m512i w[4];
+        for (int c = 0; c < 4; c++) w[c] = _mm512_loadu_si512(packed + 64 * c);
+#pragma GCC unroll 6
+        for (int r = 0; r < rows; r++) {
+            int32_t four;
+            memcpy(&four, x + r * k + j, 4);
+            const __m512i inputs = _mm512_set1_epi32(four);
+            for (int c = 0; c < 4; c++) sums[r][c] = _mm512_dpbusd_epi32(sums[r][c], inputs, w[c]);
+        }
+    }
+#pragma GCC unroll 4
+    for (int c = 0; c < 4; c++) {
+        const int64_t left = count - 16 * c;
+        const __mmask16 mask = left >= 16 ? 0xffff : left > 0 ? (__mmask16)((1u << left) - 1) : 0;
+        const __m512i offset = _mm512_maskz_loadu_epi32(mask, offsets + 16 * c);
+        const __m512 scale = _mm512_maskz_loadu_ps(mask, weight_scales + 16 * c);
+        const __m512 add = bias ? _mm512_maskz_loadu_ps(mask, bias + 16 * c) : _mm512_setzero_ps();
+#pragma GCC unroll 6
+        for (int r = 0; r < rows; r++) {
+            __m512 y = _mm512_cvtepi32_ps(_mm512_sub_epi32(sums[r][c], offset));
+            y = _mm512_mul_ps(y, _mm512_set1_ps(scales[r]));
+            _mm512_mask_storeu_ps(out + r * n + 16 * c, mask, _mm512_fmadd_ps(y, scale, add));
+        }
+    }
+}
+
+/* x Wᵀ + b in int8 for x (rows, k), by what `zoo_pack` returned; bias may be NULL. Returns 0 if
+   there is no memory. */
+int zoo_product(const float *x, int64_t rows, int64_t k, const int8_t *packed,
+                const int32_t *offsets, const float *weight_scales, const float *bias, int64_t n,
+                float *out) {
+    uint8_t *quantized = malloc(rows * (k + sizeof(float)) + 64);
+    if (!quantized) return 0;
+    float *scales = (float *)quantized;
+    uint8_t *inputs = quantized + rows * sizeof(float);
+    zoo_quantize(x, rows, k, (int8_t *)inputs, scales);
+    for (int64_t j = 0; j < rows * k; j++) inputs[j] ^= 0x80; /* raised by 128 */
+    for (int64_t first = 0; first < n; first += COLUMNS) {
+        const int8_t *w = packed + first * k;
+        const int64_t count = n - first < COLUMNS ? n - first : COLUMNS;
+        const float *b = bias ? bias + first : NULL;
+        for (int64_t i = 0; i < rows; i += ROWS) {
+#define TILE(size)                                                                          \
+    tile(size, inputs + i * k, k, w, offsets + first, scales + i, weight_scales + first, b, \
+         count, n, out + i * n + first)
+            switch (rows - i) {
+                case 1: TILE(1); break;
+                case 2: TILE(2); break;
+                case 3: TILE(3); break;
+                case 4: TILE(4); break;
+                case 5: TILE(5); break;
+                default: TILE(ROWS);
+            }
+        }
+    }
+    free(quantized);
+    return 1;
+}
+#else
+int zoo_pack(const int8_t *weight, int64_t n, int64_t k, int8_t *packed, int32_t *offsets) {
+    return 0;
+}
+int zoo_product(const float *x, int64_t rows, int64_t k, const int8_t *packed,
+                const int32_t *offsets, const float *weight_scales, const float *bias, int64_t n,
+                float *out) {
+    return 0;
+}
+#endif
 
 /* γ (z − mean) / √(variance + ε) + β for z = x + y, (rows, d), d a multiple of WIDTH. */
 void zoo_add_norm(const float *x, const float *y, int64_t rows, int64_t d, const float *gamma,

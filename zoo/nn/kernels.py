@@ -27,6 +27,9 @@ FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fPIC
 WIDTH = 16
 """Numbers in a vector of the source; the width of an attention head must be a multiple."""
 
+COLUMNS = 64
+"""Outputs of a product that the source computes together."""
+
 FEW = 8
 """With more queries than this for the same keys, torch's batched product is faster."""
 
@@ -36,6 +39,8 @@ _SIGNATURES = {
     "zoo_dequantize": (_POINTER, _COUNT, _COUNT, *[_POINTER] * 4),
     "zoo_add_norm": (*[_POINTER] * 2, _COUNT, _COUNT, *[_POINTER] * 2, ctypes.c_float, _POINTER),
     "zoo_best": (_POINTER, _COUNT, _COUNT, _POINTER, _COUNT, _POINTER, _POINTER),
+    "zoo_pack": (_POINTER, _COUNT, _COUNT, _POINTER, _POINTER),
+    "zoo_product": (_POINTER, _COUNT, _COUNT, *[_POINTER] * 4, _COUNT, _POINTER),
     "zoo_store": (_POINTER,) * 6,
     "zoo_attend": (*[_POINTER] * 7, ctypes.c_float),
 }
@@ -76,7 +81,7 @@ class Kernels:
         for function, types in zip(functions, _SIGNATURES.values(), strict=True):
             function.argtypes = types
         self._quantize, self._dequantize, self._add_norm, self._best = functions[:4]
-        self._store, self._attend = functions[4:]
+        self._pack, self._product, self._store, self._attend = functions[4:]
 
     def quantize(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return rows (n, k), contiguous, as int8, and the scale of each, (n, 1)."""
@@ -96,6 +101,30 @@ class Kernels:
             sums.data_ptr(), rows, n, scales.data_ptr(), weight_scales.data_ptr(),
             None if bias is None else bias.data_ptr(), result.data_ptr(),
         )  # fmt: skip
+        return result
+
+    def pack(self, weight: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Return what `product` reads of int8 weights (n, k), contiguous; None without VNNI."""
+        n, k = weight.shape
+        columns = -(-n // COLUMNS) * COLUMNS
+        packed = torch.empty(columns * k, dtype=torch.int8)
+        offsets = torch.empty(n, dtype=torch.int32)
+        operands = weight.data_ptr(), n, k, packed.data_ptr(), offsets.data_ptr()
+        return (packed, offsets) if k % 4 == 0 and self._pack(*operands) else None
+
+    def product(
+        self, rows: Tensor, packed: tuple[Tensor, Tensor], scales: Tensor, bias: Tensor | None
+    ) -> Tensor:
+        """Return x Wᵀ + b in int8 for x (rows, k), contiguous; scales: (n,), of the weights."""
+        count, k = rows.shape
+        n = len(scales)
+        result = torch.empty(count, n)
+        is_done = self._product(
+            rows.data_ptr(), count, k, packed[0].data_ptr(), packed[1].data_ptr(),
+            scales.data_ptr(), None if bias is None else bias.data_ptr(), n, result.data_ptr(),
+        )  # fmt: skip
+        if not is_done:
+            raise MemoryError(f"no memory for {count} rows of {k} numbers")
         return result
 
     def add_norm(self, x: Tensor, y: Tensor, norm: nn.LayerNorm) -> Tensor:
