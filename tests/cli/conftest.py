@@ -12,10 +12,12 @@ from tests.core.test_training import SMALL
 @pytest.fixture(scope="session")
 def checkpoint(once: Once) -> Path:
     def train(folder: Path) -> None:
-        lines = (f"the dog {n} runs\tder Hund {n} rennt\n" for n in "abcdefghijklmnopqrstuvwxyz")
+        lines = [f"the dog {n} runs\tder Hund {n} rennt\n" for n in "abcdefghijklmnopqrstuvwxyz"]
         (folder / "a.tsv").write_text("".join(lines))
+        # A run validates and saves after each epoch, which takes longer than its few updates.
+        (folder / "repeated.tsv").write_text("".join(lines * 20))
         training = {"dropout": 0.0, "learning_rate": 5e-3, "warmup": 50, "save_every": 1000}
-        zoo.train("rnnsearch-tiny", str(folder / "a.tsv"), folder / "out",
+        zoo.train("rnnsearch-tiny", str(folder / "repeated.tsv"), folder / "out",
                   settings={**SMALL, **training}, steps=500)  # fmt: skip
 
     return once("cli", train) / "out"

@@ -28,7 +28,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Two checkpoints of different families with one target vocabulary."""
     folder = tmp_path_factory.mktemp("translator")
     lines = "".join(f"the dog {n} runs\tder Hund {n} rennt\n" for n in "abcdefghijklmnopqrstuvwxyz")
-    (folder / "a.tsv").write_text(lines)
+    (folder / "a.tsv").write_text(lines * 20)  # an epoch's end takes longer than its few updates
     learning = {"dropout": 0.0, "learning_rate": 5e-3, "warmup": 50, "save_every": 1000}
     data = str(folder / "a.tsv")
     one = zoo.train("rnnsearch-tiny", data, folder / "one", settings={**SMALL, **learning},
