@@ -245,6 +245,9 @@ def test_libretranslate_clients_work(server: Running, run: Callable[..., Result]
     wanted = run("translate", CARDS / CAPTIONS, TEXTS[0]).stdout.strip()
     assert client.translate(TEXTS[0], "en", "de") == wanted
     assert client.translate("four hundred and five", "en", "fr") == "quatre cent cinq"
+    settings = server.send("/frontend/settings").json
+    assert settings["language"]["target"] == {"code": "de", "name": "German"}
+    assert server.send("/health").json == {"status": "ok"}
     assert client.languages() == [{"code": "en", "name": "English", "targets": ["de", "fr"]}]
     (expected,) = client.detect("A man")
     assert expected["language"] == "en"
@@ -283,6 +286,9 @@ def test_html_keeps_its_tags_and_is_escaped(server: Running) -> None:
     more = server.send("/translate", {**asked, "q": "<i>a man</i>", "alternatives": 2}).json
     assert len(more["alternatives"]) == 2
     assert all(one.startswith("<i>") and one.endswith("</i>") for one in more["alternatives"])
+    long = {**asked, "q": ["<a " * 2_000] * 2}
+    assert server.send("/translate", long).status == 413
+    assert Markup("<script>a < b").filled([]) == "<script>a < b"
     assert Markup("a &lt;img&gt; <b>c</b>").filled(["<img onerror=x>", "d"]) == (
         "&lt;img onerror=x&gt; <b>d</b>"
     )

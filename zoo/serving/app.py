@@ -80,6 +80,7 @@ def application(
         "/openapi.json": plain.describe,
         "/metrics": plain.metrics,
         "/healthz": plain.health,
+        "/health": plain.health,  # LibreTranslate's name
         "/readyz": plain.readiness,
         "/frontend/settings": libre.settings,
     }

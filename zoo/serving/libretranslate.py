@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from zoo.serving.checkpoints import Served
-from zoo.serving.errors import KeyRequiredError, RequestError
+from zoo.serving.errors import KeyRequiredError, RequestError, TooLargeError
 from zoo.serving.http import key_of, parse_form, read_body, while_connected
 from zoo.serving.languages import language_name
 from zoo.serving.markup import Markup
@@ -61,8 +62,14 @@ class LibreTranslate:
 
     async def settings(self, request: Request) -> Response:
         """Return the settings that clients read first."""
+        languages = (served.languages[1] for served in self.service.checkpoints.values())
+        target = next((code for code in languages if code), "")
         return JSONResponse(
             {
+                "language": {
+                    "source": {"code": "auto", "name": "Auto Detect"},
+                    "target": {"code": target, "name": language_name(target)},
+                },
                 "apiKeys": not self.has_key(""),
                 "charLimit": self.service.limits.characters,
                 "frontendTimeout": 500,
@@ -80,7 +87,7 @@ class LibreTranslate:
         self, texts: list[str], source: str, target: str, options: dict[str, Any], is_html: bool
     ) -> dict[str, list[Any]]:
         """Return the lists that LibreTranslate's answer consists of."""
-        documents = [Markup(text) for text in texts] if is_html else []
+        documents = await self._parsed(texts) if is_html else []
         pieces = [one.texts for one in documents] if is_html else [[text] for text in texts]
         flat = [piece for part in pieces for piece in part]
         self.service.check_texts(flat)
@@ -112,6 +119,17 @@ class LibreTranslate:
                 for number, count in enumerate(counts)
             ]
         return answer
+
+    async def _parsed(self, texts: list[str]) -> list[Markup]:
+        """Return HTML, parsed.
+
+        Raises:
+            TooLargeError: it is too long altogether; the parser's time may grow with the square.
+        """
+        most = self.service.limits.characters
+        if sum(map(len, texts)) > most:
+            raise TooLargeError("the HTML is too long", f"{most:,} characters are the most")
+        return await asyncio.to_thread(lambda: [Markup(text) for text in texts])
 
     async def _detected(self, text: str) -> dict[str, Any]:
         """Return the language of a text; an empty text has none."""

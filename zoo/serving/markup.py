@@ -24,6 +24,8 @@ class Markup(HTMLParser):
         self._kept = 0
         self.feed(source)
         self.close()
+        if self.rawdata:  # the text of an element such as <script> that has no end
+            self._parts.append(self.rawdata)
 
     def filled(self, texts: Sequence[str]) -> str:
         """Return the HTML with other texts, which are escaped."""
