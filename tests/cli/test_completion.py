@@ -1,6 +1,7 @@
 """Shell completion: models, checkpoints, datasets, recipes and keys of `--set`."""
 
 import subprocess
+from pathlib import Path
 
 import pytest
 from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
@@ -40,6 +41,16 @@ def completed(line: str) -> list[str]:
 )
 def test_names_are_completed(line: str, expected: list[str]) -> None:
     assert completed(line) == expected
+
+
+def test_aliases_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = tmp_path / "settings.toml"
+    settings.write_text('[aliases]\ncaptions = "runs/captions"\ncaps = "a.b"\n', encoding="utf-8")
+    monkeypatch.setenv("ZOO_SETTINGS", str(settings))
+    assert completed("translate cap") == ["caps", "captions"]
+    assert completed("info capt") == ["captions"]
+    settings.write_text("[alias", encoding="utf-8")
+    assert completed("translate cap") == ["<dir>"]
 
 
 @pytest.mark.parametrize("kind", [BashComplete, FishComplete, ZshComplete])

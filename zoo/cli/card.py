@@ -33,7 +33,7 @@ from zoo.registry.registry import Registry
 @click.option("--benchmark", metavar="OWNER/DATASET[:TASK]",
               help="With --scores: the benchmark on the Hub to which they belong.")  # fmt: skip
 @click.option("--about", "changes", multiple=True, metavar="KEY=VALUE",
-              help="With --write: set a value of what the checkpoint says about itself, such as "
+              help="With --write: set a value of the checkpoint's description, such as "
               "decoding.beam=5 or terms=…; may be repeated.")  # fmt: skip
 def card(
     name: str | None,

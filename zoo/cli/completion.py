@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
+from zoo.cli.settings import read_settings
+from zoo.errors import ConfigError
 from zoo.registry.registry import Registry, default_registry
 
 SHELLS = ("bash", "fish", "zsh")
@@ -20,15 +22,17 @@ def complete_model(ctx: click.Context, param: click.Parameter, word: str) -> lis
 def complete_checkpoint(
     ctx: click.Context, param: click.Parameter, word: str
 ) -> list[CompletionItem]:
-    """Complete the name of a checkpoint, or a folder."""
-    return _named(default_registry(), "checkpoints", word) or [CompletionItem(word, type="dir")]
+    """Complete the name of a checkpoint, an alias, or a folder."""
+    items = [*_named(default_registry(), "checkpoints", word), *_aliases(ctx, word)]
+    return items or [CompletionItem(word, type="dir")]
 
 
 def complete_any(ctx: click.Context, param: click.Parameter, word: str) -> list[CompletionItem]:
-    """Complete the name of a model, an architecture or a checkpoint, or a folder."""
+    """Complete the name of a model, an architecture or a checkpoint, an alias, or a folder."""
     registry = default_registry()
     kinds = ("models", "architectures", "checkpoints")
     items = {item.value: item for kind in kinds for item in _named(registry, kind, word)}
+    items |= {item.value: item for item in _aliases(ctx, word) if item.value not in items}
     return list(items.values()) or [CompletionItem(word, type="dir")]
 
 
@@ -48,6 +52,20 @@ def complete_setting(ctx: click.Context, param: click.Parameter, word: str) -> l
     matching = {key: text for key, text in _settings(ctx) if f"{key}=".startswith(word)}
     # Without a space after the equals sign, so that the value follows it.
     return [CompletionItem(f"{key}=", help=text) for key, text in sorted(matching.items())]
+
+
+def _aliases(ctx: click.Context, word: str) -> list[CompletionItem]:
+    """Return the user's aliases that begin with a word; none if the settings are not valid."""
+    root = ctx.find_root().command
+    try:
+        settings = read_settings(root.commands if isinstance(root, click.Group) else {})
+    except ConfigError:
+        return []
+    return [
+        CompletionItem(name, help=f"alias of {checkpoint}")
+        for name, checkpoint in sorted(settings.aliases.items())
+        if name.startswith(word)
+    ]
 
 
 def _settings(ctx: click.Context) -> Iterator[tuple[str, str]]:

@@ -20,7 +20,7 @@ def import_(source: Path, out: Path, format_name: str | None, options: tuple[str
     """Convert SOURCE, a file or folder of another project, to a checkpoint.
 
     The format is recognized from the files. What cannot be expressed exactly is refused, with all
-    reasons. No pickle is opened freely and no code of the files runs.
+    reasons. Pickles are read as tensors and plain values only, and no code in the files runs.
     """
     from zoo.interop.conversion import import_checkpoint
 

@@ -123,7 +123,7 @@ def rows_of(registry: Registry, kind: str, name: str = "") -> list[dict[str, Any
 @click.argument("name", required=False)
 @json_option
 def list_(kind: str | None, name: str | None, as_json: bool) -> None:
-    """List architectures, models, checkpoints, datasets, and all else that has a name.
+    """List architectures, models, checkpoints, datasets, and everything else that has a name.
 
     KIND is one of: architectures, models, checkpoints, datasets, importers, exporters, engines;
     tokenizers, objectives, schedules, optimizers, initializations, augmentations, which a recipe

@@ -53,7 +53,7 @@ KEY = "ZOO_API_KEY"
               metavar="SECONDS",
               help="How long a text waits for others to share its batch.")  # fmt: skip
 @click.option("--connections", type=click.IntRange(1), default=1000, show_default=True,
-              help="The most open connections; more get status 503.")  # fmt: skip
+              help="Largest number of open connections; further ones get status 503.")  # fmt: skip
 @click.option("--head-seconds", type=click.FloatRange(0.1), default=10.0, show_default=True,
               help="How long a client may take to send a request's head.")  # fmt: skip
 @click.option("--body-seconds", type=click.FloatRange(0.1), default=20.0, show_default=True,
@@ -61,7 +61,7 @@ KEY = "ZOO_API_KEY"
 @click.option("--write-seconds", type=click.FloatRange(0.1), default=20.0, show_default=True,
               help="How long a client may read nothing of its answer.")  # fmt: skip
 @click.option("--batch-texts", type=click.IntRange(1), default=256, show_default=True,
-              help="The most texts in a batch.")  # fmt: skip
+              help="Largest number of texts in a batch.")  # fmt: skip
 def serve(
     checkpoint: tuple[str, ...],
     host: str,

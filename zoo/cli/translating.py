@@ -65,7 +65,7 @@ if TYPE_CHECKING:
               show_default=True,
               help="Refuse texts that are too long, or translate them in parts.")  # fmt: skip
 @click.option("--max-source-length", type=click.IntRange(2), default=1024, show_default=True,
-              help="Most source tokens of a text, end token included.")  # fmt: skip
+              help="Largest number of source tokens of a text, with the end token.")  # fmt: skip
 @precision_option
 @engine_option
 @device_option
