@@ -32,7 +32,7 @@ myst_enable_extensions = ["dollarmath", "amsmath", "smartquotes"]
 myst_heading_anchors = 4
 # Several classes have an attribute `source`; the lists of attributes link none of them.
 suppress_warnings = ["myst.xref_ambiguous", "ref.python"]
-smartquotes_action = "qe"
+smartquotes_action = "qDe"
 
 # Docstrings use single backquotes for code, as the rest of the documentation does.
 default_role = "literal"

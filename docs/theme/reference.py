@@ -44,10 +44,12 @@ class PublicNames(SphinxDirective):
             kind = "class" if inspect.isclass(entry) else "function"
             if kind == "class" and issubclass(entry, Exception):
                 kind = "exception"
-            if not callable(entry):
-                kind = "data"
-            lines += [f".. auto{kind}:: {module}.{name}"]
-            lines += ["   :members:"] * (kind == "class")
+            if callable(entry):
+                lines += [f".. auto{kind}:: {module}.{name}"]
+                lines += ["   :members:"] * (kind == "class")
+            else:  # autodoc would show the docstring of its type
+                lines += [f".. py:data:: {module}.{name}"]
+                lines += [f"   :value: {entry}"] * isinstance(entry, int)
             lines += [""]
         return self.parse_text_to_nodes("````{eval-rst}\n" + "\n".join(lines) + "\n````")
 
