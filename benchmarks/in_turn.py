@@ -30,7 +30,7 @@ from typing import Any
 
 import decode
 import peers
-from report import Measurements, Row, machine, write
+from report import Measurements, Row, kind_of_machine, write
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "RESULTS-in-turn.md"
@@ -47,7 +47,6 @@ TITLES = {
     **decode.TITLES,
     "transformer-tiny": "Transformer 4+4×128, feed-forward 256, as the released ones",
 }
-INSTRUCTIONS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16")
 SIDES = ("zoo", "peer")
 COMPILED = decode.BUILD / "kernels"
 """Where the kernels are compiled."""
@@ -187,15 +186,6 @@ def compare(case: Case, sides: dict[str, Side], seconds: float) -> Row:
     last = -1 if case.length == "forced" else None  # which may or may not be the end token
     row["equal"] = sum(a[:15][:last] == b[:15][:last] for a, b in both) / case.sentences
     return row
-
-
-def kind_of_machine() -> str:
-    """Return the processor's name and the instructions that products may use."""
-    flags: set[str] = set()
-    if Path("/proc/cpuinfo").is_file():
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        flags = set(next((x for x in lines if x.startswith("flags")), "").split())
-    return f"{machine()}; {', '.join(x for x in INSTRUCTIONS if x in flags) or 'unknown'}"
 
 
 def tables(rows: dict[Any, Row]) -> str:

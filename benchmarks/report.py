@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 Row = dict[str, Any]
+INSTRUCTIONS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16")
 
 
 class Measurements:
@@ -49,3 +50,12 @@ def machine() -> str:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
         model = next((x.partition(":")[2].strip() for x in lines if "model name" in x), model)
     return f"{os.cpu_count()} cores of {model}"
+
+
+def kind_of_machine() -> str:
+    """Return the processor's name and the instructions that products may use."""
+    flags: set[str] = set()
+    if Path("/proc/cpuinfo").is_file():
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        flags = set(next((x for x in lines if x.startswith("flags")), "").split())
+    return f"{machine()}; {', '.join(x for x in INSTRUCTIONS if x in flags) or 'unknown'}"

@@ -8,8 +8,10 @@ from __future__ import annotations
 import argparse
 import functools
 import json
+import math
 import random
 import resource
+import sys
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -70,55 +72,41 @@ def measure(
     make: Callable[[str], tuple[nn.Module, Loss]],
     extra: Callable[[Callable[[], Tensor], str], dict[str, float]] | None = None,
 ) -> None:
-    """Train on one batch for a while and print a line of JSON.
+    """Make updates on one batch as standard input asks, and answer by lines of JSON.
 
-    `extra` returns further fields, from the loss of the batch and the precision.
+    A line with a number asks for that many updates; the answer has the wall and processor seconds
+    of each. The end of the input asks for `extra`: further fields, from the loss of the batch and
+    the precision.
     """
     parser = argparse.ArgumentParser()
     parser.add_argument("--shape", choices=SHAPES, required=True)
     parser.add_argument("--precision", choices=("float32", "bf16"), required=True)
-    parser.add_argument("--seconds", type=float, default=6.0)
     options = parser.parse_args()
     torch.manual_seed(1)
     model, loss = make(options.shape)
     model.train()
     optimizer = adam(model)
     source, inputs, labels = batch()
-
     batch_loss = functools.partial(loss, source, inputs, labels)
-
-    def once() -> float:
-        return update(model, optimizer, options.precision, batch_loss, labels.numel())
-
-    first = once()
-    for _ in range(WARM_UP - 1):
-        once()
-    seconds: list[float] = []
-    last = first
-    while sum(seconds) < options.seconds or len(seconds) < 5:
-        before = time.perf_counter()
-        last = once()
-        seconds.append(time.perf_counter() - before)
-    # The lower quartile: other processes can only make an update slower.
-    typical = sorted(seconds)[len(seconds) // 4]
     weights = {id(weight): weight.numel() for weight in model.parameters() if weight.requires_grad}
-    row: dict[str, Any] = {
-        "project": project,
-        "version": version,
-        "torch": torch.__version__,
-        "shape": options.shape,
-        "precision": options.precision,
-        "parameters": sum(weights.values()),
-        "tokens_per_second": round(labels.numel() / typical),
-        "fastest": round(labels.numel() / min(seconds)),
-        "updates": len(seconds),
-        "first_loss": round(first, 3),
-        "last_loss": round(last, 3),
-        "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
-    }
-    if extra is not None:
-        row |= extra(batch_loss, options.precision)
-    print(json.dumps(row))
+    answer({
+        "project": project, "version": version, "torch": torch.__version__,
+        "parameters": sum(weights.values()), "tokens": labels.numel(),
+    })  # fmt: skip
+    for line in sys.stdin:
+        seconds, processor, last = [], [], math.nan
+        for _ in range(int(line)):
+            wall, used = time.perf_counter(), time.process_time()
+            last = update(model, optimizer, options.precision, batch_loss, labels.numel())
+            seconds.append(time.perf_counter() - wall)
+            processor.append(time.process_time() - used)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        answer({"seconds": seconds, "processor": processor, "loss": last, "peak_mb": peak})
+    answer({} if extra is None else extra(batch_loss, options.precision))
+
+
+def answer(row: dict[str, Any]) -> None:
+    print(json.dumps(row), flush=True)
 
 
 class Epoch(NamedTuple):
@@ -144,7 +132,7 @@ def measure_epoch(
 ) -> None:
     """Train on batches of a corpus in random order and print a line of JSON.
 
-    Batches are timed for `--seconds`; the time of an epoch is extrapolated from the tokens.
+    Batches are timed for `--seconds` of processor time; an epoch is extrapolated from the tokens.
     """
     parser = argparse.ArgumentParser()
     parser.add_argument("--shape", choices=SHAPES, required=True)
@@ -160,17 +148,18 @@ def measure_epoch(
     epoch.model.train()
     optimizer = adam(epoch.model)
     order = random.Random(1).sample(range(len(epoch.batches)), len(epoch.batches))
-    seconds = 0.0
+    seconds = processor = 0.0
     tokens = count = 0
     for number, index in enumerate(order):
-        before = time.perf_counter()
+        before, used = time.perf_counter(), time.process_time()
         batch_loss = functools.partial(epoch.loss, epoch.batches[index])
         update(epoch.model, optimizer, options.precision, batch_loss, epoch.real[index])
         if number >= WARM_UP:
             seconds += time.perf_counter() - before
+            processor += time.process_time() - used
             tokens += epoch.real[index]
             count += 1
-        if seconds > options.seconds:
+        if processor > options.seconds:
             break
     row = {
         "project": project,
@@ -183,5 +172,6 @@ def measure_epoch(
         "filled": round(sum(epoch.real) / sum(epoch.padded), 4),
         "tokens_per_second": round(tokens / seconds),
         "epoch_seconds": round(sum(epoch.real) * seconds / tokens, 1),
+        "epoch_processor": round(sum(epoch.real) * processor / tokens, 1),
     }
     print(json.dumps(row))

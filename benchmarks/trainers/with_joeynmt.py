@@ -71,4 +71,5 @@ def make(shape: str) -> tuple[nn.Module, Loss]:
     return model, loss
 
 
-measure("joeynmt", version("joeynmt"), make)
+if __name__ == "__main__":
+    measure("joeynmt", version("joeynmt"), make)
