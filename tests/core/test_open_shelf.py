@@ -9,7 +9,9 @@ import pytest
 from tests.shelves import registry_with
 from zoo.errors import ConfigError, PluginError, UnknownNameError
 from zoo.registry.catalogue_check import catalogue_problems, entry_problems
+from zoo.registry.discovery import discover
 from zoo.registry.entries import Schedule
+from zoo.registry.open_shelf import OpenShelf
 from zoo.registry.recipe import Recipe
 from zoo.registry.registry import Registry
 from zoo.training.plan import unknown_names
@@ -172,6 +174,76 @@ def test_broken_entries_are_problems_before_they_are_used(visitor: Registry) -> 
         "absent", "number", "narrow", "untyped", "weird", "elsewhere", "quits"
     ]  # fmt: skip
     assert set(problems) <= set(catalogue_problems(visitor))
+
+
+EVERY_KIND = """
+import sys
+from types import ModuleType
+import zoo
+
+KINDS = {"objectives": zoo.Objective, "schedules": zoo.Schedule, "optimizers": zoo.Optimizer,
+         "initializations": zoo.Initialization, "augmentations": zoo.Augmentation,
+         "logits_processors": zoo.Processor, "searches": zoo.SearchMethod,
+         "splitters": zoo.Splitter, "tokenizers": zoo.TokenizerKind}
+
+def brings(kind):
+    def hook():
+        for way in ("missing", "narrow", "untyped", "number"):
+            yield KINDS[kind](f"{way}-{kind}", "a test", f"zoo_visitor:{way}")
+        yield KINDS[kind](f"elsewhere-{kind}", "a test", "no_such_module:Name")
+        yield KINDS[kind](f"quits-{kind}", "a test", "zoo_quits:Name")
+        yield KINDS[kind](f"pathless-{kind}", "a test", "no path")
+        yield 3
+    hook.__name__ = f"zoo_{kind}"
+    return hookimpl(hook)
+
+for kind in KINDS:
+    globals()[f"zoo_{kind}"] = brings(kind)
+
+number = 3
+
+def narrow():
+    pass
+
+def untyped(one, two, option=None, *rest, last=None):
+    pass
+"""
+
+
+def test_each_kind_of_entry_may_be_broken_in_each_way(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "zoo_quits.py").write_text("raise SystemExit('no')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    registry = registry_with(monkeypatch, EVERY_KIND)
+    shelves = [shelf for shelf in registry.shelves.values() if isinstance(shelf, OpenShelf)]
+    assert len(shelves) == 9
+    assert len(entry_problems(registry)) == 9 * len(WAYS)
+    shown = "\n".join([*registry.problems, *entry_problems(registry)])
+    for shelf in shelves:
+        names = [name for name in shelf if shelf.owner(name).plugin.name == "visitor"]  # type: ignore[union-attr]  # each has one
+        assert len(names) == len(WAYS)
+        for name, reason in zip(names, WAYS, strict=True):
+            problem = f"{shelf.kind} {name!r} of visitor (zoo-visitor 1.0) is broken: "
+            (line,) = (line for line in shown.splitlines() if line.startswith(problem))
+            assert reason in line
+        assert (
+            shown.count(f" {shelf.kind} of visitor (zoo-visitor 1.0) is ignored: its path is") == 1
+        )
+    assert shown.count("returned 3, which is not of type") == 9
+    removed = Registry(discover(""))
+    assert not [name for shelf in removed.shelves.values() for name in shelf if "narrow-" in name]
+
+
+WAYS = (
+    "has no attribute 'missing'",
+    "it is called with (",
+    "has neither a type nor a default",
+    "it is 3, which cannot be called",
+    "No module named 'no_such_module'",
+    "SystemExit: no",
+)
+"""Why entries are broken, in the order in which the plugin brings them."""
 
 
 def test_names_in_a_catalogue_s_recipes_are_checked(visitor: Registry, tmp_path: Path) -> None:
