@@ -6,6 +6,7 @@ import urllib.request
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 import torch
@@ -266,6 +267,34 @@ def test_libretranslate_clients_work(server: Running, run: Callable[..., Result]
     assert "no checkpoint translates 'en' to 'xx'" in missing.json["error"]
     wrong = {"q": "a", "source": "en", "target": "de", "format": "pdf"}
     assert server.send("/translate", wrong).status == 400
+
+
+def test_forms_are_read_as_json_is(server: Running) -> None:
+    wanted = server.translate(CAPTIONS, TEXTS[0])[0]
+    fields = {"q": TEXTS[0], "source": "en", "target": "de", "api_key": ""}
+    parts = "".join(
+        f'--x1\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
+        for name, value in fields.items()
+    )
+    urlencoded = {"Content-Type": "application/x-www-form-urlencoded"}
+    several = {"Content-Type": "multipart/form-data; boundary=x1"}
+
+    def sent(body: str, headers: dict[str, str]) -> Any:
+        return server.send("/translate", body=body.encode(), headers=headers)
+
+    assert sent(urlencode(fields), urlencoded).json["translatedText"] == wanted
+    assert sent(f"{parts}--x1--\r\n", several).json["translatedText"] == wanted
+    for body, headers in (
+        (parts, several),
+        ("", several),
+        (f"{parts}--x1--", {"Content-Type": "multipart/form-data"}),
+        (f"--x1\r\n\r\na\r\n{parts}--x1--", several),
+        (parts * 30 + "--x1--", several),
+        ("q=%ff", urlencoded),
+    ):
+        answer = sent(body, headers)
+        assert (answer.status, answer.json["code"]) == (400, "bad_request"), body[:50]
+        assert "the form cannot be read" in answer.json["error"]
 
 
 def test_html_keeps_its_tags_and_is_escaped(server: Running) -> None:

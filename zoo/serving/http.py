@@ -6,6 +6,7 @@ import asyncio
 import hmac
 import json
 import logging
+import re
 import time
 from collections.abc import Coroutine, Mapping
 from typing import Any, TypeVar
@@ -50,6 +51,9 @@ LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 LINGER = 8
 """A body too large is read on, and dropped, up to so many times the limit: a client that is still
 sending when the connection closes would never see the answer."""
+
+FIELDS = 100
+"""The most fields of a form."""
 
 HANG_UP_SECONDS = 0.25
 """How often a waiting request checks whether its client is still there."""
@@ -103,22 +107,49 @@ def parse(kind: type[Body], body: bytes) -> Body:
 
 
 def parse_form(kind: type[Body], request: Request, body: bytes) -> Body:
-    """Return a body that is JSON or, as some clients send it, a URL-encoded form.
+    """Return a body that is JSON or, as some clients send it, a form.
 
     Raises:
         RequestError: as `parse` does.
     """
-    content = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if content != "application/x-www-form-urlencoded":
-        return parse(kind, body)
+    header = request.headers.get("content-type", "")
+    content = header.partition(";")[0].strip().lower()
     try:
-        values = dict(parse_qsl(body.decode("ascii"), True, errors="strict", max_num_fields=100))
+        if content == "application/x-www-form-urlencoded":
+            text = body.decode("ascii")
+            values = dict(parse_qsl(text, True, errors="strict", max_num_fields=FIELDS))
+        elif content == "multipart/form-data":
+            values = _parts(header, body)
+        else:
+            return parse(kind, body)
     except (UnicodeDecodeError, ValueError) as error:
         raise RequestError("the form cannot be read", str(error)[:200]) from None
     try:
         return kind.model_validate(values)
     except ValidationError as error:
         raise _fault(error) from None
+
+
+def _parts(header: str, body: bytes) -> dict[str, str]:
+    """Return the fields of a form that is sent in parts.
+
+    Raises:
+        ValueError: it has no boundary, too many fields, or a field without a name.
+    """
+    boundary = re.search(r'boundary="?([^";,\s]{1,70})', header)
+    if boundary is None:
+        raise ValueError("it has no boundary")
+    _, *parts = (b"\r\n" + body).split(b"\r\n--" + boundary[1].encode(), FIELDS + 2)
+    if not parts or not parts[-1].startswith(b"--"):
+        raise ValueError(f"its end is missing, or it has over {FIELDS} fields")
+    fields = {}
+    for part in parts[:-1]:
+        head, _, value = part.partition(b"\r\n\r\n")
+        name = re.search(rb'\bname="([^"]{1,100})"', head)
+        if name is None:
+            raise ValueError("a field has no name")
+        fields[name[1].decode()] = value.decode()
+    return fields
 
 
 def _fault(error: ValidationError) -> RequestError:

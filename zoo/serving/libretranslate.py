@@ -51,7 +51,7 @@ class LibreTranslate:
         """List source languages and what each can be translated into."""
         targets: dict[str, list[str]] = {}
         for source, target in (s.languages for s in self.service.checkpoints.values()):
-            if source and target not in targets.setdefault(source, []):
+            if source and target and target not in targets.setdefault(source, []):
                 targets[source].append(target)
         return JSONResponse(
             [

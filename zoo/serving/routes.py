@@ -105,7 +105,8 @@ def _operation(route: Described) -> dict[str, Any]:
     if route.request is not None:
         content = {"application/json": {"schema": _ref(route.request)}}
         if route.form:
-            content["application/x-www-form-urlencoded"] = {"schema": _ref(route.request)}
+            for form in ("application/x-www-form-urlencoded", "multipart/form-data"):
+                content[form] = {"schema": _ref(route.request)}
         operation["requestBody"] = {"required": True, "content": content}
     return operation
 
