@@ -37,6 +37,10 @@ def completed(line: str) -> list[str]:
         ("eval seq2seq-tiny.numbers-en-fr --data numb", ["numbers-en-fr"]),
         ("pull seq2seq-tiny.n", ["seq2seq-tiny.numbers-en-fr"]),
         ("serve seq2seq-tiny.n", ["seq2seq-tiny.numbers-en-fr"]),
+        ("list sched", ["schedules"]),
+        ("list schedules co", ["constant", "cosine"]),
+        ("list models seq2seq-l", ["seq2seq-lstm4"]),
+        ("list nothing x", []),
     ],
 )
 def test_names_are_completed(line: str, expected: list[str]) -> None:

@@ -47,6 +47,12 @@ def complete_recipe(ctx: click.Context, param: click.Parameter, word: str) -> li
     return [CompletionItem(name) for name in names] or [CompletionItem(word, type="file")]
 
 
+def complete_entry(ctx: click.Context, param: click.Parameter, word: str) -> list[CompletionItem]:
+    """Complete a name of the kind that is given before."""
+    registry, kind = default_registry(), ctx.params.get("kind")
+    return _named(registry, kind, word) if kind in {*registry.shelves} - {"recipes"} else []
+
+
 def complete_setting(ctx: click.Context, param: click.Parameter, word: str) -> list[CompletionItem]:
     """Complete a key of the configuration of the model that is named before, or of the recipe."""
     matching = {key: text for key, text in _settings(ctx) if f"{key}=".startswith(word)}

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from zoo.cli.completion import complete_entry
 from zoo.cli.fetching import readable
 from zoo.cli.options import json_option
 from zoo.cli.output import console, loaded_registry, plain, print_json
@@ -119,8 +120,12 @@ def rows_of(registry: Registry, kind: str, name: str = "") -> list[dict[str, Any
 
 
 @click.command("list")
-@click.argument("kind", required=False)
-@click.argument("name", required=False)
+@click.argument(
+    "kind",
+    required=False,
+    shell_complete=lambda ctx, param, word: [kind for kind in COLUMNS if kind.startswith(word)],
+)
+@click.argument("name", required=False, shell_complete=complete_entry)
 @json_option
 def list_(kind: str | None, name: str | None, as_json: bool) -> None:
     """List architectures, models, checkpoints, datasets, and everything else that has a name.
