@@ -22,13 +22,16 @@ from zoo.cli import cli
 from zoo.registry.registry import Registry, default_registry
 
 SLOW = (
-    "laws/test_laws.py", "external_plugins/test_pages.py", "interop/test_onnx.py",
-    "serving/test_faults.py", "training/test_group.py", "external_plugins/test_journey.py",
-    "training/test_failures.py", "serving/test_page.py", "cli/test_cli.py",
-    "decoding/test_processors.py", "core/test_training.py", "hub/test_processes.py",
-    "training/test_fine_tuning_page.py", "cli/test_attention.py", "training/test_fine_tuning.py",
-    "serving/test_api.py", "examples/test_features.py", "examples/test_sources.py",
-    "test_release.py", "training/test_corpus.py", "external_plugins/test_plugins.py",
+    "laws/test_laws.py", "external_plugins/test_pages.py", "training/test_group.py",
+    "interop/test_onnx.py", "serving/test_faults.py", "external_plugins/test_journey.py",
+    "core/test_campaigns.py", "hub/test_processes.py", "serving/test_page.py",
+    "training/test_failures.py", "decoding/test_batches.py", "decoding/test_processors.py",
+    "training/test_objectives.py", "cli/test_cli.py", "core/test_precision.py",
+    "training/test_fine_tuning_page.py", "examples/test_losses.py", "cli/test_attention.py",
+    "training/test_fine_tuning.py", "serving/test_api.py", "core/test_checkpoint.py",
+    "core/test_training.py", "decoding/test_beam.py", "training/test_recipe.py",
+    "core/test_corpora.py", "examples/test_attention_kinds.py", "training/test_corpus.py",
+    "training/test_auto.py", "test_install.py", "test_release.py",
 )  # fmt: skip
 """The slowest files. A parallel run starts with them, so that it does not end waiting for one."""
 
