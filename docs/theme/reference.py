@@ -64,7 +64,7 @@ class Commands(SphinxDirective):
         from zoo.cli import cli
 
         root = click.Context(cli, info_name="zoo", terminal_width=88, max_content_width=88)
-        parts = [f"```text\n{cli.get_help(root)}\n```"]
+        parts = [f"## zoo\n\n```text\n{cli.get_help(root)}\n```"]
         for name in cli.list_commands(root):
             command = cli.get_command(root, name)
             if command is not None and not command.hidden:

@@ -86,6 +86,7 @@ def test_every_public_name_and_command_is_in_the_reference(site: Path) -> None:
         for name in module.__all__:
             assert f'id="{module.__name__}.{name}"' in text, name
     commands = text_of(site, "commands")
+    assert "Usage: zoo [OPTIONS]" in commands
     for name, command in cli.commands.items():
         assert command.hidden or f"Usage: zoo {name} " in commands
 
