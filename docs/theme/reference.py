@@ -5,6 +5,7 @@ Both are made when the pages are built, so that no name, option or docstring can
 
 import importlib
 import inspect
+import typing
 from typing import ClassVar
 
 import click
@@ -44,12 +45,13 @@ class PublicNames(SphinxDirective):
             kind = "class" if inspect.isclass(entry) else "function"
             if kind == "class" and issubclass(entry, Exception):
                 kind = "exception"
-            if callable(entry):
+            alias = typing.get_origin(entry) is not None
+            if callable(entry) and not alias:
                 lines += [f".. auto{kind}:: {module}.{name}"]
                 lines += ["   :members:"] * (kind == "class")
             else:  # autodoc would show the docstring of its type
                 lines += [f".. py:data:: {module}.{name}"]
-                lines += [f"   :value: {entry}"] * isinstance(entry, int)
+                lines += [f"   :value: {entry}"] * (alias or isinstance(entry, int))
             lines += [""]
         return self.parse_text_to_nodes("````{eval-rst}\n" + "\n".join(lines) + "\n````")
 
@@ -83,8 +85,17 @@ class Commands(SphinxDirective):
         return "\n\n".join(texts)
 
 
+def drop_alias(
+    app: Sphinx, what: str, name: str, entry: object, options: object, lines: list[str]
+) -> None:
+    """Drop the text that Python gives to each field of a NamedTuple."""
+    if lines and lines[0].startswith("Alias for field number"):
+        lines.clear()
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the directives."""
+    app.connect("autodoc-process-docstring", drop_alias)
     app.add_directive("public-names", PublicNames)
     app.add_directive("zoo-commands", Commands)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
