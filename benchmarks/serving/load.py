@@ -200,10 +200,12 @@ async def _arrivals(draw: random.Random, rate: float, seconds: float) -> AsyncIt
         yield
 
 
-def cases(folder: Path, count: int, names: Sequence[str]) -> Iterator[Case]:
+def cases(folder: Path, count: int, names: Sequence[str], end: float) -> Iterator[Case]:
     """Yield the models: a trained tiny one, and a 6+6 layers of 512 with random weights."""
     texts = _texts()[:count]
     for name in names:
+        if time.monotonic() > end:
+            return
         # Random weights write until the limit: 20 tokens, about as many as a caption has.
         options = {"beam": 1} if name == MODELS[0] else {"beam": 1, "max_length": 20}
         path = FROM if name == MODELS[0] else folder / "transformer-6x6"
@@ -321,7 +323,7 @@ def main() -> None:
     missing = [key for key in wanted(arguments.clients) if key not in there]
     models = [] if arguments.table else list(dict.fromkeys(key[0] for key in missing))
     with tempfile.TemporaryDirectory() as folder:
-        for case in cases(Path(folder), arguments.texts, models):
+        for case in cases(Path(folder), arguments.texts, models, end):
             servers = dict.fromkeys(server for model, server, _ in missing if model == case.name)
             for server in servers:
                 loads = [key[2] for key in missing if key[:2] == (case.name, server)]
