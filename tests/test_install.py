@@ -39,6 +39,7 @@ def test_the_wheel_holds_packages_catalogue_and_cards(wheels: dict[str, Path]) -
     sources = [*TOP.glob("zoo/**/*.py"), *TOP.glob("plugins/**/*.py"), *TOP.glob("zoo/**/*.html")]
     sources = [file for file in sources if CAPTIONS not in file.parents]
     sources += [*TOP.glob("plugins/*/equations.md"), TOP / "zoo" / "py.typed"]
+    sources.append(TOP / "zoo" / "nn" / "kernels.c")
     sources += TOP.glob("zoo/cli/template/*.txt")
     sources += [file for file in TOP.glob("zoo/*/page/*") if file.is_file()]
     expected = {str(f.relative_to(TOP)).removeprefix("plugins/") for f in sources}

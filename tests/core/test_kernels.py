@@ -39,9 +39,10 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def compiled(library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("ZOO_CACHE", str(library.parents[1]))
-    module.kernels.cache_clear()
+    find = module.kernels  # a test may replace it
+    find.cache_clear()
     yield
-    module.kernels.cache_clear()
+    find.cache_clear()
 
 
 def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,7 +57,7 @@ def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("heads", [1, 4])
 @pytest.mark.parametrize("d", [16, 48, 80])
 @pytest.mark.parametrize(("queries", "keys"), [(1, 1), (1, 17), (5, 40), (8, 300)])
-@pytest.mark.parametrize("masked", [None, "padding", "each query"])
+@pytest.mark.parametrize("masked", [None, "padding", "each query", "causal"])
 def test_attention_of_few_queries(
     heads: int, d: int, queries: int, keys: int, masked: str | None
 ) -> None:
@@ -65,9 +66,12 @@ def test_attention_of_few_queries(
     q = torch.randn(3, queries, 3, heads, d).permute(2, 0, 3, 1, 4)[1] * 3
     k, v = (torch.randn(3, heads, keys + 2, d)[:, :, 1 : keys + 1] for _ in range(2))
     mask = None
-    if masked is not None:
+    if masked in ("padding", "each query"):
         mask = torch.rand(3, 1, queries if masked == "each query" else 1, keys) < 0.4
         mask[..., -1] = False
+    if masked == "causal":
+        mask = torch.rand(queries, keys) < 0.4
+        mask[:, -1] = False
     with torch.inference_mode():
         result = few_queries(q, k, v, mask)
     assert result is not None

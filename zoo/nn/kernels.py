@@ -196,10 +196,9 @@ def kernels() -> Kernels | None:
 
 def usable_kernels() -> Kernels | None:
     """Return the kernels if there are any, no gradients are recorded and nothing is compiled."""
-    compiled = kernels()
-    if compiled is None or torch.is_grad_enabled() or torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or torch.is_grad_enabled():
         return None
-    return compiled
+    return kernels()
 
 
 def few_queries(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor | None:
@@ -210,9 +209,12 @@ def few_queries(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) 
     Args:
         query: (rows, heads, n, d).
         key, value: (rows, heads, m, d), at most 4,096 keys.
-        mask: bool, True where a query must not attend to a key, (rows or 1, 1, n or 1, m).
+        mask: bool, True where a query must not attend to a key, (rows or 1, 1, n or 1, m); or
+            (n, m), for all rows.
     """
     compiled = usable_kernels()
+    if mask is not None and mask.dim() == 2:
+        mask = mask[None, None]
     if (
         compiled is None
         or query.shape[2] > FEW

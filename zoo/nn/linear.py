@@ -28,8 +28,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
     x: (…, inputs); weight: (outputs, inputs); bias: (outputs,).
     """
-    cached = ACTIVE.get()
-    if cached is not None and not torch.compiler.is_compiling() and cached.supports(x, weight):
+    cached = None if torch.compiler.is_compiling() else ACTIVE.get()
+    if cached is not None and cached.supports(x, weight):
         return cached.linear(x, weight, bias)
     if not onednn.supports(x, weight) or torch.is_autocast_enabled("cpu"):
         return F.linear(x, weight, bias)
