@@ -168,7 +168,7 @@ def locked(file: Path, wait: float = 60.0) -> Iterator[None]:
     end = time.monotonic() + wait
     try:
         with contextlib.ExitStack() as stack:
-            while (free := stack.enter_context(_held(file.parent))) is False:
+            while (free := stack.enter_context(held(file.parent))) is False:
                 stack.close()
                 if time.monotonic() > end:
                     raise Timeout(str(file))
@@ -214,7 +214,7 @@ def _replace_folder(folder: Path, part: Path) -> None:
     if not exchange_names(folder, part):
         # If the process is killed between the two renames, `mend_folder` restores the old folder.
         old = part.with_suffix(".old")
-        with _held(folder):
+        with held(folder):
             folder.rename(old)
             part.rename(folder)
     flush(folder.parent)
@@ -250,14 +250,14 @@ def mend_folder(folder: Path) -> list[str]:
     report = []
     left = [f for f in _left_over(folder, ".old", ".part") if f.is_dir() and not f.is_symlink()]
     for old in sorted((f for f in left if f.suffix == ".old"), key=lambda f: f.stat().st_mtime):
-        with _held(old) as abandoned:
+        with held(old) as abandoned:
             if abandoned and folder.exists():
                 shutil.rmtree(old)
             elif abandoned:
                 old.rename(folder)
                 report.append(f"{folder} is restored: the process that replaced it was killed")
     for part in (f for f in left if f.suffix == ".part"):
-        with _held(part) as abandoned:
+        with held(part) as abandoned:
             if abandoned:
                 shutil.rmtree(part, ignore_errors=True)
                 report.append(f"a half-written {folder.name} is removed")
@@ -282,13 +282,13 @@ def _left_over(path: Path, *suffixes: str) -> list[Path]:
 @contextlib.contextmanager
 def _held_part(path: Path, *, is_folder: bool) -> Iterator[Path]:
     """Create a temporary file or folder beside `path`; it is locked, and removed at the end."""
-    held: bool | None = False
+    free: bool | None = False
     with contextlib.ExitStack() as stack:
-        while held is False:  # unless another process has taken it for abandoned in this moment
+        while free is False:  # unless another process has taken it for abandoned in this moment
             part = path.with_name(f".{path.name}.{secrets.randbelow(10**12)}.part")
             (part.mkdir if is_folder else part.touch)()
-            held = stack.enter_context(_held(part))
-            held = held if part.exists() else False
+            free = stack.enter_context(held(part))
+            free = free if part.exists() else False
         try:
             yield part
         finally:
@@ -302,7 +302,7 @@ _CANNOT_LOCK = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EBADF, errno.EA
 
 
 @contextlib.contextmanager
-def _held(path: Path) -> Iterator[bool | None]:
+def held(path: Path) -> Iterator[bool | None]:
     """Lock a file or folder until the block or the process ends; yield whether it was free.
 
     None: it cannot be locked here.
@@ -326,7 +326,7 @@ def _held(path: Path) -> Iterator[bool | None]:
 def whole_file(file: Path) -> Iterator[Path]:
     """Yield a temporary file that replaces `file` if the block succeeds, else it is removed."""
     for left in _left_over(file, ".part") if fcntl is not None else ():
-        with _held(left) as abandoned:
+        with held(left) as abandoned:
             if abandoned and left.is_file():
                 left.unlink(missing_ok=True)
     with _held_part(file, is_folder=False) as part:

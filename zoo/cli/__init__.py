@@ -157,6 +157,7 @@ for command in (
     training.train,
     bench.bench,
     translating.translate,
+    translating.join_,
     translating.score,
     hub.pull,
     hub.push,

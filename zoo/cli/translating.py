@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from zoo import __version__
 from zoo.cli.completion import complete_checkpoint
 from zoo.cli.fetching import located
 from zoo.cli.options import (
@@ -34,6 +38,7 @@ from zoo.data.readers import bounded_lines, count_lines, decode_line
 from zoo.errors import DataError
 from zoo.files import whole_file
 from zoo.registry.registry import Registry
+from zoo.translation.shards import Shard, join, open_shard
 
 if TYPE_CHECKING:
     from zoo.translation.text_search import Precision
@@ -48,6 +53,9 @@ if TYPE_CHECKING:
               help="Read texts from a file, one per line, instead of standard input.")  # fmt: skip
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path),
               help="Write the translations to a file; it is complete or absent.")  # fmt: skip
+@click.option("--shard", metavar="I/N",
+              help="Translate part I of N of --input's lines to OUT.I-of-N. The same command "
+              "continues one that was stopped; `zoo join OUT` joins them.")  # fmt: skip
 @source_lang_option
 @target_lang_option
 @ensemble_option
@@ -75,6 +83,7 @@ def translate(
     text: tuple[str, ...],
     source: Path | None,
     out: Path | None,
+    shard: str | None,
     more: tuple[str, ...],
     search: dict[str, Any],
     precision: Precision,
@@ -90,6 +99,9 @@ def translate(
     """
     if text and source:
         raise click.UsageError("give TEXT or --input, not both")
+    if shard is not None and (source is None or out is None):
+        raise click.UsageError("--shard needs --input and --out")
+    wanted = None if shard is None else Shard.parse(shard)
     if out is not None:
         check_writable(out)
     registry = loaded_registry()
@@ -98,14 +110,48 @@ def translate(
     window = 1 if not text and source is None and sys.stdin.isatty() else None
     if window == 1 and sys.stdout.isatty():
         say("Type a text and press Enter; Ctrl-D ends.")
+    form = functools.partial(_lines_of, as_json=as_json, with_scores=search.get("n_best", 1) > 1)
+    if wanted is not None and source is not None and out is not None:
+        _translate_shard(translator, source, out, wanted, form, {**options, **search})
+        return
     with _texts(text, source) as texts, _output(out) as file:
         stream = translator.stream(texts, window=window, **options, **search)
         for translation in _with_warnings(stream, "text" if text else "line"):
-            if as_json:
-                print_json(_record(translation), lines=True, file=file)
-            else:
-                for line in _lines_of(translation, with_scores=search.get("n_best", 1) > 1):
-                    click.echo(line, file=file)
+            for line in form(translation):
+                click.echo(line, file=file)
+
+
+def _translate_shard(
+    translator: Translator,
+    source: Path,
+    out: Path,
+    shard: Shard,
+    form: functools.partial[Iterator[str]],
+    options: dict[str, Any],
+) -> None:
+    """Translate what is left of a shard of a file."""
+    from zoo.interop.engines import digest
+
+    settings = {
+        "checkpoint": [digest(checkpoint) for checkpoint in translator.checkpoints],
+        "version": __version__,
+        "precision": translator.precision,
+        "engine": translator.engine,
+        **form.keywords,
+        **translator.search_options(options, recommended=options["recommended"]),
+    }
+    with open_shard(out, shard, source, settings) as output:
+        if output is None:
+            say(f"{shard.file(out)} is finished")
+            return
+        lines = output.lines
+        with source.open("rb") as stream:
+            texts = _with_progress(_read_lines(stream, str(source), lines), source, len(lines))
+            translated = translator.stream(texts, first=lines.start, **options)
+            for translation in _with_warnings(translated, "line", lines.start):
+                for line in form(translation):
+                    click.echo(line, file=output.stream)
+                output.advance()
 
 
 def load_translator(
@@ -126,8 +172,11 @@ def load_translator(
     return translator.for_languages(**(languages or {}))
 
 
-def _lines_of(translation: Translation, *, with_scores: bool) -> Iterator[str]:
-    """Yield a line for a translation and one for each alternative."""
+def _lines_of(translation: Translation, *, as_json: bool, with_scores: bool) -> Iterator[str]:
+    """Yield a line for a translation and one for each alternative, or one with JSON."""
+    if as_json:
+        yield json.dumps(_record(translation), ensure_ascii=False)
+        return
     for ranked in (translation, *translation.alternatives):
         line = ranked.text
         # The translation of a line is one line.
@@ -182,8 +231,10 @@ def _typed() -> Iterator[str]:
             return
 
 
-def _read_lines(lines: IO[bytes], where: str) -> Iterator[str]:
-    for number, line in enumerate(bounded_lines(lines, where), 1):
+def _read_lines(lines: IO[bytes], where: str, wanted: range | None = None) -> Iterator[str]:
+    """Yield the texts of lines, all or those of the wanted indices."""
+    ends = (wanted.start, wanted.stop) if wanted is not None else (0, None)
+    for number, line in islice(enumerate(bounded_lines(lines, where), 1), *ends):
         text = decode_line(line, number, where)
         if "\0" in text:
             raise DataError(
@@ -194,12 +245,13 @@ def _read_lines(lines: IO[bytes], where: str) -> Iterator[str]:
         yield text
 
 
-def _with_progress(lines: Iterator[str], file: Path) -> Iterator[str]:
+def _with_progress(lines: Iterator[str], file: Path, total: int | None = None) -> Iterator[str]:
     """Yield the lines, with a progress bar in a terminal."""
     from rich.progress import track
 
     visible = shows_progress()
-    total = count_lines(file) if visible else None
+    if visible and total is None:
+        total = count_lines(file)
     yield from track(
         lines, file.name, total=total, console=messages(), transient=True, disable=not visible
     )
@@ -215,10 +267,12 @@ def _output(file: Path | None) -> Iterator[IO[str] | None]:
         yield stream
 
 
-def _with_warnings(stream: Iterator[Translation], what: str) -> Iterator[Translation]:
+def _with_warnings(
+    stream: Iterator[Translation], what: str, first: int = 0
+) -> Iterator[Translation]:
     """Yield translations; warn of sources without known tokens: the first, and how many."""
     count = 0
-    for number, translation in enumerate(stream, 1):
+    for number, translation in enumerate(stream, first + 1):
         if translation.unknown:
             count += 1
             if count == 1:
@@ -229,6 +283,17 @@ def _with_warnings(stream: Iterator[Translation], what: str) -> Iterator[Transla
         yield translation
     if count > 1:
         say(f"Warning: {count:,} {what}s in all have no token of the model's vocabulary")
+
+
+@click.command("join")
+@click.argument("out", type=click.Path(dir_okay=False, path_type=Path))
+def join_(out: Path) -> None:
+    """Join the shards of OUT that `zoo translate --shard` has written.
+
+    All must be finished, of the same input and with the same options. The shards stay.
+    """
+    check_writable(out)
+    say(f"{out}: {join(out):,} shards")
 
 
 @click.command()

@@ -111,5 +111,5 @@ def digest(checkpoint: Checkpoint) -> str:
         hasher.update(f"{len(text)}:{text}".encode())
     for name, weight in sorted(checkpoint.model.named_parameters()):
         hasher.update(f"{name}{tuple(weight.shape)}{weight.dtype}".encode())
-        hasher.update(weight.detach().contiguous().view(-1).numpy().data)
+        hasher.update(weight.detach().cpu().contiguous().view(-1).numpy().data)
     return hasher.hexdigest()[:32]

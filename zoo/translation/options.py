@@ -79,6 +79,7 @@ class Options(SearchOptions, total=False):
     long_texts: LongTexts
     max_source_length: int
     on_batch: Callable[[int], None] | None
+    first: int
 
 
 DEFAULTS: dict[str, Any] = {
@@ -94,6 +95,7 @@ DEFAULTS: dict[str, Any] = {
     "long_texts": "refuse",
     "max_source_length": MAX_SOURCE_LENGTH,
     "on_batch": None,
+    "first": 0,
 }
 """The default of each option."""
 

@@ -45,6 +45,7 @@ class Request(NamedTuple):
     long_texts: LongTexts
     max_source_length: int
     on_batch: Callable[[int], None] | None = None
+    first: int = 0
 
 
 class TextSearch:
@@ -116,7 +117,7 @@ class TextSearch:
 
     def stream(self, texts: Iterable[str], window: int, request: Request) -> Iterator[Translation]:
         """Translate texts in order, with at most `window` of them in memory."""
-        start = 0
+        start = request.first
         split = self.reader.splitter(request.splitter, self.registry) if request.split else None
         for chunk in chunks(texts, window, len):
             yield from self._translate_window(chunk, start, request, split)

@@ -164,7 +164,7 @@ class Translator:
         An empty text, or one of white space alone, has an empty translation.
 
         Args:
-            texts: read as they are needed.
+            texts: read when needed.
             options: the fields of `zoo.Search`, and
                 recommended: whether the checkpoint's recommended search options fill the gaps;
                 source_lang, target_lang: names or codes of languages, if the checkpoint knows
@@ -181,7 +181,8 @@ class Translator:
                 of more than the model reads, raises an error (`refuse`) or is translated in parts
                 (`split`);
                 max_source_length: most tokens of a text or sentence, with the end token;
-                on_batch: called after each batch with the number of texts so far.
+                on_batch: called after each batch with the number of texts so far;
+                first: how many texts of the same job precede these; sampling depends on it.
 
         Raises:
             DecodingError: a text is too long or not a string, the vocabulary lacks the prefix,
