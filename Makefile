@@ -5,11 +5,11 @@
 # make cards   update the cards of the models and the generated parts of the docs
 # make docs    build the site from docs/ into site/
 # make notebooks   run the notebooks of the site and store what they print
-# make screens     pictures of all pages of the site, and what a browser measures on them
+# make screens     what a browser measures on all pages of the site, and pictures of some
 # make release-checkpoints   train, score and list the released checkpoints (NAMES="…" for some)
 # make verify-release   score the shipped checkpoints again and compare with their cards
 # make verify-exports   compare the exports of the released checkpoints, in environments of their own
-# make verify-install   test the wheel and an external plugin in a new environment
+# make verify-install   test the wheels, an external plugin and the pages' commands in a new environment
 #
 # PIP_ARGS is passed to every pip install, for instance to use another build of torch or index.
 # PYTEST_ARGS is passed to pytest. All tests together run on all cores, each file in one process, as

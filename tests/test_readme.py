@@ -10,6 +10,7 @@ import pytest
 from click.testing import Result
 
 import zoo
+from tests.external_plugins.pasted import PAGES, SKIPPED, pasted
 from zoo.cli import cli
 
 TOP = Path(__file__).parents[1]
@@ -99,3 +100,30 @@ def test_the_constraints_pin_all_dependencies() -> None:
     pinned = {line.split("==")[0] for line in lines if line and not line.startswith("#")}
     assert ranges <= pinned
     assert project["version"] == zoo.__version__
+
+
+def test_each_reason_to_skip_a_pasted_command_has_one() -> None:
+    lines = [command.line for page in PAGES for command in pasted(page)]
+    for start in SKIPPED:
+        assert any(re.match(start, line) for line in lines), start
+
+
+def test_most_pasted_commands_are_run() -> None:
+    commands = [command for page in PAGES for command in pasted(page)]
+    run = [command.line for command in commands if not re.match("|".join(SKIPPED), command.line)]
+    assert len(run) > len(commands) / 2
+    assert all(line.startswith(("zoo ", "ZOO_PLUGINS")) for line in run), run
+
+
+def test_the_numbers_of_the_server_were_measured() -> None:
+    results = (TOP / "benchmarks" / "serving" / "RESULTS.md").read_text(encoding="utf-8")
+    (factor,) = re.findall(r"translates ([\d.]+) times as many", README)
+    assert f"has {factor} times the sentences/s of zoo" in results
+    page = (TOP / "docs" / "serving.md").read_text(encoding="utf-8").partition("## Measured")[2]
+    table, _, text = page.partition("These are")
+    numbers = re.findall(r"\| (\d+\.\d)", table)
+    assert len(numbers) == 6
+    for number in numbers:
+        assert f"| {number} |" in results
+    for factor in re.findall(r"\d+\.\d", text):
+        assert f"has {factor} times" in results

@@ -39,7 +39,15 @@ def failed(result: Result, *expected: str) -> None:
 def test_list_as_json(run: Run) -> None:
     listed = json.loads(run("list", "--json").stdout)
     kinds = ["architectures", "models", "checkpoints", "datasets", "importers", "exporters"]
-    kinds += ["engines", "tokenizers", "objectives", "schedules", "optimizers", "initializations"]
+    kinds += [
+        "engines",
+        "recipes",
+        "tokenizers",
+        "objectives",
+        "schedules",
+        "optimizers",
+        "initializations",
+    ]
     kinds += ["augmentations", "processors", "searches", "splitters"]
     assert list(listed) == kinds
     for model in listed["models"]:
@@ -53,9 +61,32 @@ def test_list_as_json(run: Run) -> None:
 
 
 def test_list_as_tables(run: Run) -> None:
-    shown = run("list").stdout
-    for name in (*zoo.list_models(), "numbers-en-fr", "59,508,496"):
+    shown = run("list", "models").stdout
+    for name in (*zoo.list_models(), "59,508,496"):
         assert name in shown
+
+
+def test_list_alone_counts_each_kind(run: Run) -> None:
+    listed = json.loads(run("list", "--json").stdout)
+    shown = run("list").stdout
+    for kind, rows in listed.items():
+        assert re.search(rf"^{kind} +{len(rows)} +{rows[0]['name']}", shown, re.MULTILINE)
+
+
+def test_recipes_are_listed_and_shown(run: Run) -> None:
+    (recipe,) = json.loads(run("list", "recipes", "shift", "--json").stdout)["recipes"]
+    shown = run("list", "recipes", "shift").stdout
+    for key, value in recipe["values"].items():
+        assert f"{key} = {json.dumps(value)}" in shown
+    assert "transformer-tiny.multi30k" in run("list", "recipes").stdout
+
+
+def test_help_shows_the_first_sentence_of_each_command_in_full(run: Run) -> None:
+    shown = run("--help").stdout
+    assert "..." not in shown.partition("Commands:")[2]
+    for name, command in zoo.cli.cli.commands.items():
+        first = " ".join((command.help or "").split("\n\n")[0].split()).partition(". ")[0]
+        assert first.rstrip(".") in " ".join(shown.split()), name
 
 
 def test_list_shows_the_options_of_an_entry(run: Run) -> None:

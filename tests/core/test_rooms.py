@@ -165,6 +165,20 @@ def test_light_commands_import_nothing_heavy(arguments: list[str], absent: list[
     assert done.stdout
 
 
+def test_light_errors_of_wrong_names_import_no_torch() -> None:
+    program = (
+        "import sys\n"
+        "from zoo.cli import cli\n"
+        "try:\n"
+        "    cli.main(['translate', 'nothing', 'one'])\n"
+        "finally:\n"
+        "    print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert "no checkpoint 'nothing'" in done.stderr
+    assert done.stdout == "False\n"
+
+
 def test_modules_are_short() -> None:
     lines = {name_of(file): len(file.read_text().splitlines()) for file in [*core, *plugins]}
     assert {name: count for name, count in lines.items() if count > MODULE_LINES} == {}

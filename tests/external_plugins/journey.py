@@ -21,6 +21,8 @@ TOP = Path(__file__).parents[2]
 EXAMPLE = TOP / "docs" / "examples" / "zoo-statespace"
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
 NUMBERS = ("twenty-one", "four hundred and five")
+SHOWN = 12
+"""Lines of output of a line of a shell in the transcript."""
 RELEASED = "statespace-tiny.numbers-en-fr"
 
 
@@ -65,18 +67,26 @@ class Environment:
         """Install wheels or source folders, perhaps with extras."""
         self.pip("install", *self.options, *packages)
 
+    def _done(self, words: Sequence[str], where: str = "") -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}"}
+        environment.pop("PYTHONPATH", None)
+        return subprocess.run(
+            words, cwd=self.folder / where, env=environment, capture_output=True, text=True
+        )
+
+    def shell(self, line: str, where: str = "") -> str:
+        """Run a line of a shell, in a folder of this environment, and return its output."""
+        done = self._done(["bash", "-c", line], where)
+        assert done.returncode == 0, f"{line} exited with {done.returncode}\n{done.stderr}"
+        shown = done.stdout.strip().splitlines()
+        more = ["…"] * (len(shown) > SHOWN)
+        self.transcript.append("\n".join([f"$ {line}", *shown[:SHOWN], *more]))
+        return done.stdout
+
     def run(self, *command: object, code: int = 0) -> str:
         """Run a command of this environment in its folder and return its output."""
         words = [str(word) for word in command]
-        environment = {**os.environ, "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}"}
-        environment.pop("PYTHONPATH", None)
-        done = subprocess.run(
-            [str(self.folder / "bin" / words[0]), *words[1:]],
-            cwd=self.folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-        )
+        done = self._done([str(self.folder / "bin" / words[0]), *words[1:]])
         assert done.returncode == code, f"{words} exited with {done.returncode}\n{done.stderr}"
         self.transcript.append(
             f"$ {' '.join(words)}\n{(done.stdout + done.stderr * bool(code)).strip()}"
@@ -164,4 +174,8 @@ def captions_journey(environment: Environment, wheel: Path) -> None:
     assert environment.run(*command) == "Zwei Hunde spielen im Schnee.\n"
     assert "non-commercial" in environment.run("zoo", "list", "checkpoints")
     environment.run("zoo", "info", name)
+
+
+def remove_captions(environment: Environment) -> None:
+    """Uninstall the caption checkpoints."""
     environment.pip("uninstall", "--yes", "seq2seq-zoo-captions")

@@ -19,7 +19,9 @@ from tests.external_plugins.journey import (
     build_wheel,
     captions_journey,
     journey,
+    remove_captions,
 )
+from tests.external_plugins.pasted import run_pages
 
 PAGE = TOP / "docs" / "verified.md"
 HEAD = """# A verified clean installation
@@ -27,8 +29,9 @@ HEAD = """# A verified clean installation
 Written by `make verify-install`: the zoo's wheel and the example plugin `{example}`
 are installed with all their dependencies into an empty environment. The plugin's model is trained,
 scored and released, and the plugin is uninstalled. Then the wheel of the caption checkpoints is
-installed. `tests/external_plugins/journey.py` checks the
-exit code and the output of every command.
+installed, and the commands of the README and of the site's first pages are run as pasted, outside
+of the repository (`tests/external_plugins/pasted.py`). The exit code and the output of every
+command are checked.
 """
 
 
@@ -46,6 +49,9 @@ def main() -> None:
         scores = journey(environment, wheel)
         captions = build_wheel(Path(folder) / "captions", TOP / "plugins" / "zoo_captions")
         captions_journey(environment, captions)
+        environment.install(f"{wheel}[all]")
+        skipped = run_pages(environment)
+        remove_captions(environment)
         minutes = (time.monotonic() - start) / 60
         assert scores["exact_match"] > 95, scores
         head = HEAD.format(example=EXAMPLE.relative_to(TOP))
@@ -54,6 +60,8 @@ def main() -> None:
         transcript = transcript.replace(str(environment.folder), "CLEAN")
         text = "\n".join(line.rstrip() for line in transcript.splitlines())
         page = f"{head}\n{ran}; {minutes:.1f} minutes.\n\n{FENCE}console\n{text}\n{FENCE}\n"
+        page += "\nNot run one by one:\n\n"
+        page += "".join(f"- `{line}`: {reason}\n" for line, reason in skipped.items())
         PAGE.write_text(page, encoding="utf-8")
         print(page)
 

@@ -1,7 +1,8 @@
-"""`make screens`: pictures of the pages of the site, and what the browser measures on them.
+"""`make screens`: what a browser measures on all pages of the site, and pictures of some.
 
-Each page is opened at three widths in both themes. The command fails if a page is wider than the
-window, logs an error, asks another host for anything, or has text with a contrast below AA.
+Each page is opened once and measured at three widths in both themes. The command fails if a page is
+wider than the window, logs an error, asks another host for anything, or has text with a contrast
+below AA.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import contextlib
 import functools
 import http.server
 import json
+import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,10 +24,17 @@ from tests.serving.browser import CHROMIUM, DRIVER, MISSING, Browser, browser
 SITE = Path(__file__).parents[2] / "site"
 WIDTHS = (390, 1280, 1920)
 THEMES = ("light", "dark")
+PICTURES = ("index", "install", "commands", "zoo", "contract", "derivations/attention")
+"""The pages of which pictures are made, of all kinds."""
 
 MEASURE = r"""
 const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+const colors = new Map();
 const rgba = (color) => {
+  if (!colors.has(color)) colors.set(color, read(color));
+  return colors.get(color);
+};
+const read = (color) => {
   canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = color; canvas.fillRect(0, 0, 1, 1);
   const [r, g, b, a] = canvas.getImageData(0, 0, 1, 1).data;
   return [r, g, b, a / 255];
@@ -110,9 +120,10 @@ def wait(page: Browser, condition: str) -> None:
 
 
 def measure(page: Browser, address: str, width: int, theme: str) -> dict[str, Any]:
-    """Open a page and return what the browser measures."""
+    """Return what the browser measures on a page, which is opened unless it is there already."""
     page.size(width, 900, theme)
-    page.driver.get(address)
+    if page.driver.current_url != address:
+        page.driver.get(address)
     wait(page, "true")
     result: dict[str, Any] = page.script(MEASURE)
     return result | {"console": page.console(), "hosts": sorted(page.hosts())}
@@ -143,7 +154,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure pages and write pictures of them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pages", nargs="*", help="pages without .html; all by default")
-    parser.add_argument("--out", type=Path, help="folder of the pictures; none by default")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        help="folder of pictures of some pages, or of those named; none by default",
+    )
     parser.add_argument("--site", type=Path, default=SITE, help="the built site")
     given = parser.parse_args(arguments)
     if not (CHROMIUM and DRIVER):
@@ -151,19 +166,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     names = given.pages or sorted(
         str(f.relative_to(given.site).with_suffix("")) for f in given.site.rglob("*.html")
     )
-    wrong, views = [], 0
+    wrong, views, start = [], 0, time.monotonic()
     with served(given.site) as host, browser() as page:
-        for name in names:
+        for number, name in enumerate(names, 1):
+            print(f"{number} of {len(names)}: {name}", file=sys.stderr, flush=True)
             for width in WIDTHS:
                 for theme in THEMES:
                     measured = measure(page, f"{host}/{name}.html", width, theme)
                     views += 1
                     wrong += [f"{name} {width} {theme}: {f}" for f in faults(measured, host)]
-                    if given.out:
+                    if given.out and (given.pages or name in PICTURES):
                         given.out.mkdir(parents=True, exist_ok=True)
                         file = given.out / f"{name.replace('/', '-')}-{width}-{theme}.png"
                         page.picture(str(file))
-    print(json.dumps({"pages": len(names), "views": views, "faults": wrong}, indent=2))
+    seconds = round(time.monotonic() - start)
+    result = {"pages": len(names), "views": views, "seconds": seconds, "faults": wrong}
+    print(json.dumps(result, indent=2))
     if wrong:
         parser.exit(1)
 

@@ -84,6 +84,16 @@ class Commands(click.Group):
         """Return the names of all commands."""
         return sorted(self._all())
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the first sentence of each command's help, on several lines if it is long."""
+        rows = []
+        for name in self.list_commands(ctx):
+            command = self.get_command(ctx, name)
+            if command is not None and not command.hidden:
+                rows.append((name, command.get_short_help_str(limit=1000)))
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write below the help how many plugins are broken, if any are."""
         broken = len({(p.name, p.distribution) for p in installed().broken})

@@ -13,6 +13,18 @@ from zoo.errors import DataError, UnknownNameError
 from zoo.registry.declarations import Dataset
 from zoo.registry.registry import Registry
 
+ROWS = {
+    "pairs": "pairs",
+    "distinct sources": "distinct_sources",
+    "duplicates": "duplicates",
+    "empty": "empty",
+    "copies": "copies",
+    "characters": "characters",
+    "words": "words",
+    "longest": "longest",
+    "alphabet": "distinct_characters",
+}
+"""What is shown of each split, and its key; of texts, that of the source and of the target."""
 WIDTH = 70
 """The most characters of an example that are shown."""
 
@@ -120,17 +132,18 @@ def show(name: str, limit: int | None, pairs: int, as_json: bool) -> None:
 def _print_splits(shown: dict[str, Any]) -> None:
     from rich.table import Table as Grid
 
-    grid = Grid("split", "pairs", "distinct sources", "duplicates", "empty", "copies",
-                "characters", "words", "longest", "alphabet", box=None, pad_edge=False)  # fmt: skip
-    for split, values in shown["splits"].items():
-        sides = (values["source"], values["target"])
-        grid.add_row(
-            plain(split),
-            *(f"{values[key]:,}" for key in ("pairs", "distinct_sources", "duplicates", "empty",
-                                             "copies")),
-            *(" / ".join(f"{side[key]:,}" for side in sides)
-              for key in ("characters", "words", "longest", "distinct_characters")),
-        )  # fmt: skip
+    grid = Grid(box=None, pad_edge=False)
+    for column in ("", *shown["splits"]):
+        grid.add_column(plain(column), justify="right" if column else "left")
+    splits = shown["splits"].values()
+    for name, key in ROWS.items():
+        values = [
+            f"{split[key]:,}"
+            if key in split
+            else " / ".join(f"{split[side][key]:,}" for side in ("source", "target"))
+            for split in splits
+        ]
+        grid.add_row(plain(name), *map(plain, values))
     console().print(grid)
     for splits, count in shown["overlap"].items():
         if count:

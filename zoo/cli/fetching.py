@@ -31,8 +31,8 @@ def located(
         CheckpointError, HubError, ConversionError: as `zoo.interop.locate.locate`.
     """
     name = checkpoint_of(name, registry)
-    if others and not (Path(name).exists() or Address.is_one(name) or name in registry.checkpoints):
-        if registry.absent_packages(name):
+    if not (Path(name).exists() or Address.is_one(name) or name in registry.checkpoints):
+        if not others or registry.absent_packages(name):
             raise registry.no_checkpoint(name)
         raise UnknownNameError("name", name, [*others, *registry.checkpoints], "See `zoo list`")
     # Importers need torch; a checkpoint of the zoo is found without it.

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import click
 
 from zoo.cli.completion import complete_entry
-from zoo.cli.fetching import readable
 from zoo.cli.options import json_option
 from zoo.cli.output import console, loaded_registry, plain, print_json
 from zoo.errors import UnknownNameError
@@ -65,7 +64,8 @@ COLUMNS = {
         Column("location", lambda _, released: released.location or str(released.folder),
                shown=False),
         Column("languages", _languages),
-        Column("size", lambda _, each: sum(file.size for file in each.files.values()) or None),
+        Column("size", lambda _, each: sum(file.size for file in each.files.values()) or None,
+               shown=False),
         Column("scores"),
         Column("terms"),
         Column("summary", shown=False),
@@ -85,6 +85,10 @@ COLUMNS = {
         Column("summary"),
     ),
     "engines": (Column("name"), Column("format"), Column("summary")),
+    "recipes": (
+        Column("name", lambda _, recipe: recipe[0]),
+        Column("values", lambda _, recipe: recipe[1], shown=False),
+    ),
     **{
         kind: (Column("name"), Column("summary"))
         for kind in (
@@ -109,9 +113,12 @@ def rows_of(registry: Registry, kind: str, name: str = "") -> list[dict[str, Any
     shelf = registry.shelves[kind]
     if name:
         shelf.find(name)
+    things: Mapping[str, Any] = shelf
+    if kind == "recipes":  # values only, which do not have their name
+        things = {each: (each, shelf[each]) for each in shelf}
     rows = [
-        {column.name: column.cell(registry, shelf[each]) for column in COLUMNS[kind]}
-        for each in ([name] if name else sorted(shelf))
+        {column.name: column.cell(registry, things[each]) for column in COLUMNS[kind]}
+        for each in ([name] if name else sorted(things))
     ]
     if name and isinstance(shelf, OpenShelf):
         described = shelf.described(name)
@@ -130,10 +137,11 @@ def rows_of(registry: Registry, kind: str, name: str = "") -> list[dict[str, Any
 def list_(kind: str | None, name: str | None, as_json: bool) -> None:
     """List architectures, models, checkpoints, datasets, and everything else that has a name.
 
-    KIND is one of: architectures, models, checkpoints, datasets, importers, exporters, engines;
-    tokenizers, objectives, schedules, optimizers, initializations, augmentations, which a recipe
-    names; processors, searches, splitters, which decoding names. NAME shows one of them; for what
-    a recipe or decoding names, with its options: `zoo list schedules cosine`.
+    KIND is one of: architectures, models, checkpoints, datasets, importers, exporters, engines,
+    recipes; tokenizers, objectives, schedules, optimizers, initializations, augmentations, which a
+    recipe names; processors, searches, splitters, which decoding names. Without it, the number of
+    each is shown. NAME shows one of them: a recipe with its values, and what a recipe or decoding
+    names with its options: `zoo list schedules cosine`.
     """
     if kind is not None and kind not in COLUMNS:
         raise UnknownNameError("kind", kind, COLUMNS, "See `zoo list --help`")
@@ -142,12 +150,28 @@ def list_(kind: str | None, name: str | None, as_json: bool) -> None:
     if as_json:
         print_json(rows)
         return
-    for each in rows:
-        _print_table(each, rows[each])
-        if each == "checkpoints":
-            _print_packages(registry)
+    if kind is None:
+        _print_overview(rows)
+    else:
+        _print_table(kind, rows[kind])
+    if kind in (None, "checkpoints"):
+        _print_packages(registry)
     if kind and name and "options" in rows[kind][0]:
         _print_options(**rows[kind][0])
+    if kind == "recipes" and name:
+        for key, value in rows[kind][0]["values"].items():
+            click.echo(f"{key} = {json.dumps(value, ensure_ascii=False)}")
+
+
+def _print_overview(rows: dict[str, list[dict[str, Any]]]) -> None:
+    """Print a line for each kind: how many there are, and the first names that fit."""
+    wide = max(map(len, rows)) + 2
+    for kind, things in rows.items():
+        names = ", ".join(dict.fromkeys(str(thing["name"]) for thing in things))
+        line = f"{kind:{wide}}{len(things):>3}  {names}"
+        limit = console().width
+        click.echo(line if len(line) <= limit else f"{line[: limit - 1]}…")
+    click.echo("\n`zoo list KIND` lists all of a kind, `zoo info NAME` describes one.\n")
 
 
 def _print_table(kind: str, rows: list[dict[str, Any]]) -> None:
@@ -184,11 +208,10 @@ def _print_packages(registry: Registry) -> None:
 
 
 def _text(name: str, value: Any) -> str:
-    """Return a plain value as the text of a table's cell."""
+    """Return a plain value as the text of a table's cell; of several scores, the first."""
     if isinstance(value, dict):
-        return ", ".join(f"{name.replace('_', ' ')} {score}" for name, score in value.items())
+        scores = [f"{name.replace('_', ' ')} {score}" for name, score in value.items()]
+        return next(iter(scores), "")
     if isinstance(value, list):
         return " to ".join(value)
-    if name == "size" and value:
-        return readable(value)
     return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)

@@ -36,10 +36,10 @@ def messages() -> Console:
 
 
 def plain(text: object) -> Text:
-    """Return text for a table's cell, without rich's markup."""
+    """Return text for a table's cell, without rich's markup; a long word goes on below."""
     from rich.text import Text
 
-    return Text(str(text))
+    return Text(str(text), overflow="fold")
 
 
 def say(text: str) -> None:

@@ -163,9 +163,10 @@ def load_translator(
     languages: Mapping[str, str] | None = None,
 ) -> Translator:
     """Load a checkpoint, or several as an ensemble; pull those that are not on this machine."""
+    folders = [located(name, registry) for name in checkpoints]
+    # Imports torch: a wrong name is reported before.
     from zoo.translation.translator import load
 
-    folders = [located(name, registry) for name in checkpoints]
     translator = load(
         *folders, device=device, precision=precision, engine=engine, registry=registry
     )

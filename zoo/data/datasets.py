@@ -97,7 +97,8 @@ def file_dataset(spec: str) -> Dataset:
         files = [_file_or_compressed(Path(f"{path}.{name}")) for name in (*sources, target)]
     for file in files:
         if not file.is_file():
-            raise DataError(f"there is no file {file}", f"{spec!r} names it", "Check the path")
+            why = "" if str(file) == spec else f"{spec!r} names it"
+            raise DataError(f"there is no file {file}", why, "Check the path")
 
     def pairs() -> Iterator[Pair]:
         if suffix == ".tsv":
