@@ -88,7 +88,7 @@ def read_text(file: Path, limit: int = TEXT_LIMIT) -> str:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Parse JSON without duplicate keys, NaN and infinities, and of bounded memory.
+    """Parse JSON without duplicate keys, NaN, infinities and lone surrogates, of bounded memory.
 
     Raises:
         ValueError: the text is not such JSON.
@@ -110,19 +110,17 @@ def parse_json(text: str | bytes) -> Any:
     def refuse(constant: str) -> NoReturn:
         raise ValueError(f"{constant} is not a JSON number")
 
-    if isinstance(text, bytes):
-        values = text.count(b"[") + text.count(b"{") + text.count(b",")
-    else:
-        values = text.count("[") + text.count("{") + text.count(",")
-    if values > VALUES_LIMIT:
+    content = text.decode("utf-8-sig") if isinstance(text, bytes) else text
+    if sum(map(content.count, "[{,")) > VALUES_LIMIT:
         raise ValueError(f"it has over {VALUES_LIMIT:,} values")
+    hooks = {"parse_constant": refuse, "parse_float": finite}
     try:
-        return json.loads(
-            text,
-            object_pairs_hook=without_duplicates,
-            parse_constant=refuse,
-            parse_float=finite,
-        )
+        value = json.loads(content, object_pairs_hook=without_duplicates, **hooks)
+        if "\\u" in content:  # half of a surrogate pair can be escaped, but not be written again
+            json.dumps(value, ensure_ascii=False).encode()
+        return value
+    except UnicodeEncodeError:
+        raise ValueError("it has half of a surrogate pair") from None
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 

@@ -102,3 +102,40 @@ def test_the_plot_has_its_size_and_its_extremes() -> None:
     assert all(len(line) <= 61 for line in lines)
     assert sum(line.count("o") for line in lines[:-1]) == 2
     assert plot([(1.0, 2.0)], [], 40)
+
+
+RECORD = {"step": 1, "loss": 2.0, "done": 0.5, "minutes": 1}
+ODD: dict[str, dict[str, Any]] = {
+    "a huge update": {"step": 10**400},
+    "an update before the first": {"step": -5},
+    "huge progress": {"done": 10**400},
+    "progress backwards": {"done": -1e18},
+    "infinite time": {"minutes": float("inf")},
+    "samples of texts": {"validation_loss": 1.0, "samples": ["a"]},
+    "samples in a table": {"validation_loss": 1.0, "samples": {"a": 1}},
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_metrics_are_refused_in_one_line(name: str, run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "made.run"
+    folder.mkdir()
+    (folder / "run.json").write_text('{"id": "x", "model": "m", "data": "d"}')
+    (folder / "metrics.jsonl").write_text(json.dumps({**RECORD, **ODD[name]}) + "\n")
+    done = run("watch", tmp_path / "made", "--once")
+    assert done.exit_code == 1
+    assert "line 1 is not a record of an update" in done.output
+
+
+def test_losses_that_cannot_be_drawn(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "made.run"
+    folder.mkdir()
+    (folder / "run.json").write_text('{"id": "x", "model": "m", "data": "d"}')
+    losses = [float("nan"), float("inf"), -1e308, 1e308, None, 3.0]
+    lines = [json.dumps({**RECORD, "step": n, "loss": loss}) for n, loss in enumerate(losses)]
+    (folder / "metrics.jsonl").write_text("\n".join(lines) + "\n")
+    assert "3.00" in run("watch", tmp_path / "made", "--once").output
+    (folder / "run.json").write_text("{")
+    done = run("watch", tmp_path / "made", "--once")
+    assert done.output.startswith("Error: ")
+    assert len(done.output.splitlines()) == 1

@@ -214,3 +214,16 @@ def test_every_config_that_is_accepted_translates(registry: Registry, name: str)
             search(task, Search(beam=3, max_length=2))
         ran += 1
     assert ran > 8
+
+
+@pytest.mark.parametrize(
+    "content", [b'{"a": "\\ud800"}', b'{"\\udfff": 1}', b'{"a": "\xed\xa0\x80"}']
+)
+def test_half_of_a_surrogate_pair_is_refused(content: bytes, tmp_path: Path) -> None:
+    """It could not be written again."""
+    file = tmp_path / "a.json"
+    file.write_bytes(content)
+    with pytest.raises(CheckpointError, match=r"half of a surrogate pair|can't decode byte"):
+        read_json(file)
+    file.write_bytes(b'\xef\xbb\xbf{"a": "\\ud83d\\ude00", "b": "\\\\ud800"}')
+    assert read_json(file) == {"a": "\U0001f600", "b": "\\ud800"}

@@ -18,7 +18,9 @@ import pytest
 import torch
 
 from zoo.errors import ConversionError
-from zoo.interop.pickles import literal, plain, read_pickle, strings
+from zoo.interop.pickle_scan import strings
+from zoo.interop.pickles import literal, plain, read_pickle
+from zoo.interop.weights import read_tensor_file
 
 CONTENT = {
     "model": OrderedDict(weight=torch.arange(6.0).view(2, 3), bias=torch.zeros(2).half()),
@@ -189,3 +191,49 @@ NO_LITERALS = ["f()", "[x]", "[1] ** 2", "10 * 10", "[1] * 600", "[[0] * 500] * 
 def test_no_literals(text: str) -> None:
     with pytest.raises(ValueError, match="is not a list of numbers"):
         literal(text)
+
+
+def archive(file: Path, content: bytes, compression: int = zipfile.ZIP_STORED) -> None:
+    with zipfile.ZipFile(file, "w", compression) as written:
+        written.writestr("archive/data.pkl", content)
+        written.writestr("archive/version", "3\n")
+
+
+@pytest.mark.parametrize("again", [b"", b"q\x000h\x00"])  # through the memo too
+def test_deeply_nested_tuples_are_refused(again: bytes, tmp_path: Path) -> None:
+    """The hash of such a tuple, a dictionary's key, ends the process."""
+    file = tmp_path / "a.pt"
+    archive(file, b"\x80\x02}(" + b")" + (b"\x85" + again) * 200_000 + b"K\x01u.")
+    with pytest.raises(ConversionError, match="its pickle has tuples that are nested over 100"):
+        read_pickle(file)
+    with pytest.raises(ConversionError, match="nested"):
+        read_tensor_file(file)
+    archive(file, b"\x80\x02}(" + b")" + b"\x85" * 50 + b"K\x01u.")
+    assert len(read_pickle(file)) == 1
+
+
+def test_pickles_of_many_instructions_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zoo.interop.pickle_scan.MOST_INSTRUCTIONS", 1000)
+    file = tmp_path / "a.pt"
+    archive(file, b"\x80\x02(" + b"N" * 1000 + b"t.")
+    with pytest.raises(ConversionError, match="its pickle has more than 1,000 instructions"):
+        read_pickle(file)
+    assert strings(file) == frozenset()
+
+
+def test_compressed_pickles_are_not_looked_at(tmp_path: Path) -> None:
+    """A quarter of a megabyte could hold 250 megabytes of instructions."""
+    file = tmp_path / "a.pt"
+    archive(file, pickle.dumps(["model"], 2), zipfile.ZIP_DEFLATED)
+    assert strings(file) == frozenset()
+    archive(file, pickle.dumps(["model"], 2))
+    assert strings(file) == {"model"}
+
+
+def test_files_of_tensors_hold_nothing_else(tmp_path: Path) -> None:
+    for content in (CONTENT, [Runs(bytearray, 2**40)]):
+        torch.save(content, tmp_path / "a.bin")
+        with pytest.raises(ConversionError, match="reading it could run code"):
+            read_tensor_file(tmp_path / "a.bin")

@@ -93,6 +93,10 @@ def test_yaml_that_multiplies_values_is_refused(name: str) -> None:
         "a: !!timestamp 2000-99-99",
         "? {a: b}\n: c",
         "a: \x06",
+        'a: !!int ""',
+        'a: !!bool "x"',
+        'a: !!timestamp "x"',
+        'a: "\\U99999999"',
     ],
 )
 def test_what_is_not_yaml_is_refused(text: str) -> None:

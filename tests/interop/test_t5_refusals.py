@@ -157,7 +157,7 @@ REFUSED: dict[str, tuple[Callable[[Path], object], list[str]]] = {
     "no JSON": (lambda f: (f / "tokenizer.json").write_bytes(b"{"), ["tokenizer.json"]),
     "a pickle that would run code": (
         replace_weights("pytorch_model.bin", lambda f: {"shared.weight": Touch(f / "touched")}),
-        ["which is not read because it could run code"],
+        ["reading it could run code"],
     ),
     "a pickle of another kind": (
         replace_weights("pytorch_model.bin", lambda f: [torch.zeros(1)]),

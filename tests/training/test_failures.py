@@ -19,6 +19,7 @@ from tests.core.test_training import SMALL, finished, same
 from zoo.errors import CheckpointError, TrainingError
 from zoo.files import mend_folder, read_json, write_json
 from zoo.registry.events import Stopped
+from zoo.training import saving
 from zoo.training.failures import explain_failures
 from zoo.training.process_group import ProcessGroup
 from zoo.training.request import TrainingRequest
@@ -100,6 +101,38 @@ def test_damaged_metrics_are_told_in_one_line(
     message = f"line {len(lines) + 1} is not a record of an update"
     with pytest.raises(CheckpointError, match=message):
         resume(tmp_path / "out")
+
+
+ODD_STATES: dict[str, dict[str, Any]] = {
+    "a huge best": {"best": 10**400},
+    "a negative position": {"position": -3},
+    "a file elsewhere": {"sums": {"../model.safetensors": 1}},
+    "the optimizer as a list": {"optimizer": []},
+    "other weights": {"optimizer": {"groups": [{"params": []}]}},
+    "a text as rate": {"optimizer": {"groups": [{"lr": "fast"}]}},
+    "objectives as a list": {"parts": [1]},
+}
+
+
+def test_odd_states_are_not_used(small_run: Callable[..., Session], tmp_path: Path) -> None:
+    session = small_run()
+    trained_to(session, 16)
+    folder = session.trainer.folder
+    file = sorted((tmp_path / "out.run" / "states").iterdir())[-1] / "state.json"
+    whole = read_json(file)
+    for values in ODD_STATES.values():
+        write_json(file, whole | values)
+        with pytest.raises(CheckpointError):
+            saving._restore(*saving._read(file.parent), session.trainer.averaged)
+    write_json(file, whole)
+    saving._restore(*saving._read(file.parent), session.trainer.averaged)
+    (tmp_path / "out.run" / "states" / "²").mkdir()
+    (tmp_path / "out.run" / "states" / ".x.1.part").mkdir()
+    (tmp_path / "out.run" / "weights").mkdir(exist_ok=True)
+    (tmp_path / "out.run" / "weights" / "best.safetensors").touch()
+    assert folder.repair() == ["a half-written x is removed"]
+    assert folder.kept_weights(16) == []
+    assert len(folder.saved_states()) == 2
 
 
 def test_a_run_is_locked_by_one_process(small_run: Callable[..., Session], tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ import click
 from zoo.cli.options import json_option
 from zoo.cli.output import print_json
 from zoo.errors import CheckpointError
-from zoo.files import JSON_LIMIT, parse_json, read_bytes
+from zoo.files import JSON_LIMIT, read_json
 from zoo.registry.records import read_metrics
 
 if TYPE_CHECKING:
@@ -21,6 +20,9 @@ if TYPE_CHECKING:
 
 HEIGHT = 12
 """Lines of the curve."""
+
+LARGEST = 1e100
+"""Metrics from here on are not drawn."""
 
 DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """Bits of a Braille character's dots, by row and column."""
@@ -63,7 +65,7 @@ class Watched:
         """Whether the run has written its checkpoint."""
         try:
             written = self._json(self.out / "training.json")
-        except (CheckpointError, ValueError):
+        except CheckpointError:
             return False
         return bool(written.get("run") == self.description.get("id"))
 
@@ -95,15 +97,12 @@ class Watched:
         return [
             (float(r["step"]), float(r[key]))
             for r in self.records
-            if isinstance(r.get(key), int | float) and math.isfinite(r[key])
+            if isinstance(r.get(key), int | float) and abs(r[key]) < LARGEST
         ]
 
     @staticmethod
     def _json(file: Path) -> dict[str, Any]:
-        value = parse_json(read_bytes(file, 50 * JSON_LIMIT))
-        if not isinstance(value, dict):
-            raise CheckpointError(f"{file} is not well-formed", "it is not a table")
-        return value
+        return read_json(file, 50 * JSON_LIMIT)
 
 
 @click.command()
@@ -146,10 +145,11 @@ def _new_records(run: Watched, every: float) -> Iterator[dict[str, Any]]:
 
 
 def _line(record: dict[str, Any]) -> str:
-    if "validation_loss" in record:
+    if record.get("validation_loss") is not None:
         bleu = f", BLEU {record['bleu']:.2f}" if record.get("bleu") is not None else ""
         return f"{record['step']:>9,}  validation loss {record['validation_loss']:.4f}{bleu}"
-    return f"{record['step']:>9,}  loss {record['loss']:.4f}"
+    loss = "" if record.get("loss") is None else f"  loss {record['loss']:.4f}"
+    return f"{record['step']:>9,}{loss}"
 
 
 def view(run: Watched, width: int) -> RenderableType:
@@ -182,7 +182,7 @@ def _progress(state: dict[str, Any], width: int) -> str:
         f"{'█' * filled}{'░' * (bar - filled)} {100 * state['done']:.0f}%",
         f"update {state['step']:,}",
         remaining,
-        f"loss {state['loss']:.3f}",
+        "" if state["loss"] is None else f"loss {state['loss']:.3f}",
         "" if state["validation_loss"] is None else f"validation {state['validation_loss']:.3f}",
         "" if state["bleu"] is None else f"BLEU {state['bleu']:.1f}",
         f"{state['tokens_per_second']:,.0f} tokens/s" if state["tokens_per_second"] else "",

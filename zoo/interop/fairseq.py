@@ -13,7 +13,8 @@ from typing import Any
 
 from zoo.data.tokenizer import Tokenizer
 from zoo.errors import ConversionError
-from zoo.interop.pickles import plain, read_pickle, strings
+from zoo.interop.pickle_scan import strings
+from zoo.interop.pickles import plain, read_pickle
 from zoo.interop.project import ProjectImporter, checkpoint_file
 from zoo.interop.reasons import Reasons
 from zoo.interop.settings import Settings, brief

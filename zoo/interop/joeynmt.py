@@ -12,7 +12,8 @@ from typing import Any
 
 from zoo.data.tokenizer import Tokenizer
 from zoo.errors import ConversionError
-from zoo.interop.pickles import read_pickle, strings
+from zoo.interop.pickle_scan import strings
+from zoo.interop.pickles import read_pickle
 from zoo.interop.project import ProjectImporter, checkpoint_file
 from zoo.interop.reasons import Reasons
 from zoo.interop.settings import brief, is_large, read_yaml

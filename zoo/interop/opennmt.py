@@ -20,7 +20,8 @@ from zoo.errors import ConversionError
 from zoo.interop.lazy_weights import Weights
 from zoo.interop.opennmt_text import OPTIONS as TEXT_OPTIONS
 from zoo.interop.opennmt_text import Vocabularies, read_vocabularies, tokenizers_of
-from zoo.interop.pickles import plain, read_pickle, strings
+from zoo.interop.pickle_scan import strings
+from zoo.interop.pickles import plain, read_pickle
 from zoo.interop.project import ProjectImporter, Weight, checkpoint_file
 from zoo.interop.reasons import Reasons
 from zoo.interop.settings import Settings, brief

@@ -9,23 +9,19 @@ from __future__ import annotations
 
 import ast
 import itertools
-import pickletools
 import threading
 import warnings
 import zipfile
-from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING  # Python 2's names, as torch reads them
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from zoo.errors import ConversionError
+from zoo.interop.pickle_scan import names_in
 from zoo.interop.settings import brief
-
-MOST_PICKLE = 256 * 2**20
-"""The most bytes of a pickle without its tensors."""
 
 MOST_VALUES = 1_000_000
 """The most values of the settings in a checkpoint."""
@@ -139,10 +135,15 @@ READ_BY_TORCH = (
 _LOCK = threading.Lock()  # torch keeps the list of safe names per process
 
 
-def read_pickle(path: Path) -> Any:
+def read_pickle(path: Path, stand_ins: Mapping[str, Any] = STAND_INS) -> Any:
     """Return what `torch.save` wrote, with objects replaced by `Harmless`; runs no code of it.
 
     Tensors of files in torch's zip format are mapped to memory, not read.
+
+    Args:
+        path: the file.
+        stand_ins: what replaces the names of other projects; with none of them, only tensors and
+            plain values are read.
 
     Raises:
         ConversionError: the file names anything but tensors and known classes, is damaged, or
@@ -150,7 +151,7 @@ def read_pickle(path: Path) -> Any:
     """
     what = f"{path} cannot be imported"
     try:
-        refused = sorted(_names(path, what) - READ_BY_TORCH - set(STAND_INS))
+        refused = sorted(names_in(path, what) - READ_BY_TORCH - set(stand_ins))
         if refused:
             more = f" and {len(refused) - 5} more" if len(refused) > 5 else ""
             raise ConversionError(
@@ -158,7 +159,7 @@ def read_pickle(path: Path) -> Any:
                 f"its pickle names {', '.join(refused[:5])}{more}: reading it could run code",
                 "Do not open this file with other programs either",
             )
-        safe = torch.serialization.safe_globals([(v, k) for k, v in STAND_INS.items()])
+        safe = torch.serialization.safe_globals([(v, k) for k, v in stand_ins.items()])
         with _LOCK, safe, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             mapped = zipfile.is_zipfile(path)
@@ -170,64 +171,6 @@ def read_pickle(path: Path) -> Any:
         raise ConversionError(what, f"it is not a checkpoint of torch.save: {reason}") from None
     _check_sizes(content, what)
     return content
-
-
-def strings(path: Path) -> frozenset[str]:
-    """Return every string in the pickles of a file, such as the names of tensors.
-
-    Nothing is loaded, so that an importer can look at files of other formats; a file that is no
-    pickle has none.
-    """
-    try:
-        return frozenset(_strings(path))
-    except Exception:  # pickletools and zipfile raise whatever the bytes lead to
-        return frozenset()
-
-
-def _strings(path: Path) -> Iterator[str]:
-    if not zipfile.is_zipfile(path):
-        with path.open("rb") as file:
-            for _ in range(5):
-                yield from (a for _, a, _ in pickletools.genops(file) if isinstance(a, str))
-        return
-    with zipfile.ZipFile(path) as archive:
-        for entry in archive.infolist():
-            if entry.filename.endswith("data.pkl") and entry.file_size <= MOST_PICKLE:
-                with archive.open(entry) as file:
-                    yield from (a for _, a, _ in pickletools.genops(file) if isinstance(a, str))
-
-
-def _names(path: Path, what: str) -> set[str]:
-    """Return every name that the pickles of a file refer to, without reading them."""
-    if not zipfile.is_zipfile(path):
-        with path.open("rb") as file:  # the format before torch 1.6: five pickles, then tensors
-            return set().union(*(set(_globals(file, what)) for _ in range(5)))
-    with zipfile.ZipFile(path) as archive:
-        entries = archive.infolist()
-        if len({entry.filename for entry in entries}) != len(entries):
-            raise ConversionError(what, "a part of it occurs twice")
-        if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
-            raise ConversionError(what, "its parts are compressed, which torch never does")
-        pickles = [entry for entry in entries if entry.filename.endswith(".pkl")]
-        if any(entry.file_size > MOST_PICKLE for entry in pickles):
-            raise ConversionError(what, f"its pickle is larger than {MOST_PICKLE:,} bytes")
-        names: set[str] = set()
-        for entry in pickles:
-            with archive.open(entry) as file:
-                names |= set(_globals(file, what))
-        return names
-
-
-def _globals(file: IO[bytes], what: str) -> Iterator[str]:
-    for opcode, argument, _ in pickletools.genops(file):
-        if opcode.name in ("GLOBAL", "INST"):
-            module, _, name = str(argument).partition(" ")
-            pair = NAME_MAPPING.get((module, name), (IMPORT_MAPPING.get(module, module), name))
-            yield ".".join(pair)
-        elif opcode.name in ("STACK_GLOBAL", "OBJ", "EXT1", "EXT2", "EXT4"):
-            raise ConversionError(
-                what, f"its pickle has the instruction {opcode.name}, which torch never writes"
-            )
 
 
 def _check_sizes(content: Any, what: str) -> None:

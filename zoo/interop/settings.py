@@ -99,8 +99,9 @@ def read_yaml(text: str) -> Any:
         large = node is not None and _values(node, {}) > MOST_VALUES
         if node is not None and not large:
             content = loader.construct_document(node)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise ValueError(f"is not YAML: {' '.join(str(error).split())[:200]}") from None
+    except Exception as error:  # constructors of YAML raise arbitrary built-in exceptions
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise ValueError(f"is not YAML: {reason}") from None
     if large:
         raise ValueError(f"describes more than {MOST_VALUES:,} values")
     return content

@@ -55,7 +55,10 @@ class Source:
 
     def has(self, name: str) -> bool:
         """Return whether the folder has a regular file of this name."""
-        return (self.folder / name).is_file()
+        try:
+            return (self.folder / name).is_file()
+        except OSError:  # a name that is too long
+            return False
 
     def path(self, name: str) -> Path:
         """Return the path of a file of the folder.
@@ -65,9 +68,11 @@ class Source:
         """
         path = self.folder / name
         if Path(name).is_absolute() or ".." in Path(name).parts:
-            raise ConversionError(f"{self} cannot be imported", f"{name!r} is outside its folder")
-        if not path.is_file():
-            raise ConversionError(f"{self} cannot be imported", f"it has no {name}")
+            raise ConversionError(
+                f"{self} cannot be imported", f"{name[:200]!r} is outside its folder"
+            )
+        if not self.has(name):
+            raise ConversionError(f"{self} cannot be imported", f"it has no {name[:200]}")
         return path
 
     def json(self, name: str, limit: int = TEXT_LIMIT) -> dict[str, Any]:

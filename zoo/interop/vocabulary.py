@@ -17,6 +17,7 @@ from zoo.data.text_tokenizer import SPECIALS
 from zoo.data.tokenizer import Tokenizer
 from zoo.data.words import Words, parse_codes
 from zoo.errors import ZooError
+from zoo.files import TEXT_LIMIT
 from zoo.interop.reasons import Reasons
 from zoo.interop.source import Source
 
@@ -99,7 +100,7 @@ def sentencepiece_tokenizer(
         known: whether text is cut into pieces of the vocabulary only.
     """
     vocabulary = Vocabulary(entries.tokens)
-    model = source.path(name).read_bytes()
+    model = source.bytes(name, TEXT_LIMIT)
     if known:
         model = restrict(model, entries.tokens[len(SPECIALS) :])
     if not steps:

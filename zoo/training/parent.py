@@ -20,6 +20,9 @@ from zoo.translation.translator import Translator, load
 LEARNING_RATE_PER_WIDTH = 0.02
 """Divided by a model's width: the peak rate for a parent whose own rate is unknown, 4e-5 at 512."""
 
+LARGEST = 1e12
+"""From here on a number is no value of a recipe."""
+
 
 @dataclass(frozen=True)
 class Parent:
@@ -46,9 +49,15 @@ class Parent:
         if not self.recipe:
             return 5 * LEARNING_RATE_PER_WIDTH / width
         if self.recipe.get("schedule") == "noam":
-            warmup = max(int(self.recipe.get("warmup", 1)), 1)
-            return float(self.recipe.get("factor", 1.0)) * (width * warmup) ** -0.5
-        return float(self.recipe.get("learning_rate", 1e-3))
+            warmup = max(self._number("warmup", 1), 1)
+            return self._number("factor", 1.0) * (width * warmup) ** -0.5
+        return self._number("learning_rate", 1e-3)
+
+    def _number(self, name: str, default: float) -> float:
+        """Return a value of the recipe, which comes with the checkpoint, if it can be one."""
+        value = self.recipe.get(name)
+        known = type(value) in (int, float) and 0 < value < LARGEST
+        return float(value) if known else default
 
     def dataset(self, registry: Registry) -> Dataset | None:
         """Return the dataset that it was trained on, or None."""

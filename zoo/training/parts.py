@@ -119,6 +119,34 @@ def check_optimizer_state(tensors: Mapping[str, Tensor], weights: Mapping[str, A
         raise CheckpointError("the state belongs to another network", "optimizer differs")
 
 
+def check_optimizer_values(
+    optimizer: torch.optim.Optimizer, weights: Mapping[str, Any], other: Any
+) -> None:
+    """Make sure that an optimizer's other values are those of `optimizer_state`.
+
+    Raises:
+        CheckpointError: they are not.
+    """
+    given = other if isinstance(other, dict) else {}
+    values, groups = given.get("values", {}), given.get("groups", [])
+    tables = isinstance(values, dict) and isinstance(groups, list)
+    if not tables or not all(isinstance(g, dict) and "params" not in g for g in groups):
+        raise CheckpointError("the state of the optimizer is not two tables")
+    check_optimizer_state(values, weights)
+    for group, saved in zip(optimizer.param_groups, groups, strict=False):
+        for key, value in saved.items():
+            kinds = {_kind(each) for each in (group.get(key), value) if each is not None}
+            if len(kinds) > 1:
+                raise CheckpointError("the state of the optimizer differs", f"{key[:100]!r}")
+
+
+def _kind(value: object) -> str:
+    """Return the kind of a value, as far as JSON keeps it."""
+    if isinstance(value, list | tuple):
+        return "list"
+    return "number" if isinstance(value, int | float) else type(value).__name__
+
+
 def load_optimizer_state(
     optimizer: torch.optim.Optimizer,
     weights: Mapping[str, nn.Parameter],

@@ -132,10 +132,8 @@ class RunFolder:
             mend_folder(self.path)
             notes += mend_folder(self.out)
             for name in {f.name.split(".")[1] for f in self.states.glob(".*.*.*")}:
-                notes += [
-                    text.replace(name, f"state {int(name):,}")
-                    for text in mend_folder(self.states / name)
-                ]
+                state = f"state {int(name):,}" if name.isdecimal() else name
+                notes += [text.replace(name, state) for text in mend_folder(self.states / name)]
             for part in [*self.path.glob("*.part"), *self.path.glob("weights/*.part")]:
                 part.unlink()
         return notes
@@ -258,7 +256,7 @@ class RunFolder:
 
     def saved_states(self) -> list[Path]:
         """Return the folders of whole states, oldest first."""
-        return sorted(folder for folder in self.states.glob("*") if folder.name.isdigit())
+        return sorted(folder for folder in self.states.glob("*") if folder.name.isdecimal())
 
     def keep_weights(self, step: int, weights: Mapping[str, Tensor]) -> None:
         """Write the weights after update `step`."""
@@ -270,4 +268,5 @@ class RunFolder:
 
     def kept_weights(self, step: int) -> list[Path]:
         """Return the files of weights up to update `step`, oldest first."""
-        return sorted(f for f in self.path.glob("weights/*.safetensors") if int(f.stem) <= step)
+        files = [f for f in self.path.glob("weights/*.safetensors") if f.stem.isdecimal()]
+        return sorted(f for f in files if int(f.stem) <= step)

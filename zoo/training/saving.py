@@ -22,10 +22,18 @@ from zoo.errors import CheckpointError
 from zoo.files import read_json, whole_folder, write_json
 from zoo.training.averaging import AveragedWeights
 from zoo.training.environment import describe_environment, generator_states, restore_environment
-from zoo.training.parts import check_optimizer_state, load_optimizer_state, optimizer_state
+from zoo.training.parts import (
+    check_optimizer_state,
+    check_optimizer_values,
+    load_optimizer_state,
+    optimizer_state,
+)
 from zoo.training.sharding import distribute_like
 
 KEPT_STATES = 2
+
+PARTS = tuple(f"{part}.safetensors" for part in ("model", "optimizer", "average", "parts"))
+"""The files of a state beside `state.json`."""
 
 Tensors = Mapping[str, Mapping[str, Tensor]]
 
@@ -133,6 +141,8 @@ def _read(folder: Path) -> tuple[Tensors, dict[str, Any]]:
         raise CheckpointError(f"{folder / 'state.json'} lacks the files' checksums")
     tensors = {}
     for name, expected in sums.items():
+        if name not in PARTS:
+            raise CheckpointError(f"{folder / 'state.json'} names {name[:100]!r}", "it is no part")
         tensors[name.removesuffix(".safetensors")] = read_tensors(folder / name)
         if zlib.crc32((folder / name).read_bytes()) != expected:
             raise CheckpointError(f"{folder / name} has changed since it was written")
@@ -150,11 +160,16 @@ def _restore(tensors: Tensors, values: Mapping[str, Any], averaged: AveragedWeig
             raise CheckpointError("the state belongs to another network", f"{kind} differs")
     check_optimizer_state(moments, state.weights)
     state.set_counters(values)
-    state.parts.load(tensors.get("parts", {}), values.get("parts", {}))
+    other = values.get("optimizer", {})
+    check_optimizer_values(state.optimizer, state.weights, other)
+    parts = values.get("parts", {})
+    if not isinstance(parts, dict) or not all(isinstance(p, dict) for p in parts.values()):
+        raise CheckpointError("the state of objectives is not a table of tables")
+    state.parts.load(tensors.get("parts", {}), parts)
     with torch.no_grad():
         for name, weight in parameters.items():
             weight.copy_(distribute_like(tensors["model"][name], weight))
         if state.average:
             for name, average in zip(averaged.names, state.average, strict=True):
                 average.copy_(distribute_like(tensors["average"][name], average))
-    load_optimizer_state(state.optimizer, state.weights, moments, values.get("optimizer", {}))
+    load_optimizer_state(state.optimizer, state.weights, moments, other)

@@ -11,9 +11,13 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from zoo.errors import CheckpointError
+from zoo.interop.settings import brief
 from zoo.nn.contract import Seq2Seq
 from zoo.registry.recipe import Recipe
 from zoo.training.parts import Parts
+
+LARGEST = 2**48
+"""From here on a number is no counter."""
 
 COUNTERS = ("step", "epoch", "position", "seconds", "best", "best_step", "not_improved")
 LATER_COUNTERS = {"cooldown_start": 0}
@@ -122,7 +126,10 @@ class TrainingState:
             whole = name not in ("seconds", "best")
             kinds = (int,) if whole else (int, float)
             value = values.get(name)
-            if type(value) not in kinds and not (name == "best" and value is None):
-                raise CheckpointError("a state lacks a counter", f"{name} is {value!r}")
+            if name == "best" and value is None:
+                continue
+            lowest = -LARGEST if name == "best" else 0
+            if type(value) not in kinds or not lowest <= value < LARGEST:
+                raise CheckpointError("a state lacks a counter", f"{name} is {brief(value)}")
         for name in (*COUNTERS, *LATER_COUNTERS):
             setattr(self, name, values[name])
