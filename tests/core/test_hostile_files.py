@@ -24,9 +24,12 @@ from zoo.decoding.search import search
 from zoo.decoding.task import Task
 from zoo.errors import CheckpointError, ConfigError, UnknownNameError, ZooError
 from zoo.files import read_json
+from zoo.hub.pull import locate
 from zoo.nn.build import build, network_type
 from zoo.nn.device import pick_device
+from zoo.registry.catalogue import read as read_catalogue
 from zoo.registry.registry import Registry
+from zoo.serving.checkpoints import curve
 
 Run = Callable[..., Result]
 TOP = Path(__file__).parents[2]
@@ -227,3 +230,57 @@ def test_half_of_a_surrogate_pair_is_refused(content: bytes, tmp_path: Path) -> 
         read_json(file)
     file.write_bytes(b'\xef\xbb\xbf{"a": "\\ud83d\\ude00", "b": "\\\\ud800"}')
     assert read_json(file) == {"a": "\U0001f600", "b": "\\ud800"}
+
+
+RECORDS: dict[str, dict[str, Any]] = {
+    "a huge loss": {"curve": [{"step": 1, "validation_loss": 10**400}]},
+    "a curve of numbers": {"curve": [1]},
+    "deep values": {"recipe": {"a": json.loads("[" * 900 + "]" * 900)}},
+    "a long recipe": {"recipe": {f"k{n}": n for n in range(2000)}},
+    "pairs in a list": {"pairs": []},
+}
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_training_records_of_odd_values(name: str, copied: Path, run: Run) -> None:
+    (copied / "training.json").write_text(json.dumps(RECORDS[name]))
+    done = run("card", copied, "--write")
+    assert done.exit_code == 1 or name == "deep values"  # which a deep stack can write
+    assert not done.exception or isinstance(done.exception, SystemExit)
+    assert len(done.output.splitlines()) == 1
+    (copied / "training.json").write_text('{"data": ["a"]}')
+    assert run("info", copied).exit_code == 0
+
+
+def test_a_huge_update_is_not_drawn() -> None:
+    rows = [{"step": 10**400, "loss": 1.0}, {"step": 1, "loss": 10**400}, {"step": 2, "loss": 3}]
+    assert curve(rows)["loss"] == [[2.0, 3.0]]
+
+
+def test_many_unknown_keys_of_a_catalogue_and_of_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    """Near names were looked up for each of them."""
+    file = tmp_path / "a.toml"
+    keys = "".join(f"unknown{n} = 1\n" for n in range(5_000))
+    file.write_text(f"format = 1\n[models.a]\n{keys}")
+    (problem,) = read_catalogue(file).problems
+    assert "4,980 more unknown keys" in problem
+    file.write_text(f"[defaults.translate]\n{keys}")
+    monkeypatch.setenv("ZOO_SETTINGS", str(file))
+    done = run("list", "models")
+    assert "unknown option of translate 'unknown0'" in done.output
+    assert "and more" in done.output
+    assert len(done.output) < 3000
+
+
+def test_pipes_in_the_place_of_files_do_not_wait(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.toml")
+    (problem,) = read_catalogue(tmp_path / "a.toml").problems
+    assert "it is not a regular file" in problem
+    (tmp_path / "hub" / "refs").mkdir(parents=True)
+    os.mkfifo(tmp_path / "hub" / "refs" / "main")
+    for address in (f"file://{tmp_path}/hub", f"file://{'a/' * 9}{'b' * 5000}", "c" * 5000):
+        with pytest.raises(ZooError) as caught:
+            locate(address)
+        assert "\n" not in str(caught.value)

@@ -295,6 +295,8 @@ FAULTS: dict[str, tuple[str, Change, str]] = {
     "no tags": (
         "nllb", json_file("tokenizer_config.json", additional_special_tokens=[]),
         "its vocabulary has no tags"),
+    "languages in a list": (
+        "nllb", json_file("tokenizer_config.json", tgt_lang=["deu_Latn"]), "has no .'deu_Latn'.: "),
     "an unknown language": (
         "nllb", json_file("tokenizer_config.json", src_lang="tlh_Latn"),
         "it has no source language 'tlh_Latn'"),

@@ -165,6 +165,10 @@ FAULTS: dict[str, tuple[Change, str]] = {
     "nan": (weights(lambda w: w["model.shared.weight"].fill_(torch.nan)), "not finite"),
     "activation": (config(activation_function="mish"), "'mish' is not one of the network's"),
     "heads": (config(decoder_attention_heads=2), "attention_heads 3 is not decoder"),
+    "a huge number": (config(dropout=10**400), "dropout is 1000.*, not of type float"),
+    "eight bits": (weights(lambda w: w.update({
+        "lm_head.weight": w["model.shared.weight"].to(torch.float8_e5m2)})),
+        "lm_head.weight' is of type 'F8_E5M2', which is not read"),
     "type": (config(d_model="wide"), "d_model is 'wide', not of type int"),
     "absurd": (config(encoder_layers=10**9), "encoder_layers = 1000000000"),
     "negative": (config(d_model=-3), "dim = -3"),

@@ -168,7 +168,8 @@ REFUSED: dict[str, tuple[Callable[[Path], object], list[str]]] = {
         ["it is not a dictionary of tensors"],
     ),
     "no pickle": (
-        lambda f: (f / "model.safetensors").rename(f / "pytorch_model.bin"), ["cannot be read"]),
+        lambda f: (f / "model.safetensors").rename(f / "pytorch_model.bin"),
+        ["it is not a checkpoint of torch.save"]),
     "an index that leads outside": (
         index_of({"shared.weight": "../a.safetensors"}), ["is outside its folder"]),
     "an index of files that are not there": (

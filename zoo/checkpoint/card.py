@@ -23,6 +23,7 @@ from zoo.checkpoint.format import (
     about_of,
     architecture_of,
     describe,
+    trained_on,
 )
 from zoo.checkpoint.markdown import markdown_table
 from zoo.checkpoint.model_card import parameter_table, settings_table
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
 
 CARD_LIMIT = 1_000_000
 """The largest size of a card in bytes."""
+
+ROW_LIMIT = 1_000
+"""The most rows of the tables of a recipe and of scores after tuning."""
 
 METADATA_LIMIT = 50_000
 """The most characters of a card's metadata: YAML is read slowly."""
@@ -105,8 +109,12 @@ def card_of(folder: Path, registry: Registry, scores: Sequence[Mapping[str, Any]
         scores=scores,
     )
     try:
+        for key in ("recipe", "tuning"):
+            if len(training.get(key) or ()) > ROW_LIMIT:
+                raise ValueError(f"{key!r} has over {ROW_LIMIT:,} values")
         return render_card(card_data, before)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError,
+            ValueError) as error:  # fmt: skip
         reason = f"{type(error).__name__}: {error}"
         raise CheckpointError(f"{folder / TRAINING} is invalid", reason) from None
 
@@ -118,7 +126,7 @@ def completed(about: About, training: Mapping[str, Any], registry: Registry) -> 
     """
     if about.data:
         return about
-    data = str(training.get("data", ""))
+    data = trained_on(training)
     if data in registry.datasets:
         of_data = About.of_dataset(registry.datasets[data])
     else:

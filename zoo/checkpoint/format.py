@@ -61,6 +61,12 @@ def is_checkpoint(path: Path) -> bool:
         return True
 
 
+def trained_on(training: Mapping[str, Any]) -> str:
+    """Return the data that a training record names; empty if it names none."""
+    data = training.get("data")
+    return data if isinstance(data, str) else ""
+
+
 def describe(folder: Path) -> dict[str, Any]:
     """Return the content of a checkpoint folder's `config.json`.
 

@@ -23,6 +23,9 @@ FILE = "ZOO_SETTINGS"
 LARGEST = 100_000
 """The most bytes of the file."""
 
+LISTED = 20
+"""About as many faults are listed."""
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -55,7 +58,7 @@ def read_settings(commands: Mapping[str, click.Command]) -> Settings:
         content = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         content, faults = {}, [" ".join(str(error).split())]
-    for section, entries in content.items():
+    for section, entries in [*content.items()][:LISTED]:
         if section not in ("aliases", "defaults"):
             faults.append(_unknown("section", section, ("aliases", "defaults")))
         elif not isinstance(entries, dict):
@@ -99,6 +102,8 @@ def _read_defaults(
     for name, values in entries.items():
         if name not in commands:
             faults.append(_unknown("command", name, commands))
+            if len(faults) > LISTED:
+                return [*faults, "and more"]
         elif not isinstance(values, dict):
             faults.append(f"[defaults.{name}] must be a table")
         else:
@@ -121,6 +126,8 @@ def _read_options(
         option = options.get(key.replace("_", "-"))
         if option is None or option.name is None:
             faults.append(_unknown(f"option of {name}", key, options))
+            if len(faults) == LISTED:
+                return [*faults, "and more"]
             continue
         if key.replace("_", "-") in {flag.lstrip("-") for flag in option.secondary_opts}:
             faults.append(f"{name}: write {option.name} = false instead of {key}")

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -48,7 +49,7 @@ class Folder(Hub):
     def listing(self, address: Address) -> Listing:
         """Return a commit's files as its manifest lists them."""
         root = Path(address.path)
-        if not root.is_dir():
+        if not os.path.isdir(root):
             raise NotFoundError(f"no repository {address.at(None)}", "the folder does not exist")
         revision = address.revision or MAIN
         if (root / CONFIG).exists():
@@ -162,8 +163,8 @@ def _read_manifest(file: Path, commit: str) -> dict[str, FileDigest]:
 
 def _read_ref(ref: Path) -> str | None:
     try:
-        text = ref.read_text(encoding="ascii", errors="replace").strip()
-    except OSError:
+        text = read_bytes(ref, 1000).decode("ascii", errors="replace").strip()
+    except CheckpointError:
         return None
     if not COMMIT.fullmatch(text):
         raise HubError(f"{ref} is damaged", "it is not a commit of 40 hexadecimal digits")

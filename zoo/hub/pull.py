@@ -7,6 +7,7 @@ downloaded.
 from __future__ import annotations
 
 import logging
+import os
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -66,7 +67,7 @@ def locate(
         verify_files(released.folder, expected_files(released), given)
         return released.folder
     if released is None and not Address.is_one(given):
-        if not Path(name_or_path).exists():
+        if not os.path.exists(given):
             raise registry.no_checkpoint(given)
         return Path(name_or_path)
     return pull(given, registry, offline=offline, on_pull=on_pull, progress=progress)

@@ -10,7 +10,7 @@ from pathlib import Path
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
-from zoo.checkpoint.format import FILES, TRAINING, describe
+from zoo.checkpoint.format import FILES, NAME_LIMIT, TRAINING, describe, trained_on
 from zoo.errors import CatalogueError, HubError, IntegrityError, ZooError
 from zoo.files import TEXT_LIMIT, locked, read_json, replace_file
 from zoo.hub.contract import Progress
@@ -96,7 +96,7 @@ def entry_of(
     description = describe(folder)
     data = "unknown"
     if (folder / TRAINING).is_file():
-        data = str(read_json(folder / TRAINING, TEXT_LIMIT).get("data", data))
+        data = trained_on(read_json(folder / TRAINING, TEXT_LIMIT))[:NAME_LIMIT] or data
     entry = tomlkit.table()
     entry["model"] = description["model"]
     entry["dataset"] = data

@@ -14,12 +14,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from zoo.errors import HubError, near
+from zoo.errors import CheckpointError, HubError, near
+from zoo.files import read_text
 from zoo.registry.address import SHA256, Address, is_inside
 
 FORMAT = 1
 LARGEST = 10_000_000
 """The most bytes of a catalogue."""
+
+LISTED = 20
+"""The most unknown keys of an entry that are named."""
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
 
@@ -155,11 +159,10 @@ def read(file: Path, origin: str = "") -> Contents:
     origin = origin or str(file)
     contents = Contents()
     try:
-        if file.stat().st_size > LARGEST:
-            raise ValueError(f"it has more than {LARGEST:,} bytes")
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
+        content = tomllib.loads(read_text(file, LARGEST))
+    except (CheckpointError, ValueError, RecursionError) as error:
+        text = error.why if isinstance(error, CheckpointError) else str(error)
+        reason = " ".join(text.split()) or type(error).__name__
         contents.problems.append(f"{origin}: {reason}; the catalogue is ignored")
         return contents
     if content.pop("format", None) != FORMAT:
@@ -252,11 +255,14 @@ def _faults(entry: object, keys: Mapping[str, Key], where: str = "") -> list[str
     """Return the wrong keys and types of an entry; an empty `keys` allows any keys."""
     if not isinstance(entry, dict):
         return [f"{where}must be a table"]
+    unknown = [key for key in entry if keys and key not in keys]
     faults = [
-        f"{where}unknown key {key!r}" + "".join(f" (did you mean {n}?)" for n in near(key, keys, 1))
-        for key in entry
-        if keys and key not in keys
+        f"{where}unknown key {key[:100]!r}"
+        + "".join(f" (did you mean {n}?)" for n in near(key, keys, 1))
+        for key in unknown[:LISTED]
     ]
+    if len(unknown) > LISTED:
+        faults.append(f"{where}{len(unknown) - LISTED:,} more unknown keys")
     for key, (kind, required, _) in keys.items():
         if key not in entry:
             faults += [f"{where}{key!r} is missing"] if required else []

@@ -19,12 +19,16 @@ from zoo.checkpoint.format import (
     about_of,
     architecture_of,
     describe,
+    trained_on,
 )
 from zoo.errors import DataError, ZooError, near
 from zoo.files import TEXT_LIMIT, read_json, read_text
 from zoo.registry.config import parameters_of
 from zoo.registry.registry import Registry
 from zoo.serving.errors import CheckpointGoneError, UnknownCheckpointError
+
+LARGEST = 1e15
+"""Updates and losses from here on are not drawn."""
 
 CURVE_POINTS = 400
 """The most points of each training curve that the page gets."""
@@ -145,7 +149,7 @@ def languages_of(folder: Path, registry: Registry) -> tuple[str, str]:
     if isinstance(recorded, list) and len(recorded) == 2:
         return str(recorded[0]).lower(), str(recorded[1]).lower()
     try:
-        data = str(read_json(folder / TRAINING, TEXT_LIMIT).get("data", ""))
+        data = trained_on(read_json(folder / TRAINING, TEXT_LIMIT))
     except ZooError:
         return "", ""
     if data in registry.datasets:
@@ -235,8 +239,10 @@ def curve(records: object) -> dict[str, list[list[float]]]:
             [float(row["step"]), float(row[key])]
             for row in rows
             if isinstance(row, dict)
-            and isinstance(row.get(key), int | float)
-            and isinstance(row.get("step"), int | float)
+            and all(
+                type(row.get(name)) in (int, float) and abs(row[name]) < LARGEST
+                for name in (key, "step")
+            )
         ]
         step = max(1, -(-len(points) // CURVE_POINTS))
         curves[key] = points[::-step][::-1]

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from zoo.checkpoint.checkpoint import Checkpoint
-from zoo.checkpoint.format import TRAINING
+from zoo.checkpoint.format import TRAINING, trained_on
 from zoo.files import TEXT_LIMIT, read_json
 from zoo.interop.locate import locate
 from zoo.registry.declarations import Dataset
@@ -76,6 +76,6 @@ def read_parent(registry: Registry, given: str | PathLike[str], device: torch.de
     recipe = training.get("recipe")
     released = registry.checkpoints.get(str(given))
     names = [released.dataset if released else "", translator.checkpoint.about.data]
-    names.append(str(training.get("data", "")))
+    names.append(trained_on(training))
     data = next((name for name in names if name in registry.datasets), "")
     return Parent(translator, recipe if isinstance(recipe, dict) else {}, data)

@@ -127,9 +127,9 @@ def check_optimizer_values(
     Raises:
         CheckpointError: they are not.
     """
-    given = other if isinstance(other, dict) else {}
-    values, groups = given.get("values", {}), given.get("groups", [])
-    tables = isinstance(values, dict) and isinstance(groups, list)
+    tables = isinstance(other, dict)
+    values, groups = (other.get("values", {}), other.get("groups", [])) if tables else ({}, [])
+    tables &= isinstance(values, dict) and isinstance(groups, list)
     if not tables or not all(isinstance(g, dict) and "params" not in g for g in groups):
         raise CheckpointError("the state of the optimizer is not two tables")
     check_optimizer_state(values, weights)

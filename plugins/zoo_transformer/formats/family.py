@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -45,10 +46,10 @@ class Fields:
         if value is None:
             return default
         kind = type(default)
-        if kind is float and type(value) is int:
+        if kind is float and type(value) is int and abs(value) < 10**12:
             value = float(value)
         if type(value) is not kind:
-            self.reasons.add(f"{name} is {str(value)[:40]!r}, not of type {kind.__name__}")
+            self.reasons.add(f"{name} is {reprlib.repr(value)}, not of type {kind.__name__}")
             return default
         return value
 

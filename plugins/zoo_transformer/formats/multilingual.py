@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -197,12 +198,12 @@ class MBart(Multilingual):
         start = folder.generation.get("decoder_start_token_id")
         of_start = next((code for code, tag in tags.items() if tag == start), None)
         given = folder.options.get("target-lang") or of_start or folder.tokenizer.get("tgt_lang")
-        if given not in tags:
-            what = "names no target language" if given is None else f"has no {str(given)[:40]!r}"
+        if not isinstance(given, str) or given not in tags:
+            what = "names no target language" if given is None else f"has no {reprlib.repr(given)}"
             near = ", ".join([*tags][:30]) or "none"
             folder.reasons.add(f"it {what}: give --option target-lang=CODE, one of {near}")
             return "", 0
-        return str(given), tags[given]
+        return given, tags[given]
 
     def layout(self, folder: Folder) -> Layout:
         """Return what `config.json` states, with the start of the target language."""
