@@ -113,9 +113,10 @@ def parse_json(text: str | bytes) -> Any:
     content = text.decode("utf-8-sig") if isinstance(text, bytes) else text
     if sum(map(content.count, "[{,")) > VALUES_LIMIT:
         raise ValueError(f"it has over {VALUES_LIMIT:,} values")
-    hooks = {"parse_constant": refuse, "parse_float": finite}
     try:
-        value = json.loads(content, object_pairs_hook=without_duplicates, **hooks)
+        value = json.loads(
+            content, object_pairs_hook=without_duplicates, parse_constant=refuse, parse_float=finite
+        )
         if "\\u" in content:  # half of a surrogate pair can be escaped, but not be written again
             json.dumps(value, ensure_ascii=False).encode()
         return value

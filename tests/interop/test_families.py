@@ -296,7 +296,9 @@ FAULTS: dict[str, tuple[str, Change, str]] = {
         "nllb", json_file("tokenizer_config.json", additional_special_tokens=[]),
         "its vocabulary has no tags"),
     "languages in a list": (
-        "nllb", json_file("tokenizer_config.json", tgt_lang=["deu_Latn"]), "has no .'deu_Latn'.: "),
+        "mbart", lambda f: [json_file("config.json", decoder_start_token_id=2)(f),
+                            json_file("tokenizer_config.json", tgt_lang=["de_DE"])(f)],
+        r"it has no \['de_DE'\]: give --option target-lang"),
     "an unknown language": (
         "nllb", json_file("tokenizer_config.json", src_lang="tlh_Latn"),
         "it has no source language 'tlh_Latn'"),

@@ -55,7 +55,7 @@ class Parent:
 
     def _number(self, name: str, default: float) -> float:
         """Return a value of the recipe, which comes with the checkpoint, if it can be one."""
-        value = self.recipe.get(name)
+        value: Any = self.recipe.get(name)
         known = type(value) in (int, float) and 0 < value < LARGEST
         return float(value) if known else default
 

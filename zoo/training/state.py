@@ -125,7 +125,7 @@ class TrainingState:
         for name in (*COUNTERS, *LATER_COUNTERS):
             whole = name not in ("seconds", "best")
             kinds = (int,) if whole else (int, float)
-            value = values.get(name)
+            value: Any = values.get(name)
             if name == "best" and value is None:
                 continue
             lowest = -LARGEST if name == "best" else 0
