@@ -179,6 +179,17 @@ def test_light_errors_of_wrong_names_import_no_torch() -> None:
     assert done.stdout == "False\n"
 
 
+def test_light_training_imports_what_shards_weights_only_with_shard() -> None:
+    program = (
+        "import sys, zoo.training.trainer\n"
+        "names = ('torch.distributed.tensor', 'torch.distributed.fsdp')\n"
+        "sys.exit(f'imported {[n for n in names if n in sys.modules]}'\n"
+        "         if any(n in sys.modules for n in names) else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_modules_are_short() -> None:
     lines = {name_of(file): len(file.read_text().splitlines()) for file in [*core, *plugins]}
     assert {name: count for name, count in lines.items() if count > MODULE_LINES} == {}

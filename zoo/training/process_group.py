@@ -18,13 +18,12 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
-from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
 from zoo.errors import ConfigError
 from zoo.nn.contract import Seq2Seq
 from zoo.nn.device import pick_device
-from zoo.training.sharding import shard
+from zoo.training.sharding import is_sharded_tensor, shard
 
 
 class ProcessGroup:
@@ -79,7 +78,7 @@ class ProcessGroup:
         All processes must call it; the first gets the tensor, the others an empty one.
         """
         weight = weight.detach()
-        full = weight.full_tensor() if isinstance(weight, DTensor) else weight
+        full = weight.full_tensor() if is_sharded_tensor(weight) else weight
         return full.cpu() if self.is_first else torch.empty(0)
 
     def to_local(self, value: Tensor) -> Tensor:
@@ -87,7 +86,7 @@ class ProcessGroup:
 
         A scalar is reduced to its full value; of a weight, the result is this process's shard.
         """
-        if not isinstance(value, DTensor):
+        if not is_sharded_tensor(value):
             return value.detach()
         return (value.full_tensor() if value.dim() == 0 else value.to_local()).detach()
 

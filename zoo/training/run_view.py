@@ -6,12 +6,12 @@ import copy
 from collections.abc import Callable, Iterator, Mapping
 
 from torch import Tensor
-from torch.distributed.fsdp import FSDPModule
 
 from zoo.errors import ConfigError
 from zoo.nn.contract import Seq2Seq
 from zoo.training.parts import optimizer_state
 from zoo.training.process_group import ProcessGroup
+from zoo.training.sharding import is_sharded_model
 from zoo.training.state import TrainingState
 
 
@@ -39,7 +39,7 @@ class RunView:
         Raises:
             ConfigError: its weights are in shards.
         """
-        if isinstance(self._state.model, FSDPModule):
+        if is_sharded_model(self._state.model):
             raise ConfigError("a callback cannot copy a network in shards", "", "Leave out --shard")
         return copy.deepcopy(self._state.model).eval()
 

@@ -3,18 +3,38 @@
 from __future__ import annotations
 
 import copy
+import sys
+from typing import TYPE_CHECKING
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
-from torch.distributed.tensor import DTensor, distribute_tensor
+from typing_extensions import TypeIs
 
 from zoo.nn.contract import END, PADDING, Seq2Seq
 
+if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
+    from torch.distributed.fsdp import FSDPModule
+    from torch.distributed.tensor import DTensor
+
 CONTRACT_METHODS = ("encode", "init_state", "step")
 """The methods of a network that are called besides `forward`."""
+
+# FSDP and DTensor take a fifth of the time in which `zoo train` starts: only `shard` imports them.
+# Before their import, nothing is in shards.
+
+
+def is_sharded_model(model: nn.Module) -> TypeIs[FSDPModule]:
+    """Return whether a network's weights are in shards."""
+    module = sys.modules.get("torch.distributed.fsdp")
+    return module is not None and isinstance(model, module.FSDPModule)
+
+
+def is_sharded_tensor(value: Tensor) -> TypeIs[DTensor]:
+    """Return whether a tensor is in shards."""
+    module = sys.modules.get("torch.distributed.tensor")
+    return module is not None and isinstance(value, module.DTensor)
 
 
 def shard(model: Seq2Seq, device: torch.device) -> None:
@@ -23,6 +43,8 @@ def shard(model: Seq2Seq, device: torch.device) -> None:
     Each layer of a stack is gathered for its own computation alone, if the network accesses the
     layer's weights only through the layer's methods. All other weights are gathered together.
     """
+    from torch.distributed.device_mesh import init_device_mesh
+
     mesh = init_device_mesh(device.type, (dist.get_world_size(),))
     layers = _layers(model)
     if layers:
@@ -35,19 +57,23 @@ def shard(model: Seq2Seq, device: torch.device) -> None:
 
 def reshard(model: Seq2Seq) -> None:
     """Free weights that were gathered for a computation, so that only shards are left."""
-    if isinstance(model, FSDPModule):
+    if is_sharded_model(model):
         model.reshard()
 
 
 def distribute_like(whole: Tensor, weight: Tensor) -> Tensor:
     """Return a whole tensor on the device of `weight`, in shards if that is in shards."""
     whole = whole.to(weight.device)
-    if isinstance(weight, DTensor):
+    if is_sharded_tensor(weight):
+        from torch.distributed.tensor import distribute_tensor
+
         return distribute_tensor(whole, weight.device_mesh, weight.placements, src_data_rank=None)
     return whole
 
 
 def _shard_by_layers(model: Seq2Seq, layers: list[nn.Module], mesh: DeviceMesh) -> None:
+    from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
+
     for layer in layers:
         methods = _methods(layer)
         fully_shard(layer, mesh=mesh)

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.distributed.fsdp import FSDPModule
 
 from zoo.data.batches import Batch
 from zoo.decoding.options import Hypothesis, Search
@@ -16,6 +15,7 @@ from zoo.decoding.sampling import sample
 from zoo.decoding.task import Task
 from zoo.errors import ConfigError
 from zoo.nn.contract import PADDING, Output, Seq2Seq
+from zoo.training.sharding import is_sharded_model
 
 Augment = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
@@ -102,7 +102,7 @@ class TrainingBatch:
         Raises:
             ConfigError: the weights are in shards, which all processes must gather at once.
         """
-        if isinstance(self.network, FSDPModule):
+        if is_sharded_model(self.network):
             raise ConfigError(
                 "an objective that samples cannot be trained with --shard",
                 "each process would need the others' weights at other times",
