@@ -35,7 +35,7 @@ SKIPPED = {
 """Commands, by how they begin, that are not run one by one, and why."""
 CAPTIONS = {
     "runs/captions": "transformer-tiny.multi30k-en-de",
-    "runs/other": "rnnsearch-tiny.multi30k-en-de",
+    "runs/other": "transformer-tiny.multi30k-en-de",
 }
 """Released checkpoints in the place of those that a reader has trained for half an hour."""
 TEXTS = {

@@ -124,7 +124,8 @@ def measure(page: Browser, address: str, width: int, theme: str) -> dict[str, An
     page.size(width, 900, theme)
     if page.driver.current_url != address:
         page.driver.get(address)
-    wait(page, "true")
+    # Colors change slowly where the theme does.
+    wait(page, "document.getAnimations().every((each) => each.playState !== 'running')")
     result: dict[str, Any] = page.script(MEASURE)
     return result | {"console": page.console(), "hosts": sorted(page.hosts())}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import torch
 import torch.distributed as dist
@@ -25,7 +25,7 @@ CONTRACT_METHODS = ("encode", "init_state", "step")
 # Before their import, nothing is in shards.
 
 
-def is_sharded_model(model: nn.Module) -> TypeIs[FSDPModule]:
+def is_sharded_model(model: nn.Module) -> TypeGuard[FSDPModule]:
     """Return whether a network's weights are in shards."""
     module = sys.modules.get("torch.distributed.fsdp")
     return module is not None and isinstance(model, module.FSDPModule)
