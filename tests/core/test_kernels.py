@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import math
 import shutil
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -224,6 +226,27 @@ def test_without_a_library_nothing_is_said(
         file.write_bytes(content)
         file.chmod(0o700)
     assert module.kernels.__wrapped__() is None
+
+
+def test_a_linker_that_replaces_its_output_beside_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other process took the replaced file, which had no lock, for one of a killed process."""
+    compiler, cache = tmp_path / "cc", tmp_path / "cache"
+    compiler.write_text(
+        '#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\n'
+        f'rm -f "$2"; echo made > "$2"; touch {tmp_path}/replaced; sleep 0.5\n'
+    )
+    compiler.chmod(0o700)
+    monkeypatch.setenv("CC", str(compiler))
+    monkeypatch.setenv("ZOO_CACHE", str(cache))
+    with ThreadPoolExecutor() as pool:
+        one = pool.submit(module.compile_kernels)
+        while not (tmp_path / "replaced").exists() and not one.done():
+            time.sleep(0.01)
+        other = pool.submit(module.compile_kernels)
+        assert one.result() == other.result()
+    assert [file.read_text() for file in (cache / "kernels").iterdir()] == ["made\n"]
 
 
 @pytest.mark.parametrize("compiler", ["no-such-compiler", "false"])

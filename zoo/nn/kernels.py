@@ -11,7 +11,9 @@ import hashlib
 import os
 import platform
 import shlex
+import shutil
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -60,15 +62,19 @@ def compile_kernels() -> Path:
     library.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     compiler = shlex.split(os.environ.get("CC") or "cc")
     what, after = "the kernels cannot be compiled", "Install GCC or Clang, or name one in CC"
-    with whole_file(library) as part:
+    # A linker may replace its output by another file, which has no lock of this process.
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder) / library.name
         try:
-            command = [*compiler, *FLAGS, str(SOURCE), "-o", str(part), "-lm"]
+            command = [*compiler, *FLAGS, str(SOURCE), "-o", str(made), "-lm"]
             done = subprocess.run(command, capture_output=True, text=True, errors="replace")
         except OSError as error:
             raise ZooError(what, f"{shlex.join(compiler)}: {error.strerror}", after) from error
         if done.returncode:
             raise ZooError(what, done.stderr.strip()[:500] or f"exit code {done.returncode}", after)
-        part.chmod(0o700)
+        with whole_file(library) as part:
+            shutil.copyfile(made, part)
+            part.chmod(0o700)
     kernels.cache_clear()
     return library
 
