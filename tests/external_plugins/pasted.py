@@ -91,6 +91,8 @@ def prepare(environment: Environment) -> None:
             file = environment.folder / f"{name}.{language}"
             file.parent.mkdir(exist_ok=True)
             file.write_text(text * 20, encoding="utf-8")
+    numbers = "twenty-one\nfour hundred and five\n" * 20
+    (environment.folder / "numbers.en").write_text(numbers, encoding="utf-8")
     listed = json.loads(environment.run("zoo", "list", "checkpoints", "--json"))["checkpoints"]
     folders = {row["name"]: row["location"] for row in listed}
     for folder, name in CAPTIONS.items():
