@@ -129,7 +129,7 @@ REFUSED: dict[str, tuple[bytes, list[str]]] = {
     "no widths": (
         changed(lambda a: a.update(enc_emb=a["fc_b"][0])), ["enc_emb is (1,), not (29, 1)"]),
     "objects": (object_array(), ["enc_emb.npy is of type object, not of numbers"]),
-    "a header that lies": (hostile_header(), ["enc_emb.npy is not (1000000000000000,)"]),
+    "a header that lies": (hostile_header(), ["enc_emb.npy is not (<a large number>,)"]),
     "cut off": (npz(random_arrays())[:-30], ["neither checkpoint20.npz nor a wheel"]),
     "no archive": (b"no", ["neither checkpoint20.npz nor a wheel"]),
 }  # fmt: skip
