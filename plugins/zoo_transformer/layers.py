@@ -5,13 +5,20 @@ key (see `attend`).
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F  # noqa: N812  # the field's name for it
 from torch import Tensor, nn
 
-from zoo.nn import Dropout, KeyValueCache, Linear, add_norm
+from zoo.nn import (
+    Dropout,
+    KeyValueCache,
+    Linear,
+    Source,
+    add_norm,
+    attention_sublayer,
+    feedforward_sublayer,
+)
 from zoo_transformer.attention import attend
 from zoo_transformer.config import TransformerConfig
 
@@ -30,17 +37,6 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "silu": F.silu,
     "tanh": torch.tanh,
 }
-
-
-class Source(NamedTuple):
-    """The source as one decoder layer sees it.
-
-    keys, values: (sentences, heads, m, d_h); key_padding_mask: (sentences, 1, 1, m).
-    """
-
-    keys: Tensor
-    values: Tensor
-    key_padding_mask: Tensor
 
 
 class Attention(nn.Module):
@@ -135,6 +131,31 @@ class Layer(nn.Module):
         self.feedforward_norm = make_norm(config)
         self.dropout = Dropout(config.dropout)
 
+    def has_kernel(self) -> bool:
+        """Return whether the kernels may know how this layer adds its sublayers."""
+        return self.norm != "branch" and not self.training
+
+    def self_attention(
+        self,
+        x: Tensor,
+        mask: Tensor | None,
+        weights: Weights,
+        cache: tuple[KeyValueCache, int] | None = None,
+    ) -> Tensor:
+        """Return the self-attention sublayer with its residual connection."""
+        attention, norm = self.attention, self.attention_norm
+        if self.has_kernel() and weights is None:
+            parts, pre = (attention.project, attention.out, norm), self.norm == "pre"
+            by_kernel = attention_sublayer(
+                x, *parts, pre=pre, heads=attention.heads, cache=cache, mask=mask
+            )
+            if by_kernel is not None:
+                return by_kernel
+        before = self.sublayer_input(x, norm)
+        if cache is None:
+            return self.add(x, attention(before, mask, weights), norm)
+        return self.add(x, attention.attend_to_prefix(before, *cache, mask, weights), norm)
+
     def sublayer_input(self, x: Tensor, norm: nn.Module) -> Tensor:
         """Return the input of a sublayer: x, normalized in a pre-norm Transformer."""
         return norm(x) if self.norm == "pre" else x
@@ -148,6 +169,11 @@ class Layer(nn.Module):
 
     def feedforward(self, x: Tensor) -> Tensor:
         """Return the feed-forward sublayer with its residual connection, section 3.3."""
+        if self.has_kernel() and self.activation == "relu":
+            parts = (self.inner, self.outer, self.feedforward_norm)
+            by_kernel = feedforward_sublayer(x, *parts, pre=self.norm == "pre")
+            if by_kernel is not None:
+                return by_kernel
         inner = self.inner(self.sublayer_input(x, self.feedforward_norm))
         if self.activation != "relu" or inner.requires_grad:
             inner = ACTIVATIONS[self.activation](inner)
@@ -161,9 +187,7 @@ class EncoderLayer(Layer):
 
     def forward(self, x: Tensor, key_padding_mask: Tensor, weights: Weights) -> Tensor:
         """Run the layer over the source, (sentences, m, d)."""
-        before = self.sublayer_input(x, self.attention_norm)
-        attended = self.attention(before, key_padding_mask, weights)
-        return self.feedforward(self.add(x, attended, self.attention_norm))
+        return self.feedforward(self.self_attention(x, key_padding_mask, weights))
 
 
 class DecoderLayer(Layer):
@@ -198,12 +222,16 @@ class DecoderLayer(Layer):
             weights: where self-attention's and cross-attention's weights are appended.
         """
         of_self, of_cross = weights
-        before = self.sublayer_input(x, self.attention_norm)
-        if cache is None:
-            attended = self.attention(before, mask, of_self)
-        else:
-            attended = self.attention.attend_to_prefix(before, *cache, mask, of_self)
-        x = self.add(x, attended, self.attention_norm)
-        before = self.sublayer_input(x, self.cross_norm)
-        attended = self.cross.attend_to_source(before, source, of_cross)
-        return self.feedforward(self.add(x, attended, self.cross_norm))
+        x = self.self_attention(x, mask, of_self, cache)
+        return self.feedforward(self.cross_attention(x, source, of_cross))
+
+    def cross_attention(self, x: Tensor, source: Source, weights: Weights) -> Tensor:
+        """Return the sublayer of attention to the source with its residual connection."""
+        cross, norm = self.cross, self.cross_norm
+        if self.has_kernel() and weights is None:
+            parts, pre = (cross.query, cross.out, norm), self.norm == "pre"
+            by_kernel = attention_sublayer(x, *parts, pre=pre, heads=cross.heads, source=source)
+            if by_kernel is not None:
+                return by_kernel
+        before = self.sublayer_input(x, norm)
+        return self.add(x, cross.attend_to_source(before, source, weights), norm)

@@ -20,13 +20,14 @@ from zoo.nn import (
     KeyValueCache,
     Output,
     Seq2Seq,
+    Source,
     Step,
     exact_device,
     linear,
     without_end,
 )
 from zoo_transformer.config import TransformerConfig
-from zoo_transformer.layers import DecoderLayer, EncoderLayer, Source, Weights, make_norm
+from zoo_transformer.layers import DecoderLayer, EncoderLayer, Weights, make_norm
 
 
 class Memory(NamedTuple):

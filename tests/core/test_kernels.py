@@ -6,9 +6,10 @@ import functools
 import math
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -19,8 +20,17 @@ from zoo.decoding.candidates import best_token
 from zoo.decoding.options import Search
 from zoo.decoding.search import search
 from zoo.decoding.task import Task
-from zoo.nn import KeyValueCache, add_norm, create_model, few_queries, linear
+from zoo.nn import (
+    KeyValueCache,
+    Linear,
+    add_norm,
+    create_model,
+    feedforward_sublayer,
+    few_queries,
+    linear,
+)
 from zoo.nn import kernels as module
+from zoo.nn.cached_weights import float32_weights
 from zoo.nn.int8 import Int8
 
 needs_compiler = pytest.mark.skipif(not shutil.which("cc"), reason="there is no compiler `cc`")
@@ -48,6 +58,8 @@ def compiled(library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    for owner in ("int8", "sublayers", "cached_weights"):
+        monkeypatch.setattr(f"zoo.nn.{owner}.product_kernels", lambda rows: None)
     monkeypatch.setattr("zoo.nn.int8.kernels", lambda: None)
     monkeypatch.setattr("zoo.decoding.candidates.kernels", lambda: None)
     monkeypatch.setattr("zoo.nn.key_value_cache.usable_kernels", lambda: None)
@@ -180,21 +192,76 @@ def test_int8_equals_torchs_operators(
 
 @needs_compiler
 @pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize("rows", [1, 5, 6, 16])
+@pytest.mark.parametrize(("n", "k"), [(72, 40), (64, 33), (5, 16)])
+def test_float32_products(rows: int, n: int, k: int) -> None:
+    torch.manual_seed(rows)
+    weight, x = torch.nn.Parameter(torch.randn(n, k)), torch.randn(rows, k)
+    cached = float32_weights()
+    for bias in (None, torch.randn(n)):
+        with torch.no_grad(), cached.activate():
+            expected = torch.nn.functional.linear(x, weight, bias)
+            torch.testing.assert_close(linear(x, weight, bias), expected, rtol=1e-5, atol=1e-5)
+
+
+@needs_compiler
+@pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize("norm", ["pre", "post", "branch"])
 @pytest.mark.parametrize("beam", [1, 4])
-def test_searches_find_the_same(beam: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_searches_find_the_same(beam: int, norm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole sublayers are computed by the kernels, unless the norm is of the branch."""
     torch.manual_seed(1)
-    model = create_model("transformer-tiny", source_vocab=90, target_vocab=90).eval()
-    source = torch.randint(4, 90, (6, 9))
-    mask = torch.arange(9) < torch.tensor([9, 9, 7, 5, 3, 1])[:, None]
+    model = create_model("transformer-tiny", source_vocab=90, target_vocab=90, norm=norm).eval()
+    for parameter in model.parameters():  # no bias or norm is trivial
+        parameter.data.add_(torch.randn_like(parameter), alpha=0.05)
+    source = torch.randint(4, 90, (3, 9))
+    mask = torch.arange(9) < torch.tensor([9, 7, 3])[:, None]
     both = []
     for _ in range(2):
-        with torch.inference_mode():
+        with torch.inference_mode(), float32_weights().activate():
             task = Task(model, model.encode(source, mask).memory, mask)
             both.append(search(task, Search(beam=beam, max_length=12)))
         without_kernels(monkeypatch)
     for compiled, plain in zip(*both, strict=True):
         assert compiled[0].tokens == plain[0].tokens
         assert compiled[0].score == pytest.approx(plain[0].score, abs=1e-4)
+
+
+@needs_compiler
+@pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize(
+    ("pre", "weights"), [(True, float32_weights), (False, float32_weights), (False, Int8)]
+)
+def test_a_sublayer_follows_its_modules(pre: bool, weights: Callable[[], Any]) -> None:
+    """A weight that is written to or replaced, and a hook, count at once."""
+    torch.manual_seed(1)
+    inner, outer, norm = Linear(32, 48), Linear(48, 32), torch.nn.LayerNorm(32)
+    x = torch.randn(2, 1, 32)
+
+    def expected() -> torch.Tensor:
+        y = outer(inner(norm(x) if pre else x).relu())
+        return x + y if pre else norm(x + y)
+
+    def check() -> None:
+        result = feedforward_sublayer(x, inner, outer, norm, pre=pre)
+        assert result is not None
+        torch.testing.assert_close(result, expected(), rtol=1e-5, atol=1e-5)
+
+    with torch.no_grad(), weights().activate():
+        if feedforward_sublayer(x, inner, outer, norm, pre=pre) is None:
+            pytest.skip("this processor has no instructions for it")
+        check()
+        for tensor in (inner.weight, outer.bias, norm.weight):
+            tensor.mul_(2)
+            check()
+        outer.weight = torch.nn.Parameter(torch.randn(32, 48))
+        check()
+        handle = inner.register_forward_hook(lambda *_: None)
+        assert feedforward_sublayer(x, inner, outer, norm, pre=pre) is None
+        handle.remove()
+        check()
+        assert feedforward_sublayer(x.double(), inner, outer, norm, pre=pre) is None
+    assert feedforward_sublayer(x, inner, outer, norm, pre=pre) is None, "no cached weights"
 
 
 @needs_compiler

@@ -28,6 +28,7 @@ from zoo.nn.padded import run_padded, without_end
 from zoo.nn.recurrent import recurrent_linear
 from zoo.nn.softmax import softmax, softmax_gradient
 from zoo.nn.sources import split_sources
+from zoo.nn.sublayers import Source, attention_sublayer, feedforward_sublayer
 from zoo.nn.tree import Tree, gather
 
 __all__ = [
@@ -46,11 +47,14 @@ __all__ = [
     "NonAutoregressive",
     "Output",
     "Seq2Seq",
+    "Source",
     "Step",
     "Tree",
     "add_norm",
+    "attention_sublayer",
     "create_model",
     "exact_device",
+    "feedforward_sublayer",
     "few_queries",
     "gather",
     "linear",

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from zoo.nn import onednn
+from zoo.nn.kernels import Packed, kernels, product_kernels
 
 Form = TypeVar("Form")
 """What a class caches for a weight."""
@@ -31,6 +32,7 @@ class CachedWeights(ABC, Generic[Form]):
 
     def __init__(self) -> None:
         self._forms: dict[int, tuple[weakref.ref[Tensor], tuple[int, int], Form]] = {}
+        self.sublayers: dict[int, Any] = {}  # what `sublayers.py` has prepared
 
     @contextmanager
     def activate(self) -> Iterator[None]:
@@ -56,13 +58,21 @@ class CachedWeights(ABC, Generic[Form]):
 
     def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """Return x Wᵀ + b for x (…, inputs)."""
+        return self.product(x, self.form(weight), bias)
+
+    def form(self, weight: Tensor) -> Form:
+        """Return the converted weight; convert it if it is new or was written to."""
         key = id(weight)
-        version = 0 if weight.is_inference() else weight._version, weight.data_ptr()
+        current = version(weight), weight.data_ptr()
         entry = self._forms.get(key)
-        if entry is None or entry[0]() is not weight or entry[1] != version:
+        if entry is None or entry[0]() is not weight or entry[1] != current:
             reference = weakref.ref(weight, lambda _: self._forms.pop(key, None))
-            entry = self._forms[key] = reference, version, self.convert(weight.detach())
-        return self.product(x, entry[2], bias)
+            entry = self._forms[key] = reference, current, self.convert(weight.detach())
+        return entry[2]
+
+    def packed(self, weight: Tensor) -> Packed | None:
+        """Return the converted weight as the kernels read it, if they can."""
+        return None
 
     @abstractmethod
     def convert(self, weight: Tensor) -> Form:
@@ -110,8 +120,49 @@ class TransposedWeights(CachedWeights[Tensor]):
         return product.view(*x.shape[:-1], product.shape[1])
 
 
-def float32_weights() -> CachedWeights[Tensor]:
+class KernelWeights(CachedWeights[Packed]):
+    """Float32 weights for the product of the kernels, which prefetches them.
+
+    Beside MKL's it takes half to 0.9 of the time with up to 16 rows, and about the same with more.
+    """
+
+    def convert(self, weight: Tensor) -> Packed:
+        """Return the weight as the kernels read it."""
+        compiled = kernels()
+        packed = None if compiled is None else compiled.pack(weight)
+        assert packed is not None
+        return packed
+
+    def packed(self, weight: Tensor) -> Packed:
+        """Return the converted weight."""
+        return self.form(weight)
+
+    def supports(self, x: Tensor, weight: Tensor) -> bool:
+        """Return whether the product of these two uses the cache."""
+        return (
+            x.numel() > 0
+            and super().supports(x, weight)
+            and product_kernels(x.numel() // x.shape[-1]) is not None
+        )
+
+    def product(self, x: Tensor, form: Packed, bias: Tensor | None) -> Tensor:
+        """Return x Wᵀ + b."""
+        compiled = kernels()
+        assert compiled is not None
+        rows = x.reshape(-1, form.k).contiguous()
+        return compiled.product(rows, form, bias).view(*x.shape[:-1], form.n)
+
+
+def version(x: Tensor) -> int:
+    """Return how often a tensor was written to; 0 where torch does not count."""
+    return 0 if x.is_inference() else x._version
+
+
+def float32_weights() -> CachedWeights[Any]:
     """Return the cache of float32 weights whose products are the fastest on this processor."""
+    compiled = kernels()
+    if compiled is not None and compiled.pack(torch.zeros(1, 1)) is not None:
+        return KernelWeights()
     return TransposedWeights() if _made_for_mkl() else PackedWeights()
 
 

@@ -8,10 +8,7 @@ import torch
 from torch import Tensor
 
 from zoo.nn.cached_weights import CachedWeights
-from zoo.nn.kernels import kernels
-
-FEW_ROWS = 16
-"""With more rows than this, torch's product is faster than the kernel's."""
+from zoo.nn.kernels import Packed, kernels, product_kernels
 
 
 class Quantized(NamedTuple):
@@ -19,7 +16,7 @@ class Quantized(NamedTuple):
 
     weight: Tensor
     scales: Tensor
-    packed: tuple[Tensor, Tensor] | None
+    packed: Packed | None
 
 
 class Int8(CachedWeights[Quantized]):
@@ -36,14 +33,18 @@ class Int8(CachedWeights[Quantized]):
         """Return q_W and s_W."""
         quantized, scales = _quantize(weight)
         compiled = kernels()
-        packed = None if compiled is None else compiled.pack(quantized)
+        packed = None if compiled is None else compiled.pack_int8(quantized, scales[:, 0])
         return Quantized(quantized.t().contiguous(), scales[:, 0].contiguous(), packed)
+
+    def packed(self, weight: Tensor) -> Packed | None:
+        """Return the converted weight as the kernels read it, if they can."""
+        return self.form(weight).packed
 
     def product(self, x: Tensor, form: Quantized, bias: Tensor | None) -> Tensor:
         """Return x Wᵀ + b."""
         rows, compiled = x.reshape(-1, x.shape[-1]).contiguous(), kernels()
-        if compiled is not None and form.packed is not None and len(rows) <= FEW_ROWS:
-            product = compiled.product(rows, form.packed, form.scales, bias)
+        if form.packed is not None and (one_call := product_kernels(len(rows))) is not None:
+            product = one_call.product(rows, form.packed, bias)
         elif compiled is not None:
             quantized, scales = compiled.quantize(rows)
             sums = torch._int_mm(quantized, form.weight)

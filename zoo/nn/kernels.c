@@ -85,15 +85,36 @@ void zoo_dequantize(const int32_t *sums, int64_t rows, int64_t n, const float *s
     }
 }
 
-#ifdef __AVX512VNNI__
-#include <immintrin.h>
-
 #define COLUMNS 64
 #define ROWS 6
+#define PANEL 256  /* bytes of packed weights that one step of a tile reads */
+#define AHEAD 4096 /* bytes; products with few rows wait for memory */
+#define INLINE static inline __attribute__((always_inline))
 
-/* Pack W (n, k), k a multiple of 4, for `zoo_product`: for each 64 columns of Wᵀ, for each 4
-   rows, the numbers of one column adjacent. offsets: 128 Σ_j w_ij, of inputs that are raised by it. */
-int zoo_pack(const int8_t *weight, int64_t n, int64_t k, int8_t *packed, int32_t *offsets) {
+/* W (n, k), packed, and b. In float32: for each 64 columns of Wᵀ, its rows. In int8, k a multiple
+   of 4: for each 64 columns, for each 4 rows, the numbers of one column adjacent. */
+typedef struct {
+    const char *packed;
+    const int32_t *offsets; /* 128 Σ_j w_ij, of inputs that are raised by 128; NULL: float32 */
+    const float *scales;    /* these two are padded to a multiple of 64 */
+    const float *bias;      /* or NULL */
+    int64_t n, k;
+} Weight;
+
+/* Both return 0 if the processor has no instructions for a fast product. */
+int zoo_pack(const float *weight, int64_t n, int64_t k, float *packed) {
+    for (int64_t first = 0; first < n; first += COLUMNS)
+        for (int64_t j = 0; j < k; j++)
+            for (int64_t i = first; i < first + COLUMNS; i++)
+                *packed++ = i < n ? weight[i * k + j] : 0;
+#ifdef __AVX512F__
+    return 1;
+#else
+    return 0;
+#endif
+}
+
+int zoo_pack_int8(const int8_t *weight, int64_t n, int64_t k, int8_t *packed, int32_t *offsets) {
     for (int64_t first = 0; first < n; first += COLUMNS)
         for (int64_t j = 0; j < k; j += 4)
             for (int64_t i = first; i < first + COLUMNS; i++, packed += 4)
@@ -106,93 +127,147 @@ int zoo_pack(const int8_t *weight, int64_t n, int64_t k, int8_t *packed, int32_t
         for (int64_t j = 0; j < k; j++) total += weight[i * k + j];
         offsets[i] = 128 * total;
     }
+#ifdef __AVX512VNNI__
     return 1;
+#else
+    return 0;
+#endif
 }
 
-static inline __attribute__((always_inline)) void tile(
-    const int rows, const uint8_t *x, int64_t k, const int8_t *packed, const int32_t *offsets,
-    const float *scales, const float *weight_scales, const float *bias, int64_t count, int64_t n,
-    float *out) {
-    __m512i sums[ROWS][4];
+/* Sums of `rows` rows of x with 64 columns, as the packed bytes say. Blocks of ROWS rows follow one
+   another: each prefetches its part of the next columns. Fewer rows wait for the memory itself. */
+INLINE void tile(const int rows, const char *inputs, int64_t k, const char *packed,
+                 const char *ahead, int64_t step, Vector *out) {
+    Vector sums[ROWS][4] = {};
+    const float *x = (const float *)inputs;
+    for (int64_t j = 0; j < k; j++, packed += PANEL, ahead += step) {
+        Vector column[4];
+        for (int c = 0; c < 4; c++) column[c] = load((const float *)packed + WIDTH * c);
+        if (rows == ROWS) __builtin_prefetch(ahead);
+        for (int c = 0; c < 4 && rows < ROWS; c++) __builtin_prefetch(packed + AHEAD + 64 * c);
+#pragma GCC unroll 6
+        for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+            for (int c = 0; c < 4; c++) sums[r][c] += column[c] * x[r * k + j];
+    }
+#pragma GCC unroll 6
     for (int r = 0; r < rows; r++)
-        for (int c = 0; c < 4; c++) sums[r][c] = _mm512_setzero_si512();
-    for (int64_t j = 0; j < k; j += 4, packed += 4 * COLUMNS) {
-        __m512i w[4];
-        for (int c = 0; c < 4; c++) w[c] = _mm512_loadu_si512(packed + 64 * c);
+#pragma GCC unroll 4
+        for (int c = 0; c < 4; c++) out[4 * r + c] = sums[r][c];
+}
+
+#ifdef __AVX512VNNI__
+INLINE void tile_int8(const int rows, const char *x, int64_t k, const char *packed,
+                      const char *ahead, int64_t step, Vector *out) {
+    Ints sums[ROWS][4] = {};
+    for (int64_t j = 0; j < k; j += 4, packed += PANEL, ahead += step) {
+        Ints column[4];
+#pragma GCC unroll 4
+        for (int c = 0; c < 4; c++) memcpy(column + c, packed + 64 * c, sizeof *column);
+        if (rows == ROWS) __builtin_prefetch(ahead);
+        for (int c = 0; c < 4 && rows < ROWS; c++) __builtin_prefetch(packed + AHEAD + 64 * c);
 #pragma GCC unroll 6
         for (int r = 0; r < rows; r++) {
             int32_t four;
             memcpy(&four, x + r * k + j, 4);
-            const __m512i inputs = _mm512_set1_epi32(four);
-            for (int c = 0; c < 4; c++) sums[r][c] = _mm512_dpbusd_epi32(sums[r][c], inputs, w[c]);
-        }
-    }
+            const Ints inputs = (Ints){} + four;
 #pragma GCC unroll 4
-    for (int c = 0; c < 4; c++) {
-        const int64_t left = count - 16 * c;
-        const __mmask16 mask = left >= 16 ? 0xffff : left > 0 ? (__mmask16)((1u << left) - 1) : 0;
-        const __m512i offset = _mm512_maskz_loadu_epi32(mask, offsets + 16 * c);
-        const __m512 scale = _mm512_maskz_loadu_ps(mask, weight_scales + 16 * c);
-        const __m512 add = bias ? _mm512_maskz_loadu_ps(mask, bias + 16 * c) : _mm512_setzero_ps();
-#pragma GCC unroll 6
-        for (int r = 0; r < rows; r++) {
-            __m512 y = _mm512_cvtepi32_ps(_mm512_sub_epi32(sums[r][c], offset));
-            y = _mm512_mul_ps(y, _mm512_set1_ps(scales[r]));
-            _mm512_mask_storeu_ps(out + r * n + 16 * c, mask, _mm512_fmadd_ps(y, scale, add));
+            for (int c = 0; c < 4; c++) /* GCC's own function for it uses too many registers */
+                __asm__("vpdpbusd %2, %1, %0" : "+v"(sums[r][c]) : "v"(inputs), "v"(column[c]));
         }
     }
+#pragma GCC unroll 6
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+        for (int c = 0; c < 4; c++) out[4 * r + c] = (Vector)sums[r][c];
+}
+#else
+#define tile_int8 tile
+#endif
+
+#define EACH(function, ...)                        \
+    switch (rows) {                                \
+        case 1: function(1, __VA_ARGS__); break;   \
+        case 2: function(2, __VA_ARGS__); break;   \
+        case 3: function(3, __VA_ARGS__); break;   \
+        case 4: function(4, __VA_ARGS__); break;   \
+        case 5: function(5, __VA_ARGS__); break;   \
+        default: function(ROWS, __VA_ARGS__);      \
+    }
+
+static void multiply(int64_t rows, const char *x, const Weight *w, const char *packed,
+                     const char *ahead, int64_t step, Vector *sums) {
+    if (w->offsets)
+        EACH(tile_int8, x, w->k, packed, ahead, step, sums)
+    else
+        EACH(tile, x, w->k, packed, ahead, step, sums)
 }
 
-/* x Wᵀ + b in int8 for x (rows, k), by what `zoo_pack` returned; bias may be NULL. Returns 0 if
-   there is no memory. */
-int zoo_product(const float *x, int64_t rows, int64_t k, const int8_t *packed,
-                const int32_t *offsets, const float *weight_scales, const float *bias, int64_t n,
-                float *out) {
-    uint8_t *quantized = malloc(rows * (k + sizeof(float)) + 64);
-    if (!quantized) return 0;
-    float *scales = (float *)quantized;
-    uint8_t *inputs = quantized + rows * sizeof(float);
-    zoo_quantize(x, rows, k, (int8_t *)inputs, scales);
-    for (int64_t j = 0; j < rows * k; j++) inputs[j] ^= 0x80; /* raised by 128 */
-    for (int64_t first = 0; first < n; first += COLUMNS) {
-        const int8_t *w = packed + first * k;
-        const int64_t count = n - first < COLUMNS ? n - first : COLUMNS;
-        const float *b = bias ? bias + first : NULL;
-        for (int64_t i = 0; i < rows; i += ROWS) {
-#define TILE(size)                                                                          \
-    tile(size, inputs + i * k, k, w, offsets + first, scales + i, weight_scales + first, b, \
-         count, n, out + i * n + first)
-            switch (rows - i) {
-                case 1: TILE(1); break;
-                case 2: TILE(2); break;
-                case 3: TILE(3); break;
-                case 4: TILE(4); break;
-                case 5: TILE(5); break;
-                default: TILE(ROWS);
+/* Scales, bias and `relu` for what a tile returned; columns from `first` on. */
+static void finish(const Vector *sums, int64_t rows, const Weight *w, const float *row_scales,
+                   int64_t first, int64_t relu, float *out) {
+    for (int64_t r = 0; r < rows; r++, out += w->n)
+        for (int c = 0; c < 4; c++) {
+            const int64_t column = first + WIDTH * c, left = w->n - column;
+            Vector y = sums[4 * r + c];
+            if (w->offsets) {
+                Ints offsets;
+                memcpy(&offsets, w->offsets + column, sizeof offsets);
+                y = __builtin_convertvector((Ints)y - offsets, Vector);
+                y *= row_scales[r] * load(w->scales + column);
+            }
+            if (left >= WIDTH) {
+                if (w->bias) y += load(w->bias + column);
+                if (relu) y = (Vector)((Ints)y & ~(y < 0.0f));
+                store(out + column, y);
+            } else
+                for (int64_t l = 0; l < left; l++) {
+                    const float z = y[l] + (w->bias ? w->bias[column + l] : 0.0f);
+                    out[column + l] = relu && z < 0.0f ? 0.0f : z;
+                }
+        }
+}
+
+/* x Wᵀ + b for x (rows, k), and its positive part if `relu`. Returns 0 if there is no memory. */
+int zoo_product(const float *x, int64_t rows, const Weight *w, int64_t relu, float *out) {
+    const int64_t k = w->k, size = w->offsets ? 1 : sizeof(float);
+    const int64_t fit = 262144 / k / ROWS, most = ROWS * (fit ? fit : 1); /* inputs of 1 MB */
+    Vector sums[ROWS * 4];
+    float *scales = NULL;
+    const char *inputs = (const char *)x;
+    if (w->offsets) {
+        scales = malloc(rows * (k + sizeof(float)) + 64);
+        if (!scales) return 0;
+        uint8_t *quantized = (uint8_t *)(scales + rows);
+        zoo_quantize(x, rows, k, (int8_t *)quantized, scales);
+        for (int64_t j = 0; j < rows * k; j++) quantized[j] ^= 0x80; /* raised by 128 */
+        inputs = (const char *)quantized;
+    }
+    for (int64_t start = 0; start < rows; start += most) {
+        const int64_t end = rows - start < most ? rows : start + most;
+        const int64_t step = PANEL / ((end - start + ROWS - 1) / ROWS);
+        const char *packed = w->packed;
+        for (int64_t first = 0; first < w->n; first += COLUMNS, packed += COLUMNS * k * size) {
+            const char *ahead = packed + COLUMNS * k * size;
+            for (int64_t i = start; i < end; i += ROWS, ahead += step * (k * size / 4)) {
+                const int64_t count = end - i < ROWS ? end - i : ROWS;
+                multiply(count, inputs + i * k * size, w, packed, ahead, step, sums);
+                finish(sums, count, w, scales + i, first, relu, out + i * w->n);
             }
         }
     }
-    free(quantized);
+    free(scales);
     return 1;
 }
-#else
-int zoo_pack(const int8_t *weight, int64_t n, int64_t k, int8_t *packed, int32_t *offsets) {
-    return 0;
-}
-int zoo_product(const float *x, int64_t rows, int64_t k, const int8_t *packed,
-                const int32_t *offsets, const float *weight_scales, const float *bias, int64_t n,
-                float *out) {
-    return 0;
-}
-#endif
 
-/* γ (z − mean) / √(variance + ε) + β for z = x + y, (rows, d), d a multiple of WIDTH. */
+/* γ (z − mean) / √(variance + ε) + β for z = x + y, (rows, d), d a multiple of WIDTH. y may be NULL
+   for zeros; out may be y. */
 void zoo_add_norm(const float *x, const float *y, int64_t rows, int64_t d, const float *gamma,
                   const float *beta, float epsilon, float *out) {
-    for (int64_t i = 0; i < rows; i++, x += d, y += d, out += d) {
+    for (int64_t i = 0; i < rows; i++, x += d, out += d) {
         Vector total = {}, squares = {};
         for (int64_t j = 0; j < d; j += WIDTH) {
-            const Vector z = load(x + j) + load(y + j);
+            const Vector z = y ? load(x + j) + load(y + i * d + j) : load(x + j);
             store(out + j, z);
             total += z;
         }
@@ -272,6 +347,77 @@ int zoo_attend(const float *q, const float *k, const float *v, const uint8_t *ma
             }
         }
     return 0;
+}
+
+/* f(x) with its residual connection: x + last(…first(norm(x))…) if `pre`, or the norm of
+   x + last(…first(x)…). */
+typedef struct {
+    Weight first, last;
+    const float *gamma, *beta;
+    float epsilon;
+    int32_t pre;
+} Sublayer;
+
+/* The first product, of x (rows, d). `normed` has room for x. */
+static int begin(const Sublayer *s, const float *x, int64_t rows, int64_t relu, float *normed,
+                 float *out) {
+    if (s->pre) zoo_add_norm(x, NULL, rows, s->first.k, s->gamma, s->beta, s->epsilon, normed);
+    return zoo_product(s->pre ? normed : x, rows, &s->first, relu, out);
+}
+
+/* The last product, of y, and the residual connection. */
+static int end(const Sublayer *s, const float *x, int64_t rows, const float *y, float *out) {
+    const int64_t d = s->last.n;
+    if (!zoo_product(y, rows, &s->last, 0, out)) return 0;
+    if (s->pre)
+        for (int64_t j = 0; j < rows * d; j++) out[j] += x[j];
+    else
+        zoo_add_norm(x, out, rows, d, s->gamma, s->beta, s->epsilon, out);
+    return 1;
+}
+
+/* A feed-forward sublayer, f(x) = W_2 max(0, W_1 x + b_1) + b_2. Returns 0 if there is no memory. */
+int zoo_feedforward(const Sublayer *s, const float *x, int64_t rows, float *out) {
+    float *inner = malloc(rows * s->first.n * sizeof(float) + 64);
+    const int done = inner && begin(s, x, rows, 1, out, inner) && end(s, x, rows, inner, out);
+    free(inner);
+    return done;
+}
+
+/* An attention sublayer. `first` projects to queries, or to queries, keys and values: these are
+   stored in `keys` and `values` from `position` on, or are all there are if `keys` is NULL. shape:
+   (sentences, heads, queries, keys, d); strides as of `zoo_attend`, without the query's. Returns 0
+   if there is no memory or too many keys. */
+int zoo_attention(const Sublayer *s, const float *x, float *keys, float *values,
+                  const uint8_t *mask, const int64_t *shape, const int64_t *strides,
+                  int64_t position, float *out) {
+    const int64_t heads = shape[1], queries = shape[2], d = shape[4], rows = shape[0] * queries;
+    const int64_t n = s->first.n, all = s->last.k;
+    float *projected = malloc(rows * (n + all) * sizeof(float) + 64), *attended = projected + rows * n;
+    if (!projected || !begin(s, x, rows, 0, attended, projected)) {
+        free(projected);
+        return 0;
+    }
+    int64_t every[11] = {queries * n, d, n};
+    memcpy(every + 3, strides, 8 * sizeof *strides);
+    if (!keys) {
+        keys = projected + all, values = keys + all;
+        memcpy(every + 3, every, 3 * sizeof *every), memcpy(every + 6, every, 3 * sizeof *every);
+    } else if (n > all) {
+        const float *k = projected + all, *v = k + all;
+        const int64_t *to = strides;
+        for (int64_t i = 0; i < rows; i++, k += n, v += n)
+            for (int64_t h = 0; h < heads; h++) {
+                const int64_t at = position + i % queries, row = i / queries;
+                memcpy(keys + row * to[0] + h * to[1] + at * to[2], k + h * d, d * sizeof *k);
+                memcpy(values + row * to[3] + h * to[4] + at * to[5], v + h * d, d * sizeof *v);
+            }
+    }
+    const int done = !zoo_attend(projected, keys, values, mask, attended, shape, every,
+                                 1.0f / sqrtf(d)) &&
+                     end(s, x, rows, attended, out);
+    free(projected);
+    return done;
 }
 
 /* The first column of each row of x (rows, n) with the largest value that is not banned, and that

@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -29,8 +30,14 @@ FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fPIC
 WIDTH = 16
 """Numbers in a vector of the source; the width of an attention head must be a multiple."""
 
+MAX_KEYS = 4096
+"""The most keys of an attention."""
+
 COLUMNS = 64
 """Outputs of a product that the source computes together."""
+
+FEW_ROWS = 16
+"""With more rows than this, a product is large enough for several threads, which torch has."""
 
 FEW = 8
 """With more queries than this for the same keys, torch's batched product is faster."""
@@ -41,12 +48,15 @@ _SIGNATURES = {
     "zoo_dequantize": (_POINTER, _COUNT, _COUNT, *[_POINTER] * 4),
     "zoo_add_norm": (*[_POINTER] * 2, _COUNT, _COUNT, *[_POINTER] * 2, ctypes.c_float, _POINTER),
     "zoo_best": (_POINTER, _COUNT, _COUNT, _POINTER, _COUNT, _POINTER, _POINTER),
-    "zoo_pack": (_POINTER, _COUNT, _COUNT, _POINTER, _POINTER),
-    "zoo_product": (_POINTER, _COUNT, _COUNT, *[_POINTER] * 4, _COUNT, _POINTER),
+    "zoo_pack": (_POINTER, _COUNT, _COUNT, _POINTER),
+    "zoo_pack_int8": (_POINTER, _COUNT, _COUNT, _POINTER, _POINTER),
+    "zoo_product": (_POINTER, _COUNT, _POINTER, _COUNT, _POINTER),
     "zoo_store": (_POINTER,) * 6,
     "zoo_attend": (*[_POINTER] * 7, ctypes.c_float),
+    "zoo_feedforward": (_POINTER, _POINTER, _COUNT, _POINTER),
+    "zoo_attention": (*[_POINTER] * 7, _COUNT, _POINTER),
 }
-_Shape, _Strides = _COUNT * 5, _COUNT * 12
+Shape, Strides = _COUNT * 5, _COUNT * 12
 
 
 def compile_kernels() -> Path:
@@ -79,6 +89,39 @@ def compile_kernels() -> Path:
     return library
 
 
+class Weight(ctypes.Structure):
+    """The `Weight` of the source: pointers to what `Packed` holds, and to a bias."""
+
+    _fields_ = (
+        ("packed", _POINTER), ("offsets", _POINTER), ("scales", _POINTER), ("bias", _POINTER),
+        ("n", _COUNT), ("k", _COUNT),
+    )  # fmt: skip
+
+
+class Sublayer(ctypes.Structure):
+    """The `Sublayer` of the source: two weights, a norm, and whether it comes first."""
+
+    _fields_ = (
+        ("first", Weight), ("last", Weight), ("gamma", _POINTER), ("beta", _POINTER),
+        ("epsilon", ctypes.c_float), ("pre", ctypes.c_int32),
+    )  # fmt: skip
+
+
+class Packed(NamedTuple):
+    """A weight (n, k) as `product` reads it; offsets and scales, in int8, for its n outputs."""
+
+    weight: Tensor
+    offsets: Tensor | None
+    scales: Tensor | None
+    n: int
+    k: int
+
+    def with_bias(self, bias: Tensor | None) -> Weight:
+        """Return the pointers; the tensors must live as long as they are used."""
+        parts = (self.weight, self.offsets, self.scales, bias)
+        return Weight(*(None if x is None else x.data_ptr() for x in parts), self.n, self.k)
+
+
 class Kernels:
     """The compiled functions, called with tensors."""
 
@@ -87,7 +130,8 @@ class Kernels:
         for function, types in zip(functions, _SIGNATURES.values(), strict=True):
             function.argtypes = types
         self._quantize, self._dequantize, self._add_norm, self._best = functions[:4]
-        self._pack, self._product, self._store, self._attend = functions[4:]
+        self._pack, self._pack_int8, self._product, self._store, self._attend = functions[4:9]
+        self.feedforward, self.attention = functions[9:]  # `sublayers.py` calls them
 
     def quantize(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return rows (n, k), contiguous, as int8, and the scale of each, (n, 1)."""
@@ -109,28 +153,32 @@ class Kernels:
         )  # fmt: skip
         return result
 
-    def pack(self, weight: Tensor) -> tuple[Tensor, Tensor] | None:
+    def pack(self, weight: Tensor) -> Packed | None:
+        """Return what `product` reads of float32 weights (n, k); None without AVX-512."""
+        n, k = weight.shape
+        packed = torch.empty(-(-n // COLUMNS) * COLUMNS * k)
+        is_done = self._pack(weight.contiguous().data_ptr(), n, k, packed.data_ptr())
+        return Packed(packed, None, None, n, k) if is_done else None
+
+    def pack_int8(self, weight: Tensor, scales: Tensor) -> Packed | None:
         """Return what `product` reads of int8 weights (n, k), contiguous; None without VNNI."""
         n, k = weight.shape
         columns = -(-n // COLUMNS) * COLUMNS
         packed = torch.empty(columns * k, dtype=torch.int8)
-        offsets = torch.empty(n, dtype=torch.int32)
+        offsets = torch.zeros(columns, dtype=torch.int32)
+        padded = torch.zeros(columns)
+        padded[:n] = scales
         operands = weight.data_ptr(), n, k, packed.data_ptr(), offsets.data_ptr()
-        return (packed, offsets) if k % 4 == 0 and self._pack(*operands) else None
+        is_done = k % 4 == 0 and self._pack_int8(*operands)
+        return Packed(packed, offsets, padded, n, k) if is_done else None
 
-    def product(
-        self, rows: Tensor, packed: tuple[Tensor, Tensor], scales: Tensor, bias: Tensor | None
-    ) -> Tensor:
-        """Return x Wᵀ + b in int8 for x (rows, k), contiguous; scales: (n,), of the weights."""
-        count, k = rows.shape
-        n = len(scales)
-        result = torch.empty(count, n)
-        is_done = self._product(
-            rows.data_ptr(), count, k, packed[0].data_ptr(), packed[1].data_ptr(),
-            scales.data_ptr(), None if bias is None else bias.data_ptr(), n, result.data_ptr(),
-        )  # fmt: skip
-        if not is_done:
-            raise MemoryError(f"no memory for {count} rows of {k} numbers")
+    def product(self, rows: Tensor, weight: Packed, bias: Tensor | None) -> Tensor:
+        """Return x Wᵀ + b for x (rows, k), contiguous; in int8 if the weight is."""
+        result = torch.empty(len(rows), weight.n)
+        operand = ctypes.addressof(pointers := weight.with_bias(bias))
+        if not self._product(rows.data_ptr(), len(rows), operand, 0, result.data_ptr()):
+            raise MemoryError(f"no memory for {len(rows)} rows of {weight.k} numbers")
+        del pointers
         return result
 
     def add_norm(self, x: Tensor, y: Tensor, norm: nn.LayerNorm) -> Tensor:
@@ -165,8 +213,8 @@ class Kernels:
         self._store(
             new[0].data_ptr(), new[1].data_ptr(),
             to[0].data_ptr() + 4 * position * strides[2][2],
-            to[1].data_ptr() + 4 * position * strides[3][2], _Shape(*new[0].shape),
-            _Strides(*strides[0][:3], *strides[1][:3], *strides[2][:2], strides[2][3],
+            to[1].data_ptr() + 4 * position * strides[3][2], Shape(*new[0].shape),
+            Strides(*strides[0][:3], *strides[1][:3], *strides[2][:2], strides[2][3],
                      *strides[3][:2], strides[3][3]),
         )  # fmt: skip
 
@@ -182,8 +230,8 @@ class Kernels:
         self._attend(
             query.data_ptr(), key.data_ptr(), value.data_ptr(),
             None if mask is None else mask.data_ptr(), result.data_ptr(),
-            _Shape(rows, heads, queries, key.shape[2], d),
-            _Strides(*strides[0], *strides[1], *strides[2], *mask_strides), d**-0.5,
+            Shape(rows, heads, queries, key.shape[2], d),
+            Strides(*strides[0], *strides[1], *strides[2], *mask_strides), d**-0.5,
         )  # fmt: skip
         return result.transpose(1, 2)
 
@@ -198,6 +246,11 @@ def kernels() -> Kernels | None:
         return Kernels(ctypes.CDLL(str(library)))
     except (OSError, AttributeError):  # none, or damaged: it is optional
         return None
+
+
+def product_kernels(rows: int) -> Kernels | None:
+    """Return the kernels if one thread is enough for a product of so many rows."""
+    return kernels() if rows <= FEW_ROWS or torch.get_num_threads() == 1 else None
 
 
 def usable_kernels() -> Kernels | None:
@@ -225,7 +278,7 @@ def few_queries(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) 
         compiled is None
         or query.shape[2] > FEW
         or query.shape[3] % WIDTH
-        or not 0 < key.shape[2] <= 4096
+        or not 0 < key.shape[2] <= MAX_KEYS
         or not (is_plain(query) and is_plain(key) and is_plain(value))
         or (mask is not None and (mask.stride(3) != 1 or mask.shape[1] != 1))
     ):

@@ -56,10 +56,7 @@ class KeyValueCache:
     def write(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Write a layer's last position, (rows, heads, 1, d); return all its keys and values."""
         new = self.fold_beam(key), self.fold_beam(value)  # (sentences, heads, beam, d)
-        if layer == len(self._layers):
-            shapes = [(*x.shape[:2], INITIAL_CAPACITY, *x.shape[2:]) for x in new]
-            self._layers.append((new[0].new_empty(shapes[0]), new[1].new_empty(shapes[1])))
-        keys, values = self._layers[layer]
+        keys, values = self.storage(layer, key.shape[1], key.shape[3], new[0])
         compiled = usable_kernels()
         if compiled is not None and all(is_plain(x) for x in (*new, keys, values)):
             compiled.store(new, (keys, values), self.length - 1)
@@ -68,6 +65,13 @@ class KeyValueCache:
             values.select(2, self.length - 1).copy_(new[1])
         key, value = (x.narrow(2, 0, self.length).flatten(2, 3) for x in (keys, values))
         return key, value
+
+    def storage(self, layer: int, heads: int, d: int, like: Tensor) -> tuple[Tensor, Tensor]:
+        """Return a layer's storage, (sentences, heads, capacity, beam, d) each, new at first."""
+        if layer == len(self._layers):
+            shape = (self.sentences, heads, INITIAL_CAPACITY, self.beam, d)
+            self._layers.append((like.new_empty(shape), like.new_empty(shape)))
+        return self._layers[layer]
 
     def fold_beam(self, x: Tensor) -> Tensor:
         """Turn (rows, heads, 1, d) into (sentences, heads, beam, d): the beam becomes queries."""
