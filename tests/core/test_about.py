@@ -96,7 +96,7 @@ WRONG: dict[str, tuple[object, str]] = {
     "many languages": ({"target_languages": ["de"] * (LIST_LIMIT + 1)}, "target_languages must"),
     "nested lists": ({"source_languages": [[["en"]]]}, "source_languages must be"),
     "an escape": ({"terms": "free \x1b[2J"}, "terms must be a line"),
-    "a surrogate": ({"examples": ["\udc80"]}, "examples must be lines"),
+    "a surrogate": ({"examples": ["\udc80"]}, "half of a surrogate pair"),
     "much text": ({"data": "x" * 1_001}, "data must be a line"),
     "a wide beam": ({"decoding": {"beam": 65}}, "decoding.beam must be at most 64"),
     "no beam": ({"decoding": {"beam": 0}}, "decoding.beam must be an integer of at least 1, not 0"),
