@@ -31,7 +31,7 @@ def decode_independently(
     Each token is chosen by `choose`; without it, each is the best one, of equal ones the lowest.
     """
     batch = _Batch(task, options)
-    while bool(batch.live.any()):
+    while batch.finished < len(batch.live):
         batch.advance(choose)
         batch.drop_ended()
     width = options.n_best
@@ -45,8 +45,9 @@ class _Batch(Generic[Memory, State]):
     """The hypotheses that are still written, one a row; `n_best` adjacent ones for each sentence.
 
     row: (rows,), the hypothesis that each row writes; live: (rows,), false once it has ended;
-    written: for each position, the token of every hypothesis, 0 where it has ended; score,
-    log_prob: (rows,), the sums of the processed and of the network's log probabilities.
+    finished: how many of the rows have; written: for each position, the token of every hypothesis,
+    0 where it has ended; score, log_prob: (rows,), the sums of the processed and of the network's
+    log probabilities.
     """
 
     def __init__(self, task: Task[Memory, State], options: Search) -> None:
@@ -59,9 +60,11 @@ class _Batch(Generic[Memory, State]):
         self.state = task.model.init_state(self.memory)
         self.states = self.pipeline.init_state(self._sentences())
         self.lengths = self.pipeline.max_lengths.repeat_interleave(width)
+        self.shortest = int(self.lengths.amin()) if self.count else 0
         self.token = torch.full_like(self.row, BEGIN)
         self.score = self.log_prob = torch.zeros(self.count, device=device)
         self.live = torch.ones_like(self.row, dtype=torch.bool)
+        self.finished = 0
         self.written: list[Tensor] = []
         self.ended: dict[int, Hypothesis] = {}
 
@@ -72,18 +75,25 @@ class _Batch(Generic[Memory, State]):
         self.state = step.state
         self.states = pipeline.update(self.states, self.token, step.attention)
         banned = pipeline.bans(position, self.states, step.logits.shape[1])
-        over = position >= self.lengths
+        dead = None
         if choose is None and banned is not None:
             self.token, gained = best_token(step.logits, banned)
             log_prob = gained
         else:
             gained, log_prob, dead = self._choose(choose, step.logits, position, banned)
-            over = over if dead is None else over | dead
         self.score = self.score + gained
         self.log_prob = self.log_prob + log_prob if pipeline.changes_scores else self.score
-        column = torch.zeros(self.count, dtype=torch.long, device=self.row.device)
-        self.written.append(column.index_copy(0, self.row, self.token))
-        self._end(self.live & (over | (self.token == END)))
+        column = self.token
+        if len(self.row) < self.count:
+            zeros = torch.zeros(self.count, dtype=torch.long, device=self.row.device)
+            column = zeros.index_copy(0, self.row, self.token)
+        self.written.append(column)
+        over = self.token == END
+        if position >= self.shortest:
+            over |= position >= self.lengths
+        if dead is not None:
+            over |= dead
+        self._end(over & self.live if self.finished else over)
 
     def _choose(
         self, choose: Choose | None, logits: Tensor, position: int, banned: list[int] | None
@@ -113,10 +123,11 @@ class _Batch(Generic[Memory, State]):
 
     def drop_ended(self) -> None:
         """Drop the rows that have ended, once they are a good part of the batch."""
-        rows = self.live.nonzero()[:, 0]
-        ended = len(self.live) - len(rows)
-        if not len(rows) or not ended or ended * LEAVE_FRACTION < len(self.live):
+        ended = self.finished
+        if not ended or ended == len(self.live) or ended * LEAVE_FRACTION < len(self.live):
             return
+        rows = self.live.nonzero()[:, 0]
+        self.finished = 0
         self.row, self.token, self.live = self.row[rows], self.token[rows], self.live[rows]
         self.score, self.log_prob = self.score[rows], self.log_prob[rows]
         self.lengths, self.states = self.lengths[rows], gather(self.states, rows)
@@ -127,6 +138,7 @@ class _Batch(Generic[Memory, State]):
         if not bool(over.any()):
             return
         self.live = self.live & ~over
+        self.finished = len(self.live) - int(self.live.sum())
         states = gather(self.states, over.nonzero()[:, 0])
         columns = (
             self.row[over],

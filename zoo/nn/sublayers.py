@@ -60,7 +60,7 @@ class _Prepared(NamedTuple):
         for of_module, name, x, written, pointer in self.parameters:
             if of_module[name] is not x:
                 return False
-            if x is not None and (version(x) != written or x.data_ptr() != pointer):
+            if x is not None and (x.data_ptr() != pointer or version(x) != written):
                 return False
         return True
 
@@ -162,8 +162,8 @@ def _find(
     x: Tensor, linears: tuple[Linear, Linear], norm: nn.Module, pre: bool
 ) -> tuple[Kernels, Sublayer] | None:
     """Return the kernels and a sublayer's pointers, if they are supported."""
-    cached = ACTIVE.get()
-    if cached is None or (compiled := usable_kernels()) is None or torch.is_autocast_enabled("cpu"):
+    compiled = usable_kernels()  # first: nothing else is looked up while a graph is traced
+    if compiled is None or (cached := ACTIVE.get()) is None or torch.is_autocast_enabled("cpu"):
         return None
     if not (x.numel() and is_plain(x) and x.is_contiguous()):
         return None
