@@ -193,7 +193,7 @@ HEADERS: dict[str, tuple[Callable[[str], str], str]] = {
     "too deep": (lambda h: "[" * 100_000, "nested too deeply"),
     "huge sizes": (lambda h: h.replace('"shape":[', f'"shape":[{2**60},'), "no valid entry"),
     "negative sizes": (lambda h: h.replace('"shape":[', '"shape":[-1,'), "no valid entry"),
-    "an unknown type": (lambda h: h.replace("F32", "F31"), "no valid entry"),
+    "an unknown type": (lambda h: h.replace("F32", "F31"), "is of type 'F31', which is not read"),
     "offsets that do not match the shape": (
         lambda h: h.replace('"data_offsets":[', '"data_offsets":[1'), "do not match its shape"),
     "offsets that overlap": (lambda h: moved(h, -4), "overlaps another tensor, or a gap"),
