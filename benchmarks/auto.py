@@ -7,7 +7,7 @@
 Corpora are written as plain text files, so that no recipe applies by name. `auto` gets them with
 nothing but --minutes; the tuned recipe gets --recipe as well. The two take turns, each in its own
 process, with the same number of threads. Both are scored on text that neither has read. Rows are
-stored in `build/benchmarks/auto.jsonl`, and the table is written to `RESULTS-auto.md`.
+stored in `auto.jsonl`, and the table is written to `RESULTS-auto.md`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from zoo.registry.declarations import Pair
 from zoo.registry.registry import default_registry
 
 HERE = Path(__file__).parent
-ROWS = HERE.parent / "build" / "benchmarks" / "auto.jsonl"
+ROWS = HERE / "auto.jsonl"
 RESULTS = HERE / "RESULTS-auto.md"
 MODELS = ("transformer-tiny", "rnnsearch-tiny", "convs2s-tiny", "seq2seq-tiny")
 RECIPES = ("auto", "tuned")
@@ -122,8 +122,8 @@ def _zoo(arguments: list[str]) -> str:
 
 def table(rows: Mapping[Any, Row]) -> Iterator[str]:
     """Yield the table's lines."""
-    yield "| corpus | model | minutes | metric | auto | tuned | updates, auto | updates, tuned |"
-    yield "|---|---|---|---|---|---|---|---|"
+    yield "| corpus | model | minutes | metric | auto | tuned | updates, auto | tuned | load |"
+    yield "|---|---|--:|---|--:|--:|--:|--:|--:|"
     for case in CASES:
         for model in MODELS:
             both = [rows.get((case, model, recipe)) for recipe in RECIPES]
@@ -133,7 +133,8 @@ def table(rows: Mapping[Any, Row]) -> Iterator[str]:
                 updates = [f"{row['updates']:,}" if row else "" for row in both]
                 first = known[0]
                 cells = [case, f"`{model}`", f"{first['minutes']:g}", first["metric"]]
-                yield f"| {' | '.join([*cells, *scores, *updates])} |"
+                load = max(row["load"] for row in known)
+                yield f"| {' | '.join([*cells, *scores, *updates, f'{load:g}'])} |"
 
 
 def main() -> None:
