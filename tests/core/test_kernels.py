@@ -16,7 +16,7 @@ import torch
 from click.testing import CliRunner
 
 from zoo.cli import cli
-from zoo.decoding.candidates import best_token
+from zoo.decoding.candidates import best_continuations, best_token
 from zoo.decoding.options import Search
 from zoo.decoding.search import search
 from zoo.decoding.task import Task
@@ -31,6 +31,7 @@ from zoo.nn import (
 )
 from zoo.nn import kernels as module
 from zoo.nn.cached_weights import float32_weights
+from zoo.nn.contract import END
 from zoo.nn.int8 import Int8
 
 needs_compiler = pytest.mark.skipif(not shutil.which("cc"), reason="there is no compiler `cc`")
@@ -167,6 +168,40 @@ def test_the_best_token(vocab: int, banned: tuple[int, ...], spread: int) -> Non
         assert int(token[i]) == min(allowed, key=lambda y: (-row[y], y))
     expected = logits.double().log_softmax(1).gather(1, token[:, None])[:, 0]
     torch.testing.assert_close(log_prob.double(), expected, rtol=1e-6, atol=2e-6)
+
+
+@needs_compiler
+@pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize("spread", [3, 40])
+@pytest.mark.parametrize("normalized", [True, False])
+@pytest.mark.parametrize("banned", [(), (0, 1, 3)], ids=str)
+def test_the_best_continuations(spread: int, normalized: bool, banned: tuple[int, ...]) -> None:
+    """Values are integers: most are equal, within rows, across them and at the ends of vectors."""
+    torch.manual_seed(spread)
+    for _ in range(60):
+        sentences, width, k = (int(torch.randint(1, 7, ())) for _ in range(3))
+        vocab = int(torch.randint(4, 200, ()))
+        values = torch.randint(-spread, spread, (sentences * width, vocab)).float()
+        values[torch.rand(values.shape) < 0.1] = -math.inf
+        values[:, 2] = 0.0  # no row is without a token
+        score = torch.randint(-3, 1, (sentences, width)).float()
+        score[torch.rand(score.shape) < 0.2] = -math.inf
+        actual = best_continuations(values, score, k, banned, normalized)
+        of_rows = values.double() if normalized else values.double().log_softmax(1)
+        total = of_rows.view(sentences, width, vocab) + score[..., None]
+        total[..., list(banned)] = -math.inf
+        ranked, index = total.flatten(1).sort(dim=1, descending=True, stable=True)
+        ranked, index = ranked[:, :k], index[:, :k]
+        torch.testing.assert_close(actual.score.double(), ranked, rtol=1e-6, atol=1e-5)
+        real = ranked > -math.inf
+        assert bool((actual.token[~real] == END).all() and not actual.parent[~real].any())
+        chosen = actual.parent * vocab + actual.token
+        if normalized:  # equal ones are in order; otherwise rounding may exchange them
+            assert torch.equal(chosen[real], index[real])
+        else:
+            scores = total.flatten(1).gather(1, chosen)[real]
+            torch.testing.assert_close(scores, ranked[real], rtol=1e-6, atol=1e-5)
+            assert all(len(set(row.tolist())) == len(row) for row in chosen[real.all(1)])
 
 
 @needs_compiler

@@ -84,6 +84,7 @@ def test_an_ensemble_uses_those_of_its_first_member(tmp_path: Path) -> None:
     assert zoo.load(other, CAPTIONS).search_options({}) == {"beam": 3}
 
 
+@pytest.mark.usefixtures("corpora")
 def test_the_commands_use_them_and_say_so(run: Callable[..., Result]) -> None:
     def translated(*options: str) -> str:
         return str(run("translate", CAPTIONS, TEXT, *options).stdout)

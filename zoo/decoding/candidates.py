@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from zoo.nn.contract import END
-from zoo.nn.kernels import kernels
+from zoo.nn.kernels import Kernels, is_plain, kernels
 
 CACHE_NUMBERS = 200_000
 """The number of float32 values that fit into a processor's cache."""
@@ -73,6 +73,14 @@ def best_continuations(
         banned: token ids that may not be appended.
         normalized: whether `values` holds normalized scores.
     """
+    k = min(k, score.shape[1] * values.shape[1])
+    compiled = _kernels(values)
+    if compiled is not None and is_plain(score):
+        score = score.contiguous()
+        candidates = compiled.continuations(
+            values, score, k, banned, normalized=normalized, none=END
+        )
+        return Candidates(*candidates)
     maxima = _chunk_maxima(values)
     # Adding this to a logit gives the score, without a table of log probabilities.
     base = score if normalized else score - log_normalizer(values, maxima.amax(1)).view_as(score)
@@ -92,15 +100,24 @@ def best_token(logits: Tensor, banned: Sequence[int] = ()) -> tuple[Tensor, Tens
 
     Of equal tokens, the lowest; logits: (rows, V).
     """
-    compiled = kernels()
-    is_plain = logits.dtype == torch.float32 and logits.device.type == "cpu"
-    if compiled is not None and is_plain and logits.is_contiguous() and logits.shape[1]:
-        return compiled.best(logits, banned)
+    compiled = _kernels(logits)
+    if compiled is not None:
+        zero = logits.new_zeros(len(logits), 1)
+        score, _, token = compiled.continuations(
+            logits, zero, 1, banned, normalized=False, none=END
+        )
+        return token[:, 0], score[:, 0]
     maxima = _chunk_maxima(logits)
     normalizer = log_normalizer(logits, maxima.amax(1))
     _without(banned, maxima, logits)
     token = _first_best(maxima, logits, banned)
     return token[:, 0], logits.gather(1, token)[:, 0] - normalizer
+
+
+def _kernels(values: Tensor) -> Kernels | None:
+    """Return the kernels if there are any and they can read the values, (rows, V)."""
+    readable = values.shape[1] > 0 and is_plain(values) and values.is_contiguous()
+    return kernels() if readable else None
 
 
 def argmax(scores: Tensor) -> Tensor:
@@ -124,7 +141,6 @@ def _by_sorting(values: Tensor, base: Tensor, k: int, banned: Sequence[int]) -> 
     scores = values + base[..., None]
     for token in banned:
         scores[..., token] = -torch.inf
-    k = min(k, scores[0].numel())
     ranked, index = scores.flatten(1).sort(dim=1, descending=True, stable=True)
     return _candidates(ranked[:, :k], index[:, :k], values.shape[2])
 

@@ -420,47 +420,70 @@ int zoo_attention(const Sublayer *s, const float *x, float *keys, float *values,
     return done;
 }
 
-/* The first column of each row of x (rows, n) with the largest value that is not banned, and that
-   value − log Σ e^x of the whole row. */
-void zoo_best(const float *x, int64_t rows, int64_t n, const int64_t *banned, int64_t bans,
-              int64_t *best, float *log_prob) {
+static inline int any(Ints x) {
+    x |= __builtin_shuffle(x, (Ints){8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7});
+    x |= __builtin_shuffle(x, (Ints){4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11});
+    return (x[0] | x[1] | x[2] | x[3]) != 0;
+}
+
+static float largest(const float *x, int64_t n) {
     const int64_t whole = n - n % WIDTH;
-    const Ints none = (Ints){} + INT32_MAX;
-    const Ints columns = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-    for (int64_t i = 0; i < rows; i++, x += n) {
-        Vector most = (Vector){} - INFINITY, sums = {};
-        for (int64_t j = 0; j < whole; j += WIDTH) {
-            const Vector z = load(x + j);
-            const Ints more = z > most;
-            most = (Vector)(((Ints)z & more) | ((Ints)most & ~more));
-        }
-        float top = -INFINITY;
-        for (int l = 0; l < WIDTH; l++) top = most[l] > top ? most[l] : top;
-        for (int64_t j = whole; j < n; j++) top = x[j] > top ? x[j] : top;
-        Ints first = none;
-        for (int64_t j = 0; j < whole; j += WIDTH) {
-            const Vector z = load(x + j);
-            sums += exponential(z - top);
-            const Ints equal = z == top;
-            const Ints column = ((columns + (int32_t)j) & equal) | (none & ~equal);
-            const Ints earlier = column < first;
-            first = (column & earlier) | (first & ~earlier);
-        }
-        float total = sum(sums);
-        int64_t at = n;
-        for (int l = 0; l < WIDTH; l++) at = first[l] < at ? first[l] : at;
-        for (int64_t j = whole; j < n; j++) {
-            total += expf(x[j] - top);
-            if (x[j] == top && at == n) at = j;
-        }
-        for (int64_t b = 0; b < bans; b++)
-            if (banned[b] == at) at = n;
-        if (at == n) /* rare: the largest is banned */
-            for (int64_t j = 0; j < n; j++) {
-                int allowed = at == n || x[j] > x[at];
-                for (int64_t b = 0; allowed && b < bans; b++) allowed = banned[b] != j;
-                if (allowed) at = j;
+    Vector most = (Vector){} - INFINITY;
+    for (int64_t j = 0; j < whole; j += WIDTH) {
+        const Vector z = load(x + j);
+        const Ints more = z > most;
+        most = (Vector)(((Ints)z & more) | ((Ints)most & ~more));
+    }
+    float top = -INFINITY;
+    for (int l = 0; l < WIDTH; l++) top = most[l] > top ? most[l] : top;
+    for (int64_t j = whole; j < n; j++) top = x[j] > top ? x[j] : top;
+    return top;
+}
+
+/* log Σ e^(x − top), x of n numbers. */
+static float log_sum(const float *x, int64_t n, float top) {
+    const int64_t whole = n - n % WIDTH;
+    Vector sums = {};
+    for (int64_t j = 0; j < whole; j += WIDTH) sums += exponential(load(x + j) - top);
+    float total = sum(sums);
+    for (int64_t j = whole; j < n; j++) total += expf(x[j] - top);
+    return logf(total);
+}
+
+/* The k best continuations of each sentence's prefixes, best first; of equal ones the earlier
+   prefix's, then the lower column's: their scores (sentences, k), prefixes and columns. x: (sentences,
+   width, n), logits, or log probabilities if `normalized`; score: (sentences, width), −∞ for prefixes
+   that have no continuation. What is missing has the score −∞, prefix 0 and column `none`. */
+void zoo_continue(const float *x, const float *score, const int64_t *shape, int64_t normalized,
+                  const int64_t *banned, int64_t bans, int64_t none, float *best, int64_t *parent,
+                  int64_t *token) {
+    const int64_t sentences = shape[0], width = shape[1], n = shape[2], k = shape[3];
+    for (int64_t s = 0; s < sentences; s++, best += k, parent += k, token += k) {
+        for (int64_t i = 0; i < k; i++) best[i] = -INFINITY, parent[i] = 0, token[i] = none;
+        for (int64_t slot = 0; slot < width; slot++, x += n) {
+            if (!(*score > -INFINITY)) {
+                score++;
+                continue;
             }
-        best[i] = at, log_prob[i] = x[at] - top - logf(total);
+            const float top = normalized ? 0 : largest(x, n);
+            const float base = *score++ - (normalized ? 0 : log_sum(x, n, top));
+            for (int64_t first = 0; first < n; first += 4 * WIDTH) {
+                const int64_t last = first + 4 * WIDTH < n ? first + 4 * WIDTH : n;
+                Ints better = {};
+                for (int64_t j = first; j + WIDTH <= last; j += WIDTH)
+                    better |= (load(x + j) - top) + base > best[k - 1];
+                if (last % WIDTH == 0 && !any(better)) continue;
+                for (int64_t j = first; j < last; j++) {
+                    const float y = (x[j] - top) + base;
+                    int allowed = y > best[k - 1];
+                    for (int64_t b = 0; allowed && b < bans; b++) allowed = banned[b] != j;
+                    if (!allowed) continue;
+                    int64_t at = k - 1;
+                    for (; at > 0 && y > best[at - 1]; at--)
+                        best[at] = best[at - 1], parent[at] = parent[at - 1], token[at] = token[at - 1];
+                    best[at] = y, parent[at] = slot, token[at] = j;
+                }
+            }
+        }
     }
 }

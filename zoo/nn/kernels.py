@@ -47,7 +47,7 @@ _SIGNATURES = {
     "zoo_quantize": (_POINTER, _COUNT, _COUNT, _POINTER, _POINTER),
     "zoo_dequantize": (_POINTER, _COUNT, _COUNT, *[_POINTER] * 4),
     "zoo_add_norm": (*[_POINTER] * 2, _COUNT, _COUNT, *[_POINTER] * 2, ctypes.c_float, _POINTER),
-    "zoo_best": (_POINTER, _COUNT, _COUNT, _POINTER, _COUNT, _POINTER, _POINTER),
+    "zoo_continue": (*[_POINTER] * 3, _COUNT, _POINTER, *[_COUNT] * 2, *[_POINTER] * 3),
     "zoo_pack": (_POINTER, _COUNT, _COUNT, _POINTER),
     "zoo_pack_int8": (_POINTER, _COUNT, _COUNT, _POINTER, _POINTER),
     "zoo_product": (_POINTER, _COUNT, _POINTER, _COUNT, _POINTER),
@@ -129,7 +129,7 @@ class Kernels:
         functions = [getattr(library, name) for name in _SIGNATURES]
         for function, types in zip(functions, _SIGNATURES.values(), strict=True):
             function.argtypes = types
-        self._quantize, self._dequantize, self._add_norm, self._best = functions[:4]
+        self._quantize, self._dequantize, self._add_norm, self._continue = functions[:4]
         self._pack, self._pack_int8, self._product, self._store, self._attend = functions[4:9]
         self.feedforward, self.attention = functions[9:]  # `sublayers.py` calls them
 
@@ -191,18 +191,30 @@ class Kernels:
         )  # fmt: skip
         return result
 
-    def best(self, logits: Tensor, banned: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """Return each row's best token that is not banned, and its log probability, (rows,) each.
+    def continuations(
+        self,
+        values: Tensor,
+        score: Tensor,
+        k: int,
+        banned: Sequence[int],
+        *,
+        normalized: bool,
+        none: int,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the k best continuations: score, parent and token, (sentences, k) each.
 
-        Of equal tokens, the lowest; logits: (rows, V) float32, contiguous.
+        What is missing has the score −inf, parent 0 and the token `none`. The other arguments are
+        those of `best_continuations`, values and score float32 and contiguous.
         """
-        rows, vocab = logits.shape
-        token, log_prob = torch.empty(rows, dtype=torch.int64), torch.empty(rows)
-        self._best(
-            logits.data_ptr(), rows, vocab, (_COUNT * len(banned))(*banned), len(banned),
-            token.data_ptr(), log_prob.data_ptr(),
+        (sentences, width), vocab = score.shape, values.shape[1]
+        best = torch.empty(sentences, k)
+        parent, token = torch.empty(2, sentences, k, dtype=torch.int64)
+        self._continue(
+            values.data_ptr(), score.data_ptr(), (_COUNT * 4)(sentences, width, vocab, k),
+            normalized, (_COUNT * len(banned))(*banned), len(banned), none, best.data_ptr(),
+            parent.data_ptr(), token.data_ptr(),
         )  # fmt: skip
-        return token, log_prob
+        return best, parent, token
 
     def store(self, new: tuple[Tensor, Tensor], to: tuple[Tensor, Tensor], position: int) -> None:
         """Write new keys and values, (sentences, heads, beam, d), at a position of their storage.
