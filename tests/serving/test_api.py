@@ -203,6 +203,15 @@ def test_a_stream_gives_every_sentence_in_order(server: Running) -> None:
     assert [p["text"] for p in pieces] == [wanted[p["source"]] for p in pieces]
 
 
+def test_a_stream_may_have_many_sentences_and_fails_with_a_status(server: Running) -> None:
+    asked = {"checkpoint": NUMBERS, "text": "four\n" * 1_500}
+    answer = server.send("/api/translate/stream", asked)
+    assert answer.body.count(b"event: piece") == 1_500
+    assert answer.body.endswith(b'event: done\ndata: {"pieces": 1500}\n\n')
+    answer = server.send("/api/translate/stream", {**asked, "banned": ["none such"]})
+    assert (answer.status, answer.json["code"]) == (400, "bad_request")
+
+
 def test_openapi_describes_the_routes(server: Running) -> None:
     validator = pytest.importorskip("openapi_spec_validator")
     description = server.send("/openapi.json").json
@@ -265,6 +274,8 @@ def test_libretranslate_clients_work(server: Running, run: Callable[..., Result]
     missing = server.send("/translate", {"q": "a", "source": "en", "target": "xx"})
     assert missing.status == 400
     assert "no checkpoint translates 'en' to 'xx'" in missing.json["error"]
+    nulls = {"q": TEXTS[0], "source": "en", "target": "de", "format": None, "api_key": None}
+    assert server.send("/translate", nulls).json["translatedText"] == wanted
     wrong = {"q": "a", "source": "en", "target": "de", "format": "pdf"}
     assert server.send("/translate", wrong).status == 400
 
@@ -283,6 +294,8 @@ def test_forms_are_read_as_json_is(server: Running) -> None:
         return server.send("/translate", body=body.encode(), headers=headers)
 
     assert sent(urlencode(fields), urlencoded).json["translatedText"] == wanted
+    as_it_is = sent(f"q={TEXTS[0]} «ü»&source=en&target=de", urlencoded)  # as `curl -d` sends it
+    assert as_it_is.json["translatedText"] == server.translate(CAPTIONS, f"{TEXTS[0]} «ü»")[0]
     assert sent(f"{parts}--x1--\r\n", several).json["translatedText"] == wanted
     for body, headers in (
         (parts, several),
@@ -317,6 +330,7 @@ def test_html_keeps_its_tags_and_is_escaped(server: Running) -> None:
     assert all(one.startswith("<i>") and one.endswith("</i>") for one in more["alternatives"])
     long = {**asked, "q": ["<a " * 2_000] * 2}
     assert server.send("/translate", long).status == 413
+    assert "[CDATA[x]]" in Markup("<![CDATA[x]]>").filled([])
     assert Markup("<script>a < b").filled([]) == "<script>a < b"
     assert Markup("a &lt;img&gt; <b>c</b>").filled(["<img onerror=x>", "d"]) == (
         "&lt;img onerror=x&gt; <b>d</b>"

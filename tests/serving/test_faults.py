@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -39,7 +40,13 @@ def works(server: Running) -> None:
         (b"[" * 100_000, 400, "bad_request", "not JSON"),
         (b'{"checkpoint": "\xff"}', 400, "bad_request", "not UTF-8: invalid start byte at byte 16"),
         (b'{"checkpoint": "x", "texts": ["\\ud800"]}', 400, "bad_request", "not JSON"),
-        (b'{"checkpoint": 1, "texts": "a", "n_best": 0, "x": 1}', 400, "bad_request", "x: Extra"),
+        (b'{"checkpoint": 1, "texts": "a", "n_best": 0, "x": 1}', 400, "bad_request", "x: no such"),
+        (
+            b'{"checkpoint": "a", "text": ["a"]}',
+            400,
+            "bad_request",
+            "text: no such key, did you mean texts?",
+        ),
         (b'{"checkpoint": "a", "texts": ["a"], "beam": 1000}', 400, "bad_request", "beam"),
         (
             b'{"checkpoint": "a", "texts": ["a"], "beam": 2, "n_best": 4}',
@@ -50,7 +57,19 @@ def works(server: Running) -> None:
         (b" " * 1_000_001, 413, "too_large", "1,000,000 bytes are the most"),
         (b" " * 20_000_000, 413, "too_large", "1,000,000 bytes are the most"),
     ],
-    ids=["empty", "cut", "deep", "utf8", "surrogate", "types", "beam", "n_best", "1MB", "20MB"],
+    ids=[
+        "empty",
+        "cut",
+        "deep",
+        "utf8",
+        "surrogate",
+        "types",
+        "near",
+        "beam",
+        "n_best",
+        "1MB",
+        "20MB",
+    ],
 )
 def test_bodies_that_cannot_be_read(
     server: Running, body: bytes, status: int, code: str, part: str
@@ -72,6 +91,12 @@ def test_requests_beyond_the_limits(server: Running) -> None:
     shown = {"checkpoint": CAPTIONS, "text": "x " * 600}
     refused(server.send("/api/attention", shown), 413, "too_large")
     refused(server.send("/api/tree", {**shown, "text": " "}), 400, "bad_request", "text is empty")
+    endless = {"checkpoint": NUMBERS, "text": "four\n" + "x" * 10_001}
+    answer = server.send("/api/translate/stream", endless)
+    refused(answer, 413, "too_large", "sentence 2 is too long", "Break its line")
+    answer = server.send("/api/translate/stream", {**endless, "text": "four " * 40_001})
+    refused(answer, 413, "too_large", "Send it in parts")
+    refused(server.send("/api/tree", {**shown, "text": "a", "beam": 9}), 400, "bad_request", "beam")
     longest = {"checkpoint": NUMBERS, "texts": ["x" * 10_000, "four"]}
     answer = server.send("/api/translate", longest)
     assert answer.json["translations"][1]["text"] == "quatre"
@@ -120,8 +145,37 @@ def test_other_sites_and_host_names_are_refused(server: Running) -> None:
     refused(server.send("/api/translate", GOOD, headers=evil), 403, "foreign_origin", "evil")
     refused(server.send("/translate", GOOD, headers={"Origin": "null"}), 403, "foreign_origin")
     refused(server.send("/", headers={"Host": "evil.example"}), 403, "foreign_origin")
+    for broken in ("http://[", "http://[::1", "\xff", "://"):
+        answer = server.send("/translate", GOOD, headers={"Origin": broken})
+        refused(answer, 403, "foreign_origin")
     own = {"Origin": server.url}
     assert server.send("/api/translate", GOOD, headers=own).status == 200
+
+
+def test_the_page_of_an_allowed_site_can_read_answers() -> None:
+    site = {"Origin": "https://other.example"}
+    asking = {
+        **site,
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "content-type,x-api-key",
+    }
+    allowed = ("--allow-origin", site["Origin"], "--workers", "1")
+    with start(str(CARDS / NUMBERS), *allowed, ZOO_API_KEY="k") as server:
+        first = server.send("/api/translate", method="OPTIONS", headers=asking)
+        assert (first.status, first.body) == (204, b"")
+        assert first.headers["access-control-allow-origin"] == site["Origin"]
+        assert "Content-Type" in first.headers["access-control-allow-headers"]
+        for key, status in (("k", 200), ("wrong", 403)):
+            answer = server.send("/api/translate", GOOD, headers={**site, "X-API-Key": key})
+            assert answer.status == status
+            assert answer.headers["access-control-allow-origin"] == site["Origin"]
+            assert answer.headers["vary"] == "Origin"
+        own = server.send("/api/models", headers={"X-API-Key": "k"})
+        assert "access-control-allow-origin" not in own.headers
+        evil = {**asking, "Origin": "https://evil.example"}
+        answer = server.send("/api/translate", method="OPTIONS", headers=evil)
+        refused(answer, 403, "foreign_origin")
+        assert "access-control-allow-origin" not in answer.headers
 
 
 def test_every_answer_has_a_strict_policy(server: Running) -> None:
@@ -175,7 +229,21 @@ def test_a_client_that_hangs_up_leaves_the_queue(server: Running) -> None:
         one.sendall((head + body).encode())
         wait_until(lambda: server.metric("zoo_queue_texts") > 300)
     wait_until(lambda: server.metric("zoo_queue_texts") == 0, 5)
+
+
+def test_a_client_that_leaves_within_its_body_is_no_failure(server: Running) -> None:
+    def left() -> float:
+        samples = server.send("/metrics").body.decode()
+        found = re.search(r'_total{route="/api/translate",status="499"} (\S+)', samples)
+        return float(found[1]) if found else 0.0
+
+    before = left()
+    head = b"POST /api/translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n{"
+    with socket.create_connection(("127.0.0.1", server.port)) as one:
+        one.sendall(head)
+    wait_until(lambda: left() == before + 1)
     works(server)
+    assert not any("failed" in line for line in server.lines), server.lines
 
 
 def test_a_full_queue_answers_429_at_once() -> None:

@@ -1,11 +1,14 @@
 """The queue: batches are alike and bounded, short requests overtake long ones, nothing starves."""
 
 import asyncio
+import json
 import random
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from zoo.serving.api import Api
 from zoo.serving.errors import QueueFullError
 from zoo.serving.limits import Limits
 from zoo.serving.queue import NEAR, Item, Queue
@@ -158,3 +161,31 @@ def test_cancelled_items_leave() -> None:
     clock.now = 1
     assert set(queue.take(1, 1, 0)[0]) == set(given[2:])
     assert len(queue) == queue.characters == 0
+
+
+class Busy:
+    """A service whose queue is full for texts that end with a question mark."""
+
+    limits = Limits()
+
+    def __init__(self, times: int) -> None:
+        self.times = times
+
+    async def translate(self, served: Any, texts: list[str], options: Any) -> list[Any]:
+        if texts[0].endswith("?") and self.times:
+            self.times -= 1
+            raise QueueFullError(20, 20)
+        return [{"text": texts[0].upper(), "score": 0.0}]
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_stream_that_has_begun_waits_for_room_in_the_queue(times: int) -> None:
+    async def received(texts: list[str]) -> list[str]:
+        service: Any = Busy(times)
+        served: Any = None
+        events = Api(service)._events(served, list(enumerate(texts)), {})
+        return [json.loads(event.split(b"data: ")[1]).get("text", "") async for event in events]
+
+    assert asyncio.run(received(["a", "b?", "c"])) == ["A", "B?", "C", ""]
+    with pytest.raises(QueueFullError):  # before the first event, the request gets status 429
+        asyncio.run(received(["a?", "b"]))

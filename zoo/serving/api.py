@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -11,16 +12,17 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from zoo.errors import ZooError
 from zoo.serving.checkpoints import Served, details, summary
-from zoo.serving.errors import CheckpointGoneError, RequestError
+from zoo.serving.errors import CheckpointGoneError, QueueFullError, RequestError
 from zoo.serving.http import parse, read_body, sse, while_connected
 from zoo.serving.schema import (
+    TREE_BEAM,
     AttentionRequest,
     ScoreRequest,
     StreamRequest,
     TranslateRequest,
     TreeRequest,
 )
-from zoo.serving.service import Service, need_text
+from zoo.serving.service import Service, check_lengths, need_text
 from zoo.translation.sentences import (
     Lines,
     Split,
@@ -34,8 +36,6 @@ STREAM_WINDOW = 32
 
 SHOWN_CHARACTERS = 1_000
 """The longest text whose attention or search is shown."""
-
-TREE_BEAM = 8
 
 
 class Api:
@@ -59,12 +59,16 @@ class Api:
         """Translate a long text piece by piece, as server-sent events."""
         service = self.service
         asked = parse(StreamRequest, await read_body(request, service.limits))
-        service.check_texts([asked.text], service.limits.stream_characters)
+        check_lengths([asked.text], service.limits.stream_characters, "Send it in parts")
         served = service.checkpoints.named(asked.checkpoint)
         pieces = split_pieces(asked.text, self._splitter(served, asked))
-        service.check_texts([piece for _, piece in pieces])
+        check_lengths(
+            [piece for _, piece in pieces], service.limits.characters, "Break its line", "sentence"
+        )
         events = self._events(served, pieces, asked.options())
-        return StreamingResponse(events, media_type="text/event-stream")
+        # What fails before the first event gets its own status.
+        first = await while_connected(request, _next(events))
+        return StreamingResponse(_following(first, events), media_type="text/event-stream")
 
     async def score(self, request: Request) -> Response:
         """Score given translations."""
@@ -81,15 +85,13 @@ class Api:
         """Return the attention of writing a translation."""
         asked = parse(AttentionRequest, await read_body(request, self.service.limits))
         if asked.target is not None:
-            self.service.check_texts([asked.target], SHOWN_CHARACTERS)
+            check_lengths([asked.target], SHOWN_CHARACTERS, what="target")
         more = {"target": asked.target, "options": asked.options()}
         return await self._shown(request, "attention", asked.checkpoint, asked.text, more)
 
     async def tree(self, request: Request) -> Response:
         """Return a beam search as a tree."""
         asked = parse(TreeRequest, await read_body(request, self.service.limits))
-        if asked.beam > TREE_BEAM:
-            raise RequestError("the beam is too wide to show", f"{TREE_BEAM} is the most")
         recommended = min(self.service.checkpoints.named(asked.checkpoint).beam, TREE_BEAM)
         more = {"options": {"beam": recommended, **asked.options()}}
         return await self._shown(request, "tree", asked.checkpoint, asked.text, more)
@@ -150,7 +152,7 @@ class Api:
     ) -> Response:
         service = self.service
         need_text(text)
-        service.check_texts([text], SHOWN_CHARACTERS)
+        check_lengths([text], SHOWN_CHARACTERS)
         served = service.checkpoints.named(name)
         work = service.run(operation, served, [text], lengths=[len(text)], width=2, **more)
         (answer,) = await while_connected(request, work)
@@ -159,10 +161,15 @@ class Api:
     async def _events(
         self, served: Served, pieces: list[tuple[int, str]], options: dict[str, Any]
     ) -> AsyncIterator[bytes]:
-        """Yield the translations of pieces in order; a few are translated ahead."""
+        """Yield the translations of pieces in order; a few are translated ahead.
+
+        Raises:
+            RequestError: the first piece failed; a later failure is an event.
+        """
         service = self.service
         waiting: list[tuple[int, str, asyncio.Task[list[Any]]]] = []
         left = iter(pieces)
+        begun = False
         try:
             while True:
                 while len(waiting) < STREAM_WINDOW and (piece := next(left, None)) is not None:
@@ -171,15 +178,49 @@ class Api:
                 if not waiting:
                     break
                 start, text, task = waiting.pop(0)
-                (made,) = await task
+                try:
+                    (made,) = await task
+                except QueueFullError:
+                    if not begun:
+                        raise
+                    made = await self._when_there_is_room(served, text, options)
                 answer = {"start": start, "source": text, "text": made["text"]}
                 yield sse("piece", {**answer, "score": made["score"]})
+                begun = True
             yield sse("done", {"pieces": len(pieces)})
         except RequestError as error:
+            if not begun:
+                raise
             yield sse("error", error.body())
         finally:
             for _, _, task in waiting:
                 task.cancel()
+
+    async def _when_there_is_room(self, served: Served, text: str, options: dict[str, Any]) -> Any:
+        """Return a piece's translation; a stream that has begun waits for the queue.
+
+        Raises:
+            RequestError: the queue stays full for as long as a request may take, or it failed.
+        """
+        end = time.monotonic() + self.service.limits.request_seconds
+        while True:
+            try:
+                (made,) = await self.service.translate(served, [text], options)
+                return made
+            except QueueFullError as error:
+                if time.monotonic() > end:
+                    raise
+                await asyncio.sleep(error.retry_after or 1)
+
+
+async def _next(events: AsyncIterator[bytes]) -> bytes:
+    return await anext(events)
+
+
+async def _following(first: bytes, events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for event in events:
+        yield event
 
 
 def split_pieces(text: str, split: Split) -> list[tuple[int, str]]:

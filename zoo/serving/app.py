@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -17,7 +17,7 @@ from starlette.types import ASGIApp
 from zoo import translation
 from zoo.serving.api import Api
 from zoo.serving.errors import RequestError
-from zoo.serving.http import Access, Guard, answer_error, not_found
+from zoo.serving.http import Access, Guard, answer_error, client_left, not_found
 from zoo.serving.libretranslate import LibreTranslate
 from zoo.serving.routes import described, openapi
 from zoo.serving.service import Service
@@ -101,7 +101,12 @@ def application(
             Mount("/page", StaticFiles(directory=PAGE)),
             Mount("/explorer", StaticFiles(directory=EXPLORER)),
         ],
-        exception_handlers={404: not_found, 405: not_found, **handlers},
+        exception_handlers={
+            404: not_found,
+            405: not_found,
+            ClientDisconnect: client_left,
+            **handlers,
+        },
         lifespan=lifespan,
     )
     names = {path: path for path in [*undescribed, *(route.path for route in routes)]}

@@ -18,6 +18,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from zoo.errors import near
 from zoo.serving.errors import (
     ForeignOriginError,
     InternalError,
@@ -47,6 +48,13 @@ SECURITY = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"cross-origin-opener-policy", b"same-origin"),
 )
+PREFLIGHT = {
+    "Access-Control-Allow-Methods": "GET, POST",
+    "Access-Control-Allow-Headers": "Authorization, Content-Type, X-API-Key",
+    "Access-Control-Max-Age": "600",
+}
+"""What the page of an allowed site may send; its browser asks before it sends JSON."""
+
 LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 LINGER = 8
 """A body too large is read on, and dropped, up to so many times the limit: a client that is still
@@ -103,7 +111,7 @@ def parse(kind: type[Body], body: bytes) -> Body:
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:
-        raise _fault(error) from None
+        raise _fault(kind, error) from None
 
 
 def parse_form(kind: type[Body], request: Request, body: bytes) -> Body:
@@ -116,7 +124,7 @@ def parse_form(kind: type[Body], request: Request, body: bytes) -> Body:
     content = header.partition(";")[0].strip().lower()
     try:
         if content == "application/x-www-form-urlencoded":
-            text = body.decode("ascii")
+            text = body.decode()  # UTF-8 as it is too: that is what `curl -d` sends
             values = dict(parse_qsl(text, True, errors="strict", max_num_fields=FIELDS))
         elif content == "multipart/form-data":
             values = _parts(header, body)
@@ -127,7 +135,7 @@ def parse_form(kind: type[Body], request: Request, body: bytes) -> Body:
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        raise _fault(error) from None
+        raise _fault(kind, error) from None
 
 
 def _parts(header: str, body: bytes) -> dict[str, str]:
@@ -152,11 +160,14 @@ def _parts(header: str, body: bytes) -> dict[str, str]:
     return fields
 
 
-def _fault(error: ValidationError) -> RequestError:
+def _fault(kind: type[BaseModel], error: ValidationError) -> RequestError:
     faults = []
     for one in error.errors(include_url=False, include_input=False, include_context=False)[:10]:
         where = ".".join(str(part)[:80] for part in one["loc"])
         message = one["msg"].removeprefix("Value error, ")
+        if one["type"] == "extra_forbidden":
+            guess = near(where, kind.model_fields, 1)
+            message = f"no such key, did you mean {guess[0]}?" if guess else "no such key"
         faults.append(f"{where}: {message}" if where else message)
     syntax = any(one["type"] == "json_invalid" for one in error.errors(include_input=False))
     what = "the request body is not JSON" if syntax else "the request does not fit"
@@ -193,12 +204,11 @@ class Access:
     def __init__(self, api_key: str, hosts: tuple[str, ...], origins: tuple[str, ...]) -> None:
         self.api_key, self.hosts, self.origins = api_key, hosts, origins
 
-    def check(self, headers: Headers, path: str) -> None:
-        """Check a request's headers.
+    def check_site(self, headers: Headers) -> str:
+        """Return the other site whose page sends a request, empty if none does.
 
         Raises:
-            ForeignOriginError: another site's page, or a host name that is not the server's.
-            KeyRequiredError: the key is missing or wrong.
+            ForeignOriginError: that site is not allowed, or the host name is not the server's.
         """
         host = headers.get("host", "")
         name = urlsplit(f"//{host}").hostname if _is_host(host) else None
@@ -207,12 +217,22 @@ class Access:
                 "this host name is not served", repr(host[:100]), "Start with --allow-host NAME"
             )
         origin = headers.get("origin")
-        if origin is not None and origin not in self.origins and urlsplit(origin).netloc != host:
+        if origin is None or (host and origin.partition("://")[2] == host):
+            return ""
+        if origin not in self.origins:
             raise ForeignOriginError(
                 "requests from other sites are refused",
                 repr(origin[:100]),
                 "Start with --allow-origin ORIGIN",
             )
+        return origin
+
+    def check_key(self, headers: Headers, path: str) -> None:
+        """Check the key of a request.
+
+        Raises:
+            KeyRequiredError: it is missing or wrong.
+        """
         # LibreTranslate's clients send the key in the body: its routes check it themselves.
         if path.startswith("/api/") and not self.has_key(key_of(headers)):
             raise KeyRequiredError("the API key is missing or wrong", "", "Send it in X-API-Key")
@@ -243,16 +263,22 @@ class Guard:
             await self.app(scope, receive, send)
             return
         started, status, begun = time.perf_counter(), 500, False
+        headers, site = Headers(scope=scope), ""
 
         async def guarded(message: Message) -> None:
             nonlocal status, begun
             if message["type"] == "http.response.start":
                 status, begun = message["status"], True
-                message = {**message, "headers": [*message["headers"], *SECURITY]}
+                extra = [*SECURITY, *_readable_for(site)]
+                message = {**message, "headers": [*message["headers"], *extra]}
             await send(message)
 
         try:
-            self.access.check(Headers(scope=scope), scope["path"])
+            site = self.access.check_site(headers)
+            if site and scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
+                await Response(status_code=204, headers=PREFLIGHT)(scope, receive, guarded)
+                return
+            self.access.check_key(headers, scope["path"])
             await self.app(scope, receive, guarded)
         except ClientDisconnect:
             status = 499
@@ -266,6 +292,17 @@ class Guard:
             route = self.routes.get(scope["path"], "other")
             self.metrics.requests.labels(route, str(status)).inc()
             self.metrics.seconds.labels(route).observe(time.perf_counter() - started)
+
+
+def _readable_for(site: str) -> list[tuple[bytes, bytes]]:
+    """Return the headers by which a browser lets the page of another site read an answer."""
+    if not site:
+        return []
+    return [
+        (b"access-control-allow-origin", site.encode("latin-1")),
+        (b"access-control-expose-headers", b"Retry-After"),
+        (b"vary", b"Origin"),
+    ]
 
 
 def _is_host(host: str) -> bool:
@@ -291,6 +328,11 @@ def error_response(error: Exception) -> Response:
     if isinstance(error, TooLargeError | SlowClientError | StoppingError):
         headers["Connection"] = "close"
     return JSONResponse(error.body(), error.status, headers)
+
+
+async def client_left(request: Request, error: Exception) -> Response:
+    """Answer for a client that has left: nobody reads it, and it is no defect to report."""
+    return Response(status_code=499)
 
 
 async def answer_error(request: Request, error: Exception) -> Response:

@@ -79,7 +79,7 @@ class LibreTranslate:
             }
         )
 
-    def _check_key(self, request: Request, in_body: str) -> None:
+    def _check_key(self, request: Request, in_body: str | None) -> None:
         if not self.has_key(in_body or key_of(request.headers)):
             raise KeyRequiredError("the API key is missing or wrong", "", "Send it as api_key")
 

@@ -75,4 +75,6 @@ class Markup(HTMLParser):
 
     def unknown_decl(self, data: str) -> None:
         """Keep a section such as CDATA."""
-        self._parts.append(f"<![{data}]>")
+        name, bracket, _ = data.partition("[")
+        end = "]]" if bracket and name.strip().isalpha() else "]"  # <![CDATA[…]]>, <![if …]>
+        self._parts.append(f"<![{data}{end}>")

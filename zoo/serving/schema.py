@@ -10,6 +10,9 @@ from zoo.translation.sentences import SPLITTER
 
 MOST_BEAM = 16
 
+TREE_BEAM = 8
+"""The widest beam that is shown as a tree."""
+
 Token = Annotated[str, Field(min_length=1, max_length=100)]
 
 
@@ -137,6 +140,11 @@ class TreeRequest(SearchRequest):
     """A text whose beam search is wanted as a tree."""
 
     text: str
+    beam: Annotated[int, Field(ge=1, le=TREE_BEAM)] = Field(
+        1,
+        description="Hypotheses kept at each step. Without it, the beam that the checkpoint "
+        "recommends, or 1.",
+    )
 
 
 class TokenScore(BaseModel):
@@ -268,9 +276,9 @@ class LibreTranslateRequest(BaseModel):
     q: str | list[str]
     source: str = "auto"
     target: str
-    format: Literal["text", "html"] = "text"
+    format: Literal["text", "html"] | None = None
     alternatives: int = Field(0, ge=0, le=MOST_BEAM - 1)
-    api_key: str = ""
+    api_key: str | None = None
 
 
 class LibreTranslateAnswer(BaseModel):
@@ -285,7 +293,7 @@ class DetectRequest(BaseModel):
     """A text whose language is wanted."""
 
     q: str
-    api_key: str = ""
+    api_key: str | None = None
 
 
 class Detection(BaseModel):

@@ -73,7 +73,7 @@ class Service:
         processes = [w.process for w in self.workers.workers if w.process is not None]
         return sum(resident_bytes(process.pid) for process in processes)
 
-    def check_texts(self, texts: Sequence[str], most: int | None = None) -> None:
+    def check_texts(self, texts: Sequence[str]) -> None:
         """Check the number and the lengths of a request's texts.
 
         Raises:
@@ -85,14 +85,7 @@ class Service:
                 "too many texts",
                 f"{len(texts):,} in one request, and {limits.texts:,} are the most",
             )
-        most = most or limits.characters
-        for number, text in enumerate(texts, 1):
-            if len(text) > most:
-                raise TooLargeError(
-                    f"text {number} is too long",
-                    f"{len(text):,} characters, and {most:,} are the most",
-                    "Split it, or send it to /api/translate/stream",
-                )
+        check_lengths(texts, limits.characters, "Split it, or send it to /api/translate/stream")
 
     async def run(
         self,
@@ -174,6 +167,21 @@ class Service:
         )
         result: list[dict[str, Any]] = detections
         return result
+
+
+def check_lengths(texts: Sequence[str], most: int, advice: str = "", what: str = "text") -> None:
+    """Check the lengths of texts.
+
+    Raises:
+        TooLargeError: one has more characters than `most`.
+    """
+    for number, text in enumerate(texts, 1):
+        if len(text) > most:
+            raise TooLargeError(
+                f"{what} {number} is too long",
+                f"{len(text):,} characters, and {most:,} are the most",
+                advice,
+            )
 
 
 def need_text(text: str) -> None:

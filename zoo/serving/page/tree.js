@@ -4,7 +4,7 @@ import {element, refill, shown, svg} from "/explorer/explorer.js";
 import {percent} from "./translate.js";
 
 const MOST = 8;  // the widest beam that is drawn
-const [WIDTH, HEIGHT, GAP, ROW] = [92, 36, 34, 46];
+const [WIDTH, HEIGHT, GAP, ROW] = [108, 36, 34, 46];
 
 // The way from each hypothesis back to the root, as "step:index" of its nodes.
 function ways(steps) {
@@ -97,10 +97,10 @@ export async function treeView({send, state, keep}) {
   choose(0);
   const root = element("section", {className: "card", "aria-label": "Beam search"},
     element("div", {className: "steps"},
-      button("⏮", "First step", () => 1),
+      button("|◀", "First step", () => 1),
       button("◀", "Step back", () => Number(range.value) - 1),
       button("▶", "Step forward", () => Number(range.value) + 1),
-      button("⏭", "Last step", () => last), range),
+      button("▶|", "Last step", () => last), range),
     summary, holder,
     element("ul", {className: "legend"},
       ["solid border: kept in the beam", "dashed: pruned", "green: finished",
