@@ -86,6 +86,33 @@ def state_that_gather_does_not_reach() -> Made:
     return Hides
 
 
+@wrong("gather_commutes_with_step", "the step of a reordered beam is not the reordered step")
+def a_cache_that_keeps_the_order_of_a_beam() -> Made:
+    class Stuck(Cache):
+        """Gathers rows only where their number changes."""
+
+        def append(self, values: Tensor) -> Cache:
+            return Stuck(super().append(values).values)
+
+        def gather(self, rows: Tensor) -> Cache:
+            return self if len(rows) == len(self.values) else Stuck(super().gather(rows).values)
+
+    class Keeps(Network):
+        def init_state(self, memory: Memory) -> State:
+            (state,) = super().init_state(memory)
+            return cast(State, [Stuck(state[:, None])])
+
+        def step(
+            self, token: Tensor, state: State, memory: Memory, attention: bool = False
+        ) -> Step[State]:
+            cache = cast(Stuck, state[0])
+            step = super().step(token, [cache.values[:, -1]], memory, attention)
+            after = [cache.append(step.state[0][:, None])]
+            return step._replace(state=cast(State, after))
+
+    return Keeps
+
+
 @wrong("gather_commutes_with_step", "of a beam differs from that of a beam of 1")
 def state_that_gather_reaches_in_part() -> Made:
     class HidesHalf(Network):

@@ -331,7 +331,7 @@ def error_response(error: Exception) -> Response:
 
 
 async def client_left(request: Request, error: Exception) -> Response:
-    """Answer for a client that has left: nobody reads it, and it is no defect to report."""
+    """Answer for a client that has left; that is not a defect to report."""
     return Response(status_code=499)
 
 

@@ -132,13 +132,19 @@ def gather_commutes_with_step(case: Case) -> None:
             require_close(attention[kind][row::BEAM], weights, what)
         what = f"row {row} of each beam differs from a beam of 1"
         require_close(step.logits[row::BEAM], alone.logits, what)
+    following = torch.randint(END + 1, TARGET_VOCAB, (ROWS * BEAM,))
+    expected = model.step(following, step.state, memory).logits
+    # Reorder the beams alone: as many rows as before, of the same sentences.
+    rows = (torch.arange(ROWS)[:, None] * BEAM + torch.tensor([1, 2, 0])).flatten()
+    gathered = model.step(following[rows], gather(step.state, rows), memory)
+    what = "the step of a reordered beam is not the reordered step"
+    require_close(gathered.logits, expected[rows], what)
     # Drop sentences 1 and 3, reorder the others, and reorder their beams.
     kept = torch.tensor([4, 0, 2])
     rows = (kept[:, None] * BEAM + torch.tensor([2, 0, 0])).flatten()
-    following = torch.randint(END + 1, TARGET_VOCAB, (ROWS * BEAM,))
-    expected = model.step(following, step.state, memory).logits[rows]
     gathered = model.step(following[rows], gather(step.state, rows), gather(memory, kept))
-    require_close(gathered.logits, expected, "the step of gathered rows is not the gathered step")
+    what = "the step of gathered rows is not the gathered step"
+    require_close(gathered.logits, expected[rows], what)
 
 
 @law(
