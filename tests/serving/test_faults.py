@@ -234,8 +234,8 @@ def test_a_client_that_hangs_up_leaves_the_queue(server: Running) -> None:
 def test_a_client_that_leaves_within_its_body_is_no_failure(server: Running) -> None:
     def left() -> float:
         samples = server.send("/metrics").body.decode()
-        found = re.search(r'_total{route="/api/translate",status="499"} (\S+)', samples)
-        return float(found[1]) if found else 0.0
+        value = re.search(r'_total{route="/api/translate",status="499"} (\S+)', samples)
+        return float(value[1]) if value else 0.0
 
     before = left()
     head = b"POST /api/translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n{"
