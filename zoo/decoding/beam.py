@@ -40,7 +40,7 @@ class _Beam(Generic[Memory, State]):
     alive: (sentences,), their indices in the task; score: (sentences, width), −inf for slots
     without a live prefix; log_prob: (sentences, width), the network's log probability; written:
     (sentences, width, position − 1), the live prefixes; state: the network's state; states: those
-    of the logits processors.
+    of the logits processors; rows: (sentences, width), their numbers.
     """
 
     def __init__(self, task: Task[Memory, State], options: Search) -> None:
@@ -53,6 +53,8 @@ class _Beam(Generic[Memory, State]):
         self.states = self.pipeline.init_state(self.alive)
         self.lengths = self.pipeline.max_lengths
         self.free = torch.full((count,), options.beam, device=device)
+        self.slots = torch.arange(options.beam, device=device)
+        self.rows = torch.arange(count, device=device)[:, None]
         self.score = self.log_prob = torch.zeros(count, 1, device=device)
         self.written = torch.full((count, 1, 0), BEGIN, device=device)
         self.token = torch.full((count,), BEGIN, device=device)
@@ -66,19 +68,16 @@ class _Beam(Generic[Memory, State]):
         """Append one token to every live prefix."""
         position = self.written.shape[2] + 1
         (score, parent, token), log_prob = self._continuations(position)
-        # Finished hypotheses occupy slots, so that the last continuations are dropped.
-        slots = torch.arange(score.shape[1], device=score.device)
-        score = score.masked_fill(slots >= self.free[:, None], -torch.inf)
-        sentences, width = self.score.shape
-        first = torch.arange(0, sentences * width, width, device=score.device)
-        rows = first[:, None] + parent  # the row that each slot continues
+        if any(self.ended):  # finished hypotheses occupy slots: the last continuations are dropped
+            taken = self.slots[: score.shape[1]] >= self.free[:, None]
+            score = score.masked_fill(taken, -torch.inf)
+        rows = self.rows[:, :1] + parent  # the row that each slot continues
         written = torch.cat([self.written.flatten(0, 1)[rows], token[..., None]], 2)
-        real = score > -torch.inf
-        finished = real & (token == END)
-        over = finished | (real & (position >= self.lengths)[:, None])
+        ends = token == END
+        over = (ends | (position >= self.lengths)[:, None]) & (score > -torch.inf)
         if bool(over.any()):
             self._end(over, written, score, score if log_prob is None else log_prob, rows)
-            self.free = self.free - finished.sum(1)
+            self.free = self.free - (over & ends).sum(1)
             score = score.masked_fill(over, -torch.inf)
         highest = score.amax(1)
         if self.options.stop == "first":  # the rank if it ended here
@@ -138,18 +137,20 @@ class _Beam(Generic[Memory, State]):
         score, log_prob, rows: (sentences, slots); written: (sentences, slots, position); done:
         (sentences,), true where no prefix is live.
         """
-        if bool(done.all()):
+        done_count = int(done.sum())
+        if done_count == len(done):
             self.alive = self.alive[:0]
             return
-        score = score.masked_fill(done[:, None], -torch.inf)
-        live = score > -torch.inf
-        width = int(live.sum(1).amax())
-        if width < score.shape[1]:
-            slots = (~live).int().argsort(dim=1, stable=True)[:, :width]
-            score, rows = score.gather(1, slots), rows.gather(1, slots)
-            log_prob = None if log_prob is None else log_prob.gather(1, slots)
-            written = written.gather(1, slots[..., None].expand(-1, -1, written.shape[2]))
-        if int(done.sum()) * LEAVE_FRACTION >= len(done):
+        if done_count or not bool((score > -torch.inf).all()):
+            score = score.masked_fill(done[:, None], -torch.inf)
+            live = score > -torch.inf
+            width = int(live.sum(1).amax())
+            if width < score.shape[1]:
+                slots = (~live).int().argsort(dim=1, stable=True)[:, :width]
+                score, rows = score.gather(1, slots), rows.gather(1, slots)
+                log_prob = None if log_prob is None else log_prob.gather(1, slots)
+                written = written.gather(1, slots[..., None].expand(-1, -1, written.shape[2]))
+        if done_count * LEAVE_FRACTION >= len(done):
             kept = (~done).nonzero()[:, 0]
             score, rows, written = score[kept], rows[kept], written[kept]
             log_prob = None if log_prob is None else log_prob[kept]
@@ -162,8 +163,9 @@ class _Beam(Generic[Memory, State]):
             self.memory = gather(self.memory, kept)
         self.score, self.written = score, written
         self.log_prob = score if log_prob is None else log_prob
-        moved = rows.flatten()
-        if len(moved) != len(self.token) or bool((moved.diff() != 1).any()):
-            self.state = gather(self.state, moved)
-            self.states = gather(self.states, moved)
+        if not torch.equal(rows, self.rows):
+            self.state = gather(self.state, rows.flatten())
+            self.states = gather(self.states, rows.flatten())
+        if rows.shape != self.rows.shape:
+            self.rows = torch.arange(rows.numel(), device=rows.device).view_as(rows)
         self.token = written[..., -1].flatten()

@@ -32,6 +32,7 @@ class KeyValueCache:
         # positions); None if every row wrote its own.
         self._origin: Tensor | None = None
         self._mask: Tensor | None = None
+        self._numbers: tuple[Tensor, Tensor] | None = None
 
     def extended(self) -> KeyValueCache:
         """Return a cache with one more position, still to be written."""
@@ -46,8 +47,8 @@ class KeyValueCache:
             cache._filled = [self.length]
         cache._filled[0] = cache.length
         if self._origin is not None:
-            writers = torch.arange(self.beam, device=self._origin.device)
-            writers = writers.expand(self.sentences, -1)[..., None]
+            hypotheses, _ = self._row_numbers(self._origin.device)
+            writers = hypotheses.expand(self.sentences, -1)[..., None]
             cache._origin = torch.cat([self._origin, writers], 2)
         return cache
 
@@ -88,7 +89,7 @@ class KeyValueCache:
         """True where a query may attend, (sentences, 1, beam, positions × beam); None: anywhere."""
         if self._mask is None and (self.beam > 1 and self._layers):
             origin = self._origins(self._layers[0][0].device)  # (sentences, beam, positions)
-            hypotheses = torch.arange(self.beam, device=origin.device)
+            hypotheses, _ = self._row_numbers(origin.device)
             self._mask = (origin[..., None] == hypotheses).flatten(2)[:, None]
         return self._mask
 
@@ -114,8 +115,7 @@ class KeyValueCache:
         cache = self._shared()
         cache._mask = None
         sentence = rows // self.beam
-        in_order = torch.arange(self.sentences, device=rows.device)
-        if torch.equal(sentence, in_order.repeat_interleave(self.beam)):
+        if torch.equal(sentence, self._row_numbers(rows.device)[1]):
             if self.beam > 1:
                 parents = (rows % self.beam).view(self.sentences, -1, 1)
                 origin = self._origins(rows.device)
@@ -133,7 +133,7 @@ class KeyValueCache:
             cache._layers = [
                 (cache._selected(k, index), cache._selected(v, index)) for k, v in self._layers
             ]
-        cache._origin, cache._filled = None, [self.length]
+        cache._origin, cache._filled, cache._numbers = None, [self.length], None
         return cache
 
     def _shared(self) -> KeyValueCache:
@@ -146,8 +146,16 @@ class KeyValueCache:
         """Return which hypothesis wrote each position of each row, (sentences, beam, positions)."""
         if self._origin is not None:
             return self._origin
-        hypotheses = torch.arange(self.beam, device=device)
+        hypotheses, _ = self._row_numbers(device)
         return hypotheses[None, :, None].expand(self.sentences, -1, self.length)
+
+    def _row_numbers(self, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Return the numbers of a beam's hypotheses, (beam,), and each row's sentence, (rows,)."""
+        if self._numbers is None:
+            sentences = torch.arange(self.sentences, device=device)
+            hypotheses = torch.arange(self.beam, device=device)
+            self._numbers = hypotheses, sentences.repeat_interleave(self.beam)
+        return self._numbers
 
     def _index(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the sentence, position and hypothesis of these rows' prefixes, (rows, length)."""
