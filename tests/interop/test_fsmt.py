@@ -153,6 +153,9 @@ FAULTS: dict[str, tuple[Change, str]] = {
     "a table that is none of sinusoids": (
         change_weights(model__encoder__embed_positions__weight=torch.ones(9, 12)),
         "embed_positions.weight is not the table of sinusoids"),
+    "a table without columns": (
+        change_weights(model__encoder__embed_positions__weight=torch.ones(9, 0)),
+        "embed_positions.weight is not the table of sinusoids"),
     "a wrong shape": (
         change_weights(model__encoder__embed_tokens__weight=torch.ones(3, 12)),
         r"embed_tokens.weight is \(3, 12\), not"),

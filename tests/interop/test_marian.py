@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -154,6 +155,14 @@ def _write(file: Path) -> None:
     file.write_bytes(b"x")
 
 
+TABLE = "model.encoder.embed_positions.weight"
+
+
+def sinusoids(rows: int, width: int) -> Tensor:
+    angles = torch.arange(rows)[:, None] / 10000 ** (torch.arange(0, width, 2) / width)
+    return torch.cat([angles.sin(), angles.cos()], 1)
+
+
 FAULTS: dict[str, tuple[Change, str]] = {
     "missing": (weights(lambda w: w.pop("model.encoder.layers.1.fc1.bias")),
                 "model.encoder.layers.1.fc1.bias is missing"),
@@ -180,7 +189,26 @@ FAULTS: dict[str, tuple[Change, str]] = {
     "model": (lambda folder: _write(folder / "source.spm"), "SentencePiece"),
     "no model": (lambda folder: (folder / "target.spm").unlink(), "it has no target.spm"),
     "no weights": (lambda folder: (folder / "model.safetensors").unlink(), "has neither"),
+    **{f"a table of positions of shape {shape}": (
+        weights(lambda w, shape=shape: w.update({TABLE: torch.zeros(shape)})),  # type: ignore[misc]
+        rf"embed_positions.weight is {re.escape(str(shape))}, not") for shape in ((), (7, 0), (7,))},
+    "narrow sinusoids": (weights(lambda w: w.update({TABLE: sinusoids(9, 10)})),
+                         r"embed_positions.weight is \(9, 10\), not \(9, 12\)"),
 }  # fmt: skip
+
+
+def test_a_stored_table_of_sinusoids_is_read(tmp_path: Path) -> None:
+    marian(tmp_path / "a")
+    weights(lambda w: w.update({TABLE: sinusoids(9, 12)}))(tmp_path / "a")
+    assert zoo.load(tmp_path / "a").checkpoint.config.model_dump()["positions"] == "interleaved"
+
+
+@pytest.mark.parametrize("value", [[], ["deu"], {"deu": 1}])
+def test_a_target_language_of_another_type_is_no_default(value: object, tmp_path: Path) -> None:
+    marian(tmp_path / "a", tags=(">>deu<<",))
+    settings = {"source_lang": "eng", "target_lang": value}
+    (tmp_path / "a" / "tokenizer_config.json").write_text(json.dumps(settings))
+    assert zoo.load(tmp_path / "a").checkpoint.about.target_languages == ("deu",)
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -238,19 +238,19 @@ class Network:
         stored = {side: f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder")}
         if self.kind.positions == "halves":
             tables = [name for name in stored.values() if name in self.names.tensors]
-            if all(_are_sinusoids(self.names.tensors[name]) for name in tables):
+            if all(_are_sinusoids(self.names.tensors[name], self.d) for name in tables):
                 half = torch.arange(self.d // 2)
                 self.order = torch.stack([half, half + self.d // 2], 1).flatten()
                 return
             self.values |= {"positions": "learned"}
             for side, name in zip(("source", "target"), stored.values(), strict=True):
                 if name in self.names.tensors:
-                    self.values[f"max_{side}_positions"] = self.names.shape(name)[0]
+                    self.values[f"max_{side}_positions"] = (*self.names.shape(name), 1)[0]
         if self.kind.positions == "fairseq":
             for name in stored.values():
                 if name in self.names.tensors:
                     table = self.names.tensors[name]
-                    same = _are_sinusoids(table, fairseq=self.made.padding + 1)
+                    same = _are_sinusoids(table, self.d, fairseq=self.made.padding + 1)
                     self.names.reasons.check(same, f"{name} is not the table of sinusoids")
             return
         offset = self.values.get("position_offset", 0)
@@ -344,14 +344,16 @@ def _joined(makers: list[Make]) -> Make:
     return lambda: torch.cat([make() for make in makers])
 
 
-def _are_sinusoids(table: Tensor, fairseq: int | None = None) -> bool:
-    """Return whether a table holds sines, then cosines, of the paper's frequencies.
+def _are_sinusoids(table: Tensor, width: int, fairseq: int | None = None) -> bool:
+    """Return whether a table of this width holds sines, then cosines, of the paper's frequencies.
 
     Of fairseq's, if the first position that is used is given; those before it are not compared.
     """
-    if table.dim() != 2 or table.shape[1] % 2 or not table.is_floating_point():
+    if table.dim() != 2 or table.shape[1] != width or not table.is_floating_point():
         return False
-    half = table.shape[1] // 2
+    if width < 2 or width % 2:
+        return False
+    half = width // 2
     steps = half if fairseq is None else max(half - 1, 1)
     rate = torch.exp(torch.arange(half, dtype=torch.float64) * (-math.log(10000.0) / steps))
     angle = torch.arange(len(table), dtype=torch.float64)[:, None] * rate

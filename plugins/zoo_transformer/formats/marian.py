@@ -85,8 +85,8 @@ class Marian(HuggingFaceImporter):
             model = folder.source.bytes((SOURCE_MODEL, TARGET_MODEL)[side], MODEL_LIMIT)
             both.append(tagged_tokenizer(model, names, rows[side], side))
         default = folder.options.get("target-lang") or folder.tokenizer.get("target_lang")
-        if default in both[0].tags:
-            both[0] = both[0].for_language(str(default))
+        if isinstance(default, str) and default in both[0].tags:
+            both[0] = both[0].for_language(default)
         elif "target-lang" in folder.options:
             known = ", ".join(both[0].tags) or "none"
             folder.reasons.add(f"it has no target language {default!r}: there are {known}"[:300])
