@@ -177,7 +177,7 @@ def run_logits(folder: Path, tokenizer: Path) -> None:
 
 
 def run_greedy(folder: Path, tokenizer: Path, count: int) -> None:
-    """Decode random sources greedily; transformers may not write padding, which we never do."""
+    """Decode random sources greedily; transformers may write neither padding nor unknown."""
     for variant in ("T5", "Flan-T5 (gated GELU, own output)", "UMT5"):
         torch.manual_seed(3)
         model = make_folder(folder / "greedy", tokenizer, SIZES["small"], VARIANTS[variant])
@@ -194,7 +194,7 @@ def run_greedy(folder: Path, tokenizer: Path, count: int) -> None:
                 given = search(task, Search(beam=1, max_length=25, allow_empty=True))
                 expected = model.generate(
                     input_ids=rows[source], attention_mask=mask.long(), max_new_tokens=25,
-                    do_sample=False, num_beams=1, suppress_tokens=[0],
+                    do_sample=False, num_beams=1, suppress_tokens=[0, 2],
                 )  # fmt: skip
             for (best, *_), line in zip(given, expected[:, 1:].tolist(), strict=True):
                 until = line.index(1) if 1 in line else len(line)
