@@ -103,6 +103,32 @@ def test_a_target_language_is_chosen_by_name_or_code(tmp_path: Path) -> None:
     assert zoo.load(out).translate("A dog", **options) == tagged
 
 
+def test_score_and_attention_choose_a_target_language(tmp_path: Path) -> None:
+    marian(tmp_path / "a", TAGS)
+    path = str(imported(tmp_path / "a"))
+    pair = "A dog runs.", "Ein Hund läuft."
+    translator = zoo.load(path).for_languages(target_lang="fra")
+    printed = CliRunner().invoke(cli, ["score", path, *pair, "--target-lang", "French"]).output
+    assert float(printed) == pytest.approx(sum(translator.score([pair[0]], [pair[1]])[0]), abs=1e-3)
+    options = ["--target", pair[1], "--json", "--target-lang", "fra"]
+    read = json.loads(CliRunner().invoke(cli, ["attention", path, pair[0], *options]).output)
+    assert read["source"][0] == ">>fra<<"
+
+
+def test_a_checkpoint_of_two_tokenizers_over_one_vocabulary_is_tuned(tmp_path: Path) -> None:
+    marian(tmp_path / "a", TAGS)
+    parent = imported(tmp_path / "a")
+    lines = [f"{LINES[0]}\t{LINES[2]}", f"{LINES[1]}\t{LINES[3]}"]
+    (tmp_path / "data.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    zoo.train(None, str(tmp_path / "data.tsv"), tmp_path / "b", from_=parent, steps=2)
+    before, after = zoo.load(parent).checkpoint, zoo.load(tmp_path / "b").checkpoint
+    assert after.source_tokenizer.vocabulary() == after.target_tokenizer.vocabulary()
+    for side in ("source_tokenizer", "target_tokenizer"):
+        tokenizers = getattr(before, side), getattr(after, side)
+        assert tokenizers[0].encode([*LINES]) == tokenizers[1].encode([*LINES])
+    assert before.config == after.config
+
+
 def test_the_commands_read_a_foreign_folder_and_convert_it_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from zoo.cli.completion import complete_checkpoint
-from zoo.cli.options import device_option, json_option
+from zoo.cli.options import device_option, json_option, source_lang_option, target_lang_option
 from zoo.cli.output import check_writable, console, loaded_registry, print_json, say
 from zoo.cli.search import search_options
 from zoo.cli.translating import load_translator
@@ -46,6 +46,8 @@ def _selection(
 @click.option("--kind", help="cross, encoder, decoder or joint, as far as the model has them.")
 @click.option("--layer", callback=_selection, metavar="N", help="A layer from 1, mean or all.")
 @click.option("--head", callback=_selection, metavar="N", help="A head from 1, mean or all.")
+@source_lang_option
+@target_lang_option
 @search_options
 @device_option
 @json_option
@@ -61,6 +63,7 @@ def attention(
     recommended: bool,
     device: str,
     as_json: bool,
+    **languages: str,
 ) -> None:
     """Show the attention weights of CHECKPOINT while it translates TEXT.
 
@@ -76,7 +79,7 @@ def attention(
     if out is not None:
         check_writable(out)
     registry = loaded_registry()
-    translator = load_translator((checkpoint,), registry, device)
+    translator = load_translator((checkpoint,), registry, device, languages=languages)
     effective = translator.search_options(search, recommended=recommended)
     computed = _compute(translator, text, target, effective)
     default: Literal["all", "mean"] = "all" if suffix in (".png", ".svg") or as_json else "mean"

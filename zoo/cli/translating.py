@@ -301,10 +301,17 @@ def join_(out: Path) -> None:
 @click.argument("checkpoint", shell_complete=complete_checkpoint)
 @click.argument("source", required=False)
 @click.argument("target", required=False)
+@source_lang_option
+@target_lang_option
 @device_option
 @json_option
 def score(
-    checkpoint: str, source: str | None, target: str | None, device: str, as_json: bool
+    checkpoint: str,
+    source: str | None,
+    target: str | None,
+    device: str,
+    as_json: bool,
+    **languages: str,
 ) -> None:
     """Print the log probability that CHECKPOINT gives to TARGET as a translation of SOURCE.
 
@@ -314,7 +321,7 @@ def score(
     if source is not None and target is None:
         raise click.UsageError("give SOURCE and TARGET, or neither")
     registry = loaded_registry()
-    translator = load_translator((checkpoint,), registry, device)
+    translator = load_translator((checkpoint,), registry, device, languages=languages)
     from zoo.data.readers import chunks
     from zoo.translation.options import WINDOW
 

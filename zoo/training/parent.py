@@ -39,8 +39,10 @@ class Parent:
 
     @property
     def shares_vocabulary(self) -> bool:
-        """Whether source and target have one tokenizer."""
-        return self.checkpoint.source_tokenizer is self.checkpoint.target_tokenizer
+        """Whether source and target have one vocabulary, as OPUS-MT's two tokenizers do."""
+        checkpoint = self.checkpoint
+        same = checkpoint.source_tokenizer is checkpoint.target_tokenizer
+        return same or checkpoint.config.one_vocabulary
 
     @property
     def peak_rate(self) -> float:
