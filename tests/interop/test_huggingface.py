@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812  # the field's name for it
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from torch import Tensor
 
 import zoo
-from tests.interop.checkpoints import SOURCES, TARGETS, checkpoint
+from tests.interop.checkpoints import SOURCES, TARGETS, checkpoint, write
 from tests.interop.huggingface import marian
 from zoo.data.batches import batch_sources
 from zoo.errors import ConversionError
@@ -190,6 +190,55 @@ def test_an_imported_marian_folder_is_written_again(tags: tuple[str, ...], tmp_p
     assert generation["num_beams"] == 6
 
 
+def tuned(parent: Path, out: Path) -> Path:
+    """Write a checkpoint that differs from its parent in the row of its begin token."""
+    made = zoo.load(parent).checkpoint
+    with torch.no_grad():
+        made.model.get_parameter("target_embedding.weight")[1] += 0.5
+    return write(replace(made, about=replace(made.about, origin="fine-tuned")), out)
+
+
+@pytest.mark.parametrize("separate", [False, True])
+def test_a_tuned_marian_gets_an_entry_from_which_the_decoder_starts(
+    separate: bool, tmp_path: Path
+) -> None:
+    weights = marian(tmp_path / "foreign")
+    if separate:
+        for name in ("config", "vocab"):
+            values = json.loads((tmp_path / "foreign" / f"{name}.json").read_text())
+            (tmp_path / "foreign" / "target_vocab.json").write_text(json.dumps(values))
+        config = json.loads((tmp_path / "foreign" / "config.json").read_text())
+        more = {"share_encoder_decoder_embeddings": False, "decoder_vocab_size": len(values)}
+        (tmp_path / "foreign" / "config.json").write_text(json.dumps(config | more))
+        shared = weights.pop("model.shared.weight")
+        weights["model.encoder.embed_tokens.weight"] = shared
+        weights["model.decoder.embed_tokens.weight"] = shared + 0.25
+        save_file(weights, tmp_path / "foreign" / "model.safetensors")
+    check_tuned(tmp_path, len(json.loads((tmp_path / "foreign" / "vocab.json").read_text())))
+
+
+def check_tuned(folder: Path, size: int) -> None:
+    """Export a tuned checkpoint, and require the same network when it is imported again."""
+    parent = tuned(folder / "foreign", folder / "tuned")
+    zoo.export(parent, "huggingface", folder / "exported")
+    config, generation = (
+        json.loads((folder / "exported" / f"{kind}.json").read_text())
+        for kind in ("config", "generation_config")
+    )
+    assert config["decoder_start_token_id"] == generation["decoder_start_token_id"] == size
+    assert size in generation["suppress_tokens"]
+    assert config["vocab_size"] == size + 1
+    again, before = zoo.load(folder / "exported").checkpoint, zoo.load(parent).checkpoint
+    for text in SOURCES:
+        ids = before.source_tokenizer.encode([text])
+        assert again.source_tokenizer.encode([text]) == ids
+        given = torch.tensor([[*ids[0], 2]])
+        mask, target = torch.ones_like(given, dtype=torch.bool), torch.tensor([[1, 7, 9, 4]])
+        with torch.no_grad():
+            logits = [c.model(given, mask, target).logits[0] for c in (before, again)]
+        torch.testing.assert_close(logits[0][:, 2:], logits[1][:, 2:], rtol=0, atol=1e-5)
+
+
 TAGS = {
     "BART": (),
     "Pegasus": (),
@@ -250,6 +299,23 @@ def test_an_imported_folder_is_written_again(name: str, tmp_path: Path) -> None:
     again = zoo.load(tmp_path / "exported")
     expected = zoo.load(tmp_path / "foreign").translate(SOURCES, max_length=8)
     assert again.translate(SOURCES, max_length=8) == expected
+
+
+@pytest.mark.parametrize("name", ["BART", "Pegasus", "mBART, untied"])
+def test_a_tuned_folder_gets_an_entry_from_which_the_decoder_starts(
+    name: str, tmp_path: Path
+) -> None:
+    folder_of(name, tmp_path / "foreign")
+    check_tuned(
+        tmp_path, json.loads((tmp_path / "foreign" / "config.json").read_text())["vocab_size"]
+    )
+
+
+def test_a_tuned_nllb_is_refused_for_its_output_bias(tmp_path: Path) -> None:
+    folder_of("M2M-100", tmp_path / "foreign")
+    parent = tuned(tmp_path / "foreign", tmp_path / "tuned")
+    with pytest.raises(ConversionError, match="a bias in the output layer: M2M-100 has none"):
+        zoo.export(parent, "huggingface", tmp_path / "out")
 
 
 REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {

@@ -58,6 +58,28 @@ def test_an_imported_folder_is_written_again(
     assert again.config == made.config
 
 
+@pytest.mark.parametrize("own_output", [False, True])
+def test_a_tuned_checkpoint_gets_an_entry_from_which_the_decoder_starts(
+    own_output: bool, tmp_path: Path
+) -> None:
+    values = {"tie_word_embeddings": not own_output}
+    tensors = write_folder(tmp_path / "foreign", values, own_output)
+    made, out = imported(tmp_path / "foreign"), tmp_path / "exported"
+    with torch.no_grad():
+        made.model.get_parameter("target_embedding.weight")[1] += 0.5
+    export_checkpoint(made, "huggingface", out, default_registry())
+    size = len(tensors["shared.weight"])
+    config, generation = (
+        json.loads((out / f"{kind}.json").read_text()) for kind in ("config", "generation_config")
+    )
+    assert config["decoder_start_token_id"] == size == config["vocab_size"] - 1
+    assert generation["suppress_tokens"] == [0, 2, size]
+    again = imported(out)
+    assert again.source_tokenizer.encode(SOURCES) == made.source_tokenizer.encode(SOURCES)
+    for name, weight in made.model.state_dict().items():
+        assert torch.equal(again.model.state_dict()[name], weight), name
+
+
 def test_the_weights_of_a_checkpoint_give_its_logits_by_the_equations(tmp_path: Path) -> None:
     made = checkpoint("t5", share="embeddings", gated=False, activation="relu")
     export_checkpoint(made, "huggingface", tmp_path / "out", default_registry())

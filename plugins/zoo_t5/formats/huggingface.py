@@ -58,10 +58,7 @@ class HuggingFace(Exporter):
             "its tokenizer is no pipeline of the library tokenizers": engine is not None
             and not isinstance(engine, TokenizersPipeline),
         }
-        result = [reason for reason, holds in reasons.items() if holds]
-        if not result and start_of(checkpoint, ids_of(checkpoint)) is None:
-            result = ["its decoder starts from a token that is no entry of its vocabulary"]
-        return result
+        return [reason for reason, holds in reasons.items() if holds]
 
     def write(self, checkpoint: Checkpoint, folder: Path, precision: str) -> None:
         """Write the folder."""
@@ -96,24 +93,33 @@ class HuggingFace(Exporter):
 def ids_of(checkpoint: Checkpoint) -> list[int]:
     """Return the zoo's id of each entry of the exported vocabulary.
 
-    An imported tokenizer has its original order; entries without text follow in theirs.
+    An imported tokenizer has its original order; entries without text follow in theirs. The begin
+    token comes last, unless its row is a copy of another entry's, as it is before tuning.
     """
     tokenizer = checkpoint.source_tokenizer
     if not isinstance(tokenizer, ForeignTokenizer):
         return [*range(tokenizer.size)]
     assert isinstance(tokenizer.engine, TokenizersPipeline)
     known = tokenizer.engine.ids
-    return [*known, *(i for i in range(UNKNOWN + 1, tokenizer.size) if i not in {*known})]
+    ids = [*known, *(i for i in range(UNKNOWN + 1, tokenizer.size) if i not in {*known})]
+    return ids if BEGIN in ids or _copies(checkpoint, ids) else [*ids, BEGIN]
 
 
-def start_of(checkpoint: Checkpoint, ids: list[int]) -> int | None:
+def start_of(checkpoint: Checkpoint, ids: list[int]) -> int:
     """Return the entry from which the decoder starts: begin, or what begin is a copy of."""
     if BEGIN in ids:
         return ids.index(BEGIN)
-    embedding = dict(checkpoint.model.named_parameters())["target_embedding.weight"]
-    equal = (embedding[torch.tensor(ids)] == embedding[BEGIN]).all(1).nonzero().flatten().tolist()
-    padding = ids.index(PADDING)
-    return padding if padding in equal else next(iter(equal), None)
+    equal, padding = _copies(checkpoint, ids), ids.index(PADDING)
+    return padding if padding in equal else equal[0]
+
+
+def _copies(checkpoint: Checkpoint, ids: list[int]) -> list[int]:
+    """Return the entries that have the begin token's rows, also in an output of their own."""
+    equal = torch.ones(len(ids), dtype=torch.bool)
+    for name, weight in checkpoint.model.named_parameters():
+        if name in ("target_embedding.weight", "output.weight"):
+            equal &= (weight[torch.tensor(ids)] == weight[BEGIN]).all(1)
+    return equal.nonzero().flatten().tolist()
 
 
 def foreign_config(config: T5Config, vocab: int) -> dict[str, Any]:

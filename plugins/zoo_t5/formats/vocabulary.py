@@ -111,7 +111,8 @@ def make_tokenizer(entries: Entries, settings: Settings, rows: Sequence[int]) ->
 def _without_special_texts(entries: Entries, special: set[int]) -> dict[str, Any]:
     """Return the pipeline in which no text becomes a special token, but a sentinel may."""
     model = dict(entries.pipeline["model"])
-    kept, hidden = [], set(special)
+    # a start of the decoder may lie beyond the entries, among the rows without text
+    kept, hidden = [], {id for id in special if id < len(entries.names)}
     for token in entries.pipeline["added_tokens"]:
         if token["id"] in special or (token["special"] and not SENTINEL.match(token["content"])):
             hidden.add(token["id"])

@@ -113,7 +113,6 @@ class HuggingFace(Exporter):
         family = cast(Family, family_of(config))
         kind = getattr(torch, precision)
         both = _numberings(checkpoint, family)
-        assert both is not None
         weights = {name: w.to(kind) for name, w in foreign_weights(checkpoint, *both).items()}
         write_tensors(folder / "model.safetensors", weights)
         model = foreign_config(config, family, *both)
@@ -130,26 +129,24 @@ class HuggingFace(Exporter):
         return export_card(checkpoint, folder, precision, notes, "transformers")
 
 
-def _numberings(checkpoint: Checkpoint, family: Family) -> tuple[Numbering, Numbering] | None:
-    """Return the orders of both vocabularies, or None if one of them has none."""
+def _numberings(checkpoint: Checkpoint, family: Family) -> tuple[Numbering, Numbering]:
+    """Return the orders of both vocabularies; where no entry starts the decoder, both get one."""
     weights = dict(checkpoint.model.named_parameters())
     target = weights["target_embedding.weight"]
     source = weights.get("source_embedding.weight", target)
     one = numbering(checkpoint.source_tokenizer, family.model_type, source)
     other = numbering(checkpoint.target_tokenizer, family.model_type, target)
-    # What the source's begin token is a copy of does not matter: no source has one.
-    if one is None and other is not None:
-        one = numbering(checkpoint.source_tokenizer, family.model_type, torch.zeros_like(source))
-    return None if one is None or other is None else (one, other)
+    if not one.starts and other.starts:
+        return one.with_any_start(), other  # no source has a begin token
+    if not other.starts:
+        return one.with_own_start(), other.with_own_start()
+    return one, other
 
 
 def _vocabulary_reasons(checkpoint: Checkpoint, family: Family) -> list[str]:
     """Return why a class cannot have a checkpoint's vocabulary."""
     config = cast(TransformerConfig, checkpoint.config)
-    both = _numberings(checkpoint, family)
-    if both is None:
-        return ["its decoder starts from a token that is no entry of its vocabulary"]
-    target = both[1]
+    target = _numberings(checkpoint, family)[1]
     padding = target.of(PADDING)
     offset = {"interleaved": 0, "learned": 2, "fairseq": padding + 1}[family.positions]
     reasons = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -19,10 +19,15 @@ from zoo.interop import (
     write_json,
 )
 from zoo.nn import BEGIN, END, PADDING, UNKNOWN
+from zoo_transformer.config import TransformerConfig
 from zoo_transformer.formats.tokenizer_files import pipeline_names
 
 MADE_UP, CODES = 8, {100: "m2m100", 8: "wmt21"}
 """Unused entries of M2M-100, and its name for a number of languages."""
+
+
+START = "<start>"
+"""The name of an entry that a vocabulary gets for the start of the decoder."""
 
 
 class Numbering(NamedTuple):
@@ -31,12 +36,17 @@ class Numbering(NamedTuple):
     Attributes:
         ids: the zoo's id of each entry.
         names: the text of each entry.
-        start: the entry from which the decoder starts.
+        starts: the entries that have the row of the begin token, the likely one first.
     """
 
     ids: list[int]
     names: list[str]
-    start: int
+    starts: list[int]
+
+    @property
+    def start(self) -> int:
+        """The entry from which the decoder starts."""
+        return self.starts[0]
 
     @property
     def begin(self) -> int:
@@ -47,16 +57,33 @@ class Numbering(NamedTuple):
         """Return the entry of an id of the zoo; that of begin may be a copy of another."""
         return self.start if inner == BEGIN else self.ids.index(inner)
 
+    def with_any_start(self) -> Numbering:
+        """Return a vocabulary that is never started from: its start is padding."""
+        return self._replace(starts=[self.ids.index(PADDING)])
 
-def numbering(tokenizer: Any, model_type: str, embedding: Tensor) -> Numbering | None:
-    """Return a vocabulary's order, or None if the decoder starts from no entry of it.
+    def with_own_start(self) -> Numbering:
+        """Return the vocabulary with a last entry, from which the decoder starts.
 
-    An imported tokenizer has its original order; `embedding`, (V, d), shows of which entry the
+        Before tuning, the row of the begin token is a copy of another entry's; after it, no entry
+        has that row.
+        """
+        if BEGIN in self.ids:
+            return self
+        name = START
+        while name in self.names:
+            name = f"<{name}>"
+        return Numbering([*self.ids, BEGIN], [*self.names, name], [len(self.ids)])
+
+
+def numbering(tokenizer: Any, model_type: str, embedding: Tensor) -> Numbering:
+    """Return a vocabulary's order; its `starts` are empty if no entry has the begin token's row.
+
+    An imported tokenizer has its original order; `embedding`, (V, d), shows of which entries the
     begin token is a copy.
     """
     tokens = [tokenizer.token(i) for i in range(tokenizer.size)]
     if not isinstance(tokenizer, ForeignTokenizer):
-        return Numbering([*range(tokenizer.size)], tokens, BEGIN)
+        return Numbering([*range(tokenizer.size)], tokens, [BEGIN])
     engine = tokenizer.engine
     if isinstance(engine, TokenizersPipeline):
         ids, texts = engine.ids, pipeline_names(engine.pipeline)
@@ -70,11 +97,10 @@ def numbering(tokenizer: Any, model_type: str, embedding: Tensor) -> Numbering |
         names = [tokens[inner] for inner in ids]
         names[0] = "<s>" if names[0] == "<0>" else names[0]
     if BEGIN in ids:
-        return Numbering(ids, names, ids.index(BEGIN))
+        return Numbering(ids, names, [ids.index(BEGIN)])
     likely = [ids.index(PADDING), ids.index(END)]
     equal = (embedding[torch.tensor(ids)] == embedding[BEGIN]).all(1).nonzero().flatten().tolist()
-    starts = [i for i in likely if i in equal] or equal
-    return Numbering(ids, names, starts[0]) if starts else None
+    return Numbering(ids, names, [i for i in likely if i in equal] or equal)
 
 
 def tokenizer_reasons(checkpoint: Checkpoint, model_type: str) -> list[str]:
@@ -143,7 +169,7 @@ def _write_marian(
 ) -> dict[str, Any]:
     """Write both SentencePiece models and the vocabularies; return the configuration."""
     about = checkpoint.about
-    separate = source.names != target.names
+    separate = cast(TransformerConfig, checkpoint.config).share != "all"
     for name, tokenizer in (
         ("source.spm", checkpoint.source_tokenizer),
         ("target.spm", checkpoint.target_tokenizer),
