@@ -349,9 +349,7 @@ def _are_sinusoids(table: Tensor, width: int, fairseq: int | None = None) -> boo
 
     Of fairseq's, if the first position that is used is given; those before it are not compared.
     """
-    if table.dim() != 2 or table.shape[1] != width or not table.is_floating_point():
-        return False
-    if width < 2 or width % 2:
+    if table.dim() != 2 or table.shape[1] != width or width % 2 or not table.is_floating_point():
         return False
     half = width // 2
     steps = half if fairseq is None else max(half - 1, 1)
