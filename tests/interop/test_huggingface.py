@@ -215,6 +215,8 @@ def test_a_tuned_marian_gets_an_entry_from_which_the_decoder_starts(
         weights["model.decoder.embed_tokens.weight"] = shared + 0.25
         save_file(weights, tmp_path / "foreign" / "model.safetensors")
     check_tuned(tmp_path, len(json.loads((tmp_path / "foreign" / "vocab.json").read_text())))
+    settings = json.loads((tmp_path / "exported" / "tokenizer_config.json").read_text())
+    assert settings["bos_token"] == "<start>"  # special, so that no text has it
 
 
 def check_tuned(folder: Path, size: int) -> None:

@@ -85,6 +85,16 @@ def test_ids_of_both_sides_are_those_of_the_models(tmp_path: Path) -> None:
     assert about.decoding == {"beam": 6, "length_penalty": 1.0, "max_length": 511}
 
 
+def test_pieces_that_the_target_model_lacks_are_written_with_spaces(tmp_path: Path) -> None:
+    marian(tmp_path / "a")
+    tokenizer = zoo.load(imported(tmp_path / "a")).checkpoint.target_tokenizer
+    model = SentencePieceProcessor(str(tmp_path / "a" / "target.spm"))
+    tokens = tokenizer.vocabulary()
+    lacked = [i for i, t in enumerate(tokens) if len(t) > 1 and t[0] == "▁" and not model[t]]
+    assert lacked
+    assert tokenizer.decode(lacked) == " ".join(tokens[i][1:] for i in lacked)
+
+
 def test_a_target_language_is_chosen_by_name_or_code(tmp_path: Path) -> None:
     marian(tmp_path / "a", TAGS)
     translator = zoo.load(imported(tmp_path / "a"))

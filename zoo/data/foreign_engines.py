@@ -120,9 +120,12 @@ class SentencePiece(Engine):
         return [[self.ids.get(piece, UNKNOWN) for piece in text] for text in pieces]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text; ⁇ stands for an unknown token."""
+        """Return the text; ⁇ stands for an unknown token.
+
+        The model keeps the ▁ of a piece that it lacks, as it lacks those of OPUS-MT's other side.
+        """
         text: str = self.processor.decode([self.vocabulary.tokens[i] for i in ids])
-        return text.strip()
+        return text.replace("▁", " ").strip()
 
     def words(self, text: str) -> list[str]:
         """Return the text: a model may look at all of it."""

@@ -181,6 +181,8 @@ def _write_marian(
     return {
         "tokenizer_class": "MarianTokenizer",
         "separate_vocabs": separate,
+        # a special token, which no text has
+        **({"bos_token": target.names[target.start]} if BEGIN in target.ids else {}),
         "source_lang": "+".join(about.source_languages) or None,
         "target_lang": languages.get("src_lang") or "+".join(about.target_languages) or None,
     }
