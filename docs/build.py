@@ -179,19 +179,21 @@ def compared(task: str) -> str:
                 f"{training['steps']:,}",
                 f"{minutes:.0f}" if minutes >= 10 else f"{minutes:.1f}",
                 *(f"{score:.2f}" for score in released.scores.values()),
-                f"{v['greedy']:.0f}",
-                f"{v['beam']:.0f}",
+                f"{v['greedy']:,.0f}",
+                f"{v['beam']:,.0f}",
             ]
         )
     head = ["model", "parameters", "updates", "minutes to train", *(LABELS[m] for m in metrics)]
-    families = markdown_table([*head, "greedy, sentences/s", "beam 5, sentences/s"], rows)
+    families = markdown_table(
+        [*head, "greedy, sentences/s", "beam 5, sentences/s"], rows, numbers=True
+    )
     lengths = next(iter(models.values()))["by_length"]
     head = ["model", *(f"{label} ({count:,})" for label, (count, _) in lengths.items())]
     rows = [
         [f"`{model}`", *(f"{score:.1f}" for _, score in v["by_length"].values())]
         for model, v in models.items()
     ]
-    return f"{families}\n\n{markdown_table(head, rows)}\n"
+    return f"{families}\n\n{markdown_table(head, rows, numbers=True)}\n"
 
 
 def plugin_file(path: str) -> str:

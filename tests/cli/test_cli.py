@@ -89,6 +89,11 @@ def test_help_shows_the_first_sentence_of_each_command_in_full(run: Run) -> None
         assert first.rstrip(".") in " ".join(shown.split()), name
 
 
+@pytest.mark.parametrize("group", ["bench", "cache", "data", "registry"])
+def test_help_of_a_group_is_not_cut(run: Run, group: str) -> None:
+    assert "..." not in run(group, "--help").stdout.partition("Commands:")[2]
+
+
 def test_list_shows_the_options_of_an_entry(run: Run) -> None:
     (entry,) = json.loads(run("list", "objectives", "minimum_risk", "--json").stdout)["objectives"]
     options = {option["name"]: option for option in entry["options"]}

@@ -54,6 +54,15 @@ def test_all_scores_are_those_of_the_written_translations(
     assert f"(μ = {printed['ter_mean']:.2f} ± {printed['ter_confidence']:.2f})" in shown
 
 
+def test_without_data_a_checkpoint_is_scored_on_that_of_its_scores(
+    run: Run, checkpoint: Path
+) -> None:
+    shown = run("eval", "rnnsearch-tiny.numbers-en-fr", "--limit", 2).stdout
+    assert shown.startswith("rnnsearch-tiny.numbers-en-fr on numbers-en-fr, test: 2 sentences\n")
+    failed(run("eval", checkpoint), "nothing to score", "repeated.tsv, which is not an installed",
+           "Give --data")  # fmt: skip
+
+
 def test_against_a_file_and_a_checkpoint(
     run: Run, checkpoint: Path, data: str, tmp_path: Path
 ) -> None:

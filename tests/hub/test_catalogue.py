@@ -88,11 +88,15 @@ def test_a_folder_gets_a_name(
     assert run("pull", "dogs").stdout == f"{folder}\n"
     listed = json.loads(run("list", "checkpoints", "--json").stdout)["checkpoints"]
     assert "dogs" in [row["name"] for row in listed]
+    (row,) = json.loads(run("registry", "list", "--json").stdout)
+    assert (row["name"], row["location"]) == ("dogs", registry.checkpoints["dogs"].location)
+    assert row["summary"] in run("registry", "list").stdout
     (folder / "config.json").write_text("{}")
     with refused(IntegrityError, "has changed"):
         zoo.load("dogs", registry=registry)
     assert run("registry", "remove", "dogs").exit_code == 0
     assert "dogs" not in fresh().checkpoints
+    assert "lists no checkpoints" in run("registry", "list").stdout
 
 
 CATALOGUE = """# My names.

@@ -3,7 +3,7 @@
 A module per command, or per group of commands; the others are shared:
 
     process     everything that is changed in the process
-    options     options of several commands
+    options     groups, and options of several commands
     search      the options of a search
     output      consoles, JSON, the registry with its warnings
     completion  shell completion of names
@@ -48,6 +48,7 @@ from zoo.cli import (
     translating,
     watching,
 )
+from zoo.cli.options import Group
 from zoo.cli.process import INTERRUPTED, configure, hub_warnings, load_only_builtin_plugins
 from zoo.cli.settings import read_settings
 from zoo.data.readers import has_lone_surrogate
@@ -59,7 +60,7 @@ TRACEBACK = "ZOO_TRACEBACK"
 """The environment variable with which errors show where they were raised."""
 
 
-class Commands(click.Group):
+class Commands(Group):
     """The built-in commands, and those of plugins, which are looked up at first use.
 
     Errors that a user can correct are printed on one line, with exit code 1.
@@ -83,16 +84,6 @@ class Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands."""
         return sorted(self._all())
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the first sentence of each command's help, on several lines if it is long."""
-        rows = []
-        for name in self.list_commands(ctx):
-            command = self.get_command(ctx, name)
-            if command is not None and not command.hidden:
-                rows.append((name, command.get_short_help_str(limit=1000)))
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write below the help how many plugins are broken, if any are."""

@@ -11,6 +11,7 @@ import click
 
 from zoo.cli.completion import complete_data, complete_model
 from zoo.cli.options import (
+    Group,
     device_option,
     json_option,
     limit_option,
@@ -21,7 +22,7 @@ from zoo.cli.options import (
 from zoo.cli.output import loaded_registry, print_json, say
 
 
-@click.group()
+@click.group(cls=Group)
 def bench() -> None:
     """Measure speed on this machine."""
 

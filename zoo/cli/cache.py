@@ -7,11 +7,11 @@ import sys
 import click
 
 from zoo.cli.fetching import readable
-from zoo.cli.options import json_option
+from zoo.cli.options import Group, json_option
 from zoo.cli.output import console, plain, print_json, say
 
 
-@click.group()
+@click.group(cls=Group)
 def cache() -> None:
     """Manage the checkpoints in the cache of the Hugging Face Hub's client."""
 

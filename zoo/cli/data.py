@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from zoo.cli.fetching import progress_bars, readable
-from zoo.cli.options import json_option, limit_option
+from zoo.cli.options import Group, json_option, limit_option
 from zoo.cli.output import console, loaded_registry, plain, print_json, say
 from zoo.errors import DataError, UnknownNameError
 from zoo.registry.declarations import Dataset
@@ -29,7 +29,7 @@ WIDTH = 70
 """The most characters of an example that are shown."""
 
 
-@click.group()
+@click.group(cls=Group)
 def data() -> None:
     """Download datasets, and show what is in them."""
 

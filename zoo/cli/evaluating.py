@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from zoo.checkpoint.format import describe
 from zoo.cli.completion import complete_checkpoint, complete_data
+from zoo.cli.fetching import located
 from zoo.cli.options import (
     device_option,
     engine_option,
@@ -51,8 +53,9 @@ TOKENIZED = 100
 
 @click.command("eval")
 @click.argument("checkpoint", shell_complete=complete_checkpoint)
-@click.option("--data", required=True, shell_complete=complete_data,
-              help="A dataset's name, or files of parallel text.")  # fmt: skip
+@click.option("--data", shell_complete=complete_data,
+              help="A dataset's name, or files of parallel text; by default the dataset and split "
+              "of the checkpoint's first score, or else its training dataset.")  # fmt: skip
 @click.option("--split", help="The split to score; by default `test`, or `all` for files.")
 @limit_option
 @click.option("--bleu-order", "orders", type=click.IntRange(1, 3), multiple=True, metavar="N",
@@ -77,7 +80,7 @@ TOKENIZED = 100
 @json_option
 def eval_(
     checkpoint: str,
-    data: str,
+    data: str | None,
     split: str | None,
     limit: int | None,
     orders: tuple[int, ...],
@@ -103,6 +106,9 @@ def eval_(
     tokens. Lower is better for TER and token error rate.
     """
     registry = loaded_registry()
+    if data is None:
+        data, scored = _own_data(checkpoint, registry)
+        split = split or scored
     dataset = find_dataset(registry, data)
     split, items = _read_items(dataset, split, limit, several_references)
     if output is not None:
@@ -131,6 +137,28 @@ def eval_(
     click.echo(f"{checkpoint} on {data}, {split}: {scores.sentences:,} sentences")
     _print_scores(scores, search, effective)
     _print_comparison(scores, against, comparison)
+
+
+def _own_data(checkpoint: str, registry: Registry) -> tuple[str, str | None]:
+    """Return the dataset and the split that a checkpoint was scored on, or its training data.
+
+    Raises:
+        DataError: no installed plugin provides that dataset.
+    """
+    from zoo.checkpoint.facts import checkpoint_facts
+
+    folder = located(checkpoint, registry)
+    facts = checkpoint_facts(folder, describe(folder), registry)
+    for record in facts["scores"]:
+        if record["data"] in registry.datasets:
+            return record["data"], record["split"]
+    data = facts["data"]
+    if data in registry.datasets:
+        return data, None
+    why = f"{checkpoint} names no data"
+    if data:
+        why = f"{checkpoint} was trained on {data}, which is not an installed dataset"
+    raise DataError("nothing to score", why, "Give --data, such as --data pairs.tsv")
 
 
 def _write_translations(output: Path | None, texts: Sequence[str]) -> None:

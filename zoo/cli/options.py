@@ -1,10 +1,25 @@
-"""The options that several commands share; those of a search are in `zoo.cli.search`."""
+"""What several commands share: groups, and options; those of a search are in `zoo.cli.search`."""
 
 from __future__ import annotations
 
 import click
 
 from zoo.cli.completion import complete_checkpoint, complete_recipe, complete_setting
+
+
+class Group(click.Group):
+    """A group of commands, whose help does not cut the first sentence of a command's help."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the first sentence of each command's help, on several lines if it is long."""
+        rows = []
+        for name in self.list_commands(ctx):
+            command = self.get_command(ctx, name)
+            if command is not None and not command.hidden:
+                rows.append((name, command.get_short_help_str(limit=1000)))
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 device_option = click.option(

@@ -1,4 +1,4 @@
-"""`zoo registry add`, `zoo registry remove` and `zoo registry check`."""
+"""`zoo registry list`, `add`, `remove` and `check`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,39 @@ import sys
 import click
 
 from zoo.cli.fetching import progress_bars
-from zoo.cli.options import json_option
-from zoo.cli.output import loaded_registry, print_json, say
+from zoo.cli.options import Group, json_option
+from zoo.cli.output import console, loaded_registry, plain, print_json, say
 
 
-@click.group()
+@click.group(cls=Group)
 def registry() -> None:
     """Manage your own catalogue: ~/.config/zoo/registry.toml, or the file in ZOO_REGISTRY."""
+
+
+@registry.command("list")
+@json_option
+def list_(as_json: bool) -> None:
+    """List the checkpoints in your own catalogue, and their addresses."""
+    from rich.table import Table as Grid
+
+    from zoo.registry import catalogue
+
+    file = catalogue.user_catalogue()
+    contents = catalogue.read(file) if file.exists() else catalogue.Contents()
+    for problem in contents.problems:
+        say(f"Warning: {problem}")
+    rows = [
+        {"name": each.name, "model": each.model, "location": each.location or str(each.folder),
+         "summary": each.summary, "terms": each.terms}
+        for each in contents.checkpoints.values()
+    ]  # fmt: skip
+    if as_json:
+        print_json(rows)
+        return
+    grid = Grid("name", "address", "summary", box=None, pad_edge=False)
+    for row in rows:
+        grid.add_row(*(plain(row[key]) for key in ("name", "location", "summary")))
+    console().print(grid if rows else f"{file} lists no checkpoints", soft_wrap=not rows)
 
 
 @registry.command()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ from zoo.cli.options import (
 from zoo.cli.output import loaded_registry, print_json, say
 from zoo.cli.settings import checkpoint_of
 from zoo.errors import TrainingError, ZooError
+from zoo.files import from_here
 
 if TYPE_CHECKING:
     from zoo.training.session import Session
@@ -180,7 +182,7 @@ def _train(session: Session, as_json: bool) -> None:
     if stopped_by is not None:
         if first:
             session.write_curve()
-            say(f"Stopped. Resume with: zoo train --resume --out {out}")
+            say(f"Stopped. Resume with: zoo train --resume --out {shlex.quote(from_here(out))}")
         sys.exit(128 + stopped_by)
     session.finish()
     if as_json and first:

@@ -126,7 +126,7 @@ def remove(name: str) -> None:
             if name in document.get(section, {}):
                 del document[section][name]
                 return
-    raise CatalogueError(f"{name!r} is not in {user_catalogue()}", "", "See `zoo registry check`")
+    raise CatalogueError(f"{name!r} is not in {user_catalogue()}", "", "See `zoo registry list`")
 
 
 def _folder_address(folder: Path) -> Address:

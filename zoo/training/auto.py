@@ -207,7 +207,7 @@ def fit(choice: Choice, config: Config, size: Size) -> None:
     per_epoch = max(size.tokens / batch, 1)
     choice.reasons.append(
         f"batches of {batch:,} tokens ({per_epoch:,.0f} updates per epoch), "
-        f"{updates:,} updates ({epochs:,.1f} epochs){_why_updates(size)}"
+        f"{_about(size)}{updates:,} updates ({epochs:,.1f} epochs){_why_updates(size)}"
     )
     choice.reasons.append(f"learning rate {rate:g}, {SCHEDULE.get(schedule, schedule)}; {dropout}")
     _validate(choice, size, updates)
@@ -246,6 +246,10 @@ def _updates(choice: Choice, size: Size, batch: int) -> int:
         least = min(3000.0, 40 * per_epoch * max(1.0, choice.statistics.distinct / 100))
         counts.append(min(max(40 * per_epoch, least, 300), max(most, 2 * per_epoch)))
     return max(round(min(counts)), 1)
+
+
+def _about(size: Size) -> str:
+    return "about " if size.totals["minutes"] and size.speed else ""
 
 
 def _why_updates(size: Size) -> str:

@@ -14,6 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from zoo.files import from_here
 from zoo.registry.events import Event, Note, Report, Validation
 from zoo.training.advice import early_warnings
 from zoo.training.session import Session
@@ -87,7 +88,7 @@ def introduction(session: Session) -> Iterator[str]:
     skipped += [f"{left.empty:,} empty"] * bool(left.empty)
     without = f" ({' and '.join(skipped)} skipped)" if skipped else ""
     padding = f"{100 * trainer.corpus.padding(trainer.batches):.1f}% padding"
-    yield f"{data.dataset.name}: {len(data.corpus):,} training pairs{without}, {padding}"
+    yield f"{from_here(data.dataset.name)}: {len(data.corpus):,} training pairs{without}, {padding}"
     for line in session.chosen:
         yield f"auto: {line}"
     if session.precision is not None:

@@ -6,6 +6,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+from zoo.files import from_here
 from zoo.training.advice import late_warnings
 from zoo.training.data import TrainingData
 from zoo.training.held_out import HeldOut
@@ -33,7 +34,7 @@ class Summary:
     def lines(self) -> list[str]:
         """Return the summary as text."""
         lines = [
-            f"{self.out}: {self.updates:,} updates, {self.epochs:.1f} epochs in "
+            f"{from_here(self.out)}: {self.updates:,} updates, {self.epochs:.1f} epochs in "
             f"{self.minutes:.1f} minutes"
         ]
         if self.best_loss is not None:
@@ -86,10 +87,10 @@ def next_commands(out: Path, data: TrainingData, plan: Plan) -> tuple[str, ...]:
         text = text[:80]  # not of a file's name, nor of JSON
     splits = data.dataset.splits
     split = "" if "test" in splits else " --split validation" * ("validation" in splits)
-    folder = shlex.quote(str(out))
+    folder = shlex.quote(from_here(out))
     serve = () if config.features else (f"zoo serve {folder}",)
     return (
         f"zoo translate {folder} {shlex.quote(text)}",
-        f"zoo eval {folder} --data {shlex.quote(plan.data)}{split}",
+        f"zoo eval {folder} --data {shlex.quote(from_here(plan.data))}{split}",
         *serve,
     )
