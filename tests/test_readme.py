@@ -58,23 +58,44 @@ def test_the_repository_layout_lists_every_room() -> None:
         assert (TOP / path).exists(), path
 
 
-def test_the_numbers_of_the_comparison_were_measured() -> None:
-    """Each speed stands in a row of its project in the results of the benchmarks."""
-    table = README.partition("| | trains | decodes |")[2].partition("\n\n")[0]
-    results = [
-        (TOP / "benchmarks" / name).read_text(encoding="utf-8").lower().splitlines()
-        for name in ("RESULTS.md", "RESULTS-decode.md")
-    ]
-    count = 0
+def results_of(file: str, heading: str) -> list[dict[str, str]]:
+    """Return the rows of the first table below a heading of a page of results, by column."""
+    text = (TOP / "benchmarks" / file).read_text(encoding="utf-8").partition(f"\n### {heading}")[2]
+    lines = [line for line in text.partition("\n###")[0].splitlines() if line.startswith("|")]
+    head, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
+    assert rows, (file, heading)
+    return [dict(reversed(list(zip(head, row, strict=True)))) for row in rows]
+
+
+def test_the_numbers_of_the_comparison_are_those_of_the_newest_results() -> None:
+    """The zoo's training speed and its times beside CTranslate2 are of this version."""
+    table, _, text = README.partition("| | trains | decodes |")[2].partition("\n\n")
+    shown = {}
     for line in table.splitlines()[2:]:
         project, *speeds = (cell.strip() for cell in line.strip("|").split("|")[:3])
-        for speed, lines in zip(speeds, results, strict=True):
-            if number := re.match(r"[\d,.]+", speed):
-                name = project.removeprefix("the ").lower()
-                rows = [row for row in lines if row.startswith(f"| {name} |")]
-                assert any(f"| {number[0]} |" in row for row in rows), (project, number[0])
-                count += 1
-    assert count == 8
+        numbers = [speed.partition(" ")[0] for speed in speeds]
+        shown[project.removeprefix("the ").lower()] = numbers
+    trains = {
+        row["project"]: row for row in results_of("RESULTS-train.md", "Transformer 3+3×256, 1")
+    }
+    assert trains["zoo"]["version"] == zoo.__version__
+    for project, row in trains.items():
+        assert row["precision"] == "float32"
+        assert shown[project][0] == row["target tokens per processor second"], project
+    decodes = results_of("RESULTS-decode.md", "Transformer 3+3×256, feed-forward 1024")
+    for row in decodes:
+        if (row["precision"], row["batches at once"]) == ("float32", "1"):
+            assert shown[row["project"]][1] == row["beam 5, sentences/s"], row
+    beside = {
+        row["search"]: (row["processor ms per sentence"], row["ctranslate2"])
+        for row in results_of("RESULTS-in-turn.md", "Transformer 3+3×256")
+        if (row["precision"], row["workers"]) == ("float32", "1")
+    }
+    words = " ".join(text.split())
+    for search, sentence in (("beam 5, forced", "of a batch"), ("beam 5, one by one", "alone")):
+        zoo_time, other = beside[search]
+        pattern = rf"sentence {sentence} takes {zoo_time} ms(?: of processor time)?, in CTranslate2 {other}"
+        assert re.search(pattern, words), search
 
 
 def test_links_lead_to_files() -> None:
