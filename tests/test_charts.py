@@ -12,7 +12,7 @@ import pytest
 
 from docs import charts
 from zoo.training.curve import smoothed
-from zoo.translation.attention import sentence, spelled
+from zoo.translation.attention import printable, sentence, spelled
 
 TOP = Path(__file__).parents[1]
 FIGURES = (TOP / "docs/zoo-multi30k-en-de.svg", TOP / "docs/attention.svg",
@@ -62,6 +62,8 @@ def test_labels_at_the_ends_of_lines_do_not_overlap() -> None:
 def test_tokens_are_shown_without_the_mark_of_words() -> None:
     assert spelled(["▁Two", "▁dog", "s", "▁", ".", "</s>"]) == [
         "Two", "dog", "·s", "␣", ".", "</s>"]  # fmt: skip
+    assert spelled(["▁chat", "\u202f", "!"]) == ["chat", "␣", "!"]
+    assert printable("chat\u202f!\x1b") == "chat\u202f!\\x1b"
     assert spelled(["a", "b", "</s>"]) == ["a", "b", "</s>"]
     assert sentence(["▁Two", "▁dog", "s"]) == "Two dogs"
 

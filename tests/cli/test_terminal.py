@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -103,11 +104,13 @@ def heed_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def typed(arguments: list[str], answers: list[tuple[str, str]], folder: Path) -> tuple[int, str]:
+def typed(
+    arguments: list[str], answers: list[tuple[str, str]], folder: Path, **variables: str
+) -> tuple[int, str]:
     """Run `zoo` in a terminal; after each expected text, type the answer."""
     user_end, program_end = pty.openpty()
     command = [sys.executable, "-m", "zoo", *arguments]
-    environment = {**os.environ, "TERM": "dumb", "COLUMNS": "80", "PAGER": "cat"}
+    environment = {**os.environ, "TERM": "dumb", "COLUMNS": "80", "PAGER": "cat", **variables}
     # The first process of a session that opens a terminal gets its Ctrl-C.
     opened = ["sh", "-c", 'terminal=$1; shift; exec "$@" <"$terminal" >"$terminal" 2>&1', "sh"]
     process = subprocess.Popen([*opened, os.ttyname(program_end), *command], cwd=folder,
@@ -157,6 +160,14 @@ def test_a_card_in_a_terminal_is_paged_and_has_readable_formulas(tmp_path: Path)
     assert "softmax" in output
     assert "√dₕ" in output
     assert "$" not in output
+
+
+@pytest.mark.skipif(not shutil.which("less"), reason="needs less")
+def test_less_shows_the_colors_of_a_card(tmp_path: Path) -> None:
+    pager = {"PAGER": "less", "LESS": "", "TERM": "xterm-256color"}
+    code, output = typed(["card", "transformer-tiny"], [("transformer", "q")], tmp_path, **pager)
+    assert code == 0, output
+    assert "ESC[" not in output
 
 
 def test_the_bar_of_eval_moves_with_each_batch(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

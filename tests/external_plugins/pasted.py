@@ -78,9 +78,13 @@ def pasted(page: str) -> list[Pasted]:
 
 
 def python_of(page: str) -> str:
-    """Return the Python of a page; its training ends after three updates."""
+    """Return the Python of a page, without tests of plugins; its training ends after three updates.
+
+    The tests are those of `zoo new-plugin`, which pytest runs (`test_new_plugin.py`).
+    """
     text = (TOP / page).read_text(encoding="utf-8")
-    program = "\n".join(re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE))
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    program = "\n".join(block for block in blocks if "zoo.testing" not in block)
     return program.replace('out="runs/numbers")', 'out="runs/numbers", steps=3)')
 
 

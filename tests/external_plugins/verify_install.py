@@ -6,6 +6,7 @@ docs/verified.md.
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
 import tempfile
@@ -57,7 +58,10 @@ def main() -> None:
         head = HEAD.format(example=EXAMPLE.relative_to(TOP))
         ran = f"{platform.python_implementation()} {platform.python_version()}, {platform.system()}"
         transcript = "\n\n".join(environment.transcript)
-        transcript = transcript.replace(str(environment.folder), "CLEAN")
+        folders = {str(environment.folder): "CLEAN", str(TOP): "CLONE", str(Path.home()): "~"}
+        folders |= {os.environ[name]: f"${name}" for name in ("ZOO_DATA",) if os.environ.get(name)}
+        for path, name in folders.items():
+            transcript = transcript.replace(path, name)
         text = "\n".join(line.rstrip() for line in transcript.splitlines())
         page = f"{head}\n{ran}; {minutes:.1f} minutes.\n\n{FENCE}console\n{text}\n{FENCE}\n"
         page += "\nNot run one by one:\n\n"

@@ -85,7 +85,7 @@ def _show(text: str) -> None:
     if captured.get().count("\n") < out.height:
         click.echo(captured.get(), nl=False, color=True)
     else:
-        click.echo_via_pager(captured.get(), color=True)
+        click.echo_via_pager(captured.get())  # asks `less` for colors
 
 
 def _model_card(registry: Registry, model: Model) -> str:

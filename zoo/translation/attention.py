@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
@@ -159,16 +160,19 @@ class Attention:
 
 
 def spelled(tokens: Sequence[str]) -> list[str]:
-    """Return tokens without the mark `▁` of a word's begin; `·` marks letters within a word."""
+    """Return tokens without the mark `▁` of a word's begin; `·` marks letters within a word.
+
+    `␣` is a token of spaces.
+    """
     if not any(token.startswith("▁") for token in tokens):
-        return list(tokens)
+        return [token if token.strip() else "␣" for token in tokens]
     return [" ".join(map(_spelled, token.split(" "))) for token in tokens]
 
 
 def _spelled(token: str) -> str:
     if token.startswith("▁"):
-        return token[1:] or "␣"
-    return f"·{token}" if token[:1].isalpha() else token
+        return token[1:].strip() or "␣"
+    return f"·{token}" if token[:1].isalpha() else token.strip() or "␣"
 
 
 def _shade(weight: float) -> str:
@@ -242,8 +246,10 @@ def _ordered(by_kind: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def printable(token: str) -> str:
-    """Return a token with unprintable characters as escape sequences."""
+    """Return a token with unprintable characters as escape sequences; no-break spaces stay."""
     return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode()
+        character
+        if character.isprintable() or unicodedata.category(character) == "Zs"
+        else character.encode("unicode_escape").decode()
         for character in token
     )
