@@ -141,15 +141,6 @@ def read_json(file: Path, limit: int = JSON_LIMIT) -> dict[str, Any]:
     return value
 
 
-def from_here(path: str | Path) -> str:
-    """Return a path as it is typed in the current folder: relative if it is below that folder."""
-    try:
-        relative = str(Path(path).relative_to(Path.cwd()))
-    except (ValueError, OSError):  # elsewhere, or the current folder was removed
-        return str(path)
-    return str(path) if relative.startswith("-") else relative
-
-
 def damaged(file: Path, reason: object) -> CheckpointError:
     """Return the error for a file whose content is damaged."""
     return CheckpointError(

@@ -20,7 +20,6 @@ from zoo.data.readers import bounded_lines, chunks, count_lines, read_lines
 from zoo.errors import DataError, LockedError
 from zoo.files import (
     exchange_names,
-    from_here,
     locked,
     mend_folder,
     parse_json,
@@ -218,18 +217,6 @@ def test_chunks_end_at_their_size_or_their_weight(monkeypatch: pytest.MonkeyPatc
     texts = ["a"] * 5 + ["b" * 11, "c" * 9, "d", "e"]
     assert list(chunks(texts, 4)) == [texts[:4], texts[4:8], texts[8:]]
     assert list(chunks(texts, 4, len)) == [texts[:4], texts[4:6], texts[6:8], texts[8:]]
-
-
-def test_paths_below_the_current_folder_are_shown_as_typed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert from_here(tmp_path / "runs" / "mine") == str(Path("runs", "mine"))
-    assert from_here(f"{tmp_path / 'pairs'}:en-fr") == "pairs:en-fr"
-    for path in (tmp_path.parent / "other", tmp_path / "-out", Path("numbers-en-fr")):
-        assert from_here(path) == str(path)
-    monkeypatch.setattr(os, "getcwd", lambda: Path("/no folder").stat())
-    assert from_here(tmp_path / "runs") == str(tmp_path / "runs")
 
 
 def bombs() -> Iterator[tuple[str, str]]:

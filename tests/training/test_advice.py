@@ -28,7 +28,7 @@ from zoo.training.advice import (
 )
 from zoo.training.request import TrainingRequest
 from zoo.training.session import begin
-from zoo.training.summary import summarize
+from zoo.training.summary import from_here, summarize
 
 
 def warnings_of(tmp_path: Path, data: str, **settings: object) -> list[str]:
@@ -193,3 +193,17 @@ def test_the_checkpoint_records_the_held_out_scores(parallel: Path, tmp_path: Pa
     assert recorded["pairs"] == 3
     assert 0 <= recorded["bleu"] <= 100
     assert 0 <= recorded["chrf"] <= 100
+
+
+def test_paths_below_the_current_folder_are_shown_as_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    assert from_here(folder / "runs" / "mine") == str(Path("runs", "mine"))
+    assert from_here(f"{folder / 'pairs'}:en-fr") == "pairs:en-fr"
+    for path in (tmp_path / "other", folder / "-out", Path("numbers-en-fr")):
+        assert from_here(path) == str(path)
+    folder.rmdir()
+    assert from_here(folder / "runs") == str(folder / "runs")

@@ -106,9 +106,7 @@ def eval_(
     tokens. Lower is better for TER and token error rate.
     """
     registry = loaded_registry()
-    if data is None:
-        data, scored = _own_data(checkpoint, registry)
-        split = split or scored
+    data, split = (data, split) if data else _own_data(checkpoint, split, registry)
     dataset = find_dataset(registry, data)
     split, items = _read_items(dataset, split, limit, several_references)
     if output is not None:
@@ -134,13 +132,14 @@ def eval_(
                     **given_options({**options, **effective}),
                     **_comparison_record(against, comparison)})  # fmt: skip
         return
-    click.echo(f"{checkpoint} on {data}, {split}: {scores.sentences:,} sentences")
-    _print_scores(scores, search, effective)
+    _print_scores(f"{checkpoint} on {data}, {split}", scores, search, effective)
     _print_comparison(scores, against, comparison)
 
 
-def _own_data(checkpoint: str, registry: Registry) -> tuple[str, str | None]:
+def _own_data(checkpoint: str, split: str | None, registry: Registry) -> tuple[str, str | None]:
     """Return the dataset and the split that a checkpoint was scored on, or its training data.
+
+    A given `split` stays.
 
     Raises:
         DataError: no installed plugin provides that dataset.
@@ -151,10 +150,10 @@ def _own_data(checkpoint: str, registry: Registry) -> tuple[str, str | None]:
     facts = checkpoint_facts(folder, describe(folder), registry)
     for record in facts["scores"]:
         if record["data"] in registry.datasets:
-            return record["data"], record["split"]
+            return record["data"], split or record["split"]
     data = facts["data"]
     if data in registry.datasets:
-        return data, None
+        return data, split
     why = f"{checkpoint} names no data"
     if data:
         why = f"{checkpoint} was trained on {data}, which is not an installed dataset"
@@ -285,8 +284,11 @@ def _label(name: str) -> str:
     return LABELS.get(name, name.replace("bleu_", "BLEU-").replace("_", " "))
 
 
-def _print_scores(scores: Scores, given: Mapping[str, Any], effective: Mapping[str, Any]) -> None:
-    """Print the recommended options that were used, and the scores."""
+def _print_scores(
+    what: str, scores: Scores, given: Mapping[str, Any], effective: Mapping[str, Any]
+) -> None:
+    """Print what was scored, the recommended options that were used, and the scores."""
+    click.echo(f"{what}: {scores.sentences:,} sentences")
     added = {name: value for name, value in effective.items() if name not in given}
     if added:
         click.echo(f"recommended search options: {as_flags(added)}")

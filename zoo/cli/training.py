@@ -26,7 +26,6 @@ from zoo.cli.options import (
 from zoo.cli.output import loaded_registry, print_json, say
 from zoo.cli.settings import checkpoint_of
 from zoo.errors import TrainingError, ZooError
-from zoo.files import from_here
 
 if TYPE_CHECKING:
     from zoo.training.session import Session
@@ -172,7 +171,7 @@ def _one_report() -> Iterator[None]:
 def _train(session: Session, as_json: bool) -> None:
     """Train and write the checkpoint; the first process prints."""
     from zoo.cli.training_display import introduce
-    from zoo.training.summary import summarize
+    from zoo.training.summary import from_here, summarize
 
     trainer = session.trainer
     out, first = trainer.folder.out, trainer.group.is_first

@@ -14,11 +14,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zoo.files import from_here
 from zoo.registry.events import Event, Note, Report, Validation
 from zoo.training.advice import early_warnings
 from zoo.training.session import Session
-from zoo.training.summary import summarize
+from zoo.training.summary import from_here, summarize
 
 if TYPE_CHECKING:
     from rich.console import Console

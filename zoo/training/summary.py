@@ -6,7 +6,6 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from zoo.files import from_here
 from zoo.training.advice import late_warnings
 from zoo.training.data import TrainingData
 from zoo.training.held_out import HeldOut
@@ -50,6 +49,15 @@ class Summary:
         lines += self.compared
         lines += [f"Warning: {warning}" for warning in self.warnings]
         return [*lines, "Next:", *(f"  {command}" for command in self.commands)]
+
+
+def from_here(path: str | Path) -> str:
+    """Return a path as it is typed in the current folder: relative if it is below that folder."""
+    try:
+        relative = str(Path(path).relative_to(Path.cwd()))
+    except (ValueError, OSError):  # elsewhere, or the current folder was removed
+        return str(path)
+    return str(path) if relative.startswith("-") else relative
 
 
 def summarize(session: Session) -> Summary:
