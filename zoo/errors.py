@@ -124,6 +124,10 @@ class HubWarning(UserWarning):
     """A local copy is used because the hub is not available."""
 
 
+class PluginWarning(UserWarning):
+    """A broken part of a plugin is left out."""
+
+
 def near(name: str, known: Iterable[str], most: int = 3) -> list[str]:
     """Return the names in `known` that look like `name`, nearest first; none for a long one."""
     if len(name) > NAME_LIMIT:

@@ -33,6 +33,10 @@ def raising(split: str, limit: int | None) -> Iterator[Pair]:
     raise ZeroDivisionError("by zero")
 
 
+def failing(split: str, limit: int | None) -> Iterator[Pair]:
+    raise OSError("no disk")
+
+
 def reading(*values: Any) -> Callable[[str, int | None], Iterable[Any]]:
     return lambda split, limit: values
 
@@ -40,6 +44,7 @@ def reading(*values: Any) -> Callable[[str, int | None], Iterable[Any]]:
 @pytest.mark.parametrize(
     ("read", "reason"),
     [
+        (failing, "split train gave OSError: no disk"),
         (raising, "split train gave ZeroDivisionError: by zero"),
         (reading("ab"), "'ab' is not a pair of texts"),
         (reading(("a",)), "not enough values to unpack"),
@@ -120,7 +125,7 @@ def test_a_hub_that_raises_is_reported_in_one_line() -> None:
         hub_of(Address.parse("wrong://refused"), hub_registry(f"{__name__}:Wrong"))
     with pytest.raises(HubError, match=f"{what}its class raised ValueError: never"):
         hub_of(address, hub_registry(f"{__name__}:Unmade"))
-    with pytest.raises(PluginError, match=f"{what}.*is no subclass of zoo.Hub"):
+    with pytest.raises(PluginError, match=f"{what}.*is no subclass of Hub"):
         hub_of(address, hub_registry(f"{__name__}:Registry"))
     with pytest.raises(PluginError, match="hub wrong:// is broken: nowhere:Hub gave"):
         hub_of(address, hub_registry("nowhere:Hub"))

@@ -216,7 +216,7 @@ def test_a_broken_metric_that_no_plugin_brings_raises() -> None:
 
 
 BROKEN_METRICS = """
-from zoo import Metric, hookimpl
+from zoo import Metric, SegmentMetric, hookimpl
 
 ZOO_API = 2
 
@@ -225,11 +225,17 @@ ZOO_API = 2
 def zoo_metrics():
     yield Metric("absent", "not there", "zoo_nowhere:Absent")
     yield Metric("raising", "raises", "zoo_breaking:Raising")
+    yield Metric("counting", "raises later", "zoo_breaking:Counting", everywhere=False)
 
 
 class Raising:
     def __init__(self):
         raise RuntimeError("never")
+
+
+class Counting(SegmentMetric):
+    def count(self, text, reference, source):
+        raise RuntimeError("later")
 """
 
 
@@ -241,6 +247,10 @@ def test_zoo_eval_prints_its_scores_and_a_line_for_each_broken_metric(tmp_path: 
     first, second = done.stderr.splitlines()
     assert first.startswith("Warning: metric 'absent' of breaking (zoo-breaking 1.0) is left out: ")
     assert second.endswith("(zoo-breaking 1.0) is left out: it raised RuntimeError: never")
+    alone = ("--data", "numbers-en-fr", "--limit", "20", "--metric", "counting")
+    done = zoo_command(tmp_path, "eval", "seq2seq-tiny.numbers-en-fr", *alone, code=1)
+    assert done.stdout == ""
+    assert done.stderr.endswith("Error: no score: no metric that --metric names can be computed\n")
 
 
 def test_a_plugin_does_not_replace_a_built_in_metric() -> None:

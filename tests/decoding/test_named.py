@@ -58,7 +58,7 @@ def zoo_searches():
 
 @hookimpl
 def zoo_splitters():
-    for name in ("upper", "wordy", "raises", "number"):
+    for name in ("upper", "wordy", "text", "raises", "number"):
         yield Splitter(name, "a test", f"zoo_visitor:{name}_splitter")
     yield Splitter("elsewhere", "a test", "no_such_module:Name")
 
@@ -139,6 +139,7 @@ def raises(task, search): raise LookupError("lost")
 
 def upper_splitter(language): return lambda line: [line.upper()]
 def wordy_splitter(language): return lambda line: [3]
+def text_splitter(language): return lambda line: line
 def raises_splitter(language): raise LookupError("lost")
 def number_splitter(language): return 3
 """
@@ -337,6 +338,7 @@ def test_a_broken_search_is_reported_in_one_line(visitor: Registry, name: str, r
     [
         ("elsewhere", "no_such_module:Name gave ModuleNotFoundError"),
         ("upper", "its sentences ['A B. C'] do not make up the line"),
+        ("text", "TypeError: it returned the text 'a b. c', not sentences"),
         ("wordy", "TypeError: sequence item 0: expected str instance, int found"),
         ("raises", "LookupError: lost"),
         ("number", "it made 3, which is no function of a line"),

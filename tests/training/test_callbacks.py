@@ -102,3 +102,27 @@ def test_a_callback_ends_the_run_of_two_processes(parallel: Path, tmp_path: Path
     assert same(tmp_path / "plain", tmp_path / "ended")
     reports = (tmp_path / "ended.run" / "metrics.jsonl").read_text().splitlines()
     assert json.loads(reports[-1])["step"] == 6
+
+
+LEAVES = """
+import zoo
+
+@hookimpl
+def zoo_callbacks():
+    return [Leaves()]
+
+class Leaves(zoo.Callback):
+    def report(self, report):
+        raise SystemExit(4)
+"""
+
+
+def test_a_callback_that_exits_is_disabled(
+    parallel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = registry_with(monkeypatch, LEAVES)
+    events: list[Event] = []
+    zoo.train("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "out", steps=2, settings=SMALL,
+              registry=registry, on_event=events.append)  # fmt: skip
+    notes = [event.text for event in events if isinstance(event, Note)]
+    assert "Leaves is disabled: SystemExit: 4" in notes

@@ -24,7 +24,7 @@ from zoo import Augmentation, Initialization, Objective, Optimizer, Schedule
 @hookimpl
 def zoo_objectives():
     yield Objective("length", "predicts the target's length", "zoo_visitor:Length")
-    for name in ("raises", "vector", "nothing"):
+    for name in ("raises", "vector", "constant", "nothing"):
         yield Objective(name, "a test", f"zoo_visitor:{name}")
 
 @hookimpl
@@ -35,16 +35,19 @@ def zoo_schedules():
 def zoo_optimizers():
     yield Optimizer("lion", "signs of a momentum", "zoo_visitor:Lion")
     yield Optimizer("empty", "a test", "zoo_visitor:nothing")
+    yield Optimizer("stray", "a test", "zoo_visitor:stray")
 
 @hookimpl
 def zoo_initializations():
     yield Initialization("normal", "normal matrices", "zoo_visitor:normal")
     yield Initialization("endless", "a test", "zoo_visitor:endless")
+    yield Initialization("replaced", "a test", "zoo_visitor:replaced")
 
 @hookimpl
 def zoo_augmentations():
     yield Augmentation("turned", "some sources are reversed", "zoo_visitor:Turned")
     yield Augmentation("shorter", "a test", "zoo_visitor:Shorter")
+    yield Augmentation("fewer", "a test", "zoo_visitor:Fewer")
 
 class Length(nn.Module):
     def __init__(self, setup, network, layers: int = 1):
@@ -70,6 +73,19 @@ def raises(setup, network):
 
 def vector(setup, network):
     return lambda batch: batch.tokens.float()
+
+def constant(setup, network):
+    return lambda batch: torch.ones(())
+
+def replaced(network, table):
+    row = next(iter(table))
+    owner, _, name = row.path.rpartition(".")
+    setattr(network.get_submodule(owner), name, torch.nn.Parameter(torch.zeros(2, 2)))
+
+def stray(groups, recipe):
+    made = torch.optim.SGD(groups, lr=0.1)
+    made.state["here"] = {"x": 1}
+    return made
 
 def nothing(*given):
     return None
@@ -129,6 +145,14 @@ class Turned(zoo.training.Augmentation):
         drawn = torch.rand(source.shape) < 0.05
         return source.masked_fill(drawn & (source > 3), 3), inputs
 
+class Fewer(zoo.training.Augmentation):
+    def __init__(self, setup):
+        pass
+
+    def corpus(self, corpus, epoch):
+        sides = (zoo.training.Sequences.of([[4, 2]]) for _ in range(2))
+        return zoo.training.Corpus(*sides, corpus.left_out)
+
 class Shorter(zoo.training.Augmentation):
     def __init__(self, setup):
         pass
@@ -184,9 +208,12 @@ def test_a_stopped_run_with_parts_of_a_plugin_resumes_bit_for_bit(
     [
         ({"objective": "raises"}, "objective 'raises' of visitor .* RuntimeError: no luck today"),
         ({"objective": "vector"}, "it returned a tensor of shape .*, not a sum over the batch"),
+        ({"objective": "constant"}, "objective 'constant' .* it returned has no gradient"),
         ({"objective": "nothing"}, "objective 'nothing' .* it made None, which cannot be called"),
         ({"optimizer": "empty"}, "optimizer 'empty' .* which is no torch.optim.Optimizer"),
         ({"initialization": "endless"}, "initialization 'endless' .* weights are not finite: "),
+        ({"initialization": "replaced"}, "initialization 'replaced' .* weights are replaced"),
+        ({"augmentations": ["fewer"]}, "augmentation 'fewer' .* it made 1 pairs of "),
         ({"augmentations": ["shorter"]}, "augmentation 'shorter' .* changed the shape or the type"),
     ],
 )
@@ -198,6 +225,14 @@ def test_broken_parts_are_reported_in_one_line(
                   steps=2, registry=visitor)  # fmt: skip
     assert "\n" not in str(raised.value)
     assert "visitor (zoo-visitor 1.0) is broken" in str(raised.value)
+
+
+def test_state_of_what_is_no_weight_is_refused(
+    parallel: Path, tmp_path: Path, visitor: Registry
+) -> None:
+    with pytest.raises(PluginError, match="the optimizer's state is of 'here', which is no weight"):
+        zoo.train(MODEL, f"{parallel}:en-de", tmp_path / "a", steps=2, registry=visitor,
+                  settings={**SMALL, "optimizer": "stray"})  # fmt: skip
 
 
 def test_all_wrong_options_are_reported_before_anything_is_written(

@@ -34,7 +34,7 @@ from zoo.cli.translating import load_translator
 from zoo.data.datasets import Item, find_dataset, items_to_score
 from zoo.data.readers import read_lines
 from zoo.decoding.options import as_flags
-from zoo.errors import DataError
+from zoo.errors import DataError, PluginError
 from zoo.files import replace_file
 from zoo.registry.declarations import Dataset
 from zoo.registry.registry import Registry
@@ -122,7 +122,7 @@ def eval_(
         other = load_translator((against,), *wanted, languages=languages)
         others = _translate(other, items, against, search, recommended)
     scores, comparison = _score(texts, others, items, using, confidence)
-    _warn([*using.problems, *scores.problems], texts)
+    _warn([*using.problems, *scores.problems], texts, bool(scores.by_name))
     if as_json:
         options = {"limit": limit, "metric": names, "several_references": several_references,
                    "lowercase": lowercase, "with": more, "engine": engine,
@@ -183,10 +183,16 @@ def _read_items(
     return split, items
 
 
-def _warn(problems: Sequence[str], texts: Sequence[str]) -> None:
-    """Print the problems of metrics, each once, and whether the translations look tokenized."""
+def _warn(problems: Sequence[str], texts: Sequence[str], scored: bool) -> None:
+    """Print the problems of metrics, each once, and whether the translations look tokenized.
+
+    Raises:
+        PluginError: none of the metrics could be computed.
+    """
     for problem in dict.fromkeys(problems):
         say(f"Warning: {problem}")
+    if not scored:
+        raise PluginError("no score: no metric that --metric names can be computed")
     if sum(text.endswith(" .") for text in texts) >= TOKENIZED:
         say("Warning: the translations look tokenized (they end in ` .`); BLEU expects plain text")
 

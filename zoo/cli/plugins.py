@@ -43,6 +43,10 @@ def commands_of(
     return shelf
 
 
+SINGULAR = {"searches": "search"}
+"""Kinds whose plural is not formed with an s alone."""
+
+
 @click.command()
 @click.argument("name", required=False)
 @click.option("--traceback", is_flag=True, help="Show where each broken plugin failed.")
@@ -148,5 +152,6 @@ def _summary(adds: dict[str, list[str]], named: set[str]) -> str:
         elif len(names) > 3:
             parts.append(f"{len(names)} {kind}")
         else:
-            parts.append(f"{kind if len(names) > 1 else kind[:-1]} {', '.join(names)}")
+            one = SINGULAR.get(kind, kind.removesuffix("s"))
+            parts.append(f"{kind if len(names) > 1 else one} {', '.join(names)}")
     return "; ".join(parts)

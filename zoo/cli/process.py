@@ -21,7 +21,7 @@ from typing import Any
 
 import click
 
-from zoo.errors import HubWarning
+from zoo.errors import HubWarning, PluginWarning
 from zoo.registry.discovery import CHOICE
 
 INTERRUPTED = 130
@@ -130,18 +130,19 @@ def load_only_builtin_plugins() -> None:
 
 @contextlib.contextmanager
 def hub_warnings() -> Iterator[None]:
-    """Print each warning of a hub as one line on standard error, even if it is repeated."""
+    """Print warnings of hubs, each time, and of plugins, once, as lines on standard error."""
 
     def print_line(
         message: Warning | str, category: type[Warning], *rest: Any, **more: Any
     ) -> None:
-        if issubclass(category, HubWarning):
+        if issubclass(category, HubWarning | PluginWarning):
             click.echo(f"Warning: {' '.join(str(message).split())}", err=True)
         else:
             before(message, category, *rest, **more)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", HubWarning)
+        warnings.simplefilter("once", PluginWarning)
         before = warnings.showwarning
         # Python documents that this function may be replaced.
         warnings.showwarning = print_line

@@ -3,22 +3,41 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import TypeVar, cast
 
 from zoo.checkpoint import checkpoint as folder_format
 from zoo.checkpoint.about import TEXT_LIMITS, one_line
 from zoo.checkpoint.card import CardData, render_card
 from zoo.checkpoint.checkpoint import Checkpoint
-from zoo.errors import CheckpointError, ConversionError, UnknownNameError
+from zoo.errors import (
+    CheckpointError,
+    ConversionError,
+    PluginError,
+    PluginWarning,
+    UnknownNameError,
+)
 from zoo.interop.importer import Imported, Importer
 from zoo.interop.reasons import Reasons
 from zoo.interop.source import Source
 from zoo.nn.build import build, network_type
 from zoo.registry.imports import import_object
 from zoo.registry.registry import Registry
+from zoo.registry.reporting import Reporting
+
+T = TypeVar("T")
+
+RETURNS: dict[str, tuple[type, ...]] = {
+    "files": (tuple, list),
+    "options": (Mapping,),
+    "version": (int,),
+    "recognizes": (bool,),
+    "read": (Imported,),
+}
+"""What an importer has and returns."""
 
 
 def import_checkpoint(
@@ -74,14 +93,32 @@ def importer_of(format: str, registry: Registry) -> Importer:
     Raises:
         UnknownNameError: there is no such format.
     """
-    path = registry.importers.find(format).importer
-    return cast("type[Importer]", import_object(path, f"format {format!r}"))()
+    declared, owner = registry.importers.find(format), registry.importers.owner(format)
+    what = f"format {format!r} of {owner}"
+    kind = cast("type[Importer]", import_object(declared.importer, what))
+    if owner.plugin is None or owner.plugin.builtin:
+        return kind()
+    return cast(Importer, Reporting(kind, what, Importer, RETURNS))
+
+
+def each_importer(
+    registry: Registry, names: Iterable[str], use: Callable[[Importer], T]
+) -> dict[str, T]:
+    """Return what `use` returns for each importer; broken ones are left out, with a warning."""
+    results = {}
+    for name in names:
+        try:
+            results[name] = use(importer_of(name, registry))
+        except PluginError as error:
+            warnings.warn(PluginWarning(str(error)), stacklevel=2)
+    return results
 
 
 def formats_of(source: Source, registry: Registry, family: str | None = None) -> list[str]:
     """Return the names of the formats whose importers recognize the files."""
     tried = [n for n in registry.importers if family is None or n.startswith(f"{family}-")]
-    return [name for name in tried if importer_of(name, registry).recognizes(source)]
+    known = each_importer(registry, tried, lambda importer: importer.recognizes(source))
+    return [name for name, recognized in known.items() if recognized]
 
 
 def recognize(source: Source, registry: Registry, family: str | None = None) -> str:

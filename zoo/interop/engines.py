@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import reprlib
 from pathlib import Path
 from typing import cast
 
@@ -18,6 +19,10 @@ from zoo.interop.runner import Runner, Sources
 from zoo.registry.cache_folder import cache_folder
 from zoo.registry.imports import import_object
 from zoo.registry.registry import Registry
+from zoo.registry.reporting import Reporting
+
+RETURNS: dict[str, tuple[type, ...]] = {"reasons": (list, tuple), "search": (list,)}
+"""What a runner returns."""
 
 
 class LoadedEngine:
@@ -74,14 +79,42 @@ def load_engine(
         DecodingError: the checkpoint is not on the CPU.
     """
     declared = registry.engines.find(name)
-    runner = cast("type[Runner]", import_object(declared.runner, f"engine {name!r}"))
+    owner = registry.engines.owner(name)
+    what = f"engine {name!r} of {owner}"
+    kind = cast("type[Runner]", import_object(declared.runner, what))
     device = next(checkpoint.model.parameters()).device
     if device.type != "cpu":
         raise DecodingError(
             f"{name} runs on the CPU only", f"the model is on {device}", "Use `--device cpu`"
         )
     folder = cached_export(checkpoint, declared.format, precision, registry)
-    return LoadedEngine(name, runner.load(folder, checkpoint, threads), checkpoint)
+    if owner.plugin is None or owner.plugin.builtin:
+        return LoadedEngine(name, kind.load(folder, checkpoint, threads), checkpoint)
+    runner = _Reporting(
+        lambda: kind.load(folder, checkpoint, threads), what, Runner, RETURNS, made_by="load"
+    )
+    return LoadedEngine(name, cast(Runner, runner), checkpoint)
+
+
+class _Reporting(Reporting):
+    """A plugin's runner, whose hypotheses are checked too."""
+
+    def search(self, sources: Sources, options: Search) -> list[list[Hypothesis] | None]:
+        """Return what the runner returns, a list of hypotheses or None for each sentence."""
+        call = self.__getattr__("search")
+        results: list[list[Hypothesis] | None] = call(sources, options)
+        if len(results) != len(sources):
+            raise self.broken(
+                f"search returned {len(results)} results for {len(sources)} sentences"
+            )
+        for result in results:
+            if result is not None and not (
+                isinstance(result, list) and all(isinstance(one, Hypothesis) for one in result)
+            ):
+                raise self.broken(
+                    f"search returned {reprlib.repr(result)} for a sentence, not hypotheses"
+                )
+        return results
 
 
 def cached_export(checkpoint: Checkpoint, format: str, precision: str, registry: Registry) -> Path:

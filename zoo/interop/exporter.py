@@ -17,6 +17,16 @@ from zoo.interop.locate import locate
 from zoo.interop.reasons import Reasons
 from zoo.registry.imports import import_object
 from zoo.registry.registry import Registry, default_registry
+from zoo.registry.reporting import Reporting
+
+RETURNS: dict[str, tuple[type, ...]] = {
+    "precisions": (tuple, list),
+    "files": (tuple, list),
+    "version": (int,),
+    "reasons": (list, tuple),
+    "card": (str,),
+}
+"""What an exporter has and returns."""
 
 
 class Exporter(ABC):
@@ -124,5 +134,10 @@ def exporter_of(format: str, architecture: str, registry: Registry) -> Exporter:
         raise ConversionError(
             f"{format} has no exporter for {architecture}", f"it has exporters for {known}"
         )
-    kind = cast("type[Exporter]", import_object(declared.exporter, f"format {format!r}"))
-    return kind()
+    key = format if registry.exporters.get(format) is declared else f"{format}:{architecture}"
+    owner = registry.exporters.owner(key)
+    what = f"format {format!r} of {owner}"
+    kind = cast("type[Exporter]", import_object(declared.exporter, what))
+    if owner.plugin is None or owner.plugin.builtin:
+        return kind()
+    return cast(Exporter, Reporting(kind, what, Exporter, RETURNS))

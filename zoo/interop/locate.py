@@ -10,6 +10,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatch
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import cast
@@ -22,7 +23,13 @@ from zoo.hub import pull as hub
 from zoo.hub.contract import Progress
 from zoo.hub.digest import FileDigest
 from zoo.hub.hubs import hub_of
-from zoo.interop.conversion import formats_of, import_checkpoint, importer_of, recognize
+from zoo.interop.conversion import (
+    each_importer,
+    formats_of,
+    import_checkpoint,
+    importer_of,
+    recognize,
+)
 from zoo.interop.source import Source
 from zoo.registry.address import Address
 from zoo.registry.cache_folder import cache_folder
@@ -130,7 +137,9 @@ def _foreign_repository(
         return kept
     pinned = address.at(listing.commit)
     small = {n: d for n, d in listing.files.items() if _is_small(n, d)}
-    patterns = [p for name in registry.importers for p in importer_of(name, registry).files]
+    patterns = chain.from_iterable(
+        each_importer(registry, registry.importers, lambda one: one.files).values()
+    )
     folder = hub.pull_files(pinned, _matching(small, patterns), registry, on_pull, progress)
     if folder is None or is_checkpoint(folder) or not formats_of(Source(folder), registry):
         return None

@@ -1,7 +1,7 @@
 """What is wrong in the entries of catalogues, given everything that is installed.
 
 `zoo plugins`, `zoo registry check` and the conformance kit show it. It imports the configurations
-of all architectures that have models, the entries of plugins on open shelves, and no network.
+of all architectures that have models, the entries of plugins, and no network.
 """
 
 from __future__ import annotations
@@ -12,9 +12,19 @@ from typing import Any
 
 from zoo.errors import FAILURES, ConfigError, PluginError, ZooError, near
 from zoo.registry.config import Config, parameters_of
+from zoo.registry.imports import import_object
 from zoo.registry.open_shelf import OpenShelf, name_of
 from zoo.registry.recipe import OPEN, Recipe
 from zoo.registry.registry import Registry
+
+PATHS = {
+    "hubs": "hub",
+    "metrics": "metric",
+    "importers": "importer",
+    "exporters": "exporter",
+    "engines": "runner",
+}
+"""The attribute with the import path, of each kind of declaration that is no entry."""
 
 AUTO = "auto"
 """The recipe of data that has none."""
@@ -40,19 +50,28 @@ def catalogue_problems(registry: Registry) -> list[str]:
 
 
 def entry_problems(registry: Registry) -> list[str]:
-    """Return which entries of plugins on open shelves cannot be imported, or have wrong options."""
+    """Return which entries of plugins cannot be imported, or have wrong options."""
     problems = []
-    for shelf in registry.shelves.values():
-        if not isinstance(shelf, OpenShelf):
-            continue
+    for section, shelf in registry.shelves.items():
         for name in shelf:
-            plugin = shelf.owner(name).plugin
-            if plugin is None or plugin.builtin:
+            owner = shelf.owner(name)
+            if owner.plugin is None or owner.plugin.builtin:
                 continue  # tests check these; they import torch
             try:
-                shelf.described(name)
+                if isinstance(shelf, OpenShelf):
+                    shelf.described(name)
+                elif section in PATHS:
+                    path = getattr(shelf[name], PATHS[section])
+                    import_object(path, f"{shelf.kind} {name!r} of {owner}")
             except PluginError as error:
                 problems.append(f"{error.what}: {error.why}")
+    formats = {exporter.name for exporter in registry.exporters.values()}
+    problems += [
+        f"engine {name!r} of {registry.engines.owner(name)} is broken: no package exports its "
+        f"format {engine.format!r}"
+        for name, engine in registry.engines.items()
+        if engine.format not in formats
+    ]
     return problems
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from zoo.errors import DataError, PluginError, ZooError
+from zoo.errors import FAILURES, DataError, PluginError, ZooError
 from zoo.registry.imports import import_object
 
 if TYPE_CHECKING:
@@ -188,9 +188,11 @@ class Dataset:
                 ):
                     raise TypeError(f"{reprlib.repr(pair)} is not a pair of texts")
                 yield Pair(source, target)
-        except (ZooError, OSError):
+        except ZooError:
             raise
-        except Exception as error:
+        except FAILURES as error:
+            if isinstance(error, OSError) and error.filename is not None:
+                raise  # a file of the user's
             raise PluginError(
                 f"dataset {self.name!r} is broken",
                 f"split {split} gave {type(error).__name__}: {error}",

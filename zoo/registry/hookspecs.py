@@ -187,17 +187,18 @@ def zoo_metrics() -> Iterable[Metric]:  # type: ignore[empty-body]  # a specific
     """Return the metrics that this plugin brings; `zoo eval` reports them after its own.
 
     The class is an import path, imported by `zoo eval` and called without arguments. It is a
-    subclass of `zoo.SegmentMetric`, which counts segment by segment, or of sacreBLEU's `Metric`.
-    Confidence intervals and significance tests are computed by bootstrap for either.
+    subclass of `zoo.SegmentMetric`, which counts segment by segment with a method
+    `count(text, reference, source)`, or of sacreBLEU's `Metric`. Confidence intervals and
+    significance tests are computed by bootstrap for either.
 
     Training can select weights by any metric: `select = "copied"`, with `bleu_sentences`. If lower
     scores are better, the class says `higher_is_better = False`.
 
     A class with `needs_source = True` also gets the source texts: `zoo.SegmentMetric.count` as its
-    argument `source`, a subclass of sacreBLEU's `Metric` as the last reference. Of several
-    references of a text, `zoo.SegmentMetric` counts the best one: `lower_is_better = True` says
-    which that is. With `everywhere=False`, a metric is reported only for datasets that name it, and
-    with `--metric`.
+    argument `source`, which is empty otherwise, a subclass of sacreBLEU's `Metric` as the last
+    reference. Of several references of a text, `zoo.SegmentMetric` counts the best one:
+    `lower_is_better = True` says which that is. With `everywhere=False`, a metric is reported only
+    for datasets that name it, and with `--metric`.
 
     Put a class that imports heavy libraries in a separate module.
 

@@ -7,6 +7,7 @@ the one of the installed plugins.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -47,7 +48,12 @@ class Declaration(Protocol):
 
 
 D = TypeVar("D", bound=Declaration)
+_NAME = re.compile(r"[\w.+-]+")
 E = TypeVar("E", bound=Entry)
+
+
+def _article(noun: str) -> str:
+    return "an" if noun[0] in "aeiou" else "a"
 
 
 class Registry:
@@ -70,7 +76,7 @@ class Registry:
         # One hook brings both: an exporter's name has its architecture, if it writes only one.
         self.importers: Shelf[Format] = self._shelf("importer", "See `zoo list importers`")
         self.exporters: Shelf[Format] = self._shelf("exporter", "See `zoo list exporters`")
-        for plugin, format in self._values("zoo_formats", Format):
+        for plugin, format in self._named_values("format", Format, "zoo_formats"):
             if format.importer:
                 self.importers.add(format.name, format, Owner(plugin))
             if format.exporter:
@@ -229,9 +235,22 @@ class Registry:
     def _collect(self, kind: str, declaration: type[D], hook: str) -> Shelf[D]:
         """Return a new shelf with what all plugins return from a hook."""
         shelf: Shelf[D] = self._shelf(kind)
-        for plugin, value in self._values(hook, declaration):
+        for plugin, value in self._named_values(kind, declaration, hook):
             shelf.add(value.name, value, Owner(plugin))
         return shelf
+
+    def _named_values(
+        self, kind: str, declaration: type[D], hook: str
+    ) -> Iterator[tuple[Plugin, D]]:
+        """Yield what plugins return from a hook; one whose name is no name becomes a problem."""
+        for plugin, value in self._values(hook, declaration):
+            if isinstance(value.name, str) and _NAME.fullmatch(value.name):
+                yield plugin, value
+            else:
+                self._problems.append(
+                    f"{_article(kind)} {kind} of {plugin} is ignored: its name is {value.name!r}: "
+                    "letters, digits, _, -, + and . are allowed"
+                )
 
     def _open(self, declaration: type[E], hook: str) -> OpenShelf[E]:
         """Return a new open shelf; a declaration that is not well-formed becomes a problem."""
@@ -239,7 +258,8 @@ class Registry:
         self.shelves[shelf.plural] = shelf
         for plugin, entry in self._values(hook, declaration):
             if fault := entry.fault():
-                self._problems.append(f"a {entry.kind} of {plugin} is ignored: {fault}")
+                kind = f"{_article(entry.kind)} {entry.kind}"
+                self._problems.append(f"{kind} of {plugin} is ignored: {fault}")
             else:
                 shelf.add(entry.name, entry, Owner(plugin))
         return shelf

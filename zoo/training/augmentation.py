@@ -62,7 +62,8 @@ class Augmentations:
             with self.shelf.blaming(name):
                 changed = made.corpus(corpus, epoch)
             if not isinstance(changed, Corpus) or len(changed) != len(corpus):
-                raise self.shelf.broken(name, f"it made {changed!r} of {len(corpus):,} pairs")
+                made = f"{len(changed):,} pairs" if isinstance(changed, Corpus) else repr(changed)
+                raise self.shelf.broken(name, f"it made {made} of {len(corpus):,} pairs")
             corpus = changed
         return corpus
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from zoo.errors import FAILURES
 from zoo.registry.events import Callback, Event, Note, Report, Run, Validation
 from zoo.registry.registry import Registry
 
@@ -48,7 +49,7 @@ class Callbacks:
             try:
                 with torch.random.fork_rng(_devices()):
                     getattr(callback, method)(*arguments)
-            except Exception as error:
+            except FAILURES as error:
                 self.active.remove(callback)
                 problem = f"{type(error).__name__}: {error}"
                 notes.append(Note(step, f"{type(callback).__name__} is disabled: {problem}"))

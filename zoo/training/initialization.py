@@ -28,9 +28,14 @@ def build_network(registry: Registry, plan: Plan, data: TrainingData, rank: int 
     sizes = (data.source_tokenizer.size, data.target_tokenizer.size)
     network = build(network_type(registry.architecture(plan.architecture)), plan.config, *sizes)
     shelf, name = registry.initializations, name_of(recipe.initialization)
+    drawn = dict(network.named_parameters())
     with torch.no_grad():
         shelf.make(recipe.initialization, network, parameters_of(plan.config, *sizes))
-    bad = [key for key, weight in network.named_parameters() if not bool(weight.isfinite().all())]
+    weights = dict(network.named_parameters())
+    replaced = [key for key in drawn if weights.get(key) is not drawn[key]]
+    if replaced:
+        raise shelf.broken(name, f"weights are replaced, not changed: {', '.join(replaced[:3])}")
+    bad = [key for key, weight in weights.items() if not bool(weight.isfinite().all())]
     if bad:
         raise shelf.broken(name, f"weights are not finite: {', '.join(bad[:3])}")
     if rank:

@@ -120,13 +120,17 @@ class TrainingLoss(nn.Module):
         """Return the weighted sum of the objectives.
 
         Raises:
-            PluginError: an objective raises, or does not return a sum over the batch.
+            PluginError: an objective raises, or does not return a sum over the batch with a
+                gradient.
         """
         augment = self.augmentations.batch
         given = TrainingBatch(self.network, batch, self._forward[0], augment, self.limit)
         totals = [self._compute(part, given) for part in self.parts]
         own = given.own_losses()
         total = sum(own.values(), sum(totals[1:], totals[0]))
+        trains = torch.is_grad_enabled() and any(w.requires_grad for w in self.parameters())
+        if trains and not total.requires_grad:
+            raise self.shelf.broken(self.parts[0].name, "the loss that it returned has no gradient")
         if len(totals) > 1:
             own |= {part.name: each for part, each in zip(self.parts, totals, strict=True)}
         return Loss(total, given.tokens.sum(), own)

@@ -96,6 +96,12 @@ def optimizer_state(
     tensors: dict[str, Tensor] = {}
     values: dict[str, Any] = {}
     for weight, state in optimizer.state.items():
+        if id(weight) not in names:
+            raise PluginError(
+                "a part of the run cannot be saved",
+                f"the optimizer's state is of {weight!r:.100}, which is no weight",
+                "Keep state by weight, or in the groups",
+            )
         for key, value in state.items():
             path = f"{names[id(weight)]}/{key}"
             if isinstance(value, Tensor):

@@ -127,7 +127,10 @@ def make_splitter(named: str, language: str, registry: Registry) -> Split:
 
     def checked(line: str) -> list[str]:
         with shelf.blaming(table["name"]):
-            sentences = list(split(line))
+            sentences = split(line)
+            if isinstance(sentences, str):  # its characters would be sentences
+                raise TypeError(f"it returned the text {reprlib.repr(sentences)}, not sentences")
+            sentences = list(sentences)
             if "".join(sentences) != line:
                 raise ValueError(f"its sentences {reprlib.repr(sentences)} do not make up the line")
         return sentences
