@@ -123,11 +123,10 @@ def use(architecture: str, values: dict[str, Any], folder: Path) -> None:
 
 def campaign(
     architectures: Sequence[str], count: int, seed: int
-) -> tuple[list[list[str]], list[str]]:
-    """Check `count` configurations of each architecture; return table rows, and the faults."""
-    rows, listed = [], []
+) -> Iterator[tuple[list[str], list[str]]]:
+    """Check `count` configurations of each architecture; yield its table row, and its faults."""
     for architecture in architectures:
-        began, outcomes = time.process_time(), Counter[str]()
+        began, outcomes, listed = time.process_time(), Counter[str](), list[str]()
         for index in range(count):
             draw = random.Random(f"{architecture} {seed} {index}")
             values = drawn(architecture, draw)
@@ -140,8 +139,7 @@ def campaign(
             outcomes["wrong" if problems else "work"] += 1
             listed += [f"{architecture} {values}: {fault}" for fault in problems]
         seconds = f"{time.process_time() - began:.0f} s"
-        rows.append([architecture, str(count), *(str(outcomes[n]) for n in OUTCOMES), seconds])
-    return rows, listed
+        yield [architecture, str(count), *(str(outcomes[n]) for n in OUTCOMES), seconds], listed
 
 
 OUTCOMES = ("work", "refused", "wrong")
@@ -152,22 +150,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--count", type=int, default=100, help="configurations per architecture")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--write", type=Path, help="write the record to this file as well")
+    parser.add_argument("--write", type=Path, help="written again after each row")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    rows, listed = campaign(ARCHITECTURES, options.count, options.seed)
     from zoo.checkpoint.markdown import markdown_table
 
     head = ["architecture", "configurations", *OUTCOMES, "processor time"]
-    record = (
-        "# Configurations\n\nPrinted by `python -m tests.campaigns.configurations "
-        f"--count {options.count} --seed {options.seed}`:\nPython {platform.python_version()}, "
-        f"{platform.machine()}.\n\n{markdown_table(head, rows)}\n"
-    )
+    rows, listed = [], []
+    for row, faults_of_one in campaign(ARCHITECTURES, options.count, options.seed):
+        rows.append(row)
+        listed += faults_of_one
+        record = (
+            "# Configurations\n\nPrinted by `python -m tests.campaigns.configurations "
+            f"--count {options.count} --seed {options.seed}`:\nPython "
+            f"{platform.python_version()}, {platform.machine()}, {os.cpu_count()} shared cores.\n\n"
+            f"{markdown_table(head, rows)}\n"
+        )
+        if options.write:
+            options.write.write_text(record, encoding="utf-8")
     print(record)
     print("\n".join(listed))
-    if options.write:
-        options.write.write_text(record, encoding="utf-8")
     if listed:
         raise SystemExit(f"{len(listed)} faults")
 

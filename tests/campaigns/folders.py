@@ -115,7 +115,7 @@ def foreign() -> list[Reader]:
             for changed, data in content.items():
                 read = functools.partial(_import, content, changed)
                 result.append(
-                    Reader(f"{format}: {changed}", read, [data], ("interop.source",), 0.1)
+                    Reader(f"{format}: {changed}", read, [data], ("interop.source",), 0.002)
                 )
     return result
 
@@ -152,7 +152,7 @@ def runs() -> list[Reader]:
     changed = [file for file in content if file.startswith("out.run/")]
     return [
         Reader(f"run: {file.removeprefix('out.run/')}", functools.partial(_resume, content, file),
-               [content[file]], ("training.run_folder", "training.state"), 0.01)
+               [content[file]], ("training.run_folder", "training.state"), 0.0002)
         for file in changed
     ]  # fmt: skip
 
@@ -252,4 +252,4 @@ def requests() -> Reader:
         b"/api/models/a\n", b"/languages\n", b"/page/../index.html\n",
     ]  # fmt: skip
     modules = ("serving.http", "serving.api", "serving.schema", "serving.libretranslate")
-    return Reader("requests", _request, valid, modules)
+    return Reader("requests", _request, valid, modules, 0.1)

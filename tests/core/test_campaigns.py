@@ -81,6 +81,6 @@ def test_growth_is_seen() -> None:
 
 @pytest.mark.parametrize("architecture", configurations.ARCHITECTURES)
 def test_networks_of_accepted_configurations_work(architecture: str) -> None:
-    (row,), faults = configurations.campaign([architecture], 2, 3)
+    ((row, faults),) = configurations.campaign([architecture], 2, 3)
     assert not faults
     assert row[2] != "0"  # works

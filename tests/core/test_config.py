@@ -49,6 +49,14 @@ def test_all_wrong_keys_and_values_are_listed_at_once(registry: Registry) -> Non
     assert "\n" not in message
 
 
+def test_a_value_of_several_lines_is_refused_on_one_line() -> None:
+    for value in ("bleu\n", "a" * 100_000):
+        with pytest.raises(ConfigError, match="select = ") as error:
+            Recipe.parse({"select": value}, "recipe")
+        assert "\n" not in str(error.value)
+        assert len(str(error.value)) < 1200
+
+
 def test_a_config_that_contradicts_itself(registry: Registry) -> None:
     with pytest.raises(ConfigError, match="dim 128 must be even and a multiple of heads 5"):
         registry.config("transformer-tiny", {"heads": 5})

@@ -159,6 +159,7 @@ FAULTS: dict[str, dict[str, Any]] = {
     "a token occurs twice": {"tokens": [*SPECIALS, "a", "a"]},
     "must have ids from 4 to 5": {"prefix": [9]},
     "a tag must be a control token": {"tags": {"de": 4}, "control": []},
+    "tags must be an object": {"tags": []},
     "ids must be integers": {"prefix": [4.5]},
     "tokens and codes must be strings": {"tokens": [*SPECIALS, 4, 5]},
     "tags_of, leading_tag or tags_last is invalid": {"tags_of": "both"},

@@ -23,6 +23,7 @@ from zoo.decoding.beam import beam_search
 from zoo.decoding.greedy import greedy_search
 from zoo.decoding.options import Hypothesis, Search
 from zoo.decoding.search import search
+from zoo.errors import DecodingError
 from zoo.nn.contract import END
 
 MAX_LENGTH = 4
@@ -176,3 +177,17 @@ def test_sentences_that_end_at_different_positions_do_not_mix() -> None:
         (alone,) = beam_search(scripted_task(scripts[row].tolist()), options)
         assert [h.tokens for h in alone] == [h.tokens for h in hypotheses]
         assert [h.score for h in alone] == pytest.approx([h.score for h in hypotheses])
+
+
+SEARCHES = [
+    Search(), Search(beam=2), Search(beam=2, length_penalty=0.6, stop="first"), Search(sample=True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", SEARCHES)
+@pytest.mark.parametrize("second", [False, True])
+def test_scores_that_are_not_numbers_end_a_search(options: Search, second: bool) -> None:
+    good, bad = [0.0, 0.0, 0.0, 0.0, 0.5, 0.5], [0.0, 0.0, -1.0, 0.0, 0.5, 0.5]
+    task = scripted_task([good, bad, good], [good, good, good]) if second else scripted_task([bad])
+    with pytest.raises(DecodingError, match="the model's scores are not numbers"):
+        search(task, options)

@@ -63,7 +63,9 @@ def test_planned_updates_count_accumulated_batches() -> None:
 @pytest.mark.parametrize(
     ("losses", "expected"),
     [([3.0, 3.1, 3.2, 3.3], True), ([2.0, 3.0, 3.1, 3.2, 3.3], False),
-     ([3.0, 3.1, 3.0, 3.2], False), ([3.0, 3.1, 3.2], False)],
+     ([3.0, 3.1, 3.0, 3.2], False), ([3.0, 3.1, 3.2], False),
+     ([3.0, 3.001, 3.002, 3.003], False), ([3.0, 3.02, 3.04, 3.05, 3.06], True),
+     ([3.0, 3.02, 3.04, 3.05], False), ([3.0, 3.05, 3.04, 3.06], True)],
 )  # fmt: skip
 def test_a_rising_loss_is_noticed_once(losses: list[float], expected: bool) -> None:
     assert rising(losses) == expected

@@ -243,6 +243,8 @@ def _parse_vocabulary(content: Mapping[str, Any]) -> Vocabulary:
     Raises:
         TypeError: a value has a wrong type.
     """
+    if not isinstance(content["tags"], dict):
+        raise TypeError("tags must be an object")
     numbers = [*content["control"], *content["prefix"], *content["tags"].values()]
     if not all(type(number) is int for number in numbers):
         raise TypeError("ids must be integers")

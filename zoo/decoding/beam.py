@@ -19,7 +19,7 @@ from zoo.decoding.candidates import Candidates, best_continuations
 from zoo.decoding.options import Hypothesis, Search
 from zoo.decoding.pipeline import Pipeline, dead_ends
 from zoo.decoding.processor import Rows
-from zoo.decoding.ranking import best, ended, length_divisor
+from zoo.decoding.ranking import best, ended, length_divisor, not_a_number
 from zoo.decoding.task import LEAVE_FRACTION, Task
 from zoo.nn.contract import BEGIN, END, Memory, State
 from zoo.nn.tree import gather
@@ -31,6 +31,8 @@ def beam_search(task: Task[Memory, State], options: Search) -> list[list[Hypothe
     beam = _Beam(task, options)
     while len(beam.alive):
         beam.advance()
+    if not all(beam.ended):
+        raise not_a_number()
     return [best(hypotheses, options) for hypotheses in beam.ended]
 
 
@@ -84,7 +86,11 @@ class _Beam(Generic[Memory, State]):
             reachable = highest / length_divisor(self.options, position)
         else:  # more tokens only lower the score and increase the divisor
             reachable = highest / self.divisor
-        self._keep_live(score, log_prob, rows, written, reachable <= self.threshold)
+        alive = reachable > self.threshold
+        done = len(alive) - int(alive.sum())
+        if done and bool(highest.isnan().any()):
+            raise not_a_number()
+        self._keep_live(score, log_prob, rows, written, alive, done)
 
     def _continuations(self, position: int) -> tuple[Candidates, Tensor | None]:
         """Take a step; return the best continuations, and log probabilities if not the scores."""
@@ -130,19 +136,19 @@ class _Beam(Generic[Memory, State]):
                 self.threshold[i] = finished[-1].rank_score
 
     def _keep_live(
-        self, score: Tensor, log_prob: Tensor | None, rows: Tensor, written: Tensor, done: Tensor
-    ) -> None:
+        self, score: Tensor, log_prob: Tensor | None, rows: Tensor, written: Tensor, alive: Tensor,
+        done: int,
+    ) -> None:  # fmt: skip
         """Keep the live prefixes of sentences that are not done, in as few rows as possible.
 
-        score, log_prob, rows: (sentences, slots); written: (sentences, slots, position); done:
-        (sentences,), true where no prefix is live.
+        score, log_prob, rows: (sentences, slots); written: (sentences, slots, position); alive:
+        (sentences,), false where no prefix is live; done: the number of these sentences.
         """
-        done_count = int(done.sum())
-        if done_count == len(done):
+        if done == len(alive):
             self.alive = self.alive[:0]
             return
-        if done_count or not bool((score > -torch.inf).all()):
-            score = score.masked_fill(done[:, None], -torch.inf)
+        if done or not bool((score > -torch.inf).all()):
+            score = score.masked_fill(~alive[:, None], -torch.inf)
             live = score > -torch.inf
             width = int(live.sum(1).amax())
             if width < score.shape[1]:
@@ -150,8 +156,8 @@ class _Beam(Generic[Memory, State]):
                 score, rows = score.gather(1, slots), rows.gather(1, slots)
                 log_prob = None if log_prob is None else log_prob.gather(1, slots)
                 written = written.gather(1, slots[..., None].expand(-1, -1, written.shape[2]))
-        if done_count * LEAVE_FRACTION >= len(done):
-            kept = (~done).nonzero()[:, 0]
+        if done * LEAVE_FRACTION >= len(alive):
+            kept = alive.nonzero()[:, 0]
             score, rows, written = score[kept], rows[kept], written[kept]
             log_prob = None if log_prob is None else log_prob[kept]
             self.alive, self.free, self.threshold = (

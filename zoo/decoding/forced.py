@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
+from zoo.decoding.ranking import not_a_number
 from zoo.decoding.source_attention import alignment_weights
 from zoo.decoding.task import full_precision
 from zoo.nn.contract import BEGIN, END, PADDING, Attention, Memory, Seq2Seq, State
@@ -22,11 +24,17 @@ def forced_log_probs(
         model: a network.
         source, mask: (sentences, m) int64 and bool.
         targets: token ids without begin and end.
+
+    Raises:
+        DecodingError: a log probability is not a number.
     """
     inputs, labels = _padded(targets, source.device)
     logits = full_precision(model(source, mask, inputs).logits)
     scores = logits.gather(2, labels[..., None])[..., 0] - logits.logsumexp(2)
-    return [row[: len(target) + 1] for row, target in zip(scores.tolist(), targets, strict=True)]
+    rows = [row[: len(target) + 1] for row, target in zip(scores.tolist(), targets, strict=True)]
+    if any(math.isnan(score) for row in rows for score in row):
+        raise not_a_number()
+    return rows
 
 
 @torch.inference_mode()
@@ -36,9 +44,15 @@ def forced_attention(
     """Return the attention by kind, (sentences, layers, heads, n, m), while writing targets.
 
     The first query of a target predicts its first token; the last predicts the end token.
+
+    Raises:
+        DecodingError: a weight is not a number.
     """
     inputs, _ = _padded(targets, source.device)
-    return model(source, mask, inputs, attention=True).attention
+    attention = model(source, mask, inputs, attention=True).attention
+    if any(bool(weights.isnan().any()) for weights in attention.values()):
+        raise not_a_number()
+    return attention
 
 
 def align(

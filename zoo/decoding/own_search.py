@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 
 from zoo.decoding.options import Hypothesis, Search, search_options
 from zoo.decoding.processors import NEVER
+from zoo.decoding.ranking import not_a_number
 from zoo.decoding.task import Task, full_precision, target_limits
 from zoo.errors import DecodingError
 from zoo.nn.contract import END, Memory, NonAutoregressive
@@ -23,7 +25,8 @@ def own_search(
     """Run a network's own search; return one hypothesis for each sentence.
 
     Raises:
-        DecodingError: options are given that only a search by steps can follow, all of them named.
+        DecodingError: options are given that only a search by steps can follow, all of them named;
+            or a score is not a number.
     """
     changed = [
         option.flag
@@ -51,5 +54,7 @@ def own_search(
         length = row.index(END)
         values = of_row[: length + 1].tolist()
         score = sum(values)
+        if math.isnan(score):
+            raise not_a_number()
         hypotheses.append([Hypothesis(tuple(row[:length]), score, finished=True, rank_score=score)])
     return hypotheses

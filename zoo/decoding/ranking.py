@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from zoo.decoding.options import Hypothesis, Search
+from zoo.errors import DecodingError
 from zoo.nn.contract import END
 
 
@@ -27,11 +29,25 @@ def ended(
         score: the sum of the processed log probabilities, which the search maximizes.
         log_prob: the sum of the network's log probabilities.
         penalty: what the logits processors add to the rank, 0 or less.
+
+    Raises:
+        DecodingError: the score is not a number.
     """
+    if math.isnan(score):
+        raise not_a_number()
     finished = bool(written) and written[-1] == END
     tokens = tuple(written[:-1] if finished else written)
     rank_score = score / length_divisor(options, len(written)) + penalty
     return Hypothesis(tokens, log_prob, finished, rank_score)
+
+
+def not_a_number() -> DecodingError:
+    """Return the error for a network whose results are not numbers."""
+    return DecodingError(
+        "the model's scores are not numbers",
+        "its weights are so large that they overflow, or are damaged",
+        "Pull or train it again",
+    )
 
 
 def best(hypotheses: Iterable[Hypothesis], options: Search) -> list[Hypothesis]:

@@ -69,7 +69,7 @@ class Settings(BaseModel):
 
     @classmethod
     def _fault(cls, fault: dict[str, Any]) -> str:
-        key = ".".join(str(part) for part in fault["loc"])[:100]
+        key = " ".join(".".join(str(part) for part in fault["loc"])[:100].split())
         if fault["type"] == "extra_forbidden":
             guess = near(key, cls.model_fields)
             known = ", ".join(sorted(cls.model_fields))
@@ -78,7 +78,8 @@ class Settings(BaseModel):
             )
         if fault["type"] == "missing":
             return f"{key} is missing"
-        message = str(fault["msg"]).removeprefix("Value error, ")
+        # A validator may quote a value, which may be long or of several lines.
+        message = " ".join(str(fault["msg"])[:1000].removeprefix("Value error, ").split())
         message = message[:1].lower() + message[1:]
         given = reprlib.repr(fault["input"])
         return f"{key} = {given}: {message}" if key else message

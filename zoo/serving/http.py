@@ -346,7 +346,7 @@ async def not_found(request: Request, error: Exception) -> Response:
     if status == 405:
         fault: RequestError = RequestError(f"{request.method} is not possible here")
         return JSONResponse({**fault.body(), "code": "wrong_method"}, 405, error.headers)  # type: ignore[attr-defined]
-    return error_response(UnknownCheckpointError(f"nothing at {request.url.path[:200]!r}"))
+    return error_response(UnknownCheckpointError(f"nothing at {request.scope['path'][:200]!r}"))
 
 
 def sse(event: str, value: object) -> bytes:

@@ -334,7 +334,7 @@ class Trainer:
         yield event
         losses = [r["validation_loss"] for r in self.folder.metrics() if "validation_loss" in r]
         if recipe.select == "last" and rising(losses):
-            text = f"the validation loss rises since it was {min(losses):.3f}: the model overfits"
+            text = f"the validation loss has risen from {min(losses):.3f}: the model overfits"
             yield Note(state.step, text)
         count = state.not_improved
         if state.begin_cooldown(recipe):
