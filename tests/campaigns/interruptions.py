@@ -1,6 +1,6 @@
 """Interrupt every command that writes: SIGKILL, a full disk, lost power, and other processes.
 
-    python tests/campaigns/interruptions.py --kills 1000 --seed 1 --write interruptions.md
+    python -m tests.campaigns.interruptions --kills 1000 --seed 1 --write interruptions.md
 
 - Kills: each command runs in a process that receives SIGKILL after a random time. What it writes is
   then absent, the old or the new; the next run succeeds, and nothing temporary is left.
@@ -19,12 +19,11 @@ import os
 import platform
 import random
 import resource
-import shutil
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,108 +31,19 @@ from unittest.mock import patch
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from click.testing import CliRunner
-
+from tests.campaigns.writers import (
+    REMOVABLE,
+    SCORE,
+    WRITERS,
+    Writer,
+    copy,
+    listed,
+    removing,
+    zoo,
+)
 from zoo import files
-from zoo.checkpoint.checkpoint import convert
-from zoo.checkpoint.format import describe
-from zoo.cli import cli
-from zoo.files import locked, replace_file, whole_folder
+from zoo.files import locked, replace_file
 from zoo.registry import catalogue
-from zoo.registry.registry import _registry_of
-
-TOP = Path(__file__).parents[2]
-RELEASED = TOP / "cards" / "checkpoints" / "rnnsearch-tiny.multi30k-en-de"
-SCORE = {"data": "a", "split": "test", "bleu": 1.5, "bleu_signature": "s"}
-
-
-class Writer(NamedTuple):
-    """A command that writes, what must be there before it, and how what it wrote is checked."""
-
-    name: str
-    prepare: Callable[[Path], None]
-    write: Callable[[Path], None]
-    whole: Callable[[Path], bool]
-    """Returns whether the folder has what the command writes; raises if that is damaged."""
-
-
-def zoo(*arguments: object) -> None:
-    """Run `zoo` in this process.
-
-    Raises:
-        OSError: it failed.
-    """
-    _registry_of.cache_clear()
-    done = CliRunner().invoke(cli, [str(argument) for argument in arguments])
-    if done.exit_code:
-        raise OSError(done.output.strip() or repr(done.exception))
-
-
-def _copy(folder: Path) -> None:
-    shutil.copytree(RELEASED, folder / "checkpoint", dirs_exist_ok=True)
-
-
-def _converted(folder: Path) -> bool:
-    if not (folder / "half").exists():
-        return False
-    describe(folder / "half")
-    return True
-
-
-def _added(folder: Path) -> bool:
-    file = folder / "registry.toml"
-    contents = catalogue.read(file) if file.exists() else catalogue.Contents()
-    assert not contents.problems, contents.problems
-    return "mine" in contents.checkpoints
-
-
-def _pushed(folder: Path) -> bool:
-    if not (folder / "hub" / "refs" / "main").exists():
-        return False
-    from zoo.hub.push import push
-
-    return not push(folder / "checkpoint", f"file://{folder}/hub", dry_run=True).changes
-
-
-def _scored(folder: Path) -> bool:
-    scores = json.loads((folder / "checkpoint" / "scores.json").read_text())["scores"]
-    assert (folder / "checkpoint" / "README.md").read_text().count("<!-- end -->") == 1
-    return any(score.get("data") == "a" for score in scores)
-
-
-def _score(folder: Path) -> None:
-    (folder / "score.json").write_text(json.dumps(SCORE))
-    zoo("card", folder / "checkpoint", "--write", "--scores", folder / "score.json")
-
-
-def _replaced(folder: Path) -> bool:
-    old, new = (folder / "out" / name for name in ("old", "new"))
-    assert old.exists() != new.exists(), "the folder is neither the old nor the new one"
-    return new.exists()
-
-
-def _old_folder(folder: Path) -> None:
-    shutil.rmtree(folder / "out", ignore_errors=True)
-    (folder / "out").mkdir()
-    (folder / "out" / "old").touch()
-
-
-def _replace(folder: Path) -> None:
-    with whole_folder(folder / "out", replace=True) as part:
-        (part / "more").write_bytes(b"a" * 100_000)
-        (part / "new").touch()
-
-
-WRITERS = (
-    Writer("zoo convert", _copy,
-           lambda f: convert(f / "checkpoint", f / "half", "float16"), _converted),
-    Writer("zoo registry add", _copy,
-           lambda f: zoo("registry", "add", "mine", f / "checkpoint", "--replace"), _added),
-    Writer("zoo push file://", _copy,
-           lambda f: zoo("push", f / "checkpoint", f"file://{f}/hub"), _pushed),
-    Writer("zoo card --write --scores", _copy, _score, _scored),
-    Writer("replacing a folder", _old_folder, _replace, _replaced),
-)  # fmt: skip
 
 
 def environment(folder: Path) -> AbstractContextManager[object]:
@@ -175,7 +85,7 @@ def kills(writer: Writer, times: int, draw: random.Random) -> list[str]:
         while killed < times:
             for file in folder.iterdir():
                 if not file.name.startswith("."):
-                    shutil.rmtree(file) if file.is_dir() else file.unlink()
+                    removing(file.name)(folder)
             writer.prepare(folder)
             child = forked(lambda: writer.write(folder))
             time.sleep(draw.uniform(0, whole * 1.1))
@@ -185,8 +95,7 @@ def kills(writer: Writer, times: int, draw: random.Random) -> list[str]:
             new += writer.whole(folder)
             left += bool(litter(folder))
             if draw.random() < 0.2 or killed == times:  # the next run mends
-                if writer.name == "zoo convert":
-                    shutil.rmtree(folder / "half", ignore_errors=True)
+                writer.renew(folder)
                 _, status = os.waitpid(forked(lambda: writer.write(folder)), 0)
                 assert status == 0, f"{writer.name} does not run after a kill"
                 assert writer.whole(folder)
@@ -298,29 +207,70 @@ def _add_line(folder: Path, number: int) -> None:
         replace_file(folder / "lines", f"{before}{number}\n")
 
 
-CHANGES: dict[str, tuple[Callable[[Path, int], None], Callable[[Path], int]]] = {
-    "zoo registry add": (
-        _add_name, lambda f: len(catalogue.read(f / "registry.toml").checkpoints)),
-    "zoo card --write --scores": (
-        _add_score,
-        lambda f: sum(score["data"].startswith("data") for score in json.loads(
-            (f / "checkpoint" / "scores.json").read_text())["scores"])),
-    "a file under a lock": (_add_line, lambda f: len((f / "lines").read_text().splitlines())),
-}  # fmt: skip
+def _scores(folder: Path) -> int:
+    scores = json.loads((folder / "checkpoint" / "scores.json").read_text())["scores"]
+    return sum(score["data"].startswith("data") for score in scores)
+
+
+class Change(NamedTuple):
+    """What many processes do at once, each with its number."""
+
+    name: str
+    change: Callable[[Path, int], None]
+    kept: Callable[[Path], Iterable[str]]
+    """Returns what the changes have left, one text for each."""
+    prepare: Callable[[Path], None] = copy
+
+
+def _scores(folder: Path) -> list[str]:
+    scores = json.loads((folder / "checkpoint" / "scores.json").read_text())["scores"]
+    return [score["data"] for score in scores if score["data"].startswith("data")]
+
+
+CHANGES = {change.name: change for change in (
+    Change("zoo registry add", _add_name,
+           lambda f: catalogue.read(f / "registry.toml").checkpoints),
+    Change("zoo registry remove", lambda f, n: zoo("registry", "remove", f"old{n + 1}"),
+           lambda f: REMOVABLE - {*catalogue.read(f / "registry.toml").checkpoints}, listed),
+    Change("zoo card --write --scores", _add_score, _scores),
+    Change("a file under a lock", _add_line, lambda f: (f / "lines").read_text().splitlines()),
+)}  # fmt: skip
+
+SAME = [
+    writer for writer in WRITERS
+    if writer.name in ("zoo translate --out", "zoo pull", "zoo data get")
+]  # fmt: skip
+"""Commands that many processes may run with the same result."""
 
 
 def concurrency(name: str, processes: int) -> list[str]:
     """Change one file by many processes at once; return the row of the table."""
-    change, count = CHANGES[name]
+    change = CHANGES[name]
     with tempfile.TemporaryDirectory() as temporary, environment(Path(temporary)):
         folder = Path(temporary)
-        _copy(folder)
-        children = [forked(lambda n=n: change(folder, n)) for n in range(processes)]  # type: ignore[misc]  # bound in the loop
-        codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
-        assert codes == [0] * processes, codes
-        assert count(folder) == processes, f"{name}: {count(folder)} of {processes} updates remain"
+        change.prepare(folder)
+        _at_once(lambda n: change.change(folder, n), processes)
+        kept = len({*change.kept(folder)})
+        assert kept == processes, f"{name}: {kept} of {processes} updates remain"
         assert not litter(folder), litter(folder)
     return [name, str(processes), "none"]
+
+
+def _at_once(call: Callable[[int], None], processes: int) -> None:
+    children = [forked(lambda n=n: call(n)) for n in range(processes)]  # type: ignore[misc]  # bound in the loop
+    codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    assert codes == [0] * processes, codes
+
+
+def same_at_once(writer: Writer, processes: int) -> list[str]:
+    """Run one command by many processes at once; return the row of the table."""
+    with tempfile.TemporaryDirectory() as temporary, environment(Path(temporary)):
+        folder = Path(temporary)
+        writer.prepare(folder)
+        _at_once(lambda _: writer.write(folder), processes)
+        assert writer.whole(folder)
+        assert not litter(folder), litter(folder)
+    return [writer.name, str(processes), "none"]
 
 
 def table(*rows: list[str]) -> str:
@@ -336,30 +286,38 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=1000, help="of all commands together")
     parser.add_argument("--processes", type=int, default=32)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--write", type=Path)
+    parser.add_argument("--write", type=Path, help="written again after each row")
     given = parser.parse_args()
     began, draw = time.monotonic(), random.Random(given.seed)
-    share = max(given.kills // len(WRITERS), 1)
-    parts = [
-        table(["command", "kills (-9)", "complete after a run", "left over, then swept", "damaged"],
-              *(kills(writer, share, draw) for writer in WRITERS)),
-        table(["command", "limits of a file's size", "errors", "damaged or left over"],
-              *(full_disk(writer) for writer in WRITERS)),
-        table(["command", "renames", "not on disk in time"],
-              *(lost_power(writer) for writer in WRITERS)),
-        table(["shared file", "processes", "lost updates"],
-              *(concurrency(name, given.processes) for name in CHANGES)),
+    share, processes = max(given.kills // len(WRITERS), 1), given.processes
+    options = f"--kills {given.kills} --processes {processes} --seed {given.seed}"
+    parts: list[tuple[list[str], Iterator[list[str]]]] = [
+        (["command", "kills (-9)", "complete after a run", "left over, then swept", "damaged"],
+         (kills(writer, share, draw) for writer in WRITERS)),
+        (["command", "limits of a file's size", "errors", "damaged or left over"],
+         (full_disk(writer) for writer in WRITERS)),
+        (["command", "renames", "not on disk in time"],
+         (lost_power(writer) for writer in WRITERS)),
+        (["shared file", "processes", "lost updates"],
+         (concurrency(name, processes) for name in CHANGES)),
+        (["the same command", "processes", "failed"],
+         (same_at_once(writer, processes) for writer in SAME)),
     ]  # fmt: skip
-    options = f"--kills {given.kills} --processes {given.processes} --seed {given.seed}"
-    text = (
-        f"Printed by `python tests/campaigns/interruptions.py {options}`:\n"
-        f"Python {platform.python_version()}, {platform.system()} {platform.machine()}, "
-        f"{os.cpu_count()} shared cores, {(time.monotonic() - began) / 60:.1f} minutes.\n\n"
-        + "\n\n".join(parts)
-    )
+    tables = []
+    for head, results in parts:
+        rows = [head]
+        for row in results:
+            rows.append(row)
+            text = (
+                f"Printed by `python -m tests.campaigns.interruptions {options}`:\n"
+                f"Python {platform.python_version()}, {platform.system()} {platform.machine()}, "
+                f"{os.cpu_count()} shared cores, {(time.monotonic() - began) / 60:.1f} minutes.\n\n"
+                + "\n\n".join([*tables, table(*rows)])
+            )
+            if given.write:
+                given.write.write_text(f"# Interruptions\n\n{text}\n", encoding="utf-8")
+        tables.append(table(*rows))
     print(text)
-    if given.write:
-        given.write.write_text(f"# Interruptions\n\n{text}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

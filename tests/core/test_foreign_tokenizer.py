@@ -15,6 +15,7 @@ from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from zoo.data.foreign_engines import SentencePiece, TokenizersPipeline, Vocabulary
 from zoo.data.foreign_tokenizer import ForeignTokenizer, load_tokenizer
+from zoo.data.protobuf import read_fields, write_field
 from zoo.data.text_tokenizer import SPECIALS
 from zoo.data.tokenizer import Tokenizer
 from zoo.errors import CheckpointError, DecodingError
@@ -180,6 +181,24 @@ def test_a_damaged_tokenizer_is_refused_in_one_line(fault: str, tmp_path: Path) 
     with pytest.raises(CheckpointError, match=fault) as caught:
         load_tokenizer(file)
     assert "\n" not in str(caught.value)
+
+
+def test_a_damaged_part_of_a_sentencepiece_model_is_refused(model: bytes) -> None:
+    vocabulary = Vocabulary((*SPECIALS, "a"))
+    parts = list(read_fields(model))
+    spec = next(part.value for part in parts if part.number == 3)
+    assert isinstance(spec, bytes)
+    name, charsmap, *_ = read_fields(spec)
+    assert isinstance(charsmap.value, bytes)
+    torn = charsmap.value[:-2] + b"\x89\0"  # in the last replacement
+    for field, match in (
+        (write_field(3, name.encoded + write_field(2, torn)), "its character map is refused"),
+        (write_field(1, write_field(1, b"\x89")), "a piece is not UTF-8"),
+        (b"\x0b", "no message of protocol buffers"),
+    ):
+        rest = b"".join(part.encoded for part in parts if part.number != field[0] >> 3)
+        with pytest.raises(CheckpointError, match=match):
+            SentencePiece(rest + field, vocabulary)
 
 
 def test_a_pipeline_that_does_not_fit_is_refused() -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import keyword
 import re
-import shutil
 import string
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import click
 from zoo import __version__
 from zoo.cli.output import loaded_registry, say
 from zoo.errors import CheckpointError, ConfigError
+from zoo.files import whole_folder
 from zoo.registry.api import API
 
 TEMPLATE = Path(__file__).with_name("template")
@@ -97,14 +97,11 @@ def new_plugin(name: str, out: Path | None) -> None:
         raise CheckpointError(
             f"{folder} already exists", "", "Use --out OTHER, or move the existing folder"
         )
-    try:
+    with whole_folder(folder) as part:
         for path, text in files.items():
-            file = folder / path
+            file = part / path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
     for path in files:
         click.echo(folder / path)
     say(f"Next: cd {folder} && pip install -e '.[test]' && pytest")

@@ -30,6 +30,13 @@ def fault_of_charsmap(encoded: object) -> str:
         content = base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError):
         return "it is not base64"
+    return fault_of_map(content)
+
+
+def fault_of_map(content: bytes) -> str:
+    """Return why a map is refused; empty if it is sound."""
+    if len(content) > SIZE_LIMIT:
+        return f"it has over {SIZE_LIMIT:,} bytes"
     size = int.from_bytes(content[:4], "little")
     if size < 1024 or size % 1024 or 4 + size > len(content):
         return "its trie is truncated or has no whole blocks"

@@ -11,6 +11,8 @@ from typing import Any, Literal, Self
 
 from tokenizers import Tokenizer as Pipeline
 
+from zoo.data.charsmap import fault_of_map
+from zoo.data.protobuf import read_fields
 from zoo.data.text_tokenizer import SPECIALS
 from zoo.data.tokenizer_check import FAULTS, faults_of_tokenizer, panics_as_errors
 from zoo.errors import CheckpointError
@@ -103,6 +105,8 @@ class SentencePiece(Engine):
                 "it is not installed",
                 "pip install 'seq2seq-zoo[sentencepiece]'",
             ) from None
+        if fault := _fault_of_model(model):
+            raise CheckpointError("a SentencePiece model cannot be read", fault)
         self.model, self.vocabulary = model, vocabulary
         self.processor = SentencePieceProcessor()
         try:
@@ -139,6 +143,31 @@ class SentencePiece(Engine):
     def parse(cls, content: Mapping[str, Any], vocabulary: Vocabulary) -> Self:
         """Return the engine whose `content` this is."""
         return cls(base64.b64decode(content["model"], validate=True), vocabulary)
+
+
+def _fault_of_model(model: bytes) -> str:
+    """Return why a SentencePiece model is refused before the library reads it; empty if it is not.
+
+    The file is a message of protocol buffers: field 1 holds each piece, with its text in field 1;
+    fields 3 and 5 hold normalizers, with a character map in field 2, of which the library checks
+    the size only.
+    """
+    try:
+        for number, part, _ in read_fields(model):
+            for field in read_fields(part) if number in (1, 3, 5) and type(part) is bytes else ():
+                if number == field.number == 1 and isinstance(field.value, bytes):
+                    field.value.decode("utf-8")
+                elif number != 1 and field.number == 2 and field.value:
+                    fault = "it must be bytes"
+                    if isinstance(field.value, bytes):
+                        fault = fault_of_map(field.value)
+                    if fault:
+                        return f"its character map is refused: {fault}"
+    except UnicodeDecodeError:
+        return "a piece is not UTF-8"
+    except ValueError as error:
+        return f"it is no message of protocol buffers: {error}"
+    return ""
 
 
 class TokenizersPipeline(Engine):
