@@ -210,7 +210,7 @@ def _functions(file: Path) -> Iterator[tuple[int, set[int]]]:
 
 def campaign(inputs: int, seed: int, first: int, keep: Path, chosen: str) -> Iterator[list[str]]:
     """Share the inputs between the readers; yield a row for each, and one for all."""
-    every = [reader for reader in readers() if chosen in ("", reader.name)]
+    every = [reader for reader in readers() if re.search(chosen, reader.name)]
     total, whole = Counter[str](), time.monotonic()
     for reader in every:
         began, outcomes = time.monotonic(), Counter[str]()
@@ -247,11 +247,12 @@ def main() -> None:
     parser.add_argument("--inputs", type=int, default=1_000_000, help="of all readers together")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="go on after this many of each")
-    parser.add_argument("--reader", default="", help="only this reader")
+    parser.add_argument("--reader", default="", help="only readers with this expression")
     parser.add_argument("--keep", type=Path, default=Path("fuzz-failures"))
     parser.add_argument("--write", type=Path, help="written again after each reader")
     given = parser.parse_args()
     options = f"--inputs {given.inputs} --seed {given.seed} --first {given.first}"
+    options += f" --reader '{given.reader}'" if given.reader else ""
     rows = [["reader", "inputs", "read", "refused", "wrong", "lines executed", "time"], ["---"] * 7]
     for row in campaign(given.inputs, given.seed, given.first, given.keep, given.reader):
         rows.append(row)

@@ -140,13 +140,6 @@ def test_what_is_not_http(server: Running) -> None:
     works(server)
 
 
-def test_a_wrong_path_with_bytes_that_are_not_utf8_is_not_found(server: Running) -> None:
-    received = raw(
-        server, b"GET /none?\xcb HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
-    )
-    assert received.startswith(b"HTTP/1.1 404"), received
-
-
 def test_other_sites_and_host_names_are_refused(server: Running) -> None:
     evil = {"Origin": "https://evil.example"}
     refused(server.send("/api/translate", GOOD, headers=evil), 403, "foreign_origin", "evil")
