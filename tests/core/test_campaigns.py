@@ -38,10 +38,11 @@ def test_changed_folders_and_requests_are_read_or_refused(tmp_path: Path) -> Non
         assert set(outcomes) <= {"read", "refused"}, (reader.name, outcomes)
 
 
-def test_a_path_that_is_not_there_may_have_any_query(tmp_path: Path) -> None:
+@pytest.mark.parametrize("request_line", [b"/none?\xcb\n", b"?\xcb/\n"])
+def test_a_query_may_have_any_bytes(request_line: bytes, tmp_path: Path) -> None:
     from tests.campaigns import folders
 
-    (tmp_path / "input").write_bytes(b"/none?\xcb\n")
+    (tmp_path / "input").write_bytes(request_line)
     folders.requests().read(tmp_path / "input")  # it failed with 500
 
 
@@ -62,7 +63,7 @@ def test_what_a_reader_must_not_do_is_seen(tmp_path: Path) -> None:
 
         os._exit(3)
 
-    for call, seen in ((connect, "socket.connect"), (write, "writes "), (allocate, "MemoryError"),
+    for call, seen in ((connect, "socket."), (write, "open, to write"), (allocate, "MemoryError"),
                        (end, "the process ended")):  # fmt: skip
         reader = readers.Reader("bad", call, [b"a"], ())
         (outcome,) = fuzz.run_step(reader, 0, 1, 1, tmp_path / "kept")

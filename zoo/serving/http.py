@@ -279,6 +279,8 @@ class Guard:
                 await Response(status_code=204, headers=PREFLIGHT)(scope, receive, guarded)
                 return
             self.access.check_key(headers, scope["path"])
+            if not scope["query_string"].isascii():  # uvicorn refuses it; other servers need not
+                raise RequestError("the address is not ASCII", "its query has other bytes")
             await self.app(scope, receive, guarded)
         except ClientDisconnect:
             status = 499
@@ -346,7 +348,7 @@ async def not_found(request: Request, error: Exception) -> Response:
     if status == 405:
         fault: RequestError = RequestError(f"{request.method} is not possible here")
         return JSONResponse({**fault.body(), "code": "wrong_method"}, 405, error.headers)  # type: ignore[attr-defined]
-    return error_response(UnknownCheckpointError(f"nothing at {request.scope['path'][:200]!r}"))
+    return error_response(UnknownCheckpointError(f"nothing at {request.url.path[:200]!r}"))
 
 
 def sse(event: str, value: object) -> bytes:
