@@ -257,6 +257,12 @@ def test_what_cannot_be_read_is_refused_in_one_line(fault: str, tmp_path: Path) 
     require_refused(tmp_path / "a", message, "marian")
 
 
+def test_a_target_language_that_is_no_text_is_ignored(tmp_path: Path) -> None:
+    marian(tmp_path / "a")
+    (tmp_path / "a" / "tokenizer_config.json").write_text('{"target_lang": [0]}')
+    import_checkpoint(tmp_path / "a", tmp_path / "out", default_registry())
+
+
 def test_all_reasons_are_given_at_once(tmp_path: Path) -> None:
     marian(tmp_path / "a")
     config(activation_function="mish", decoder_ffn_dim=7)(tmp_path / "a")
