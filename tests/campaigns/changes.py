@@ -117,9 +117,8 @@ def _value_changed(value: Any, draw: random.Random) -> Any:
     if kind == 0:
         del value[key]
     elif kind == 1 and isinstance(value, dict):
-        value[_bytes_changed(key.encode("utf-8", "replace"), draw).decode("utf-8", "replace")] = (
-            value[key]
-        )
+        name = _bytes_changed(str(key).encode("utf-8", "replace"), draw)
+        value[name.decode("utf-8", "replace")] = value[key]
     elif kind == 1 and isinstance(value, list):
         value.insert(draw.randrange(len(value) + 1), value[key])
     elif kind == 2:

@@ -149,6 +149,8 @@ def test_csv(
         ("source,target\na,b\na,b,c\n", (), "line 3, has 3 cells: the header has 2"),
         ('source,target\n"a,b\nc,d\n', (), "line 3, is not CSV: unexpected end of data"),
         ('source,target\n"a" b,c\n', (), "line 2, is not CSV"),
+        ("source,\rtarget\n", (), "line 1, is not CSV: new-line character"),
+        ('source,"x\ny",z\n', (), "its columns are source, x y, z"),
         ("source,target\n" + "x" * 140_000 + ",y\n", (), "field larger than field limit"),
         ("words\none\n", (), "no column 'source' or 'target'"),
         ("source,target\na,\udcff\n", (), "line 2, is not UTF-8"),

@@ -30,7 +30,7 @@ def read_csv(file: Path, columns: Sequence[str] = ()) -> Iterator[Pair]:
     first = next(lines, None)
     if first is None:
         raise DataError(f"{file} is empty", "it has no lines")
-    delimiter = max(DELIMITERS, key=lambda d: len(next(csv.reader([first], delimiter=d), [])))
+    delimiter = max(DELIMITERS, key=lambda d: _cells(first, d))
 
     def all_lines() -> Iterator[str]:
         yield first
@@ -38,7 +38,7 @@ def read_csv(file: Path, columns: Sequence[str] = ()) -> Iterator[Pair]:
 
     reader = csv.reader(all_lines(), delimiter=delimiter, strict=True)
     try:
-        header = [cell.strip() for cell in next(reader)]
+        header = [" ".join(cell.split()) for cell in next(reader)]
         source, target = _columns(file, header, columns)
         for row in reader:
             if not row:
@@ -56,6 +56,14 @@ def read_csv(file: Path, columns: Sequence[str] = ()) -> Iterator[Pair]:
             str(error),
             "Close each quote, and double quotes inside of quotes",
         ) from None
+
+
+def _cells(line: str, delimiter: str) -> int:
+    """Return into how many cells a delimiter divides a line; 0 if it is not CSV."""
+    try:
+        return len(next(csv.reader([line], delimiter=delimiter), []))
+    except csv.Error:
+        return 0
 
 
 def _lines(file: Path) -> Iterator[str]:
