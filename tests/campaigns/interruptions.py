@@ -207,11 +207,6 @@ def _add_line(folder: Path, number: int) -> None:
         replace_file(folder / "lines", f"{before}{number}\n")
 
 
-def _scores(folder: Path) -> int:
-    scores = json.loads((folder / "checkpoint" / "scores.json").read_text())["scores"]
-    return sum(score["data"].startswith("data") for score in scores)
-
-
 class Change(NamedTuple):
     """What many processes do at once, each with its number."""
 
@@ -303,7 +298,7 @@ def main() -> None:
         (["the same command", "processes", "failed"],
          (same_at_once(writer, processes) for writer in SAME)),
     ]  # fmt: skip
-    tables = []
+    tables: list[str] = []
     for head, results in parts:
         rows = [head]
         for row in results:

@@ -150,7 +150,7 @@ def _sentencepiece() -> bytes:
 
 
 def _of_map(model: bytes) -> bytes:
-    proto = sentencepiece.sentencepiece_model_pb2.ModelProto()
+    proto = sentencepiece.sentencepiece_model_pb2.ModelProto()  # type: ignore[attr-defined]  # made when it is imported
     proto.ParseFromString(model)
     return bytes(proto.normalizer_spec.precompiled_charsmap)
 

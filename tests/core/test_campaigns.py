@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.campaigns import configurations, fuzz, interruptions, long_runs, readers
+from tests.campaigns import configurations, fuzz, interruptions, long_runs, readers, writers
 
 FILES = {reader.name: reader for reader in readers.files()}
-WRITERS = {writer.name: writer for writer in interruptions.WRITERS}
+WRITERS = {writer.name: writer for writer in writers.WRITERS}
 CHEAP = (
     "zoo convert", "zoo registry add", "zoo push file://", "zoo card --write --scores",
     "replacing a folder", "zoo new-plugin", "zoo join", "zoo data get",
