@@ -190,7 +190,7 @@ def test_a_damaged_part_of_a_sentencepiece_model_is_refused(model: bytes) -> Non
     assert isinstance(spec, bytes)
     name, charsmap, *_ = read_fields(spec)
     assert isinstance(charsmap.value, bytes)
-    torn = charsmap.value[:-2] + b"\x89\0"  # in the last replacement
+    torn = charsmap.value[:-2] + b"\xff\0"  # in the last replacement
     for field, match in (
         (write_field(3, name.encoded + write_field(2, torn)), "its character map is refused"),
         (write_field(1, write_field(1, b"\x89")), "a piece is not UTF-8"),
