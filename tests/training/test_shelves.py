@@ -48,6 +48,7 @@ def zoo_augmentations():
     yield Augmentation("turned", "some sources are reversed", "zoo_visitor:Turned")
     yield Augmentation("shorter", "a test", "zoo_visitor:Shorter")
     yield Augmentation("fewer", "a test", "zoo_visitor:Fewer")
+    yield Augmentation("strange", "a test", "zoo_visitor:Strange")
 
 class Length(nn.Module):
     def __init__(self, setup, network, layers: int = 1):
@@ -153,6 +154,13 @@ class Fewer(zoo.training.Augmentation):
         sides = (zoo.training.Sequences.of([[4, 2]]) for _ in range(2))
         return zoo.training.Corpus(*sides, corpus.left_out)
 
+class Strange(zoo.training.Augmentation):
+    def __init__(self, setup):
+        pass
+
+    def batch(self, source, inputs):
+        return source.masked_fill(source > 3, 99_999), inputs
+
 class Shorter(zoo.training.Augmentation):
     def __init__(self, setup):
         pass
@@ -213,6 +221,7 @@ def test_a_stopped_run_with_parts_of_a_plugin_resumes_bit_for_bit(
         ({"optimizer": "empty"}, "optimizer 'empty' .* which is no torch.optim.Optimizer"),
         ({"initialization": "endless"}, "initialization 'endless' .* weights are not finite: "),
         ({"initialization": "replaced"}, "initialization 'replaced' .* weights are replaced"),
+        ({"augmentations": ["strange"]}, "augmentation 'strange' .* ids . to 99999 are not all of"),
         ({"augmentations": ["fewer"]}, "augmentation 'fewer' .* it made 1 pairs of "),
         ({"augmentations": ["shorter"]}, "augmentation 'shorter' .* changed the shape or the type"),
     ],

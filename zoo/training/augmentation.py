@@ -44,6 +44,7 @@ class Augmentations:
 
     def __init__(self, setup: Setup) -> None:
         self.shelf = setup.registry.augmentations
+        self.tokenizers = setup.source_tokenizer, setup.target_tokenizer
         self.made: list[tuple[str, Any]] = []
         for named in chosen_augmentations(setup.recipe):
             name, made = name_of(named), self.shelf.make(named, setup)
@@ -71,7 +72,7 @@ class Augmentations:
         """Return what the network reads of a batch.
 
         Raises:
-            PluginError: an augmentation raises, or it changes shapes or types.
+            PluginError: an augmentation raises, it changes shapes or types, or ids are no tokens.
         """
         for name, made in self.made:
             with blaming(self.shelf, name):
@@ -79,8 +80,21 @@ class Augmentations:
             given = [(ids.shape, ids.dtype) for ids in (source, inputs)]
             if [(ids.shape, ids.dtype) for ids in changed] != given:
                 raise self.shelf.broken(name, "it changed the shape or the type of a batch")
+            self._check_ids(name, changed)
             source, inputs = changed
         return source, inputs
+
+    def _check_ids(self, name: str, batch: Sequence[Tensor]) -> None:
+        plugin = self.shelf.owner(name).plugin
+        if plugin is None or plugin.builtin:
+            return
+        for ids, tokenizer in zip(batch, self.tokenizers, strict=True):
+            if ids.is_floating_point() or not ids.numel():  # feature vectors have no ids
+                continue
+            low, high = (int(bound) for bound in ids.aminmax())
+            if low < 0 or high >= tokenizer.size:
+                reason = f"ids {low} to {high} are not all of the {tokenizer.size:,} tokens"
+                raise self.shelf.broken(name, reason)
 
 
 def chosen_augmentations(recipe: Recipe) -> Sequence[Named]:
