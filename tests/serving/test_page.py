@@ -248,6 +248,8 @@ def test_the_page_is_used_with_the_keyboard_alone(page: Browser, server: Running
     page.open(address(server, text="Two dogs."))
     press(page, TAB, ENTER)  # skip to content
     assert page.script("return document.activeElement.id") == "main"
+    assert page.script("return document.getElementById('text').value") == "Two dogs."
+    assert "Two+dogs" in page.script("return location.hash")
     page.open(address(server, text="Two dogs."))
     focus_on("Attention")
     press(page, ENTER)

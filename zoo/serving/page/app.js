@@ -85,7 +85,10 @@ function show() {
     href: `#${new URLSearchParams({...state, ...moved({view: name})})}`,
     "aria-current": name === state.view ? "page" : null,
   }, title)));
-  find("views").querySelector("[aria-current]").scrollIntoView({block: "nearest", inline: "nearest"});
+  // scrollIntoView would also move the point from which Tab goes on.
+  const views = find("views"), current = views.querySelector("[aria-current]");
+  const left = current.offsetLeft - views.offsetLeft;
+  views.scrollLeft = left - (views.clientWidth - current.offsetWidth) / 2;
   refill(find("examples"), ...examples().map(example => element("button", {
     type: "button", className: "pill", onclick: () => { write({text: example}); show(); run(); },
   }, example)));
@@ -155,6 +158,10 @@ select.addEventListener("change", () => {
 text.addEventListener("input", () => { write({text: text.value}); later(); });
 beam.addEventListener("input", () => { write({beam: beam.value}); show(); later(); });
 window.addEventListener("hashchange", () => { read(); show(); run(); });
+document.querySelector(".skip").addEventListener("click", event => {
+  event.preventDefault();  // the fragment is the state
+  find("main").focus();
+});
 find("key").addEventListener("submit", event => {
   event.preventDefault();
   setKey(find("key-value").value);
