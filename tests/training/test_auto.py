@@ -178,6 +178,16 @@ def test_a_run_records_what_was_chosen_and_resumes_bit_exactly(
     assert same(whole, again)
 
 
+def test_every_choice_applies_to_the_run_that_makes_it(tmp_path: Path) -> None:
+    """Label smoothing and the like are chosen last: text of few words gets none."""
+    data = tsv(tmp_path / "digits.tsv", digits(60))
+    chosen = zoo.train("rnnsearch-tiny", data, tmp_path / "chosen", settings=TINY, steps=3)
+    recipe = tmp_path / "chosen.run" / "recipe.toml"
+    assert "label_smoothing = 0.0" in recipe.read_text()
+    again = zoo.train("rnnsearch-tiny", data, tmp_path / "again", recipe=str(recipe))
+    assert same(chosen, again)
+
+
 def test_patience_ends_a_run_with_a_cooldown(parallel: Path, tmp_path: Path) -> None:
     """The rate decays to zero in the last updates, which are a tenth of those before."""
     settings = {**TINY, "learning_rate": 1e-9, "select": "loss", "patience": 2, "cooldown": 0.5,

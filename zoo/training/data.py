@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from zoo.data.batches import Batches, Corpus, LeftOut, encode_pairs, shuffled_batches, without_end
@@ -75,6 +75,15 @@ class TrainingData:
     validation: ValidationSet
     setup: Setup
     augmentations: Augmentations
+
+    def following(self, plan: Plan) -> TrainingData:
+        """Return the same data for a plan whose recipe and configuration have changed.
+
+        Raises:
+            ZooError: an augmentation of the recipe is unknown or broken.
+        """
+        setup = replace(self.setup, config=plan.config, recipe=plan.recipe)
+        return replace(self, setup=setup, augmentations=Augmentations(setup))
 
     def epoch(self, recipe: Recipe, number: int) -> tuple[Corpus, Batches]:
         """Return the corpus and the batches of an epoch, which seed and number alone decide.

@@ -306,6 +306,7 @@ def _create(
     data = load_data(registry, plan, tokenizers)
     if automatic is not None:
         plan = automatic.fitted(plan, data, group.device)
+        data = data.following(plan)
     more, notes = dict[str, bytes | Path](), list[str]()
     if plan.recipe.freeze:
         freeze(build_network(registry, plan, data), plan.recipe.freeze)  # it checks the patterns
