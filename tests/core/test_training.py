@@ -97,10 +97,10 @@ def test_word_dropout_changes_inputs_and_not_labels() -> None:
     class Uniform(torch.nn.Module):
         def forward(self, source: torch.Tensor, _: torch.Tensor, target: torch.Tensor) -> Output:
             inputs[:] = source, target
-            return Output(torch.zeros(*target.shape, 9, dtype=torch.float64), {})
+            return Output(self.weight.expand(*target.shape, 9), {})
 
     model = Uniform()
-    model.register_parameter("weight", torch.nn.Parameter(torch.zeros(1)))
+    model.register_parameter("weight", torch.nn.Parameter(torch.zeros(1, dtype=torch.float64)))
     torch.manual_seed(0)
     source = torch.randint(4, 9, (400, 50))
     target = torch.randint(4, 9, (400, 50))
@@ -109,7 +109,7 @@ def test_word_dropout_changes_inputs_and_not_labels() -> None:
     batch = Batch(source, source != PADDING, target, torch.arange(400))
     loss = loss_of(model, batch, word_dropout=0.2)
     assert int(loss.tokens) == 400 * 40
-    assert float(loss.total) == pytest.approx(400 * 40 * math.log(9))
+    assert loss.total.item() == pytest.approx(400 * 40 * math.log(9))
     whole = source, target[:, :-1]
     changes = [given != ids for given, ids in zip(inputs, whole, strict=True)]
     for given, ids, changed in zip(inputs, whole, changes, strict=True):

@@ -115,8 +115,11 @@ def loss_of_guessing(targets: Sequences) -> float:
 def rising(losses: Sequence[float]) -> bool:
     """Return whether `RISING` validations in a row are now above the best one by `RISE`.
 
-    Only the first time since the best one: each best loss is followed by one warning at most.
+    Only the first time since the best one: each best loss is followed by one warning at most. Of a
+    group's processes, only the first one knows losses.
     """
+    if not losses:
+        return False
     best = min(losses)
     above = [loss > (1 + RISE) * best for loss in losses[losses.index(best) :]]
     risen = [all(above[i : i + RISING]) for i in range(len(above) - RISING + 1)]
