@@ -1,5 +1,6 @@
 """Token files: written once in chunks, then memory-mapped."""
 
+import json
 import os
 import subprocess
 import sys
@@ -7,6 +8,7 @@ import tracemalloc
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from zoo.data.batches import Corpus
 from zoo.data.corpus import open_corpus
 from zoo.data.datasets import _held_out, file_dataset, hash_split
 from zoo.data.tokenizer import Tokenizer
+from zoo.errors import CheckpointError
 from zoo.files import read_json
 from zoo.registry.declarations import Dataset, Pair
 from zoo.registry.parameters import LengthLimits
@@ -158,6 +161,7 @@ def test_batches_of_a_corpus_larger_than_memory(cache: Path, tmp_path: Path) -> 
     program = f"""
 import resource, json, torch
 from pathlib import Path
+from typing import Any
 from zoo.data import corpus as module
 from zoo.data.batches import shuffled_batches
 from zoo.files import write_json
@@ -208,3 +212,23 @@ def test_counts_of_skipped_pairs_are_in_the_file(cache: Path, tokenizers: Tokeni
     written = read_json(file)
     assert written["left_out"] == {"empty": corpus.left_out.empty, "long": corpus.left_out.long}
     assert written["source"]["sequences"] == len(corpus)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("left_out", {"empty": 0, "a\nb": 0}), ("source", {"type": ",u2"})]
+)
+def test_a_damaged_description_is_refused_in_one_line(
+    key: str, value: dict[str, Any], tmp_path: Path
+) -> None:
+    """numpy reads some types as Python's syntax, and an error may repeat a key."""
+    side = {"sequences": 1, "tokens": 8, "type": "<u2"}
+    description = {"source": side, "target": side, "left_out": {}, "fingerprint": "x"}
+    if key == "source":
+        value = {**side, **value}
+    (tmp_path / "corpus.json").write_text(json.dumps({**description, key: value}))
+    for part in ("source", "target"):
+        (tmp_path / f"{part}.tokens").write_bytes(bytes(16))
+        (tmp_path / f"{part}.starts").write_bytes(bytes(16))
+    with pytest.raises(CheckpointError, match="is incomplete") as raised:
+        module._map(tmp_path)
+    assert "\n" not in str(raised.value)

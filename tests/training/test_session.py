@@ -69,6 +69,17 @@ def test_a_run_of_version_0_1_is_not_resumed(parallel: Path, tmp_path: Path) -> 
     assert "\n" not in str(raised.value)
 
 
+def test_a_description_of_wrong_types_is_refused(tmp_path: Path) -> None:
+    right = {"format": 2, "id": "x", "model": "m", "architecture": "a", "data": "d",
+             "fingerprint": "f", "config": {}, "recipe": {}, "limit": None,
+             "validation": None}  # fmt: skip
+    (tmp_path / "a.run").mkdir()
+    for key, wrong in (("architecture", []), ("recipe", ""), ("data", True), ("limit", "5")):
+        (tmp_path / "a.run" / "run.json").write_text(json.dumps({**right, key: wrong}))
+        with pytest.raises(CheckpointError, match=f"damaged.*wrong type of {key}"):
+            zoo.resume(tmp_path / "a")
+
+
 def test_the_error_for_keys_of_version_0_1_suggests_the_new_names(
     parallel: Path, tmp_path: Path
 ) -> None:

@@ -267,8 +267,12 @@ def _map(folder: Path) -> Corpus:
             left_out=LeftOut(**description["left_out"]),
             fingerprint=description["fingerprint"],
         )
-    except (KeyError, TypeError, ValueError, OSError) as error:
-        raise CheckpointError(f"{folder} is incomplete", str(error)) from None
+    except (KeyError, TypeError, ValueError, SyntaxError, OSError) as error:  # of a wrong type too
+        reason = str(error)
+        is_plain = reason.isprintable() and len(reason) < 200  # it may repeat what the file says
+        raise CheckpointError(
+            f"{folder} is incomplete", reason if is_plain else "corpus.json is damaged"
+        ) from None
 
 
 def _array(file: Path, size: int, kind: str) -> npt.NDArray[Any]:

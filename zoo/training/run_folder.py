@@ -37,9 +37,11 @@ from zoo.registry.records import read_metrics
 from zoo.registry.registry import Registry
 
 FORMAT = 2
-KEYS = (
-    "id", "model", "architecture", "config", "recipe", "data", "limit", "validation", "fingerprint"
-)  # fmt: skip
+KEYS: Mapping[str, Any] = {
+    "id": str, "model": str, "architecture": str, "data": str, "fingerprint": str, "config": dict,
+    "recipe": dict, "limit": int | None, "validation": str | None,
+}  # fmt: skip
+"""What a run's description holds, and of which types."""
 
 
 class RunFolder:
@@ -159,6 +161,11 @@ class RunFolder:
         missing = [key for key in KEYS if key not in description]
         if missing:
             raise CheckpointError(f"{self.path / 'run.json'} lacks {', '.join(missing)}")
+        wrong = [key for key, kind in KEYS.items() if not isinstance(description.get(key), kind)]
+        if wrong:
+            raise CheckpointError(
+                f"{self.path / 'run.json'} is damaged", f"wrong type of {', '.join(wrong)}"
+            )
         return description
 
     def update_description(self, description: dict[str, Any], recipe: str) -> None:
