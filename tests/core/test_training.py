@@ -95,6 +95,8 @@ def test_word_dropout_changes_inputs_and_not_labels() -> None:
     inputs: list[torch.Tensor] = []
 
     class Uniform(torch.nn.Module):
+        weight: torch.nn.Parameter
+
         def forward(self, source: torch.Tensor, _: torch.Tensor, target: torch.Tensor) -> Output:
             inputs[:] = source, target
             return Output(self.weight.expand(*target.shape, 9), {})
