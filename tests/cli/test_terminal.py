@@ -52,6 +52,7 @@ def test_all_faults_of_the_settings_are_listed(settings: Callable[[str], Path], 
     file = settings(
         "[alias]\n[aliases]\nnumbers = 3\n[defaults]\nscore = 1\n[defaults.trnslate]\nbeam = 1\n"
         '[defaults.translate]\nbeem = 3\nbeam = "many"\nsample = "yes"\nstop = "later"\n'
+        "seed = inf\n"
     )
     done = run("list")
     assert done.exit_code == 1
@@ -59,6 +60,7 @@ def test_all_faults_of_the_settings_are_listed(settings: Callable[[str], Path], 
     assert line.startswith(f"Error: {file} is invalid: ")
     for part in ("unknown section 'alias' (did you mean aliases?)", "alias numbers must name",
                  "[defaults.score] must be a table", "(did you mean translate?)",
+                 "seed = inf is too large",
                  "unknown option of translate 'beem' (did you mean beam?)", "beam = 'many': ",
                  "sample = 'yes': true or false", "stop = 'later': "):  # fmt: skip
         assert part in line

@@ -136,6 +136,8 @@ def _read_options(
             if option.is_flag != isinstance(value, bool):
                 raise click.BadParameter("true or false" if option.is_flag else "not a boolean")
             option.type_cast_value(click.Context(command), value)
+        except OverflowError:  # infinity, where a whole number is expected
+            faults.append(f"{name}: {key} = {value!r} is too large")
         except click.BadParameter as error:
             faults.append(f"{name}: {key} = {str(value)[:100]!r}: {error.message}")
         else:
