@@ -20,6 +20,7 @@ from zoo.decoding.candidates import best_continuations, best_token
 from zoo.decoding.options import Search
 from zoo.decoding.search import search
 from zoo.decoding.task import Task
+from zoo.errors import DecodingError
 from zoo.nn import (
     KeyValueCache,
     Linear,
@@ -202,6 +203,20 @@ def test_the_best_continuations(spread: int, normalized: bool, banned: tuple[int
             scores = total.flatten(1).gather(1, chosen)[real]
             torch.testing.assert_close(scores, ranked[real], rtol=1e-6, atol=1e-5)
             assert all(len(set(row.tolist())) == len(row) for row in chosen[real.all(1)])
+
+
+@needs_compiler
+@pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize("beam", [1, 4])
+def test_scores_that_are_not_numbers_end_a_search(beam: int) -> None:
+    model = create_model("transformer-tiny", source_vocab=90, target_vocab=90).eval()
+    torch.nn.init.constant_(dict(model.named_parameters())["output.weight"], math.nan)
+    mask = torch.ones(2, 5, dtype=torch.bool)
+    with torch.inference_mode():
+        task = Task(model, model.encode(torch.randint(4, 90, (2, 5)), mask).memory, mask)
+        for options in (Search(beam=beam), Search(beam=beam, repetition_penalty=1.2)):
+            with pytest.raises(DecodingError, match="not numbers"):
+                search(task, options)
 
 
 @needs_compiler

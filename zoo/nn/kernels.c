@@ -453,12 +453,14 @@ static float log_sum(const float *x, int64_t n, float top) {
 /* The k best continuations of each sentence's prefixes, best first; of equal ones the earlier
    prefix's, then the lower column's: their scores (sentences, k), prefixes and columns. x: (sentences,
    width, n), logits, or log probabilities if `normalized`; score: (sentences, width), −∞ for prefixes
-   that have no continuation. What is missing has the score −∞, prefix 0 and column `none`. */
+   that have no continuation. What is missing has the score −∞, prefix 0 and column `none`. If a score
+   is not a number, neither is the sentence's best one. */
 void zoo_continue(const float *x, const float *score, const int64_t *shape, int64_t normalized,
                   const int64_t *banned, int64_t bans, int64_t none, float *best, int64_t *parent,
                   int64_t *token) {
     const int64_t sentences = shape[0], width = shape[1], n = shape[2], k = shape[3];
     for (int64_t s = 0; s < sentences; s++, best += k, parent += k, token += k) {
+        int broken = 0;
         for (int64_t i = 0; i < k; i++) best[i] = -INFINITY, parent[i] = 0, token[i] = none;
         for (int64_t slot = 0; slot < width; slot++, x += n) {
             if (!(*score > -INFINITY)) {
@@ -471,13 +473,17 @@ void zoo_continue(const float *x, const float *score, const int64_t *shape, int6
                 const int64_t last = first + 4 * WIDTH < n ? first + 4 * WIDTH : n;
                 Ints better = {};
                 for (int64_t j = first; j + WIDTH <= last; j += WIDTH)
-                    better |= (load(x + j) - top) + base > best[k - 1];
+                    better |= ~((load(x + j) - top) + base <= best[k - 1]);
                 if (last % WIDTH == 0 && !any(better)) continue;
                 for (int64_t j = first; j < last; j++) {
                     const float y = (x[j] - top) + base;
-                    int allowed = y > best[k - 1];
+                    int allowed = !(y <= best[k - 1]);
                     for (int64_t b = 0; allowed && b < bans; b++) allowed = banned[b] != j;
                     if (!allowed) continue;
+                    if (y != y) {
+                        broken = 1;
+                        continue;
+                    }
                     int64_t at = k - 1;
                     for (; at > 0 && y > best[at - 1]; at--)
                         best[at] = best[at - 1], parent[at] = parent[at - 1], token[at] = token[at - 1];
@@ -485,5 +491,6 @@ void zoo_continue(const float *x, const float *score, const int64_t *shape, int6
                 }
             }
         }
+        if (broken) best[0] = NAN;
     }
 }
