@@ -268,11 +268,8 @@ def _map(folder: Path) -> Corpus:
             fingerprint=description["fingerprint"],
         )
     except (KeyError, TypeError, ValueError, SyntaxError, OSError) as error:  # of a wrong type too
-        reason = str(error)
-        is_plain = reason.isprintable() and len(reason) < 200  # it may repeat what the file says
-        raise CheckpointError(
-            f"{folder} is incomplete", reason if is_plain else "corpus.json is damaged"
-        ) from None
+        reason = " ".join(str(error).split())[:200]  # it may repeat what the file says
+        raise CheckpointError(f"{folder} is incomplete", reason) from None
 
 
 def _array(file: Path, size: int, kind: str) -> npt.NDArray[Any]:

@@ -128,8 +128,11 @@ class TrainingLoss(nn.Module):
         totals = [self._compute(part, given) for part in self.parts]
         own = given.own_losses()
         total = sum(own.values(), sum(totals[1:], totals[0]))
-        trains = torch.is_grad_enabled() and any(w.requires_grad for w in self.parameters())
-        if trains and not total.requires_grad:
+        if (
+            not total.requires_grad
+            and torch.is_grad_enabled()
+            and any(weight.requires_grad for weight in self.parameters())
+        ):
             raise self.shelf.broken(self.parts[0].name, "the loss that it returned has no gradient")
         if len(totals) > 1:
             own |= {part.name: each for part, each in zip(self.parts, totals, strict=True)}
