@@ -42,12 +42,19 @@ def megabytes(folder: Path) -> float:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
 
 
-def install(folder: Path, wheel: Path, extras: str, options: list[str]) -> dict[str, float]:
+def build(top: Path, out: Path) -> Path:
+    """Build the wheel of a tree and return its file."""
+    command = [*PIP, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(out)]
+    subprocess.run([*command, str(top)], check=True, capture_output=True)
+    (wheel,) = out.glob("*.whl")
+    return wheel
+
+
+def install(folder: Path, wheel: Path, constraints: Path, options: list[str]) -> dict[str, float]:
     """Install into an empty environment; return the packages and the megabytes without torch."""
     venv.create(folder, symlinks=True)
-    constraints = ["--constraint", str(TOP / "constraints.txt")]
     command = [*PIP, "--python", str(folder / "bin" / "python"), "install", "--no-compile"]
-    subprocess.run([*command, *constraints, *options, f"{wheel}{extras}"], check=True)
+    subprocess.run([*command, "--constraint", str(constraints), *options, str(wheel)], check=True)
     (site,) = folder.glob("lib/python*/site-packages")
     torch = megabytes(site / "torch")
     packages = len([*site.glob("*.dist-info")])
@@ -74,12 +81,11 @@ def main() -> None:
     rows = {}
     with tempfile.TemporaryDirectory() as name:
         top = Path(name)
-        build = [*PIP, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(top)]
-        subprocess.run([*build, str(TOP)], check=True, capture_output=True)
-        (wheel,) = top.glob("*.whl")
+        wheel = build(TOP, top)
         for case, extras in CASES.items():
             folder = top / "environment"
-            rows[case] = install(folder, wheel, extras, options)
+            package = wheel.with_name(wheel.name + extras)
+            rows[case] = install(folder, package, TOP / "constraints.txt", options)
             print(json.dumps({case: rows[case]}), flush=True)
             if not extras:
                 check(folder)

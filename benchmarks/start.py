@@ -25,10 +25,10 @@ COMMANDS = {
 }
 
 
-def timed(arguments: list[str]) -> tuple[float, float]:
+def timed(arguments: list[str], python: str = sys.executable) -> tuple[float, float]:
     """Return the wall and processor seconds of a Python process."""
     before, start = os.times(), time.perf_counter()
-    subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([python, *arguments], check=True, stdout=subprocess.DEVNULL)
     wall, after = time.perf_counter() - start, os.times()
     used = after.children_user + after.children_system
     return wall, used - before.children_user - before.children_system

@@ -74,7 +74,8 @@ def describe(name: str) -> None:
     from zoo.registry.registry import default_registry
 
     about = About.of_dataset(find_dataset(default_registry(), data_of(name))).as_json()
-    about |= {"decoding": search_of(name), "examples": [task_of(name).example]}
+    task = task_of(name)
+    about |= {"decoding": search_of(name), "examples": [task.example], "intended_use": task.limits}
     changes = [f"--about={key}={json.dumps(value)}" for key, value in about.items()]
     run("zoo", "card", SHIPPED / name, "--write", *changes)
     write_entry(name)
@@ -162,7 +163,7 @@ def write_sections(name: str) -> None:
 
     task = task_of(name)
     folder = TOP / SHIPPED / name
-    sections = [f"## Use and limits\n\n{task.limits}"]
+    sections = []
     if name in TEACHERS_OF:
         groups = "; ".join(" with ".join(group) for group in TEACHERS_OF[name])
         sections.append(

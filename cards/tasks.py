@@ -72,7 +72,7 @@ EVERYDAY = Task(
         "For short everyday sentences: no English sentence of its data has over 30 characters or "
         "nine words. It has seen no long sentence, no formal or technical text and few names but "
         "Tom and Mary. Longer text should be split into short sentences. Where English does not "
-        "decide between *tu* and *vous*, or between masculine and feminine, it chooses one."
+        "decide between “tu” and “vous”, or between masculine and feminine, it chooses one."
     ),
     headlines=("bleu", "chrf"),
     parameters=12_000_000,
@@ -129,7 +129,7 @@ TASKS = {
         limits=(
             "For single English words in lowercase letters, in the American pronunciation of the "
             "dictionary. It does not see a word's context, so it cannot choose between the verb "
-            "and the noun *record*. Names of other languages and abbreviations that are spelled "
+            "and the noun “record”. Names of other languages and abbreviations that are spelled "
             "out are what it gets wrong most."
         ),
         headlines=(

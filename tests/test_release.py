@@ -111,7 +111,6 @@ def test_its_card_is_complete(released: Released) -> None:
         "Recipe",
         "Training curve",
         "Parameters",
-        "Use and limits",
         "Terms",
         "Examples",
         "Failures",

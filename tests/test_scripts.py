@@ -16,6 +16,7 @@ SCRIPTS = (
     "benchmarks/auto.py",
     "benchmarks/decode.py",
     "benchmarks/decoders/with_zoo.py",
+    "benchmarks/editions.py",
     "benchmarks/engines.py",
     "benchmarks/epoch.py",
     "benchmarks/fine_tuning.py",

@@ -70,7 +70,8 @@ def test_list_alone_counts_each_kind(run: Run) -> None:
     listed = json.loads(run("list", "--json").stdout)
     shown = run("list").stdout
     for kind, rows in listed.items():
-        assert re.search(rf"^{kind} +{len(rows)} +{rows[0]['name']}", shown, re.MULTILINE)
+        names = {row["name"] for row in rows}  # an exporter's name has a row per architecture
+        assert re.search(rf"^{kind} +{len(names)} +{min(names)}", shown, re.MULTILINE)
 
 
 def test_recipes_are_listed_and_shown(run: Run) -> None:

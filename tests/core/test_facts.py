@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 
+import pytest
 from click.testing import Result
 
 import zoo
@@ -16,8 +17,8 @@ def test_info_shows_what_a_user_asks(run: Callable[..., Result]) -> None:
     text = " ".join(run("info", NAME).stdout.split())
     for part in (
         "en → de", "data multi30k-en-de", "origin trained", "non-commercial", "7.9 MB of weights",
-        "bleu 40.76, chrf 65.15 on multi30k-en-de, test", "--beam 5 --length-penalty 1.5",
-        "Two dogs are playing in the snow.", "one sentence at a time",
+        "bleu 40.76, chrf 65.15, exact match", "--beam 5 --length-penalty 1.5",
+        "Two dogs are playing in the snow.", "descriptions of everyday photographs",
     ):  # fmt: skip
         assert part in text, part
     facts = json.loads(run("info", NAME, "--json").stdout)["checkpoint"]
@@ -26,6 +27,25 @@ def test_info_shows_what_a_user_asks(run: Callable[..., Result]) -> None:
     assert facts["source_languages"] == ["en"]
     assert {record["split"] for record in facts["scores"]} == {"validation", "test"}
     assert "checkpoint" not in json.loads(run("info", "transformer-tiny", "--json").stdout)
+
+
+@pytest.mark.parametrize(
+    ("name", "scores"),
+    [
+        ("rnnsearch-tiny.numbers-en-fr", "exact match"),
+        ("transformer-tiny.g2p-en", "word error rate"),
+    ],
+)
+def test_info_shows_the_scores_of_every_task(
+    name: str, scores: str, run: Callable[..., Result]
+) -> None:
+    record = next(
+        record
+        for record in json.loads(run("info", name, "--json").stdout)["checkpoint"]["scores"]
+        if record["split"] == "test"
+    )
+    value = record[scores.replace(" ", "_")]
+    assert f"{scores} {value:.2f}" in " ".join(run("info", name).stdout.split())
 
 
 def test_info_of_a_checkpoint_needs_no_torch() -> None:

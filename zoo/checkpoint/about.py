@@ -25,7 +25,9 @@ LANGUAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_@-]{0,31}")
 LIST_LIMIT = 1_000
 """The most languages, examples or banned tokens."""
 
-TEXT_LIMITS = {"data": 1_000, "terms": 10_000, "parent": 1_000, "examples": 2_000}
+TEXT_LIMITS = {
+    "data": 1_000, "terms": 10_000, "parent": 1_000, "examples": 2_000, "intended_use": 2_000,
+}  # fmt: skip
 """The most characters of each text."""
 
 NOT_RECOMMENDED = ("n_best", "seed", "exhaustive")
@@ -56,6 +58,7 @@ class About:
         origin: `trained`, `fine-tuned` or `imported`.
         parent: the name or address of what it was fine-tuned from, or imported from.
         examples: source texts of the kind that it translates.
+        intended_use: sentences about what it is for, and what it cannot do.
 
     Raises:
         CheckpointError: a value is of a wrong type or out of bounds; all faults at once.
@@ -69,6 +72,7 @@ class About:
     origin: Origin = "trained"
     parent: str = ""
     examples: tuple[str, ...] = ()
+    intended_use: str = ""
 
     def __post_init__(self) -> None:
         """Check every value."""
@@ -141,7 +145,7 @@ def faults(values: Mapping[str, Any]) -> Iterator[str]:
     for name in ("source_languages", "target_languages"):
         if not _is_list(values[name]) or not all(map(_is_language, values[name])):
             yield f"{name} must be at most {LIST_LIMIT:,} language codes"
-    for name in ("data", "terms", "parent"):
+    for name in ("data", "terms", "parent", "intended_use"):
         if not _is_text(values[name], TEXT_LIMITS[name]):
             yield f"{name} must be a line of at most {TEXT_LIMITS[name]:,} characters"
     examples, most = values["examples"], TEXT_LIMITS["examples"]

@@ -219,7 +219,9 @@ def _languages(about: About) -> list[str]:
 
 
 def intended_use(about: About) -> str:
-    """Return a sentence about what a checkpoint is for, and one about its limits."""
+    """Return what a checkpoint says about its use and limits, or sentences that hold for any."""
+    if about.intended_use:
+        return about.intended_use
     sides = (about.source_languages, about.target_languages)
     languages = " to ".join(
         side[0] if len(side) == 1 else f"{len(side)} languages" for side in sides if side

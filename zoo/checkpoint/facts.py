@@ -84,9 +84,10 @@ def facts_in_words(facts: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _score(record: Mapping[str, Any]) -> str:
-    """Return the first two metrics of a record on the test set; empty for other records."""
+    """Return the main metrics of a record on the test set; empty for other records."""
     if record["split"] != "test" or record["lowercase"]:
         return ""
-    names = [name for name in ("bleu", "chrf", "exact_match") if name in record][:2]
+    scores = [name for name in record if name not in ("data", "split", "lowercase")]
+    names = [name for name in ("bleu", "chrf", "exact_match") if name in scores] or scores[:2]
     values = ", ".join(f"{name.replace('_', ' ')} {record[name]:.2f}" for name in names)
     return f"{values} on {record['data']}, test" if values else ""

@@ -164,11 +164,11 @@ def list_(kind: str | None, name: str | None, as_json: bool) -> None:
 
 
 def _print_overview(rows: dict[str, list[dict[str, Any]]]) -> None:
-    """Print a line for each kind: how many there are, and the first names that fit."""
+    """Print a line for each kind: how many names there are, and the first that fit."""
     wide = max(map(len, rows)) + 2
     for kind, things in rows.items():
-        names = ", ".join(dict.fromkeys(str(thing["name"]) for thing in things))
-        line = f"{kind:{wide}}{len(things):>3}  {names}"
+        names = [*dict.fromkeys(str(thing["name"]) for thing in things)]
+        line = f"{kind:{wide}}{len(names):>3}  {', '.join(names)}"
         limit = console().width
         click.echo(line if len(line) <= limit else f"{line[: limit - 1]}…")
     click.echo("\n`zoo list KIND` lists all of a kind, `zoo info NAME` describes one.\n")
