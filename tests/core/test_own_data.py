@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import io
 import json
 import lzma
 import random
@@ -9,6 +10,8 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
+from typing import IO, Any
 
 import pytest
 
@@ -27,6 +30,12 @@ from zoo.training.session import begin
 PACK: dict[str, Callable[[bytes], bytes]] = {
     ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress,
 }  # fmt: skip
+if sys.version_info >= (3, 14):
+    from compression import zstd
+
+    # Without a checksum, which the program `zstd` adds, damage may read as another text.
+    WITH_CHECKSUM = {zstd.CompressionParameter.checksum_flag: 1}
+    PACK[".zst"] = lambda content: zstd.compress(content, options=WITH_CHECKSUM)
 
 
 def text(lines: int) -> bytes:
@@ -98,10 +107,35 @@ def test_xz_with_a_huge_dictionary_is_refused(tmp_path: Path) -> None:
         list(read_lines(file))
 
 
-@pytest.mark.skipif(sys.version_info >= (3, 14), reason="this Python has zstd")
-def test_zstd_needs_a_newer_python(tmp_path: Path) -> None:
+def test_zstd_needs_a_python_that_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package `compression` of somebody else does not stand in for Python's."""
+    monkeypatch.setitem(sys.modules, "compression", ModuleType("compression"))
+    monkeypatch.setitem(sys.modules, "compression.zstd", None)
     (tmp_path / "text.zst").write_bytes(b"")
-    with pytest.raises(DataError, match="Python has zstd from version 3"):
+    with pytest.raises(DataError, match="this Python has no zstd; most have it from version 3"):
+        list(read_lines(tmp_path / "text.zst"))
+
+
+def test_what_zstd_calls_an_error_is_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its class is related to no other error, and only some Pythons have it."""
+
+    class ZstdError(Exception):
+        pass
+
+    class ZstdFile(io.RawIOBase):
+        def __init__(self, raw: IO[bytes]) -> None:
+            pass
+
+        def readinto(self, buffer: Any) -> int:
+            raise ZstdError("Unknown frame descriptor")
+
+    module = ModuleType("compression.zstd")
+    vars(module).update(ZstdError=ZstdError, ZstdFile=ZstdFile)
+    monkeypatch.setitem(sys.modules, "compression.zstd", module)
+    (tmp_path / "text.zst").write_bytes(b"?")
+    with pytest.raises(DataError, match="is damaged: Unknown frame descriptor"):
         list(read_lines(tmp_path / "text.zst"))
 
 

@@ -6,7 +6,6 @@ import bz2
 import contextlib
 import gzip
 import importlib
-import importlib.util
 import io
 import lzma
 import zlib
@@ -25,6 +24,9 @@ RATIO_LIMIT = 200
 
 MEMORY_LIMIT = 256 * 2**20
 """The most memory of xz's decompressor; the largest preset of `xz` needs 65 MiB."""
+
+DAMAGE = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError)
+"""What the decompressors of every Python raise on a damaged file."""
 
 CHUNK = 2**16
 
@@ -61,6 +63,7 @@ def open_text(file: Path) -> Iterator[IO[bytes]]:
 def _unpacked(file: Path, raw: IO[bytes]) -> IO[bytes]:
     """Return the stream of a file's content."""
     stream: Any
+    damage: tuple[type[Exception], ...] = DAMAGE
     if file.suffix == ".gz":
         stream = gzip.GzipFile(fileobj=raw)
     elif file.suffix == ".bz2":
@@ -68,10 +71,11 @@ def _unpacked(file: Path, raw: IO[bytes]) -> IO[bytes]:
     elif file.suffix == ".xz":
         stream = _Streams(raw, lzma.LZMADecompressor(memlimit=MEMORY_LIMIT))
     elif file.suffix == ".zst":
-        stream = _zstd(file).ZstdFile(raw)
+        zstd = _zstd(file)
+        stream, damage = zstd.ZstdFile(raw), (*DAMAGE, zstd.ZstdError)
     else:
         return raw
-    return cast("IO[bytes]", io.BufferedReader(_Bounded(file, stream), CHUNK))
+    return cast("IO[bytes]", io.BufferedReader(_Bounded(file, stream, damage), CHUNK))
 
 
 def _zstd(file: Path) -> Any:
@@ -80,13 +84,14 @@ def _zstd(file: Path) -> Any:
     Raises:
         DataError: this Python has none.
     """
-    if importlib.util.find_spec("compression") is None:
+    try:
+        return importlib.import_module("compression.zstd")
+    except ImportError:  # an older Python, or one that was built without the library
         raise DataError(
             f"cannot read {file}",
-            "Python has zstd from version 3.14 on",
+            "this Python has no zstd; most have it from version 3.14 on",
             f"Unpack it: zstd -d {file}",
-        )
-    return importlib.import_module("compression.zstd")
+        ) from None
 
 
 class _Streams(io.RawIOBase):
@@ -118,8 +123,8 @@ class _Streams(io.RawIOBase):
 class _Bounded(io.RawIOBase):
     """What another stream unpacks, up to a size that depends on the compressed file's."""
 
-    def __init__(self, file: Path, stream: Any) -> None:
-        self.file, self.stream, self.size = file, stream, 0
+    def __init__(self, file: Path, stream: Any, damage: tuple[type[Exception], ...]) -> None:
+        self.file, self.stream, self.damage, self.size = file, stream, damage, 0
         self.most = FREE_SIZE + RATIO_LIMIT * file.stat().st_size
 
     def readable(self) -> bool:
@@ -128,7 +133,7 @@ class _Bounded(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         try:
             count = int(self.stream.readinto(buffer))
-        except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
+        except self.damage as error:
             reason = " ".join(str(error).split())
             raise DataError(
                 f"{self.file} is damaged", reason, "Pack or download it again"
