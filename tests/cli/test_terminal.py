@@ -119,7 +119,7 @@ def typed(
                                env=environment, start_new_session=True,
                                preexec_fn=heed_ctrl_c)  # fmt: skip
     output, expected = "", list(answers)
-    end = time.monotonic() + 40
+    end = time.monotonic() + 120
     again = math.inf
     while process.poll() is None or select.select([user_end], [], [], 0)[0]:
         if select.select([user_end], [], [], 0.1)[0]:
