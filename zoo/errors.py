@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 
 NAME_LIMIT = 200
@@ -15,18 +16,24 @@ FAILURES = (Exception, SystemExit)
 """What one plugin may raise without blocking the others. KeyboardInterrupt is not among them."""
 
 
-def _bounded(text: str) -> str:
-    return text if len(text) <= MESSAGE_LIMIT else f"{text[:MESSAGE_LIMIT]}…"
+BREAKS = re.compile(r"\s*[\x00-\x1f\x7f-\x9f\u2028\u2029]+\s*")
+"""Line breaks and other control characters, with the white space around them."""
+
+
+def _on_one_line(text: str) -> str:
+    """Return a part of a message on one line: it may come from a file or another library."""
+    line = BREAKS.sub(" ", text[: MESSAGE_LIMIT + 1]).strip()
+    return line if len(text) <= MESSAGE_LIMIT else f"{line[:MESSAGE_LIMIT]}…"
 
 
 class ZooError(Exception):
     """An error that a user can correct.
 
-    `what` is wrong, `why`, and what to do `next`; the message joins the three.
+    `what` is wrong, `why`, and what to do `next`; the message joins the three on one line.
     """
 
     def __init__(self, what: str, why: str = "", next: str = "") -> None:
-        what, why, next = _bounded(what), _bounded(why), _bounded(next)
+        what, why, next = map(_on_one_line, (what, why, next))
         self.what, self.why, self.next = what, why, next
         message = f"{what}: {why}" if why else what
         stop = "" if message.endswith(("?", ".")) else "."

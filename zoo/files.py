@@ -135,7 +135,7 @@ def read_json(file: Path, limit: int = JSON_LIMIT) -> dict[str, Any]:
     try:
         value = parse_json(read_bytes(file, limit))
     except ValueError as error:
-        raise CheckpointError(f"{file} cannot be read", " ".join(str(error).split())) from None
+        raise CheckpointError(f"{file} cannot be read", str(error)) from None
     if not isinstance(value, dict):
         raise CheckpointError(f"{file} cannot be read", "it is not a JSON object")
     return value
@@ -145,7 +145,7 @@ def damaged(file: Path, reason: object) -> CheckpointError:
     """Return the error for a file whose content is damaged."""
     return CheckpointError(
         f"{file} cannot be read",
-        " ".join(str(reason).split()),
+        str(reason),
         "The file is damaged: pull or train it again",
     )
 

@@ -9,6 +9,7 @@ from zoo_corpora.corpora import multi30k, tatoeba, tatoeba_76k
 from zoo_corpora.downloads import CMUDICT, TATOEBA, TATOEBA_76K, multi30k_downloads
 from zoo_corpora.generated import numbers, shift
 from zoo_corpora.pronunciation import pronunciations
+from zoo_corpora.tasks import tasks
 
 ZOO_API = 2
 
@@ -48,6 +49,19 @@ def zoo_datasets() -> Iterable[Dataset]:
             metrics=tuple(PRONUNCIATION),
             downloads=CMUDICT,
         )
+    captions = {
+        file.file: file
+        for sides in (("en", "de"), ("de", "en"), ("en", "fr"))
+        for file in multi30k_downloads(*sides)
+    }
+    yield Dataset(
+        "tasks",
+        "translation, pronunciation, dates and numbers, each source after its task's tag",
+        tasks,
+        terms="those of its parts; with the captions, research and education, non-commercial",
+        several_references=True,
+        downloads=(*captions.values(), *TATOEBA_76K, *CMUDICT),
+    )
 
 
 def _generated() -> Iterator[Dataset]:

@@ -54,6 +54,25 @@ def test_all_scores_are_those_of_the_written_translations(
     assert f"(μ = {printed['ter_mean']:.2f} ± {printed['ter_confidence']:.2f})" in shown
 
 
+def test_a_source_prefix_is_part_of_what_is_scored(
+    run: Run, checkpoint: Path, data: str, tmp_path: Path
+) -> None:
+    pairs = [line.split("\t") for line in Path(data).read_text(encoding="utf-8").splitlines()]
+    word = pairs[0][0].split()[0]
+    prefixed = tmp_path / "prefixed.tsv"
+    lines = [f"{word} {source}\t{target}\n" for source, target in pairs]
+    prefixed.write_text("".join(lines), encoding="utf-8")
+    for_file = json.loads(run("eval", checkpoint, "--data", prefixed, "--json").stdout)
+    prefix = ("--source-prefix", f"{word} ")
+    by_option = json.loads(run("eval", checkpoint, "--data", data, *prefix, "--json").stdout)
+    for name in metrics(for_file):
+        assert by_option[name] == for_file[name], name
+    assert shlex.join(prefix) in command(by_option, "x")
+    shown = [run("translate", checkpoint, *prefix, pairs[0][0]).stdout,
+             run("translate", checkpoint, f"{word} {pairs[0][0]}").stdout]  # fmt: skip
+    assert shown[0] == shown[1]
+
+
 def test_without_data_a_checkpoint_is_scored_on_that_of_its_scores(
     run: Run, checkpoint: Path
 ) -> None:

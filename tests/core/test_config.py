@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import Field
 
-from zoo.errors import ConfigError, PluginError
+from zoo.errors import MESSAGE_LIMIT, ConfigError, PluginError, ZooError
 from zoo.registry.config import Config, parse_settings
 from zoo.registry.parameters import Dim, Table
 from zoo.registry.recipe import Recipe
@@ -47,6 +47,13 @@ def test_all_wrong_keys_and_values_are_listed_at_once(registry: Registry) -> Non
     assert "dropout = 2.0" in message
     assert "norm = 'sideways'" in message
     assert "\n" not in message
+
+
+def test_every_message_is_on_one_line_without_control_characters() -> None:
+    error = ZooError("a\nb  c", "d\r\n\x1b[31me\u2028f", "g\th\n")
+    assert str(error) == "a b  c: d [31me f. g h"
+    long = ZooError("\n" * 10_000 + "a" * 10_000)
+    assert len(str(long)) <= MESSAGE_LIMIT + 1
 
 
 def test_a_value_of_several_lines_is_refused_on_one_line() -> None:

@@ -37,6 +37,33 @@ def test_the_test_sets_do_not_change(name: str, registry: Registry, corpora: Pat
     assert hashlib.sha256(text.encode()).hexdigest()[:12] == TEST_SETS[name]
 
 
+def test_the_tasks_keep_the_splits_of_what_they_join(registry: Registry, corpora: Path) -> None:
+    joined = find_dataset(registry, "tasks")
+    parts = {
+        "numbers": ("numbers-en-fr",),
+        "date": ("dates-iso",),
+        "phones": ("g2p-en",),
+        "en-fr": ("tatoeba-en-fr-76k", "multi30k-en-fr"),
+        "fr-en": ("tatoeba-fr-en-76k",),
+        "en-de": ("multi30k-en-de",),
+        "de-en": ("multi30k-de-en",),
+    }
+    for split in SPLITS:
+        by_tag: dict[str, list[Pair]] = {}
+        for source, target in joined.stream(split):
+            tag, _, text = source.partition(": ")
+            by_tag.setdefault(tag, []).append(Pair(text, target))
+        assert list(by_tag) == list(parts)
+        for tag, names in parts.items():
+            of_parts = {
+                pair for name in names for pair in find_dataset(registry, name).stream(split)
+            }
+            assert set(by_tag[tag]) <= of_parts
+            assert split != "train" or len(by_tag[tag]) >= 29_000
+    first = [source.partition(":")[0] for source, _ in joined.load("validation")[:8]]
+    assert set(first) == set(parts)
+
+
 def near(one: str, other: str) -> bool:
     """The rule of `near_copies`, pair by pair: at most one word of each is left out."""
     first, second = words(one), words(other)

@@ -93,6 +93,20 @@ def test_every_translation_begins_with_its_prefix(loaded: zoo.Translator) -> Non
         loaded.translate("the dog b runs", prefix="狗")
 
 
+def test_a_source_prefix_is_read_before_every_text_and_sentence(loaded: zoo.Translator) -> None:
+    texts = ["dog b runs", "dog c runs"]
+    whole = loaded.translate([f"the {text}" for text in texts], details=True)
+    prefixed = loaded.translate(texts, source_prefix="the ", details=True)
+    assert [each.text for each in prefixed] == [each.text for each in whole]
+    assert [each.score for each in prefixed] == [each.score for each in whole]
+    without = loaded.translate(texts, details=True)
+    assert [each.score for each in without] != [each.score for each in whole]
+    lines = loaded.translate("\n".join(texts), source_prefix="the ", splitter="lines")
+    assert lines == "\n".join(each.text for each in whole)
+    pairs = [(text, each.text) for text, each in zip(texts, whole, strict=True)]
+    assert loaded.evaluate(pairs, source_prefix="the ").by_name["exact_match"].value == 100
+
+
 def test_an_ensemble_of_two_families(folders: tuple[Path, Path]) -> None:
     together = zoo.load(*folders)
     texts = ["the dog b runs", "the dog c runs"]

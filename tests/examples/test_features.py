@@ -155,6 +155,8 @@ def test_what_cannot_read_vectors_refuses_them_in_one_line(
                      steps=1)  # fmt: skip
     with pytest.raises(DecodingError, match="these are feature vectors: the model reads text"):
         zoo.load(text).translate(np.zeros((4, 8)))
+    with pytest.raises(DecodingError, match="a source prefix needs texts"):
+        zoo.load(trained).translate(np.zeros((4, 8)), source_prefix="a")
     with pytest.raises(DataError, match="cannot read features from"):
         zoo.train("speech-small", str(tmp_path / "a.tsv"), tmp_path / "b", settings=SETTINGS,
                   steps=1)  # fmt: skip

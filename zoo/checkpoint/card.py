@@ -315,7 +315,7 @@ def split_card(card: str, source: str) -> tuple[dict[str, Any], str]:
                 raise ValueError(f"{key!r} must be one or more strings (quote no and on)")
         render_front_matter(metadata)
     except Exception as error:  # constructors of YAML raise arbitrary built-in exceptions
-        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        reason = str(error)[:300] or type(error).__name__
         raise CheckpointError(f"the metadata of {source} is invalid", reason) from None
     return metadata, card[match.end() :]
 

@@ -113,7 +113,7 @@ class Commands(Group):
     def _message(self, error: Exception, command: str) -> str:
         """Return an error in one line; empty if it is a fault of the zoo itself."""
         if isinstance(error, ZooError):
-            return " ".join(str(error).split())
+            return str(error)
         if isinstance(error, OSError):
             where = f"{error.filename}: " if error.filename else ""
             return f"{where}{error.strerror or error}"

@@ -19,6 +19,7 @@ from zoo.cli.options import (
     limit_option,
     precision_option,
     source_lang_option,
+    source_prefix_option,
     target_lang_option,
 )
 from zoo.cli.output import (
@@ -72,6 +73,7 @@ TOKENIZED = 100
               help="Write the translations to a file, one per line.")  # fmt: skip
 @source_lang_option
 @target_lang_option
+@source_prefix_option
 @ensemble_option
 @search_options
 @precision_option
@@ -90,6 +92,7 @@ def eval_(
     confidence: bool,
     against: str | None,
     output: Path | None,
+    source_prefix: str,
     more: tuple[str, ...],
     search: dict[str, Any],
     recommended: bool,
@@ -116,16 +119,18 @@ def eval_(
     translator = load_translator((checkpoint, *more), *wanted, engine, languages)
     using = _metrics(registry, translator, orders, lowercase, names or dataset.metrics)
     effective = translator.search_options(search, recommended=recommended)
-    texts = _translate(translator, items, split, search, recommended)
+    search_and_prefix = {**search, "source_prefix": source_prefix}
+    texts = _translate(translator, items, split, search_and_prefix, recommended)
     _write_translations(output, texts)
     if against is not None and others is None:
         other = load_translator((against,), *wanted, languages=languages)
-        others = _translate(other, items, against, search, recommended)
+        others = _translate(other, items, against, search_and_prefix, recommended)
     scores, comparison = _score(texts, others, items, using, confidence)
     _warn([*using.problems, *scores.problems], texts, bool(scores.by_name))
     if as_json:
         options = {"limit": limit, "metric": names, "several_references": several_references,
                    "lowercase": lowercase, "with": more, "engine": engine,
+                   "source_prefix": source_prefix or None,
                    "precision": None if precision == "float32" else precision,
                    "no_recommended": not recommended}  # fmt: skip
         print_json({"checkpoint": checkpoint, "data": data, "split": split, **scores.as_json(),

@@ -37,6 +37,10 @@ engine_option = click.option(
     help="Search with this engine, such as ctranslate2 (see `zoo list engines`), instead of the "
     "zoo's decoder; the checkpoint is exported once, into the cache.",
 )  # fmt: skip
+source_prefix_option = click.option(
+    "--source-prefix", default="", metavar="TEXT",
+    help="Read this text before each source, such as a task's tag.",
+)  # fmt: skip
 source_lang_option = click.option(
     "--source-lang", default="", metavar="LANGUAGE",
     help="The language of the texts, by name or code, if CHECKPOINT reads several.",

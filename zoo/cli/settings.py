@@ -57,7 +57,7 @@ def read_settings(commands: Mapping[str, click.Command]) -> Settings:
             raise ValueError(f"it has more than {LARGEST:,} bytes")
         content = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        content, faults = {}, [" ".join(str(error).split())]
+        content, faults = {}, [str(error)]
     for section, entries in [*content.items()][:LISTED]:
         if section not in ("aliases", "defaults"):
             faults.append(_unknown("section", section, ("aliases", "defaults")))

@@ -23,6 +23,7 @@ from zoo.cli.options import (
     json_option,
     precision_option,
     source_lang_option,
+    source_prefix_option,
     target_lang_option,
 )
 from zoo.cli.output import (
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 @target_lang_option
 @ensemble_option
 @search_options
+@source_prefix_option
 @click.option("--prefix", default="", help="Start every translation with this text.")
 @click.option("--alignment", is_flag=True, help="Print word alignments too, after a tab, as "
               "SOURCE-TARGET pairs of word indices from 0.")  # fmt: skip

@@ -134,7 +134,7 @@ class _Bounded(io.RawIOBase):
         try:
             count = int(self.stream.readinto(buffer))
         except self.damage as error:
-            reason = " ".join(str(error).split())
+            reason = str(error)
             raise DataError(
                 f"{self.file} is damaged", reason, "Pack or download it again"
             ) from None

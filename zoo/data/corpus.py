@@ -268,7 +268,7 @@ def _map(folder: Path) -> Corpus:
             fingerprint=description["fingerprint"],
         )
     except (KeyError, TypeError, ValueError, SyntaxError, OSError) as error:  # of a wrong type too
-        reason = " ".join(str(error).split())[:200]  # it may repeat what the file says
+        reason = str(error)[:200]  # it may repeat what the file says
         raise CheckpointError(f"{folder} is incomplete", reason) from None
 
 

@@ -112,9 +112,7 @@ class SentencePiece(Engine):
         try:
             self.processor.LoadFromSerializedProto(model)
         except (RuntimeError, TypeError) as error:
-            raise CheckpointError(
-                "a SentencePiece model cannot be read", " ".join(str(error).split())
-            ) from None
+            raise CheckpointError("a SentencePiece model cannot be read", str(error)) from None
         tokens = enumerate(vocabulary.tokens)
         self.ids = {t: i for i, t in tokens if i > UNKNOWN and i not in vocabulary.control}
 
@@ -198,7 +196,7 @@ class TokenizersPipeline(Engine):
             self.engine = Pipeline.from_str(json.dumps(self.pipeline))
         except Exception as error:  # the library raises bare Exceptions
             raise CheckpointError(
-                "a pipeline of tokenizers cannot be read", " ".join(str(error).split())[:300]
+                "a pipeline of tokenizers cannot be read", str(error)[:300]
             ) from None
         self.engine.encode_special_tokens = True  # the text `</s>` is text
         size, entries = len(vocabulary.tokens), self.engine.get_vocab(with_added_tokens=True)

@@ -131,7 +131,7 @@ class Tokenizer:
             with panics_as_errors():
                 encodings = self._tokenizer.encode_batch_fast(list(texts))
         except Exception as error:  # the library raises bare Exceptions
-            reason = " ".join(str(error).split())[:300]
+            reason = str(error)[:300]
             raise DataError("the tokenizer cannot read this text", reason) from None
         return [encoding.ids for encoding in encodings]
 
@@ -200,9 +200,7 @@ class Tokenizer:
             with panics_as_errors():
                 tokenizer = _Tokenizer.from_str(text)
         except Exception as error:  # the library raises bare Exceptions
-            raise CheckpointError(
-                f"{file} is not a tokenizer", " ".join(str(error).split())[:300]
-            ) from None
+            raise CheckpointError(f"{file} is not a tokenizer", str(error)[:300]) from None
         specials = [tokenizer.id_to_token(i) for i in range(len(SPECIALS))]
         if specials != SPECIALS:
             raise CheckpointError(

@@ -179,7 +179,7 @@ def check_tokenizer(text: str, file: str) -> None:
         content = parse_json(text)
         text.encode("utf-8")
     except ValueError as error:
-        reason = " ".join(str(error).split())
+        reason = str(error)
         raise CheckpointError(f"{file} is not a tokenizer", reason) from None
     faults = faults_of_tokenizer(content)
     if faults:

@@ -55,7 +55,7 @@ def _check_with_client(metadata: Mapping[str, Any], file: Path) -> None:
     try:
         ModelCardData(**metadata).to_yaml()
     except Exception as error:  # the client raises arbitrary built-in exceptions
-        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        reason = str(error)[:300] or type(error).__name__
         raise CheckpointError(f"the metadata of {file} is invalid", reason) from None
 
 

@@ -172,7 +172,7 @@ def _read_document() -> tomlkit.TOMLDocument:
         if not isinstance(document.get("checkpoints", {}), dict):
             raise ValueError("[checkpoints] must be a table of tables")
     except (OSError, ValueError, TOMLKitError, RecursionError) as error:
-        reason = "; ".join(problems) or " ".join(str(error).split()) or type(error).__name__
+        reason = "; ".join(problems) or str(error) or type(error).__name__
         raise CatalogueError(
             f"{file} cannot be changed", reason, "Correct it by hand first"
         ) from None

@@ -158,7 +158,7 @@ def _traced(
     except Exception as error:  # torch raises many kinds, private ones too
         raise ConversionError(
             "the network cannot be exported to ONNX",
-            " ".join(str(error).split())[:600],
+            str(error)[:600],
             "See “Networks that export” in docs/export.md",
         ) from error
     assert exported is not None

@@ -68,7 +68,7 @@ class Models:
         except Exception as error:
             # Whatever is wrong with a folder on disk must not end the worker.
             raise CheckpointGoneError(
-                f"checkpoint {name!r} cannot be loaded", " ".join(str(error).split())
+                f"checkpoint {name!r} cannot be loaded", str(error)
             ) from error
         translator.checkpoint.name = name
         self.loaded[name] = Loaded(version, translator, size)

@@ -97,5 +97,5 @@ def _set_generators(encoded: Mapping[str, str]) -> None:
             elif torch.cuda.is_available():
                 torch.cuda.set_rng_state(state)
     except (ValueError, TypeError, RuntimeError) as error:
-        reason = " ".join(str(error).split())
+        reason = str(error)
         raise CheckpointError("a state's random generators cannot be restored", reason) from None

@@ -61,7 +61,7 @@ class Parts:
             except CheckpointError:
                 raise
             except Exception as error:  # of a plugin
-                reason = " ".join(f"{type(error).__name__}: {error}".split())
+                reason = f"{type(error).__name__}: {error}"
                 raise CheckpointError(f"{name} does not accept its state", reason) from error
 
 

@@ -73,6 +73,7 @@ class Options(SearchOptions, total=False):
     target_lang: str
     window: int | None
     prefix: str
+    source_prefix: str
     alignment: bool
     split: bool
     splitter: str
@@ -89,6 +90,7 @@ DEFAULTS: dict[str, Any] = {
     "target_lang": "",
     "window": None,
     "prefix": "",
+    "source_prefix": "",
     "alignment": False,
     "split": True,
     "splitter": SPLITTER,

@@ -60,10 +60,11 @@ class SourceReader:
 
     Args:
         checkpoints: the members; their length limits all hold.
+        prefix: a text that precedes every part of a text, such as a task's tag.
     """
 
-    def __init__(self, checkpoints: Sequence[Checkpoint]) -> None:
-        self.checkpoints = checkpoints
+    def __init__(self, checkpoints: Sequence[Checkpoint], prefix: str = "") -> None:
+        self.checkpoints, self.prefix = checkpoints, prefix
         self.device = next(checkpoints[0].model.parameters()).device
 
     def splitter(self, named: str, registry: Registry) -> Split | None:
@@ -129,6 +130,8 @@ class SourceReader:
             raise DecodingError(
                 "these are several sources", f"{self.checkpoints[0].name} reads one", "Give a text"
             )
+        if self.prefix and isinstance(text, Features | Sources):
+            raise DecodingError("a source prefix needs texts", "these are other sources")
         return [Piece("", text)] if split is None else split_sentences(text, split)
 
     def tensors(self, parts: Sequence[Part]) -> list[tuple[Tensor, Tensor]]:
@@ -152,7 +155,8 @@ class SourceReader:
         ]
 
     def _tokenize(self, texts: Sequence[str]) -> list[Tokens]:
-        by_member = (member.source_tokenizer.encode(texts) for member in self.checkpoints)
+        given = [self.prefix + text for text in texts] if self.prefix else texts
+        by_member = (member.source_tokenizer.encode(given) for member in self.checkpoints)
         return list(zip(*by_member, strict=True))
 
 

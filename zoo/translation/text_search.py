@@ -100,6 +100,12 @@ class TextSearch:
         chosen.reader = SourceReader(checkpoints)
         return chosen
 
+    def after(self, source_prefix: str) -> TextSearch:
+        """Return a search that reads every text after a prefix, such as a task's tag."""
+        chosen = copy.copy(self)
+        chosen.reader = SourceReader(self.checkpoints, source_prefix)
+        return chosen
+
     def prefix(self, text: str) -> tuple[int, ...]:
         """Return the target tokens with which every translation begins.
 

@@ -175,6 +175,8 @@ class Translator:
                 splitters`);
                 window: texts that are read ahead, so that a batch has texts of similar lengths;
                 prefix: a text with which every translation begins;
+                source_prefix: a text that the model reads before every text or sentence, such as a
+                task's tag; `alignment` counts its words too;
                 alignment: whether to align words, by the source token with the highest attention
                 weight for each target token;
                 long_texts: whether a text or sentence of more than `max_source_length` tokens, or
@@ -195,6 +197,7 @@ class Translator:
                if name not in SEARCH}  # fmt: skip
         effective = self.search_options(given, recommended=own.pop("recommended"))
         chosen = self.for_languages(own.pop("source_lang"), own.pop("target_lang"))._search
+        chosen = chosen.after(own.pop("source_prefix"))
         window, prefix = own.pop("window") or WINDOW, chosen.prefix(own.pop("prefix"))
         search = make_search(effective, given, chosen.registry)
         search = search.with_banned_ids(chosen.vocabulary)
@@ -275,6 +278,7 @@ class Translator:
         split: str | None = None,
         *,
         limit: int | None = None,
+        source_prefix: str = "",
         **options: Unpack[SearchOptions],
     ) -> Scores:
         """Translate sources and return the scores that `zoo eval` prints.
@@ -283,6 +287,7 @@ class Translator:
             data: a dataset's name, files of parallel text, or pairs of source and target.
             split: of a dataset; by default the one that `zoo eval` scores.
             limit: the most pairs that are read of each file.
+            source_prefix: a text that the model reads before every source, such as a task's tag.
             options: of the search, the fields of `zoo.Search`.
 
         Raises:
@@ -300,7 +305,8 @@ class Translator:
         if not items:
             raise DataError("nothing to score", "there are no pairs")
         sources, references = [item.source for item in items], [item.references for item in items]
-        texts = [one.text for one in self.stream(sources, split=False, **options)]
+        stream = self.stream(sources, split=False, source_prefix=source_prefix, **options)
+        texts = [one.text for one in stream]
         tokenizer = self.checkpoint.target_tokenizer
         using = make_metrics(registry.metrics, tokenizer=tokenizer, names=names)
         scores = score(texts, references, using, sources=sources, resamples=0)
