@@ -160,13 +160,20 @@ def test_malloc_keeps_memory_on_glibc_only(
             calls.append((parameter, value))
             return 1
 
+        def malloc_trim(self, kept: int) -> int:
+            calls.append((0, kept))
+            return 1
+
     monkeypatch.setattr(ctypes, "CDLL", lambda name: Library())
     monkeypatch.setattr(os, "confstr", lambda name: "glibc 2.36", raising=False)
     assert process.keep_freed_memory()
     assert calls == [(-3, 1 << 30), (-1, -1), (-2, 64 << 20)]
+    assert process.return_freed_memory()
+    assert calls[3:] == [(0, 0)]
     monkeypatch.setattr(os, "confstr", lambda name: None, raising=False)
     assert not process.keep_freed_memory()
-    assert len(calls) == 3
+    assert not process.return_freed_memory()
+    assert len(calls) == 4
 
 
 def test_hub_warnings_are_printed_as_lines_and_others_are_unchanged(

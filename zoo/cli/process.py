@@ -105,7 +105,7 @@ def keep_freed_memory() -> bool:
     A training step allocates and frees the same large tensors again and again. By default glibc
     returns each of them to the operating system, which clears every page before it hands it out
     again: on a virtual machine this takes more than half of a step. With this setting the process
-    never shrinks. Nothing is changed where the C library is not glibc.
+    shrinks only by `return_freed_memory`. Nothing is changed where the C library is not glibc.
     """
     if not _on_glibc():
         return False
@@ -114,6 +114,15 @@ def keep_freed_memory() -> bool:
     # reject such a threshold, but accept a limit of 0 on mappings.
     unmapped = mallopt(_MMAP_THRESHOLD, 1 << 30) or mallopt(_MMAP_MAX, 0)
     return bool(unmapped and mallopt(_TRIM_THRESHOLD, -1) and mallopt(_TOP_PAD, 64 << 20))
+
+
+def return_freed_memory() -> bool:
+    """Give the system all memory that is free now; return whether any was given.
+
+    Batches of many shapes leave holes between the tensors of the others, which add up to several
+    times what one update needs.
+    """
+    return _on_glibc() and bool(ctypes.CDLL(None).malloc_trim(0))
 
 
 def _on_glibc() -> bool:

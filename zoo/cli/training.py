@@ -194,14 +194,17 @@ def _train(session: Session, as_json: bool) -> None:
 
 def _run(session: Session, as_json: bool) -> int | None:
     """Train and show the events; return the signal that stopped training, if one did."""
+    from zoo.cli.process import return_freed_memory
     from zoo.cli.training_display import display
-    from zoo.registry.events import Stopped
+    from zoo.registry.events import Stopped, Validation
     from zoo.training.failures import LostProcessError
 
     with _graceful(session.trainer) as caught, display(session, as_json) as show:
         try:
             for event in session.trainer.events():
                 show(event)
+                if isinstance(event, Validation):
+                    return_freed_memory()
                 if isinstance(event, Stopped):
                     return caught[0] if caught else signal.SIGTERM
         except LostProcessError as error:
