@@ -1,10 +1,10 @@
 """BLEU on Multi30k's Test 2016, lowercased and tokenized as in the papers.
 
-    python benchmarks/tokenized_bleu.py transformer-tiny.multi30k-en-de
+    python benchmarks/tokenized_bleu.py transformer-tiny.multi30k-en-de --data multi30k-en-de
 
-Translations are lowercased, then normalized and tokenized for German by sacremoses, with escaping
-as in the Moses scripts. sacreBLEU scores them without a tokenizer, against the references that the
-corpus ships in the same form. The command prints a record that
+Translations are lowercased, then normalized and tokenized for their language by sacremoses, with
+escaping as in the Moses scripts. sacreBLEU scores them without a tokenizer, against the references
+that the corpus ships in the same form. The command prints a record that
 `zoo card CHECKPOINT --write --scores -` reads. `ZOO_DATA` names the folder of the corpora.
 """
 
@@ -21,8 +21,6 @@ import sacrebleu
 
 import zoo
 
-DATA, TARGET = "multi30k-en-de", "de"
-
 MOSES = """
 import sys
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
@@ -33,9 +31,9 @@ for line in sys.stdin:
 """
 
 
-def moses_tokenized(lines: list[str]) -> list[str]:
+def moses_tokenized(lines: list[str], language: str) -> list[str]:
     """Return lines lowercased, normalized and tokenized by the Moses scripts."""
-    command = [peers.environment("sacremoses"), "-X", "utf8", "-c", MOSES, TARGET]
+    command = [peers.environment("sacremoses"), "-X", "utf8", "-c", MOSES, language]
     text = "".join(f"{' '.join(line.split())}\n" for line in lines)
     done = subprocess.run(command, input=text, stdout=subprocess.PIPE, text=True, check=True)
     return done.stdout.splitlines()
@@ -44,29 +42,31 @@ def moses_tokenized(lines: list[str]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("checkpoint")
+    parser.add_argument("--data", default="multi30k-en-de", help="multi30k-SOURCE-TARGET")
     parser.add_argument("--beam", type=int, default=5)
     parser.add_argument("--length-penalty", type=float, default=1.5)
     options = parser.parse_args()
     if "ZOO_DATA" not in os.environ:
         raise SystemExit("ZOO_DATA is not set: name the folder that contains multi30k/")
+    _, source, target = options.data.split("-")
     folder = Path(os.environ["ZOO_DATA"], "multi30k")
-    sources = (folder / "test_2016_flickr.en").read_text(encoding="utf-8").splitlines()
-    name = f"test_2016_flickr.lc.norm.tok.{TARGET}"
+    sources = (folder / f"test_2016_flickr.{source}").read_text(encoding="utf-8").splitlines()
+    name = f"test_2016_flickr.lc.norm.tok.{target}"
     references = (folder / name).read_text(encoding="utf-8").splitlines()
     search = {"beam": options.beam, "length_penalty": options.length_penalty}
     translations = zoo.load(options.checkpoint).translate(sources, **search)
     bleu = sacrebleu.BLEU(tokenize="none", force=True)
-    score = bleu.corpus_score(moses_tokenized(translations), [references])
+    score = bleu.corpus_score(moses_tokenized(translations, target), [references])
     program = Path(__file__).resolve().relative_to(Path(__file__).resolve().parents[1])
     record = {
-        "data": DATA,
+        "data": options.data,
         "split": "test",
         "sentences": len(translations),
         "tokenized_bleu": score.score,
         "tokenized_bleu_signature": str(bleu.get_signature()),
         **search,
-        "command": f"python {program} {options.checkpoint} --beam {options.beam} "
-        f"--length-penalty {options.length_penalty}",
+        "command": f"python {program} {options.checkpoint} --data {options.data} "
+        f"--beam {options.beam} --length-penalty {options.length_penalty}",
     }
     print(json.dumps(record))
 

@@ -91,8 +91,8 @@ def rescore(name: str) -> None:
         run("zoo", "card", shipped, "--write", "--scores", "-", stdin=record)
         if "test" in options:
             log_test_score(name, [*options, *search])
-    if data == "multi30k-en-de":
-        record = run("python", "benchmarks/tokenized_bleu.py", shipped, *search)
+    if "tokenized_bleu" in task_of(name).headlines:
+        record = run("python", "benchmarks/tokenized_bleu.py", shipped, "--data", data, *search)
         record = record.replace(str(shipped), name)
         run("zoo", "card", shipped, "--write", "--scores", "-", stdin=record)
     write_sections(name)

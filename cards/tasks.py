@@ -53,7 +53,7 @@ CAPTIONS = Task(
         "or second person, and hardly any past tense; it translates such text badly. Sentences of "
         "over 20 words are rare in its data."
     ),
-    headlines=("bleu", "chrf"),
+    headlines=("bleu", "chrf", "tokenized_bleu"),
     parameters=4_000_000,
     kind="text",
     scored=(VALIDATION, TEST, [*TEST, "--lowercase"]),
@@ -105,7 +105,7 @@ TASKS = {
         kind="number",
         scored=(TEST,),
     ),
-    "multi30k-en-de": replace(CAPTIONS, headlines=("bleu", "chrf", "tokenized_bleu")),
+    "multi30k-en-de": CAPTIONS,
     "multi30k-de-en": replace(CAPTIONS, example="Zwei Hunde spielen im Schnee."),
     "multi30k-en-fr": CAPTIONS,
     "dates-en-iso": DATES,
