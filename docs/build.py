@@ -196,6 +196,22 @@ def compared(task: str) -> str:
     return f"{families}\n\n{markdown_table(head, rows, numbers=True)}\n"
 
 
+def released(task: str) -> str:
+    """Return the table of the checkpoints that are released for a task."""
+    rows: list[list[str]] = []
+    metrics: list[str] = []
+    for name, entry in default_registry().checkpoints.items():
+        if name.partition(".")[2] == task:
+            training = json.loads((entry.folder / "training.json").read_text(encoding="utf-8"))
+            metrics = list(entry.scores)
+            scores = [f"{score:.2f}" for score in entry.scores.values()]
+            size = f"{entry.files['model.safetensors'].size / 1e6:.1f}"
+            updates, minutes = f"{training['steps']:,}", f"{training['minutes']:.0f}"
+            rows.append([f"`{entry.model}`", size, updates, minutes, *scores])
+    head = ["model", "MB of weights", "updates", "minutes to train", *(LABELS[m] for m in metrics)]
+    return f"{markdown_table(head, rows, numbers=True)}\n"
+
+
 def plugin_file(path: str) -> str:
     """Return a file of the plugin that `zoo new-plugin gated` creates."""
     kind = {"py": "python"}.get(path.rpartition(".")[2], path.rpartition(".")[2])
@@ -214,6 +230,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "search laws": lambda: laws(SEARCH_LAWS),
     "compared: numbers-en-fr": functools.partial(compared, "numbers-en-fr"),
     "compared: multi30k-en-de": functools.partial(compared, "multi30k-en-de"),
+    "released: multi30k-en-fr": functools.partial(released, "multi30k-en-fr"),
     **{path: functools.partial(plugin_file, path) for path in files_for("gated")},
 }
 
