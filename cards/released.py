@@ -13,7 +13,11 @@ from tasks import FAMILIES, TASKS, Task
 TOP = Path(__file__).resolve().parents[1]
 RUNS = Path("runs/release")
 SHIPPED = Path("cards/checkpoints")
-PENALTIES = {"rnnsearch-tiny.multi30k-en-de": 1.0, "convs2s-tiny.multi30k-en-fr": 1.0}
+PENALTIES = {
+    "rnnsearch-tiny.multi30k-en-de": 1.0,
+    "convs2s-tiny.multi30k-en-fr": 1.0,
+    "seq2seq-tiny.multi30k-en-fr": 1.0,
+}
 """Length penalties that differ from their task's, chosen on validation data."""
 NAMES = tuple(f"{model}.{task}" for task in TASKS for model in FAMILIES)
 """Every checkpoint that has a recipe here. Those in `SHIPPED` are released."""
