@@ -26,8 +26,6 @@ TEACHERS = {
     DISTILLED_ONCE: (*NARROW, "--steps", "8000"),
 }
 """Teachers that are not released, with the options that differ from their model's recipe."""
-SHORTER = {"transformer-tiny.multi30k-en-fr": ("--steps", "8000")}
-"""Released checkpoints that are trained for fewer updates than their recipe asks for."""
 FIRST = ((UNDISTILLED, "rnnsearch-tiny.multi30k-en-de"), ("convs2s-tiny.multi30k-en-de",))
 TEACHERS_OF = {DISTILLED_ONCE: FIRST, CAPTIONS: (*FIRST, (DISTILLED_ONCE,))}
 """The teacher groups of each distilled checkpoint."""
@@ -45,7 +43,7 @@ def train(name: str) -> Path:
 def options_of(name: str) -> list[str]:
     """Return the training options of a checkpoint or a teacher; write its distillation text."""
     model, task, *variant = name.split(".")
-    changes = {**TEACHERS, **SHORTER}.get(name, ())
+    changes = TEACHERS.get(name, ())
     if variant and variant[0].startswith(SEED):
         name = f"{model}.{task}"
         changes = ("--seed", variant[0].removeprefix(SEED))

@@ -67,9 +67,10 @@ def test_the_size_of_a_wheel_is_small(captions: bool) -> None:
         file.size
         for name, released in RELEASED.items()
         for file in released.files.values()
-        if (".multi30k-" in name) == captions
+        if name.partition(".")[2].startswith(("multi30k-", "tasks")) == captions
     ]
-    assert 0 < sum(sizes) < 40_000_000
+    # A package index takes files of up to 100 MB; the zoo's own wheel is smaller by choice.
+    assert 0 < sum(sizes) < (100_000_000 if captions else 40_000_000)
 
 
 @each

@@ -168,6 +168,18 @@ def test_a_recipe_of_a_model_and_data_applies_in_full_to_other_data(
     assert (plan.config, plan.recipe) == (expected.config, expected.recipe)
 
 
+def test_a_dataset_s_own_recipe_overrides_the_one_that_several_share(registry: Registry) -> None:
+    shared = make_plan(registry, "transformer-tiny", "multi30k-en-de")
+    plan = make_plan(registry, "transformer-tiny", "multi30k-en-fr")
+    own = registry.recipes["transformer-tiny.multi30k-en-fr"]
+    assert plan.config == shared.config
+    assert plan.recipe == shared.recipe.model_copy(update=own)
+    assert plan.recipe != shared.recipe
+    named = "transformer-tiny.multi30k-en-fr"
+    elsewhere = make_plan(registry, "transformer-tiny", "corpus:en-de", recipe=named)
+    assert (elsewhere.config, elsewhere.recipe) == (plan.config, plan.recipe)
+
+
 def test_a_new_stop_replaces_the_recipe_s(registry: Registry) -> None:
     plan = make_plan(registry, "rnnsearch-tiny", "numbers-en-fr", minutes=2.0)
     assert (plan.recipe.steps, plan.recipe.epochs, plan.recipe.minutes) == (None, None, 2.0)

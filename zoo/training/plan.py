@@ -93,12 +93,13 @@ def make_plan(
     """Resolve a request's names to a complete configuration and recipe.
 
     The recipe is put together from these, where later ones override earlier ones: the data's
-    recipe, the model's, the recipe `MODEL.DATA`, the request's recipe (a name or a TOML file), its
-    settings, and its totals (`steps`, `epochs`, `minutes`, which replace each other). A requested
-    recipe of the form `MODEL.DATA` brings the recipe of that data with it. A recipe's table
-    `config` overrides the model's configuration. A configuration that needs one vocabulary gets
-    one, unless a recipe says otherwise. A key of the settings belongs to the configuration
-    or to the recipe; the prefix `config.` or `recipe.` decides where both have it.
+    recipe, the model's, the recipe `MODEL.DATA`, where DATA is the name of the data's recipe and
+    then of the dataset itself, the request's recipe (a name or a TOML file), its settings, and its
+    totals (`steps`, `epochs`, `minutes`, which replace each other). A requested recipe of the form
+    `MODEL.DATA` brings the recipe of that data with it. A recipe's table `config` overrides the
+    model's configuration. A configuration that needs one vocabulary gets one, unless a recipe says
+    otherwise. A key of the settings belongs to the configuration or to the recipe; the prefix
+    `config.` or `recipe.` decides where both have it.
 
     Where the recipe is `auto`, that name stands for DATA; `chosen` are values that were chosen for
     the corpus, which override the recipes `auto` and the model's, but not `MODEL.auto`.
@@ -188,7 +189,7 @@ def uses_auto(registry: Registry, request: TrainingRequest) -> bool:
     """Return whether the recipe is `auto`: it is requested, or the data has no recipe."""
     if request.recipe is not None:
         return request.recipe == AUTO
-    task = _task(registry, request)
+    task = _recipe_of(registry, request.data)
     return task not in registry.recipes and f"{request.model}.{task}" not in registry.recipes
 
 
@@ -200,10 +201,10 @@ def fixed_values(registry: Registry, request: TrainingRequest) -> dict[str, Any]
     return values | {key: value for key, value in request.totals.items() if value}
 
 
-def _task(registry: Registry, request: TrainingRequest) -> str:
-    """Return the name of the data's recipe, whether there is one or not."""
-    known = registry.datasets.get(request.data)
-    return known.recipe if known and known.recipe else request.data
+def _recipe_of(registry: Registry, data: str) -> str:
+    """Return the name of the recipe of some data, whether there is one or not."""
+    known = registry.datasets.get(data)
+    return known.recipe if known and known.recipe else data
 
 
 def _layered(
@@ -211,13 +212,15 @@ def _layered(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the values of configuration and recipe before the request's settings."""
     entry = registry.models.find(request.model)
-    task = AUTO if uses_auto(registry, request) else _task(registry, request)
+    task = AUTO if uses_auto(registry, request) else _recipe_of(registry, request.data)
     layers = [
         registry.recipes.get(task, {}),
         entry.recipe,
         chosen,
         registry.recipes.get(f"{request.model}.{task}", {}),
     ]
+    if task != AUTO:  # several datasets may have one recipe
+        layers.append(registry.recipes.get(f"{request.model}.{request.data}", {}))
     if request.recipe not in (None, AUTO):
         layers += named_recipe(registry, str(request.recipe))
     config_values, recipe_values = dict(entry.config), dict[str, Any]()
@@ -237,10 +240,13 @@ def add_layers(
 
 
 def named_recipe(registry: Registry, recipe: str) -> list[dict[str, Any]]:
-    """Return the recipe of that name or file, after the one it builds on."""
+    """Return the recipe of that name or file, after those that it builds on."""
     if recipe.endswith(".toml"):
         return [read_recipe(Path(recipe))]
-    return [registry.recipes.get(recipe.partition(".")[2], {}), registry.recipes.find(recipe)]
+    model, _, data = recipe.partition(".")
+    shared = _recipe_of(registry, data)
+    earlier = [registry.recipes.get(name, {}) for name in (shared, f"{model}.{shared}")]
+    return [*earlier, registry.recipes.find(recipe)]
 
 
 def read_recipe(file: Path) -> dict[str, Any]:
