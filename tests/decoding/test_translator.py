@@ -103,8 +103,6 @@ def test_a_source_prefix_is_read_before_every_text_and_sentence(loaded: zoo.Tran
     assert [each.score for each in without] != [each.score for each in whole]
     lines = loaded.translate("\n".join(texts), source_prefix="the ", splitter="lines")
     assert lines == "\n".join(each.text for each in whole)
-    pairs = [(text, each.text) for text, each in zip(texts, whole, strict=True)]
-    assert loaded.evaluate(pairs, source_prefix="the ").by_name["exact_match"].value == 100
 
 
 def test_an_ensemble_of_two_families(folders: tuple[Path, Path]) -> None:

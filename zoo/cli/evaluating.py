@@ -92,7 +92,6 @@ def eval_(
     confidence: bool,
     against: str | None,
     output: Path | None,
-    source_prefix: str,
     more: tuple[str, ...],
     search: dict[str, Any],
     recommended: bool,
@@ -100,15 +99,15 @@ def eval_(
     engine: str | None,
     device: str,
     as_json: bool,
-    **languages: str,
+    **reading: str,
 ) -> None:
     """Score the translations of CHECKPOINT: BLEU, chrF and TER by sacreBLEU, and more.
 
     Exact match is the percentage of translations equal to their reference. Token error rate is the
-    Levenshtein distance in tokens of the checkpoint's target tokenizer, divided by the reference's
-    tokens. Lower is better for TER and token error rate.
+    Levenshtein distance in target tokens per reference token. Lower is better for it and for TER.
     """
     registry = loaded_registry()
+    search["source_prefix"] = reading.pop("source_prefix")
     data, split = (data, split) if data else _own_data(checkpoint, split, registry)
     dataset = find_dataset(registry, data)
     split, items = _read_items(dataset, split, limit, several_references)
@@ -116,23 +115,20 @@ def eval_(
         check_writable(output)
     others = _read_translations(against, registry, items) if against is not None else None
     wanted = (registry, device, precision)
-    translator = load_translator((checkpoint, *more), *wanted, engine, languages)
+    translator = load_translator((checkpoint, *more), *wanted, engine, reading)
     using = _metrics(registry, translator, orders, lowercase, names or dataset.metrics)
     effective = translator.search_options(search, recommended=recommended)
-    search_and_prefix = {**search, "source_prefix": source_prefix}
-    texts = _translate(translator, items, split, search_and_prefix, recommended)
+    texts = _translate(translator, items, split, search, recommended)
     _write_translations(output, texts)
     if against is not None and others is None:
-        other = load_translator((against,), *wanted, languages=languages)
-        others = _translate(other, items, against, search_and_prefix, recommended)
+        other = load_translator((against,), *wanted, languages=reading)
+        others = _translate(other, items, against, search, recommended)
     scores, comparison = _score(texts, others, items, using, confidence)
     _warn([*using.problems, *scores.problems], texts, bool(scores.by_name))
     if as_json:
         options = {"limit": limit, "metric": names, "several_references": several_references,
-                   "lowercase": lowercase, "with": more, "engine": engine,
-                   "source_prefix": source_prefix or None,
-                   "precision": None if precision == "float32" else precision,
-                   "no_recommended": not recommended}  # fmt: skip
+                   "lowercase": lowercase, "with": more, "no_recommended": not recommended,
+                   "engine": engine, "precision": precision.replace("float32", "")}  # fmt: skip
         print_json({"checkpoint": checkpoint, "data": data, "split": split, **scores.as_json(),
                     **given_options({**options, **effective}),
                     **_comparison_record(against, comparison)})  # fmt: skip

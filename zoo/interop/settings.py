@@ -100,7 +100,7 @@ def read_yaml(text: str) -> Any:
         if node is not None and not large:
             content = loader.construct_document(node)
     except Exception as error:  # constructors of YAML raise arbitrary built-in exceptions
-        reason = str(error)[:200] or type(error).__name__
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise ValueError(f"is not YAML: {reason}") from None
     if large:
         raise ValueError(f"describes more than {MOST_VALUES:,} values")

@@ -60,11 +60,10 @@ class SourceReader:
 
     Args:
         checkpoints: the members; their length limits all hold.
-        prefix: a text that precedes every part of a text, such as a task's tag.
     """
 
-    def __init__(self, checkpoints: Sequence[Checkpoint], prefix: str = "") -> None:
-        self.checkpoints, self.prefix = checkpoints, prefix
+    def __init__(self, checkpoints: Sequence[Checkpoint]) -> None:
+        self.checkpoints = checkpoints
         self.device = next(checkpoints[0].model.parameters()).device
 
     def splitter(self, named: str, registry: Registry) -> Split | None:
@@ -84,6 +83,7 @@ class SourceReader:
         long_texts: LongTexts,
         max_length: int,
         split: Split | None = None,
+        prefix: str = "",
     ) -> list[Part]:
         """Return the parts of texts, each given with its index.
 
@@ -92,6 +92,7 @@ class SourceReader:
             long_texts: whether a longer text or sentence is refused or split.
             max_length: tokens of a part, with its end token; the models' limits hold as well.
             split: splits lines into sentences; None leaves texts whole.
+            prefix: a text that the models read before every part, such as a task's tag.
 
         Raises:
             PluginError: the splitter is broken.
@@ -104,16 +105,16 @@ class SourceReader:
         pieces = [
             (index, piece)
             for index, text in texts
-            for piece in self._pieces(text, None if several else split)
+            for piece in self._pieces(text, None if several else split, prefix)
         ]
-        tokenized = self._tokenize([piece.text for _, piece in pieces])
+        tokenized = self._tokenize([piece.text for _, piece in pieces], prefix)
         parts: list[Part] = []
         for (index, piece), tokens in zip(pieces, tokenized, strict=True):
             number = parts[-1].part_index + 1 if parts and parts[-1].text_index == index else 0
             if _length(tokens) <= limit:
                 parts.append(Part(index, number, *piece, tokens))
             elif long_texts == "split" and not several:
-                parts += self._split(index, number, piece, limit)
+                parts += self._split(index, number, piece, limit, prefix)
             else:
                 raise DecodingError(
                     f"text {index + 1} is too long",
@@ -123,14 +124,14 @@ class SourceReader:
                 )
         return parts
 
-    def _pieces(self, text: str, split: Split | None) -> list[Piece]:
+    def _pieces(self, text: str, split: Split | None, prefix: str) -> list[Piece]:
         if isinstance(text, Features) and not self.checkpoints[0].config.features:
             raise DecodingError("these are feature vectors", "the model reads text", "Give a text")
         if isinstance(text, Sources) and len(self.checkpoints[0].config.sources) == 1:
             raise DecodingError(
                 "these are several sources", f"{self.checkpoints[0].name} reads one", "Give a text"
             )
-        if self.prefix and isinstance(text, Features | Sources):
+        if prefix and isinstance(text, Features | Sources):
             raise DecodingError("a source prefix needs texts", "these are other sources")
         return [Piece("", text)] if split is None else split_sentences(text, split)
 
@@ -140,22 +141,22 @@ class SourceReader:
         batches = [batch_sources([part.tokens[member] for part in parts]) for member in members]
         return [(source.to(self.device), mask.to(self.device)) for source, mask in batches]
 
-    def _split(self, index: int, number: int, piece: Piece, limit: int) -> list[Part]:
+    def _split(self, index: int, number: int, piece: Piece, limit: int, prefix: str) -> list[Part]:
         """Return the parts of a long piece, the first of which has a number within its text."""
 
         def count(texts: Sequence[str]) -> list[int]:
-            return [_length(tokens) - 1 for tokens in self._tokenize(texts)]
+            return [_length(tokens) - 1 for tokens in self._tokenize(texts, prefix)]
 
         first, *rest = split_long(piece.text, limit - 1, count)
         pieces = [Piece(piece.space, first.text), *rest]
-        tokenized = self._tokenize([part.text for part in pieces])
+        tokenized = self._tokenize([part.text for part in pieces], prefix)
         return [
             Part(index, number + i, *part, tokens)
             for i, (part, tokens) in enumerate(zip(pieces, tokenized, strict=True))
         ]
 
-    def _tokenize(self, texts: Sequence[str]) -> list[Tokens]:
-        given = [self.prefix + text for text in texts] if self.prefix else texts
+    def _tokenize(self, texts: Sequence[str], prefix: str) -> list[Tokens]:
+        given = [prefix + text for text in texts] if prefix else texts
         by_member = (member.source_tokenizer.encode(given) for member in self.checkpoints)
         return list(zip(*by_member, strict=True))
 

@@ -39,6 +39,7 @@ class Request(NamedTuple):
 
     search: Search
     prefix: tuple[int, ...]
+    source_prefix: str
     alignment: bool
     split: bool
     splitter: str
@@ -100,12 +101,6 @@ class TextSearch:
         chosen.reader = SourceReader(checkpoints)
         return chosen
 
-    def after(self, source_prefix: str) -> TextSearch:
-        """Return a search that reads every text after a prefix, such as a task's tag."""
-        chosen = copy.copy(self)
-        chosen.reader = SourceReader(self.checkpoints, source_prefix)
-        return chosen
-
     def prefix(self, text: str) -> tuple[int, ...]:
         """Return the target tokens with which every translation begins.
 
@@ -134,7 +129,8 @@ class TextSearch:
     ) -> Iterator[Translation]:
         """Translate texts, the first of which has the index `start` among all."""
         nonempty = ((i, text) for i, text in enumerate(texts, start) if text.strip())
-        parts = self.reader.parts(nonempty, request.long_texts, request.max_source_length, split)
+        limits = request.long_texts, request.max_source_length
+        parts = self.reader.parts(nonempty, *limits, split, request.source_prefix)
         by_length = sorted(parts, key=lambda part: len(part.tokens[0]))
         work = list(batches(by_length, max(request.search.beam, request.search.n_best)))
         run = parallel_map if self._on_cpu else map

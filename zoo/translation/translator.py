@@ -51,8 +51,7 @@ class Translator:
         checkpoint: the checkpoint.
         *more: further members of an ensemble, whose probabilities are averaged. The recommended
             search options are those of the first.
-        precision: of matrix products with weights: `float32`, or `int8`, which is faster on a CPU
-            and slightly less exact.
+        precision: of products with weights: `float32`, or `int8`, faster and slightly less exact.
         engine: the engine that searches; by default the zoo's own decoder.
         registry: where the engine is looked up; by default that of the installed plugins.
 
@@ -171,12 +170,10 @@ class Translator:
                 several; its own defaults otherwise;
                 split: whether the sentences of a text are translated one by one and joined, with
                 line breaks kept, where the checkpoint's source language is known;
-                splitter: what splits sentences, by name, `sentencex` by default (see `zoo list
-                splitters`);
+                splitter: what splits sentences, `sentencex` by default (`zoo list splitters`);
                 window: texts that are read ahead, so that a batch has texts of similar lengths;
                 prefix: a text with which every translation begins;
-                source_prefix: a text that the model reads before every text or sentence, such as a
-                task's tag; `alignment` counts its words too;
+                source_prefix: a text to read before every text or sentence, such as a task's tag;
                 alignment: whether to align words, by the source token with the highest attention
                 weight for each target token;
                 long_texts: whether a text or sentence of more than `max_source_length` tokens, or
@@ -197,7 +194,6 @@ class Translator:
                if name not in SEARCH}  # fmt: skip
         effective = self.search_options(given, recommended=own.pop("recommended"))
         chosen = self.for_languages(own.pop("source_lang"), own.pop("target_lang"))._search
-        chosen = chosen.after(own.pop("source_prefix"))
         window, prefix = own.pop("window") or WINDOW, chosen.prefix(own.pop("prefix"))
         search = make_search(effective, given, chosen.registry)
         search = search.with_banned_ids(chosen.vocabulary)
@@ -278,7 +274,6 @@ class Translator:
         split: str | None = None,
         *,
         limit: int | None = None,
-        source_prefix: str = "",
         **options: Unpack[SearchOptions],
     ) -> Scores:
         """Translate sources and return the scores that `zoo eval` prints.
@@ -287,7 +282,6 @@ class Translator:
             data: a dataset's name, files of parallel text, or pairs of source and target.
             split: of a dataset; by default the one that `zoo eval` scores.
             limit: the most pairs that are read of each file.
-            source_prefix: a text that the model reads before every source, such as a task's tag.
             options: of the search, the fields of `zoo.Search`.
 
         Raises:
@@ -305,8 +299,7 @@ class Translator:
         if not items:
             raise DataError("nothing to score", "there are no pairs")
         sources, references = [item.source for item in items], [item.references for item in items]
-        stream = self.stream(sources, split=False, source_prefix=source_prefix, **options)
-        texts = [one.text for one in stream]
+        texts = [one.text for one in self.stream(sources, split=False, **options)]
         tokenizer = self.checkpoint.target_tokenizer
         using = make_metrics(registry.metrics, tokenizer=tokenizer, names=names)
         scores = score(texts, references, using, sources=sources, resamples=0)
