@@ -30,6 +30,12 @@ COMMANDS = {
     "zoo info rnnsearch-tiny": ["-I", "-m", "zoo", "info", "rnnsearch-tiny"],
     "zoo translate …": ["-I", "-m", "zoo", "translate", "rnnsearch-tiny.numbers-en-fr", "one"],
 }
+SIZES = (
+    ("packages", "packages", "{:.0f}"),
+    ("size without torch", "others", "{:.0f} MB"),
+    ("the zoo's wheel", "wheel", "{:.1f} MB"),
+)
+"""Title, key and form of each row of the first table."""
 RUNS = 9
 
 
@@ -70,14 +76,11 @@ def main() -> None:
                     seen.append(timed(words, python))
     print("# Installation and start, before and now\n")
     print(f"`python benchmarks/editions.py --before {chosen.before}` printed this page: both")
-    print(
-        "versions installed for inference only, without compiled bytecode and with the versions of"
-    )
-    print("their own `constraints.txt`.\n")
+    print("versions installed for inference only, without compiled bytecode and with the versions")
+    print("of their own `constraints.txt`.\n")
     print(f"| | {' | '.join(columns)} |\n|---|--:|--:|")
-    for key, form in (("packages", "{:.0f}"), ("others", "{:.0f} MB"), ("wheel", "{:.1f} MB")):
-        title = {"packages": "packages", "others": "size without torch", "wheel": "the zoo's wheel"}
-        print(f"| {title[key]} | {' | '.join(form.format(row[key]) for row in rows)} |")
+    for title, key, form in SIZES:
+        print(f"| {title} | {' | '.join(form.format(row[key]) for row in rows)} |")
     print(f"\nSeconds of {RUNS} new processes, in turn. On a busy machine, the processor time says")
     print("more than the wall time.\n")
     print("| | wall, median: before | now | processor, smallest: before | now |")

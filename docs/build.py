@@ -22,6 +22,7 @@ from zoo.registry.catalogue import (
     MODEL_KEYS,
     PACKAGE_KEYS,
     TOML_NAMES,
+    Released,
 )
 from zoo.registry.discovery import discover
 from zoo.registry.parameters import Row, Table
@@ -161,6 +162,13 @@ LABELS = {
 }
 
 
+def updates_and_minutes(released: Released) -> list[str]:
+    """Return how long a checkpoint was trained, as two cells of a table."""
+    training = json.loads((released.folder / "training.json").read_text(encoding="utf-8"))
+    minutes = training["minutes"]
+    return [f"{training['steps']:,}", f"{minutes:.0f}" if minutes >= 10 else f"{minutes:.1f}"]
+
+
 def compared(task: str) -> str:
     """Return the tables of a task, from the catalogue and the results of `cards/compare.py`."""
     results = json.loads(COMPARISON.read_text(encoding="utf-8"))
@@ -169,15 +177,12 @@ def compared(task: str) -> str:
     rows = []
     for model, v in models.items():
         released = default_registry().checkpoints[f"{model}.{task}"]
-        training = json.loads((released.folder / "training.json").read_text(encoding="utf-8"))
         metrics = list(released.scores)
-        minutes = training["minutes"]
         rows.append(
             [
                 f"`{model}`",
                 f"{v['parameters']:,}",
-                f"{training['steps']:,}",
-                f"{minutes:.0f}" if minutes >= 10 else f"{minutes:.1f}",
+                *updates_and_minutes(released),
                 *(f"{score:.2f}" for score in released.scores.values()),
                 f"{v['greedy']:,.0f}",
                 f"{v['beam']:,.0f}",
@@ -202,12 +207,10 @@ def released(task: str) -> str:
     metrics: list[str] = []
     for name, entry in default_registry().checkpoints.items():
         if name.partition(".")[2] == task:
-            training = json.loads((entry.folder / "training.json").read_text(encoding="utf-8"))
             metrics = list(entry.scores)
             scores = [f"{score:.2f}" for score in entry.scores.values()]
             size = f"{entry.files['model.safetensors'].size / 1e6:.1f}"
-            updates, minutes = f"{training['steps']:,}", f"{training['minutes']:.0f}"
-            rows.append([f"`{entry.model}`", size, updates, minutes, *scores])
+            rows.append([f"`{entry.model}`", size, *updates_and_minutes(entry), *scores])
     head = ["model", "MB of weights", "updates", "minutes to train", *(LABELS[m] for m in metrics)]
     return f"{markdown_table(head, rows, numbers=True)}\n"
 

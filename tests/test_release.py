@@ -107,6 +107,8 @@ def test_its_recipe_is_the_one_in_the_catalogue(released: Released, registry: Re
 def test_its_card_is_complete(released: Released) -> None:
     metadata, text = split_card((released.folder / "README.md").read_text(), "")
     assert metadata["license"]
+    content = json.loads((released.folder / "config.json").read_text())
+    assert f"\nIntended use: {content['about']['intended_use']}\n" in text
     for heading in (
         "Scores",
         "Recipe",

@@ -37,11 +37,6 @@ GENERATED = 30_000
 """The most training pairs of a generated dataset, of which there could be any number."""
 
 
-def tag(task: str) -> str:
-    """Return the text before each source of a task, such as `en-fr: `."""
-    return f"{task}: "
-
-
 def tasks(split: str, limit: int | None) -> Iterator[Pair]:
     """Yield a pair of each dataset in turn, so that the first ones are of every task."""
     streams = [_pairs(task, read, split, limit) for task in TASKS for read in TASKS[task]]
@@ -52,4 +47,4 @@ def tasks(split: str, limit: int | None) -> Iterator[Pair]:
 def _pairs(task: str, read: Read, split: str, limit: int | None) -> Iterator[Pair]:
     most = min(MOST[split], GENERATED) if task in ("numbers", "date") else MOST[split]
     for source, target in itertools.islice(read(split, limit), most):
-        yield Pair(tag(task) + source, target)
+        yield Pair(f"{task}: {source}", target)

@@ -37,11 +37,11 @@ def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that were given, without flags and values that were not."""
     # By identity: a seed of 0 is given, though 0 == False.
-    absent = (None, False, (), "")
+    absent = (None, False, ())
     return {
         name: value
         for name, value in options.items()
-        if not any(value is nothing for nothing in absent)
+        if value != "" and not any(value is nothing for nothing in absent)
     }
 
 

@@ -189,8 +189,8 @@ def uses_auto(registry: Registry, request: TrainingRequest) -> bool:
     """Return whether the recipe is `auto`: it is requested, or the data has no recipe."""
     if request.recipe is not None:
         return request.recipe == AUTO
-    task = _recipe_of(registry, request.data)
-    return task not in registry.recipes and f"{request.model}.{task}" not in registry.recipes
+    names = _recipe_names(registry, request.model, request.data)
+    return not any(name in registry.recipes for name in names)
 
 
 def fixed_values(registry: Registry, request: TrainingRequest) -> dict[str, Any]:
@@ -201,10 +201,14 @@ def fixed_values(registry: Registry, request: TrainingRequest) -> dict[str, Any]
     return values | {key: value for key, value in request.totals.items() if value}
 
 
-def _recipe_of(registry: Registry, data: str) -> str:
-    """Return the name of the recipe of some data, whether there is one or not."""
+def _recipe_names(registry: Registry, model: str, data: str) -> tuple[str, str, str]:
+    """Return the names of the recipes of some data and of a model on it, the most general first.
+
+    There may be no recipe of such a name. Several datasets may share the first two.
+    """
     known = registry.datasets.get(data)
-    return known.recipe if known and known.recipe else data
+    shared = known.recipe if known and known.recipe else data
+    return shared, f"{model}.{shared}", f"{model}.{data}"
 
 
 def _layered(
@@ -212,15 +216,10 @@ def _layered(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the values of configuration and recipe before the request's settings."""
     entry = registry.models.find(request.model)
-    task = AUTO if uses_auto(registry, request) else _recipe_of(registry, request.data)
-    layers = [
-        registry.recipes.get(task, {}),
-        entry.recipe,
-        chosen,
-        registry.recipes.get(f"{request.model}.{task}", {}),
-    ]
-    if task != AUTO:  # several datasets may have one recipe
-        layers.append(registry.recipes.get(f"{request.model}.{request.data}", {}))
+    data = AUTO if uses_auto(registry, request) else request.data
+    names = _recipe_names(registry, request.model, data)
+    of_data, *of_model = (registry.recipes.get(name, {}) for name in names)
+    layers = [of_data, entry.recipe, chosen, *of_model]
     if request.recipe not in (None, AUTO):
         layers += named_recipe(registry, str(request.recipe))
     config_values, recipe_values = dict(entry.config), dict[str, Any]()
@@ -244,9 +243,8 @@ def named_recipe(registry: Registry, recipe: str) -> list[dict[str, Any]]:
     if recipe.endswith(".toml"):
         return [read_recipe(Path(recipe))]
     model, _, data = recipe.partition(".")
-    shared = _recipe_of(registry, data)
-    earlier = [registry.recipes.get(name, {}) for name in (shared, f"{model}.{shared}")]
-    return [*earlier, registry.recipes.find(recipe)]
+    shared = _recipe_names(registry, model, data)[:2]
+    return [*(registry.recipes.get(name, {}) for name in shared), registry.recipes.find(recipe)]
 
 
 def read_recipe(file: Path) -> dict[str, Any]:
