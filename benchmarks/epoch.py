@@ -34,7 +34,7 @@ def measure(project: str, precision: str, retained: bool, seconds: float) -> dic
     program = HERE / "trainers" / f"epoch_{project}.py"
     words = [str(word) for name, value in arguments.items() for word in (f"--{name}", value)]
     if project == "zoo":
-        (row,) = peers.run([sys.executable, program, *words])
+        (row,) = peers.run([sys.executable, program, *words], peers.KERNELS)
     else:
         variables = RETAIN_FREED_MEMORY if retained else {}
         (row,) = peers.run_peer(project, program, *words, variables=variables)
@@ -48,6 +48,7 @@ def main() -> None:
     options = parser.parse_args()
     if not PAIRS.is_file():
         peers.run([sys.executable, HERE / "trainers" / "epoch_zoo.py", "--prepare", PAIRS])
+    peers.compile_kernels()
     rows = [
         measure(project, precision, retained, options.seconds)
         for precision in options.precision or ("bf16", "float32")

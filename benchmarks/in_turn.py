@@ -48,8 +48,6 @@ TITLES = {
     "transformer-tiny": "Transformer 4+4×128, feed-forward 256, as the released ones",
 }
 SIDES = ("zoo", "peer")
-COMPILED = decode.BUILD / "kernels"
-"""Where the kernels are compiled."""
 
 
 @dataclass(frozen=True, order=True)
@@ -118,7 +116,8 @@ class Side:
         count = str(case.workers)
         variables = {"OMP_NUM_THREADS": count, "DECODE_THREADS": count, "PYTHONWARNINGS": "ignore"}
         if project == "zoo":
-            variables["ZOO_CACHE"] = str(COMPILED if case.kernels else COMPILED / "none")
+            compiled = Path(peers.KERNELS["ZOO_CACHE"])
+            variables["ZOO_CACHE"] = str(compiled if case.kernels else compiled / "none")
         self.started, self.first = time.perf_counter(), 0.0
         self.process = subprocess.Popen(
             [python, HERE / "decoders" / f"with_{project}.py", "--serve", *arguments],
@@ -247,8 +246,7 @@ def main() -> None:
 def measure(chosen: list[Case], end: float) -> None:
     """Measure and store the cases; each gets an equal share of the time that is left."""
     decode.prepare()
-    settings = {"ZOO_CACHE": str(COMPILED)}
-    peers.run([sys.executable, "-m", "zoo", "compile-kernels"], settings)
+    peers.compile_kernels()
     sides: dict[str, Side] = {}
     running: tuple[str, str, int] | None = None
     for number, case in enumerate(chosen):

@@ -23,6 +23,8 @@ from typing import Any
 
 LISTS = Path(__file__).with_name("peers")
 PEERS = tuple(sorted(file.stem for file in LISTS.glob("*.txt")))
+KERNELS = {"ZOO_CACHE": str(Path(__file__).parents[1] / "build" / "benchmarks" / "kernels")}
+"""Variables of commands that use the zoo's compiled kernels."""
 
 
 class PeerError(Exception):
@@ -97,3 +99,12 @@ def run(command: list[Any], variables: Mapping[str, str] | None = None) -> list[
         except ValueError:
             print(line, file=sys.stderr)
     return values
+
+
+def compile_kernels() -> None:
+    """Compile the zoo's kernels for the commands that get `KERNELS`.
+
+    Raises:
+        PeerError: there is no compiler.
+    """
+    run([sys.executable, "-m", "zoo", "compile-kernels"], KERNELS)

@@ -67,7 +67,9 @@ class Side:
         python = sys.executable if project == "zoo" else peers.environment(project)
         program = HERE / "trainers" / f"with_{project}.py"
         variables = {"OMP_NUM_THREADS": str(threads), "PYTHONWARNINGS": "ignore"}
-        if retained and project != "zoo":
+        if project == "zoo":
+            variables |= peers.KERNELS
+        elif retained:
             variables |= RETAIN_FREED_MEMORY
         self.process = subprocess.Popen(
             [python, program, "--shape", shape, "--precision", precision],
@@ -233,6 +235,8 @@ def main() -> None:
         for shape in options.shape or PEERS
         for precision in options.precision or PRECISIONS
     ]
+    if not options.table:
+        peers.compile_kernels()
     end = time.perf_counter() + 60 * options.minutes
     for number, (shape, precision) in enumerate(() if options.table else cases):
         share = (end - time.perf_counter()) / (len(cases) - number)

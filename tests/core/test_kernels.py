@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F  # noqa: N812  # the field's name for it
 from click.testing import CliRunner
 
 from zoo.cli import cli
@@ -34,6 +35,7 @@ from zoo.nn import kernels as module
 from zoo.nn.cached_weights import float32_weights
 from zoo.nn.contract import END
 from zoo.nn.int8 import Int8
+from zoo.training.losses import cross_entropy
 
 needs_compiler = pytest.mark.skipif(not shutil.which("cc"), reason="there is no compiler `cc`")
 
@@ -66,6 +68,69 @@ def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zoo.decoding.candidates.kernels", lambda: None)
     monkeypatch.setattr("zoo.nn.key_value_cache.usable_kernels", lambda: None)
     monkeypatch.setattr(module, "kernels", functools.cache(lambda: None))
+
+
+@needs_compiler
+@pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("vocab", [2, 15, 16, 17, 500])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_cross_entropy(dtype: torch.dtype, smoothing: float, vocab: int, threads: int) -> None:
+    """Of logits far apart, beside torch's in float64, with a second backward pass."""
+    torch.manual_seed(vocab)
+    rounded = (6 * torch.randn(37, vocab)).to(dtype)
+    labels = torch.randint(0, vocab, (37,))
+    labels[:2] = torch.tensor([0, vocab - 1])
+    logits, exact = rounded.clone().requires_grad_(), rounded.double().requires_grad_()
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        loss = cross_entropy(logits, labels, smoothing)
+        assert type(loss.grad_fn).__name__ == "_CompiledCrossEntropyBackward"
+        expected = F.cross_entropy(
+            exact, labels, ignore_index=0, label_smoothing=smoothing, reduction="sum"
+        )
+        for factor in (0.25, 3.0, 0.0):
+            (gradient,) = torch.autograd.grad(factor * loss, logits, retain_graph=True)
+            (truth,) = torch.autograd.grad(factor * expected, exact, retain_graph=True)
+            bound = 2**-8 if dtype is torch.bfloat16 else 1e-5
+            torch.testing.assert_close(gradient.double(), truth, rtol=bound, atol=1e-6)
+        (gradient,) = torch.autograd.grad(loss * math.inf, logits)
+        assert not bool(gradient.isfinite().any())
+    finally:
+        torch.set_num_threads(before)
+    assert loss.dtype is torch.float32
+    torch.testing.assert_close(loss.double(), expected, rtol=1e-5, atol=1e-5)
+
+
+@needs_compiler
+@pytest.mark.usefixtures("compiled")
+def test_cross_entropy_of_other_operands_is_torchs() -> None:
+    """The kernel reads memory by what a label says: it must not see one outside the vocabulary."""
+    logits, labels = torch.randn(4, 20, requires_grad=True), torch.tensor([1, 2, 3, 4])
+    for x, ids in ((logits.double(), labels), (logits.half(), labels), (logits[:, ::2], labels)):
+        assert type(cross_entropy(x, ids).grad_fn).__name__ == "_CrossEntropyBackward"
+    for wrong in (-1, 20, 2**40):
+        with pytest.raises((IndexError, RuntimeError)):
+            cross_entropy(logits, torch.tensor([1, 2, 3, wrong]))
+    assert float(cross_entropy(logits[:0], labels[:0]).detach()) == 0
+
+
+@needs_compiler
+@pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_cross_entropy_of_broken_logits_is_no_number(dtype: torch.dtype, value: float) -> None:
+    logits = torch.zeros(3, 40, dtype=dtype)
+    logits[1, 33] = value
+    logits.requires_grad_()
+    loss = cross_entropy(logits, torch.tensor([1, 2, 3]), 0.1)
+    assert math.isnan(float(loss.detach()))
+    loss.backward()
+    assert logits.grad is not None
+    assert bool(logits.grad[1].isnan().all())
+    assert bool(logits.grad[[0, 2]].isfinite().all())
 
 
 @needs_compiler

@@ -1,5 +1,6 @@
-/* Steps of decoding that take several passes over memory with torch's operators and one here.
-   `kernels.py` compiles this file when it is asked to. Plain C with GCC's vector extension. */
+/* Steps of decoding, and the loss of training, which take several passes over memory with torch's
+   operators and one or two here. `kernels.py` compiles this file when it is asked to. Plain C with
+   GCC's vector extension. */
 
 #include <math.h>
 #include <stdint.h>
@@ -492,5 +493,101 @@ void zoo_continue(const float *x, const float *score, const int64_t *shape, int6
             }
         }
         if (broken) best[0] = NAN;
+    }
+}
+
+typedef uint16_t Halves __attribute__((vector_size(2 * WIDTH)));
+typedef uint32_t Bits __attribute__((vector_size(4 * WIDTH)));
+
+/* WIDTH numbers of float32 or, if `narrow`, bfloat16, which is the upper half of a float32. */
+INLINE Vector load_as(int narrow, const char *from) {
+    if (!narrow) return load((const float *)from);
+    Halves x;
+    memcpy(&x, from, sizeof x);
+    return (Vector)(__builtin_convertvector(x, Bits) << 16);
+}
+
+INLINE void store_as(int narrow, char *to, Vector x) {
+    if (!narrow) return store((float *)to, x);
+    Bits bits = (Bits)x;
+    bits = (bits + 0x7fff + (bits >> 16 & 1)) >> 16; /* to the nearest; of two, to the even one */
+    const Halves halves = __builtin_convertvector(bits, Halves);
+    memcpy(to, &halves, sizeof halves);
+}
+
+/* The same for the `count` numbers at the end of a row, which may be fewer than WIDTH; the vector is
+   filled with −∞. */
+INLINE Vector load_end(int narrow, const char *from, int64_t count) {
+    if (count >= WIDTH) return load_as(narrow, from);
+    char part[4 * WIDTH] = {};
+    memcpy(part, from, count * (narrow ? 2 : 4));
+    Vector x = load_as(narrow, part);
+    for (int64_t l = count; l < WIDTH; l++) x[l] = -INFINITY;
+    return x;
+}
+
+INLINE void store_end(int narrow, char *to, int64_t count, Vector x) {
+    if (count >= WIDTH) return store_as(narrow, to, x);
+    char part[4 * WIDTH];
+    store_as(narrow, part, x);
+    memcpy(to, part, count * (narrow ? 2 : 4));
+}
+
+/* The loss of one label, and log Σ_j e^x_j. */
+INLINE void row_loss(int narrow, const char *x, int64_t n, int64_t label, float smoothing,
+                     float *log_sum, float *loss) {
+    const int64_t size = narrow ? 2 : 4, whole = n - n % WIDTH;
+    Vector most = load_end(narrow, x + whole * size, n - whole), sums = {}, all = {};
+    for (int64_t l = 0; l < n - whole; l++) all[l] = most[l];
+    for (int64_t j = 0; j < whole; j += WIDTH) {
+        const Vector z = load_as(narrow, x + j * size);
+        const Ints more = z > most;
+        most = (Vector)(((Ints)z & more) | ((Ints)most & ~more));
+        all += z;
+    }
+    float top = -INFINITY;
+    for (int l = 0; l < WIDTH; l++) top = most[l] > top ? most[l] : top;
+    for (int64_t j = 0; j < n; j += WIDTH)
+        sums += exponential(load_end(narrow, x + j * size, n - j) - top);
+    *log_sum = top + logf(sum(sums));
+    *loss = *log_sum - (1 - smoothing) * load_end(narrow, x + label * size, 1)[0];
+    if (smoothing) *loss -= smoothing / n * sum(all);
+}
+
+/* The gradient of a row's loss, times a factor. */
+INLINE void row_gradient(int narrow, const char *x, int64_t n, int64_t label, float smoothing,
+                         float log_sum, float factor, char *out) {
+    const int64_t size = narrow ? 2 : 4;
+    const float spread = smoothing / n;
+    for (int64_t j = 0; j < n; j += WIDTH) {
+        const Vector p = exponential(load_end(narrow, x + j * size, n - j) - log_sum);
+        store_end(narrow, out + j * size, n - j, (p - spread) * factor);
+    }
+    const Vector p = exponential(load_end(narrow, x + label * size, 1) - log_sum);
+    store_end(narrow, out + label * size, 1, (p - spread - (1 - smoothing)) * factor);
+}
+
+/* Cross-entropy with label smoothing for logits x (rows, n), bfloat16 if `narrow`, and labels (rows),
+   of which `padding` has none. With `out`, which is like x, its gradient times `factor`, from the
+   log_sums of an earlier call; without, the losses and log_sums (rows). */
+void zoo_cross_entropy(const char *x, int64_t rows, int64_t n, int64_t narrow, const int64_t *labels,
+                       int64_t padding, float smoothing, float *log_sums, float *losses,
+                       float factor, char *out) {
+    const int64_t bytes = n * (narrow ? 2 : 4);
+    for (int64_t i = 0; i < rows; i++, x += bytes) {
+        const int64_t label = labels[i];
+        if (label == padding) {
+            if (out)
+                memset(out + i * bytes, 0, bytes);
+            else
+                losses[i] = 0;
+        } else if (out && narrow)
+            row_gradient(1, x, n, label, smoothing, log_sums[i], factor, out + i * bytes);
+        else if (out)
+            row_gradient(0, x, n, label, smoothing, log_sums[i], factor, out + i * bytes);
+        else if (narrow)
+            row_loss(1, x, n, label, smoothing, log_sums + i, losses + i);
+        else
+            row_loss(0, x, n, label, smoothing, log_sums + i, losses + i);
     }
 }

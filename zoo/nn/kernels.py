@@ -1,4 +1,4 @@
-"""Kernels in C for decoding on the CPU: optional, and compiled on this machine on request.
+"""Kernels in C for the CPU: optional, and compiled on this machine on request.
 
 Without them everything is computed by torch's operators, with the same results but for rounding.
 """
@@ -55,7 +55,11 @@ _SIGNATURES = {
     "zoo_attend": (*[_POINTER] * 7, ctypes.c_float),
     "zoo_feedforward": (_POINTER, _POINTER, _COUNT, _POINTER),
     "zoo_attention": (*[_POINTER] * 7, _COUNT, _POINTER),
-}
+    "zoo_cross_entropy": (
+        _POINTER, *[_COUNT] * 3, _POINTER, _COUNT, ctypes.c_float, *[_POINTER] * 2, ctypes.c_float,
+        _POINTER,
+    ),
+}  # fmt: skip
 Shape, Strides = _COUNT * 5, _COUNT * 12
 
 
@@ -131,7 +135,8 @@ class Kernels:
             function.argtypes = types
         self._quantize, self._dequantize, self._add_norm, self._continue = functions[:4]
         self._pack, self._pack_int8, self._product, self._store, self._attend = functions[4:9]
-        self.feedforward, self.attention = functions[9:]  # `sublayers.py` calls them
+        # `sublayers.py` and `losses.py` call these.
+        self.feedforward, self.attention, self.cross_entropy = functions[9:]
 
     def quantize(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return rows (n, k), contiguous, as int8, and the scale of each, (n, 1)."""

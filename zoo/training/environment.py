@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from zoo.errors import CheckpointError
+from zoo.nn.kernels import kernels
 from zoo.training.process_group import ProcessGroup
 
 
@@ -42,6 +43,7 @@ def describe_environment(group: ProcessGroup) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "device": f"{group.device.type}, {device}",
         "processes": group.size,
+        "compiled kernels": "yes" if kernels() else "no",
     }
 
 

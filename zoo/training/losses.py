@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from zoo.nn.contract import PADDING
+from zoo.nn.kernels import kernels
 
 TOKENS = 16
 """How many tokens a CPU computes at a time; a GPU computes all at once."""
@@ -23,7 +25,79 @@ def cross_entropy(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> Ten
 
     The sum is in float32, or in the logits' type if that is wider.
     """
-    return _CrossEntropy.apply(logits, labels, smoothing)  # type: ignore[no-untyped-call]  # torch has no types for it
+    function = _CompiledCrossEntropy if _is_compiled(logits, labels) else _CrossEntropy
+    return function.apply(logits, labels, smoothing)  # type: ignore[no-untyped-call]  # torch has no types for it
+
+
+def _is_compiled(logits: Tensor, labels: Tensor) -> bool:
+    """Return whether there are compiled kernels, which read these operands."""
+    return (
+        kernels() is not None
+        and logits.is_cpu
+        and logits.dtype in (torch.float32, torch.bfloat16)
+        and logits.is_contiguous()
+        and labels.dtype is torch.int64
+        and labels.is_contiguous()
+        and 0 < len(labels) == len(logits)
+        and not torch.compiler.is_compiling()
+        and int(labels.min()) >= 0
+        and int(labels.max()) < logits.shape[1]
+    )
+
+
+class _CompiledCrossEntropy(torch.autograd.Function):
+    """The loss as `_CrossEntropy` defines it, computed by `kernels.c` in float32.
+
+    Only log Σ_y e^{x_y} of each token is kept. The backward pass computes p_y from it again, which
+    costs less than another pass over a tensor of the size of the logits.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
+        log_sums, losses = torch.empty(2, len(logits))
+        _run(logits, labels, smoothing, log_sums, losses)
+        ctx.save_for_backward(logits, labels, log_sums)
+        ctx.smoothing = smoothing
+        return losses.sum()
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        logits, labels, log_sums = ctx.saved_tensors
+        factor, out = float(gradients[0]), torch.empty_like(logits)
+        if not math.isfinite(factor):
+            return out.fill_(factor), None, None
+        _run(logits, labels, ctx.smoothing, log_sums, log_sums, factor, out)
+        return out, None, None
+
+
+def _run(
+    logits: Tensor,
+    labels: Tensor,
+    smoothing: float,
+    log_sums: Tensor,
+    losses: Tensor,
+    factor: float = 1.0,
+    out: Tensor | None = None,
+) -> None:
+    """Call the kernel with equal parts of the rows, one for each of torch's threads."""
+    compiled = kernels()
+    assert compiled is not None
+
+    def run(rows: slice) -> None:
+        x, ids, sums, each = (part[rows] for part in (logits, labels, log_sums, losses))
+        compiled.cross_entropy(
+            x.data_ptr(), *x.shape, x.dtype is torch.bfloat16, ids.data_ptr(), PADDING, smoothing,
+            sums.data_ptr(), each.data_ptr(), factor, None if out is None else out[rows].data_ptr(),
+        )  # fmt: skip
+
+    size = -(-len(logits) // torch.get_num_threads())
+    parts = [slice(start, start + size) for start in range(0, len(logits), size)]
+    if len(parts) == 1:
+        return run(parts[0])
+    with ThreadPoolExecutor(len(parts)) as pool:
+        list(pool.map(run, parts))
+    return None
 
 
 class _CrossEntropy(torch.autograd.Function):
