@@ -181,10 +181,7 @@ def _lengths(line: str, language: str) -> list[int]:
     from sentencex import segment
 
     # The library accepts UTF-8 only, and fails at a space of several bytes after an initial.
-    plain = "".join(
-        " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" if "\ud800" <= c <= "\udfff" else c
-        for c in line
-    )
+    plain = re.sub("[\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", re.sub(r"\s", " ", line))
     lengths = [len(sentence) for sentence in segment(language, plain)]
     return lengths if sum(lengths) == len(line) else [len(line)]
 
