@@ -34,6 +34,9 @@ from zoo.testing.law import LawOf
 
 FOLDER = Path(__file__).parent
 VOCABULARY = 10_000
+RELEASED = ("multi30k-en-fr", "multi30k-de-en", "dates-en-iso", "dates-iso")
+"""Tasks with a table of their released checkpoints."""
+
 RECURRENT = ("seq2seq-lstm4", "rnnsearch")
 
 
@@ -233,7 +236,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "search laws": lambda: laws(SEARCH_LAWS),
     "compared: numbers-en-fr": functools.partial(compared, "numbers-en-fr"),
     "compared: multi30k-en-de": functools.partial(compared, "multi30k-en-de"),
-    "released: multi30k-en-fr": functools.partial(released, "multi30k-en-fr"),
+    **{f"released: {task}": functools.partial(released, task) for task in RELEASED},
     **{path: functools.partial(plugin_file, path) for path in files_for("gated")},
 }
 
