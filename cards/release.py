@@ -32,6 +32,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from released import (
+    CATALOGUE,
     NAMES,
     SHIPPED,
     TOP,
@@ -280,8 +281,10 @@ def write_entry(name: str) -> None:
     files = entry.pop("files")
     entry["scores"] = scores
     entry["files"] = files
-    entries = document.setdefault("checkpoints", tomlkit.table(is_super_table=True))
-    entries[name] = entry
+    entries = {**document.get("checkpoints", {}), name: entry}
+    document["checkpoints"] = tomlkit.table(is_super_table=True)
+    for each in sorted(entries, key=CATALOGUE.index):
+        document["checkpoints"][each] = entries[each]
     replace_file(file, tomlkit.dumps(document))
     print(f"{name}: {scores.as_string()}", file=sys.stderr)
 

@@ -15,16 +15,18 @@ RUNS = Path("runs/release")
 SHIPPED = Path("cards/checkpoints")
 PENALTIES = {
     "rnnsearch-tiny.multi30k-en-de": 1.0,
-    "rnnsearch-tiny.multi30k-en-fr": 0.6,
     "seq2seq-tiny.multi30k-de-en": 0.6,
-    "convs2s-tiny.multi30k-en-fr": 1.0,
-    "seq2seq-tiny.multi30k-en-fr": 1.0,
-    "transformer-tiny.multi30k-en-fr": 1.0,
     "transformer-tiny.multi30k-de-en": 1.0,
+    "seq2seq-tiny.multi30k-en-fr": 1.0,
+    "rnnsearch-tiny.multi30k-en-fr": 0.6,
+    "convs2s-tiny.multi30k-en-fr": 1.0,
+    "transformer-tiny.multi30k-en-fr": 1.0,
 }
 """Length penalties that differ from their task's, chosen on validation data."""
 NAMES = tuple(f"{model}.{task}" for task in TASKS for model in FAMILIES)
 """Every checkpoint that has a recipe here. Those in `SHIPPED` are released."""
+CATALOGUE = tuple(f"{model}.{task}" for task in TASKS for model in reversed(FAMILIES))
+"""The order of the catalogue. Without names, `zoo serve` offers the first one first."""
 
 
 def task_of(name: str) -> Task:

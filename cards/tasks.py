@@ -95,29 +95,11 @@ DATES = Task(
 )
 
 TASKS = {
-    "numbers-en-fr": Task(
-        example="four hundred and ninety-two thousand, six hundred and five",
-        license=FREE,
-        terms=GENERATED,
-        limits="For whole numbers below a million, written in lowercase words as num2words does.",
-        headlines=("exact_match",),
-        parameters=500_000,
-        kind="number",
-        scored=(TEST,),
-    ),
+    "tatoeba-en-fr-76k": EVERYDAY,
+    "tatoeba-fr-en-76k": replace(EVERYDAY, example="Où as-tu acheté ces chaussures ?"),
     "multi30k-en-de": CAPTIONS,
     "multi30k-de-en": replace(CAPTIONS, example="Zwei Hunde spielen im Schnee."),
     "multi30k-en-fr": CAPTIONS,
-    "dates-en-iso": DATES,
-    "dates-iso": replace(
-        DATES,
-        example="lundi 3 mai 2021",
-        limits=(
-            "For one date at a time, with a year from 1600 to 2199, as the Unicode locale data "
-            "writes dates of medium, long and full width in 62 languages, with digits 0 to 9. A "
-            "weekday is read over, not checked. It has not seen short dates of digits alone."
-        ),
-    ),
     "g2p-en": Task(
         example="mispronunciation",
         license=FREE,
@@ -141,7 +123,25 @@ TASKS = {
         parameters=2_000_000,
         kind="phones",
     ),
-    "tatoeba-en-fr-76k": EVERYDAY,
-    "tatoeba-fr-en-76k": replace(EVERYDAY, example="Où as-tu acheté ces chaussures ?"),
+    "numbers-en-fr": Task(
+        example="four hundred and ninety-two thousand, six hundred and five",
+        license=FREE,
+        terms=GENERATED,
+        limits="For whole numbers below a million, written in lowercase words as num2words does.",
+        headlines=("exact_match",),
+        parameters=500_000,
+        kind="number",
+        scored=(TEST,),
+    ),
+    "dates-en-iso": DATES,
+    "dates-iso": replace(
+        DATES,
+        example="lundi 3 mai 2021",
+        limits=(
+            "For one date at a time, with a year from 1600 to 2199, as the Unicode locale data "
+            "writes dates of medium, long and full width in 62 languages, with digits 0 to 9. A "
+            "weekday is read over, not checked. It has not seen short dates of digits alone."
+        ),
+    ),
 }
-"""By the name of the dataset."""
+"""By the name of the dataset, in the order of the catalogue."""

@@ -51,6 +51,15 @@ def test_every_family_has_numbers_and_captions() -> None:
     assert set(RELEASED) <= names
 
 
+def test_the_first_ones_translate_everyday_sentences_and_captions_from_english() -> None:
+    """`zoo serve` without names offers the first, and the first of several for two languages."""
+    first = {}
+    for released in RELEASED.values():
+        first.setdefault(released.dataset, released.model)
+    assert list(first)[:2] == ["tatoeba-en-fr-76k", "multi30k-en-de"]
+    assert set(first.values()) == {"transformer-tiny"}
+
+
 @each
 def test_its_files_have_the_recorded_size_and_hash(released: Released, registry: Registry) -> None:
     check_released(released, registry)

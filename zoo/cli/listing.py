@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,18 +17,23 @@ from zoo.registry.catalogue import Released
 from zoo.registry.open_shelf import OpenShelf
 from zoo.registry.registry import Registry
 
+if TYPE_CHECKING:
+    from rich.console import JustifyMethod
+
 
 @dataclass(frozen=True)
 class Column:
     """A column of a list.
 
     `value` returns a thing's cell, by default its attribute of the column's name. JSON has every
-    column, the table for people only those with `shown`.
+    column, the table for people only those with `shown`. Those with `heading` are written once,
+    above the things that share them.
     """
 
     name: str
     value: Callable[[Registry, Any], Any] | None = None
     shown: bool = True
+    heading: bool = False
 
     def cell(self, registry: Registry, thing: Any) -> Any:
         """Return the plain value for one thing."""
@@ -60,15 +65,14 @@ COLUMNS = {
     "checkpoints": (
         Column("name"),
         Column("model", shown=False),
-        Column("dataset", shown=False),
+        Column("dataset", shown=False, heading=True),
         Column("location", lambda _, released: released.location or str(released.folder),
                shown=False),
         Column("languages", _languages),
-        Column("size", lambda _, each: sum(file.size for file in each.files.values()) or None,
-               shown=False),
+        Column("size", lambda _, each: sum(file.size for file in each.files.values()) or None),
         Column("scores"),
-        Column("terms"),
-        Column("summary", shown=False),
+        Column("summary", shown=False, heading=True),
+        Column("terms", shown=False, heading=True),
     ),
     "datasets": (
         Column("name"),
@@ -175,16 +179,29 @@ def _print_overview(rows: dict[str, list[dict[str, Any]]]) -> None:
 
 
 def _print_table(kind: str, rows: list[dict[str, Any]]) -> None:
+    """Print a kind's things, or those under each heading, as a table."""
     from rich.table import Table
 
-    table = Table(title=kind, title_justify="left", title_style="bold", box=None, pad_edge=False)
     columns = [column.name for column in COLUMNS[kind] if column.shown]
-    for name in columns:
-        number = bool(rows) and type(rows[0][name]) is int
-        table.add_column(name, justify="right" if number else "left", no_wrap=name == "name")
-    for row in rows:
-        table.add_row(*(plain(_text(name, row[name])) for name in columns))
-    console().print(table if rows else f"[bold]{kind}[/bold]: none", "", sep="\n")
+    headings = [column.name for column in COLUMNS[kind] if column.heading]
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for row in sorted(rows, key=lambda row: [row[name] for name in headings]):
+        heading = "; ".join(row[name] for name in headings if row[name])
+        groups.setdefault(heading, []).append(row)
+    console().print(f"[bold]{kind}[/bold]" if rows else f"[bold]{kind}[/bold]: none")
+    for heading, members in groups.items():
+        table = Table(box=None, pad_edge=False, show_header=not headings)
+        for name in columns:
+            # The tables of a list are aligned; a single one may wrap its cells.
+            width = max(len(_text(name, row[name])) for row in rows) if headings else None
+            justify: JustifyMethod = "right" if type(members[0][name]) is int else "left"
+            table.add_column(name, justify=justify, no_wrap=name == "name", min_width=width)
+        for row in members:
+            table.add_row(*(plain(_text(name, row[name])) for name in columns))
+        if headings:
+            console().print("", plain(heading), sep="\n", style="bold")
+        console().print(table)
+    console().print()
 
 
 def _print_options(
@@ -209,6 +226,8 @@ def _print_packages(registry: Registry) -> None:
 
 def _text(name: str, value: Any) -> str:
     """Return a plain value as the text of a table's cell; of several scores, the first."""
+    if name == "size":
+        return "" if value is None else f"{value / 1e6:.1f} MB"
     if isinstance(value, dict):
         scores = [f"{name.replace('_', ' ')} {score}" for name, score in value.items()]
         return next(iter(scores), "")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -152,22 +151,18 @@ def _named(given: str) -> tuple[str, str]:
 
 
 def _local(registry: Registry) -> list[str]:
-    """Return the released checkpoints that are installed, those of the highest scores first.
+    """Return the released checkpoints that are installed, in the order of their catalogues.
 
-    Of several for the same languages, LibreTranslate's clients get the first.
+    The page shows the first, and of several for the same languages, LibreTranslate's clients get
+    the first.
 
     Raises:
         DataError: there is none.
     """
-    local = [one for one in registry.checkpoints.values() if not one.location]
+    local = [one.name for one in registry.checkpoints.values() if not one.location]
     if not local:
         raise DataError("no checkpoint to serve", "none is installed", "Name one")
-    local.sort(key=lambda one: -max(_numbers(one.scores), default=0.0))
-    return [one.name for one in local]
-
-
-def _numbers(scores: Mapping[str, Any]) -> list[float]:
-    return [float(score) for score in scores.values() if isinstance(score, int | float)]
+    return local
 
 
 def _key(file: Path | None) -> str:
