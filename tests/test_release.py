@@ -53,7 +53,7 @@ def test_every_family_has_numbers_and_captions() -> None:
 
 def test_the_first_ones_translate_everyday_sentences_and_captions_from_english() -> None:
     """`zoo serve` without names offers the first, and the first of several for two languages."""
-    first = {}
+    first: dict[str, str] = {}
     for released in RELEASED.values():
         first.setdefault(released.dataset, released.model)
     assert list(first)[:2] == ["tatoeba-en-fr-76k", "multi30k-en-de"]
