@@ -212,7 +212,7 @@ def test_higher_bleu_is_better() -> None:
     improved = []
     for step, bleu in enumerate([1.0, 5.0, 4.0, 6.0], 1):
         state.step = step
-        improved.append(state.record_validation(recipe, bleu, higher_is_better=True))
+        improved.append(state.record_validation(recipe, bleu, lower_is_better=False))
     assert improved == [True, True, False, True]
     assert (state.best, state.best_step, state.not_improved) == (6.0, 4, 0)
 

@@ -10,7 +10,8 @@ from tests.core.test_training import SMALL
 from tests.shelves import registry_with
 from zoo.data.tokenizer import Tokenizer
 from zoo.errors import ConfigError, PluginError
-from zoo.evaluation.metrics import higher_is_better, make_metrics
+from zoo.evaluation.metrics import lower_is_better, make_metrics
+from zoo.registry.registry import default_registry
 from zoo.training.plan import SELECTIONS
 
 CODE = """
@@ -24,7 +25,7 @@ def zoo_metrics():
 class distance(zoo.SegmentMetric):
     name = "distance"
     needs_source = True
-    higher_is_better = False
+    lower_is_better = True
     calls = 0
 
     def count(self, text, reference, source):
@@ -64,7 +65,12 @@ def test_the_best_validation_by_a_plugin_s_metric_is_released(
 def test_every_built_in_metric_can_be_selected_by() -> None:
     made = make_metrics(tokenizer=Tokenizer.train(["a"], "char", 9))
     assert ("last", "loss", *made) == SELECTIONS
-    assert [name for name in made if not higher_is_better(made[name])] == [
-        "ter",
-        "token_error_rate",
-    ]
+    assert [name for name in made if lower_is_better(made[name])] == ["ter", "token_error_rate"]
+
+
+def test_of_error_rates_the_lowest_is_the_best() -> None:
+    declared = default_registry().metrics
+    rates = [name for name in declared if "error_rate" in name]
+    assert len(rates) == 4
+    made = make_metrics(declared, names=rates)
+    assert all(lower_is_better(made[name]) for name in rates)

@@ -144,9 +144,9 @@ def make_metric(
     return made
 
 
-def higher_is_better(metric: Metric) -> bool:
-    """Return whether a higher score of a metric is better."""
-    return bool(getattr(metric, "higher_is_better", not isinstance(metric, TER)))
+def lower_is_better(metric: Metric) -> bool:
+    """Return whether a lower score of a metric is better."""
+    return bool(getattr(metric, "lower_is_better", isinstance(metric, TER)))
 
 
 def _chosen(

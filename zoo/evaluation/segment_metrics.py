@@ -111,7 +111,6 @@ class TokenErrorRate(SegmentMetric):
     """
 
     name = "token error rate"
-    higher_is_better = False
     lower_is_better = True
 
     def __init__(self, tokenizer: Tokenizer, lowercase: bool = False) -> None:

@@ -192,13 +192,12 @@ def zoo_metrics() -> Iterable[Metric]:  # type: ignore[empty-body]  # a specific
     significance tests are computed by bootstrap for either.
 
     Training can select weights by any metric: `select = "copied"`, with `bleu_sentences`. If lower
-    scores are better, the class says `higher_is_better = False`.
+    scores are better, the class says `lower_is_better = True`.
 
     A class with `needs_source = True` also gets the source texts: `zoo.SegmentMetric.count` as its
     argument `source`, which is empty otherwise, a subclass of sacreBLEU's `Metric` as the last
-    reference. Of several references of a text, `zoo.SegmentMetric` counts the best one:
-    `lower_is_better = True` says which that is. With `everywhere=False`, a metric is reported only
-    for datasets that name it, and with `--metric`.
+    reference. Of several references of a text, `zoo.SegmentMetric` counts the best one. With
+    `everywhere=False`, a metric is reported only for datasets that name it, and with `--metric`.
 
     Put a class that imports heavy libraries in a separate module.
 

@@ -55,13 +55,13 @@ class ValidationSet:
         return len(self.pairs)
 
     @property
-    def higher_is_better(self) -> bool:
-        """Whether a higher score is better, of whichever metric the recipe selects by."""
+    def lower_is_better(self) -> bool:
+        """Whether a lower score is better, of whichever metric the recipe selects by."""
         if self.metric is None:
-            return True
-        from zoo.evaluation.metrics import higher_is_better
+            return False
+        from zoo.evaluation.metrics import lower_is_better
 
-        return all(map(higher_is_better, self.metric.values()))
+        return any(map(lower_is_better, self.metric.values()))
 
 
 @dataclass(frozen=True)

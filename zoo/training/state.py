@@ -62,15 +62,13 @@ class TrainingState:
         blend = get_ema_multi_avg_fn(min(decay, (1 + step) / (10 + step)))
         blend(self.average, [weight.detach() for weight in self.model.parameters()], None)
 
-    def record_validation(
-        self, recipe: Recipe, value: float, higher_is_better: bool = False
-    ) -> bool:
+    def record_validation(self, recipe: Recipe, value: float, lower_is_better: bool = True) -> bool:
         """Record a validation; return whether no earlier one was better by more than tolerance.
 
         `value` is the loss, or the score that the recipe selects by.
         """
         best = value if self.best is None else self.best
-        gain = value - best if higher_is_better else best - value
+        gain = best - value if lower_is_better else value - best
         better = self.best is None or gain > 0
         worse = -gain > recipe.tolerance * abs(best)
         if better:

@@ -315,7 +315,7 @@ class Trainer:
             raise not_finite(f"the validation loss is {result.loss}", state.step)
         by_loss = recipe.select not in result.scores
         value = result.loss if by_loss else result.scores[recipe.select]
-        best = state.record_validation(recipe, value, not by_loss and validation.higher_is_better)
+        best = state.record_validation(recipe, value, by_loss or validation.lower_is_better)
         if best and recipe.select != "last":
             self.averaged.keep()
         minutes = self.group.broadcast(self._seconds()) / 60
