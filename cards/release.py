@@ -203,7 +203,9 @@ def examples(name: str) -> list[str]:
     dataset = find_dataset(default_registry(), data_of(name))
     items = items_to_score(dataset.stream("test"), dataset.several_references)
     translator = zoo.load(TOP / SHIPPED / name)
-    texts = translator.translate([item.source for item in items], **search_of(name))
+    # Whole, as `zoo eval` translates them.
+    sources = [item.source for item in items]
+    texts = translator.translate(sources, split=False, **search_of(name))
     return [
         f"## Examples\n\n{at_percentiles(items, texts)}",
         f"## Failures\n\n{by_kind(task_of(name).kind, items, texts)}",

@@ -137,6 +137,10 @@ TASKS = {
     "dates-iso": replace(
         DATES,
         example="lundi 3 mai 2021",
+        terms=(
+            "The data is generated from the Unicode locale data, which is under the Unicode "
+            "License v3. The weights are under the license of the project."
+        ),
         limits=(
             "For one date at a time, with a year from 1600 to 2199, as the Unicode locale data "
             "writes dates of medium, long and full width in 62 languages, with digits 0 to 9. A "

@@ -264,8 +264,8 @@ def _recommended(about: About) -> str:
     if not about.decoding:
         return ""
     return (
-        f"Recommended decoding: `{as_flags(about.decoding)}`. It applies unless other search "
-        "options are given."
+        f"Recommended decoding: `{as_flags(about.decoding)}`. It applies unless these options, or "
+        "others that contradict them, are given."
     )
 
 
