@@ -82,5 +82,5 @@ verify-exports: setup
 	$(BIN)/python -m tests.campaigns.exports --logits
 	$(BIN)/python -m tests.campaigns.exports --clean build/exports
 
-clean:
-	rm -rf $(VENV) runs build dist
+clean:  # what you have trained in runs/ stays
+	rm -rf $(VENV) runs/demo build dist

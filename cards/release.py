@@ -320,11 +320,12 @@ def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="default: those that are released")
-    parser.add_argument("--train", action="store_true", help="train or resume, and nothing else")
-    parser.add_argument("--seeds", action="store_true", help="train and score with other seeds")
-    parser.add_argument("--describe", action="store_true", help="write metadata, cards and entries")
-    parser.add_argument("--rescore", action="store_true", help="score and describe shipped files")
-    parser.add_argument("--verify", action="store_true", help="compare shipped files with cards")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--train", action="store_true", help="train or resume, and nothing else")
+    what.add_argument("--seeds", action="store_true", help="train and score with other seeds")
+    what.add_argument("--describe", action="store_true", help="write metadata, cards and entries")
+    what.add_argument("--rescore", action="store_true", help="score and describe shipped files")
+    what.add_argument("--verify", action="store_true", help="compare shipped files with cards")
     options = parser.parse_args()
     unknown = sorted(set(options.names) - set(NAMES))
     if unknown:

@@ -7,10 +7,11 @@ models of a group form an ensemble.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from released import RUNS, TOP, as_options, run
+from released import RUNS, SHIPPED, TOP, as_options, run
 from tasks import TASKS
 
 from zoo.data.datasets import find_dataset
@@ -71,11 +72,14 @@ def options_of(name: str) -> list[str]:
 def translate(group: Sequence[str], sources: Path, task: str) -> Path:
     """Return the translations of a file by a teacher group, made unless they exist.
 
-    Teachers that are not released are trained first.
+    Teachers that are not released are trained first. The file's name has a hash of their weights.
     """
-    out = sources.with_name(f"by-{'+'.join(group)}.{task.rpartition('-')[2]}")
+    folders = [TOP / (train(name) if name in TEACHERS else SHIPPED / name) for name in group]
+    weights = [(folder / "model.safetensors").read_bytes() for folder in folders]
+    version = hashlib.sha256(b"".join(weights)).hexdigest()[:12]
+    out = sources.with_name(f"by-{'+'.join(group)}-{version}.{task.rpartition('-')[2]}")
     if not out.is_file():
-        first, *others = (str(train(name)) if name in TEACHERS else name for name in group)
+        first, *others = map(str, folders)
         ensemble = [word for name in others for word in ("--with", name)]
         files = ["--input", str(sources), "--out", str(out)]
         run("zoo", "translate", first, *ensemble, *as_options(dict(TASKS[task].search)), *files)

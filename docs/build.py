@@ -163,6 +163,7 @@ LABELS = {
     "chrf": "chrF",
     "tokenized_bleu": "tokenized BLEU",
 }
+"""Of the metrics that tables of checkpoints show, in this order."""
 
 
 def updates_and_minutes(released: Released) -> list[str]:
@@ -176,17 +177,17 @@ def compared(task: str) -> str:
     """Return the tables of a task, from the catalogue and the results of `cards/compare.py`."""
     results = json.loads(COMPARISON.read_text(encoding="utf-8"))
     models = {name.partition(".")[0]: v for name, v in results.items() if name.endswith(f".{task}")}
-    metrics: list[str] = []
+    scores = [default_registry().checkpoints[f"{model}.{task}"].scores for model in models]
+    metrics = [metric for metric in LABELS if all(metric in each for each in scores)]
     rows = []
     for model, v in models.items():
         released = default_registry().checkpoints[f"{model}.{task}"]
-        metrics = list(released.scores)
         rows.append(
             [
                 f"`{model}`",
                 f"{v['parameters']:,}",
                 *updates_and_minutes(released),
-                *(f"{score:.2f}" for score in released.scores.values()),
+                *(f"{released.scores[metric]:.2f}" for metric in metrics),
                 f"{v['greedy']:,.0f}",
                 f"{v['beam']:,.0f}",
             ]
@@ -206,14 +207,13 @@ def compared(task: str) -> str:
 
 def released(task: str) -> str:
     """Return the table of the checkpoints that are released for a task."""
-    rows: list[list[str]] = []
-    metrics: list[str] = []
-    for name, entry in default_registry().checkpoints.items():
-        if name.partition(".")[2] == task:
-            metrics = list(entry.scores)
-            scores = [f"{score:.2f}" for score in entry.scores.values()]
-            size = f"{entry.files['model.safetensors'].size / 1e6:.1f}"
-            rows.append([f"`{entry.model}`", size, *updates_and_minutes(entry), *scores])
+    entries = [e for e in default_registry().checkpoints.values() if e.dataset == task]
+    metrics = [metric for metric in LABELS if all(metric in entry.scores for entry in entries)]
+    rows = []
+    for entry in entries:
+        scores = [f"{entry.scores[metric]:.2f}" for metric in metrics]
+        size = f"{entry.files['model.safetensors'].size / 1e6:.1f}"
+        rows.append([f"`{entry.model}`", size, *updates_and_minutes(entry), *scores])
     head = ["model", "MB of weights", "updates", "minutes to train", *(LABELS[m] for m in metrics)]
     return f"{markdown_table(head, rows, numbers=True)}\n"
 
@@ -246,7 +246,9 @@ def built(text: str) -> str:
     for name, make in PARTS.items():
         before, marker, rest = text.partition(f"<!-- generated: {name} -->\n")
         if marker:
-            _, end, after = rest.partition("<!-- end -->")
+            old, end, after = rest.partition("<!-- end -->")
+            if not end or "<!-- generated: " in old:
+                raise SystemExit(f"the generated part {name!r} has no end")
             text = f"{before}{marker}{make()}\n{end}{after}"
     return text
 

@@ -42,12 +42,16 @@ def multi30k(source: str, target: str, split: str, limit: int | None) -> Iterabl
 
 
 def tatoeba(from_french: bool, split: str, limit: int | None) -> Iterable[Pair]:
-    """Return pairs of Tatoeba, English to French, or the other way round."""
+    """Return pairs of Tatoeba, English to French, or the other way round.
+
+    Each direction is split by its own sources, so that none is in two splits.
+    """
     dataset = "tatoeba-fr-en" if from_french else "tatoeba-en-fr"
     folder = corpus_folder("tatoeba-en-fr", ("fra.txt",), dataset)
     pairs = list(islice(read_tsv(folder / "fra.txt"), limit))
-    chosen = hash_split(pairs, {"validation": 20, "test": 20}, kept=LESSON)[split]
-    return [Pair(pair.target, pair.source) for pair in chosen] if from_french else chosen
+    if from_french:
+        pairs = [Pair(pair.target, pair.source) for pair in pairs]
+    return hash_split(pairs, {"validation": 20, "test": 20}, kept=LESSON)[split]
 
 
 def tatoeba_76k(from_french: bool, split: str, limit: int | None) -> Iterable[Pair]:
@@ -60,12 +64,12 @@ def tatoeba_76k(from_french: bool, split: str, limit: int | None) -> Iterable[Pa
     dataset = "tatoeba-fr-en-76k" if from_french else "tatoeba-en-fr-76k"
     file = corpus_folder("tatoeba-en-fr-76k", ("fra.txt",), dataset) / "fra.txt"
     status = file.stat()
-    chosen = _tatoeba_splits(file, limit, status.st_size, status.st_mtime_ns)[split]
+    chosen = _tatoeba_splits(file, status.st_size, status.st_mtime_ns)[split][:limit]
     return [Pair(pair.target, pair.source) for pair in chosen] if from_french else chosen
 
 
 @lru_cache(maxsize=1)
-def _tatoeba_splits(file: Path, limit: int | None, *_: int) -> dict[str, list[Pair]]:
-    pairs = list(islice(read_tsv(file), limit))
+def _tatoeba_splits(file: Path, *_: int) -> dict[str, list[Pair]]:
+    pairs = list(read_tsv(file))
     held_out = {"test": min(1000, len(pairs) // 20), "validation": min(1000, len(pairs) // 20)}
     return split_groups(pairs, groups(pairs), held_out, largest=20)

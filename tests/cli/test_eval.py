@@ -14,6 +14,7 @@ import zoo
 from tests.cli.test_cli import failed
 from tests.core.test_checkpoint import TINY
 from zoo.checkpoint.scores import command, metrics
+from zoo.data.datasets import file_dataset
 
 Run = Callable[..., Result]
 
@@ -71,6 +72,15 @@ def test_a_source_prefix_is_part_of_what_is_scored(
     shown = [run("translate", checkpoint, *prefix, pairs[0][0]).stdout,
              run("translate", checkpoint, f"{word} {pairs[0][0]}").stdout]  # fmt: skip
     assert shown[0] == shown[1]
+
+
+def test_a_limit_takes_the_first_of_a_split(run: Run, checkpoint: Path, tmp_path: Path) -> None:
+    file = tmp_path / "pairs.tsv"
+    file.write_text("".join(f"a {n}\tb {n}\n" for n in range(200)), encoding="utf-8")
+    held_out = [pair.source for pair in file_dataset(str(file)).stream("validation")]
+    asked = ("eval", checkpoint, "--data", file, "--split", "validation", "--json")
+    assert json.loads(run(*asked, "--limit", 3).stdout)["sentences"] == 3
+    assert json.loads(run(*asked).stdout)["sentences"] == len(held_out) > 3
 
 
 def test_without_data_a_checkpoint_is_scored_on_that_of_its_scores(

@@ -1,5 +1,6 @@
 """Standard streams that are closed, other encodings, arguments that are not text, Ctrl-C."""
 
+import gzip
 import os
 import signal
 import subprocess
@@ -120,3 +121,28 @@ def test_an_interrupt_during_the_start_prints_no_traceback() -> None:
         [sys.executable, "-c", INTERRUPT], capture_output=True, cwd=TOP, timeout=100, check=False
     )
     assert (done.returncode, done.stderr) == (-signal.SIGINT, b"")
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_a_byte_order_mark_is_no_text_and_a_file_may_be_compressed(
+    suffix: str, run: Run, tmp_path: Path
+) -> None:
+    text = "\ufefftwenty-one\r\nfour\r\n".encode()
+    file = tmp_path / f"numbers.txt{suffix}"
+    file.write_bytes(gzip.compress(text) if suffix else text)
+    wanted = "vingt et un\nquatre\n"
+    name = "rnnsearch-tiny.numbers-en-fr"
+    assert run("translate", name, "--input", file).stdout == wanted
+    shard = ("--input", file, "--out", tmp_path / "out.fr", "--shard")
+    for number in (1, 2):
+        assert run("translate", name, *shard, f"{number}/2").exit_code == 0
+    assert run("join", tmp_path / "out.fr").exit_code == 0
+    assert (tmp_path / "out.fr").read_text(encoding="utf-8") == wanted
+
+
+def test_a_long_cell_is_refused_with_advice(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "long.csv"
+    file.write_text(f"source,target\n{'a ' * 70_000},b\n")
+    shown = run("data", "show", file).stderr
+    assert "line 2, is not CSV: field larger than" in shown
+    assert "can be in .tsv or .jsonl" in shown

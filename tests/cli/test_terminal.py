@@ -46,6 +46,16 @@ def test_aliases_and_defaults(settings: Callable[[str], Path], run: Run) -> None
     assert len(saved.splitlines()) == 2
     assert run("translate", "numbers", "--n-best", 1, "twenty-one").stdout == "vingt et un\n"
     assert "rnnsearch" in run("info", "numbers").stdout
+    assert run("pull", "numbers").stdout == run("pull", NAME).stdout
+
+
+def test_defaults_of_the_settings_are_no_arguments_of_a_resumed_run(
+    settings: Callable[[str], Path], run: Run, tmp_path: Path
+) -> None:
+    settings('[defaults.train]\nprecision = "float32"\nseed = 3\n')
+    out = ("--out", tmp_path / "absent")
+    assert "leave out" not in run("train", "--resume", *out).stderr
+    assert "leave out --seed" in run("train", "--resume", *out, "--seed", 3).stderr
 
 
 def test_all_faults_of_the_settings_are_listed(settings: Callable[[str], Path], run: Run) -> None:

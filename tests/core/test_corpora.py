@@ -131,6 +131,7 @@ def test_tatoeba_76k_has_no_near_copies_in_two_splits(registry: Registry, corpor
             for text in {pair[side] for pair in pairs}:
                 for variant in variants(words(text)):
                     assert seen.setdefault(variant, split) == split, text
+    assert dataset.load("test", 50) == parts["test"][:50], "a limit moves no pair between splits"
     backward = find_dataset(registry, "tatoeba-fr-en-76k")
     assert backward.load("test") == [Pair(b, a) for a, b in parts["test"]]
 
@@ -264,6 +265,10 @@ def test_error_rates_of_pronunciations_against_brute_force(registry: Registry) -
         assert rate.value == pytest.approx(100 * distance / length)
         assert f"stress:{'yes' if stress else 'no'}" in rate.signature
     assert not set(make_metrics(registry.metrics)) & set(names), "they are not for translations"
+    lowered = [text.lower() for text in heard]
+    using = make_metrics(registry.metrics, names=names, lowercase=True)
+    again = score(lowered, listed, using).by_name
+    assert [again[n].value for n in names] == [scores[n].value for n in names]
 
 
 def test_references_of_one_source_are_scored_together(registry: Registry, corpora: Path) -> None:

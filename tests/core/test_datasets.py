@@ -1,5 +1,6 @@
 """Datasets by name, and parallel text from files."""
 
+import itertools
 import json
 from pathlib import Path
 
@@ -145,12 +146,15 @@ def test_tatoeba(registry: Registry, corpora: Path) -> None:
     parts = {split: dataset.load(split, 650) for split in dataset.splits}
     assert sum(len(part) for part in parts.values()) == 650
     assert min(len(part) for part in parts.values()) > 10
-    training_sources = {pair.source for pair in parts["train"]}
-    assert {"Go.", "I lost.", "I'm calm.", "I'm home."} <= training_sources
-    held_out = {pair.source for split in ("validation", "test") for pair in parts[split]}
-    assert not training_sources & held_out
-    backward = find_dataset(registry, "tatoeba-fr-en").load("test", 650)
-    assert [Pair(b, a) for a, b in backward] == parts["test"]
+    assert {"Go.", "I lost.", "I'm calm.", "I'm home."} <= {pair.source for pair in parts["train"]}
+    backward = find_dataset(registry, "tatoeba-fr-en")
+    assert {Pair(b, a) for split in parts for a, b in backward.load(split, 650)} == {
+        pair for part in parts.values() for pair in part
+    }
+    for each in (dataset, backward):
+        sources = [{pair.source for pair in each.load(split)} for split in each.splits]
+        for one, other in itertools.combinations(sources, 2):
+            assert not one & other
 
 
 def test_a_word_of_a_million_characters_is_not_learned(tmp_path: Path) -> None:

@@ -32,6 +32,8 @@ def record(**more: Any) -> dict[str, Any]:
 def test_a_record_of_another_evaluation_is_added(other: dict[str, Any]) -> None:
     records = with_score(with_score([], record()), record(**other))
     assert len(records) == 2
+    first = with_score(records, record(bleu=1.0))
+    assert first[0]["bleu"] == 1.0, "a new score is in the place of the old one"
     again = with_score(records, record(**{**other, "bleu": 31.0}))
     assert [kept["bleu"] for kept in again] == [30.0, 31.0], "the same evaluation is replaced"
     assert "checkpoint" not in again[0]

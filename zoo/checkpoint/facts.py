@@ -49,6 +49,7 @@ def checkpoint_facts(
                 **{name: record[name] for name in metrics(record)},
             }
             for record in read_scores(folder)
+            if not (record.get("limit") or record.get("with"))  # of a part, or of an ensemble
         ],
         "weights_bytes": files.get(WEIGHTS, 0),
         "total_bytes": sum(files.values()),

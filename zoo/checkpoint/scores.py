@@ -72,8 +72,10 @@ def with_score(
     records: Sequence[Mapping[str, Any]], new: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
     """Return the records with a new one, which replaces a record of the same evaluation."""
-    others = [dict(record) for record in records if _evaluation(record) != _evaluation(new)]
-    return [*others, {name: value for name, value in new.items() if name != "checkpoint"}]
+    added = {name: value for name, value in new.items() if name != "checkpoint"}
+    same = [_evaluation(record) == _evaluation(added) for record in records]
+    kept = [added if equal else dict(record) for record, equal in zip(records, same, strict=True)]
+    return kept if any(same) else [*kept, added]
 
 
 def metrics(record: Mapping[str, Any]) -> list[str]:

@@ -54,14 +54,19 @@ def card(
         raise click.UsageError("--scores needs --write, and --benchmark needs --scores")
     if changes and not write:
         raise click.UsageError("--about needs --write")
+    if write and (every or out is not None):
+        raise click.UsageError("--write changes a checkpoint folder: leave out --all and --out")
+    if every and name is not None:
+        raise click.UsageError("name a model or a checkpoint, or use --all, not both")
     if every:
         _write_model_cards(registry, out)
         return
     if name is None:
         raise click.UsageError("name a model or a checkpoint, or use --all")
     if write:
+        records = None if scores is None else _read_records(scores)
         _change_about(Path(name), changes)
-        _write_card(registry, Path(name), scores, benchmark)
+        _write_card(registry, Path(name), records, benchmark)
         return
     text = _card_text(registry, name)
     if out is not None:
@@ -123,7 +128,10 @@ def _without_metadata(text: str) -> str:
     return "\n".join(lines)
 
 
-def _write_card(registry: Registry, folder: Path, scores: Any, benchmark: str | None) -> None:
+def _write_card(
+    registry: Registry, folder: Path, added: list[dict[str, Any]] | None, benchmark: str | None
+) -> None:
+    """Write a checkpoint folder's card, and its scores if some are added."""
     from zoo.checkpoint.card import card_of
     from zoo.checkpoint.format import CARD, EVALUATION, SCORES
     from zoo.checkpoint.scores import read_scores, with_score
@@ -131,14 +139,13 @@ def _write_card(registry: Registry, folder: Path, scores: Any, benchmark: str | 
 
     if not folder.is_dir():
         raise CheckpointError(f"no folder {str(folder)!r}", "--write needs a checkpoint folder")
-    given = [] if scores is None else _read_records(scores)
     with locked(folder / CARD):  # scores of several evaluations may arrive at once
         records = read_scores(folder)
-        for record in given:
+        for record in added or []:
             extra = {"benchmark": benchmark} if benchmark else {}
             records = with_score(records, {**record, **extra})
         text = card_of(folder, registry, records)
-        if scores is not None:
+        if added is not None:
             content = json.dumps({"scores": records}, indent=2, ensure_ascii=False, allow_nan=False)
             replace_file(folder / SCORES, content + "\n")
             results = evaluation_results(records)

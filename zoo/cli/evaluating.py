@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,6 @@ from zoo.cli.options import (
     engine_option,
     ensemble_option,
     json_option,
-    limit_option,
     precision_option,
     source_lang_option,
     source_prefix_option,
@@ -58,7 +58,7 @@ TOKENIZED = 100
               help="A dataset's name, or files of parallel text; by default the dataset and split "
               "of the checkpoint's first score, or else its training dataset.")  # fmt: skip
 @click.option("--split", help="The split to score; by default `test`, or `all` for files.")
-@limit_option
+@click.option("--limit", type=click.IntRange(1), help="Score only the first N pairs.")
 @click.option("--bleu-order", "orders", type=click.IntRange(1, 3), multiple=True, metavar="N",
               help="Add BLEU of maximum order N; may be repeated.")  # fmt: skip
 @click.option("--metric", "names", multiple=True, metavar="NAME",
@@ -121,7 +121,7 @@ def eval_(
     texts = _translate(translator, items, split, search, recommended)
     _write_translations(output, texts)
     if against is not None and others is None:
-        other = load_translator((against,), *wanted, languages=reading)
+        other = load_translator((against,), *wanted, engine, languages=reading)
         others = _translate(other, items, against, search, recommended)
     scores, comparison = _score(texts, others, items, using, confidence)
     _warn([*using.problems, *scores.problems], texts, bool(scores.by_name))
@@ -130,7 +130,7 @@ def eval_(
                    "lowercase": lowercase, "with": more, "no_recommended": not recommended,
                    "engine": engine, "precision": precision.replace("float32", "")}  # fmt: skip
         print_json({"checkpoint": checkpoint, "data": data, "split": split, **scores.as_json(),
-                    **given_options({**options, **effective}),
+                    **given_options({**options, **reading, **effective}),
                     **_comparison_record(against, comparison)})  # fmt: skip
         return
     _print_scores(f"{checkpoint} on {data}, {split}", scores, search, effective)
@@ -176,7 +176,7 @@ def _read_items(
         DataError: it has none.
     """
     split = split or dataset.scored_split
-    pairs = dataset.stream(split, limit)
+    pairs = islice(dataset.stream(split), limit)  # of the split as it is without a limit
     items = items_to_score(pairs, several_references or dataset.several_references)
     if not items:
         why = f"{dataset.name}, {split}, is empty"

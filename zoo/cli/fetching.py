@@ -53,12 +53,13 @@ def announce(pulling: Pulling) -> None:
 
 def readable(size: int) -> str:
     """Return a number of bytes with a unit, such as 17.6 MB."""
-    amount = float(size)
-    for unit in ("bytes", "kB", "MB"):
-        if amount < 1000:
-            return f"{amount:.3g} {unit}" if unit != "bytes" else f"{size} bytes"
+    if size < 1000:
+        return f"{size} bytes"
+    amount, units = size / 1000, ["kB", "MB", "GB", "TB"]
+    while amount >= 999.5 and len(units) > 1:
         amount /= 1000
-    return f"{amount:.3g} GB"
+        del units[0]
+    return f"{amount:.0f} {units[0]}" if amount >= 99.95 else f"{amount:.3g} {units[0]}"
 
 
 @contextlib.contextmanager

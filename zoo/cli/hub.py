@@ -13,6 +13,7 @@ from zoo.cli.completion import complete_checkpoint
 from zoo.cli.fetching import located, readable
 from zoo.cli.options import json_option
 from zoo.cli.output import loaded_registry, print_json, say
+from zoo.cli.settings import checkpoint_of
 from zoo.errors import UnknownNameError
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def pull(name: str, offline: bool, as_json: bool) -> None:
     from zoo.registry.address import Address
 
     registry = loaded_registry()
+    name = checkpoint_of(name, registry)
     if name not in registry.checkpoints and not Address.is_one(name):
         raise UnknownNameError(
             "checkpoint", name, registry.checkpoints, "An address is hf://owner/repo"

@@ -95,6 +95,11 @@ def info(
 
     registry = loaded_registry()
     if name in registry.architectures and name not in registry.models:
+        if settings or source_vocab or target_vocab or parameters:
+            models = [each for each, model in registry.models.items() if model.architecture == name]
+            raise click.UsageError(
+                f"{name} is an architecture: these options are for its models {', '.join(models)}"
+            )
         _print_architecture(registry, name, as_json)
         return
     sizes = (source_vocab, target_vocab)

@@ -13,6 +13,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from zoo.cli.completion import complete_data, complete_model
 from zoo.cli.options import (
@@ -141,7 +142,14 @@ def _check_arguments(
         if tuning and options["from_"] is None:
             raise click.UsageError(f"{' and '.join(tuning)} needs --from.")
         return
-    fixed = {key: value for key, value in options.items() if key not in WITH_RESUME}
+    context = click.get_current_context()
+    fixed = {
+        key: value
+        for key, value in options.items()
+        # Defaults of the settings are for new runs.
+        if key not in WITH_RESUME
+        and context.get_parameter_source(key) is ParameterSource.COMMANDLINE
+    }
     given = [
         f"--{key.strip('_').replace('_', '-')}"
         for key, value in fixed.items()

@@ -35,6 +35,7 @@ from zoo.cli.output import (
     shows_progress,
 )
 from zoo.cli.search import search_options
+from zoo.data.compressed import open_text
 from zoo.data.readers import bounded_lines, count_lines, decode_line
 from zoo.errors import DataError
 from zoo.files import whole_file
@@ -147,7 +148,7 @@ def _translate_shard(
             say(f"{shard.file(out)} is finished")
             return
         lines = output.lines
-        with source.open("rb") as stream:
+        with open_text(source) as stream:
             texts = _with_progress(_read_lines(stream, str(source), lines), source, len(lines))
             translated = translator.stream(texts, first=lines.start, **options)
             for translation in _with_warnings(translated, "line", lines.start):
@@ -218,7 +219,7 @@ def _texts(given: tuple[str, ...], file: Path | None) -> Iterator[Iterable[str]]
     elif file is None:
         yield _read_lines(sys.stdin.buffer, "standard input")
     else:
-        with file.open("rb") as lines:
+        with open_text(file) as lines:
             yield _with_progress(_read_lines(lines, str(file)), file)
 
 

@@ -53,11 +53,13 @@ def open_text(file: Path) -> Iterator[IO[bytes]]:
     Raises:
         DataError: the file cannot be read, is damaged, or unpacks to too many bytes.
     """
-    try:
-        with file.open("rb") as raw, _unpacked(file, raw) as stream:
-            yield stream
-    except OSError as error:
-        raise DataError(f"cannot read {file}", error.strerror or str(error)) from None
+    with contextlib.ExitStack() as stack:
+        try:
+            raw = stack.enter_context(file.open("rb"))
+            stream = stack.enter_context(_unpacked(file, raw))
+        except OSError as error:
+            raise DataError(f"cannot read {file}", error.strerror or str(error)) from None
+        yield stream
 
 
 def _unpacked(file: Path, raw: IO[bytes]) -> IO[bytes]:

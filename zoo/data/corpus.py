@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import chain
@@ -22,7 +21,7 @@ from filelock import FileLock
 
 from zoo.data.batches import Corpus, LeftOut, Sequences, encode_pairs
 from zoo.data.features import FeatureReader, Features
-from zoo.data.readers import chunks
+from zoo.data.readers import chunks, without_long_words
 from zoo.data.source_tokenizer import SourceTokenizer
 from zoo.data.sources import Sources
 from zoo.data.tokenizer import Tokenizer
@@ -41,9 +40,6 @@ CHUNK = 8192
 
 FEATURE_CHUNK = 64
 """Sequences of feature vectors that are held in memory at a time."""
-
-WORD_LIMIT = 1000
-"""Longest run without white space, in characters, from which a tokenizer learns."""
 
 SIDES = ("source", "target")
 KINDS = ("tokens", "starts")
@@ -70,7 +66,7 @@ def learn_tokenizers(
     """
 
     def texts(side: int) -> Iterator[str]:
-        return (_without_long_words(pair[side]) for pair in dataset.stream("train", limit))
+        return (without_long_words(pair[side]) for pair in dataset.stream("train", limit))
 
     sources = ("text",) if config is None else config.sources
     first = next(iter(dataset.stream("train", 1)), None)
@@ -102,16 +98,6 @@ def learn_tokenizers(
     else:
         of_source = Tokenizer.train(texts(0), source, recipe.vocab_size, registry)
     return of_source, Tokenizer.train(texts(1), target, recipe.vocab_size, registry)
-
-
-def _without_long_words(text: str) -> str:
-    """Return a text without its words of over `WORD_LIMIT` characters.
-
-    Such a word is no word, and learning from it takes hours: each merge reads the word again.
-    """
-    if len(text) <= WORD_LIMIT:
-        return text
-    return re.sub(rf"\S{{{WORD_LIMIT + 1},}}", " ", text)
 
 
 def open_corpus(

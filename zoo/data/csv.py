@@ -51,11 +51,10 @@ def read_csv(file: Path, columns: Sequence[str] = ()) -> Iterator[Pair]:
                 )
             yield Pair(*(" ".join(row[i].splitlines()) for i in (source, target)))
     except csv.Error as error:
-        raise DataError(
-            f"{file}, line {reader.line_num}, is not CSV",
-            str(error),
-            "Close each quote, and double quotes inside of quotes",
-        ) from None
+        advice = "Close each quote, and double quotes inside of quotes"
+        if "field limit" in str(error):
+            advice += f". Longer text than {csv.field_size_limit():,} can be in .tsv or .jsonl"
+        raise DataError(f"{file}, line {reader.line_num}, is not CSV", str(error), advice) from None
 
 
 def _cells(line: str, delimiter: str) -> int:
@@ -69,8 +68,7 @@ def _cells(line: str, delimiter: str) -> int:
 def _lines(file: Path) -> Iterator[str]:
     with open_text(file) as stream:
         for number, line in enumerate(bounded_lines(stream, str(file)), 1):
-            text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
-            yield decode_bytes(text, number, str(file))
+            yield decode_bytes(line, number, str(file))
 
 
 def _columns(file: Path, header: list[str], columns: Sequence[str]) -> tuple[int, int]:

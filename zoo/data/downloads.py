@@ -8,6 +8,7 @@ import os
 import re
 import time
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -204,12 +205,14 @@ def _opened(download: Download, packed: Path) -> Iterator[IO[bytes]]:
         with open_text(packed) as stream:
             yield stream
         return
+    # An OSError may also come from a full disk, to which the content is written.
+    damage = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError)
     try:
         with zipfile.ZipFile(packed) as archive, archive.open(download.member) as member:
             yield member
     except KeyError:
         raise _changed(download, f"the archive has no {download.member}") from None
-    except (zipfile.BadZipFile, OSError, ValueError, RuntimeError) as error:
+    except damage as error:
         raise _changed(download, f"the archive cannot be read: {error}") from None
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -18,6 +20,9 @@ Item = TypeVar("Item")
 
 LINE_LIMIT = 10_000_000
 """The most bytes of a line of text, its line end included."""
+
+WORD_LIMIT = 1000
+"""Longest run without white space, in characters, from which a tokenizer learns."""
 
 NO_FILES: Mapping[str, Path] = {}
 
@@ -35,8 +40,7 @@ def read_lines(file: Path) -> Iterator[str]:
     with open_text(file) as stream:
         number = 0
         for number, line in enumerate(bounded_lines(stream, str(file)), 1):
-            text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
-            yield decode_line(text, number, str(file))
+            yield decode_line(line, number, str(file))
     if number == 0:
         raise DataError(f"{file} is empty", "it has no lines")
 
@@ -71,7 +75,7 @@ def count_lines(file: Path) -> int:
 
 
 def decode_line(line: bytes, number: int, file: str) -> str:
-    """Return a line's text without its line end.
+    """Return a line's text without its line end, and without a byte order mark in the first line.
 
     Raises:
         DataError: it is not UTF-8; the message has the file, the line's number and the byte.
@@ -85,6 +89,8 @@ def decode_bytes(line: bytes, number: int, file: str) -> str:
     Raises:
         DataError: as `decode_line`.
     """
+    if number == 1:
+        line = line.removeprefix(codecs.BOM_UTF8)
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -218,3 +224,13 @@ def chunks(
             chunk, total = [], 0
     if chunk:
         yield chunk
+
+
+def without_long_words(text: str) -> str:
+    """Return a text without its words of over `WORD_LIMIT` characters.
+
+    Such a word is no word, and learning from it takes hours: each merge reads the word again.
+    """
+    if len(text) <= WORD_LIMIT:
+        return text
+    return re.sub(rf"\S{{{WORD_LIMIT + 1},}}", " ", text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from zoo.data.readers import without_long_words
 from zoo.data.sources import split_text
 from zoo.data.text_tokenizer import SPECIALS
 from zoo.data.tokenizer import Tokenizer
@@ -55,7 +56,7 @@ class SourceTokenizer(Tokenizer):
                     f"the model reads {', '.join(names)}",
                     f"Name its file in PREFIX:en+{name}-de, or its key in FILE.jsonl:en+{name}-de",
                 )
-            of_one = (split_text(text, names)[index] for text in texts())
+            of_one = (without_long_words(split_text(text, names)[index]) for text in texts())
             members[name] = Tokenizer.train(of_one, kind, vocab_size, registry)
         return cls(members)
 

@@ -333,7 +333,7 @@ def as_flags(values: Mapping[str, Any]) -> str:
     """Return search options as they are written on the command line."""
     words: list[str] = []
     for option in search_options():
-        if option.name in values:
+        if values.get(option.name, False) is not False:
             value, flag = values[option.name], option.flag.strip("`")
             for item in value if option.repeated else [value]:
                 words += [flag] if item is True else [flag, str(item)]

@@ -21,7 +21,7 @@ from zoo.evaluation.library import (
     Result,
     Signature,
 )
-from zoo.evaluation.segment_metrics import ExactMatch, TokenErrorRate
+from zoo.evaluation.segment_metrics import ExactMatch, SegmentMetric, TokenErrorRate
 from zoo.registry.declarations import Metric as Declared
 from zoo.registry.imports import import_object
 from zoo.registry.owners import BUILTIN, Owner
@@ -125,6 +125,8 @@ def make_metrics(
                 metric = import_object(declaration.metric, f"metric {name!r}")()
                 if not isinstance(metric, Metric):
                     raise TypeError(f"{declaration.metric} is no subclass of zoo.SegmentMetric")
+                if isinstance(metric, SegmentMetric):
+                    metric.lowercase = lowercase
                 metrics.add(name, metric, owner)
     return _chosen(metrics, names, orders, declared) if names else metrics
 

@@ -23,6 +23,7 @@ from zoo.checkpoint.format import (
 )
 from zoo.errors import DataError, ZooError, near
 from zoo.files import TEXT_LIMIT, read_json, read_text
+from zoo.registry.address import Address
 from zoo.registry.config import parameters_of
 from zoo.registry.registry import Registry
 from zoo.serving.errors import CheckpointGoneError, UnknownCheckpointError
@@ -126,7 +127,9 @@ def unique_names(given: Sequence[tuple[str, str]]) -> dict[str, str]:
     """
     served: dict[str, str] = {}
     for name, checkpoint in given:
-        chosen = name or Path(checkpoint.partition("@")[0].rstrip("/") or checkpoint).name
+        if not name and Address.is_one(checkpoint):
+            name = Path(checkpoint.partition("@")[0]).name
+        chosen = name or Path(checkpoint).name or Path(checkpoint).resolve().name
         if chosen in served:
             raise DataError(
                 f"two checkpoints are called {chosen!r}",
@@ -139,23 +142,29 @@ def unique_names(given: Sequence[tuple[str, str]]) -> dict[str, str]:
 
 def languages_of(folder: Path, registry: Registry) -> tuple[str, str]:
     """Return a checkpoint's source and target languages, empty where nothing records them."""
+    source, target = _recorded_languages(folder, registry)
+    return source.lower(), target.lower()
+
+
+def _recorded_languages(folder: Path, registry: Registry) -> tuple[str, str]:
     about = _about(folder)
     if about.source_languages and about.target_languages:
-        return about.source_languages[0].lower(), about.target_languages[0].lower()
+        return about.source_languages[0], about.target_languages[0]
     metadata: Mapping[str, Any] = {}
     with contextlib.suppress(ZooError):
         metadata = split_card(read_text(folder / CARD, CARD_LIMIT), CARD)[0]
     recorded = metadata.get("language")
     if isinstance(recorded, list) and len(recorded) == 2:
-        return str(recorded[0]).lower(), str(recorded[1]).lower()
+        return str(recorded[0]), str(recorded[1])
     try:
         data = trained_on(read_json(folder / TRAINING, TEXT_LIMIT))
     except ZooError:
         return "", ""
     if data in registry.datasets:
         return registry.datasets[data].languages
-    source, dash, target = data.rpartition(":")[2].partition("-")
-    return (source, target) if dash and source.isalpha() and target.isalpha() else ("", "")
+    source, _, target = data.rpartition(":")[2].partition("-")
+    files = ":" in data and source.isalpha() and target.isalpha()
+    return (source, target) if files else ("", "")
 
 
 def _check_text(name: str, folder: Path, registry: Registry) -> None:

@@ -93,7 +93,7 @@ class LibreTranslate:
         self.service.check_texts(flat)
         detected: list[dict[str, Any]] = []
         if source == "auto":
-            detected = [await self._detected(" ".join(part)) for part in pieces]
+            detected = [await self._detected(" ".join(part), target) for part in pieces]
         of_text = [one["language"] for one in detected] or [source] * len(texts)
         sources = [language for language, part in zip(of_text, pieces, strict=True) for _ in part]
         made = iter(await self._made(flat, sources, target, options))
@@ -131,10 +131,15 @@ class LibreTranslate:
             raise TooLargeError("the HTML is too long", f"{most:,} characters are the most")
         return await asyncio.to_thread(lambda: [Markup(text) for text in texts])
 
-    async def _detected(self, text: str) -> dict[str, Any]:
-        """Return the language of a text; an empty text has none."""
+    async def _detected(self, text: str, target: str) -> dict[str, Any]:
+        """Return the most probable language of a text that can be translated to the target.
+
+        It is the most probable of all if none can; an empty text has none.
+        """
         languages = await self.service.detect(text) if text.strip() else []
-        return languages[0] if languages else {"language": "", "confidence": 0.0}
+        translating = self.service.checkpoints.translating
+        known = [one for one in languages if translating(one["language"], target)]
+        return next(iter(known or languages), {"language": "", "confidence": 0.0})
 
     async def _made(
         self, texts: list[str], sources: list[str], target: str, options: dict[str, Any]

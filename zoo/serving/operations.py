@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -138,15 +139,16 @@ def _tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
     return [*(tokenizer.token(i) for i in ids), "</s>"]
 
 
-_TOKENIZERS: dict[Path, Tokenizer] = {}
-
-
 def _tokenizer(folder: str) -> Tokenizer:
     shared = Path(folder) / SHARED
     file = shared if shared.is_file() else Path(folder) / SOURCE
-    if file not in _TOKENIZERS:
-        _TOKENIZERS[file] = load_tokenizer(file)
-    return _TOKENIZERS[file]
+    return _loaded(file, file.stat().st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=64)
+def _loaded(file: Path, changed: int) -> Tokenizer:
+    """Return the tokenizer in a file; one that was changed is loaded again."""
+    return load_tokenizer(file)
 
 
 def _languages(tokenizers: dict[str, list[Tokenizer]], text: str) -> list[dict[str, Any]]:

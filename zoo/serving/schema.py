@@ -274,8 +274,8 @@ class LibreTranslateRequest(BaseModel):
     """LibreTranslate's request; keys that this server does not use are ignored."""
 
     q: str | list[str]
-    source: str = "auto"
-    target: str
+    source: str = Field("auto", min_length=1)
+    target: str = Field(min_length=1)
     format: Literal["text", "html"] | None = None
     alternatives: int = Field(0, ge=0, le=MOST_BEAM - 1)
     api_key: str | None = None
