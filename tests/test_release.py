@@ -164,7 +164,7 @@ def test_the_commands_of_the_page_run(run: Run) -> None:
     )
     assert listed.exit_code == translated.exit_code == 0
     assert all(name in listed.stdout for name in RELEASED)
-    assert "Hunde" in translated.stdout
+    assert "chaussures" in translated.stdout
 
 
 def test_the_corpora_are_not_in_the_repository() -> None:
