@@ -34,7 +34,10 @@ from zoo.testing.law import LawOf
 
 FOLDER = Path(__file__).parent
 VOCABULARY = 10_000
-RELEASED = ("multi30k-en-fr", "multi30k-de-en", "dates-en-iso", "dates-iso")
+RELEASED = (
+    "multi30k-en-fr", "multi30k-de-en", "dates-en-iso", "dates-iso", "g2p-en",
+    "tatoeba-en-fr-76k", "tatoeba-fr-en-76k",
+)  # fmt: skip
 """Tasks with a table of their released checkpoints."""
 
 RECURRENT = ("seq2seq-lstm4", "rnnsearch")
@@ -162,6 +165,10 @@ LABELS = {
     "bleu": "BLEU",
     "chrf": "chrF",
     "tokenized_bleu": "tokenized BLEU",
+    "word_error_rate": "word error rate, %",
+    "phone_error_rate": "phone error rate, %",
+    "word_error_rate_without_stress": "words, without stress",
+    "phone_error_rate_without_stress": "phones, without stress",
 }
 """Of the metrics that tables of checkpoints show, in this order."""
 
