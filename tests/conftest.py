@@ -71,11 +71,12 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
 
 @pytest.fixture(scope="session")
 def wheels(once: Once) -> dict[str, Path]:
-    """The wheels of the zoo and of the captions, by distribution."""
+    """The wheels of the zoo and of the packages of checkpoints, by distribution."""
 
     def build(folder: Path) -> None:
         build_wheel(folder / "zoo")
-        build_wheel(folder / "captions", TOP / "plugins" / "zoo_captions")
+        for package in ("zoo_captions", "zoo_everyday"):
+            build_wheel(folder / package, TOP / "plugins" / package)
 
     return {made.name.partition("-")[0]: made for made in once("wheels", build).rglob("*.whl")}
 

@@ -13,7 +13,8 @@ from zoo.registry.builtin import top
 from zoo.registry.catalogue import read
 
 TOP = Path(__file__).parents[1]
-CAPTIONS = TOP / "plugins" / "zoo_captions"
+PACKAGES = ("zoo_captions", "zoo_everyday")
+"""Those of checkpoints that are not in the zoo's wheel."""
 FREE = ("apache-2.0", "mit", "cc0-1.0", "cc-by-2.0", "cc-by-4.0")
 """Licenses of weights that may be used for anything."""
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
@@ -37,7 +38,7 @@ def test_the_wheel_holds_packages_catalogue_and_cards(wheels: dict[str, Path]) -
     wheel = wheels["seq2seq_zoo"]
     names = set(zipfile.ZipFile(wheel).namelist())
     sources = [*TOP.glob("zoo/**/*.py"), *TOP.glob("plugins/**/*.py"), *TOP.glob("zoo/**/*.html")]
-    sources = [file for file in sources if CAPTIONS not in file.parents]
+    sources = [file for file in sources if file.parent.name not in PACKAGES]
     sources += [*TOP.glob("plugins/*/equations.md"), TOP / "zoo" / "py.typed"]
     sources.append(TOP / "zoo" / "nn" / "kernels.c")
     sources += TOP.glob("zoo/cli/template/*.txt")
@@ -57,12 +58,16 @@ def test_each_checkpoint_is_in_the_wheel_that_its_license_permits(wheels: dict[s
         for name, each in released.items()
         if split_card((each.folder / "README.md").read_text(), "")[0]["license"] in FREE
     }
-    assert shipped_in(wheels["seq2seq_zoo"]) == free
+    shipped = {package: shipped_in(wheels[f"seq2seq_{package}"]) for package in ("zoo", *PACKAGES)}
+    assert shipped["zoo_captions"] == set(released) - free
+    assert shipped["zoo"] | shipped["zoo_everyday"] == free
+    assert not shipped["zoo"] & shipped["zoo_everyday"]
+    for package in PACKAGES:
+        names = zipfile.ZipFile(wheels[f"seq2seq_{package}"]).namelist()
+        expected = files_of(shipped[package], package)
+        expected |= {f"{package}/__init__.py", f"{package}/registry.toml"}
+        assert {name for name in names if ".dist-info/" not in name} == expected
     captions = zipfile.ZipFile(wheels["seq2seq_zoo_captions"])
-    assert shipped_in(wheels["seq2seq_zoo_captions"]) == set(released) - free
-    expected = files_of(set(released) - free, "zoo_captions")
-    expected |= {"zoo_captions/__init__.py", "zoo_captions/registry.toml"}
-    assert {n for n in captions.namelist() if ".dist-info/" not in n} == expected
     info = f"seq2seq_zoo_captions-{zoo.__version__}.dist-info"
     assert "non-commercial" in captions.read(f"{info}/METADATA").decode()
     terms = captions.read(f"{info}/licenses/LICENSE-weights.txt").decode()
@@ -94,7 +99,8 @@ def test_installed_wheels_work(wheels: dict[str, Path], tmp_path: Path) -> None:
     assert "it is in the package seq2seq-zoo-captions (research and education, non-" in error
     assert error.strip().endswith("pip install seq2seq-zoo-captions")
     assert "pip install seq2seq-zoo-captions" in run("-m", "zoo", "list", "checkpoints")
-    install(wheels["seq2seq_zoo_captions"])
+    for package in PACKAGES:
+        install(wheels[f"seq2seq_{package}"])
     assert "pip install" not in run("-m", "zoo", "list", "checkpoints")
     assert "not for commercial use" in run("-m", "zoo", "card", name)
 

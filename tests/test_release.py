@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 from collections.abc import Callable
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
@@ -69,17 +70,15 @@ def test_its_files_have_the_recorded_size_and_hash(released: Released, registry:
     }, "every file is recorded, and there are no others"
 
 
-@pytest.mark.parametrize("captions", [False, True])
-def test_the_size_of_a_wheel_is_small(captions: bool) -> None:
-    """Those for captions, which are not for commercial use, are a wheel of their own."""
-    sizes = [
-        file.size
-        for name, released in RELEASED.items()
-        for file in released.files.values()
-        if name.partition(".")[2].startswith(("multi30k-", "tasks")) == captions
-    ]
+def test_the_size_of_a_wheel_is_small() -> None:
+    packages = read(top() / "registry.toml").packages.values()
+    sizes = dict.fromkeys(["seq2seq-zoo", *(package.name for package in packages)], 0)
+    for name, released in RELEASED.items():
+        own = (p.name for p in packages if any(fnmatchcase(name, each) for each in p.checkpoints))
+        sizes[next(own, "seq2seq-zoo")] += sum(file.size for file in released.files.values())
     # A package index takes files of up to 100 MB; the zoo's own wheel is smaller by choice.
-    assert 0 < sum(sizes) < (100_000_000 if captions else 40_000_000)
+    assert 0 < sizes.pop("seq2seq-zoo") < 40_000_000
+    assert all(0 < size < 100_000_000 for size in sizes.values())
 
 
 @each
