@@ -57,7 +57,7 @@ def test_the_first_ones_translate_everyday_sentences_and_captions_from_english()
     first: dict[str, str] = {}
     for released in RELEASED.values():
         first.setdefault(released.dataset, released.model)
-    assert list(first)[:2] == ["tatoeba-en-fr-76k", "multi30k-en-de"]
+    assert list(first)[:3] == ["tatoeba-en-fr-76k", "tatoeba-fr-en-76k", "multi30k-en-de"]
     assert set(first.values()) == {"transformer-tiny"}
 
 
