@@ -162,7 +162,8 @@ class Kernels:
         """Return what `product` reads of float32 weights (n, k); None without AVX-512."""
         n, k = weight.shape
         packed = torch.empty(-(-n // COLUMNS) * COLUMNS * k)
-        is_done = self._pack(weight.contiguous().data_ptr(), n, k, packed.data_ptr())
+        rows = weight.contiguous()  # held: another thread could get the memory of a temporary copy
+        is_done = self._pack(rows.data_ptr(), n, k, packed.data_ptr())
         return Packed(packed, None, None, n, k) if is_done else None
 
     def pack_int8(self, weight: Tensor, scales: Tensor) -> Packed | None:

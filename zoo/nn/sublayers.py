@@ -75,10 +75,10 @@ def feedforward_sublayer(
     usable = _find(x, (inner, outer), norm, pre)
     if usable is None:
         return None
-    compiled, sublayer = usable
+    compiled, prepared = usable
     result = torch.empty_like(x)
     rows = x.numel() // x.shape[-1]
-    operand = ctypes.addressof(sublayer)
+    operand = ctypes.addressof(prepared.sublayer)
     if not compiled.feedforward(operand, x.data_ptr(), rows, result.data_ptr()):
         raise MemoryError(f"no memory for {rows} rows of {inner.out_features} numbers")
     return result
@@ -135,10 +135,11 @@ def attention_sublayer(
     queries = rows * n // sentences
     if queries > MAX_QUERIES or not 0 < length <= MAX_KEYS or dim % (heads * WIDTH):
         return None
-    compiled, sublayer = usable
+    compiled, prepared = usable
     result = torch.empty_like(x)
     is_done = compiled.attention(
-        ctypes.addressof(sublayer), x.data_ptr(), None if keys is None else keys.data_ptr(),
+        ctypes.addressof(prepared.sublayer), x.data_ptr(),
+        None if keys is None else keys.data_ptr(),
         None if values is None else values.data_ptr(), None if mask is None else mask.data_ptr(),
         Shape(sentences, heads, queries, length, dim // heads), Strides(*strides, *of_mask),
         position, result.data_ptr(),
@@ -160,8 +161,12 @@ def _mask_strides(mask: Tensor | None) -> tuple[int, int] | None:
 
 def _find(
     x: Tensor, linears: tuple[Linear, Linear], norm: nn.Module, pre: bool
-) -> tuple[Kernels, Sublayer] | None:
-    """Return the kernels and a sublayer's pointers, if they are supported."""
+) -> tuple[Kernels, _Prepared] | None:
+    """Return the kernels and a sublayer's pointers, if they are supported.
+
+    The caller holds the latter during its call: another thread may prepare the same sublayer at the
+    same time and replace the entry, which alone would not keep what the pointers point to.
+    """
     compiled = usable_kernels()  # first: nothing else is looked up while a graph is traced
     if compiled is None or (cached := ACTIVE.get()) is None or torch.is_autocast_enabled("cpu"):
         return None
@@ -182,7 +187,7 @@ def _find(
     ):
         reference = weakref.ref(linears[0], lambda _: known.pop(key, None))
         entry = known[key] = reference, pre, _prepare(cached, linears, norm, pre)
-    return None if entry[2] is None else (compiled, entry[2].sublayer)
+    return None if entry[2] is None else (compiled, entry[2])
 
 
 def _prepare(
