@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import gc
 import math
 import shutil
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -30,6 +32,7 @@ from zoo.nn import (
     feedforward_sublayer,
     few_queries,
     linear,
+    sublayers,
 )
 from zoo.nn import kernels as module
 from zoo.nn.cached_weights import float32_weights
@@ -377,6 +380,26 @@ def test_a_sublayer_follows_its_modules(pre: bool, weights: Callable[[], Any]) -
         check()
         assert feedforward_sublayer(x.double(), inner, outer, norm, pre=pre) is None
     assert feedforward_sublayer(x, inner, outer, norm, pre=pre) is None, "no cached weights"
+
+
+@needs_compiler
+@pytest.mark.usefixtures("compiled")
+def test_what_a_call_points_to_lives_as_long_as_the_call() -> None:
+    """Another thread may prepare the same sublayer meanwhile, and replace both entries."""
+    inner, outer, norm = Linear(32, 48), Linear(48, 32), torch.nn.LayerNorm(32)
+    x, cached = torch.randn(2, 1, 32), float32_weights()
+    with torch.no_grad(), cached.activate():
+        usable = sublayers._find(x, (inner, outer), norm, False)
+        if usable is None:
+            pytest.skip("this processor has no instructions for it")
+        known = [weakref.ref(packed.weight) for packed in cached.sublayers[id(inner)][2].held]
+        cached.sublayers.clear()
+        cached._forms.clear()
+        gc.collect()
+        assert all(weight() is not None for weight in known)
+        del usable
+        gc.collect()
+        assert all(weight() is None for weight in known)
 
 
 @needs_compiler
