@@ -180,21 +180,25 @@ def updates_and_minutes(released: Released) -> list[str]:
     return [f"{training['steps']:,}", f"{minutes:.0f}" if minutes >= 10 else f"{minutes:.1f}"]
 
 
+def metrics_of(entries: Sequence[Released]) -> list[str]:
+    """Return the metrics that all of some checkpoints have."""
+    return [metric for metric in LABELS if all(metric in entry.scores for entry in entries)]
+
+
 def compared(task: str) -> str:
     """Return the tables of a task, from the catalogue and the results of `cards/compare.py`."""
     results = json.loads(COMPARISON.read_text(encoding="utf-8"))
     models = {name.partition(".")[0]: v for name, v in results.items() if name.endswith(f".{task}")}
-    scores = [default_registry().checkpoints[f"{model}.{task}"].scores for model in models]
-    metrics = [metric for metric in LABELS if all(metric in each for each in scores)]
+    entries = [default_registry().checkpoints[f"{model}.{task}"] for model in models]
+    metrics = metrics_of(entries)
     rows = []
-    for model, v in models.items():
-        released = default_registry().checkpoints[f"{model}.{task}"]
+    for (model, v), entry in zip(models.items(), entries, strict=True):
         rows.append(
             [
                 f"`{model}`",
                 f"{v['parameters']:,}",
-                *updates_and_minutes(released),
-                *(f"{released.scores[metric]:.2f}" for metric in metrics),
+                *updates_and_minutes(entry),
+                *(f"{entry.scores[metric]:.2f}" for metric in metrics),
                 f"{v['greedy']:,.0f}",
                 f"{v['beam']:,.0f}",
             ]
@@ -215,7 +219,7 @@ def compared(task: str) -> str:
 def released(task: str) -> str:
     """Return the table of the checkpoints that are released for a task."""
     entries = [e for e in default_registry().checkpoints.values() if e.dataset == task]
-    metrics = [metric for metric in LABELS if all(metric in entry.scores for entry in entries)]
+    metrics = metrics_of(entries)
     rows = []
     for entry in entries:
         scores = [f"{entry.scores[metric]:.2f}" for metric in metrics]

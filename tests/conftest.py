@@ -75,8 +75,8 @@ def wheels(once: Once) -> dict[str, Path]:
 
     def build(folder: Path) -> None:
         build_wheel(folder / "zoo")
-        for package in ("zoo_captions", "zoo_everyday"):
-            build_wheel(folder / package, TOP / "plugins" / package)
+        for project in TOP.glob("plugins/*/pyproject.toml"):
+            build_wheel(folder / project.parent.name, project.parent)
 
     return {made.name.partition("-")[0]: made for made in once("wheels", build).rglob("*.whl")}
 

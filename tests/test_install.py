@@ -13,7 +13,7 @@ from zoo.registry.builtin import top
 from zoo.registry.catalogue import read
 
 TOP = Path(__file__).parents[1]
-PACKAGES = ("zoo_captions", "zoo_everyday")
+PACKAGES = [project.parent.name for project in TOP.glob("plugins/*/pyproject.toml")]
 """Those of checkpoints that are not in the zoo's wheel."""
 FREE = ("apache-2.0", "mit", "cc0-1.0", "cc-by-2.0", "cc-by-4.0")
 """Licenses of weights that may be used for anything."""

@@ -8,7 +8,6 @@ import re
 import shlex
 import subprocess
 from collections.abc import Callable
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,7 @@ from zoo.hub.user_catalogue import check_released
 from zoo.registry.builtin import top
 from zoo.registry.catalogue import Released, read
 from zoo.registry.recipe import Recipe
-from zoo.registry.registry import Registry
+from zoo.registry.registry import Registry, _fits
 from zoo.training.plan import make_plan
 from zoo.training.request import TrainingRequest
 
@@ -74,7 +73,7 @@ def test_the_size_of_a_wheel_is_small() -> None:
     packages = read(top() / "registry.toml").packages.values()
     sizes = dict.fromkeys(["seq2seq-zoo", *(package.name for package in packages)], 0)
     for name, released in RELEASED.items():
-        own = (p.name for p in packages if any(fnmatchcase(name, each) for each in p.checkpoints))
+        own = (package.name for package in packages if _fits(name, package))
         sizes[next(own, "seq2seq-zoo")] += sum(file.size for file in released.files.values())
     # A package index takes files of up to 100 MB; the zoo's own wheel is smaller by choice.
     assert 0 < sizes.pop("seq2seq-zoo") < 40_000_000

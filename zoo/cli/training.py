@@ -142,18 +142,12 @@ def _check_arguments(
         if tuning and options["from_"] is None:
             raise click.UsageError(f"{' and '.join(tuning)} needs --from.")
         return
-    context = click.get_current_context()
-    fixed = {
-        key: value
-        for key, value in options.items()
-        # Defaults of the settings are for new runs.
-        if key not in WITH_RESUME
-        and context.get_parameter_source(key) is ParameterSource.COMMANDLINE
-    }
+    source_of = click.get_current_context().get_parameter_source
     given = [
         f"--{key.strip('_').replace('_', '-')}"
-        for key, value in fixed.items()
-        if value is not None and value != ()
+        for key in options
+        # Defaults of the settings are for new runs.
+        if key not in WITH_RESUME and source_of(key) is ParameterSource.COMMANDLINE
     ]
     given += ["MODEL"] * bool(model) + ["--data"] * bool(data) + ["--set"] * bool(settings)
     if given:
