@@ -39,9 +39,9 @@ def copy(
         assert output is not None
         for i in output.lines:
             if i == stop:
+                output._stream.write("LINE, the first of two\n")  # as an interrupt may leave it
                 raise InterruptedError
-            output.stream.write(f"{lines[i].upper()} Ä\n")
-            output.advance()
+            output.advance(f"{lines[i].upper()} Ä\n")
             done.append(i)
     return done
 

@@ -71,10 +71,14 @@ def check_writable(file: Path) -> None:
     """Check, before anything is computed, that a file can be written.
 
     Raises:
-        DataError: it is a folder, or its folder is missing or read-only.
+        DataError: it is a folder, a pipe or a device, or its folder is missing or read-only.
     """
     if file.is_dir():
         raise DataError(f"cannot write {file}", "it is a folder", "Name a file")
+    if file.exists() and not file.is_file():
+        why = "it is a pipe or a device, which a file cannot replace"
+        raise DataError(f"cannot write {file}", why, "Without --out, standard output is written")
+    file = file.resolve()
     if not file.parent.is_dir():
         raise DataError(
             f"cannot write {file}", f"there is no folder {file.parent}", "Create it first"

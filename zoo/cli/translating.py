@@ -152,9 +152,7 @@ def _translate_shard(
             texts = _with_progress(_read_lines(stream, str(source), lines), source, len(lines))
             translated = translator.stream(texts, first=lines.start, **options)
             for translation in _with_warnings(translated, "line", lines.start):
-                for line in form(translation):
-                    click.echo(line, file=output.stream)
-                output.advance()
+                output.advance("".join(f"{line}\n" for line in form(translation)))
 
 
 def load_translator(

@@ -59,27 +59,31 @@ class Shard(NamedTuple):
 
 
 class ShardOutput:
-    """The output of a shard: `stream` is written to, and `advance` called after each line.
+    """The output of a shard.
 
-    lines: the indices of the input's lines that are still to be translated.
+    Attributes:
+        lines: the indices of the input's lines that are still to be translated.
     """
 
     def __init__(self, stream: IO[str], record: Path, run: dict[str, Any], lines: range) -> None:
-        self.stream, self.lines = stream, lines
-        self._record, self._run = record, run
+        self.lines = lines
+        self._stream, self._record, self._run = stream, record, run
+        self._bytes = os.fstat(stream.fileno()).st_size
         self._saved = time.monotonic()
 
-    def advance(self) -> None:
-        """Count one more line of the input as done."""
-        self.lines = self.lines[1:]
+    def advance(self, text: str) -> None:
+        """Write the output of the next line of the input, and count that line as done."""
+        self._stream.write(text)
+        # If the program is stopped before this line, what was just written is cut off later.
+        self.lines, self._bytes = self.lines[1:], self._bytes + len(text.encode())
         if time.monotonic() - self._saved > SAVE_SECONDS:
             self.save()
 
     def save(self) -> None:
         """Record what is done, once it is on the disk."""
-        self.stream.flush()
-        os.fsync(self.stream.fileno())
-        done = {"left": len(self.lines), "bytes": os.fstat(self.stream.fileno()).st_size}
+        self._stream.flush()
+        os.fsync(self._stream.fileno())
+        done = {"left": len(self.lines), "bytes": self._bytes}
         replace_file(self._record, json.dumps({**self._run, **done}))
         self._saved = time.monotonic()
 
