@@ -102,6 +102,7 @@ def test_word_dropout_changes_inputs_and_not_labels() -> None:
             return Output(self.weight.expand(*target.shape, 9), {})
 
     model = Uniform()
+    model.target_vocab = 9  # type: ignore[assignment]
     model.register_parameter("weight", torch.nn.Parameter(torch.zeros(1, dtype=torch.float64)))
     torch.manual_seed(0)
     source = torch.randint(4, 9, (400, 50))

@@ -22,6 +22,9 @@ Origin = Literal["trained", "fine-tuned", "imported"]
 LANGUAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_@-]{0,31}")
 """A language code, such as `de`, `pt-BR` or `eng_Latn`."""
 
+CODE = re.compile(r"(?!(src|trg|tgt)$)[A-Za-z]{2,3}([_-][A-Za-z0-9]{2,8})*")
+"""A code that the end of a file's name may be; `question` and `src` are none."""
+
 LIST_LIMIT = 1_000
 """The most languages, examples or banned tokens."""
 
@@ -98,7 +101,7 @@ class About:
     @classmethod
     def of_dataset(cls, dataset: Dataset) -> Self:
         """Return the description of a checkpoint that is trained on a dataset."""
-        source, target = ((code,) if LANGUAGE.fullmatch(code) else () for code in dataset.languages)
+        source, target = ((code,) if CODE.fullmatch(code) else () for code in dataset.languages)
         return cls(
             source,
             target,

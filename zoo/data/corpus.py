@@ -131,6 +131,8 @@ def _key(
     limits: LengthLimits,
 ) -> str:
     digest = hashlib.sha256(json.dumps([FORMAT, dataset.name, limit, *limits]).encode())
+    if "validation" not in dataset.splits:  # nothing is held out
+        digest.update(b"whole")
     for tokenizer in tokenizers:
         digest.update(tokenizer.to_json().encode())
     if dataset.files and not isinstance(tokenizers[0], FeatureReader):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -123,6 +124,18 @@ def file_dataset(spec: str) -> Dataset:
         languages=(languages[0], languages[1]) if languages else ("", ""),
         splits=("all", "train", "validation"),
         files=tuple(file.absolute() for file in files),
+    )
+
+
+def without_held_out(dataset: Dataset) -> Dataset:
+    """Return files of text whose split `train` is all of them; another dataset stays as it is."""
+    if "all" not in dataset.splits:
+        return dataset
+    read = dataset.read
+    return replace(
+        dataset,
+        read=lambda split, limit: read("all" if split == "train" else split, limit),
+        splits=("all", "train"),
     )
 
 

@@ -44,7 +44,7 @@ class Settings(BaseModel):
                 f"it does not define {', '.join(lacking)}",
             )
         try:
-            return cls.model_validate_json(json.dumps(values))
+            return cls.model_validate_json(json.dumps(values, default=str))
         except ValidationError as error:
             count = error.error_count()
             faults = [cls._fault(dict(fault)) for fault in error.errors(include_url=False)[:20]]
@@ -59,7 +59,7 @@ class Settings(BaseModel):
     def faults_of(cls, values: Mapping[str, Any]) -> list[str]:
         """Return the unknown keys, and the values that are wrong whatever the others are."""
         try:
-            cls.model_validate_json(json.dumps(values))
+            cls.model_validate_json(json.dumps(values, default=str))
         except ValidationError as error:
             faults = [dict(fault) for fault in error.errors(include_url=False)]
             return [

@@ -213,9 +213,10 @@ class Recipe(Settings):
 def toml_value(value: Any) -> str:
     """Return a plain value as TOML; None becomes "none"."""
     if isinstance(value, dict):
-        pairs = (f"{json.dumps(key)} = {toml_value(item)}" for key, item in value.items())
+        pairs = (f"{toml_value(key)} = {toml_value(item)}" for key, item in value.items())
         return f"{{{', '.join(pairs)}}}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(toml_value, value))}]"
     # JSON's strings, numbers and booleans are TOML's too.
-    return json.dumps("none" if value is None else value)
+    text = json.dumps("none" if value is None else value, ensure_ascii=False)
+    return text.replace("\x7f", "\\u007f")

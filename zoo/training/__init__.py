@@ -60,6 +60,7 @@ from zoo.training.augmentation import Augmentation as Augmentation
 from zoo.training.own_pairs import Data, as_file
 from zoo.training.progress import run_shown
 from zoo.training.request import NewVocabulary, TrainingRequest
+from zoo.training.run_folder import OWN_PAIRS
 from zoo.training.schedule import Progress as Progress
 from zoo.training.setup import Setup as Setup
 from zoo.training.training_batch import TrainingBatch as TrainingBatch
@@ -124,7 +125,7 @@ def train(
     if model is None and from_ is None:
         raise ConfigError("there is nothing to train", "no model is given", "Name one, or from_")
     copies: list[Path] = []
-    spec = as_file(data, "pairs", copies)
+    spec = as_file(data, OWN_PAIRS["data"], copies)
     if spec is None:
         raise DataError("there is nothing to train on", "the data is None", "Name a dataset")
     request = TrainingRequest(
@@ -133,12 +134,12 @@ def train(
         out,
         from_=from_,
         new_vocabulary=new_vocabulary,
-        also_score=tuple(also_score),
+        also_score=tuple(_listed(also_score)),
         limit=limit,
-        validation=as_file(validation, "validation-pairs", copies),
+        validation=as_file(validation, OWN_PAIRS["validation"], copies),
         copies=tuple(copies),
         recipe=recipe,
-        settings={**(settings or {}), **({"recipe.freeze": list(freeze)} if freeze else {})},
+        settings={**(settings or {}), **({"recipe.freeze": _listed(freeze)} if freeze else {})},
         steps=steps,
         epochs=epochs,
         minutes=minutes,
@@ -148,6 +149,11 @@ def train(
     )
     with session.begin(request, registry) as begun:
         return run_shown(begun, on_event, progress)
+
+
+def _listed(names: str | Sequence[str]) -> list[str]:
+    """Return names as a list, also a single one."""
+    return [names] if isinstance(names, str) else list(names)
 
 
 def resume(

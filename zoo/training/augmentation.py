@@ -10,6 +10,7 @@ from torch import Tensor
 
 from zoo.data.batches import Corpus
 from zoo.data.bpe_dropout import Segmenter, WordSequences
+from zoo.errors import ConfigError
 from zoo.nn.contract import UNKNOWN
 from zoo.registry.open_shelf import Named, name_of
 from zoo.registry.recipe import Recipe
@@ -127,6 +128,11 @@ class BPEDropout(Augmentation):
     """Segments words differently in each epoch, skipping BPE merges (Provilkov et al. 2020)."""
 
     def __init__(self, setup: Setup, probability: float) -> None:
+        for tokenizer in (setup.source_tokenizer, setup.target_tokenizer):
+            try:
+                tokenizer.merges()
+            except ValueError as error:
+                raise ConfigError("bpe_dropout cannot be used", str(error)) from None
         self.setup, self.probability = setup, probability
         self.of: Corpus | None = None
         self.sides: list[WordSequences] = []

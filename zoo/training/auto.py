@@ -215,7 +215,7 @@ def fit(choice: Choice, config: Config, size: Size) -> None:
 
 def _batch(choice: Choice, size: Size) -> int:
     """Return the tokens of a batch: the largest that leaves enough updates."""
-    if "batch_sentences" in choice.fixed:
+    if choice.fixed.get("batch_sentences"):
         longer = size.tokens / max(choice.statistics.pairs, 1)
         return max(round(choice.fixed["batch_sentences"] * longer), 1)
     candidates = BATCHES[:CPU_BATCHES] if size.on_cpu else BATCHES
@@ -296,12 +296,14 @@ def _validate(choice: Choice, size: Size, updates: int) -> None:
         return
     by = choice.set("select", "chrf" if choice.natural and size.validation >= SCORED else "loss")
     choice.set("bleu_sentences", min(size.validation, 200 if by in ("bleu", "chrf") else 100))
-    if by != "last":
-        choice.set("patience", 8)
+    if by == "last":
+        choice.reasons.append(f"{average}; scores {size.validation:,} held-out pairs")
+        return
+    name = {"chrf": "chrF", "bleu": "BLEU"}.get(by, by)
+    reason = f"{average}, the best by {name} of {size.validation:,} held-out pairs"
+    if patience := choice.set("patience", 8):
         choice.set("cooldown", COOLDOWN)
         choice.set("tolerance", TOLERANCE)
-    name = {"chrf": "chrF", "bleu": "BLEU", "loss": "loss"}.get(by, "no score")
-    choice.reasons.append(
-        f"{average}, the best by {name} of {size.validation:,} held-out pairs; stops after 8 "
-        "validations without improvement, once the rate has decayed"
-    )
+        reason += f"; stops after {patience} validations without improvement"
+        reason += ", once the rate has decayed" if choice.set("cooldown", COOLDOWN) else ""
+    choice.reasons.append(reason)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from zoo.checkpoint.tensors import read_tensors
+from zoo.errors import CheckpointError
 from zoo.registry.recipe import Recipe
 from zoo.training.process_group import ProcessGroup
 from zoo.training.run_folder import RunFolder
@@ -71,9 +72,19 @@ class AveragedWeights:
             self.folder.keep_weights(self.state.step, self._current())
 
     def to_release(self) -> dict[str, Tensor]:
-        """Return the weights to release, whole, on the CPU. All processes must call it."""
+        """Return the weights to release, whole, on the CPU. All processes must call it.
+
+        Raises:
+            CheckpointError: the best weights were kept, and their file is gone.
+        """
         state, selects = self.state, self.recipe.select != "last"
         step = state.best_step if selects and state.best_step else state.step
+        if selects and state.best_step and step not in self._kept_steps(step):
+            raise CheckpointError(
+                f"the best weights of {self.folder.path} are gone",
+                f"there is no weights/{step:09d}.safetensors",
+                "Restore it, or train again",
+            )
         if (selects or self.recipe.average_last > 1) and self.folder.kept_weights(step):
             return self._mean(step)
         return self._current()
@@ -82,8 +93,11 @@ class AveragedWeights:
         """Return the updates whose kept weights a state with these counters still needs."""
         steps = []
         for step in (counters["step"], counters["best_step"]):
-            steps += [int(file.stem) for file in self._last_kept(step)]
+            steps += self._kept_steps(step)
         return steps
+
+    def _kept_steps(self, step: int) -> list[int]:
+        return [int(file.stem) for file in self._last_kept(step)]
 
     def _last_kept(self, step: int) -> list[Path]:
         return self.folder.kept_weights(step)[-self.recipe.average_last :]

@@ -13,10 +13,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from zoo.data.source_tokenizer import SourceTokenizer
 from zoo.data.tokenizer import Tokenizer
 from zoo.errors import ConfigError
 from zoo.nn.build import build, network_type
-from zoo.nn.contract import Seq2Seq
+from zoo.nn.contract import UNKNOWN, Seq2Seq
 from zoo.registry.config import Config
 from zoo.registry.declarations import Architecture
 from zoo.training.parent import Parent
@@ -86,10 +87,27 @@ def first_weights(
 
 
 def shared_rows(new: Tokenizer, old: Tokenizer) -> TokenRows:
-    """Return the ids of the tokens that both vocabularies have; special tokens are among them."""
-    ids = {old.token(i): i for i in range(old.size)}
-    pairs = [(i, ids[token]) for i in range(new.size) if (token := new.token(i)) in ids]
+    """Return the ids of the tokens that both vocabularies have; special tokens are among them.
+
+    Of several sources, tokens of the same source are compared.
+    """
+    if new is old:
+        return TokenRows(torch.arange(new.size), torch.arange(new.size))
+    of_old, of_new = _by_token(old), _by_token(new)
+    pairs = [(i, of_old[token]) for token, i in of_new.items() if token in of_old]
     return TokenRows(*(torch.tensor(column) for column in zip(*pairs, strict=True)))
+
+
+def _by_token(tokenizer: Tokenizer) -> dict[tuple[str, str], int]:
+    """Return the id of each token, by its source, if there are several, and its text."""
+    if not isinstance(tokenizer, SourceTokenizer):
+        return {("", tokenizer.token(i)): i for i in range(tokenizer.size)}
+    members = zip(tokenizer.starts, tokenizer.members.items(), strict=True)
+    return {
+        (name if i > UNKNOWN else "", member.token(i)): i + start if i > UNKNOWN else i
+        for start, (name, member) in members
+        for i in range(member.size)
+    }
 
 
 def _with_rows(

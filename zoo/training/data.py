@@ -85,6 +85,13 @@ class TrainingData:
         setup = replace(self.setup, config=plan.config, recipe=plan.recipe)
         return replace(self, setup=setup, augmentations=Augmentations(setup))
 
+    def fingerprints(self) -> dict[str, str]:
+        """Return what identifies the tokens that are trained and validated on."""
+        return {
+            "fingerprint": self.corpus.fingerprint(),
+            "validation_fingerprint": self.validation.corpus.fingerprint(),
+        }
+
     def epoch(self, recipe: Recipe, number: int) -> tuple[Corpus, Batches]:
         """Return the corpus and the batches of an epoch, which seed and number alone decide.
 
@@ -108,7 +115,7 @@ def load_data(
         ConfigError: the recipe selects by validation, and there is nothing to validate on.
     """
     recipe, limits = plan.recipe, plan.length_limits
-    dataset = find_dataset(registry, plan.data)
+    dataset = plan.dataset(registry)
     corpus = open_corpus(dataset, plan.limit, tokenizers, limits)
     if not len(corpus):
         left = corpus.left_out

@@ -22,7 +22,15 @@ from zoo.registry.declarations import Dataset
 from zoo.registry.recipe import Recipe
 from zoo.registry.registry import Registry
 from zoo.training.parent import Parent
-from zoo.training.plan import TOTALS, Plan, absolute, add_layers, named_recipe, resolve
+from zoo.training.plan import (
+    TOTALS,
+    Plan,
+    absolute,
+    add_layers,
+    named_recipe,
+    resolve,
+    unknown_names,
+)
 from zoo.training.request import NewVocabulary, TrainingRequest
 
 KEPT = (
@@ -76,7 +84,8 @@ def make_tuning_plan(
     validates = request.validation is not None or _has_validation(dataset, request.limit)
     size = data_size(dataset, request.limit, parent)
     config_values: dict[str, Any] = checkpoint.config.model_dump(mode="json")
-    recipe_values = {**_default_recipe(request, parent, size, validates), "shared_vocab": shared}
+    usual = _default_recipe(registry, request, parent, size, validates)
+    recipe_values = {**usual, "shared_vocab": shared}
     if request.recipe is not None:
         add_layers(named_recipe(registry, request.recipe), config_values, recipe_values)
         if request.new_vocabulary is None:
@@ -92,6 +101,7 @@ def make_tuning_plan(
         request.limit,
         absolute(registry, request.validation),
         checkpoint.name,
+        whole=request.validation is not None,
     )
 
 
@@ -104,6 +114,11 @@ def describe_choice(plan: Plan, parent: Parent) -> str:
     if recipe.schedule == "cosine":
         rate += " decaying to zero"
     frozen = f", {', '.join(recipe.freeze)} frozen" if recipe.freeze else ""
+    sides = (parent.checkpoint.source_tokenizer, parent.checkpoint.target_tokenizer)
+    if any(side.tags for side in sides):
+        about = parent.checkpoint.about
+        first = [next(iter(side), "") for side in (about.source_languages, about.target_languages)]
+        frozen += f", {first[0]} to {first[1]}"
     return (
         f"tuned from {parent.checkpoint.name}: {rate}, batches of {recipe.batch_tokens:,} tokens, "
         f"at most {end}{frozen}"
@@ -126,7 +141,7 @@ def tuning_tokenizers(
     config = checkpoint.config
     if new == "both":
         return learn_tokenizers(dataset, limit, recipe, registry, config)
-    if new == "source" and (len(config.sources) > 1 or config.features):
+    if new == "source" and len(config.sources) > 1:
         return learn_tokenizers(dataset, limit, recipe, registry, config)[0], target
 
     def texts() -> Iterator[str]:
@@ -158,9 +173,14 @@ def _has_validation(dataset: Dataset, limit: int | None) -> bool:
 
 
 def _default_recipe(
-    request: TrainingRequest, parent: Parent, size: Size, validates: bool
+    registry: Registry, request: TrainingRequest, parent: Parent, size: Size, validates: bool
 ) -> dict[str, Any]:
-    kept = {key: parent.recipe[key] for key in KEPT if key in parent.recipe}
+    """Return the recipe of tuning; what plugins of the parent's brought may not be installed."""
+    kept = {
+        key: parent.recipe[key]
+        for key in KEPT
+        if key in parent.recipe and not unknown_names(registry, {key: parent.recipe[key]})
+    }
     batch = _within(size.tokens // BATCHES_PER_EPOCH, BATCH_TOKENS)
     per_epoch = max(1, math.ceil(size.tokens / batch))
     epochs = _within(math.ceil(UPDATES / per_epoch), EPOCHS)
@@ -196,6 +216,12 @@ def _check_vocabulary(request: TrainingRequest, parent: Parent) -> None:
             f"{', '.join(given)} cannot be set",
             f"tuning keeps the tokenizers of {parent.checkpoint.name}",
             "To learn new ones, add --new-vocabulary both",
+        )
+    if new in ("source", "both") and parent.checkpoint.config.features:
+        raise ConfigError(
+            f"{parent.checkpoint.name} has no source vocabulary",
+            "it reads features",
+            "Give --new-vocabulary target",
         )
     if new in ("source", "target") and parent.checkpoint.config.one_vocabulary:
         raise ConfigError(

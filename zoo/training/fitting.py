@@ -11,7 +11,6 @@ from typing import Any
 import torch
 
 from zoo.data.batches import Batch, Corpus, shuffled_batches
-from zoo.data.datasets import find_dataset
 from zoo.data.statistics import corpus_statistics
 from zoo.registry.registry import Registry
 from zoo.training.auto import Choice, Size, Speed, choose, fit
@@ -36,16 +35,28 @@ def first_plan(registry: Registry, request: TrainingRequest) -> tuple[Plan, Auto
     Raises:
         ZooError: a name, a setting or the data is not valid.
     """
-    plan = make_plan(registry, request)
     if not uses_auto(registry, request):
-        return plan, None
-    dataset = find_dataset(registry, plan.data)
+        return make_plan(registry, request), None
+    fixed = fixed_values(registry, request)
+    needed = _needed(fixed)
+    plan = make_plan(registry, request, needed)
+    dataset = plan.dataset(registry)
     entry = registry.models.find(request.model)
     counted = corpus_statistics(dataset.stream("train", request.limit))
     vocabulary = max(entry.source_vocab, entry.target_vocab)
-    choice = choose(counted, plan.config, vocabulary, fixed_values(registry, request))
+    choice = choose(counted, plan.config, vocabulary, fixed)
     automatic = Automatic(registry, request, choice)
-    return automatic.plan(), automatic
+    return automatic.plan(needed), automatic
+
+
+def _needed(fixed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the request's own values need until `auto` has chosen all others."""
+    needed: dict[str, Any] = {}
+    if fixed.get("patience") and "select" not in fixed:
+        needed["select"] = "loss"
+    if fixed.get("select") not in (None, "last", "loss") and "bleu_sentences" not in fixed:
+        needed["bleu_sentences"] = 100
+    return needed
 
 
 @dataclass(frozen=True)
@@ -56,9 +67,9 @@ class Automatic:
     request: TrainingRequest
     choice: Choice
 
-    def plan(self) -> Plan:
-        """Return the plan with what is chosen so far."""
-        chosen: Mapping[str, Any] = {**self.choice.recipe, "config": self.choice.config}
+    def plan(self, needed: Mapping[str, Any] | None = None) -> Plan:
+        """Return the plan with what is chosen so far, and what that needs besides."""
+        chosen = {**(needed or {}), **self.choice.recipe, "config": self.choice.config}
         return make_plan(self.registry, self.request, chosen)
 
     def fitted(self, plan: Plan, data: TrainingData, device: torch.device) -> Plan:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from zoo.errors import PluginError
 from zoo.nn.build import build, network_type
 from zoo.nn.contract import Seq2Seq
 from zoo.registry.config import parameters_of
@@ -21,12 +22,14 @@ def build_network(registry: Registry, plan: Plan, data: TrainingData, rank: int 
     The weights are the same in every process; dropout differs by `rank`.
 
     Raises:
-        PluginError: the recipe's initialization is broken, or leaves weights that are not finite.
+        PluginError: the recipe's initialization is broken, or leaves weights that are not finite;
+            or a checkpoint could not hold all of the network.
     """
     recipe = plan.recipe
     torch.manual_seed(recipe.seed)
     sizes = (data.source_tokenizer.size, data.target_tokenizer.size)
     network = build(network_type(registry.architecture(plan.architecture)), plan.config, *sizes)
+    _check_tensors(network)
     shelf, name = registry.initializations, name_of(recipe.initialization)
     drawn = dict(network.named_parameters())
     with torch.no_grad():
@@ -41,6 +44,22 @@ def build_network(registry: Registry, plan: Plan, data: TrainingData, rank: int 
     if rank:
         torch.manual_seed((recipe.seed + 2**32 * rank) % 2**63)
     return network
+
+
+def _check_tensors(network: Seq2Seq) -> None:
+    """Make sure that a checkpoint will hold all of a network: floating-point parameters alone."""
+    faults = [f"{name} is a buffer" for name, _ in network.named_buffers()]
+    faults += [
+        f"{name} is {weight.dtype}"
+        for name, weight in network.named_parameters()
+        if not weight.is_floating_point()
+    ]
+    if faults:
+        raise PluginError(
+            f"the network {type(network).__name__} is broken",
+            f"a checkpoint holds floating-point parameters, and {'; '.join(faults[:5])}",
+            "Compute a table where it is used, from the configuration",
+        )
 
 
 def own(model: Seq2Seq, table: Table) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any
 
@@ -15,6 +15,7 @@ from zoo.files import TEXT_LIMIT, read_json
 from zoo.interop.locate import locate
 from zoo.registry.declarations import Dataset
 from zoo.registry.registry import Registry
+from zoo.translation.languages import choose
 from zoo.translation.translator import Translator, load
 
 LEARNING_RATE_PER_WIDTH = 0.02
@@ -54,6 +55,17 @@ class Parent:
             warmup = max(self._number("warmup", 1), 1)
             return self._number("factor", 1.0) * (width * warmup) ** -0.5
         return self._number("learning_rate", 1e-3)
+
+    def for_languages_of(self, dataset: Dataset) -> Parent:
+        """Return the checkpoint with its tags for a dataset's languages, if it has such tags.
+
+        Raises:
+            DecodingError: it lacks one of the languages.
+        """
+        sides = (self.checkpoint.source_tokenizer, self.checkpoint.target_tokenizer)
+        if not any(side.tags for side in sides) or not all(dataset.languages):
+            return self
+        return replace(self, translator=Translator(choose(self.checkpoint, *dataset.languages)))
 
     def _number(self, name: str, default: float) -> float:
         """Return a value of the recipe, which comes with the checkpoint, if it can be one."""

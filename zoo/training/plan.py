@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, overload
 
-from zoo.data.datasets import is_file_spec
+from zoo.data.datasets import find_dataset, is_file_spec, without_held_out
 from zoo.errors import ConfigError, near
 from zoo.registry.config import Config
+from zoo.registry.declarations import Dataset
 from zoo.registry.open_shelf import OpenShelf
 from zoo.registry.parameters import LengthLimits
 from zoo.registry.recipe import OPEN, Recipe, toml_value
@@ -37,6 +38,8 @@ class Plan:
     validation: str | None = None
     parent: str = ""
     """The checkpoint that the run is tuned from, if it is."""
+    whole: bool = False
+    """Whether it trains on all of its files, since it validates on other data."""
 
     @property
     def length_limits(self) -> LengthLimits:
@@ -56,7 +59,16 @@ class Plan:
             "limit": self.limit,
             "validation": self.validation,
             "parent": self.parent,
+            "whole": self.whole,
         }
+
+    def dataset(self, registry: Registry) -> Dataset:
+        """Return what the run trains on.
+
+        Raises:
+            UnknownNameError, DataError: there is no such data.
+        """
+        return training_data(registry, self.data, self.whole)
 
     @classmethod
     def parse(cls, registry: Registry, values: Mapping[str, Any]) -> Self:
@@ -72,9 +84,10 @@ class Plan:
         if unknown := unknown_names(registry, values["recipe"]):
             raise ConfigError("the run's recipe", "; ".join(unknown))
         data, limit, validation = (values[key] for key in ("data", "limit", "validation"))
-        parent = values.get("parent", "")  # runs of earlier versions lack it
+        # Runs of earlier versions lack these.
+        parent, whole = values.get("parent", ""), values.get("whole", False) is True
         model, architecture = values["model"], values["architecture"]
-        return cls(model, architecture, config, recipe, data, limit, validation, parent)
+        return cls(model, architecture, config, recipe, data, limit, validation, parent, whole)
 
     def to_toml(self) -> str:
         """Return recipe and configuration as TOML: `--recipe FILE` makes the same plan from it.
@@ -85,6 +98,12 @@ class Plan:
         lines = [f"{key} = {toml_value(value)}" for key, value in config.items()
                  if value is not None]  # fmt: skip
         return f"# {self.model}\n\n{self.recipe.to_toml()}\n[config]\n" + "\n".join(lines) + "\n"
+
+
+def training_data(registry: Registry, data: str, whole: bool) -> Dataset:
+    """Return a dataset, or files; with `whole`, no part of the files is held out."""
+    found = find_dataset(registry, data)
+    return without_held_out(found) if whole else found
 
 
 def make_plan(
@@ -115,7 +134,10 @@ def make_plan(
     config_type = registry.architecture(entry.architecture).config_type()
     layered = _layered(registry, request, chosen or {})
     config, recipe = resolve(registry, request, config_type, *layered)
-    return Plan(request.model, entry.architecture, config, recipe, data, request.limit, validation)
+    return Plan(
+        *(request.model, entry.architecture, config, recipe, data, request.limit, validation),
+        whole=validation is not None,
+    )
 
 
 def resolve(
@@ -198,7 +220,8 @@ def fixed_values(registry: Registry, request: TrainingRequest) -> dict[str, Any]
     own = registry.recipes.get(f"{request.model}.{AUTO}", {})
     values = {**own, **own.get("config", {})}
     values |= {key.rpartition(".")[2]: value for key, value in request.overrides.items()}
-    return values | {key: value for key, value in request.totals.items() if value}
+    values |= {key: value for key, value in request.totals.items() if value}
+    return {key: None if value == "none" else value for key, value in values.items()}
 
 
 def _recipe_names(registry: Registry, model: str, data: str) -> tuple[str, str, str]:
@@ -254,10 +277,10 @@ def read_recipe(file: Path) -> dict[str, Any]:
         ConfigError: there is no such file, or it is not TOML.
     """
     try:
-        values = tomllib.loads(file.read_text(encoding="utf-8"))
+        values = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ConfigError(f"no recipe {file}", error.strerror or str(error)) from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{file} is not TOML", str(error)) from None
     if not isinstance(values.get("config", {}), dict):
         raise ConfigError(f"{file} is not a recipe", "config must be a table")

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
+
+from zoo.errors import ConfigError
 
 NewVocabulary = Literal["source", "target", "both"]
 """Whose tokenizer a tuned checkpoint learns again."""
@@ -34,6 +36,26 @@ class TrainingRequest:
     also_score: tuple[str, ...] = ()
     copies: tuple[Path, ...] = ()
     """Files of pairs that were given from Python; the run folder gets copies."""
+
+    def check(self) -> None:
+        """Make sure that the arguments can be meant.
+
+        Raises:
+            ConfigError: one is not of the values that it may have, or needs another.
+        """
+        faults = []
+        if self.from_ is None:
+            faults += [
+                f"{name} needs from_" for name in ("new_vocabulary", "also_score")
+                if getattr(self, name)
+            ]  # fmt: skip
+        sides = get_args(NewVocabulary)
+        if self.new_vocabulary not in (None, *sides):
+            faults.append(f"new_vocabulary is {self.new_vocabulary!r}, not {' or '.join(sides)}")
+        if self.limit is not None and self.limit < 1:
+            faults.append(f"limit is {self.limit}, not at least 1")
+        if faults:
+            raise ConfigError("this cannot be trained", "; ".join(faults))
 
     @property
     def overrides(self) -> dict[str, Any]:

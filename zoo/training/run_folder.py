@@ -16,6 +16,7 @@ lock                      held by the process that trains
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -42,6 +43,9 @@ KEYS: Mapping[str, Any] = {
     "recipe": dict, "limit": int | None, "validation": str | None,
 }  # fmt: skip
 """What a run's description holds, and of which types."""
+
+OWN_PAIRS = {"data": "pairs", "validation": "validation-pairs"}
+"""The names of the copies of pairs that were given from Python."""
 
 
 class RunFolder:
@@ -73,7 +77,7 @@ class RunFolder:
             CheckpointError: one of them exists.
         """
         for path, holds in ((self.out, "a checkpoint or other files"), (self.path, "a run")):
-            if path.exists():
+            if os.path.lexists(path):
                 raise CheckpointError(
                     f"{path} exists already",
                     f"it holds {holds}",
@@ -147,9 +151,10 @@ class RunFolder:
             CheckpointError: there is no run, or another version of the zoo wrote it.
         """
         if not self.exists():
-            raise CheckpointError(
-                f"no run to resume at {self.path}", "it has no run.json", "Leave out --resume"
-            )
+            remedy = "Leave out --resume"
+            if (self.out / "run.json").is_file():
+                remedy = f"Give --out {self.out.with_suffix('')}, without .run"
+            raise CheckpointError(f"no run to resume at {self.path}", "it has no run.json", remedy)
         description = read_json(self.path / "run.json")
         if description.get("format") != FORMAT:
             raise CheckpointError(
@@ -166,6 +171,9 @@ class RunFolder:
             raise CheckpointError(
                 f"{self.path / 'run.json'} is damaged", f"wrong type of {', '.join(wrong)}"
             )
+        for key, name in OWN_PAIRS.items():
+            if (self.path / f"{name}.jsonl").is_file():  # the folder may have been moved
+                description[key] = str(self.path / f"{name}.jsonl")
         return description
 
     def update_description(self, description: dict[str, Any], recipe: str) -> None:
@@ -176,13 +184,19 @@ class RunFolder:
             replace_file(self.path / "run.json", text + "\n")
             replace_file(self.path / "recipe.toml", recipe)
 
-    def check_same_data(self, data: str, fingerprint: str) -> None:
+    def check_same_data(self, fingerprints: Mapping[str, str]) -> None:
         """Make sure that the data has not changed.
 
         Raises:
             CheckpointError: its tokens are not those with which the run began.
         """
-        if self.describe()["fingerprint"] != fingerprint:
+        described = self.describe()
+        for key, fingerprint in fingerprints.items():
+            if described.get(key, fingerprint) == fingerprint:  # earlier versions kept one
+                continue
+            data = described["data"]
+            if key != "fingerprint":
+                data = described["validation"] or f"the validation split of {data}"
             raise CheckpointError(
                 f"{self.path} cannot be resumed",
                 f"{data} has changed since the run began",
@@ -233,10 +247,12 @@ class RunFolder:
         except OSError as error:
             states = self.saved_states()
             safe = f"the state of update {int(states[-1].name):,} is whole" if states else ""
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+            then = "Free some space, then run" if full else "Mend that, then run"
             raise TrainingError(
                 f"cannot write {what}",
                 "; ".join(filter(None, [error.strerror or str(error), safe])),
-                f"Free some space, then run `zoo train --resume --out {self.out}`",
+                f"{then} `zoo train --resume --out {self.out}`",
             ) from error
 
     def add_metrics(self, record: dict[str, Any]) -> None:

@@ -19,6 +19,7 @@ from zoo.checkpoint.about import About
 from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.data.corpus import learn_tokenizers
 from zoo.data.datasets import find_dataset
+from zoo.errors import ZooError
 from zoo.files import replace_file
 from zoo.registry.events import Event
 from zoo.registry.imports import require
@@ -36,7 +37,7 @@ from zoo.training.initialization import build_network
 from zoo.training.objective import TrainingLoss
 from zoo.training.own_pairs import moved
 from zoo.training.parent import Parent, read_parent
-from zoo.training.plan import TOTALS, Plan
+from zoo.training.plan import TOTALS, Plan, training_data
 from zoo.training.precision import PrecisionChoice, choose_precision
 from zoo.training.process_group import ProcessGroup, join_process_group, was_restarted
 from zoo.training.request import TrainingRequest
@@ -67,10 +68,11 @@ class Session:
     precision: PrecisionChoice | None = None
     """What `precision = "auto"` measured and chose, in the process that began the run."""
     chosen: list[str] = field(default_factory=list)
-    """What the recipe `auto` chose and why, in lines, in the process that began the run."""
+    """What `auto` chose and why, in lines, in the process that began the run."""
     resources: ExitStack = field(default_factory=ExitStack)
     compared: list[dict[str, Any]] = field(default_factory=list)
     """Scores before and after tuning, from `finish` on."""
+    warnings: list[str] = field(default_factory=list)
     held_out: HeldOut | None = None
     """The scores of the released weights, from `finish` on."""
 
@@ -94,8 +96,7 @@ class Session:
             CheckpointError: something else is in its place.
             TrainingError: it cannot be written.
         """
-        trainer = self.trainer
-        folder, group = trainer.folder, trainer.group
+        trainer, folder, group = self.trainer, self.trainer.folder, self.trainer.group
         with explain_failures(trainer.state.step, trainer.plan.recipe, group, folder.path):
             weights = trainer.averaged.to_release()
             self.held_out = score_held_out(trainer, weights)
@@ -121,12 +122,14 @@ class Session:
         if (tuned := TuningRecord.read(folder.path)) is not None:
             made.about = tuned.about
             device = self.trainer.group.device
-            self.compared = tuned.compare(with_weights(made, weights, self.registry, device))
+            try:
+                self.compared = tuned.compare(with_weights(made, weights, self.registry, device))
+            except ZooError as error:  # the checkpoint is worth more than its comparison
+                self.warnings.append(f"not compared with {plan.parent}: {error}")
             training |= {"parent": plan.parent, "tuning": self.compared}
         architecture = self.registry.architecture(plan.architecture)
         card = cards.checkpoint_card(made, architecture, training)
         more = {"curve.png": (folder.path / "curve.png").read_bytes()}
-        may_replace = folder.may_replace()
         with folder.writing(str(folder.out)):
             checkpoint.write(
                 folder.out,
@@ -136,7 +139,7 @@ class Session:
                 training,
                 weights=weights,
                 more=more,
-                replace=may_replace,
+                replace=folder.may_replace(),
             )
 
     def write_curve(self) -> None:
@@ -195,6 +198,7 @@ def begin(request: TrainingRequest, registry: Registry | None = None) -> Session
     """
     if was_restarted() and RunFolder(request.out).exists():
         return resume(request.out, device=request.device, shard=request.shard, registry=registry)
+    request.check()
     registry = registry or default_registry()
     with ExitStack() as resources:
         group, folder = _acquire(resources, request.out, request.device, request.shard)
@@ -207,7 +211,8 @@ def begin(request: TrainingRequest, registry: Registry | None = None) -> Session
             plan, automatic = first_plan(registry, request)
         else:
             parent = read_parent(registry, request.from_, group.device)
-            dataset = find_dataset(registry, request.data)
+            dataset = training_data(registry, request.data, request.validation is not None)
+            parent = parent.for_languages_of(dataset)
             plan = make_tuning_plan(registry, request, parent, dataset)
         choice, tuning_notes = None, list[str]()
         with explain_failures(0, plan.recipe, group, folder.path):
@@ -249,7 +254,6 @@ def resume(
         group, folder = _acquire(resources, out, device, shard)
         description = folder.describe()
         folder.acquire()
-        fingerprint = description["fingerprint"]
         description["recipe"] = {**description["recipe"], **totals}
         plan = Plan.parse(registry, description)
         with explain_failures(0, plan.recipe, group, folder.path):
@@ -257,13 +261,11 @@ def resume(
             if group.is_first:
                 folder.check_replaceable()
             data = load_data(registry, plan, folder.tokenizers(registry))
-            folder.check_same_data(plan.data, data.corpus.fingerprint())
+            folder.check_same_data(data.fingerprints())
             trainer, notes = _make_trainer(registry, plan, data, folder, group)
             if totals:
                 trainer.check_totals()
-            folder.update_description(
-                {**plan.describe(), "fingerprint": fingerprint}, plan.to_toml()
-            )
+            folder.update_description(plan.describe() | data.fingerprints(), plan.to_toml())
         return Session(registry, trainer, repairs + notes, resources=resources.pop_all())
 
 
@@ -296,7 +298,7 @@ def _create(
 ) -> tuple[Plan, TrainingData, PrecisionChoice | None, list[str]]:
     """Learn the tokenizers, choose the precision, and write the run folder; return notes too."""
     request, parent, automatic = begins
-    dataset = find_dataset(registry, plan.data)
+    dataset = plan.dataset(registry)
     if parent is None:
         described = (plan.recipe, registry, plan.config)
         tokenizers = learn_tokenizers(dataset, plan.limit, *described)
@@ -321,7 +323,7 @@ def _create(
         plan = replace(plan, recipe=recipe)
     plan = moved(plan, request.copies, folder.path)
     more |= {file.name: file for file in request.copies}
-    description = {**plan.describe(), "fingerprint": data.corpus.fingerprint()}
+    description = plan.describe() | data.fingerprints()
     folder.create(description, plan.to_toml(), *tokenizers, more)
     return plan, data, choice, notes
 

@@ -20,7 +20,7 @@ LARGEST = 2**48
 """From here on a number is no counter."""
 
 COUNTERS = ("step", "epoch", "position", "seconds", "best", "best_step", "not_improved")
-LATER_COUNTERS = {"cooldown_start": 0}
+LATER_COUNTERS = {"cooldown_start": 0, "finished": 0}
 """Counters that states of earlier versions lack, with their values there."""
 
 
@@ -34,7 +34,7 @@ class TrainingState:
     batches of the current epoch, `seconds` the time of training, and `not_improved` the validations
     since the best one. `best` is that one's loss or score, whichever the recipe selects by,
     and `best_step` its update. `cooldown_start` is the update at which patience ran out and the
-    rate began to decay, or 0.
+    rate began to decay, or 0. `finished` is 1 once a callback has ended the run, else 0.
     """
 
     model: Seq2Seq
@@ -50,6 +50,7 @@ class TrainingState:
     best_step: int = 0
     not_improved: int = 0
     cooldown_start: int = 0
+    finished: int = 0
 
     @torch.no_grad()
     def update_average(self, decay: float) -> None:

@@ -75,7 +75,7 @@ def summarize(session: Session) -> Summary:
         best["step"] if best else 0,
         best["validation_loss"] if best else None,
         session.held_out,
-        tuple(late_warnings(plan, data, state.step, metrics)),
+        (*late_warnings(plan, data, state.step, metrics), *session.warnings),
         next_commands(trainer.folder.out, data, plan),
         tuple(describe(compared) for compared in session.compared),
     )

@@ -100,7 +100,6 @@ class Trainer:
         """Set it to stop after the current update, with the state saved."""
         self.finishing = ""
         """Why a callback ends the run after the next update."""
-        self.finished = False
         self.threads, self.notes = load_state(self.averaged)
         self.corpus, self.batches = data.epoch(recipe, self.state.epoch)
 
@@ -150,7 +149,7 @@ class Trainer:
                     continue
                 report, stopping = self._report(window, rate)
                 yield report
-                if self.finished and self.finishing:
+                if state.finished and self.finishing:
                     yield Note(state.step, self.finishing)
                 over = self.fraction_done() >= 1
                 if validating or over:
@@ -165,7 +164,7 @@ class Trainer:
     def fraction_done(self) -> float:
         """Return the fraction of the run that is over, by what ends it first."""
         recipe, state = self.plan.recipe, self.state
-        if self.finished or (state.out_of_patience(recipe) and not recipe.cooldown):
+        if state.finished or (state.out_of_patience(recipe) and not recipe.cooldown):
             return 1.0
         planned = state.fraction_done(recipe, len(self.batches))
         return planned if planned >= 1 else planned + (1 - planned) * state.cooldown(recipe)
@@ -185,7 +184,7 @@ class Trainer:
             ConfigError: the run has passed them.
         """
         state = self.state
-        state.not_improved = state.cooldown_start = 0
+        state.not_improved = state.cooldown_start = state.finished = 0
         if self.fraction_done() > 1:
             raise ConfigError(
                 "the run is past that already",
@@ -266,9 +265,9 @@ class Trainer:
         sums = self.group.all_reduce(torch.cat([torch.stack([*window.losses, *own]), flag]))
         norms = torch.stack(window.norms) if window.norms else sums[:0]
         *reduced, stops, finishes = sums.tolist()
-        self.finished = finishes > 0
         losses = reduced[:count]
         state = self.state
+        state.finished = int(finishes > 0)
         state.seconds = self.group.broadcast(self._seconds())
         self._check_finite(window, losses, norms.tolist())
         report = Report(

@@ -13,7 +13,7 @@ from zoo.data.batches import Batch
 from zoo.decoding.options import Hypothesis, Search
 from zoo.decoding.sampling import sample
 from zoo.decoding.task import Task
-from zoo.errors import ConfigError
+from zoo.errors import ConfigError, PluginError
 from zoo.nn.contract import PADDING, Output, Seq2Seq
 from zoo.training.sharding import is_sharded_model
 
@@ -61,6 +61,12 @@ class TrainingBatch:
         """What `forward` of the contract returns by teacher forcing, computed on first use."""
         source, inputs = self.inputs
         output: Output = self.forward(source, self.source_mask, inputs)
+        if output.logits.shape[-1] != self.network.target_vocab:
+            raise PluginError(
+                f"the network {type(self.network).__name__} is broken",
+                f"it returned logits of {output.logits.shape[-1]:,} tokens, and the vocabulary has "
+                f"{self.network.target_vocab:,}",
+            )
         self.outputs.append((output, self.copies))
         return output
 

@@ -22,12 +22,13 @@ from zoo.checkpoint.about import About, one_line
 from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.checkpoint.tensors import read_tensors
 from zoo.data.datasets import find_dataset
+from zoo.data.features import Features
 from zoo.errors import CheckpointError, ZooError
 from zoo.evaluation.metrics import score
 from zoo.files import TEXT_LIMIT, damaged, read_json
 from zoo.nn.build import build, network_type
 from zoo.nn.contract import Seq2Seq
-from zoo.registry.declarations import Dataset, Pair
+from zoo.registry.declarations import Pair
 from zoo.registry.registry import Registry
 from zoo.training.data import TrainingData
 from zoo.training.parent import Parent
@@ -161,17 +162,27 @@ def make_record(
         except ZooError as error:
             notes.append(f"what tuning loses on {before.name} is not scored: {error.what}")
     sets += [(d.name, d.scored_split, d.load(d.scored_split)) for d in chosen]
-    held_out = [
-        HeldOut(name, split, some, scores(parent.translator, some))
-        for name, split, pairs in sets
-        if (some := _some(pairs))
-    ]
-    return TuningRecord(about(registry, data.dataset, parent), held_out), notes
+    held_out = []
+    for name, split, pairs in sets:
+        if any(isinstance(pair.source, Features) for pair in pairs):
+            notes.append(f"{name} is not compared: its features are in no files")
+        elif some := _some(pairs):
+            held_out.append(HeldOut(name, split, some, scores(parent.translator, some)))
+    return TuningRecord(about(registry, data, parent), held_out), notes
 
 
-def about(registry: Registry, dataset: Dataset, parent: Parent) -> About:
-    """Return what a tuned checkpoint says about itself: the terms of both data apply to it."""
-    old, new = parent.checkpoint.about, About.of_dataset(dataset)
+def about(registry: Registry, data: TrainingData, parent: Parent) -> About:
+    """Return what a tuned checkpoint says about itself: the terms of both data apply to it.
+
+    With tags for its languages, it keeps all of them. Tokens that its search may not use are those
+    of the parent's vocabulary: with another one they are left out.
+    """
+    old, new = parent.checkpoint.about, About.of_dataset(data.dataset)
+    if data.source_tokenizer.tags or data.target_tokenizer.tags:
+        new = replace(new, source_languages=(), target_languages=())
+    decoding = dict(old.decoding)
+    if data.target_tokenizer is not parent.checkpoint.target_tokenizer:
+        decoding.pop("banned", None)
     before = parent.dataset(registry)
     old_terms = old.terms or (before.terms if before else "")
     terms = "; ".join(dict.fromkeys(filter(None, (old_terms, new.terms))))
@@ -179,6 +190,7 @@ def about(registry: Registry, dataset: Dataset, parent: Parent) -> About:
         old,
         source_languages=new.source_languages or old.source_languages,
         target_languages=new.target_languages or old.target_languages,
+        decoding=decoding,
         data=new.data,
         terms=one_line(terms, 10_000),
         origin="fine-tuned",
@@ -188,7 +200,8 @@ def about(registry: Registry, dataset: Dataset, parent: Parent) -> About:
 
 def scores(translator: Translator, pairs: Sequence[Pair]) -> dict[str, float]:
     """Return chrF and BLEU of greedy translations."""
-    stream = translator.stream([pair.source for pair in pairs], beam=1, long_texts="split")
+    sources = [pair.source for pair in pairs]
+    stream = translator.stream(sources, beam=1, long_texts="split", recommended=False)
     texts = [translation.text for translation in stream]
     of_all = score(texts, [pair.target for pair in pairs]).by_name
     return {name: round(of_all[name].value, 2) for name in METRICS}

@@ -116,11 +116,13 @@ class SourceReader:
             elif long_texts == "split" and not several:
                 parts += self._split(index, number, piece, limit, prefix)
             else:
+                own = limit in limits
+                reader = self.checkpoints[0].model_name if own else "max_source_length"
                 raise DecodingError(
                     f"text {index + 1} is too long",
                     f"{_length(tokens):,} tokens with the end token, and "
-                    f"{self.checkpoints[0].model_name} reads {limit:,} at most",
-                    "Split it into sentences, or use `--long-texts split`",
+                    f"{reader} {'reads' if own else 'is'} {limit:,}{' at most' if own else ''}",
+                    "Split it into sentences, as `zoo translate --long-texts split` does",
                 )
         return parts
 
