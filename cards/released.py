@@ -17,6 +17,7 @@ PENALTIES = {
     "rnnsearch-tiny.multi30k-en-de": 1.0,
     "seq2seq-tiny.multi30k-de-en": 0.6,
     "rnnsearch-tiny.multi30k-de-en": 0.6,
+    "convs2s-tiny.multi30k-de-en": 1.0,
     "transformer-tiny.multi30k-de-en": 1.0,
     "seq2seq-tiny.multi30k-en-fr": 1.0,
     "rnnsearch-tiny.multi30k-en-fr": 0.6,

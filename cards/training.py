@@ -28,7 +28,14 @@ TEACHERS = {
 }
 """Teachers that are not released, with the options that differ from their model's recipe."""
 FIRST = ((UNDISTILLED, "rnnsearch-tiny.multi30k-en-de"), ("convs2s-tiny.multi30k-en-de",))
-TEACHERS_OF = {DISTILLED_ONCE: FIRST, CAPTIONS: (*FIRST, (DISTILLED_ONCE,))}
+SEQ2SEQ = "seq2seq-tiny.multi30k-en-de"
+TEACHERS_OF = {
+    DISTILLED_ONCE: FIRST,
+    CAPTIONS: (*FIRST, (DISTILLED_ONCE,)),
+    SEQ2SEQ: tuple(
+        (f"{name}-tiny.multi30k-en-de",) for name in ("transformer", "convs2s", "rnnsearch")
+    ),
+}
 """The teacher groups of each distilled checkpoint."""
 
 
@@ -62,7 +69,10 @@ def options_of(name: str) -> list[str]:
     corpus = train_file.with_name(f"for-{name}")
     Path(f"{corpus}.{source}").write_text(sources * len(targets), encoding="utf-8")
     Path(f"{corpus}.{target}").write_text("".join(targets), encoding="utf-8")
-    recipe = f"{model}.{default_registry().datasets[task].recipe}"
+    registry = default_registry()
+    recipe = f"{model}.{task}"
+    if recipe not in registry.recipes:
+        recipe = f"{model}.{registry.datasets[task].recipe}"
     return [
         *(model, "--data", f"{corpus}:{source}-{target}"),
         *("--validation", task, "--recipe", recipe, *changes),
