@@ -315,3 +315,15 @@ def test_pipes_and_devices_are_not_replaced(tmp_path: Path) -> None:
     replace_file(tmp_path / "link", "after\n")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "target.txt").read_text() == "after\n"
+
+
+def test_a_record_of_training_has_a_line_for_each_report(corpus: Path) -> None:
+    run(request(corpus, steps=3))
+    text = (corpus.parent / "out" / "training.json").read_text(encoding="utf-8")
+    curve = json.loads(text)["curve"]
+    metrics = corpus.parent / "out.run" / "metrics.jsonl"
+    reports = [json.loads(line) for line in metrics.read_text(encoding="utf-8").splitlines()]
+    assert len(curve) == len(reports) == text.count('{"step": ')
+    for kept, report in zip(curve, reports, strict=True):
+        for name, value in kept.items():
+            assert value == (pytest.approx(report[name], 1e-5) if value else report[name])

@@ -29,6 +29,7 @@ from zoo.checkpoint.format import (
     architecture_of,
     describe,
     naming_versions,
+    training_text,
 )
 from zoo.checkpoint.tensors import TensorSpec, is_finite, open_tensors, read_tensors, write_tensors
 from zoo.data.features import FeatureReader
@@ -99,7 +100,7 @@ def write(
             (part / SOURCE).write_text(checkpoint.source_tokenizer.to_json(), encoding="utf-8")
             (part / TARGET).write_text(checkpoint.target_tokenizer.to_json(), encoding="utf-8")
         (part / CARD).write_text(card, encoding="utf-8")
-        write_json(part / TRAINING, training)
+        (part / TRAINING).write_text(training_text(training), encoding="utf-8")
         write_json(
             part / CONFIG,
             {

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -140,6 +141,19 @@ def about_of(description: Mapping[str, Any]) -> About:
         CheckpointError: `about` is invalid; all faults are listed at once.
     """
     return About.parse(description.get("about", {}))
+
+
+def training_text(training: Mapping[str, Any]) -> str:
+    """Return a training record as JSON with a line for each report of its curve."""
+    dump = functools.partial(json.dumps, ensure_ascii=False, allow_nan=False)
+    entries = []
+    for key, value in training.items():
+        text = dump(value, indent=2).replace("\n", "\n  ")
+        if key == "curve":
+            reports = ",\n    ".join(map(dump, value))
+            text = f"[\n    {reports}\n  ]"
+        entries.append(f"  {dump(key)}: {text}")
+    return "{\n" + ",\n".join(entries) + "\n}\n"
 
 
 def write_about(folder: Path, about: About) -> None:

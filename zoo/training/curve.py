@@ -12,6 +12,15 @@ SMOOTHING = 0.1
 COLORS = {"training": "#7a8794", "validation": "#2563b8", "BLEU": "#b4470f"}
 
 
+def for_the_record(report: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a line of the metrics as a checkpoint keeps it: no samples, numbers of six digits."""
+    return {
+        name: float(f"{value:.6g}") if isinstance(value, float) else value
+        for name, value in report.items()
+        if name != "samples"
+    }
+
+
 def draw_curve(metrics: Sequence[Mapping[str, Any]], title: str) -> bytes:
     """Return a plot of losses, and below it of BLEU if there is any, by update, as PNG.
 

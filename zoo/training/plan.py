@@ -102,8 +102,8 @@ class Plan:
 
 def training_data(registry: Registry, data: str, whole: bool) -> Dataset:
     """Return a dataset, or files; with `whole`, no part of the files is held out."""
-    found = find_dataset(registry, data)
-    return without_held_out(found) if whole else found
+    dataset = find_dataset(registry, data)
+    return without_held_out(dataset) if whole else dataset
 
 
 def make_plan(

@@ -26,7 +26,7 @@ from zoo.registry.imports import require
 from zoo.registry.registry import Registry, default_registry
 from zoo.training.callbacks import load_callbacks
 from zoo.training.carry_over import first_weights
-from zoo.training.curve import draw_curve
+from zoo.training.curve import draw_curve, for_the_record
 from zoo.training.data import TrainingData, load_data
 from zoo.training.failures import explain_failures
 from zoo.training.fine_tuning import describe_choice, make_tuning_plan, tuning_tokenizers
@@ -155,7 +155,7 @@ class Session:
         plan, data, state = self.trainer.plan, self.trainer.data, self.trainer.state
         folder = self.trainer.folder
         selects = plan.recipe.select != "last"
-        curve = [{k: v for k, v in r.items() if k != "samples"} for r in folder.metrics()]
+        curve = [for_the_record(report) for report in folder.metrics()]
         return {
             "run": folder.id,
             "data": data.dataset.name,
