@@ -1,6 +1,7 @@
 """The cache of the client: list, remove and verify."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -52,6 +53,21 @@ def test_remove(pulled: Path, run: Run, cache: Path) -> None:
     assert left["address"] == "hf://bob/other"
 
 
+def test_a_commit_is_named_by_its_beginning(pulled: Path, run: Run, cache: Path) -> None:
+    short = f"{ADDRESS}@{pulled.name[:12]}"
+    assert short in run("cache", "verify", short).stdout
+    assert run("cache", "remove", short[:-6], "--yes").exit_code == 1, "six digits are too few"
+    twin = pulled.with_name(pulled.name[:12] + "f" * 28)
+    twin.mkdir()
+    (twin / "model.safetensors").write_bytes(b"weights")
+    several = run("cache", "remove", short, "--yes")
+    assert several.exit_code == 1
+    assert f"{short} is not one commit" in several.stderr
+    shutil.rmtree(twin)
+    assert run("cache", "remove", short, "--yes").exit_code == 0
+    assert not pulled.exists()
+
+
 def test_verify(pulled: Path, run: Run) -> None:
     assert run("cache", "verify").stdout.count("good") == 2
     weights = (pulled / "model.safetensors").resolve()
@@ -66,5 +82,29 @@ def test_verify(pulled: Path, run: Run) -> None:
     assert "SHA-256" in reasons["model.safetensors"]
     assert "is missing" in reasons["config.json"]
     assert run("cache", "verify", ADDRESS, "--remove").exit_code == 1
+    assert pull(ADDRESS) == pulled
+    assert run("cache", "verify").exit_code == 0
+
+
+def test_models_of_other_projects_are_not_damaged(pulled: Path, run: Run, cache: Path) -> None:
+    folder = cache / "models--them--foreign" / "snapshots" / ("1" * 40)
+    folder.mkdir(parents=True)
+    (folder / "model.safetensors").write_bytes(b"weights")
+    assert run("cache", "verify").exit_code == 0
+    for config in ('{"model_type": "marian"}', '{"limit": [0, Infinity]}'):
+        (folder / "config.json").write_text(config)
+        assert run("cache", "verify").stdout.count("good") == 3
+        assert "incomplete" not in run("cache", "list").stdout
+
+
+def test_verify_counts_the_files_that_it_removes(pulled: Path, run: Run) -> None:
+    (pulled / "source.tokenizer.json").unlink()
+    missing = run("cache", "verify", ADDRESS, "--remove")
+    assert missing.exit_code == 1
+    assert "it has no source.tokenizer.json" in missing.stdout
+    assert "Files removed: 0." in missing.stderr
+    (pulled / "model.safetensors").resolve().write_bytes(b"damaged")
+    assert "Files removed: 1." in run("cache", "verify", ADDRESS, "--remove").stderr
+    assert not (pulled / "model.safetensors").exists()
     assert pull(ADDRESS) == pulled
     assert run("cache", "verify").exit_code == 0

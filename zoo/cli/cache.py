@@ -86,6 +86,6 @@ def verify(address: str | None, remove_damaged: bool, as_json: bool) -> None:
             for fault in faults:
                 click.echo(f"  {fault.file}: {fault.reason}")
     if remove_damaged and all_faults:
-        discard(all_faults)
-        say("Removed the damaged files; pull them again")
+        removed = discard(all_faults)
+        say(f"Files removed: {removed}. The next pull downloads what is missing")
     sys.exit(1 if all_faults else 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,15 +13,22 @@ from pathlib import Path
 
 from huggingface_hub import CorruptedCacheException, scan_cache_dir
 
-from zoo.checkpoint.format import CONFIG, FILES, WEIGHTS, missing
-from zoo.errors import NotFoundError
+from zoo.checkpoint.format import CONFIG, FILES, SOURCE, TARGET, TRAINING, WEIGHTS, missing
+from zoo.errors import CheckpointError, NotFoundError
+from zoo.files import read_json
 from zoo.hub.huggingface import HuggingFace, cached_digest
 from zoo.hub.settings import Settings
+
+SHORT = re.compile(r"[0-9a-f]{7,39}")
+"""The beginning of a commit's name."""
 
 
 @dataclass(frozen=True)
 class CachedCommit:
-    """A commit in the cache; `revisions` are the branches and tags at it at their last pull."""
+    """A commit in the cache; `revisions` are the branches and tags at it at their last pull.
+
+    `complete` is False if files are missing; other projects have other files than the zoo's.
+    """
 
     address: str
     commit: str
@@ -39,7 +47,7 @@ class Fault:
 
 
 def list_commits() -> list[CachedCommit]:
-    """Return the checkpoints of the zoo in the cache.
+    """Return the models in the cache, of the zoo and of others.
 
     The folders are read directly, because the client's own scan skips damaged repositories.
     """
@@ -58,10 +66,23 @@ def list_commits() -> list[CachedCommit]:
                         tuple(revisions.get(folder.name, ())),
                         folder,
                         size=sum((folder / name).stat().st_size for name in present),
-                        complete=not missing(present) and linked == present,
+                        complete=not _lacking(folder) and linked == present,
                     )
                 )
     return commits
+
+
+def _lacking(folder: Path) -> list[str]:
+    """Return the required files that a commit does not have; a foreign model needs none of them."""
+    present = [name for name in FILES if (folder / name).is_file()]
+    if CONFIG in present:
+        try:
+            ours = "format" in read_json(folder / CONFIG)
+        except CheckpointError:  # damaged, which `verify` reports, or of another project
+            ours = False
+    else:
+        ours = any(name in present for name in (SOURCE, TARGET, TRAINING))
+    return missing(present) if ours else []
 
 
 def _revisions(repository: Path) -> dict[str, list[str]]:
@@ -78,15 +99,19 @@ def _revisions(repository: Path) -> dict[str, list[str]]:
 def find_commits(given: str) -> list[CachedCommit]:
     """Return the commits in the cache that an address names: a whole repository or one revision.
 
+    A revision may also be the beginning of a commit's name, of at least 7 digits.
+
     Raises:
-        NotFoundError: there are none.
+        NotFoundError: there are none, or several commits begin like this.
     """
     address, _, revision = given.partition("@")
-    commits = [
-        cached
-        for cached in list_commits()
-        if cached.address == address and revision in ("", cached.commit, *cached.revisions)
-    ]
+    known = [cached for cached in list_commits() if cached.address == address]
+    commits = [c for c in known if revision in ("", c.commit, *c.revisions)]
+    if not commits and SHORT.fullmatch(revision):
+        commits = [cached for cached in known if cached.commit.startswith(revision)]
+        if len(commits) > 1:
+            names = ", ".join(cached.commit for cached in commits)
+            raise NotFoundError(f"{given} is not one commit", f"it can be {names}", "Choose one")
     if not commits:
         raise NotFoundError(f"{given} is not in the cache", "", "See `zoo cache list`")
     return commits
@@ -137,16 +162,17 @@ def verify(commits: list[CachedCommit]) -> Iterator[tuple[CachedCommit, list[Fau
                     faults.append(Fault(file, f"{name} does not match its digest: {difference}"))
             elif file.is_symlink():
                 faults.append(Fault(file, "the target of its link is missing"))
-        if not cached.complete:
-            lacking = missing([name for name in FILES if (cached.folder / name).is_file()])
-            if lacking:
-                faults.append(Fault(cached.folder, f"it has no {', no '.join(lacking)}"))
+        lacking = _lacking(cached.folder)
+        if lacking:
+            faults.append(Fault(cached.folder, f"it has no {', no '.join(lacking)}"))
         yield cached, faults
 
 
-def discard(faults: list[Fault]) -> None:
-    """Remove damaged files, so that the next pull downloads them again."""
+def discard(faults: list[Fault]) -> int:
+    """Remove damaged files, so that the next pull downloads them again; return their number."""
     hub = HuggingFace()
-    for fault in faults:
-        if not fault.file.is_dir():
-            hub.discard(fault.file)
+    files = {fault.file for fault in faults if os.path.lexists(fault.file)}
+    files = {file for file in files if not file.is_dir()}
+    for file in files:
+        hub.discard(file)
+    return len(files)
