@@ -104,6 +104,28 @@ def test_an_endpoint_that_is_no_url(
     assert "it must be a URL such as" in line
 
 
+@pytest.mark.parametrize(
+    ("endpoint", "shown"),
+    [
+        ("https://ann:SECRET@hub.example", "'https://hub.example'"),
+        ("https://:SECRET@hub.example", "'https://hub.example'"),
+        ("https://hub.example/?token=SECRET", "'https://hub.example'"),
+        ("https://hub.example:443/a#SECRET", "'https://hub.example'"),
+        ("https://ann:SECRET/SECRET@hub.example", "no URL of a server"),
+        ("https://hub.example?a@SECRET", "no URL of a server"),
+        ("ann:SECRET@hub.example", "no URL of a server"),
+    ],
+)
+def test_a_password_in_the_endpoint_is_not_shown(
+    monkeypatch: pytest.MonkeyPatch, endpoint: str, shown: str
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", endpoint)
+    with pytest.raises(HubError, match="must not contain a user name, a query") as caught:
+        Settings.from_environment()
+    assert f"HF_ENDPOINT is {shown}: it must" in str(caught.value)
+    assert "SECRET" not in str(caught.value)
+
+
 def test_a_body_that_is_not_the_gzip_it_claims(served: Server) -> None:
     served.fault("GET", "/api/models/", headers={"Content-Encoding": "gzip"}, times=99)
     with refused(HubError, "the Hub sent an invalid response"):

@@ -67,16 +67,24 @@ def _endpoint(text: str) -> str:
         parts = urlsplit(text)
         port = parts.port
         valid = parts.scheme in ("http", "https") and parts.hostname and port != 0
-        if not valid or parts.username or parts.query or parts.fragment:
+        if not valid or "@" in parts.netloc or parts.query or parts.fragment:
             raise ValueError
         httpx2.URL(text)
         if not re.fullmatch(r"[!-~]{1,500}", text):
             raise ValueError
     except (ValueError, httpx2.InvalidURL):
         raise HubError(
-            f"HF_ENDPOINT is {text[:100]!r}", "it must be a URL such as https://huggingface.co"
+            f"HF_ENDPOINT is {_without_secrets(text)}",
+            "it must be a URL such as https://huggingface.co",
+            "It must not contain a user name, a query or a fragment",
         ) from None
     return text.rstrip("/")
+
+
+def _without_secrets(text: str) -> str:
+    """Return the scheme and the host of a URL: a password or token can be anywhere else."""
+    match = re.fullmatch(r"(https?://)(?:[^/?#@]*@)?([\w.-]{1,253})(?:[:/?#][^@]*)?", text)
+    return repr("".join(match.groups())) if match else "no URL of a server"
 
 
 def _number(name: str, default: float) -> float:
