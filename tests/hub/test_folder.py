@@ -16,12 +16,12 @@ from zoo.hub import folder
 from zoo.hub.contract import Commit
 from zoo.hub.folder import Folder
 from zoo.hub.pull import pull
-from zoo.hub.push import push
+from zoo.hub.push import push, send
 from zoo.registry.address import Address
 from zoo.registry.declarations import Scheme
 from zoo.registry.discovery import installed
 from zoo.registry.owners import Plugin
-from zoo.registry.registry import Registry
+from zoo.registry.registry import Registry, default_registry
 
 
 @pytest.fixture
@@ -62,6 +62,58 @@ def test_a_commit_s_files_are_checked(checkpoint: Path, address: str) -> None:
     manifest.write_text(manifest.read_text().replace("README.md", "../README.md"))
     with refused(IntegrityError, "has changed"):
         zoo.load(address)
+
+
+def test_a_push_mends_a_damaged_commit(checkpoint: Path, address: str) -> None:
+    first = push(checkpoint, address)
+    folder = pull(address)
+    weights, card = folder / "model.safetensors", folder / "README.md"
+    good = weights.read_bytes()
+    weights.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
+    card.unlink()
+    again = push(checkpoint, address)
+    assert {(change.kind, change.path) for change in again.changes} == {
+        ("change", "model.safetensors"), ("change", "README.md"),
+    }  # fmt: skip
+    assert again.commit == first.commit
+    assert content(pull(address)) == as_pushed(checkpoint, address)
+    assert push(checkpoint, address).changes == []
+
+
+def test_a_push_of_an_earlier_commit_mends_it(
+    checkpoint: Path, address: str, tmp_path: Path
+) -> None:
+    push(checkpoint, address)
+    weights = pull(address) / "model.safetensors"
+    other = Path(shutil.copytree(checkpoint, tmp_path / "other"))
+    (other / "training.json").write_text("{}")
+    push(other, address)
+    weights.write_bytes(b"damaged")
+    push(checkpoint, address)
+    assert content(pull(address)) == as_pushed(checkpoint, address)
+
+
+def test_files_of_another_format_are_left_alone(
+    checkpoint: Path, address: str, tmp_path: Path
+) -> None:
+    files = ["notes.txt", "sub/more.txt", "README.md"]
+    theirs = tmp_path / "theirs"
+    (theirs / "sub").mkdir(parents=True)
+    for name in files:
+        (theirs / name).write_text(name)
+    send(theirs, address, default_registry(), files, False, None, False)
+    done = push(checkpoint, address)
+    assert {change.kind for change in done.changes} == {"add", "change"}
+    kept = content(pull(address))
+    assert kept.keys() == {*fingerprint(checkpoint), "notes.txt", "sub/more.txt"}
+    assert kept["notes.txt"] == fingerprint(theirs)["notes.txt"]
+    (theirs / "sub" / "more.txt").unlink()
+    again = send(theirs, address, default_registry(), files[:2], False, None, False)
+    assert [(change.kind, change.path) for change in again.changes] == [("remove", "sub/more.txt")]
+    (pull(address) / "notes.txt").write_text("damaged")
+    (theirs / "README.md").write_text("new")
+    with refused(IntegrityError, "notes.txt of", "does not match its digest"):
+        send(theirs, address, default_registry(), ["README.md"], False, None, False)
 
 
 def test_a_plain_checkpoint_folder_is_an_address(checkpoint: Path, tmp_path: Path) -> None:

@@ -113,6 +113,13 @@ class Hub(ABC):
             ConflictError: the repository is no longer at the commit's parent.
         """
 
+    def damaged(self, address: Address, listing: Listing) -> list[str]:
+        """Return the files of a commit that the hub itself knows to be damaged: a push mends them.
+
+        Only hubs whose files can change without a commit have such files.
+        """
+        return []
+
     def page(self, address: Address) -> str:
         """Return where a person can see an address, such as a web page."""
         return str(address)

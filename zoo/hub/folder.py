@@ -104,29 +104,62 @@ class Folder(Hub):
             raise HubError(
                 f"cannot push to {root}", "it is a checkpoint itself", "Choose another folder"
             )
-        digests = _digests(commit.folder, commit.files)
-        name = commit_name(manifest(digests))
+        sent = _digests(commit.folder, commit.files)
         ref = root / "refs" / revision
         ref.parent.mkdir(parents=True, exist_ok=True)
         with _exclusive(root):
             now = _read_ref(ref)
-            if now == name:
-                return name
-            if now != commit.parent:
+            others = _others(root, now, commit.files)
+            name = commit_name(manifest(sent | others))
+            if now not in (name, commit.parent):
                 raise ConflictError(
                     f"{address} has changed",
                     f"it is at commit {now}, and this push is based on {commit.parent}",
                     "Push again to see what would change now",
                 )
-            if not (root / name).exists():
-                with whole_folder(root / name) as part:
-                    for path in digests:
-                        (part / path).parent.mkdir(exist_ok=True)
-                        (part / path).write_bytes(read_bytes(commit.folder / path))
-                    (part / MANIFEST).write_text(manifest(digests), encoding="utf-8")
-            replace_file(ref, f"{name}\n")
-            flush(ref.parent)
+            if not _is_whole(root / name, sent | others):
+                with whole_folder(root / name, replace=True) as part:
+                    for path in sent:
+                        _copy(commit.folder / path, part / path)
+                    for path, digest in others.items():
+                        _copy(root / str(now) / path, part / path)
+                        digest.verify(part / path, f"{path} of {address.at(now)}")
+                    (part / MANIFEST).write_text(manifest(sent | others), encoding="utf-8")
+            if now != name:
+                replace_file(ref, f"{name}\n")
+                flush(ref.parent)
         return name
+
+    def damaged(self, address: Address, listing: Listing) -> list[str]:
+        """Return the files of a commit that are missing or do not match its manifest."""
+        folder = _folder(address, listing.commit)
+        return [
+            path for path, digest in listing.files.items() if not _is_good(folder, path, digest)
+        ]
+
+
+def _others(root: Path, commit: str | None, files: Sequence[str]) -> dict[str, FileDigest]:
+    """Return the files of a commit that have none of these names: a push leaves them alone."""
+    if commit is None or not (root / commit).is_dir():
+        return {}
+    listed = _read_manifest(root / commit / MANIFEST, commit)
+    return {path: digest for path, digest in listed.items() if path not in files}
+
+
+def _is_whole(folder: Path, digests: Mapping[str, FileDigest]) -> bool:
+    """Return whether a commit's folder has its manifest and all of its files, undamaged."""
+    text = manifest(digests).encode()
+    listed = FileDigest(len(text), hashlib.sha256(text).hexdigest())
+    return all(_is_good(folder, *file) for file in [*digests.items(), (MANIFEST, listed)])
+
+
+def _is_good(folder: Path, path: str, digest: FileDigest) -> bool:
+    return (folder / path).is_file() and digest.matches(folder / path)
+
+
+def _copy(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(read_bytes(source))
 
 
 def _folder(address: Address, commit: str) -> Path:

@@ -16,6 +16,7 @@ from zoo.registry.reporting import Reporting
 RETURNS: dict[str, tuple[type, ...]] = {
     "offline": (bool,),
     "listing": (Listing,),
+    "damaged": (list,),
     "local": (LocalCommit, NoneType),
     "fetch": (Path,),
     "commit": (str,),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -110,7 +110,8 @@ def send(
     if before is None and not dry_run:
         hub.create(address, private=private)
         before = _listing(hub, address)
-    changes = changes_of(folder, before, files)
+    damaged = hub.damaged(address, before) if before is not None else []
+    changes = changes_of(folder, before, files, damaged)
     page = hub.page(address)
     parent = before.commit if before else None
     if dry_run or not changes:
@@ -138,8 +139,16 @@ def _listing(hub: Hub, address: Address) -> Listing | None:
         return None
 
 
-def changes_of(folder: Path, before: Listing | None, files: Sequence[str] = FILES) -> list[Change]:
-    """Return the differences between a folder and a commit, for files of the format only."""
+def changes_of(
+    folder: Path,
+    before: Listing | None,
+    files: Sequence[str] = FILES,
+    damaged: Collection[str] = (),
+) -> list[Change]:
+    """Return the differences between a folder and a commit, for files of the format only.
+
+    `damaged` are files of the commit that no longer are what it lists.
+    """
     changes = []
     pushed = before.files if before else {}
     for path in files:
@@ -149,6 +158,6 @@ def changes_of(folder: Path, before: Listing | None, files: Sequence[str] = FILE
                 changes.append(Change(path, "remove", digest.size))
         elif digest is None:
             changes.append(Change(path, "add", file.stat().st_size))
-        elif not digest.matches(file):
+        elif path in damaged or not digest.matches(file):
             changes.append(Change(path, "change", file.stat().st_size))
     return changes
