@@ -1,6 +1,7 @@
 """Repositories of other projects: only their format's files are pulled, and converted once."""
 
 import json
+import warnings
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,8 @@ import pytest
 import zoo
 from tests.hub.server import Server
 from tests.interop.huggingface import marian
-from zoo.errors import HubError, IntegrityError
+from zoo.errors import HubError, HubWarning, IntegrityError
+from zoo.interop.locate import locate
 
 ADDRESS = "hf://them/opus"
 
@@ -56,6 +58,25 @@ def test_a_new_commit_is_converted_anew(foreign: Path, server: Server, tmp_path:
     server.put("them/opus", foreign)
     assert zoo.load(ADDRESS).checkpoint.config.activation == "relu"  # type: ignore[attr-defined]
     assert len(conversions(tmp_path)) == 2
+
+
+def test_an_old_conversion_is_used_with_a_warning_unless_offline(
+    foreign: Path, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = locate(ADDRESS)
+    commit = server.repositories["them/opus"].branches["main"][-1].name
+    monkeypatch.setenv("ZOO_HUB_TRIES", "1")
+    server.fault("GET", "/api/models/", status=500, times=99)
+    with pytest.warns(HubWarning, match="using the local copy of hf://them/opus from the last"):
+        assert locate(ADDRESS) == kept
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert locate(f"{ADDRESS}@{commit}") == kept
+        assert locate(ADDRESS, offline=True) == kept
+    server.faults.clear()
+    server.fault("GET", "/api/models/", headers={"Content-Encoding": "gzip"}, times=99)
+    with pytest.raises(HubError, match="the Hub sent an invalid response"):
+        locate(ADDRESS)
 
 
 def test_a_repository_of_no_format_is_refused_as_before(server: Server, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -25,6 +26,7 @@ from zoo.files import write_json
 from zoo.interop import Exporter, Imported, Importer, Reasons, Source
 from zoo.interop.conversion import import_checkpoint
 from zoo.interop.exporter import export_checkpoint
+from zoo.interop.locate import locate
 from zoo.registry.api import API
 from zoo.registry.owners import Plugin
 from zoo.registry.plugins import Plugins
@@ -143,6 +145,22 @@ def test_unknown_names_and_files_are_answered_in_one_line(
         import_checkpoint(folder, out, registry)
     with pytest.raises(ConversionError, match=f"no file or folder '{tmp_path}/absent'"):
         import_checkpoint(tmp_path / "absent", out, registry)
+
+
+def test_a_file_replaced_with_its_size_and_time_is_converted_anew(
+    tmp_path: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    folder = toy_folder(tmp_path / "toy")
+    first = locate(folder, registry)
+    assert locate(folder, registry) == first
+    file = folder / "toy.json"
+    before = file.stat()
+    file.write_text(file.read_text().replace("3", "4"))
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    second = locate(folder, registry)
+    weights = [read(one, registry).model.state_dict() for one in (first, second)]
+    assert not all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
 
 
 def test_a_source_reads_only_files_of_its_folder(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatch
 from itertools import chain
@@ -18,7 +19,15 @@ from typing import cast
 import filelock
 
 from zoo.checkpoint.format import CONFIG, FORMAT, is_checkpoint
-from zoo.errors import HubError, IntegrityError, NotFoundError, NotOursError
+from zoo.errors import (
+    AccessError,
+    HubError,
+    HubWarning,
+    IntegrityError,
+    NotFoundError,
+    NotOursError,
+    UnavailableError,
+)
 from zoo.hub import pull as hub
 from zoo.hub.contract import Progress
 from zoo.hub.digest import FileDigest
@@ -67,8 +76,8 @@ def locate(
         converted = _foreign_repository(given, registry, offline, on_pull, progress)
     except (IntegrityError, NotFoundError):
         raise
-    except HubError:  # no request can be made: an earlier conversion is used
-        kept = _kept_before(given, registry)
+    except HubError as error:
+        kept = _kept_instead(given, registry, error, offline)
         if kept is None:
             raise
         return kept
@@ -111,6 +120,26 @@ def _kept_before(given: str, registry: Registry) -> Path | None:
     local = hub_of(address, registry).local(address)
     commit = address.commit or (local.commit if local else None)
     return _kept(_name(address, commit), registry) if commit else None
+
+
+def _kept_instead(given: str, registry: Registry, error: HubError, offline: bool) -> Path | None:
+    """Return the earlier conversion to use because no request can be made; it may be out of date.
+
+    None if there is none, or `error` has another cause.
+    """
+    if not Address.is_one(given):
+        return None
+    address = Address.parse(given)
+    disabled = offline or hub_of(address, registry).offline
+    if not disabled and not isinstance(error, UnavailableError | AccessError):
+        return None
+    kept = _kept_before(given, registry)
+    if kept is not None and not disabled and address.commit is None:
+        warnings.warn(
+            HubWarning(f"using the local copy of {address} from the last pull: {error}"),
+            stacklevel=3,
+        )
+    return kept
 
 
 def _foreign_repository(
@@ -178,7 +207,11 @@ def _name(address: Address, commit: str) -> str:
 
 
 def _digest(source: Source, format: str, registry: Registry) -> str:
-    """Return a name for the content of a folder: sizes and times of the files that are read."""
+    """Return a name for the content of a folder: sizes and times of the files that are read.
+
+    The time of a file's last change cannot be set, so it also tells apart files that were copied
+    with their times. An inode would tell no more, and may change with each mount.
+    """
     patterns = importer_of(format, registry).files
     names = [n for n in source.names if any(fnmatch(n, pattern) for pattern in patterns)]
     if source.file is not None:
@@ -186,7 +219,8 @@ def _digest(source: Source, format: str, registry: Registry) -> str:
     content = hashlib.sha256(str(source.folder.resolve()).encode())
     for name in names:
         status = source.path(name).stat()
-        content.update(f"{name}\0{status.st_size}\0{status.st_mtime_ns}\n".encode())
+        times = f"{status.st_mtime_ns}\0{status.st_ctime_ns}"
+        content.update(f"{name}\0{status.st_size}\0{times}\n".encode())
     label = re.sub(r"[^A-Za-z0-9._-]+", "-", source.folder.resolve().name)
     return f"{label}-{content.hexdigest()[:12]}"
 
