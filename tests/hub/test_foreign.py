@@ -2,9 +2,11 @@
 
 import json
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import Result
 
 import zoo
 from tests.hub.server import Server
@@ -77,6 +79,14 @@ def test_an_old_conversion_is_used_with_a_warning_unless_offline(
     server.fault("GET", "/api/models/", headers={"Content-Encoding": "gzip"}, times=99)
     with pytest.raises(HubError, match="the Hub sent an invalid response"):
         locate(ADDRESS)
+
+
+def test_the_commit_of_a_conversion_is_that_of_its_repository(
+    foreign: Path, server: Server, run: Callable[..., Result]
+) -> None:
+    for again in (False, True):
+        pulled = json.loads(run("pull", ADDRESS, *["--offline"] * again, "--json").stdout)
+        assert pulled["commit"] == server.repositories["them/opus"].branches["main"][-1].name
 
 
 def test_a_repository_of_no_format_is_refused_as_before(server: Server, tmp_path: Path) -> None:

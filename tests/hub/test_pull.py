@@ -1,6 +1,7 @@
 """Failures of a pull: each ends with one error of the right type, or with the right bytes."""
 
 import functools
+import json
 import shutil
 import time
 import warnings
@@ -22,7 +23,9 @@ from zoo.errors import (
     NotOursError,
     UnavailableError,
 )
+from zoo.hub.folder import Folder
 from zoo.hub.pull import pull
+from zoo.registry.address import Address
 
 Run = Callable[..., Result]
 
@@ -447,7 +450,7 @@ def test_the_command_line(served: Server, checkpoint: Path, run: Run) -> None:
     assert same(Path(result.stdout.strip()), checkpoint)
     assert result.stderr.startswith(f"Pulling {ADDRESS} from {ADDRESS}@")
     again = run("pull", ADDRESS, "--offline", "--json")
-    assert Path(result.stdout.strip()).name in again.stdout
+    assert json.loads(again.stdout)["folder"] == result.stdout.strip()
     assert again.stderr == ""
     served.fault("GET", ".", status=503, times=99)
     translated = run("translate", ADDRESS, "the dog a runs")
@@ -459,3 +462,18 @@ def test_the_command_line(served: Server, checkpoint: Path, run: Run) -> None:
     assert wrong.exit_code == 1
     assert "unknown checkpoint 'smal'" in wrong.stderr
     assert "unknown hub 'hff': did you mean hf?" in run("pull", "hff://a/b").stderr
+
+
+def test_the_commit_that_the_command_line_reports(
+    served: Server, checkpoint: Path, run: Run, tmp_path: Path
+) -> None:
+    plain = Path(shutil.copytree(checkpoint, tmp_path / "plain"))
+    commit = served.repositories[NAME].branches["main"][-1].name
+    content = Folder().listing(Address.parse(f"file://{plain}")).commit
+    for name, expected in (
+        (ADDRESS, commit),
+        (f"{ADDRESS}@{commit}", commit),
+        (f"file://{plain}", content),
+        ("convs2s-tiny.dates-iso", None),
+    ):
+        assert json.loads(run("pull", name, "--json").stdout)["commit"] == expected

@@ -241,3 +241,15 @@ def test_a_folder_that_is_not_a_checkpoint_is_not_sent(server: Server, tmp_path:
     with refused(HubError, "a commit never changes"):
         push(tmp_path, f"{ADDRESS}@{'0' * 40}")
     assert server.log == []
+
+
+def test_a_released_checkpoint_is_pushed_by_its_name(server: Server, run: Run) -> None:
+    name = "convs2s-tiny.dates-iso"
+    done = run("push", name, ADDRESS)
+    assert done.exit_code == 0, done.output
+    assert commits(server)[-1] == f"Push {name}"
+    assert fingerprint(pull(ADDRESS)) == as_pushed(pull(name))
+    assert zoo.push(name, ADDRESS).changes == []
+    assert zoo.push(ADDRESS, "hf://ann/copy").changes
+    wrong = run("push", "convs2s-tiny.dates-is", ADDRESS)
+    assert f"did you mean {name}" in wrong.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
@@ -17,6 +18,7 @@ from zoo.cli.settings import checkpoint_of
 from zoo.errors import UnknownNameError
 
 if TYPE_CHECKING:
+    from zoo.hub.push import Pushed
     from zoo.registry.address import Address
 
 DTYPES = ("float32", "float16", "bfloat16")
@@ -33,6 +35,7 @@ def pull(name: str, offline: bool, as_json: bool) -> None:
     @REVISION: a branch, a tag or a commit. A pinned commit that is complete in the cache is not
     downloaded again.
     """
+    from zoo.hub.pull import commit_of
     from zoo.registry.address import Address
 
     registry = loaded_registry()
@@ -43,7 +46,7 @@ def pull(name: str, offline: bool, as_json: bool) -> None:
         )
     folder = located(name, registry, offline=offline)
     if as_json:
-        print_json({"name": name, "folder": str(folder), "commit": folder.name})
+        print_json({"name": name, "folder": str(folder), "commit": commit_of(name, registry)})
     else:
         click.echo(folder)
 
@@ -72,9 +75,9 @@ def push(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Upload the folder CHECKPOINT to ADDRESS, in one commit.
+    """Upload CHECKPOINT, a folder, a name or an address, to ADDRESS, in one commit.
 
-    With --format, CHECKPOINT may also be a name or an address, and its export is uploaded.
+    With --format, its export is uploaded instead.
 
     ADDRESS is hf://owner/repo or file:///folder. Without changes there is no commit. The Hub needs
     your token, from `hf auth login` or HF_TOKEN.
@@ -97,6 +100,9 @@ def push(
 
         with tempfile.TemporaryDirectory() as temporary:
             folder = Path(checkpoint)
+            if not os.path.exists(checkpoint):
+                folder = located(checkpoint, registry)
+                options["message"] = message or f"Push {checkpoint}"
             if dtype is not None:
                 folder = _converted(folder, Path(temporary), dtype)
             pushed = push_folder(folder, target, registry, **options)
@@ -106,11 +112,16 @@ def push(
             {"address": str(target), "commit": pushed.commit, "changes": changes,
              "page": pushed.page}
         )  # fmt: skip
-        return
+    else:
+        _show(pushed, dry_run)
+
+
+def _show(pushed: Pushed, dry_run: bool) -> None:
+    """Print what a push changed, or would change."""
     for change in pushed.changes:
         click.echo(f"{change.kind:<7} {change.path}  {readable(change.size)}")
     if not pushed.changes:
-        click.echo(f"{target} is up to date, at commit {pushed.commit}")
+        click.echo(f"{pushed.address} is up to date, at commit {pushed.commit}")
     elif dry_run:
         say("Nothing was sent: --dry-run")
     else:

@@ -129,6 +129,16 @@ def pull(
     return local.folder
 
 
+def commit_of(name: str, registry: Registry) -> str | None:
+    """Return the commit at which a released name or an address was pulled; None if it has none."""
+    released = registry.checkpoints.get(name)
+    if released is not None and not released.location:
+        return None
+    address = (released.address if released else None) or Address.parse(name)
+    local = None if address.commit else hub_of(address, registry).local(address)
+    return local.commit if local else address.commit
+
+
 def pull_files(
     pinned: Address,
     wanted: Mapping[str, FileDigest],

@@ -163,6 +163,7 @@ def _foreign_repository(
     listing = where.listing(address)
     kept = _kept(_name(address, listing.commit), registry)
     if kept is not None:
+        where.record(address, listing.commit)
         return kept
     pinned = address.at(listing.commit)
     small = {n: d for n, d in listing.files.items() if _is_small(n, d)}

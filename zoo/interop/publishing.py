@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from os import PathLike
 from pathlib import Path
@@ -30,7 +31,7 @@ def push(
     """Push a checkpoint to an address, by one commit, or by none if nothing differs.
 
     Args:
-        checkpoint: its folder; with `format` also a released name or an address.
+        checkpoint: its folder, a released name or an address.
         address: hf://owner/repo or file:///folder, optionally with @BRANCH.
         registry: where hubs, formats and names are looked up; by default that of the installed
             plugins.
@@ -52,8 +53,12 @@ def push(
             raise ConversionError(
                 "a precision is for an export", "no format is given", "Name one: format="
             )
+        folder = Path(checkpoint)
+        if not os.path.exists(checkpoint):
+            folder = locate(checkpoint, registry)
+            message = message or f"Push {checkpoint}"
         return hub.push(
-            Path(checkpoint), address, registry, private=private, message=message, dry_run=dry_run
+            folder, address, registry, private=private, message=message, dry_run=dry_run
         )
     address = hub.branch(address)
     made = read(locate(checkpoint, registry), registry)
