@@ -87,6 +87,10 @@ def test_the_commit_of_a_conversion_is_that_of_its_repository(
     for again in (False, True):
         pulled = json.loads(run("pull", ADDRESS, *["--offline"] * again, "--json").stdout)
         assert pulled["commit"] == server.repositories["them/opus"].branches["main"][-1].name
+    branches = server.repositories["them/opus"].branches
+    branches["copy"] = branches["main"]
+    pulled = json.loads(run("pull", f"{ADDRESS}@copy", "--json").stdout)
+    assert pulled["commit"] == branches["main"][-1].name
 
 
 def test_a_repository_of_no_format_is_refused_as_before(server: Server, tmp_path: Path) -> None:

@@ -161,11 +161,12 @@ def _foreign_repository(
         return kept
     where = hub_of(address, registry)
     listing = where.listing(address)
+    pinned = address.at(listing.commit)
     kept = _kept(_name(address, listing.commit), registry)
     if kept is not None:
-        where.record(address, listing.commit)
+        if where.local(pinned) is not None:  # else its files have been removed from the cache
+            where.record(address, listing.commit)
         return kept
-    pinned = address.at(listing.commit)
     small = {n: d for n, d in listing.files.items() if _is_small(n, d)}
     patterns = chain.from_iterable(
         each_importer(registry, registry.importers, lambda one: one.files).values()
