@@ -84,7 +84,7 @@ class Map(nn.Module):
         if torch.is_grad_enabled() or torch.compiler.is_compiling():
             return self._matrix()
         parts = (self.direction, self.length)
-        versions = [(part._version, part.data_ptr(), part.dtype) for part in parts]
+        versions = [(_version(part), part.data_ptr(), part.dtype) for part in parts]
         if self._cached is None or self._cached[0] != versions:
             self._cached = (versions, nn.Parameter(self._matrix(), requires_grad=False))
         return self._cached[1]
@@ -114,6 +114,11 @@ class Map(nn.Module):
             return linear(windows(x, weight.shape[2], before), kernel_first, self.bias)
         x = F.pad(x.transpose(1, 2), (before, after))
         return F.conv1d(x, weight, self.bias).transpose(1, 2)
+
+
+def _version(x: Tensor) -> int:
+    """Return how often a tensor was written to; 0 in inference mode, where torch does not count."""
+    return 0 if x.is_inference() else x._version
 
 
 def windows(x: Tensor, kernel: int, before: int) -> Tensor:

@@ -146,6 +146,15 @@ def test_the_cached_matrix_follows_its_parts() -> None:
     assert not any("cached" in name for name in model.state_dict())
 
 
+def test_weights_that_were_made_in_inference_mode() -> None:
+    """torch does not count how often these are written to, and asking for it is an error."""
+    source = torch.randint(4, 20, (2, 5))
+    with torch.inference_mode():
+        model = create_model("convs2s-tiny", source_vocab=20, target_vocab=20).eval()
+        first, second = (model(source, source != 0, source).logits for _ in range(2))
+    assert torch.equal(first, second)
+
+
 @pytest.mark.parametrize("n", [1, 2, 9])
 @pytest.mark.parametrize(("before", "after"), [(2, 2), (4, 0)])
 def test_a_convolution_by_windows_has_torchs_derivative(n: int, before: int, after: int) -> None:
