@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812  # the field's name for it
 from torch import Tensor
 
-from zoo.nn import few_queries, softmax, softmax_gradient
+from zoo.nn import few_queries, once_differentiable, softmax, softmax_gradient
 
 MAX_KEYS = 512
 """With more keys than this, the weights of all queries are never in memory at once."""
@@ -85,6 +85,7 @@ class _Attend(torch.autograd.Function):
         return torch.bmm(weights, v).view(ctx.shapes[0])
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
         q, k, v, weights = ctx.saved_tensors
         g = gradients[0].reshape(q.shape)

@@ -6,7 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812  # the field's name for it
 
-from zoo.nn import Dropout, softmax, softmax_gradient
+from zoo.errors import ZooError
+from zoo.nn import Dropout, recurrent_linear, softmax, softmax_gradient
 from zoo.training.losses import cross_entropy, symmetric_kl
 from zoo_transformer.attention import attend
 
@@ -47,6 +48,23 @@ def test_a_second_backward_pass_of_the_loss(factors: tuple[float, float]) -> Non
             torch.testing.assert_close(actual, factor * expected[0])
         else:
             assert not bool(actual.isfinite().any())
+
+
+@pytest.mark.parametrize("name", ["attention", "cross-entropy", "divergence", "recurrence"])
+def test_second_derivatives_are_refused(name: str) -> None:
+    """Also by tensors that the backward pass saved: torch's own decorator lets these pass."""
+    torch.manual_seed(1)
+    x, labels = torch.randn(4, 2, 8, 8, requires_grad=True), torch.randint(1, 8, (64,))
+    rows = (2 * x).view(64, 8)
+    results = {
+        "attention": lambda: attend(x, x, x, None, None).sum(),
+        "cross-entropy": lambda: cross_entropy(rows, labels),
+        "divergence": lambda: symmetric_kl(rows, labels[:32]),
+        "recurrence": lambda: recurrent_linear(x[0, 0], None, 64, 1)(rows).sum(),
+    }
+    torch.autograd.grad(results[name](), x, retain_graph=True)
+    with pytest.raises(ZooError, match="there is no second derivative"):
+        torch.autograd.grad(results[name](), x, create_graph=True)
 
 
 def test_the_loss_in_bf16_is_more_accurate_than_torchs() -> None:

@@ -24,6 +24,7 @@ from zoo.nn.dropout import Dropout
 from zoo.nn.kernels import add_norm, few_queries
 from zoo.nn.key_value_cache import KeyValueCache
 from zoo.nn.linear import Linear, linear
+from zoo.nn.once import once_differentiable
 from zoo.nn.padded import run_padded, without_end
 from zoo.nn.recurrent import recurrent_linear
 from zoo.nn.softmax import softmax, softmax_gradient
@@ -58,6 +59,7 @@ __all__ = [
     "few_queries",
     "gather",
     "linear",
+    "once_differentiable",
     "recurrent_linear",
     "run_padded",
     "softmax",

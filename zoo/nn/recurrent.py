@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from zoo.nn import onednn
 from zoo.nn.linear import input_gradient, linear, weight_gradient
+from zoo.nn.once import once_differentiable
 
 
 def recurrent_linear(

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from zoo.nn.contract import PADDING
 from zoo.nn.kernels import kernels
+from zoo.nn.once import once_differentiable
 
 TOKENS = 16
 """How many tokens a CPU computes at a time; a GPU computes all at once."""
@@ -61,7 +62,7 @@ class _CompiledCrossEntropy(torch.autograd.Function):
         return losses.sum()
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         logits, labels, log_sums = ctx.saved_tensors
         factor, out = float(gradients[0]), torch.empty_like(logits)
@@ -142,9 +143,10 @@ class _CrossEntropy(torch.autograd.Function):
         return loss.masked_fill_(padding, 0.0).sum()
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         (difference,), (gradient,) = ctx.saved_tensors, gradients
-        if difference.device.type != "cpu" or torch.is_grad_enabled():
+        if difference.device.type != "cpu":
             return difference * (gradient / ctx.factor).to(difference.dtype), None, None
         factor = float(gradient)
         if factor == 0 or not math.isfinite(factor):
@@ -195,6 +197,7 @@ class _SymmetricKL(torch.autograd.Function):
         return total
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         (gradient,) = ctx.saved_tensors
         return gradient * gradients[0].to(gradient.dtype), None
