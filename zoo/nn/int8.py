@@ -34,7 +34,9 @@ class Int8(CachedWeights[Quantized]):
         quantized, scales = _quantize(weight)
         compiled = kernels()
         packed = None if compiled is None else compiled.pack_int8(quantized, scales[:, 0])
-        return Quantized(quantized.t().contiguous(), scales[:, 0].contiguous(), packed)
+        # Of one input, Wᵀ counts as contiguous, but `_int_mm` reads it by its other strides.
+        transposed = torch.empty(quantized.t().shape, dtype=torch.int8).copy_(quantized.t())
+        return Quantized(transposed, scales[:, 0].contiguous(), packed)
 
     def packed(self, weight: Tensor) -> Packed | None:
         """Return the converted weight as the kernels read it, if they can."""
