@@ -131,9 +131,15 @@ class Layer(nn.Module):
         self.feedforward_norm = make_norm(config)
         self.dropout = Dropout(config.dropout)
 
-    def has_kernel(self) -> bool:
-        """Return whether the kernels may know how this layer adds its sublayers."""
-        return self.norm != "branch" and not self.training
+    def has_kernel(self, *called: nn.Module) -> bool:
+        """Return whether the kernels may know this sublayer, which calls these modules.
+
+        They know how it is added, except in training, and call no hooks.
+        """
+        if self.norm == "branch" or self.training:
+            return False
+        modules = (*called, self.dropout)
+        return not any(module._forward_hooks or module._forward_pre_hooks for module in modules)
 
     def self_attention(
         self,
@@ -144,7 +150,7 @@ class Layer(nn.Module):
     ) -> Tensor:
         """Return the self-attention sublayer with its residual connection."""
         attention, norm = self.attention, self.attention_norm
-        if self.has_kernel() and weights is None:
+        if self.has_kernel(attention) and weights is None:
             parts, pre = (attention.project, attention.out, norm), self.norm == "pre"
             by_kernel = attention_sublayer(
                 x, *parts, pre=pre, heads=attention.heads, cache=cache, mask=mask

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import itertools
 import math
 import shutil
 import time
@@ -27,7 +28,9 @@ from zoo.errors import DecodingError
 from zoo.nn import (
     KeyValueCache,
     Linear,
+    Source,
     add_norm,
+    attention_sublayer,
     create_model,
     feedforward_sublayer,
     few_queries,
@@ -177,6 +180,13 @@ def test_what_the_kernel_does_not_support_is_left_to_torch() -> None:
         assert few_queries(q, k[:, :, :0], k[:, :, :0], None) is None
         assert few_queries(q.expand(2, 3, 9, 16), k, k, None) is None
         assert few_queries(q, k.transpose(2, 3)[:, :, :1].expand(2, 3, 5, 5), k, None) is None
+        assert few_queries(q, k[:, :1], k[:, :1], None) is None, "heads that broadcast"
+        assert few_queries(q, k, k[:, :, :4], None) is None
+        assert few_queries(q, k[:1], k[:1], None) is None
+        mask = torch.zeros(2, 1, 1, 5, dtype=torch.bool)
+        assert few_queries(q, k, k, mask) is not None
+        for other in (mask.float(), mask[..., :1], mask[..., :4], mask.expand(2, 3, 1, 5)):
+            assert few_queries(q, k, k, other) is None
     assert few_queries(q, k, k, None) is None, "gradients are recorded"
 
 
@@ -324,6 +334,38 @@ def test_float32_products(rows: int, n: int, k: int) -> None:
 
 @needs_compiler
 @pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize("weights", [float32_weights, Int8])
+def test_a_bias_is_read_as_torch_reads_it(weights: Callable[[], Any]) -> None:
+    """One that is spread out, or one number for all outputs; another type or size is an error."""
+    torch.manual_seed(1)
+    weight, x = torch.nn.Parameter(torch.randn(64, 32)), torch.randn(2, 32)
+    with torch.no_grad(), weights().activate():
+        for bias in (torch.randn(1).expand(64), torch.randn(128)[::2], torch.randn(1)):
+            expected = linear(x, weight) + bias
+            torch.testing.assert_close(linear(x, weight, bias), expected, rtol=0, atol=0.3)
+        for wrong in (torch.randn(64).double(), torch.randn(63)):
+            with pytest.raises(RuntimeError):
+                linear(x, weight, wrong)
+        for inputs in (torch.randn(2, 16), torch.randn(2, 64)):
+            with pytest.raises(RuntimeError):
+                linear(inputs, weight)
+
+
+@pytest.mark.parametrize("with_kernels", [True, False])
+def test_int8_with_one_input(with_kernels: bool, request: pytest.FixtureRequest) -> None:
+    """As in a source of one number for each frame: both matrices of a product have odd strides."""
+    if with_kernels and not shutil.which("cc"):
+        pytest.skip("there is no compiler `cc`")
+    request.getfixturevalue("compiled" if with_kernels else "monkeypatch")
+    layer, x = Linear(1, 64), torch.randn(20, 1)
+    with torch.no_grad():
+        expected = layer(x)
+        with Int8().activate():
+            torch.testing.assert_close(layer(x), expected, rtol=1e-5, atol=1e-5)
+
+
+@needs_compiler
+@pytest.mark.usefixtures("compiled")
 @pytest.mark.parametrize("norm", ["pre", "post", "branch"])
 @pytest.mark.parametrize("beam", [1, 4])
 def test_searches_find_the_same(beam: int, norm: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -382,6 +424,110 @@ def test_a_sublayer_follows_its_modules(pre: bool, weights: Callable[[], Any]) -
     assert feedforward_sublayer(x, inner, outer, norm, pre=pre) is None, "no cached weights"
 
 
+class Shifted(Linear):
+    """A layer of a plugin that computes something else."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x) + 100
+
+
+@needs_compiler
+@pytest.mark.usefixtures("compiled")
+def test_sublayers_that_share_modules() -> None:
+    torch.manual_seed(1)
+    inner, outers = Linear(32, 48), [Linear(48, 32), Linear(48, 32)]
+    norms = [torch.nn.LayerNorm(32), torch.nn.LayerNorm(32)]
+    torch.nn.init.normal_(norms[1].weight)
+    x, cached = torch.randn(2, 1, 32), float32_weights()
+    with torch.no_grad(), cached.activate():
+        for outer, norm, pre in itertools.product(outers, norms, (True, False)):
+            result = feedforward_sublayer(x, inner, outer, norm, pre=pre)
+            if result is None:
+                pytest.skip("this processor has no instructions for it")
+            y = outer(inner(norm(x) if pre else x).relu())
+            expected = x + y if pre else norm(x + y)
+            torch.testing.assert_close(result, expected, rtol=1e-5, atol=1e-5)
+    assert len(cached.sublayers) == 8
+    del norm, outer, norms
+    gc.collect()
+    assert not cached.sublayers, "they would keep the weights of modules that are gone"
+
+
+@needs_compiler
+@pytest.mark.usefixtures("compiled")
+def test_what_a_sublayer_does_not_support_is_left_to_torch() -> None:
+    """Other classes, weights that are made from others, and widths of which torch complains."""
+    inner, outer, norm = Linear(32, 48), Linear(48, 32), torch.nn.LayerNorm(32)
+    x = torch.randn(2, 1, 32)
+
+    def is_supported(*modules: Any, of: torch.Tensor = x) -> bool:
+        with torch.no_grad():
+            return feedforward_sublayer(of, *modules, pre=False) is not None
+
+    with float32_weights().activate():
+        if not is_supported(inner, outer, norm):
+            pytest.skip("this processor has no instructions for it")
+        assert not is_supported(Shifted(32, 48), outer, norm)
+        assert not is_supported(Linear(32, 96), outer, norm)
+        assert not is_supported(inner, outer, norm, of=torch.randn(2, 1, 16))
+        assert not is_supported(inner, outer, norm, of=torch.randn(2, 1, 64))
+        torch.nn.utils.parametrizations.weight_norm(inner)
+        assert not is_supported(inner, outer, norm)
+        patched = Linear(32, 48)
+        patched.forward = lambda x: x.new_zeros(2, 1, 48)  # type: ignore[method-assign]
+        assert not is_supported(patched, outer, norm)
+
+
+@needs_compiler
+@pytest.mark.usefixtures("compiled")
+def test_attention_sublayers_check_what_they_read() -> None:
+    project, out, norm = Linear(32, 32), Linear(32, 32), torch.nn.LayerNorm(32)
+    x, keys = torch.randn(2, 1, 32), torch.randn(2, 2, 5, 16)
+    mask = torch.zeros(2, 1, 1, 5, dtype=torch.bool)
+
+    def is_supported(keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor) -> bool:
+        source = Source(keys, values, mask)
+        with torch.no_grad():
+            result = attention_sublayer(x, project, out, norm, pre=False, heads=2, source=source)
+        return result is not None
+
+    with float32_weights().activate():
+        if not is_supported(keys, keys, mask):
+            pytest.skip("this processor has no instructions for it")
+        assert not is_supported(keys[:, :1], keys[:, :1], mask), "heads that broadcast"
+        assert not is_supported(keys, keys[:, :, :4], mask)
+        assert not is_supported(keys[:0], keys[:0], mask)
+        assert not is_supported(keys, keys, mask[..., :4])
+        assert not is_supported(keys, keys, mask.float())
+
+
+@needs_compiler
+@pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("hooked", ["attention", "attention_norm", "dropout", "every module"])
+def test_hooks_are_called(norm: str, hooked: str) -> None:
+    """Whether kernels could compute the sublayer, for few tokens, or not."""
+    model = create_model("transformer-tiny", source_vocab=30, target_vocab=30, norm=norm).eval()
+    modules = {module: name for name, module in model.named_modules()}
+    called: list[str] = []
+
+    def note(module: torch.nn.Module, *_: Any) -> None:
+        called.append(modules[module])
+
+    if hooked == "every module":
+        handle = torch.nn.modules.module.register_module_forward_hook(note)
+    else:
+        handle = model.get_submodule(f"encoder.0.{hooked}").register_forward_hook(note)
+    with handle:
+        for length in (5, 40):
+            called.clear()
+            source = torch.full((1, length), 7)
+            with torch.inference_mode(), float32_weights().activate():
+                model.encode(source, source > 0)
+            expected = "attention" if hooked == "every module" else hooked
+            assert f"encoder.0.{expected}" in called
+
+
 @needs_compiler
 @pytest.mark.usefixtures("compiled")
 def test_what_a_call_points_to_lives_as_long_as_the_call() -> None:
@@ -389,10 +535,12 @@ def test_what_a_call_points_to_lives_as_long_as_the_call() -> None:
     inner, outer, norm = Linear(32, 48), Linear(48, 32), torch.nn.LayerNorm(32)
     x, cached = torch.randn(2, 1, 32), float32_weights()
     with torch.no_grad(), cached.activate():
-        usable = sublayers._find(x, (inner, outer), norm, False)
+        usable = sublayers._find(x, (inner, outer), norm, False, (48, 48))
         if usable is None:
             pytest.skip("this processor has no instructions for it")
-        known = [weakref.ref(packed.weight) for packed in cached.sublayers[id(inner)][2].held]
+        ((_, prepared),) = cached.sublayers.values()
+        known = [weakref.ref(packed.weight) for packed in prepared.held]
+        del prepared
         cached.sublayers.clear()
         cached._forms.clear()
         gc.collect()

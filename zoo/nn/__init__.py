@@ -21,7 +21,7 @@ from zoo.nn.contract import (
 )
 from zoo.nn.device import exact_device
 from zoo.nn.dropout import Dropout
-from zoo.nn.kernels import add_norm, few_queries
+from zoo.nn.kernels import few_queries
 from zoo.nn.key_value_cache import KeyValueCache
 from zoo.nn.linear import Linear, linear
 from zoo.nn.once import once_differentiable
@@ -29,7 +29,7 @@ from zoo.nn.padded import run_padded, without_end
 from zoo.nn.recurrent import recurrent_linear
 from zoo.nn.softmax import softmax, softmax_gradient
 from zoo.nn.sources import split_sources
-from zoo.nn.sublayers import Source, attention_sublayer, feedforward_sublayer
+from zoo.nn.sublayers import Source, add_norm, attention_sublayer, feedforward_sublayer
 from zoo.nn.tree import Tree, gather
 
 __all__ = [

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import torch
+import torch.nn.functional as F  # noqa: N812  # the field's name for it
 from torch import Tensor, nn
 
 from zoo.nn import onednn
@@ -27,12 +28,14 @@ class CachedWeights(ABC, Generic[Form]):
 
     A weight is converted when it is first used, and again if it was written to; the converted form
     lives as long as the weight. Only whole weights (`nn.Parameter`) are converted: slices, other
-    tensors, and products that record gradients are computed as usual.
+    tensors, and products that record gradients are computed as usual. torch does not count what is
+    written through `weight.data`, or to a weight that was made in inference mode: such a weight is
+    converted again only if it lies elsewhere in memory then.
     """
 
     def __init__(self) -> None:
         self._forms: dict[int, tuple[weakref.ref[Tensor], tuple[int, int], Form]] = {}
-        self.sublayers: dict[int, Any] = {}  # what `sublayers.py` has prepared
+        self.sublayers: dict[Any, Any] = {}  # what `sublayers.py` has prepared
 
     @contextmanager
     def activate(self) -> Iterator[None]:
@@ -58,7 +61,13 @@ class CachedWeights(ABC, Generic[Form]):
 
     def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """Return x Wᵀ + b for x (…, inputs)."""
-        return self.product(x, self.form(weight), bias)
+        outputs, inputs = weight.shape
+        is_usual = x.shape[-1] == inputs and (
+            bias is None or (bias.shape == (outputs,) and bias.dtype is x.dtype and bias.is_cpu)
+        )
+        if not is_usual:  # torch refuses or broadcasts it; the kernels would read other memory
+            return F.linear(x, weight, bias)
+        return self.product(x, self.form(weight), None if bias is None else bias.contiguous())
 
     def form(self, weight: Tensor) -> Form:
         """Return the converted weight; convert it if it is new or was written to."""

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import _has_any_global_hook
 
 from zoo.errors import ZooError
 from zoo.files import whole_file
@@ -240,16 +241,14 @@ class Kernels:
         """Return softmax(q kᵀ / √d) v, (rows, heads, queries, d); operands as `few_queries`."""
         rows, heads, queries, d = query.shape
         result = torch.empty(rows, queries, heads, d)
-        mask_strides = (0, 0)
-        if mask is not None:
-            mask = mask.expand(rows, 1, queries, key.shape[2])
-            mask_strides = mask.stride(0), mask.stride(2)
+        of_mask = mask_strides(mask, rows, queries, key.shape[2])
+        assert of_mask is not None
         strides = [x.stride()[:3] for x in (query, key, value)]
         self._attend(
             query.data_ptr(), key.data_ptr(), value.data_ptr(),
             None if mask is None else mask.data_ptr(), result.data_ptr(),
             Shape(rows, heads, queries, key.shape[2], d),
-            Strides(*strides[0], *strides[1], *strides[2], *mask_strides), d**-0.5,
+            Strides(*strides[0], *strides[1], *strides[2], *of_mask), d**-0.5,
         )  # fmt: skip
         return result.transpose(1, 2)
 
@@ -272,8 +271,11 @@ def product_kernels(rows: int) -> Kernels | None:
 
 
 def usable_kernels() -> Kernels | None:
-    """Return the kernels if there are any, no gradients are recorded and nothing is compiled."""
-    if torch.compiler.is_compiling() or torch.is_grad_enabled():
+    """Return the kernels if there are any, no gradients are recorded and nothing is compiled.
+
+    Nor may there be hooks of all modules: a kernel calls none of those that it computes.
+    """
+    if torch.compiler.is_compiling() or torch.is_grad_enabled() or _has_any_global_hook():
         return None
     return kernels()
 
@@ -292,34 +294,32 @@ def few_queries(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) 
     compiled = usable_kernels()
     if mask is not None and mask.dim() == 2:
         mask = mask[None, None]
+    rows, heads, queries, d = query.shape
+    length = key.shape[2]
     if (
         compiled is None
-        or query.shape[2] > FEW
-        or query.shape[3] % WIDTH
-        or not 0 < key.shape[2] <= MAX_KEYS
+        or queries > FEW
+        or d % WIDTH
+        or not 0 < length <= MAX_KEYS
+        or not key.shape == value.shape == (rows, heads, length, d)
         or not (is_plain(query) and is_plain(key) and is_plain(value))
-        or (mask is not None and (mask.stride(3) != 1 or mask.shape[1] != 1))
+        or mask_strides(mask, rows, queries, length) is None
     ):
         return None
     return compiled.attend(query, key, value, mask)
 
 
-def add_norm(x: Tensor, y: Tensor, norm: nn.Module) -> Tensor:
-    """Return norm(x + y), x and y (…, d), by one pass if the kernels have been compiled."""
-    compiled = usable_kernels()
-    if (
-        compiled is None
-        or type(norm) is not nn.LayerNorm
-        or norm.normalized_shape != x.shape[-1:]
-        or norm.bias is None
-        or x.shape != y.shape
-        or x.shape[-1] % WIDTH
-        or not (x.is_contiguous() and y.is_contiguous())
-        or not (is_plain(x) and is_plain(y) and is_plain(norm.weight))
-    ):
-        summed: Tensor = norm(x + y)
-        return summed
-    return compiled.add_norm(x, y, norm)
+def mask_strides(mask: Tensor | None, rows: int, queries: int, keys: int) -> tuple[int, int] | None:
+    """Return a mask's strides of rows and queries; None if the kernels cannot read it."""
+    if mask is None:
+        return 0, 0
+    if mask.dim() != 4 or mask.dtype is not torch.bool or not mask.is_cpu or mask.stride(3) != 1:
+        return None
+    of_rows, of_heads, of_queries, of_keys = mask.shape
+    if of_rows not in (1, rows) or of_heads != 1 or of_queries not in (1, queries):
+        return None
+    strides = mask.stride(0) if of_rows > 1 else 0, mask.stride(2) if of_queries > 1 else 0
+    return strides if of_keys == keys else None
 
 
 def is_plain(x: Tensor) -> bool:

@@ -1,6 +1,6 @@
 """Whole sublayers of a Transformer in one call of the kernels, for the few rows of a step.
 
-Each function returns None where the kernels do not support the operands: the caller then computes
+Their functions return None where the kernels do not support the operands: the caller then computes
 the sublayer with torch's operators. They are supported without gradients, in float32 on a CPU, with
 one thread or few rows, while cached weights are active that the kernels can read.
 """
@@ -25,6 +25,7 @@ from zoo.nn.kernels import (
     Strides,
     Sublayer,
     is_plain,
+    mask_strides,
     product_kernels,
     usable_kernels,
 )
@@ -35,6 +36,11 @@ PARTS = ("weight", "bias")
 
 MAX_QUERIES = 16
 """With more queries of a sentence than this, torch's batched products are faster."""
+
+Key = tuple[int, int, int, bool]
+"""Of a sublayer: the numbers of its modules, and whether the norm comes first."""
+
+References = tuple[weakref.ref[nn.Module], ...]
 
 
 class Source(NamedTuple):
@@ -58,7 +64,7 @@ class _Prepared(NamedTuple):
     def is_current(self) -> bool:
         """Return whether no parameter was replaced or written to."""
         for of_module, name, x, written, pointer in self.parameters:
-            if of_module[name] is not x:
+            if of_module.get(name) is not x:
                 return False
             if x is not None and (x.data_ptr() != pointer or version(x) != written):
                 return False
@@ -72,7 +78,8 @@ def feedforward_sublayer(
 
     x: (…, d).
     """
-    usable = _find(x, (inner, outer), norm, pre)
+    width = inner.out_features
+    usable = _find(x, (inner, outer), norm, pre, (width, width))
     if usable is None:
         return None
     compiled, prepared = usable
@@ -109,22 +116,19 @@ def attention_sublayer(
         cache: those of the prefix, and the layer's number; x has one position, which is added.
         mask: of self-attention, as that of `few_queries`.
     """
-    usable = _find(x, (project, out), norm, pre)
-    of_mask = _mask_strides(mask := source.mask if source is not None else mask)
     rows, n, dim = x.shape
-    parts = (project.out_features, out.in_features)
-    if usable is None or of_mask is None or parts != (dim if source else 3 * dim, dim):
+    usable = _find(x, (project, out), norm, pre, (dim if source else 3 * dim, dim))
+    if usable is None or dim % (heads * WIDTH):
         return None
     sentences, position, keys, values = rows, 0, None, None
+    strides: tuple[int, ...] | None
     if source is not None:
-        keys, values = source.keys, source.values
+        keys, values, mask = source
         sentences, length = keys.shape[0], keys.shape[2]
-        strides = (*keys.stride()[:3], *values.stride()[:3])
-        if not (is_plain(keys) and is_plain(values)):
-            return None
+        strides = _source_strides(source, heads, dim // heads)
     elif cache is not None:
         sentences = cache[0].sentences
-        if n != 1 or dim % heads:  # the storage below is contiguous
+        if n != 1 or rows != sentences * cache[0].beam:
             return None
         keys, values = cache[0].storage(cache[1], heads, dim // heads, x)
         length, position = cache[0].length * cache[0].beam, (cache[0].length - 1) * cache[0].beam
@@ -132,8 +136,11 @@ def attention_sublayer(
         strides = (sentence, head, last * keys.shape[4]) * 2
     else:
         length, strides = n, (0,) * 6
-    queries = rows * n // sentences
-    if queries > MAX_QUERIES or not 0 < length <= MAX_KEYS or dim % (heads * WIDTH):
+    queries = rows // max(sentences, 1) * n
+    if queries > MAX_QUERIES or not 0 < length <= MAX_KEYS:
+        return None
+    of_mask = mask_strides(mask, sentences, queries, length)
+    if of_mask is None or strides is None or sentences * queries != rows * n:
         return None
     compiled, prepared = usable
     result = torch.empty_like(x)
@@ -149,20 +156,51 @@ def attention_sublayer(
     return result
 
 
-def _mask_strides(mask: Tensor | None) -> tuple[int, int] | None:
-    """Return a mask's strides of sentences and queries; None if it is not supported."""
-    if mask is None:
-        return 0, 0
-    if mask.dim() != 4 or mask.shape[1] != 1 or mask.stride(3) != 1:
+def add_norm(x: Tensor, y: Tensor, norm: nn.Module) -> Tensor:
+    """Return norm(x + y), x and y (…, d), by one pass if the kernels have been compiled."""
+    compiled = usable_kernels()
+    if (
+        compiled is None
+        or not isinstance(norm, nn.LayerNorm)
+        or not _is_only(norm, nn.LayerNorm)
+        or norm.normalized_shape != x.shape[-1:]
+        or norm.bias is None
+        or x.shape != y.shape
+        or x.shape[-1] % WIDTH
+        or not (x.is_contiguous() and y.is_contiguous())
+        or not (is_plain(x) and is_plain(y) and is_plain(norm.weight) and is_plain(norm.bias))
+    ):
+        summed: Tensor = norm(x + y)
+        return summed
+    return compiled.add_norm(x, y, norm)
+
+
+def _source_strides(source: Source, heads: int, d: int) -> tuple[int, ...] | None:
+    """Return the strides of keys and values; None if the kernels do not support them."""
+    keys, values, _ = source
+    if not (is_plain(keys) and is_plain(values) and keys.shape == values.shape):
         return None
-    sentence, query = (mask.stride(i) if mask.shape[i] > 1 else 0 for i in (0, 2))
-    return sentence, query
+    if keys.shape[1] != heads or keys.shape[3] != d:
+        return None
+    return (*keys.stride()[:3], *values.stride()[:3])
+
+
+def _is_only(module: nn.Module, kind: type[nn.Module]) -> bool:
+    """Return whether a module computes what its class does, and has no hooks."""
+    is_observed = module._forward_hooks or module._forward_pre_hooks
+    return type(module) is kind and not is_observed and "forward" not in module.__dict__
 
 
 def _find(
-    x: Tensor, linears: tuple[Linear, Linear], norm: nn.Module, pre: bool
+    x: Tensor,
+    linears: tuple[Linear, Linear],
+    norm: nn.Module,
+    pre: bool,
+    widths: tuple[int, int],
 ) -> tuple[Kernels, _Prepared] | None:
     """Return the kernels and a sublayer's pointers, if they are supported.
+
+    The widths are the outputs of the first product and the inputs of the last.
 
     The caller holds the latter during its call: another thread may prepare the same sublayer at the
     same time and replace the entry, which alone would not keep what the pointers point to.
@@ -174,20 +212,24 @@ def _find(
         return None
     if product_kernels(x.numel() // x.shape[-1]) is None:
         return None
-    if any(module._forward_hooks or module._forward_pre_hooks for module in (*linears, norm)):
+    modules = (*linears, norm)
+    if not all(map(_is_only, modules, (Linear, Linear, nn.LayerNorm))):
         return None
-    known: dict[int, tuple[weakref.ref[Linear], bool, _Prepared | None]] = cached.sublayers
-    key = id(linears[0])
+    known: dict[Key, tuple[References, _Prepared | None]] = cached.sublayers
+    key = id(linears[0]), id(linears[1]), id(norm), pre
     entry = known.get(key)
-    if (
-        entry is None
-        or entry[0]() is not linears[0]
-        or entry[1] != pre
-        or not (entry[2] is None or entry[2].is_current())
-    ):
-        reference = weakref.ref(linears[0], lambda _: known.pop(key, None))
-        entry = known[key] = reference, pre, _prepare(cached, linears, norm, pre)
-    return None if entry[2] is None else (compiled, entry[2])
+    # The number of a module that is gone may be that of a new one.
+    is_known = entry is not None and all(
+        reference() is module for reference, module in zip(entry[0], modules, strict=True)
+    )
+    if entry is None or not is_known or not (entry[1] is None or entry[1].is_current()):
+        references = tuple(weakref.ref(m, lambda _: known.pop(key, None)) for m in modules)
+        entry = known[key] = references, _prepare(cached, linears, norm, pre)
+    if (prepared := entry[1]) is None:
+        return None
+    first, last = prepared.held
+    is_fit = (first.n, last.k) == widths and first.k == last.n == x.shape[-1]
+    return (compiled, prepared) if is_fit else None
 
 
 def _prepare(
@@ -195,12 +237,16 @@ def _prepare(
 ) -> _Prepared | None:
     """Return the pointers of a sublayer; None if the kernels do not support it."""
     first, last = linears
-    d = last.out_features
-    if type(norm) is not nn.LayerNorm or norm.bias is None or norm.normalized_shape != (d,):
-        return None
-    if d % WIDTH or first.in_features != d or first.out_features % last.in_features:
-        return None
     modules = (first, last, norm)
+    if any(name not in module._parameters for module in modules for name in PARTS):
+        return None
+    d = last.weight.shape[0]
+    assert isinstance(norm, nn.LayerNorm)
+    if d % WIDTH or norm.normalized_shape != (d,) or norm.bias is None:
+        return None
+    for weight, bias in ([m._parameters[name] for name in PARTS] for m in modules):
+        if weight is None or (bias is not None and bias.shape != weight.shape[:1]):
+            return None
     tensors = [(m._parameters, name, m._parameters[name]) for m in modules for name in PARTS]
     if not all(x is None or (is_plain(x) and x.is_contiguous()) for _, _, x in tensors):
         return None
