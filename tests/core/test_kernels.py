@@ -602,6 +602,21 @@ def test_a_linker_that_replaces_its_output_beside_another(
     assert [file.read_text() for file in (cache / "kernels").iterdir()] == ["made\n"]
 
 
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_compilers(compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clang lacks some of GCC's functions of vectors."""
+    if not shutil.which(compiler):
+        pytest.skip(f"there is no compiler `{compiler}`")
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path))
+    monkeypatch.setenv("CC", compiler)
+    module.compile_kernels()
+    compiled = module.kernels.__wrapped__()
+    assert compiled is not None
+    x, norm = torch.randn(2, 32), torch.nn.LayerNorm(32)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled.add_norm(x, x, norm), norm(x + x))
+
+
 @pytest.mark.parametrize("compiler", ["no-such-compiler", "false"])
 def test_a_compiler_that_fails(
     compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,6 +1,6 @@
 /* Steps of decoding, and the loss of training, which take several passes over memory with torch's
    operators and one or two here. `kernels.py` compiles this file when it is asked to. Plain C with
-   GCC's vector extension. */
+   the vector extension of GCC and Clang. */
 
 #include <math.h>
 #include <stdint.h>
@@ -12,6 +12,16 @@
 typedef float Vector __attribute__((vector_size(4 * WIDTH)));
 typedef int32_t Ints __attribute__((vector_size(4 * WIDTH)));
 
+/* Clang and GCC since 12 have the first function, older versions of GCC only the second. */
+#ifdef __has_builtin
+#if __has_builtin(__builtin_shufflevector)
+#define SHUFFLE(x, ...) __builtin_shufflevector(x, x, __VA_ARGS__)
+#endif
+#endif
+#ifndef SHUFFLE
+#define SHUFFLE(x, ...) __builtin_shuffle(x, (Ints){__VA_ARGS__})
+#endif
+
 static inline Vector load(const float *from) {
     Vector x;
     memcpy(&x, from, sizeof x);
@@ -21,9 +31,9 @@ static inline Vector load(const float *from) {
 static inline void store(float *to, Vector x) { memcpy(to, &x, sizeof x); }
 
 static inline float sum(Vector x) {
-    x += __builtin_shuffle(x, (Ints){8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7});
-    x += __builtin_shuffle(x, (Ints){4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11});
-    x += __builtin_shuffle(x, (Ints){2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13});
+    x += SHUFFLE(x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
+    x += SHUFFLE(x, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
+    x += SHUFFLE(x, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
     return x[0] + x[1];
 }
 
@@ -422,8 +432,8 @@ int zoo_attention(const Sublayer *s, const float *x, float *keys, float *values,
 }
 
 static inline int any(Ints x) {
-    x |= __builtin_shuffle(x, (Ints){8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7});
-    x |= __builtin_shuffle(x, (Ints){4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11});
+    x |= SHUFFLE(x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
+    x |= SHUFFLE(x, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
     return (x[0] | x[1] | x[2] | x[3]) != 0;
 }
 
