@@ -9,6 +9,8 @@ from num2words import num2words
 
 from zoo.data.corpus import learn_tokenizers
 from zoo.data.datasets import file_dataset, find_dataset, hash_split
+from zoo.data.readers import without_long_words
+from zoo.data.tokenizer import Tokenizer
 from zoo.errors import DataError, UnknownNameError
 from zoo.registry.declarations import Pair
 from zoo.registry.recipe import Recipe
@@ -166,3 +168,24 @@ def test_a_word_of_a_million_characters_is_not_learned(tmp_path: Path) -> None:
     assert [t.encode(["the dog 7 der Hund"]) for t in plain] == [
         t.encode(["the dog 7 der Hund"]) for t in other
     ]
+
+
+def test_a_paragraph_without_spaces_is_learned() -> None:
+    clauses = ("".join(chr(0x4E00 + (7 * i + j) % 500) for j in range(12)) for i in range(90))
+    paragraph = "。".join(clauses)
+    assert without_long_words(paragraph) == paragraph
+    dna = "ACGT" * 250
+    assert without_long_words(f"one {dna}, two") == "one  , two"
+    assert without_long_words(dna + "\u0301") == " "
+
+
+@pytest.mark.parametrize("kind", ["word", "bpe"])
+@pytest.mark.parametrize("word", ["ACGT" * 250, "\ufb2c" * 300, "\ufb2c" * 333])
+def test_what_is_learned_can_be_loaded(tmp_path: Path, kind: str, word: str) -> None:
+    lines = [f"the dog {n}\tder Hund {n}" for n in range(20)] + [f"{word}\t{word}"] * 6
+    (tmp_path / "a.tsv").write_text("\n".join(lines), encoding="utf-8")
+    dataset = file_dataset(str(tmp_path / "a.tsv"))
+    recipe = Recipe(tokenizer=kind, vocab_size=3000)
+    source, _ = learn_tokenizers(dataset, None, recipe)
+    (tmp_path / "tokenizer.json").write_text(source.to_json(), encoding="utf-8")
+    assert Tokenizer.load(tmp_path / "tokenizer.json").size == source.size

@@ -282,6 +282,19 @@ def test_a_broken_kind_is_reported_in_one_line(
     assert not isinstance(Tokenizer.train(["one two"], "bpe", 20, registry), EntryTokenizer)
 
 
+def test_what_could_not_be_loaded_is_refused_before_training() -> None:
+    with pytest.raises(ConfigError, match=r"no word vocabulary of 20 entries: .* over 1,000 char"):
+        Tokenizer.train(["a" * 1000], "word", 20)
+
+
+def test_a_unigram_vocabulary_has_room_for_every_character() -> None:
+    with pytest.raises(ConfigError, match="the texts have 5 characters, and 4 tokens are special"):
+        Tokenizer.train(["hello"], "unigram", 5)  # the library would search without end
+    with pytest.raises(ConfigError, match="no unigram vocabulary of 8 entries"):
+        Tokenizer.train(iter(["hello"]), "unigram", 8)
+    assert Tokenizer.train(iter(["hello"]), "unigram", 9).size == 9
+
+
 def test_a_tokenizer_of_the_library_needs_no_plugin_to_be_read(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

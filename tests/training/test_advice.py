@@ -91,6 +91,16 @@ def test_a_vocabulary_that_the_text_does_not_support_is_warned_about(tmp_path: P
     assert not [w for w in warnings_of(tmp_path, data) if "larger than the text" in w]
 
 
+def test_text_that_the_vocabulary_lacks_is_warned_about(tmp_path: Path) -> None:
+    paragraph = "".join(map(chr, range(0x4E00, 0x4E00 + 400)))
+    data = tsv(tmp_path / "c.tsv", [(paragraph, f"Hund {n}") for n in range(50)])
+    texts = [w for w in warnings_of(tmp_path, data, max_length=500) if "unknown" in w]
+    assert len(texts) == 1
+    assert texts[0].startswith("50% of the source's tokens are unknown")
+    spaced = tsv(tmp_path / "d.tsv", [("a dog", "ein Hund")] * 50)
+    assert not [w for w in warnings_of(tmp_path, spaced) if "unknown" in w]
+
+
 def test_few_or_equal_pairs_are_warned_about(tmp_path: Path) -> None:
     data = tsv(tmp_path / "c.tsv", [("a dog runs.", "ein Hund rennt.")] * 50)
     texts = " ".join(warnings_of(tmp_path, data))

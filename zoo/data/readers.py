@@ -5,8 +5,9 @@ from __future__ import annotations
 import codecs
 import json
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 from pathlib import Path
 from typing import IO, TypeVar
 
@@ -21,8 +22,11 @@ Item = TypeVar("Item")
 LINE_LIMIT = 10_000_000
 """The most bytes of a line of text, its line end included."""
 
-WORD_LIMIT = 1000
-"""Longest run without white space, in characters, from which a tokenizer learns."""
+WORD_LIMIT = 300
+"""Longest word, in characters, from which a tokenizer learns.
+
+Normalization makes a text up to three times longer, and a token has at most 1,000 characters.
+"""
 
 NO_FILES: Mapping[str, Path] = {}
 
@@ -230,7 +234,20 @@ def without_long_words(text: str) -> str:
     """Return a text without its words of over `WORD_LIMIT` characters.
 
     Such a word is no word, and learning from it takes hours: each merge reads the word again.
+    Punctuation separates words, so that a paragraph without spaces keeps its words.
     """
     if len(text) <= WORD_LIMIT:
         return text
-    return re.sub(rf"\S{{{WORD_LIMIT + 1},}}", " ", text)
+    return re.sub(rf"\S{{{WORD_LIMIT + 1},}}", _without_long_parts, text)
+
+
+def _without_long_parts(run: re.Match[str]) -> str:
+    """Return a run of characters without its parts of over `WORD_LIMIT` characters."""
+    parts = ("".join(part) for _, part in groupby(run[0], _separates))
+    return "".join(part if len(part) <= WORD_LIMIT else " " for part in parts)
+
+
+def _separates(character: str) -> bool:
+    """Return whether a character separates words for every kind of tokenizer that has words."""
+    kind = unicodedata.category(character)
+    return kind[0] == "P" and kind != "Pc" and character not in "-'’"

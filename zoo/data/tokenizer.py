@@ -70,10 +70,16 @@ class Tokenizer:
                 return EntryTokenizer(name, made, shelf, vocab_size)
             if not isinstance(made, _Tokenizer):
                 raise TypeError(f"it made {made!r}, which is no tokenizer")
-            if plugin is not None and not plugin.builtin:
-                faults = faults_of_library(made, vocab_size)
-                if faults:
-                    raise ValueError("; ".join(faults))
+            # What a checkpoint could not be loaded with is refused before training.
+            faults = faults_of_library(made, vocab_size)
+            if faults and (plugin is None or plugin.builtin):
+                raise ConfigError(
+                    f"no {name} vocabulary of {vocab_size:,} entries",
+                    "; ".join(faults),
+                    "Take another tokenizer or other texts",
+                )
+            if faults:
+                raise ValueError("; ".join(faults))
             return cls(made)
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -210,9 +210,12 @@ def faults_of_tokenizer(content: object) -> list[str]:
 
 
 def faults_of_library(tokenizer: Tokenizer, vocab_size: int) -> list[str]:
-    """Return why a file with a tokenizer of the library, trained by a plugin, would be refused."""
+    """Return why a file with a tokenizer of the library, just trained, would be refused."""
     size = tokenizer.get_vocab_size()
-    faults = faults_of_tokenizer(parse_json(tokenizer.to_str()))
+    try:
+        faults = faults_of_tokenizer(parse_json(tokenizer.to_str()))
+    except ValueError as error:
+        faults = [str(error)]
     if [tokenizer.id_to_token(i) for i in range(len(SPECIALS))] != SPECIALS:
         faults.append(f"its first tokens must be {', '.join(SPECIALS)}")
     if size > vocab_size:

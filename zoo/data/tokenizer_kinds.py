@@ -6,11 +6,13 @@ Each is a function of texts and a size, with an entry on the shelf of tokenizers
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Iterable, Iterator
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from zoo.data.text_tokenizer import SPECIALS
+from zoo.errors import ConfigError
 
 UNKNOWN_TOKEN = SPECIALS[3]
 
@@ -54,12 +56,31 @@ def unigram(texts: Iterable[str], vocab_size: int) -> Tokenizer:
         show_progress=False,
         unk_token=UNKNOWN_TOKEN,
     )
-    tokenizer = _train(Tokenizer(models.Unigram()), trainer, texts, WORD)
+    bounded = _with_alphabet_below(vocab_size - len(SPECIALS), texts)
+    tokenizer = _train(Tokenizer(models.Unigram()), trainer, bounded, WORD)
     # The special tokens become too unlikely for any text to be cut into them.
     description = json.loads(tokenizer.to_str())
     for entry in description["model"]["vocab"][: len(SPECIALS)]:
         entry[1] = -1e9
     return Tokenizer.from_str(json.dumps(description))
+
+
+def _with_alphabet_below(limit: int, texts: Iterable[str]) -> Iterator[str]:
+    """Yield texts; the library keeps every character of them, or searches without end.
+
+    Raises:
+        ConfigError: they have more characters than `limit`.
+    """
+    alphabet = {"▁"}
+    for text in texts:
+        alphabet.update(unicodedata.normalize("NFC", text).replace(" ", "▁"))
+        yield text
+    if len(alphabet) > limit:
+        raise ConfigError(
+            f"no unigram vocabulary of {limit + len(SPECIALS):,} entries",
+            f"the texts have {len(alphabet):,} characters, and {len(SPECIALS)} tokens are special",
+            "Raise vocab_size",
+        )
 
 
 def _word_level(texts: Iterable[str], vocab_size: int, pattern: str) -> Tokenizer:

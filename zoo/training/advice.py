@@ -20,6 +20,8 @@ RARE = 5
 """A token that occurs less often can hardly be learned."""
 COUNTED = 5_000_000
 """Tokens of a corpus that are counted."""
+MUCH_UNKNOWN = 1 / 3
+"""The part of unknown tokens above which the user hears of it: neighbors may count as one."""
 SAME_LOSS = 0.97
 """A loss above this part of the loss of guessing by frequency has learned nothing of the source."""
 RISING = 3
@@ -53,6 +55,14 @@ def early_warnings(plan: Plan, data: TrainingData, batches: int) -> list[str]:
     if distinct := _few_distinct(data.corpus.target):
         warnings.append(f"the {pairs:,} targets are only {distinct:,} different texts")
     sides = {"source": data.corpus.source, "target": data.corpus.target}
+    for side, sequences in sides.items():
+        if side == "source" and plan.config.features:
+            continue
+        if (unknown := _unknown_part(sequences)) > MUCH_UNKNOWN:
+            warnings.append(
+                f"{unknown:.0%} of the {side}'s tokens are unknown: it has too many characters for "
+                "the vocabulary, or too long words. Raise vocab_size, or set tokenizer = byte"
+            )
     if recipe.shared_vocab or plan.config.features:
         del sides["source"]
     for side, sequences in sides.items():
@@ -84,6 +94,12 @@ def planned_updates(recipe: Recipe, batches: int) -> int | None:
     if recipe.epochs:
         counts.append(recipe.epochs * -(-batches // recipe.accumulate))
     return min(counts, default=None)
+
+
+def _unknown_part(sequences: Sequences) -> float:
+    """Return the part of the tokens that are unknown, other special tokens excluded."""
+    tokens = np.asarray(sequences.tokens[:COUNTED])
+    return int((tokens == UNKNOWN).sum()) / max(1, int((tokens >= UNKNOWN).sum()))
 
 
 def rare_tokens(sequences: Sequences, size: int) -> int:
