@@ -18,7 +18,7 @@ from zoo.data.foreign_tokenizer import ForeignTokenizer, load_tokenizer
 from zoo.data.protobuf import read_fields, write_field
 from zoo.data.text_tokenizer import SPECIALS
 from zoo.data.tokenizer import Tokenizer
-from zoo.errors import CheckpointError, DecodingError
+from zoo.errors import CheckpointError, DataError, DecodingError
 
 LINES = [
     "A dog runs over the green grass.",
@@ -207,3 +207,16 @@ def test_a_pipeline_that_does_not_fit_is_refused() -> None:
         TokenizersPipeline(json.loads(made.to_str()), [0, 1, 2], vocabulary)
     with pytest.raises(CheckpointError, match="cannot be read"):
         TokenizersPipeline({"model": {"type": "Nothing"}}, [0, 1, 2], vocabulary)
+
+
+def test_a_panic_of_the_library_while_it_writes_is_an_error() -> None:
+    made = pipeline()
+    made.decoder = decoders.Strip("a", 0, 5)
+    words = [str(made.id_to_token(i)) for i in range(4, made.get_vocab_size())]
+    vocabulary = Vocabulary((*SPECIALS, *words))
+    engine = TokenizersPipeline(
+        json.loads(made.to_str()), range(len(vocabulary.tokens)), vocabulary
+    )
+    id = vocabulary.tokens.index("a")
+    with pytest.raises(DataError, match="cannot write this text: the library has failed"):
+        engine.decode([id, id])

@@ -113,6 +113,41 @@ def test_foreign_components_are_accepted(
     assert loaded.encode(["the dog"])
 
 
+def growing(replacement: bytes) -> dict[str, str]:
+    """Return a character map that replaces the letter a."""
+    units = [0] * 1024
+    parent, node = 256 ^ ord("a"), 512
+    units[0] = 256 << 10
+    units[parent] = (parent ^ node) << 10 | 1 << 8 | ord("a")
+    units[node] = 1 << 31
+    trie = b"".join(unit.to_bytes(4, "little") for unit in units)
+    content = len(trie).to_bytes(4, "little") + trie + replacement + b"\0"
+    return {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(content).decode()}
+
+
+REPLACE = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 64}
+ANYWHERE = {"type": "Split", "pattern": {"Regex": "."}, "behavior": "Isolated", "invert": False}
+GROWING: dict[str, tuple[str, str, list[Any]]] = {
+    "a map": ("normalizer", "normalizers", [growing(b"a" * 32)]),
+    "a form": ("normalizer", "normalizers", [REPLACE, {"type": "NFKC"}]),
+    "bytes": ("normalizer", "normalizers", [{"type": "ByteLevel"}] * 2),
+    "marks": ("pre_tokenizer", "pretokenizers",
+              [ANYWHERE, json.loads(pre_tokenizers.Metaspace().__getstate__())] * 5),
+    "a decoder": ("decoder", "decoders", [REPLACE]),
+    "an empty suffix": ("decoder", "decoders", [{"type": "BPEDecoder", "suffix": ""}] * 5),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_components_together_may_not_make_a_text_much_longer(
+    content: Any, load: Callable[[Any], Tokenizer], name: str
+) -> None:
+    part, key, components = GROWING[name]
+    assert load(put(content, part, {"type": "Sequence", key: components})).encode(["a b"])
+    with pytest.raises(CheckpointError, match=f"its {part} may make a text over 256 times longer"):
+        load(put(content, part, {"type": "Sequence", key: components * 2}))
+
+
 def test_every_component_of_the_table_has_an_example() -> None:
     for part, components in FOREIGN.items():
         shown = {json.loads(each.__getstate__())["type"] for each in components}

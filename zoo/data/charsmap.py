@@ -51,6 +51,13 @@ def fault_of_map(content: bytes) -> str:
     return _fault_of_trie(units, np.frombuffer(replacements, dtype=np.uint8))
 
 
+def growth_of_charsmap(encoded: str) -> int:
+    """Return how many times longer a sound map in base64 may make a text."""
+    content = base64.b64decode(encoded)
+    replacements = content[4 + int.from_bytes(content[:4], "little") :]
+    return max(1, *map(len, replacements.decode("utf-8").split("\0")))
+
+
 def _fault_of_trie(units: npt.NDArray[np.int64], replacements: npt.NDArray[np.uint8]) -> str:
     """Return what is wrong with a trie's reachable units.
 

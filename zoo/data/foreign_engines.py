@@ -14,7 +14,8 @@ from tokenizers import Tokenizer as Pipeline
 from zoo.data.charsmap import fault_of_map
 from zoo.data.protobuf import read_fields
 from zoo.data.text_tokenizer import SPECIALS
-from zoo.data.tokenizer_check import FAULTS, faults_of_tokenizer, panics_as_errors
+from zoo.data.tokenizer_check import FAULTS, faults_of_tokenizer
+from zoo.data.tokenizer_failures import failing, panics_as_errors
 from zoo.errors import CheckpointError
 from zoo.nn.contract import UNKNOWN
 
@@ -193,7 +194,8 @@ class TokenizersPipeline(Engine):
                 "a pipeline of tokenizers cannot be read", "; ".join(faults[:FAULTS])
             )
         try:
-            self.engine = Pipeline.from_str(json.dumps(self.pipeline))
+            with panics_as_errors():
+                self.engine = Pipeline.from_str(json.dumps(self.pipeline))
         except Exception as error:  # the library raises bare Exceptions
             raise CheckpointError(
                 "a pipeline of tokenizers cannot be read", str(error)[:300]
@@ -213,21 +215,35 @@ class TokenizersPipeline(Engine):
         return TokenizersPipeline, (self.pipeline, self.ids, self.vocabulary)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return each text's ids."""
-        with panics_as_errors():
+        """Return each text's ids.
+
+        Raises:
+            DataError: the library fails, for example because an expression takes too long.
+        """
+        with failing("the tokenizer cannot read this text"):
             encodings = self.engine.encode_batch_fast(list(texts), add_special_tokens=False)
         return [[self.ids[i] for i in encoding.ids] for encoding in encodings]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text by the pipeline's decoder."""
+        """Return the text by the pipeline's decoder.
+
+        Raises:
+            DataError: the library fails.
+        """
         inner = [self.inverse[i] for i in ids if i in self.inverse]
-        return self.engine.decode(inner, skip_special_tokens=False).strip()
+        with failing("the tokenizer cannot write this text"):
+            return self.engine.decode(inner, skip_special_tokens=False).strip()
 
     def words(self, text: str) -> list[str]:
-        """Return the parts by the pipeline's pre-tokenizer."""
+        """Return the parts by the pipeline's pre-tokenizer.
+
+        Raises:
+            DataError: the library fails.
+        """
         if self.engine.pre_tokenizer is None:
             return [text]
-        return [word for word, _ in self.engine.pre_tokenizer.pre_tokenize_str(text)]
+        with failing("the tokenizer cannot read this text"):
+            return [word for word, _ in self.engine.pre_tokenizer.pre_tokenize_str(text)]
 
     def content(self) -> dict[str, Any]:
         """Return the pipeline and the ids."""

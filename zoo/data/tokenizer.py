@@ -16,8 +16,9 @@ from typing import Any, Literal
 from tokenizers import Tokenizer as _Tokenizer
 
 from zoo.data.text_tokenizer import SPECIALS, TextTokenizer, fault_of_tokens
-from zoo.data.tokenizer_check import faults_of_library, panics_as_errors, read_tokenizer
-from zoo.errors import CheckpointError, ConfigError, DataError, DecodingError, PluginError, ZooError
+from zoo.data.tokenizer_check import faults_of_library, read_tokenizer
+from zoo.data.tokenizer_failures import failing, panics_as_errors
+from zoo.errors import CheckpointError, ConfigError, DecodingError, PluginError, ZooError
 from zoo.nn.contract import UNKNOWN
 from zoo.registry.open_shelf import Named, OpenShelf, name_of
 from zoo.registry.owners import DISTRIBUTION
@@ -133,12 +134,8 @@ class Tokenizer:
         Raises:
             DataError: the library fails, for example because an expression takes too long.
         """
-        try:
-            with panics_as_errors():
-                encodings = self._tokenizer.encode_batch_fast(list(texts))
-        except Exception as error:  # the library raises bare Exceptions
-            reason = str(error)[:300]
-            raise DataError("the tokenizer cannot read this text", reason) from None
+        with failing("the tokenizer cannot read this text"):
+            encodings = self._tokenizer.encode_batch_fast(list(texts))
         return [encoding.ids for encoding in encodings]
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -150,7 +147,8 @@ class Tokenizer:
         """Return the words that ids make up; each is tokenized independently of the others."""
         text = "".join(self.token(i) for i in ids)
         pre_tokenizer = self._tokenizer.pre_tokenizer
-        return [word for word, _ in pre_tokenizer.pre_tokenize_str(text)]
+        with failing("the tokenizer cannot read this text"):
+            return [word for word, _ in pre_tokenizer.pre_tokenize_str(text)]
 
     def merges(self) -> list[tuple[str, str]]:
         """Return the merges of byte-pair encoding, in the order in which they apply.

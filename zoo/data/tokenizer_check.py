@@ -7,7 +7,6 @@ their bounds. To accept another kind, add a line; the library checks fields that
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from zoo.data.charsmap import fault_of_charsmap
+from zoo.data.charsmap import fault_of_charsmap, growth_of_charsmap
 from zoo.data.text_tokenizer import SPECIALS
 from zoo.data.tokenizer_models import MODELS
 from zoo.data.tokenizer_regex import fault_of_regex
@@ -29,7 +28,16 @@ TEXT = 64
 """Most characters of a replacement, a prefix or a pattern that is not an expression."""
 
 GROWTH = 256
-"""How many times longer a normalizer may make a text, by its replacements together."""
+"""How many times longer a part of a tokenizer may make a text, by all its components together."""
+
+GROWTHS = {
+    "ByteLevel": 5, "Metaspace": 2, "BertNormalizer": 4, "Lowercase": 2,
+    "BPEDecoder": 2, "WordPiece": 2, "CTC": 2,
+}  # fmt: skip
+"""How many times longer a component makes a text at most, if it may."""
+
+FORMS = {"NFC": 3, "NFD": 4, "NFKC": 18, "NFKD": 18}
+"""The same for Unicode's forms; one of them alone is accepted in every pipeline."""
 
 PARTS = 64
 """Most components of a tokenizer, and most items of a template."""
@@ -147,17 +155,6 @@ SEQUENCES = {
 """The field of a `Sequence` that holds its components."""
 
 
-@contextlib.contextmanager
-def panics_as_errors() -> Iterator[None]:
-    """Turn a panic of the library, which is no subclass of Exception, into a RuntimeError."""
-    try:
-        yield
-    except BaseException as error:
-        if type(error).__name__ != "PanicException":
-            raise
-        raise RuntimeError(f"the library has failed: {error}") from None
-
-
 def read_tokenizer(file: Path) -> str:
     """Return the text of a `tokenizer.json` that is safe to give to the library.
 
@@ -200,8 +197,12 @@ def faults_of_tokenizer(content: object) -> list[str]:
         component = content.get(part)
         if component is not None:
             faults += _faults_of_component(part, component)
-    if not faults and _growth(content.get("normalizer")) > GROWTH:
-        faults.append(f"its normalizer may make a text over {GROWTH} times longer")
+    if not faults:
+        faults = [
+            f"its {part} may make a text over {GROWTH} times longer"
+            for part in ("normalizer", "pre_tokenizer", "decoder")
+            if _growth(part, content.get(part)) > GROWTH
+        ]
     size, more = _faults_of_vocabulary(content)
     if not faults and not more:
         for processor in _components("post_processor", content.get("post_processor")):
@@ -265,15 +266,23 @@ def _components(part: str, component: Any, depth: int = 0) -> Iterator[dict[str,
             yield nested
 
 
-def _growth(normalizer: Any) -> float:
-    """Return how many times longer the replacements of a normalizer may make a text."""
-    growth = 1.0
-    for component in _components("normalizer", normalizer):
-        if component["type"] == "Replace":
-            content, pattern = component.get("content", ""), component.get("pattern", {})
+def _growth(part: str, component: Any) -> float:
+    """Return how many times longer a part may make a text."""
+    growth, forms = 1.0, 0
+    for each in _components(part, component):
+        kind = each["type"]
+        if kind == "Replace":
+            content, pattern = each.get("content", ""), each.get("pattern", {})
             # An expression may match between any two characters.
             exact = len(pattern["String"]) if "String" in pattern else 0
             growth *= max(1, len(content) / exact) if exact else 1 + len(content)
+        elif kind == "Precompiled":
+            growth *= growth_of_charsmap(each.get("precompiled_charsmap", ""))
+        elif kind in FORMS:
+            growth *= FORMS[kind] if forms else 1
+            forms += 1
+        else:
+            growth *= GROWTHS.get(kind, 1)
     return growth
 
 
