@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+import time
 from pathlib import Path
 
 import pytest
@@ -43,6 +45,54 @@ def test_codes_equal_merging_one_by_one(old: bool) -> None:
         word = "".join(chooser.choices("lowernstaü", k=chooser.randint(2, 9)))
         assert codes.cut(word) == one_merge_at_a_time(word, MERGES, old)
     assert codes.cut("w") == ["w"]
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_codes_of_any_order_equal_a_simple_search(old: bool) -> None:
+    """Also when a merge makes a pair that comes earlier in the list."""
+    chooser = random.Random(1)
+    for _ in range(300):
+        made = ["a", "b", "a</w>", "b</w>", "</w>"]
+        merges: list[tuple[str, str]] = []
+        for _ in range(12):
+            one, other = chooser.choices(made, k=2)
+            if "</w>" not in one:
+                merges.append((one, other))
+                made.append(one + other)
+        chooser.shuffle(merges)
+        codes = Codes(merges, old, None, "@@")
+        word = "".join(chooser.choices("aab", k=chooser.randint(2, 30)))
+        parts = [*word, "</w>"] if old else [*word[:-1], f"{word[-1]}</w>"]
+        while rank := [codes.ranks[p] for p in itertools.pairwise(parts) if p in codes.ranks]:
+            parts = one_everywhere(parts, merges[min(rank)])
+        parts[-1:] = [last] if (last := parts[-1].removesuffix("</w>")) else []
+        assert codes.cut(word) == [f"{part}@@" for part in parts[:-1]] + parts[-1:]
+
+
+def one_everywhere(parts: list[str], pair: tuple[str, str]) -> list[str]:
+    """Apply one merge from left to right."""
+    at = 0
+    while at < len(parts) - 1:
+        if (parts[at], parts[at + 1]) == pair:
+            parts[at : at + 2] = ["".join(pair)]
+        at += 1
+    return parts
+
+
+def test_a_word_of_any_length_is_cut_in_time() -> None:
+    letters = "abcdefgh"
+    merges = [(a, b) for a in letters for b in letters]
+    merges += [(a + b, c) for a in letters for b in letters for c in letters]
+    word = "".join(random.Random(0).choices(letters, k=40_000))
+    before = time.process_time()
+    assert len(Codes(merges, False, None, "@@").cut(word)) < 20_000
+    assert time.process_time() - before < 3
+
+
+def test_merges_of_any_depth_are_undone() -> None:
+    merges = [("a" * length, "a") for length in range(1, 1500)] + [("a" * 1500, "a</w>")]
+    made = tokenizer(["a@@"], merges=merges, undo=True)
+    assert made.encode(["a" * 1501]) == [[4] * 1500 + [3]]
 
 
 def test_text_becomes_ids_and_text_again() -> None:

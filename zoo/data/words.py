@@ -6,6 +6,7 @@ further and marks every part but a word's last with `@@`.
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import re
 import unicodedata
@@ -70,30 +71,47 @@ class Codes:
         return [part + self.separator for part in parts[:-1]] + parts[-1:]
 
     def _merge(self, parts: list[str]) -> list[str]:
-        while len(parts) > 1:
-            best = min(
-                itertools.pairwise(parts), key=lambda pair: self.ranks.get(pair, len(self.ranks))
-            )
-            if best not in self.ranks:
-                break
-            merged, at = [], 0
-            while at < len(parts):
-                both = at + 1 < len(parts) and (parts[at], parts[at + 1]) == best
-                merged.append("".join(best) if both else parts[at])
-                at += 2 if both else 1
-            parts = merged
-        return parts
+        """Return the parts after all merges: each time the first that applies, everywhere."""
+        count, ranks = len(parts), self.ranks
+        # A part that is merged into the one before it leaves a gap: both links skip gaps.
+        after, before = [*range(1, count + 1)], [*range(-1, count - 1)]
+        pairs = enumerate(itertools.pairwise(parts))
+        waiting = [(ranks[pair], place) for place, pair in pairs if pair in ranks]
+        heapq.heapify(waiting)
+        while waiting:
+            best, merged = waiting[0][0], []
+            while waiting and waiting[0][0] == best:
+                place = heapq.heappop(waiting)[1]
+                other = after[place]
+                # A merge since then may have taken one of the two parts.
+                if other < count and ranks.get((parts[place], parts[other])) == best:
+                    parts[place] += parts[other]
+                    parts[other] = ""
+                    after[place] = after[other]
+                    if after[other] < count:
+                        before[after[other]] = place
+                    merged.append(place)
+            for place in merged:
+                for one in (before[place], place):
+                    if one >= 0 and after[one] < count:
+                        rank = ranks.get((parts[one], parts[after[one]]))
+                        if rank is not None:
+                            heapq.heappush(waiting, (rank, one))
+        return [part for part in parts if part]
 
     def _known(self, part: str, last: bool) -> list[str]:
         """Return a part, or its known parts."""
         assert self.known is not None
-        if (part if last else part + self.separator) in self.known:
-            return [part]
-        pair = self.parents.get(part + END if last else part)
-        if pair is None:
-            return [part]
-        one, other = pair[0], pair[1].removesuffix(END) if last else pair[1]
-        return [*self._known(one, False), *self._known(other, last)]
+        known, open_parts = [], [(part, last)]
+        while open_parts:
+            part, last = open_parts.pop()
+            pair = self.parents.get(part + END if last else part)
+            if pair is None or (part if last else part + self.separator) in self.known:
+                known.append(part)
+            else:
+                other = pair[1].removesuffix(END) if last else pair[1]
+                open_parts += [(other, last), (pair[0], False)]
+        return known
 
 
 def _without_extra_spaces(text: str) -> str:
