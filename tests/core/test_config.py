@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 from pydantic import Field
 
@@ -117,6 +118,14 @@ def test_a_config_whose_sources_do_not_fit_is_refused(values: dict[str, Any], wh
 def test_only_integers_are_accepted_as_integers(registry: Registry, value: Any) -> None:
     with pytest.raises(ConfigError, match="heads"):
         registry.config("transformer-tiny", {"heads": value})
+
+
+def test_numbers_of_numpy_are_numbers(registry: Registry) -> None:
+    values = {"dim": np.int64(64), "dropout": np.float64(0.25)}
+    config = registry.config("transformer-tiny", values)
+    assert config == registry.config("transformer-tiny", {"dim": 64, "dropout": 0.25})
+    with pytest.raises(ConfigError, match="heads"):
+        registry.config("transformer-tiny", {"heads": object()})
 
 
 @pytest.mark.parametrize("values", [{"dim": 10**9}, {"encoder_layers": 10**9}, {"heads": 0}])

@@ -23,6 +23,11 @@ Depth = Annotated[int, Field(ge=1, le=512)]
 """A number of layers in a config, bounded for the same reason."""
 
 
+def _plain(value: Any) -> Any:
+    """Return a value that JSON lacks as one that it has: NumPy's numbers as numbers."""
+    return value.item() if hasattr(value, "item") else str(value)
+
+
 class Settings(BaseModel):
     """Frozen values that reject unknown keys: the base class of configs and recipes."""
 
@@ -44,7 +49,7 @@ class Settings(BaseModel):
                 f"it does not define {', '.join(lacking)}",
             )
         try:
-            return cls.model_validate_json(json.dumps(values, default=str))
+            return cls.model_validate_json(json.dumps(values, default=_plain))
         except ValidationError as error:
             count = error.error_count()
             faults = [cls._fault(dict(fault)) for fault in error.errors(include_url=False)[:20]]
@@ -59,7 +64,7 @@ class Settings(BaseModel):
     def faults_of(cls, values: Mapping[str, Any]) -> list[str]:
         """Return the unknown keys, and the values that are wrong whatever the others are."""
         try:
-            cls.model_validate_json(json.dumps(values, default=str))
+            cls.model_validate_json(json.dumps(values, default=_plain))
         except ValidationError as error:
             faults = [dict(fault) for fault in error.errors(include_url=False)]
             return [
