@@ -83,6 +83,9 @@ def own(registry: Registry) -> list[str]:
         (MODEL.replace("mine", "other") + 'sumary = "x"', "unknown key 'sumary'"),
         ('[checkpoints."mine.multi30k"]\nmodel = "mine"\ndataset = "multi30k-en-de"\n'
          'summary = "s"', "checkpoints.mine.multi30k: there is no folder "),
+        ('[recipes."mine.multi30k"]\nconfig = { heads = [2020-01-01] }',
+         "recipes.mine.multi30k: 'config' has a date, a time, inf or nan"),
+        ('[recipes."mine.multi30k"]\nwarmup = inf', "'warmup' has a date, a time, inf or nan"),
         ("[surprise]\n", "unknown section [surprise]"),
     ],
 )  # fmt: skip

@@ -6,6 +6,7 @@ Everything that is wrong in a catalogue is listed, by file and entry; the rest o
 from __future__ import annotations
 
 import functools
+import math
 import os
 import re
 import tomllib
@@ -268,4 +269,12 @@ def _faults(entry: object, keys: Mapping[str, Key], where: str = "") -> list[str
             faults += [f"{where}{key!r} is missing"] if required else []
         elif type(entry[key]) is not kind:
             faults.append(f"{where}{key!r} must be {TOML_NAMES[kind]}")
-    return faults
+    odd = [key for key, value in entry.items() if not _is_plain(value)]
+    return faults + [f"{where}{key[:100]!r} has a date, a time, inf or nan" for key in odd[:LISTED]]
+
+
+def _is_plain(value: object) -> bool:
+    """Return whether JSON can have a value of TOML."""
+    if isinstance(value, dict | list):
+        return all(map(_is_plain, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
