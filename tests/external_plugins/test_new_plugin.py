@@ -106,6 +106,9 @@ def test_existing_and_invalid_names_are_refused(run: Run, tmp_path: Path) -> Non
     assert result.exit_code == 1
     assert "there is already an architecture 'transformer'" in result.stderr
     assert "seq2seq-zoo" in result.stderr
+    result = run("new-plugin", "corpora", "--out", tmp_path / "c")
+    assert result.exit_code == 1
+    assert "the package zoo_corpora is already installed" in result.stderr
     (tmp_path / "existing").mkdir()
     result = run("new-plugin", "gated", "--out", tmp_path / "existing")
     assert result.exit_code == 1

@@ -5,6 +5,8 @@ The package's files are in `template/`, with `$name` and similar placeholders fo
 
 from __future__ import annotations
 
+import importlib.metadata
+import importlib.util
 import keyword
 import re
 import string
@@ -92,6 +94,13 @@ def new_plugin(name: str, out: Path | None) -> None:
             f"{registry.plugin_of(name)} brings it",
             "Choose another name",
         )
+    package, distribution = f"zoo_{name.replace('-', '_')}", f"zoo-{name}"
+    if importlib.util.find_spec(package) or _is_installed(distribution):
+        raise ConfigError(
+            f"{name!r} cannot name a plugin",
+            f"the package {package} is already installed",
+            "Choose another name",
+        )
     folder = out or Path(f"zoo-{name}")
     if folder.exists():
         raise CheckpointError(
@@ -105,3 +114,11 @@ def new_plugin(name: str, out: Path | None) -> None:
     for path in files:
         click.echo(folder / path)
     say(f"Next: cd {folder} && pip install -e '.[test]' && pytest")
+
+
+def _is_installed(distribution: str) -> bool:
+    try:
+        importlib.metadata.distribution(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
