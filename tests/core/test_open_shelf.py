@@ -270,3 +270,19 @@ target_tokenizer = "bytes"
         "unknown key 'perod' (did you mean period?)",
     ):
         assert part in problem
+
+
+def test_an_option_that_cannot_be_described_names_its_plugin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    code = """
+    from collections.abc import Callable
+    from zoo import Schedule
+    @hookimpl
+    def zoo_schedules(): yield Schedule("shaped", "a test", "zoo_visitor:Shaped")
+    class Shaped:
+        def __init__(self, recipe, shape: Callable[[float], float] = abs): pass
+    """
+    registry = registry_with(monkeypatch, code)
+    with pytest.raises(PluginError, match=r"schedule 'shaped' of visitor .* is broken"):
+        registry.schedules.described("shaped")

@@ -1,15 +1,17 @@
 """Plugins: discovery, isolation of broken ones, and their catalogues."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from zoo import Architecture, hookimpl
+from zoo import Architecture, Dataset, Pair, hookimpl
 from zoo.errors import PluginError, UnknownNameError
 from zoo.registry.api import API
+from zoo.registry.imports import import_object
 from zoo.registry.owners import Plugin
 from zoo.registry.plugins import Plugins
 from zoo.registry.registry import Registry
@@ -78,6 +80,87 @@ def test_values_of_the_wrong_type_are_ignored() -> None:
         "zoo_architectures of a (zoo-a 1.0) returned 'a', which is not of type Architecture",
         "zoo_datasets of a (zoo-a 1.0) returned None, which is not of type Dataset",
     ]
+
+
+class Odd:
+    def __repr__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def test_declarations_with_odd_values_are_ignored() -> None:
+    @hookimpl
+    def zoo_architectures() -> list[Any]:
+        return [Odd(), replace(architecture("a"), config=Odd), architecture("good")]  # type: ignore[arg-type]  # odd
+
+    @hookimpl
+    def zoo_datasets() -> list[Any]:
+        def read(split: str, limit: int | None) -> list[Pair]:
+            return []
+
+        good: dict[str, Any] = {"name": "good", "summary": "a test", "read": read}
+        odd: list[dict[str, Any]] = [{"languages": None}, {"splits": ()}, {"read": 3},
+                                     {"terms": None}]  # fmt: skip
+        return [Dataset(**{**good, **values}) for values in [*odd, {}]]
+
+    plugins = Plugins()
+    hooks = module(zoo_architectures=zoo_architectures, zoo_datasets=zoo_datasets)
+    plugins.add(hooks, plugin("a"))
+    registry = Registry(plugins)
+    assert set(registry.architectures) == set(registry.datasets) == {"good"}
+    first, second, *others = registry.problems
+    assert first.startswith("zoo_architectures of a (zoo-a 1.0) returned <Odd instance at")
+    assert second.startswith("an architecture of a (zoo-a 1.0) is ignored: its config is <class")
+    assert others == [
+        f"a dataset of a (zoo-a 1.0) is ignored: {fault}"
+        for fault in (
+            "its languages are None, not strings",
+            "it needs two languages and at least one split",
+            "its read is 3, which cannot be called",
+            "its terms is None, not a string",
+        )
+    ]
+
+
+@pytest.mark.parametrize("path", [Odd, "nowhere", "", ":Name", None])
+def test_a_path_that_is_none_is_an_error_in_one_line(path: Any) -> None:
+    with pytest.raises(PluginError, match=r"a test is broken: its path is .*, not 'package"):
+        import_object(path, "a test")
+
+
+@pytest.mark.parametrize("mark", [hookimpl(trylast=True), hookimpl(tryfirst=True)])
+def test_no_plugin_comes_before_an_earlier_one(mark: Callable[[Any], Any]) -> None:
+    later = module_with_architectures("one")
+    later.zoo_architectures = mark(later.zoo_architectures)
+    plugins = Plugins()
+    plugins.add(module_with_architectures("one"), plugin("a"))
+    plugins.add(later, plugin("b"))
+    plugins.add(module_with_architectures("one"), plugin("c"))
+    registry = Registry(plugins)
+    assert registry.plugin_of("one").distribution == "zoo-a"
+    assert [problem.partition(" is ")[0] for problem in registry.problems] == [
+        f"architecture 'one' of {each} (zoo-{each} 1.0)" for each in "bc"
+    ]
+
+
+def test_a_hook_that_prints_or_panics_does_not_block(capsys: pytest.CaptureFixture[str]) -> None:
+    class Panic(BaseException):
+        pass
+
+    @hookimpl
+    def zoo_architectures() -> Iterable[Architecture]:
+        print("hello")
+        yield architecture("one")
+
+    @hookimpl
+    def zoo_datasets() -> list[Any]:
+        raise Panic("no luck")
+
+    plugins = Plugins()
+    hooks = module(zoo_architectures=zoo_architectures, zoo_datasets=zoo_datasets)
+    plugins.add(hooks, plugin("a"))
+    assert set(Registry(plugins).architectures) == {"one"}
+    assert capsys.readouterr() == ("", "hello\n")
+    assert [each.problem for each in plugins.broken] == ["zoo_datasets raised Panic: no luck"]
 
 
 def no_arguments() -> None:

@@ -195,7 +195,9 @@ def test_names_and_paths_of_all_kinds_are_checked(monkeypatch: pytest.MonkeyPatc
         f"an engine {who} is ignored: its name is 3: {rule}",
     ]
     problems = entry_problems(registry)
-    for entry in ("hub 'hub'", "metric 'count'", "importer 'attic'", "exporter 'attic'"):
+    (problem,) = (one for one in problems if one.startswith(f"hub 'hub' {who} is broken: "))
+    assert problem.endswith("its path is 'zoo_visitor.Hub', not 'package.module:Name'")
+    for entry in ("metric 'count'", "importer 'attic'", "exporter 'attic'"):
         (problem,) = (one for one in problems if one.startswith(f"{entry} {who} is broken: zoo_"))
         assert " gave " in problem
     assert problems[-2].startswith(f"engine 'loom' {who} is broken: zoo_visitor:Loom gave ")

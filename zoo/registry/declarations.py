@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.resources
 import reprlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -109,6 +109,25 @@ class Engine:
     summary: str
     format: str
     runner: str
+
+
+def fault_of(declaration: object) -> str:
+    """Return what is wrong with the values of a declaration, or an empty string."""
+    assert is_dataclass(declaration)
+    for each in fields(declaration):
+        value = getattr(declaration, each.name)
+        if each.type in ("str", str) and not isinstance(value, str):
+            return f"its {each.name} is {reprlib.repr(value)}, not a string"
+    if isinstance(declaration, Dataset):
+        for name in ("languages", "splits", "metrics"):
+            texts: object = getattr(declaration, name)
+            if not isinstance(texts, tuple | list) or not all(isinstance(t, str) for t in texts):
+                return f"its {name} are {reprlib.repr(texts)}, not strings"
+        if len(declaration.languages) != 2 or not declaration.splits:
+            return "it needs two languages and at least one split"
+        if not callable(declaration.read):
+            return f"its read is {reprlib.repr(declaration.read)}, which cannot be called"
+    return ""
 
 
 class Pair(NamedTuple):

@@ -87,7 +87,9 @@ def _load(entry: EntryPoint, plugin: Plugin, plugins: Plugins) -> None:
         # Standard output belongs to the command.
         with contextlib.redirect_stdout(sys.stderr):
             module = entry.load()
-    except FAILURES as error:
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:  # also what is no Exception, such as a panic of Rust
         _reject_unread(entry, plugin, plugins, error)
     else:
         plugins.add(module, plugin)

@@ -8,6 +8,7 @@ further parameter of its signature is an option, whose annotation is its type.
 from __future__ import annotations
 
 import re
+import reprlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
@@ -39,7 +40,7 @@ class Entry:
         """Return what is wrong with this declaration, or an empty string."""
         for key in ("name", "summary", "path"):
             if not isinstance(getattr(self, key), str):
-                return f"its {key} is {getattr(self, key)!r}, not a string"
+                return f"its {key} is {reprlib.repr(getattr(self, key))}, not a string"
         module, _, name = self.path.partition(":")
         if not module or not name:
             return f"its path is {self.path!r}, not 'package.module:Name'"

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
+import reprlib
 from typing import Any
 
 from zoo.errors import MissingPackageError, PluginError
@@ -18,6 +20,12 @@ def import_object(path: str, kind: str) -> Any:
     Raises:
         PluginError: it cannot be imported.
     """
+    if not isinstance(path, str) or not re.fullmatch("[^:]+:[^:]+", path):
+        raise PluginError(
+            f"{kind} is broken",
+            f"its path is {reprlib.repr(path)}, not 'package.module:Name'",
+            "Report this to its author",
+        )
     module, _, name = path.partition(":")
     try:
         return getattr(importlib.import_module(module), name)

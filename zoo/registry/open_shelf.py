@@ -95,7 +95,9 @@ class OpenShelf(Shelf[E]):
         """
         from zoo.registry.options import described_options
 
-        return described_options(self._option_types(self.find(name)))
+        types = self._option_types(self.find(name))
+        with self.blaming(name):
+            return described_options(types)
 
     def _option_types(self, entry: E) -> type[Settings]:
         """Return the type of an entry's options.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import sys
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -66,6 +68,9 @@ class Plugins:
     def implementations(self, hook: str) -> list[tuple[Plugin, pluggy.HookImpl]]:
         """Return the plugins that implement `hook`, in the order in which they were added."""
         implementations = getattr(self.manager.hook, hook).get_hookimpls()
+        # No plugin comes before another by `tryfirst` or `trylast`: the first keeps a name.
+        order = list(self.loaded)
+        implementations.sort(key=lambda each: order.index(each.plugin_name))
         return [(self.loaded[each.plugin_name], each) for each in implementations]
 
     def call_one(
@@ -74,10 +79,14 @@ class Plugins:
         """Call one plugin's hook and return its values as a list, or None if it raises."""
         accepted = {name: arguments[name] for name in implementation.argnames}
         try:
-            values: Any = implementation.function(**accepted)
-            # A generator raises only while it is consumed.
-            return list(values) if values is not None else []
-        except FAILURES as error:
+            # Standard output belongs to the command.
+            with contextlib.redirect_stdout(sys.stderr):
+                values: Any = implementation.function(**accepted)
+                # A generator raises only while it is consumed.
+                return list(values) if values is not None else []
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # also what is no Exception, such as a panic of Rust
             self.reject(plugin, error, implementation.function.__name__)
             return None
 

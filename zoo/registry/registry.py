@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
+import reprlib
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -16,7 +17,15 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from zoo.errors import NAME_LIMIT, CheckpointError, PluginError, near
 from zoo.registry import catalogue
 from zoo.registry.catalogue import Model, Package, Released
-from zoo.registry.declarations import Architecture, Dataset, Engine, Format, Metric, Scheme
+from zoo.registry.declarations import (
+    Architecture,
+    Dataset,
+    Engine,
+    Format,
+    Metric,
+    Scheme,
+    fault_of,
+)
 from zoo.registry.discovery import installed
 from zoo.registry.entries import (
     Augmentation,
@@ -242,15 +251,19 @@ class Registry:
     def _named_values(
         self, kind: str, declaration: type[D], hook: str
     ) -> Iterator[tuple[Plugin, D]]:
-        """Yield what plugins return from a hook; one whose name is no name becomes a problem."""
+        """Yield what plugins return from a hook; what is not well-formed becomes a problem."""
         for plugin, value in self._values(hook, declaration):
             if isinstance(value.name, str) and _NAME.fullmatch(value.name):
-                yield plugin, value
+                fault = fault_of(value)
             else:
-                self._problems.append(
-                    f"{_article(kind)} {kind} of {plugin} is ignored: its name is {value.name!r}: "
+                fault = (
+                    f"its name is {reprlib.repr(value.name)}: "
                     "letters, digits, _, -, + and . are allowed"
                 )
+            if fault:
+                self._problems.append(f"{_article(kind)} {kind} of {plugin} is ignored: {fault}")
+            else:
+                yield plugin, value
 
     def _open(self, declaration: type[E], hook: str) -> OpenShelf[E]:
         """Return a new open shelf; a declaration that is not well-formed becomes a problem."""
@@ -273,7 +286,7 @@ class Registry:
                     yield plugin, value
                 else:
                     self._problems.append(
-                        f"{hook} of {plugin} returned {value!r}, which is not of type "
+                        f"{hook} of {plugin} returned {reprlib.repr(value)}, which is not of type "
                         f"{expected.__name__}"
                     )
 
