@@ -76,23 +76,24 @@ class Codes:
         # A part that is merged into the one before it leaves a gap: both links skip gaps.
         after, before = [*range(1, count + 1)], [*range(-1, count - 1)]
         pairs = enumerate(itertools.pairwise(parts))
-        waiting = [(ranks[pair], place) for place, pair in pairs if pair in ranks]
+        waiting = [(ranks[pair], at) for at, pair in pairs if pair in ranks]
         heapq.heapify(waiting)
         while waiting:
+            # Of one merge, the leftmost pair comes first.
             best, merged = waiting[0][0], []
             while waiting and waiting[0][0] == best:
-                place = heapq.heappop(waiting)[1]
-                other = after[place]
+                at = heapq.heappop(waiting)[1]
+                other = after[at]
                 # A merge since then may have taken one of the two parts.
-                if other < count and ranks.get((parts[place], parts[other])) == best:
-                    parts[place] += parts[other]
+                if other < count and ranks.get((parts[at], parts[other])) == best:
+                    parts[at] += parts[other]
                     parts[other] = ""
-                    after[place] = after[other]
+                    after[at] = after[other]
                     if after[other] < count:
-                        before[after[other]] = place
-                    merged.append(place)
-            for place in merged:
-                for one in (before[place], place):
+                        before[after[other]] = at
+                    merged.append(at)
+            for at in merged:
+                for one in (before[at], at):
                     if one >= 0 and after[one] < count:
                         rank = ranks.get((parts[one], parts[after[one]]))
                         if rank is not None:
