@@ -74,6 +74,23 @@ def test_what_is_no_text_is_refused(translator: zoo.Translator, texts: Any, mess
         translator.translate(texts)
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"window": "x"}, "window is 'x', not a whole number from 1 on"),
+        ({"window": 0}, "window is 0"),
+        ({"max_source_length": -5, "first": -1}, "max_source_length is -5.*first is -1"),
+        ({"long_texts": "maybe"}, "long_texts is 'maybe', not refuse or split"),
+        ({"source_prefix": 3}, "source_prefix is 3, not a text"),
+    ],
+)
+def test_options_of_other_kinds_are_refused(
+    translator: zoo.Translator, options: Any, message: str
+) -> None:
+    with pytest.raises(DecodingError, match=message):
+        translator.translate("one", **options)
+
+
 def test_scores_of_texts_and_of_lists(translator: zoo.Translator) -> None:
     target = translator.translate(TEXT)
     scores = translator.score(TEXT, target)

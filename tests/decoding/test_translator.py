@@ -234,7 +234,7 @@ def test_no_file_is_written_if_a_line_is_invalid(
         (("--beam", 0), "`--beam` must be an integer of at least 1, not 0"),
         (("--sample", "--temperature", -1), "`--temperature` must be a number above 0, not -1.0"),
         (("--exhaustive",), "prefixes to continue"),
-        (("--max-source-length", 3), "reads 3 at most"),
+        (("--max-source-length", 3), "max_source_length is 3"),
     ],
 )
 def test_invalid_options_give_one_clear_line(

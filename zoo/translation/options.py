@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from numbers import Integral
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -14,6 +15,7 @@ from typing import (
     TypedDict,
     TypeVar,
     cast,
+    get_args,
     get_type_hints,
 )
 
@@ -132,6 +134,27 @@ def keywords(kind: type) -> Callable[[Callable[P, R]], Callable[P, R]]:
         return checked
 
     return decorate
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Make sure that options, besides those of the search, have values of their kinds.
+
+    Raises:
+        DecodingError: it lists all that have not.
+    """
+    faults = []
+    for name, least in (("window", 1), ("max_source_length", 1), ("first", 0)):
+        value = DEFAULTS[name] if options[name] is None else options[name]
+        if value is not None and not (isinstance(value, Integral) and int(value) >= least):
+            faults.append(f"{name} is {value!r}, not a whole number from {least} on")
+    for name in ("source_lang", "target_lang", "prefix", "source_prefix"):
+        if not isinstance(options[name], str):
+            faults.append(f"{name} is {options[name]!r}, not a text")
+    kinds = get_args(LongTexts)
+    if options["long_texts"] not in kinds:
+        faults.append(f"long_texts is {options['long_texts']!r}, not {' or '.join(kinds)}")
+    if faults:
+        raise DecodingError("these options are not possible", "; ".join(faults))
 
 
 def make_search(

@@ -31,6 +31,7 @@ from zoo.translation.options import (
     Source,
     Texts,
     as_one,
+    check_options,
     check_text,
     check_texts,
     keywords,
@@ -190,8 +191,8 @@ class Translator:
             UnknownNameError: an option does not exist; near ones are suggested.
         """
         given: dict[str, Any] = {**options}
-        own = {name: given.pop(name, DEFAULTS[name]) for name in Options.__annotations__
-               if name not in SEARCH}  # fmt: skip
+        check_options(own := {name: given.pop(name, DEFAULTS[name])
+                              for name in Options.__annotations__.keys() - SEARCH})  # fmt: skip
         effective = self.search_options(given, recommended=own.pop("recommended"))
         chosen = self.for_languages(own.pop("source_lang"), own.pop("target_lang"))._search
         window, prefix = own.pop("window") or WINDOW, chosen.prefix(own.pop("prefix"))
