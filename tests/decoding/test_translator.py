@@ -132,7 +132,7 @@ def test_an_unknown_precision_is_refused(loaded: zoo.Translator) -> None:
 
 def test_long_texts_are_split_or_refused(loaded: zoo.Translator) -> None:
     long = " ".join(f"the dog {n} runs" for n in "abcdefgh")
-    with pytest.raises(DecodingError, match=r"text 2 is too long: .* reads 12 at most"):
+    with pytest.raises(DecodingError, match=r"text 2 is too long: .* max_source_length is 12"):
         loaded.translate(["the dog b runs", long], max_source_length=12)
     translation = loaded.translate(
         long, max_source_length=12, long_texts="split", alignment=True, details=True
