@@ -194,8 +194,10 @@ def test_an_exporter_is_chosen_by_format_and_architecture(
     message = "words has no exporter for rnnsearch: it has exporters for seq2seq"
     with pytest.raises(ConversionError, match=message):
         export_checkpoint(checkpoint, "words", tmp_path / "no", registry)
-    with pytest.raises(UnknownNameError, match="unknown exporter 'wrods'"):
+    with pytest.raises(UnknownNameError, match="unknown format 'wrods'"):
         export_checkpoint(checkpoint, "wrods", tmp_path / "no", registry)
+    with pytest.raises(UnknownNameError, match="unknown format 'huggingface:t5'"):
+        export_checkpoint(checkpoint, "huggingface:t5", tmp_path / "no", registry)
     assert not (tmp_path / "no").exists()
 
 

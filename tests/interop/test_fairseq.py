@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -352,12 +352,31 @@ def transformer(folder: Path, state: State | None = None, **settings: Any) -> No
     write(folder, network.state() | (state or {}), given)
 
 
-def refusal(folder: Path) -> str:
+def refusal(folder: Path, **options: str) -> str:
     with pytest.raises(ConversionError) as caught:
-        import_checkpoint(folder, folder / "out", default_registry())
+        import_checkpoint(folder, folder / "out", default_registry(), None, options)
     assert not (folder / "out").exists()
     assert "\n" not in str(caught.value)
     return str(caught.value)
+
+
+@pytest.mark.parametrize("format", [None, "fairseq", "fairseq-transformer"])
+def test_an_option_chooses_among_several_checkpoints(format: str | None, tmp_path: Path) -> None:
+    transformer(tmp_path)
+    for number in (1, 2):
+        (tmp_path / f"checkpoint{number}.pt").write_bytes((tmp_path / "model.pt").read_bytes())
+    (tmp_path / "model.pt").unlink()
+    registry, out = default_registry(), tmp_path / "out"
+    message = (
+        "cannot be imported: it has checkpoints checkpoint1.pt, checkpoint2.pt. "
+        "Choose one, such as --option checkpoint=checkpoint1.pt"
+    )
+    with pytest.raises(ConversionError, match=message):
+        import_checkpoint(tmp_path, out, registry, format)
+    options = {"checkpoint": "checkpoint2.pt"}
+    made = import_checkpoint(tmp_path, out, registry, format, options)
+    assert made == "fairseq-transformer"
+    assert read(out, registry).about.parent == tmp_path.name
 
 
 def test_all_settings_without_a_counterpart_are_named(tmp_path: Path) -> None:
@@ -431,3 +450,36 @@ def test_layers_that_are_no_list_are_refused_and_not_run(
     write(tmp_path, network.state(False), settings)
     assert "its encoder_layers: " in refusal(tmp_path)
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("files", [(), ("de.model", "en.model")])
+def test_subwords_whose_file_is_not_clear_are_refused(files: Sequence[str], tmp_path: Path) -> None:
+    transformer(tmp_path, bpe="sentencepiece")
+    for name in files:
+        (tmp_path / name).write_bytes(b"")
+    assert "bpe is sentencepiece, and there is not one such file" in refusal(tmp_path)
+    options = {"sentencepiece": "none"}
+    import_checkpoint(tmp_path, tmp_path / "out", default_registry(), None, options)
+
+
+def test_characters_are_read_as_such(tmp_path: Path) -> None:
+    transformer(tmp_path, bpe="characters")
+    registry = default_registry()
+    import_checkpoint(tmp_path, tmp_path / "out", registry)
+    tokenizer = read(tmp_path / "out", registry).source_tokenizer
+    assert len(tokenizer.encode(["a bc"])[0]) == 4
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_norms_after_the_stacks_depend_on_the_version(version: int, tmp_path: Path) -> None:
+    """fairseq drops the encoder's before version 2, and the decoder's before version 3."""
+    from zoo_transformer.formats.fairseq import _old
+
+    class Given:
+        class state:  # noqa: N801  # an attribute's name
+            tensors: ClassVar[dict[str, torch.Tensor]] = {
+                f"{side}.version": torch.tensor([float(version)]) for side in ("encoder", "decoder")
+            }
+
+    old = [_old(Given, side) for side in ("encoder", "decoder")]  # type: ignore[arg-type]
+    assert old == {1: [True, True], 2: [False, True], 3: [False, False]}[version]

@@ -165,3 +165,17 @@ def test_weights_are_those_of_the_archive(tmp_path: Path) -> None:
     expected = torch.from_numpy(arrays["fc_w"].astype(np.float32))
     rows = [0, 2, 3, 1, *range(4, 74)]
     assert torch.equal(model.get_parameter("output.weight"), expected[rows])  # type: ignore[union-attr]  # no ensemble
+
+
+@pytest.mark.parametrize("name", ["model.npz", "g2p_en-1-py3-none-any.whl"])
+def test_archives_with_a_damaged_directory_are_refused(name: str, tmp_path: Path) -> None:
+    file = tmp_path / name
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("g2p_en/checkpoint20.npz", b"a" * 1000)
+    content = bytearray(file.read_bytes())
+    start = content.index(b"PK\x01\x02")
+    content[start : start + 4] = b"XXXX"  # the central directory
+    file.write_bytes(content)
+    with pytest.raises(ZooError) as caught:
+        import_checkpoint(file, tmp_path / "out", default_registry())
+    assert "\n" not in str(caught.value)

@@ -234,7 +234,7 @@ def test_weights_apart_may_be_missing_damaged_or_twice(tmp_path: Path) -> None:
 def test_several_checkpoints_need_a_choice(tmp_path: Path) -> None:
     write(tmp_path, Transformer({}).state(), TRANSFORMER)
     (tmp_path / "model_step_20.pt").write_bytes(b"")
-    assert "is not of opennmt" in refused(tmp_path)
+    assert "Choose one, such as --option checkpoint=model_step_10.pt" in refused(tmp_path)
     registry = default_registry()
     import_checkpoint(
         tmp_path, tmp_path / "out", registry, "opennmt-transformer",

@@ -77,12 +77,12 @@ def _lacking(folder: Path) -> list[str]:
     present = [name for name in FILES if (folder / name).is_file()]
     if CONFIG in present:
         try:
-            ours = "format" in read_json(folder / CONFIG)
+            is_own = "format" in read_json(folder / CONFIG)
         except CheckpointError:  # damaged, which `verify` reports, or of another project
-            ours = False
+            is_own = False
     else:
-        ours = any(name in present for name in (SOURCE, TARGET, TRAINING))
-    return missing(present) if ours else []
+        is_own = any(name in present for name in (SOURCE, TARGET, TRAINING))
+    return missing(present) if is_own else []
 
 
 def _revisions(repository: Path) -> dict[str, list[str]]:

@@ -21,6 +21,7 @@ from zoo.errors import (
     UnknownNameError,
 )
 from zoo.interop.importer import Imported, Importer
+from zoo.interop.project import several
 from zoo.interop.reasons import Reasons
 from zoo.interop.source import Source
 from zoo.nn.build import build, network_type
@@ -29,6 +30,12 @@ from zoo.registry.registry import Registry
 from zoo.registry.reporting import Reporting
 
 T = TypeVar("T")
+
+ENDINGS = (".pt", ".ckpt")
+"""Of files of which a folder may hold several, each a checkpoint."""
+
+LOOKED_AT = 3
+"""Of several such files, as many are looked at."""
 
 RETURNS: dict[str, tuple[type, ...]] = {
     "files": (tuple, list),
@@ -74,7 +81,7 @@ def import_checkpoint(
         format not in registry.importers
         and any(name.startswith(f"{format}-") for name in registry.importers)
     ):
-        format = recognize(source, registry, format)
+        format = recognize(_chosen(source, options or {}), registry, format)
     importer = importer_of(format, registry)
     for name in options or {}:
         if name not in importer.options:
@@ -85,6 +92,13 @@ def import_checkpoint(
         imported = replace(imported, about=about)
     write_imported(imported, source, out, registry)
     return format
+
+
+def _chosen(source: Source, options: Mapping[str, str]) -> Source:
+    """Return the file that the option `checkpoint` chooses, by which the format is recognized."""
+    name = options.get("checkpoint")
+    known = source.file is None and name in source.names
+    return Source(source.folder / str(name)) if known else source
 
 
 def importer_of(format: str, registry: Registry) -> Importer:
@@ -139,10 +153,24 @@ def recognize(source: Source, registry: Registry, family: str | None = None) -> 
         raise ConversionError(
             f"{source} may be of several formats", ", ".join(names), "Choose one with --format"
         )
+    if source.file is None:
+        _refuse_several(source, registry, family)
     tried = [n for n in registry.importers if family is None or n.startswith(f"{family}-")]
     known = ", ".join(tried) or "none"
     what = f"{source} is of no known format" if family is None else f"{source} is not of {family}"
     raise ConversionError(what, f"the formats are {known}", "See `zoo list importers`")
+
+
+def _refuse_several(source: Source, registry: Registry, family: str | None) -> None:
+    """Raise if the folder has several checkpoints, the first ones of a known format."""
+    for ending in ENDINGS:
+        names = [name for name in source.names if name.endswith(ending)]
+        if len(names) > 1 and any(
+            "checkpoint" in importer_of(format, registry).options
+            for name in names[:LOOKED_AT]
+            for format in formats_of(Source(source.folder / name), registry, family)
+        ):
+            raise several(source, names)
 
 
 def write_imported(imported: Imported, source: Source, out: Path, registry: Registry) -> None:

@@ -10,7 +10,7 @@ from typing import ClassVar, cast
 
 from zoo.checkpoint.checkpoint import Checkpoint, read
 from zoo.checkpoint.format import CARD
-from zoo.errors import CheckpointError, ConversionError
+from zoo.errors import CheckpointError, ConversionError, UnknownNameError
 from zoo.files import whole_folder
 from zoo.interop.export_card import export_card
 from zoo.interop.locate import locate
@@ -126,10 +126,11 @@ def exporter_of(format: str, architecture: str, registry: Registry) -> Exporter:
         ConversionError: none of its exporters writes this architecture.
     """
     declared = registry.exporters.get(f"{format}:{architecture}") or registry.exporters.get(format)
-    if declared is None:
+    if declared is None or declared.name != format:
         of_format = [each for each in registry.exporters.values() if each.name == format]
         if not of_format:
-            registry.exporters.find(format)
+            names = sorted({each.name for each in registry.exporters.values()})
+            raise UnknownNameError("format", format, names)
         known = ", ".join(each.architecture for each in of_format)
         raise ConversionError(
             f"{format} has no exporter for {architecture}", f"it has exporters for {known}"

@@ -15,7 +15,7 @@ from zoo.data.tokenizer import Tokenizer
 from zoo.errors import ConversionError
 from zoo.interop.pickle_scan import strings
 from zoo.interop.pickles import plain, read_pickle
-from zoo.interop.project import ProjectImporter, checkpoint_file
+from zoo.interop.project import ProjectImporter, checkpoint_file, chosen_file
 from zoo.interop.reasons import Reasons
 from zoo.interop.settings import Settings, brief
 from zoo.interop.source import Source
@@ -91,11 +91,7 @@ class FairseqImporter(ProjectImporter[Fairseq]):
 
 def _read(source: Source, options: Mapping[str, str]) -> Fairseq:
     what = f"{source} cannot be imported"
-    name = checkpoint_file(source, options, ENDING, PREFERRED)
-    if name is None:
-        raise ConversionError(
-            what, "it has several checkpoints or none", "Use --option checkpoint="
-        )
+    name = chosen_file(source, options, ENDING, PREFERRED)
     content = read_pickle(source.path(name))
     if not isinstance(content, dict) or not isinstance(content.get("model"), dict):
         raise ConversionError(what, f"{name} has no tensors under 'model'")
@@ -178,9 +174,21 @@ def _tokenizers(
     codes = _file(source, options, "codes", settings.get("bpe_codes"), "*codes*", "code", "*.bpe")
     if kind not in (None, "subword_nmt", "fastbpe", "sentencepiece", "characters"):
         reasons.add(f"its setting bpe = {brief(kind)} has no counterpart")
+    with_codes = kind in ("subword_nmt", "fastbpe") or "codes" in options
+    by_model = model is not None and ("sentencepiece" in options or not with_codes)
+    for option, file, needed in (
+        ("sentencepiece", model, kind == "sentencepiece"),
+        ("codes", codes, kind in ("subword_nmt", "fastbpe")),
+    ):
+        if needed and file is None and not {"codes", "sentencepiece"} & options.keys():
+            reasons.add(
+                f"its setting bpe is {kind}, and there is not one such file: --option {option}="
+            )
     made = []
     for each in dict.fromkeys(vocabularies):
-        if model is not None and kind not in ("subword_nmt", "fastbpe"):
+        if kind == "characters":
+            made.append(word_tokenizer(each, split="character"))
+        elif by_model and model is not None:
             made.append(sentencepiece_tokenizer(source, model, each))
         elif codes is not None:
             separator = settings.get("bpe_separator") or "@@"

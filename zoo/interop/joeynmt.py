@@ -14,7 +14,7 @@ from zoo.data.tokenizer import Tokenizer
 from zoo.errors import ConversionError
 from zoo.interop.pickle_scan import strings
 from zoo.interop.pickles import read_pickle
-from zoo.interop.project import ProjectImporter, checkpoint_file
+from zoo.interop.project import ProjectImporter, checkpoint_file, chosen_file
 from zoo.interop.reasons import Reasons
 from zoo.interop.settings import brief, is_large, read_yaml
 from zoo.interop.source import Source
@@ -127,9 +127,7 @@ class JoeyNMTImporter(ProjectImporter[JoeyNMT]):
 
 def _read(source: Source, options: Mapping[str, str]) -> JoeyNMT:
     what = f"{source} cannot be imported"
-    name = checkpoint_file(source, options, ENDING, PREFERRED)
-    if name is None:
-        raise ConversionError(what, "it has several checkpoints or none", "Choose one by an option")
+    name = chosen_file(source, options, ENDING, PREFERRED)
     try:
         config = read_yaml(source.text("config.yaml", MOST_YAML))
     except ValueError as error:
@@ -187,7 +185,7 @@ def _vocabulary(
     for key, (number, text) in SPECIALS.items():
         ids[key] = symbols.get(f"{key}_id", number)
         texts[key] = symbols.get(f"{key}_token", text)
-    more = [symbols.get("sep_token"), *(symbols.get("lang_tags") or [])]
+    more = [symbols.get("sep_token"), symbols.get("lang_tags")]
     if any(type(number) is not int for number in ids.values()) or any(more):
         reasons.add("its special_symbols have no counterpart: ids of other kinds, or further tags")
         return entries([], (1, 2, 3, 0), name, reasons)

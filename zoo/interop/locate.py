@@ -211,8 +211,8 @@ def _name(address: Address, commit: str) -> str:
 def _digest(source: Source, format: str, registry: Registry) -> str:
     """Return a name for the content of a folder: sizes and times of the files that are read.
 
-    The time of a file's last change cannot be set, so it also tells apart files that were copied
-    with their times. An inode would tell no more, and may change with each mount.
+    The time of a file's last change (ctime) is one of these, which cannot be set: a copy with the
+    times of its original has another one. Inodes may change with each mount.
     """
     patterns = importer_of(format, registry).files
     names = [n for n in source.names if any(fnmatch(n, pattern) for pattern in patterns)]

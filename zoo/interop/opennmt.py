@@ -22,7 +22,7 @@ from zoo.interop.opennmt_text import OPTIONS as TEXT_OPTIONS
 from zoo.interop.opennmt_text import Vocabularies, read_vocabularies, tokenizers_of
 from zoo.interop.pickle_scan import strings
 from zoo.interop.pickles import plain, read_pickle
-from zoo.interop.project import ProjectImporter, Weight, checkpoint_file
+from zoo.interop.project import ProjectImporter, Weight, checkpoint_file, chosen_file
 from zoo.interop.reasons import Reasons
 from zoo.interop.settings import Settings, brief
 from zoo.interop.source import Source
@@ -190,11 +190,7 @@ class OpenNMTImporter(ProjectImporter[OpenNMT]):
 
 def _read(source: Source, options: Mapping[str, str]) -> OpenNMT:
     what = f"{source} cannot be imported"
-    name = checkpoint_file(source, options, ENDING, ())
-    if name is None:
-        raise ConversionError(
-            what, "it has several checkpoints or none", "Use --option checkpoint="
-        )
+    name = chosen_file(source, options, ENDING, ())
     content = read_pickle(source.path(name))
     reasons = Reasons(what)
     settings = plain(content.get("opt")) if isinstance(content, dict) else None

@@ -7,13 +7,14 @@ from the parsed checkpoint.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from torch import Tensor
 
 from zoo.checkpoint.about import LANGUAGE, About
 from zoo.data.tokenizer import Tokenizer
+from zoo.errors import ConversionError
 from zoo.interop.importer import Imported, Importer
 from zoo.interop.lazy_weights import Weights
 from zoo.interop.reasons import Reasons
@@ -117,3 +118,27 @@ def checkpoint_file(
     matches = [name for name in source.names if name.endswith(ending)]
     only = matches[0] if len(matches) == 1 else None
     return next((name for name in preferred if name in matches), only)
+
+
+def chosen_file(
+    source: Source, options: Mapping[str, str], ending: str, preferred: tuple[str, ...]
+) -> str:
+    """Return the name of the checkpoint file in a folder, as `checkpoint_file` does.
+
+    Raises:
+        ConversionError: it is not clear.
+    """
+    name = checkpoint_file(source, options, ending, preferred)
+    if name is not None:
+        return name
+    matches = [each for each in source.names if each.endswith(ending)]
+    if not matches:
+        raise ConversionError(f"{source} cannot be imported", f"it has no file *{ending}")
+    raise several(source, matches)
+
+
+def several(source: Source, names: Sequence[str]) -> ConversionError:
+    """Return the error of a folder with several checkpoints of which none was chosen."""
+    shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    next = f"Choose one, such as --option checkpoint={names[0]}"
+    return ConversionError(f"{source} cannot be imported", f"it has checkpoints {shown}", next)

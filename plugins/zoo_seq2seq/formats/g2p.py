@@ -62,8 +62,11 @@ class G2P(Importer):
             return False
         if file.name == ARCHIVE:
             return True
-        with zipfile.ZipFile(file) as wheel:
-            return MEMBER in wheel.namelist()
+        try:
+            with zipfile.ZipFile(file) as wheel:
+                return MEMBER in wheel.namelist()
+        except Exception:  # damaged archives raise many types
+            return False
 
     def read(self, source: Source, options: Mapping[str, str]) -> Imported:
         """Read the weights; the vocabularies are those of the package's code."""
@@ -123,7 +126,7 @@ def _arrays(source: Source) -> dict[str, Tensor]:
         reasons.raise_if_any()
         try:
             content = wheel.read(MEMBER)
-        except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+        except Exception as error:  # damaged archives raise many types
             reasons.add(f"{MEMBER}: {error}")
     reasons.raise_if_any()
     return read_npz(io.BytesIO(content), f"{file}, {MEMBER}")

@@ -116,9 +116,13 @@ def _config(fairseq: Fairseq) -> dict[str, Any]:
 
 
 def _old(fairseq: Fairseq, side: str) -> bool:
-    """Return whether a checkpoint is so old that its norm after the stack has no effect."""
+    """Return whether a checkpoint is so old that its norm after the stack has no effect.
+
+    fairseq took norms after the encoder into use with version 2, after the decoder with version 3.
+    """
     version = fairseq.state.tensors.get(f"{side}.version")
-    return isinstance(version, Tensor) and version.numel() == 1 and float(version) <= 2
+    first = {"encoder": 2, "decoder": 3}[side]
+    return isinstance(version, Tensor) and version.numel() == 1 and float(version) < first
 
 
 class _Reader:

@@ -256,7 +256,7 @@ def added_tokens(folder: Folder, count: int, tags: Sequence[str]) -> dict[int, s
     matched: dict[int, str] = {}
     decoder = folder.tokenizer.get("added_tokens_decoder")
     for key, entry in decoder.items() if isinstance(decoder, dict) else []:
-        if key.isdigit() and isinstance(entry, dict):
+        if re.fullmatch(r"[0-9]{1,9}", key) and isinstance(entry, dict):
             matched[int(key)] = str(entry.get("content"))
     for token, number in _json(folder.source, "added_tokens.json").items():
         if type(number) is int:
