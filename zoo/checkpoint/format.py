@@ -148,10 +148,11 @@ def training_text(training: Mapping[str, Any]) -> str:
     dump = functools.partial(json.dumps, ensure_ascii=False, allow_nan=False)
     entries = []
     for key, value in training.items():
-        text = dump(value, indent=2).replace("\n", "\n  ")
         if key == "curve":
             reports = ",\n    ".join(map(dump, value))
             text = f"[\n    {reports}\n  ]"
+        else:
+            text = dump(value, indent=2).replace("\n", "\n  ")
         entries.append(f"  {dump(key)}: {text}")
     return "{\n" + ",\n".join(entries) + "\n}\n"
 

@@ -174,21 +174,19 @@ def _tokenizers(
     codes = _file(source, options, "codes", settings.get("bpe_codes"), "*codes*", "code", "*.bpe")
     if kind not in (None, "subword_nmt", "fastbpe", "sentencepiece", "characters"):
         reasons.add(f"its setting bpe = {brief(kind)} has no counterpart")
-    with_codes = kind in ("subword_nmt", "fastbpe") or "codes" in options
-    by_model = model is not None and ("sentencepiece" in options or not with_codes)
-    for option, file, needed in (
-        ("sentencepiece", model, kind == "sentencepiece"),
-        ("codes", codes, kind in ("subword_nmt", "fastbpe")),
-    ):
-        if needed and file is None and not {"codes", "sentencepiece"} & options.keys():
-            reasons.add(
-                f"its setting bpe is {kind}, and there is not one such file: --option {option}="
-            )
+    with_codes = kind in ("subword_nmt", "fastbpe")
+    if not {"codes", "sentencepiece"} & options.keys():
+        lacking = (with_codes and codes is None) or (kind == "sentencepiece" and model is None)
+        option = "codes" if with_codes else "sentencepiece"
+        why = f"its setting bpe is {kind}, and there is not one such file: --option {option}="
+        reasons.check(not lacking, why)
+    if "sentencepiece" not in options and (with_codes or "codes" in options):
+        model = None
     made = []
     for each in dict.fromkeys(vocabularies):
         if kind == "characters":
             made.append(word_tokenizer(each, split="character"))
-        elif by_model and model is not None:
+        elif model is not None:
             made.append(sentencepiece_tokenizer(source, model, each))
         elif codes is not None:
             separator = settings.get("bpe_separator") or "@@"

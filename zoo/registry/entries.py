@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
-from zoo.registry.imports import import_object
+from zoo.registry.imports import fault_of_path, import_object
 
 E = TypeVar("E", bound="Entry")
 
@@ -41,9 +41,8 @@ class Entry:
         for key in ("name", "summary", "path"):
             if not isinstance(getattr(self, key), str):
                 return f"its {key} is {reprlib.repr(getattr(self, key))}, not a string"
-        module, _, name = self.path.partition(":")
-        if not module or not name:
-            return f"its path is {self.path!r}, not 'package.module:Name'"
+        if fault := fault_of_path(self.path):
+            return fault
         if not re.fullmatch(r"[\w.-]+", self.name):
             return f"its name is {self.name!r}: letters, digits, _, - and . are allowed"
         return ""

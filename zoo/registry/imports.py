@@ -14,18 +14,21 @@ from typing import Any
 from zoo.errors import MissingPackageError, PluginError
 
 
+def fault_of_path(path: object) -> str:
+    """Return why a value is no path of an object, or an empty string."""
+    if isinstance(path, str) and re.fullmatch("[^:]+:[^:]+", path):
+        return ""
+    return f"its path is {reprlib.repr(path)}, not 'package.module:Name'"
+
+
 def import_object(path: str, kind: str) -> Any:
     """Import the object at `path`; `kind` names its purpose in the error.
 
     Raises:
         PluginError: it cannot be imported.
     """
-    if not isinstance(path, str) or not re.fullmatch("[^:]+:[^:]+", path):
-        raise PluginError(
-            f"{kind} is broken",
-            f"its path is {reprlib.repr(path)}, not 'package.module:Name'",
-            "Report this to its author",
-        )
+    if fault := fault_of_path(path):
+        raise PluginError(f"{kind} is broken", fault, "Report this to its author")
     module, _, name = path.partition(":")
     try:
         return getattr(importlib.import_module(module), name)

@@ -302,8 +302,8 @@ def _validate(choice: Choice, size: Size, updates: int) -> None:
     name = {"chrf": "chrF", "bleu": "BLEU"}.get(by, by)
     reason = f"{average}, the best by {name} of {size.validation:,} held-out pairs"
     if patience := choice.set("patience", 8):
-        choice.set("cooldown", COOLDOWN)
         choice.set("tolerance", TOLERANCE)
         reason += f"; stops after {patience} validations without improvement"
-        reason += ", once the rate has decayed" if choice.set("cooldown", COOLDOWN) else ""
+        if choice.set("cooldown", COOLDOWN):
+            reason += ", once the rate has decayed"
     choice.reasons.append(reason)

@@ -116,12 +116,12 @@ class SourceReader:
             elif long_texts == "split" and not several:
                 parts += self._split(index, number, piece, limit, prefix)
             else:
-                own = limit in limits
-                reader = self.checkpoints[0].model_name if own else "max_source_length"
+                bound = f"max_source_length is {limit:,}"
+                if limit in limits:
+                    bound = f"{self.checkpoints[0].model_name} reads {limit:,} at most"
                 raise DecodingError(
                     f"text {index + 1} is too long",
-                    f"{_length(tokens):,} tokens with the end token, and "
-                    f"{reader} {'reads' if own else 'is'} {limit:,}{' at most' if own else ''}",
+                    f"{_length(tokens):,} tokens with the end token, and {bound}",
                     "Split it into sentences, as `zoo translate --long-texts split` does",
                 )
         return parts
