@@ -48,6 +48,8 @@ TITLES = {
     "transformer-tiny": "Transformer 4+4×128, feed-forward 256, as the released ones",
 }
 SIDES = ("zoo", "peer")
+PRECISIONS = ("float32", "bf16", "int8")
+"""The zoo's. A peer without one of them runs in float32."""
 
 
 @dataclass(frozen=True, order=True)
@@ -85,7 +87,7 @@ def cases(recurrent: bool, kernels: bool) -> list[Case]:
     chosen = []
     for shape, peer in PEERS.items():
         if recurrent != (peer == "ctranslate2"):
-            for precision in ("float32", "int8"):
+            for precision in PRECISIONS:
                 for workers in (1,) if recurrent else (1, 2):
                     chosen += [
                         Case(shape, precision, workers, length, beam)

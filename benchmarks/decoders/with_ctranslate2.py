@@ -75,11 +75,14 @@ def make(job: Job) -> tuple[Decode, int]:
     spec = specification(job, arrays)
     spec.validate()
     spec.optimize(quantization=None)
+    precision = job.precision.replace("bf16", "bfloat16")
+    if precision not in ctranslate2.get_supported_compute_types("cpu"):
+        precision = "float32"
     with tempfile.TemporaryDirectory() as folder:
         spec.save(folder)
         translator = ctranslate2.Translator(
             folder,
-            compute_type=job.precision,
+            compute_type=precision,
             inter_threads=job.at_once,
             intra_threads=THREADS // job.at_once,
         )

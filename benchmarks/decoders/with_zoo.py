@@ -26,11 +26,10 @@ from zoo.decoding.options import Search
 from zoo.decoding.search import search
 from zoo.decoding.task import Task
 from zoo.errors import ZooError
-from zoo.nn.cached_weights import float32_weights
 from zoo.nn.contract import Seq2Seq
-from zoo.nn.int8 import Int8
 from zoo.registry.registry import default_registry
 from zoo.translation.parallel import parallel_map
+from zoo.translation.text_search import WEIGHTS
 
 SENTENCES = 1000
 SHARP = 4.0
@@ -144,7 +143,7 @@ def make(job: Job) -> tuple[Decode, int]:
         for name, weight in model.state_dict().items():
             weight.copy_(torch.from_numpy(arrays[name]))
     parameters = sum(weight.numel() for weight in model.parameters())
-    weights = Int8() if job.precision == "int8" else float32_weights()
+    weights = WEIGHTS[job.precision]()
     # The other projects may produce empty outputs.
     options = Search(beam=job.beam, min_length=job.least, max_length=job.most, allow_empty=True)
 

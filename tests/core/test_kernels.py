@@ -38,9 +38,11 @@ from zoo.nn import (
     sublayers,
 )
 from zoo.nn import kernels as module
+from zoo.nn.bf16 import BFloat16
 from zoo.nn.cached_weights import float32_weights
 from zoo.nn.contract import END
 from zoo.nn.int8 import Int8
+from zoo.nn.processor import has
 from zoo.training.losses import cross_entropy
 
 needs_compiler = pytest.mark.skipif(not shutil.which("cc"), reason="there is no compiler `cc`")
@@ -68,9 +70,9 @@ def compiled(library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    for owner in ("int8", "sublayers", "cached_weights"):
-        monkeypatch.setattr(f"zoo.nn.{owner}.product_kernels", lambda rows: None)
-    monkeypatch.setattr("zoo.nn.int8.kernels", lambda: None)
+    monkeypatch.setattr("zoo.nn.cached_weights.product_kernels", lambda rows: None)
+    for owner in ("bf16", "int8"):
+        monkeypatch.setattr(f"zoo.nn.{owner}.kernels", lambda: None)
     monkeypatch.setattr("zoo.decoding.candidates.kernels", lambda: None)
     monkeypatch.setattr("zoo.nn.key_value_cache.usable_kernels", lambda: None)
     monkeypatch.setattr(module, "kernels", functools.cache(lambda: None))
@@ -320,6 +322,55 @@ def test_int8_equals_torchs_operators(
 
 @needs_compiler
 @pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize("biased", [True, False])
+@pytest.mark.parametrize("inputs", [1, 40, 41, 42])
+@pytest.mark.parametrize("rows", [0, 1, 2, 5, 7, 8, 70])
+def test_bf16_adds_up_products_of_rounded_numbers(
+    biased: bool, inputs: int, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside float64, with the kernels and without, which round the sums once more."""
+    torch.manual_seed(rows)
+    weight = torch.nn.Parameter(torch.randn(72, inputs))
+    bias, x = torch.randn(72) if biased else None, torch.randn(2, rows, inputs)
+    rounded, of_weight = (y.detach().bfloat16().double() for y in (x, weight))
+    expected = rounded @ of_weight.t()
+    are_exact = has("avx512_bf16") and inputs % 2 == 0
+    for bound in (1e-5 if are_exact else 2**-8, 2**-8):
+        with torch.inference_mode(), BFloat16().activate():
+            result = linear(x, weight, bias)
+        assert result.dtype is torch.float32
+        product = result.double() - (0 if bias is None else bias.double())
+        torch.testing.assert_close(product, expected, rtol=bound, atol=1e-5)
+        without_kernels(monkeypatch)
+
+
+@needs_compiler
+@pytest.mark.usefixtures("compiled")
+def test_many_rows_of_bf16_are_left_to_a_matrix_unit(monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[int] = []
+    product = module.Kernels.product
+
+    def watched(self: Any, rows: torch.Tensor, *others: Any) -> torch.Tensor:
+        called.append(len(rows))
+        return product(self, rows, *others)
+
+    monkeypatch.setattr(module.Kernels, "product", watched)
+    layer, cached = Linear(32, 64), BFloat16()
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        for units in (False, True):
+            monkeypatch.setattr("zoo.nn.bf16.has", lambda name, units=units: units)
+            with torch.inference_mode(), cached.activate():
+                for rows in (16, 17):
+                    layer(torch.randn(rows, 32))
+    finally:
+        torch.set_num_threads(before)
+    assert called == ([16, 17, 16] if has("avx512_bf16") else [])
+
+
+@needs_compiler
+@pytest.mark.usefixtures("compiled")
 @pytest.mark.parametrize("rows", [1, 5, 6, 16])
 @pytest.mark.parametrize(("n", "k"), [(72, 40), (64, 33), (5, 16)])
 def test_float32_products(rows: int, n: int, k: int) -> None:
@@ -334,7 +385,7 @@ def test_float32_products(rows: int, n: int, k: int) -> None:
 
 @needs_compiler
 @pytest.mark.usefixtures("compiled")
-@pytest.mark.parametrize("weights", [float32_weights, Int8])
+@pytest.mark.parametrize("weights", [float32_weights, BFloat16, Int8])
 def test_a_bias_is_read_as_torch_reads_it(weights: Callable[[], Any]) -> None:
     """One that is spread out, or one number for all outputs; another type or size is an error."""
     torch.manual_seed(1)
@@ -390,7 +441,8 @@ def test_searches_find_the_same(beam: int, norm: str, monkeypatch: pytest.Monkey
 @needs_compiler
 @pytest.mark.usefixtures("compiled")
 @pytest.mark.parametrize(
-    ("pre", "weights"), [(True, float32_weights), (False, float32_weights), (False, Int8)]
+    ("pre", "weights"),
+    [(True, float32_weights), (False, float32_weights), (True, BFloat16), (False, Int8)],
 )
 def test_a_sublayer_follows_its_modules(pre: bool, weights: Callable[[], Any]) -> None:
     """A weight that is written to or replaced, and a hook, count at once."""

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from zoo.nn import Linear, linear, recurrent_linear
+from zoo.nn.bf16 import BFloat16
 from zoo.nn.cached_weights import PackedWeights, TransposedWeights
 from zoo.nn.int8 import Int8
 from zoo.nn.linear import ROWS
@@ -168,10 +169,11 @@ def test_int8_equals_the_product_of_rounded_numbers() -> None:
     torch.testing.assert_close(result.double(), expected, rtol=1e-5, atol=1e-5)
 
 
-def test_int8_skips_training_and_slices() -> None:
+@pytest.mark.parametrize("kind", [BFloat16, Int8])
+def test_narrow_weights_skip_training_and_slices(kind: type[BFloat16 | Int8]) -> None:
     torch.manual_seed(1)
     x, weight = torch.randn(3, 8), torch.nn.Parameter(torch.randn(7, 8))
-    with Int8().activate():
+    with kind().activate():
         torch.testing.assert_close(linear(x, weight), torch.nn.functional.linear(x, weight))
         with torch.no_grad():
             part = linear(x[:, :5], weight[:, :5])
@@ -196,9 +198,9 @@ def test_cached_float32_weights_give_the_same_product(
     assert any(operator in name for name in called.names), "the weight was not converted"
 
 
-@pytest.mark.parametrize("kind", [PackedWeights, TransposedWeights, Int8])
+@pytest.mark.parametrize("kind", [PackedWeights, TransposedWeights, BFloat16, Int8])
 def test_cached_forms_follow_their_weights(
-    kind: type[PackedWeights | TransposedWeights | Int8],
+    kind: type[PackedWeights | TransposedWeights | BFloat16 | Int8],
 ) -> None:
     """A weight that is written to is converted again; a deleted one is dropped."""
     torch.manual_seed(1)

@@ -126,7 +126,7 @@ def test_members_of_an_ensemble_need_equal_target_vocabularies(
 
 
 def test_an_unknown_precision_is_refused(loaded: zoo.Translator) -> None:
-    with pytest.raises(DecodingError, match=r"no precision 'int4': it is float32 or int8"):
+    with pytest.raises(DecodingError, match=r"no precision 'int4': it is float32, bf16, int8"):
         zoo.Translator(loaded.checkpoint, precision="int4")  # type: ignore[arg-type]  # the error
 
 

@@ -131,6 +131,10 @@ def test_an_export_is_cached_by_weights_and_precision(
     assert len(names()) == 2
     Translator(one, engine="ctranslate2", precision="int8")
     assert len(names()) == 3
+    Translator(one, engine="ctranslate2", precision="bf16")
+    assert len(names()) == 4
+    with pytest.raises(ConversionError, match="no precision 'bfloat16': it has float32, int8"):
+        Translator(one, engine="onnxruntime", precision="bf16")
 
 
 def test_an_engine_that_cannot_run_a_checkpoint_says_why(made: Checkpoint) -> None:

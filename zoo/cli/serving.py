@@ -10,7 +10,7 @@ import click
 
 from zoo.cli.completion import complete_checkpoint
 from zoo.cli.fetching import located
-from zoo.cli.options import engine_option
+from zoo.cli.options import engine_option, precision_option
 from zoo.cli.output import loaded_registry, say
 from zoo.cli.process import raise_file_limit
 from zoo.errors import DataError
@@ -37,8 +37,7 @@ KEY = "ZOO_API_KEY"
 @click.option("--worker-memory", type=click.FloatRange(0, min_open=True), default=2.0,
               show_default=True, metavar="GB",
               help="Resident memory at which a worker process is replaced.")  # fmt: skip
-@click.option("--precision", type=click.Choice(["float32", "int8"]), default="float32",
-              show_default=True, help="Precision of matrix products.")  # fmt: skip
+@precision_option
 @engine_option
 @click.option("--api-key-file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
               help=f"A file with the API key that clients must send; or set {KEY}.")  # fmt: skip

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-import platform
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -17,7 +14,7 @@ import torch.nn.functional as F  # noqa: N812  # the field's name for it
 from torch import Tensor, nn
 
 from zoo.nn import onednn
-from zoo.nn.kernels import Packed, kernels, product_kernels
+from zoo.nn.kernels import Kernels, Packed, kernels, product_kernels
 
 Form = TypeVar("Form")
 """What a class caches for a weight."""
@@ -82,6 +79,10 @@ class CachedWeights(ABC, Generic[Form]):
     def packed(self, weight: Tensor) -> Packed | None:
         """Return the converted weight as the kernels read it, if they can."""
         return None
+
+    def kernels_for(self, rows: int) -> Kernels | None:
+        """Return the kernels if they multiply so many rows by these weights."""
+        return product_kernels(rows)
 
     @abstractmethod
     def convert(self, weight: Tensor) -> Form:
@@ -151,7 +152,7 @@ class KernelWeights(CachedWeights[Packed]):
         return (
             x.numel() > 0
             and super().supports(x, weight)
-            and product_kernels(x.numel() // x.shape[-1]) is not None
+            and self.kernels_for(x.numel() // x.shape[-1]) is not None
         )
 
     def product(self, x: Tensor, form: Packed, bias: Tensor | None) -> Tensor:
@@ -172,18 +173,7 @@ def float32_weights() -> CachedWeights[Any]:
     compiled = kernels()
     if compiled is not None and compiled.pack(torch.zeros(1, 1)) is not None:
         return KernelWeights()
-    return TransposedWeights() if _made_for_mkl() else PackedWeights()
-
-
-@functools.cache
-def _made_for_mkl() -> bool:
-    """Return whether torch has MKL and the processor is Intel's; on others MKL is slow."""
-    information = Path("/proc/cpuinfo")
-    name = platform.processor()
-    if information.is_file():
-        with information.open(encoding="utf-8", errors="replace") as lines:
-            name = next((line for line in lines if line.startswith("vendor_id")), name)
-    return torch.backends.mkl.is_available() and "Intel" in name
+    return TransposedWeights() if onednn.mkl_is_fast() else PackedWeights()
 
 
 # Any: `linear` does not depend on the form that is cached.

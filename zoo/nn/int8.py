@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from zoo.nn.cached_weights import CachedWeights
-from zoo.nn.kernels import Packed, kernels, product_kernels
+from zoo.nn.kernels import Packed, kernels
 
 
 class Quantized(NamedTuple):
@@ -45,7 +45,7 @@ class Int8(CachedWeights[Quantized]):
     def product(self, x: Tensor, form: Quantized, bias: Tensor | None) -> Tensor:
         """Return x Wᵀ + b."""
         rows, compiled = x.reshape(-1, x.shape[-1]).contiguous(), kernels()
-        if form.packed is not None and (one_call := product_kernels(len(rows))) is not None:
+        if form.packed is not None and (one_call := self.kernels_for(len(rows))) is not None:
             product = one_call.product(rows, form.packed, bias)
         elif compiled is not None:
             quantized, scales = compiled.quantize(rows)

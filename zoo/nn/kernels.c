@@ -11,6 +11,7 @@
 #define MAX_KEYS 4096
 typedef float Vector __attribute__((vector_size(4 * WIDTH)));
 typedef int32_t Ints __attribute__((vector_size(4 * WIDTH)));
+#define INLINE static inline __attribute__((always_inline))
 
 /* Clang and GCC since 12 have the first function, older versions of GCC only the second. */
 #ifdef __has_builtin
@@ -29,6 +30,43 @@ static inline Vector load(const float *from) {
 }
 
 static inline void store(float *to, Vector x) { memcpy(to, &x, sizeof x); }
+
+typedef uint16_t Halves __attribute__((vector_size(2 * WIDTH)));
+typedef uint32_t Bits __attribute__((vector_size(4 * WIDTH)));
+
+/* WIDTH numbers of float32 or, if `narrow`, bfloat16, which is the upper half of a float32. */
+INLINE Vector load_as(int narrow, const char *from) {
+    if (!narrow) return load((const float *)from);
+    Halves x;
+    memcpy(&x, from, sizeof x);
+    return (Vector)(__builtin_convertvector(x, Bits) << 16);
+}
+
+INLINE void store_as(int narrow, char *to, Vector x) {
+    if (!narrow) return store((float *)to, x);
+    Bits bits = (Bits)x;
+    bits = (bits + 0x7fff + (bits >> 16 & 1)) >> 16; /* to the nearest; of two, to the even one */
+    const Halves halves = __builtin_convertvector(bits, Halves);
+    memcpy(to, &halves, sizeof halves);
+}
+
+/* The same for the `count` numbers at the end of a row, which may be fewer than WIDTH; the vector is
+   filled with −∞. */
+INLINE Vector load_end(int narrow, const char *from, int64_t count) {
+    if (count >= WIDTH) return load_as(narrow, from);
+    char part[4 * WIDTH] = {};
+    memcpy(part, from, count * (narrow ? 2 : 4));
+    Vector x = load_as(narrow, part);
+    for (int64_t l = count; l < WIDTH; l++) x[l] = -INFINITY;
+    return x;
+}
+
+INLINE void store_end(int narrow, char *to, int64_t count, Vector x) {
+    if (count >= WIDTH) return store_as(narrow, to, x);
+    char part[4 * WIDTH];
+    store_as(narrow, part, x);
+    memcpy(to, part, count * (narrow ? 2 : 4));
+}
 
 static inline float sum(Vector x) {
     x += SHUFFLE(x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
@@ -100,24 +138,32 @@ void zoo_dequantize(const int32_t *sums, int64_t rows, int64_t n, const float *s
 #define ROWS 6
 #define PANEL 256  /* bytes of packed weights that one step of a tile reads */
 #define AHEAD 4096 /* bytes; products with few rows wait for memory */
-#define INLINE static inline __attribute__((always_inline))
 
-/* W (n, k), packed, and b. In float32: for each 64 columns of Wᵀ, its rows. In int8, k a multiple
-   of 4: for each 64 columns, for each 4 rows, the numbers of one column adjacent. */
+/* W (n, k), packed, and b. For each 64 columns of Wᵀ, for each group of its rows, the group's numbers
+   of one column adjacent. A group has 4 bytes: a row of float32, 2 of bfloat16 or 4 of int8, of which
+   k is a multiple. */
 typedef struct {
     const char *packed;
-    const int32_t *offsets; /* 128 Σ_j w_ij, of inputs that are raised by 128; NULL: float32 */
-    const float *scales;    /* these two are padded to a multiple of 64 */
+    const int32_t *offsets; /* int8: 128 Σ_j w_ij, of inputs that are raised by 128 */
+    const float *scales;    /* int8; these two are padded to a multiple of 64 */
     const float *bias;      /* or NULL */
-    int64_t n, k;
+    int64_t n, k, size;     /* size: bytes of a number */
 } Weight;
 
-/* Both return 0 if the processor has no instructions for a fast product. */
-int zoo_pack(const float *weight, int64_t n, int64_t k, float *packed) {
+/* Weights (n, k), numbers of `size` bytes, as `Weight` has them. */
+static void pack(const char *weight, int64_t n, int64_t k, int64_t size, char *packed) {
     for (int64_t first = 0; first < n; first += COLUMNS)
-        for (int64_t j = 0; j < k; j++)
-            for (int64_t i = first; i < first + COLUMNS; i++)
-                *packed++ = i < n ? weight[i * k + j] : 0;
+        for (int64_t j = 0; j < k * size; j += 4)
+            for (int64_t i = first; i < first + COLUMNS; i++, packed += 4)
+                if (i < n)
+                    memcpy(packed, weight + i * k * size + j, 4);
+                else
+                    memset(packed, 0, 4);
+}
+
+/* These return 0 if the processor has no instructions for a fast product. */
+int zoo_pack(const char *weight, int64_t n, int64_t k, char *packed) {
+    pack(weight, n, k, 4, packed);
 #ifdef __AVX512F__
     return 1;
 #else
@@ -125,14 +171,17 @@ int zoo_pack(const float *weight, int64_t n, int64_t k, float *packed) {
 #endif
 }
 
-int zoo_pack_int8(const int8_t *weight, int64_t n, int64_t k, int8_t *packed, int32_t *offsets) {
-    for (int64_t first = 0; first < n; first += COLUMNS)
-        for (int64_t j = 0; j < k; j += 4)
-            for (int64_t i = first; i < first + COLUMNS; i++, packed += 4)
-                if (i < n)
-                    memcpy(packed, weight + i * k + j, 4);
-                else
-                    memset(packed, 0, 4);
+int zoo_pack_bf16(const char *weight, int64_t n, int64_t k, char *packed) {
+    pack(weight, n, k, 2, packed);
+#ifdef __AVX512BF16__
+    return 1;
+#else
+    return 0;
+#endif
+}
+
+int zoo_pack_int8(const int8_t *weight, int64_t n, int64_t k, char *packed, int32_t *offsets) {
+    pack((const char *)weight, n, k, 1, packed);
     for (int64_t i = 0; i < n; i++) {
         int32_t total = 0;
         for (int64_t j = 0; j < k; j++) total += weight[i * k + j];
@@ -145,21 +194,38 @@ int zoo_pack_int8(const int8_t *weight, int64_t n, int64_t k, int8_t *packed, in
 #endif
 }
 
-/* Sums of `rows` rows of x with 64 columns, as the packed bytes say. Blocks of ROWS rows follow one
-   another: each prefetches its part of the next columns. Fewer rows wait for the memory itself. */
-INLINE void tile(const int rows, const char *inputs, int64_t k, const char *packed,
+/* The products of a group of inputs with groups of weights, added to the sums. GCC's own functions for
+   the instructions use too many registers. */
+INLINE Vector add_products(const int size, Vector sum, Vector inputs, Vector weights) {
+    if (size == 4) sum += inputs * weights;
+#ifdef __AVX512BF16__
+    if (size == 2) __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(inputs), "v"(weights));
+#endif
+#ifdef __AVX512VNNI__
+    if (size == 1) __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(inputs), "v"(weights));
+#endif
+    return sum;
+}
+
+/* Sums of `rows` rows of x with 64 columns, as the packed bytes say; numbers of `size` bytes. Blocks of
+   ROWS rows follow one another: each prefetches its part of the next columns. Fewer rows wait for the
+   memory itself. */
+INLINE void tile(const int rows, const int size, const char *x, int64_t groups, const char *packed,
                  const char *ahead, int64_t step, Vector *out) {
     Vector sums[ROWS][4] = {};
-    const float *x = (const float *)inputs;
-    for (int64_t j = 0; j < k; j++, packed += PANEL, ahead += step) {
+    for (int64_t j = 0; j < groups; j++, packed += PANEL, ahead += step) {
         Vector column[4];
         for (int c = 0; c < 4; c++) column[c] = load((const float *)packed + WIDTH * c);
         if (rows == ROWS) __builtin_prefetch(ahead);
         for (int c = 0; c < 4 && rows < ROWS; c++) __builtin_prefetch(packed + AHEAD + 64 * c);
 #pragma GCC unroll 6
-        for (int r = 0; r < rows; r++)
+        for (int r = 0; r < rows; r++) {
+            int32_t group;
+            memcpy(&group, x + 4 * (r * groups + j), sizeof group);
+            const Vector inputs = (Vector)((Ints){} + group);
 #pragma GCC unroll 4
-            for (int c = 0; c < 4; c++) sums[r][c] += column[c] * x[r * k + j];
+            for (int c = 0; c < 4; c++) sums[r][c] = add_products(size, sums[r][c], inputs, column[c]);
+        }
     }
 #pragma GCC unroll 6
     for (int r = 0; r < rows; r++)
@@ -167,51 +233,25 @@ INLINE void tile(const int rows, const char *inputs, int64_t k, const char *pack
         for (int c = 0; c < 4; c++) out[4 * r + c] = sums[r][c];
 }
 
-#ifdef __AVX512VNNI__
-INLINE void tile_int8(const int rows, const char *x, int64_t k, const char *packed,
-                      const char *ahead, int64_t step, Vector *out) {
-    Ints sums[ROWS][4] = {};
-    for (int64_t j = 0; j < k; j += 4, packed += PANEL, ahead += step) {
-        Ints column[4];
-#pragma GCC unroll 4
-        for (int c = 0; c < 4; c++) memcpy(column + c, packed + 64 * c, sizeof *column);
-        if (rows == ROWS) __builtin_prefetch(ahead);
-        for (int c = 0; c < 4 && rows < ROWS; c++) __builtin_prefetch(packed + AHEAD + 64 * c);
-#pragma GCC unroll 6
-        for (int r = 0; r < rows; r++) {
-            int32_t four;
-            memcpy(&four, x + r * k + j, 4);
-            const Ints inputs = (Ints){} + four;
-#pragma GCC unroll 4
-            for (int c = 0; c < 4; c++) /* GCC's own function for it uses too many registers */
-                __asm__("vpdpbusd %2, %1, %0" : "+v"(sums[r][c]) : "v"(inputs), "v"(column[c]));
-        }
-    }
-#pragma GCC unroll 6
-    for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
-        for (int c = 0; c < 4; c++) out[4 * r + c] = (Vector)sums[r][c];
-}
-#else
-#define tile_int8 tile
-#endif
-
-#define EACH(function, ...)                        \
-    switch (rows) {                                \
-        case 1: function(1, __VA_ARGS__); break;   \
-        case 2: function(2, __VA_ARGS__); break;   \
-        case 3: function(3, __VA_ARGS__); break;   \
-        case 4: function(4, __VA_ARGS__); break;   \
-        case 5: function(5, __VA_ARGS__); break;   \
-        default: function(ROWS, __VA_ARGS__);      \
+#define EACH(...)                             \
+    switch (rows) {                           \
+        case 1: tile(1, __VA_ARGS__); break;  \
+        case 2: tile(2, __VA_ARGS__); break;  \
+        case 3: tile(3, __VA_ARGS__); break;  \
+        case 4: tile(4, __VA_ARGS__); break;  \
+        case 5: tile(5, __VA_ARGS__); break;  \
+        default: tile(ROWS, __VA_ARGS__);     \
     }
 
 static void multiply(int64_t rows, const char *x, const Weight *w, const char *packed,
                      const char *ahead, int64_t step, Vector *sums) {
-    if (w->offsets)
-        EACH(tile_int8, x, w->k, packed, ahead, step, sums)
+    const int64_t groups = w->k * w->size / 4;
+    if (w->size == 1)
+        EACH(1, x, groups, packed, ahead, step, sums)
+    else if (w->size == 2)
+        EACH(2, x, groups, packed, ahead, step, sums)
     else
-        EACH(tile, x, w->k, packed, ahead, step, sums)
+        EACH(4, x, groups, packed, ahead, step, sums)
 }
 
 /* Scales, bias and `relu` for what a tile returned; columns from `first` on. */
@@ -221,7 +261,7 @@ static void finish(const Vector *sums, int64_t rows, const Weight *w, const floa
         for (int c = 0; c < 4; c++) {
             const int64_t column = first + WIDTH * c, left = w->n - column;
             Vector y = sums[4 * r + c];
-            if (w->offsets) {
+            if (w->size == 1) {
                 Ints offsets;
                 memcpy(&offsets, w->offsets + column, sizeof offsets);
                 y = __builtin_convertvector((Ints)y - offsets, Vector);
@@ -239,21 +279,32 @@ static void finish(const Vector *sums, int64_t rows, const Weight *w, const floa
         }
 }
 
+/* x (rows, k) as `tile` reads it, in memory that the caller frees, with the scales of its rows first if
+   the weights are int8; NULL if there is none. */
+static char *narrowed(const float *x, int64_t rows, int64_t k, int64_t size) {
+    const int64_t before = size == 1 ? rows * sizeof(float) : 0;
+    char *inputs = malloc(before + rows * k * size + 64);
+    if (inputs && size == 1) {
+        uint8_t *quantized = (uint8_t *)inputs + before;
+        zoo_quantize(x, rows, k, (int8_t *)quantized, (float *)inputs);
+        for (int64_t j = 0; j < rows * k; j++) quantized[j] ^= 0x80; /* raised by 128 */
+    } else if (inputs) {
+        int64_t j = 0;
+        for (; j + WIDTH <= rows * k; j += WIDTH) store_as(1, inputs + 2 * j, load(x + j));
+        store_end(1, inputs + 2 * j, rows * k - j, load_end(0, (const char *)(x + j), rows * k - j));
+    }
+    return inputs;
+}
+
 /* x Wᵀ + b for x (rows, k), and its positive part if `relu`. Returns 0 if there is no memory. */
 int zoo_product(const float *x, int64_t rows, const Weight *w, int64_t relu, float *out) {
-    const int64_t k = w->k, size = w->offsets ? 1 : sizeof(float);
+    const int64_t k = w->k, size = w->size;
     const int64_t fit = 262144 / k / ROWS, most = ROWS * (fit ? fit : 1); /* inputs of 1 MB */
     Vector sums[ROWS * 4];
-    float *scales = NULL;
-    const char *inputs = (const char *)x;
-    if (w->offsets) {
-        scales = malloc(rows * (k + sizeof(float)) + 64);
-        if (!scales) return 0;
-        uint8_t *quantized = (uint8_t *)(scales + rows);
-        zoo_quantize(x, rows, k, (int8_t *)quantized, scales);
-        for (int64_t j = 0; j < rows * k; j++) quantized[j] ^= 0x80; /* raised by 128 */
-        inputs = (const char *)quantized;
-    }
+    char *own = NULL;
+    if (size < 4 && !(own = narrowed(x, rows, k, size))) return 0;
+    const float *scales = (const float *)own;
+    const char *inputs = own ? own + (size == 1 ? rows * sizeof *scales : 0) : (const char *)x;
     for (int64_t start = 0; start < rows; start += most) {
         const int64_t end = rows - start < most ? rows : start + most;
         const int64_t step = PANEL / ((end - start + ROWS - 1) / ROWS);
@@ -267,7 +318,7 @@ int zoo_product(const float *x, int64_t rows, const Weight *w, int64_t relu, flo
             }
         }
     }
-    free(scales);
+    free(own);
     return 1;
 }
 
@@ -504,43 +555,6 @@ void zoo_continue(const float *x, const float *score, const int64_t *shape, int6
         }
         if (broken) best[0] = NAN;
     }
-}
-
-typedef uint16_t Halves __attribute__((vector_size(2 * WIDTH)));
-typedef uint32_t Bits __attribute__((vector_size(4 * WIDTH)));
-
-/* WIDTH numbers of float32 or, if `narrow`, bfloat16, which is the upper half of a float32. */
-INLINE Vector load_as(int narrow, const char *from) {
-    if (!narrow) return load((const float *)from);
-    Halves x;
-    memcpy(&x, from, sizeof x);
-    return (Vector)(__builtin_convertvector(x, Bits) << 16);
-}
-
-INLINE void store_as(int narrow, char *to, Vector x) {
-    if (!narrow) return store((float *)to, x);
-    Bits bits = (Bits)x;
-    bits = (bits + 0x7fff + (bits >> 16 & 1)) >> 16; /* to the nearest; of two, to the even one */
-    const Halves halves = __builtin_convertvector(bits, Halves);
-    memcpy(to, &halves, sizeof halves);
-}
-
-/* The same for the `count` numbers at the end of a row, which may be fewer than WIDTH; the vector is
-   filled with −∞. */
-INLINE Vector load_end(int narrow, const char *from, int64_t count) {
-    if (count >= WIDTH) return load_as(narrow, from);
-    char part[4 * WIDTH] = {};
-    memcpy(part, from, count * (narrow ? 2 : 4));
-    Vector x = load_as(narrow, part);
-    for (int64_t l = count; l < WIDTH; l++) x[l] = -INFINITY;
-    return x;
-}
-
-INLINE void store_end(int narrow, char *to, int64_t count, Vector x) {
-    if (count >= WIDTH) return store_as(narrow, to, x);
-    char part[4 * WIDTH];
-    store_as(narrow, part, x);
-    memcpy(to, part, count * (narrow ? 2 : 4));
 }
 
 /* The loss of one label, and log Σ_j e^x_j. */

@@ -24,6 +24,7 @@ from torch.nn.modules.module import _has_any_global_hook
 
 from zoo.errors import ZooError
 from zoo.files import whole_file
+from zoo.nn.processor import processor
 from zoo.registry.cache_folder import cache_folder
 
 SOURCE = Path(__file__).with_name("kernels.c")
@@ -50,6 +51,7 @@ _SIGNATURES = {
     "zoo_add_norm": (*[_POINTER] * 2, _COUNT, _COUNT, *[_POINTER] * 2, ctypes.c_float, _POINTER),
     "zoo_continue": (*[_POINTER] * 3, _COUNT, _POINTER, *[_COUNT] * 2, *[_POINTER] * 3),
     "zoo_pack": (_POINTER, _COUNT, _COUNT, _POINTER),
+    "zoo_pack_bf16": (_POINTER, _COUNT, _COUNT, _POINTER),
     "zoo_pack_int8": (_POINTER, _COUNT, _COUNT, _POINTER, _POINTER),
     "zoo_product": (_POINTER, _COUNT, _POINTER, _COUNT, _POINTER),
     "zoo_store": (_POINTER,) * 6,
@@ -99,7 +101,7 @@ class Weight(ctypes.Structure):
 
     _fields_ = (
         ("packed", _POINTER), ("offsets", _POINTER), ("scales", _POINTER), ("bias", _POINTER),
-        ("n", _COUNT), ("k", _COUNT),
+        ("n", _COUNT), ("k", _COUNT), ("size", _COUNT),
     )  # fmt: skip
 
 
@@ -113,7 +115,7 @@ class Sublayer(ctypes.Structure):
 
 
 class Packed(NamedTuple):
-    """A weight (n, k) as `product` reads it; offsets and scales, in int8, for its n outputs."""
+    """A weight (n, k) as `product` reads it; in int8 with offsets and scales of its n outputs."""
 
     weight: Tensor
     offsets: Tensor | None
@@ -124,7 +126,8 @@ class Packed(NamedTuple):
     def with_bias(self, bias: Tensor | None) -> Weight:
         """Return the pointers; the tensors must live as long as they are used."""
         parts = (self.weight, self.offsets, self.scales, bias)
-        return Weight(*(None if x is None else x.data_ptr() for x in parts), self.n, self.k)
+        pointers = (None if x is None else x.data_ptr() for x in parts)
+        return Weight(*pointers, self.n, self.k, self.weight.element_size())
 
 
 class Kernels:
@@ -135,9 +138,10 @@ class Kernels:
         for function, types in zip(functions, _SIGNATURES.values(), strict=True):
             function.argtypes = types
         self._quantize, self._dequantize, self._add_norm, self._continue = functions[:4]
-        self._pack, self._pack_int8, self._product, self._store, self._attend = functions[4:9]
+        self._pack, self._pack_bf16, self._pack_int8 = functions[4:7]
+        self._product, self._store, self._attend = functions[7:10]
         # `sublayers.py` and `losses.py` call these.
-        self.feedforward, self.attention, self.cross_entropy = functions[9:]
+        self.feedforward, self.attention, self.cross_entropy = functions[10:]
 
     def quantize(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return rows (n, k), contiguous, as int8, and the scale of each, (n, 1)."""
@@ -160,11 +164,17 @@ class Kernels:
         return result
 
     def pack(self, weight: Tensor) -> Packed | None:
-        """Return what `product` reads of float32 weights (n, k); None without AVX-512."""
+        """Return what `product` reads of weights (n, k) in float32 or bfloat16.
+
+        None if the processor lacks AVX-512 or, for bfloat16, its instructions for them, or if a
+        row of bfloat16 has an odd number of weights.
+        """
         n, k = weight.shape
-        packed = torch.empty(-(-n // COLUMNS) * COLUMNS * k)
+        packed = torch.empty(-(-n // COLUMNS) * COLUMNS * k, dtype=weight.dtype)
         rows = weight.contiguous()  # held: another thread could get the memory of a temporary copy
-        is_done = self._pack(rows.data_ptr(), n, k, packed.data_ptr())
+        is_wide = weight.dtype is torch.float32
+        pack = self._pack if is_wide else self._pack_bf16
+        is_done = (is_wide or k % 2 == 0) and pack(rows.data_ptr(), n, k, packed.data_ptr())
         return Packed(packed, None, None, n, k) if is_done else None
 
     def pack_int8(self, weight: Tensor, scales: Tensor) -> Packed | None:
@@ -180,7 +190,7 @@ class Kernels:
         return Packed(packed, offsets, padded, n, k) if is_done else None
 
     def product(self, rows: Tensor, weight: Packed, bias: Tensor | None) -> Tensor:
-        """Return x Wᵀ + b for x (rows, k), contiguous; in int8 if the weight is."""
+        """Return x Wᵀ + b for x (rows, k), contiguous; x is rounded to the weight's precision."""
         result = torch.empty(len(rows), weight.n)
         operand = ctypes.addressof(pointers := weight.with_bias(bias))
         if not self._product(rows.data_ptr(), len(rows), operand, 0, result.data_ptr()):
@@ -329,12 +339,8 @@ def is_plain(x: Tensor) -> bool:
 
 def _file() -> Path:
     """Return where the library for this source and processor is."""
-    processor = platform.processor()
-    information = Path("/proc/cpuinfo")
-    if information.is_file():
-        with information.open(encoding="utf-8", errors="replace") as lines:
-            processor = next((line for line in lines if line.startswith("flags")), processor)
-    parts = (SOURCE.read_bytes(), *(x.encode() for x in (*FLAGS, platform.machine(), processor)))
+    described = (*FLAGS, platform.machine(), processor("flags"))
+    parts = (SOURCE.read_bytes(), *(part.encode() for part in described))
     name = hashlib.sha256(b"\0".join(parts)).hexdigest()[:24]
     return cache_folder() / "kernels" / f"{name}.so"
 

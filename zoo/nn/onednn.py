@@ -7,12 +7,10 @@ derivative; `zoo.nn.linear` defines one.
 
 from __future__ import annotations
 
-import functools
-import platform
-from pathlib import Path
-
 import torch
 from torch import Tensor
+
+from zoo.nn.processor import processor
 
 _AVAILABLE = torch.backends.mkldnn.is_available()
 _LINEAR = getattr(torch.ops.mkldnn, "_linear_pointwise", None) if _AVAILABLE else None
@@ -34,14 +32,9 @@ def supports(x: Tensor, weight: Tensor) -> bool:
     )
 
 
-@functools.cache
 def mkl_is_fast() -> bool:
     """Return whether torch multiplies by MKL, on a processor where MKL uses all instructions."""
-    if not torch.backends.mkl.is_available():
-        return False
-    file = Path("/proc/cpuinfo")
-    described = file.read_text(encoding="utf-8") if file.is_file() else platform.processor()
-    return "GenuineIntel" in described
+    return torch.backends.mkl.is_available() and "Intel" in processor("vendor_id")
 
 
 def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

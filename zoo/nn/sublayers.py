@@ -26,7 +26,6 @@ from zoo.nn.kernels import (
     Sublayer,
     is_plain,
     mask_strides,
-    product_kernels,
     usable_kernels,
 )
 from zoo.nn.key_value_cache import KeyValueCache
@@ -210,7 +209,7 @@ def _find(
         return None
     if not (x.numel() and is_plain(x) and x.is_contiguous()):
         return None
-    if product_kernels(x.numel() // x.shape[-1]) is None:
+    if cached.kernels_for(x.numel() // x.shape[-1]) is None:
         return None
     modules = (*linears, norm)
     if not all(map(_is_only, modules, (Linear, Linear, nn.LayerNorm))):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,7 +20,8 @@ from zoo.decoding.task import Task
 from zoo.errors import DecodingError
 from zoo.interop.engines import LoadedEngine, load_engine
 from zoo.interop.runner import Sources
-from zoo.nn.cached_weights import float32_weights
+from zoo.nn.bf16 import BFloat16
+from zoo.nn.cached_weights import CachedWeights, float32_weights
 from zoo.nn.contract import UNKNOWN, Seq2Seq
 from zoo.nn.int8 import Int8
 from zoo.nn.tree import Tree
@@ -31,7 +32,11 @@ from zoo.translation.sentences import Split, separator
 from zoo.translation.translation import Translation, from_hypothesis, join_parts
 from zoo.translation.vocabulary import blank_tokens, shared_vocabulary
 
-Precision = Literal["float32", "int8"]
+Precision = Literal["float32", "bf16", "int8"]
+WEIGHTS: dict[str, Callable[[], CachedWeights[Any]]] = {
+    "float32": float32_weights, "bf16": BFloat16, "int8": Int8,
+}  # fmt: skip
+"""The weights that are multiplied by, for each precision."""
 
 
 class Request(NamedTuple):
@@ -67,13 +72,11 @@ class TextSearch:
         self.registry = registry or default_registry()
         self.reader = SourceReader(checkpoints)
         self._on_cpu = self.reader.device.type == "cpu"
-        if precision not in get_args(Precision):
+        if precision not in WEIGHTS:
+            raise DecodingError(f"no precision {precision!r}", f"it is {', '.join(WEIGHTS)}")
+        if precision != "float32" and not self._on_cpu:
             raise DecodingError(
-                f"no precision {precision!r}", f"it is {' or '.join(get_args(Precision))}"
-            )
-        if precision == "int8" and not self._on_cpu:
-            raise DecodingError(
-                "int8 runs on the CPU only", f"the model is on {self.reader.device}",
+                f"{precision} runs on the CPU only", f"the model is on {self.reader.device}",
                 "Use `--device cpu`",
             )  # fmt: skip
         self.vocabulary = shared_vocabulary(checkpoints)
@@ -81,8 +84,7 @@ class TextSearch:
             self.reader.device
         )
         # What an engine leaves to the zoo's decoder is searched with the unchanged weights.
-        own_int8 = precision == "int8" and engine is None
-        self._cached_weights = Int8() if own_int8 else float32_weights()
+        self._cached_weights = WEIGHTS[precision if engine is None else "float32"]()
         self.model: Seq2Seq | Ensemble = self.checkpoint.model
         if len(checkpoints) > 1:
             self.model = Ensemble([member.model for member in checkpoints])
@@ -91,7 +93,8 @@ class TextSearch:
         self._engine: LoadedEngine | None = None
         if engine is not None:
             self._engine = load_engine(
-                engine, self.checkpoint, precision, torch.get_num_threads(), self.registry
+                engine, self.checkpoint, precision.replace("bf16", "bfloat16"),
+                torch.get_num_threads(), self.registry,
             )  # fmt: skip
 
     def reading(self, checkpoints: Sequence[Checkpoint]) -> TextSearch:

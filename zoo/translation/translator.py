@@ -52,14 +52,14 @@ class Translator:
         checkpoint: the checkpoint.
         *more: further members of an ensemble, whose probabilities are averaged. The recommended
             search options are those of the first.
-        precision: of products with weights: `float32`, or `int8`, faster and slightly less exact.
+        precision: of products with weights: `float32`; `bf16` or `int8`, faster and less exact.
         engine: the engine that searches; by default the zoo's own decoder.
         registry: where the engine is looked up; by default that of the installed plugins.
 
     Raises:
         DecodingError: there is no such precision, the checkpoints have different target
-            vocabularies, they are not on the CPU with int8 or an engine, or an engine is given for
-            an ensemble.
+            vocabularies, they are not on the CPU with bf16, int8 or an engine, or an engine is
+            given for an ensemble.
         ConversionError: the engine cannot run this checkpoint; lists all reasons.
     """
 

@@ -1,0 +1,57 @@
+"""Products with weights in bfloat16."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F  # noqa: N812  # the field's name for it
+from torch import Tensor
+
+from zoo.nn import onednn
+from zoo.nn.cached_weights import CachedWeights
+from zoo.nn.kernels import FEW_ROWS, Kernels, Packed, kernels
+from zoo.nn.processor import has
+
+
+class Rounded(NamedTuple):
+    """A weight in bfloat16, (outputs, inputs), as oneDNN reads it, and as the kernels do."""
+
+    weight: Tensor
+    packed: Packed | None
+
+
+class BFloat16(CachedWeights[Rounded]):
+    """Both operands rounded to bfloat16, which has the range of float32 and 8 binary digits.
+
+    Sums are accumulated in float32. The kernels return these; torch rounds each to bfloat16 once
+    more. Everything else is float32.
+    """
+
+    def convert(self, weight: Tensor) -> Rounded:
+        """Return the weight in bfloat16."""
+        rounded, compiled = weight.to(torch.bfloat16), kernels()
+        packed = None if compiled is None else compiled.pack(rounded)
+        return Rounded(onednn.pack(rounded) if onednn.CAN_PACK else rounded, packed)
+
+    def packed(self, weight: Tensor) -> Packed | None:
+        """Return the converted weight as the kernels read it, if they can."""
+        return self.form(weight).packed
+
+    def kernels_for(self, rows: int) -> Kernels | None:
+        """Return the kernels if they are the fastest way for products of so many rows.
+
+        They do not use the matrix unit of processors with AMX, which takes many rows at once.
+        """
+        return None if rows > FEW_ROWS and has("amx_bf16") else super().kernels_for(rows)
+
+    def product(self, x: Tensor, form: Rounded, bias: Tensor | None) -> Tensor:
+        """Return x Wᵀ + b."""
+        rows = x.reshape(-1, x.shape[-1]).contiguous()
+        if form.packed is not None and (one_call := self.kernels_for(len(rows))) is not None:
+            product = one_call.product(rows, form.packed, bias)
+        else:
+            multiply = onednn.product if onednn.CAN_PACK else F.linear
+            rounded = multiply(rows.to(torch.bfloat16), form.weight)
+            product = rounded.float() if bias is None else rounded + bias
+        return product.view(*x.shape[:-1], product.shape[1])

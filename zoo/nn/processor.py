@@ -1,0 +1,25 @@
+"""What the system says about the processor."""
+
+from __future__ import annotations
+
+import functools
+import platform
+from pathlib import Path
+
+
+@functools.cache
+def processor(what: str) -> str:
+    """Return a line of Linux's description, such as `vendor_id` or `flags`; elsewhere a name."""
+    information = Path("/proc/cpuinfo")
+    if information.is_file():
+        with information.open(encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                name, _, value = line.partition(":")
+                if name.strip() == what:
+                    return value.strip()
+    return platform.processor()
+
+
+def has(instructions: str) -> bool:
+    """Return whether the processor has instructions of this name, such as `amx_bf16`."""
+    return instructions in processor("flags").split()
