@@ -74,8 +74,10 @@ def lines(count: int, seed: int) -> Iterator[str]:
         yield " ".join(draw.choices(words, k=draw.randint(1, 12)))
 
 
-def translate(count: int, seed: int, checkpoint: Path) -> tuple[list[Usage], float, float]:
-    """Translate `count` lines of a file to a file.
+def translate(
+    count: int, seed: int, checkpoint: Path, **options: Any
+) -> tuple[list[Usage], float, float]:
+    """Translate `count` lines of a file to a file, with search options.
 
     Returns:
         What was used after each tenth, and the shares of the time outside the network and outside
@@ -95,7 +97,7 @@ def translate(count: int, seed: int, checkpoint: Path) -> tuple[list[Usage], flo
             file.writelines(f"{line}\n" for line in lines(count, seed))
         before = time.process_time()
         with source.open() as texts, Path(folder, "target").open("w") as target:
-            stream = translator.stream((line.rstrip("\n") for line in texts), beam=1, max_length=12)
+            stream = translator.stream((line.rstrip("\n") for line in texts), **options)
             for number, translation in enumerate(stream, 1):
                 target.write(f"{translation.text}\n")
                 if number % max(count // 10, 1) == 0:
@@ -126,10 +128,16 @@ def main() -> None:
     parser.add_argument("--checkpoint", type=Path, default=RELEASED)
     parser.add_argument("--lines", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--recommended",
+        action="store_true",
+        help="search as the checkpoint recommends, instead of greedily for at most 12 tokens",
+    )
     parser.add_argument("--write", type=Path)
     given = parser.parse_args()
     began = time.monotonic()
-    used, *outside = translate(given.lines, given.seed, given.checkpoint)
+    options = {} if given.recommended else {"beam": 1, "max_length": 12}
+    used, *outside = translate(given.lines, given.seed, given.checkpoint, **options)
     check(used)
     rows = [
         f"| {(i + 1) * given.lines // 10:,} | {u.memory:.0f} | {u.files} | {u.threads} |"

@@ -42,6 +42,7 @@ from zoo.nn.bf16 import BFloat16
 from zoo.nn.cached_weights import float32_weights
 from zoo.nn.contract import END
 from zoo.nn.int8 import Int8
+from zoo.nn.kernel_library import library_file
 from zoo.nn.processor import has
 from zoo.training.losses import cross_entropy
 
@@ -196,14 +197,19 @@ def test_what_the_kernel_does_not_support_is_left_to_torch() -> None:
 @pytest.mark.usefixtures("compiled")
 @pytest.mark.parametrize("beam", [1, 3])
 def test_keys_and_values_are_stored(beam: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The heads are slices of a projection, as in the networks, also after rows were gathered."""
+    """The heads are slices of a projection, as in the networks, also after rows were gathered.
+
+    Of fewer sentences, of a wider beam, of the same one in another order, and of a narrower one.
+    """
     results: list[list[torch.Tensor]] = []
     for _ in range(2):
         torch.manual_seed(beam)
         results.append([])
         with torch.inference_mode():
             cache = KeyValueCache(4)
-            for rows in ([0, 1, 2, 3], [0, 2, 3], [i for i in range(3) for _ in range(beam)]):
+            wider = [i for i in range(3) for _ in range(beam)]
+            order = [[2, 0, 0, 4, 4, 3, 8, 6, 7], [0, 2, 3, 5, -1, 6]] if beam == 3 else [[2, 1, 0]]
+            for rows in ([0, 1, 2, 3], [0, 2, 3], wider, *order):
                 cache = cache.gather(torch.tensor(rows)) if cache.length else cache
                 for _ in range(7):
                     cache = cache.extended()
@@ -626,7 +632,7 @@ def test_without_a_library_nothing_is_said(
 ) -> None:
     monkeypatch.setenv("ZOO_CACHE", str(tmp_path))
     if content is not None:
-        file = module._file()
+        file = library_file()
         file.parent.mkdir(mode=0o700)
         file.write_bytes(content)
         file.chmod(0o700)

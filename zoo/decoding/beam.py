@@ -128,10 +128,11 @@ class _Beam(Generic[Memory, State]):
         penalty = self.pipeline.penalties(states, self._sentences()[rows[over]])
         columns = (written[over], score[over], log_prob[over], penalty)
         ends = zip(*(column.tolist() for column in columns), strict=True)
-        for i, end in zip(over.nonzero()[:, 0].tolist(), ends, strict=True):
-            hypotheses = self.ended[int(self.alive[i])]
-            hypotheses.append(ended(self.options, *end))
-            finished = best((h for h in hypotheses if h.finished), self.options)
+        alive, which = self.alive.tolist(), over.nonzero()[:, 0].tolist()
+        for i, end in zip(which, ends, strict=True):
+            self.ended[alive[i]].append(ended(self.options, *end))
+        for i in set(which):
+            finished = best((h for h in self.ended[alive[i]] if h.finished), self.options)
             if len(finished) == self.options.n_best:
                 self.threshold[i] = finished[-1].rank_score
 

@@ -360,6 +360,23 @@ void zoo_store(const float *a, const float *b, float *to_a, float *to_b, const i
             }
 }
 
+/* A copy of stored keys or values, (…, heads, old capacity, old beam, d), for other rows: (sentences,
+   heads, capacity, beam, d), of which `length` positions are written. sentence (sentences × beam): of
+   each row in the old storage; origin (sentences × beam, length): the hypothesis of its beam. shape:
+   those of the copy, then length, the old capacity and the old beam. */
+void zoo_select(const float *from, float *to, const int64_t *shape, const int64_t *sentence,
+                const int64_t *origin) {
+    const int64_t heads = shape[1], capacity = shape[2], beam = shape[3], d = shape[4];
+    const int64_t length = shape[5], old_capacity = shape[6], old_beam = shape[7];
+    for (int64_t s = 0; s < shape[0]; s++)
+        for (int64_t h = 0; h < heads; h++, to += (capacity - length) * beam * d)
+            for (int64_t p = 0; p < length; p++)
+                for (int64_t row = s * beam; row < (s + 1) * beam; row++, to += d) {
+                    const int64_t at = (sentence[row] * heads + h) * old_capacity + p;
+                    memcpy(to, from + (at * old_beam + origin[row * length + p]) * d, d * sizeof *to);
+                }
+}
+
 /* softmax(q kᵀ scale) v. The strides, in numbers, are of sentences, heads and queries or keys:
    q: shape (sentences, heads, queries, d), k and v: (sentences, heads, keys, d), out: (sentences,
    queries, heads, d), in rows. mask: bytes, strides of sentences and queries, not 0 where a query

@@ -7,13 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import hashlib
-import os
-import platform
-import shlex
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -22,13 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import _has_any_global_hook
 
-from zoo.errors import ZooError
-from zoo.files import whole_file
-from zoo.nn.processor import processor
-from zoo.registry.cache_folder import cache_folder
+from zoo.nn.kernel_library import compile_library, is_own, library_file
 
-SOURCE = Path(__file__).with_name("kernels.c")
-FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared")
 WIDTH = 16
 """Numbers in a vector of the source; the width of an attention head must be a multiple."""
 
@@ -55,6 +43,7 @@ _SIGNATURES = {
     "zoo_pack_int8": (_POINTER, _COUNT, _COUNT, _POINTER, _POINTER),
     "zoo_product": (_POINTER, _COUNT, _POINTER, _COUNT, _POINTER),
     "zoo_store": (_POINTER,) * 6,
+    "zoo_select": (_POINTER,) * 5,
     "zoo_attend": (*[_POINTER] * 7, ctypes.c_float),
     "zoo_feedforward": (_POINTER, _POINTER, _COUNT, _POINTER),
     "zoo_attention": (*[_POINTER] * 7, _COUNT, _POINTER),
@@ -64,36 +53,6 @@ _SIGNATURES = {
     ),
 }  # fmt: skip
 Shape, Strides = _COUNT * 5, _COUNT * 12
-
-
-def compile_kernels() -> Path:
-    """Compile the kernels for this processor with `CC` or `cc`; return the library.
-
-    Later processes load it. It lies in the folder `kernels` below `ZOO_CACHE`, under a name that
-    depends on the source and the processor.
-
-    Raises:
-        ZooError: there is no compiler, or it fails.
-    """
-    library = _file()
-    library.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    compiler = shlex.split(os.environ.get("CC") or "cc")
-    what, after = "the kernels cannot be compiled", "Install GCC or Clang, or name one in CC"
-    # A linker may replace its output by another file, which has no lock of this process.
-    with tempfile.TemporaryDirectory() as folder:
-        made = Path(folder) / library.name
-        try:
-            command = [*compiler, *FLAGS, str(SOURCE), "-o", str(made), "-lm"]
-            done = subprocess.run(command, capture_output=True, text=True, errors="replace")
-        except OSError as error:
-            raise ZooError(what, f"{shlex.join(compiler)}: {error.strerror}", after) from error
-        if done.returncode:
-            raise ZooError(what, done.stderr.strip()[:500] or f"exit code {done.returncode}", after)
-        with whole_file(library) as part:
-            shutil.copyfile(made, part)
-            part.chmod(0o700)
-    kernels.cache_clear()
-    return library
 
 
 class Weight(ctypes.Structure):
@@ -139,9 +98,9 @@ class Kernels:
             function.argtypes = types
         self._quantize, self._dequantize, self._add_norm, self._continue = functions[:4]
         self._pack, self._pack_bf16, self._pack_int8 = functions[4:7]
-        self._product, self._store, self._attend = functions[7:10]
+        self._product, self._store, self._select, self._attend = functions[7:11]
         # `sublayers.py` and `losses.py` call these.
-        self.feedforward, self.attention, self.cross_entropy = functions[10:]
+        self.feedforward, self.attention, self.cross_entropy = functions[11:]
 
     def quantize(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return rows (n, k), contiguous, as int8, and the scale of each, (n, 1)."""
@@ -247,6 +206,19 @@ class Kernels:
                      *strides[3][:2], strides[3][3]),
         )  # fmt: skip
 
+    def select(self, stored: Tensor, copy: Tensor, sentence: Tensor, origin: Tensor) -> None:
+        """Copy stored keys or values of other rows.
+
+        Args:
+            stored: (…, heads, capacity, beam, d), contiguous.
+            copy: where to, (sentences, heads, capacity, beam, d), contiguous.
+            sentence: of each row in what is stored, (sentences × beam,), contiguous.
+            origin: the hypothesis of its beam, (sentences × beam, positions), contiguous.
+        """
+        shape = (_COUNT * 8)(*copy.shape, origin.shape[1], stored.shape[2], stored.shape[3])
+        pointers = (x.data_ptr() for x in (sentence, origin))
+        self._select(stored.data_ptr(), copy.data_ptr(), shape, *pointers)
+
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
         """Return softmax(q kᵀ / √d) v, (rows, heads, queries, d); operands as `few_queries`."""
         rows, heads, queries, d = query.shape
@@ -263,12 +235,23 @@ class Kernels:
         return result.transpose(1, 2)
 
 
+def compile_kernels() -> Path:
+    """Compile the kernels, which this process and later ones load; return the library.
+
+    Raises:
+        ZooError: there is no compiler, or it fails.
+    """
+    library = compile_library()
+    kernels.cache_clear()
+    return library
+
+
 @functools.cache
 def kernels() -> Kernels | None:
     """Return the kernels if they have been compiled for this processor by this user."""
     try:
-        library = _file()
-        if not all(_is_own(path) for path in (library, library.parent)):
+        library = library_file()
+        if not all(is_own(path) for path in (library, library.parent)):
             return None
         return Kernels(ctypes.CDLL(str(library)))
     except (OSError, AttributeError):  # none, or damaged: it is optional
@@ -335,17 +318,3 @@ def mask_strides(mask: Tensor | None, rows: int, queries: int, keys: int) -> tup
 def is_plain(x: Tensor) -> bool:
     """Return whether a tensor is float32 on the CPU, with a last dimension of adjacent numbers."""
     return x.dtype is torch.float32 and x.is_cpu and x.stride(-1) == 1
-
-
-def _file() -> Path:
-    """Return where the library for this source and processor is."""
-    described = (*FLAGS, platform.machine(), processor("flags"))
-    parts = (SOURCE.read_bytes(), *(part.encode() for part in described))
-    name = hashlib.sha256(b"\0".join(parts)).hexdigest()[:24]
-    return cache_folder() / "kernels" / f"{name}.so"
-
-
-def _is_own(path: Path) -> bool:
-    """Return whether only this user can write to a file or folder; what is loaded is executed."""
-    status = path.stat()
-    return status.st_uid == os.geteuid() and not status.st_mode & 0o022

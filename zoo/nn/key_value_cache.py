@@ -161,12 +161,21 @@ class KeyValueCache:
         """Return the sentence, position and hypothesis of these rows' prefixes, (rows, length)."""
         positions = torch.arange(self.length, device=rows.device)
         origin = self._origins(rows.device).flatten(0, 1)[rows]
+        rows = rows % (self.sentences * self.beam)  # the kernels know no negative ones
         return (rows // self.beam)[:, None], positions, origin
 
     def _selected(self, part: Tensor, index: tuple[Tensor, Tensor, Tensor]) -> Tensor:
         """Return the indexed entries of another cache's storage, in this cache's layout."""
-        rows = part.movedim(1, 3)[index].unflatten(0, (self.sentences, self.beam))
-        return self._copied(rows.permute(0, 3, 2, 1, 4), max(2 * self.length, INITIAL_CAPACITY))
+        sentence, positions, origin = index
+        capacity = max(2 * self.length, INITIAL_CAPACITY)
+        compiled = usable_kernels()
+        if compiled is not None and is_plain(part) and part.is_contiguous():
+            shape = (self.sentences, part.shape[1], capacity, self.beam, part.shape[4])
+            compiled.select(part, copy := part.new_empty(shape), sentence, origin)
+            return copy
+        rows = part.movedim(1, 3)[sentence, positions, origin]
+        rows = rows.unflatten(0, (self.sentences, self.beam))
+        return self._copied(rows.permute(0, 3, 2, 1, 4), capacity)
 
     def _copied(self, part: Tensor, capacity: int) -> Tensor:
         """Return a copy of storage, (sentences, heads, capacity, beam, d)."""
