@@ -2,7 +2,7 @@
 
 Decodes 1,000 Multi30k sentences with each tiny model, by greedy and by beam search: one at a time,
 and in batches of 7 and of 64, with and without sorting by length. An argument sets another
-number of sentences. `tests/decoding/test_batches.py` uses 64.
+number of sentences. `tests/decoding/test_batches.py` uses fewer.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import safetensors.torch
+import torch
 from click.testing import Result
 
 import zoo
@@ -51,6 +53,16 @@ def test_a_foreign_repository_is_pulled_and_converted_once(
     assert conversions(tmp_path) == [folder]
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert zoo.load(ADDRESS).translate("A dog", max_length=6) == text
+
+
+def test_a_pickle_is_read_beside_safetensors_of_something_else(
+    foreign: Path, server: Server
+) -> None:
+    weights = safetensors.torch.load_file(foreign / "model.safetensors")
+    torch.save(weights, foreign / "pytorch_model.bin")
+    (foreign / "model.safetensors").rename(foreign / "adapter.safetensors")
+    server.put("them/opus", foreign)
+    assert zoo.load(ADDRESS).translate("A dog", max_length=6)
 
 
 def test_a_new_commit_is_converted_anew(foreign: Path, server: Server, tmp_path: Path) -> None:

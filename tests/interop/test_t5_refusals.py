@@ -128,6 +128,10 @@ REFUSED: dict[str, tuple[Callable[[Path], object], list[str]]] = {
         change_tensors(lambda t: t.update({"lm_head.weight": t["shared.weight"] + 1})),
         ["tie_word_embeddings is true, but lm_head.weight differs from shared.weight"],
     ),
+    "an output that is missing": (
+        change_config(tie_word_embeddings=False),
+        ["tie_word_embeddings is false, but there is no lm_head.weight"],
+    ),
     "no weights": (lambda f: (f / "model.safetensors").unlink(), ["it has no weights"]),
     "weights cut off": (
         lambda f: os.truncate(f / "model.safetensors", 3000), ["model.safetensors cannot be read"]),

@@ -260,7 +260,7 @@ def in_dtype(weights: Mapping[str, Tensor], dtype: str) -> dict[str, Tensor]:
         raise CheckpointError(
             "these weights are not usable",
             f"{', '.join(diverged[:5])} has values that are not finite",
-            "The training has diverged: try a lower learning_rate",
+            "The training has diverged, so try a lower learning_rate; or its files are damaged",
         )
     overflowed = [name for name, weight in converted.items() if not is_finite(weight)]
     if overflowed:

@@ -40,6 +40,7 @@ from zoo.interop.conversion import (
     recognize,
 )
 from zoo.interop.source import Source
+from zoo.interop.weights import WHOLE
 from zoo.registry.address import Address
 from zoo.registry.cache_folder import cache_folder
 from zoo.registry.registry import Registry, default_registry
@@ -197,8 +198,8 @@ def _matching(files: Mapping[str, FileDigest], patterns: Iterable[str]) -> dict[
 
 
 def _without_copies(files: Mapping[str, FileDigest]) -> dict[str, FileDigest]:
-    """Leave out pickles of weights that there are as safetensors."""
-    if not any(name.endswith(".safetensors") for name in files):
+    """Leave out the pickles of `pytorch_model.bin` if its weights are there as safetensors."""
+    if not any(f"{WHOLE[0]}{end}" in files for end in ("", ".index.json")):
         return dict(files)
     pickles = re.compile(r"pytorch_model.*\.(bin|bin\.index\.json)")
     return {name: digest for name, digest in files.items() if not pickles.fullmatch(name)}

@@ -115,6 +115,8 @@ def _weights(
             share = "embeddings"
             settings.check_own_output(tensors.reasons)
             weights["output.weight"] = head[rows]
+    elif settings.given.get("tie_word_embeddings") is False:
+        tensors.reasons.add("tie_word_embeddings is false, but there is no lm_head.weight")
     weights["target_embedding.weight"] = embedding[rows]
     return weights, share
 
