@@ -58,7 +58,7 @@ def parents(home: Path) -> Callable[..., Path]:
     def train(model: str, **settings: Any) -> Path:
         out = home / "-".join([model, *settings])
         if not out.exists():
-            values = {**MODELS[model], **TOKENIZERS, **settings, "learning_rate": 0.01}
+            values = {**MODELS[model], **TOKENIZERS, "learning_rate": 0.01, **settings}
             zoo.train(model, f"{home / 'old'}:en-de", out, settings=values, steps=3)
         return out
 
@@ -314,7 +314,7 @@ def test_the_rate_is_a_fifth_of_the_peak_of_the_parent(
     home: Path, parents: Callable[..., Path], tmp_path: Path
 ) -> None:
     """Noam's peak is at the end of its warm-up; the run's decay ends with it."""
-    values = {"schedule": "noam", "warmup": 50, "factor": 0.5}
+    values = {"schedule": "noam", "warmup": 50, "factor": 0.5, "learning_rate": 1e-3}
     parent, data = parents("seq2seq-tiny", **values), f"{home / 'new'}:en-de"
     with begin(TrainingRequest("", data, tmp_path / "a", from_=parent)) as session:
         recipe = session.trainer.plan.recipe

@@ -13,7 +13,7 @@ import zoo
 from tests.core.test_training import SMALL, finished, weights
 from zoo.checkpoint.tensors import read_tensors
 from zoo.cli.training import train
-from zoo.errors import ZooError
+from zoo.errors import ConfigError, ZooError
 from zoo.evaluation.metrics import score
 from zoo.nn.build import create_model
 from zoo.registry.events import Callback, Note, Validation
@@ -22,7 +22,7 @@ from zoo.registry.registry import Registry, default_registry
 from zoo.training.initialization import xavier_uniform
 from zoo.training.optimizer import make_optimizer
 from zoo.training.parts import Parts
-from zoo.training.plan import make_plan
+from zoo.training.plan import Plan, make_plan
 from zoo.training.request import TrainingRequest
 from zoo.training.session import begin, resume
 from zoo.training.state import TrainingState
@@ -259,6 +259,29 @@ def test_contradictory_values_are_rejected(
             )
         )
     assert not list(tmp_path.glob("a*"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"schedule": "noam", "learning_rate": 0.1}, "learning_rate has no effect .* set factor"),
+        ({"schedule": "cosine", "factor": 2.0}, "factor has no effect .* set learning_rate"),
+        ({"schedule": "one_cycle", "warmup": 10}, "warmup has no effect"),
+        ({"cooldown": 0.2, "tolerance": 0.1}, "cooldown has .* patience; tolerance has no effect"),
+        ({"shared_vocab": True, "target_tokenizer": "word"}, "target_tokenizer has no effect"),
+    ],
+)
+def test_settings_without_effect_are_rejected(
+    registry: Registry, settings: dict[str, Any], message: str
+) -> None:
+    def plan(**settings: Any) -> Plan:
+        request = TrainingRequest("rnnsearch-tiny", "numbers-en-fr", "unused", settings=settings)
+        return make_plan(registry, request)
+
+    with pytest.raises(ConfigError, match=message):
+        plan(**settings)
+    # The dataset's own recipe sets a learning rate, which is no fault.
+    assert plan(schedule="noam", factor=2.0).recipe.learning_rate == 2e-3
 
 
 def test_selection_needs_validation_data(tmp_path: Path) -> None:

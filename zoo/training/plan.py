@@ -12,7 +12,7 @@ from zoo.data.datasets import find_dataset, is_file_spec, without_held_out
 from zoo.errors import ConfigError, near
 from zoo.registry.config import Config
 from zoo.registry.declarations import Dataset
-from zoo.registry.open_shelf import OpenShelf
+from zoo.registry.open_shelf import OpenShelf, name_of
 from zoo.registry.parameters import LengthLimits
 from zoo.registry.recipe import OPEN, Recipe, toml_value
 from zoo.registry.registry import Registry
@@ -20,6 +20,8 @@ from zoo.training.request import TrainingRequest
 
 AUTO = "auto"
 """The recipe of data that has none."""
+RATED = ("constant", "inverse_sqrt", "cosine", "one_cycle")
+"""Schedules of which `learning_rate` is the highest rate."""
 TOTALS = ("steps", "epochs", "minutes")
 SELECTIONS = ("last", "loss", "bleu", "chrf", "ter", "exact_match", "token_error_rate")
 """What a recipe can select by, besides the metrics of plugins."""
@@ -152,13 +154,14 @@ def resolve(
     Raises:
         ConfigError: as `make_plan`.
     """
-    faults = []
+    faults, settings = [], set()
     for key, value in request.overrides.items():
         side, name = _side(key, config_type)
         if side == "config":
             config_values[name] = value
         elif side == "recipe":
             _update(recipe_values, {name: value})
+            settings.add(name)
         else:
             faults.append(name)
     _update(recipe_values, {k: v for k, v in request.totals.items() if v is not None})
@@ -173,10 +176,30 @@ def resolve(
     if faults:
         raise ConfigError(where, "; ".join(faults), f"See `zoo info {request.model}`")
     config, recipe = parsed
+    if idle := _without_effect(recipe, settings):
+        raise ConfigError(where, "; ".join(idle))
     if config.one_vocabulary and "shared_vocab" not in recipe_values:
         recipe = recipe.model_copy(update={"shared_vocab": True})
     _check(config, recipe, where)
     return config, recipe
+
+
+def _without_effect(recipe: Recipe, settings: set[str]) -> list[str]:
+    """Return which of these settings change nothing beside the others, one text each."""
+    schedule = name_of(recipe.schedule)
+    reasons = {
+        "learning_rate": schedule == "noam" and "schedule = noam: set factor",
+        "factor": schedule in RATED and f"schedule = {schedule}: set learning_rate",
+        "warmup": schedule == "one_cycle" and "schedule = one_cycle, which rises for a tenth",
+        "cooldown": not recipe.patience and "no patience: set patience",
+        "tolerance": recipe.select == "last" and "select = last: set select = loss",
+        "target_tokenizer": recipe.shared_vocab and "shared_vocab = true: set tokenizer",
+    }
+    return [
+        f"{name} has no effect with {why}"
+        for name, why in reasons.items()
+        if why and name in settings and getattr(recipe, name) != Recipe.model_fields[name].default
+    ]
 
 
 def unknown_names(registry: Registry, values: Mapping[str, Any]) -> list[str]:
