@@ -116,7 +116,7 @@ def measure(case: Case, repeats: int, seconds: float) -> Row:
     arguments = [str(part) for name, value in options.items() for part in (f"--{name}", value)]
     variables = {"OMP_NUM_THREADS": "2", "PYTHONWARNINGS": "ignore"}
     if case.project == "zoo":
-        (row,) = peers.run([sys.executable, program, *arguments], variables)
+        (row,) = peers.run([sys.executable, program, *arguments], variables | peers.KERNELS)
     else:
         (row,) = peers.run_peer(case.project, program, *arguments, variables=variables)
     return {
@@ -237,6 +237,7 @@ def main() -> None:
         return
     if not options.table:
         prepare()
+        peers.compile_kernels()
         for case in chosen:
             try:
                 row = measure(case, options.repeats, options.seconds)

@@ -70,7 +70,7 @@ def results_of(file: str, heading: str) -> list[dict[str, str]]:
 
 
 def test_the_numbers_of_the_comparison_are_those_of_the_newest_results() -> None:
-    """The zoo's training speed and its times beside CTranslate2 are of this version."""
+    """Those of the zoo are of this version. Decoding is each project's fastest in float32."""
     table, _, text = README.partition("| | trains | decodes |")[2].partition("\n\n")
     shown = {}
     for line in table.splitlines()[2:]:
@@ -86,9 +86,13 @@ def test_the_numbers_of_the_comparison_are_those_of_the_newest_results() -> None
     for project, row in trains.items():
         assert shown[project][0] == row["target tokens per processor second"], project
     decodes = results_of("RESULTS-decode.md", "Transformer 3+3×256, feed-forward 1024")
-    for row in decodes:
-        if (row["precision"], row["batches at once"]) == ("float32", "1"):
-            assert shown[row["project"]][1] == row["beam 5, sentences/s"], row
+    fastest = dict[str, dict[str, str]]()
+    for row in sorted(decodes, key=lambda row: float(row["beam 5, sentences/s"].split()[0])):
+        if row["precision"] == "float32":
+            fastest[row["project"]] = row
+    assert fastest["zoo"]["version"] == zoo.__version__
+    for project, row in fastest.items():
+        assert shown[project][1] == row["beam 5, sentences/s"], project
     beside = {
         row["search"]: (row["processor ms per sentence"], row["ctranslate2"])
         for row in results_of("RESULTS-in-turn.md", "Transformer 3+3×256")
