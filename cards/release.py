@@ -88,7 +88,8 @@ def rescore(name: str) -> None:
     (TOP / shipped / "scores.json").unlink(missing_ok=True)
     search = as_options(search_of(name))
     for options in task_of(name).scored:
-        record = run("zoo", "eval", shipped, "--data", data, *options, *search, "--json")
+        of = [] if "--data" in options else ["--data", data]
+        record = run("zoo", "eval", shipped, *of, *options, *search, "--json")
         run("zoo", "card", shipped, "--write", "--scores", "-", stdin=record)
         if "test" in options:
             log_test_score(name, [*options, *search])
@@ -277,7 +278,8 @@ def write_entry(name: str) -> None:
     entry = entry_of(folder, summary=summary, terms=dataset.terms)
     scores = tomlkit.inline_table()
     for record in read_scores(folder):
-        if record["split"] == "test" and not record.get("lowercase"):
+        is_own = record["data"] == dataset.name and record["split"] == "test"
+        if is_own and not record.get("lowercase"):
             scores.update({n: round(record[n], 2) for n in task.headlines if n in record})
     entry["dataset"] = dataset.name  # a distilled checkpoint records its training file instead
     files = entry.pop("files")

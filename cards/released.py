@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tasks import FAMILIES, TASKS, Task
+from tasks import TASKS, Task
 
 TOP = Path(__file__).resolve().parents[1]
 RUNS = Path("runs/release")
@@ -25,9 +25,11 @@ PENALTIES = {
     "transformer-tiny.multi30k-en-fr": 1.0,
 }
 """Length penalties that differ from their task's, chosen on validation data."""
-NAMES = tuple(f"{model}.{task}" for task in TASKS for model in FAMILIES)
+NAMES = tuple(f"{model}.{name}" for name, task in TASKS.items() for model in task.families)
 """Every checkpoint that has a recipe here. Those in `SHIPPED` are released."""
-CATALOGUE = tuple(f"{model}.{task}" for task in TASKS for model in reversed(FAMILIES))
+CATALOGUE = tuple(
+    f"{model}.{name}" for name, task in TASKS.items() for model in task.families[::-1]
+)
 """The order of the catalogue. Without names, `zoo serve` offers the first one first."""
 
 

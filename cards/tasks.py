@@ -21,7 +21,9 @@ class Task:
         terms: what may be done with data and weights.
         limits: what the checkpoints are for, and what they cannot do.
         headlines: test scores that the catalogue lists.
-        scored: options of the runs of `zoo eval`; a test split is scored last.
+        families: the models that have a recipe for it.
+        scored: options of the runs of `zoo eval`; a test split is scored last. Without `--data`,
+            the checkpoints' own dataset is scored.
         search: recommended search options, chosen on validation data.
         parameters: the most parameters of a checkpoint.
         kind: how failures are counted: see `failures.py`.
@@ -34,6 +36,7 @@ class Task:
     headlines: tuple[str, ...]
     parameters: int
     kind: str
+    families: tuple[str, ...] = FAMILIES
     scored: tuple[list[str], ...] = (VALIDATION, TEST)
     search: Mapping[str, Any] = field(default_factory=dict)
 
@@ -94,6 +97,18 @@ DATES = Task(
     kind="date",
 )
 
+PARTS = (
+    ("numbers-en-fr", "numbers"), ("dates-iso", "date"), ("g2p-en", "phones"),
+    ("tatoeba-en-fr-76k", "en-fr"), ("tatoeba-fr-en-76k", "fr-en"), ("multi30k-en-fr", "en-fr"),
+    ("multi30k-en-de", "en-de"), ("multi30k-de-en", "de-en"),
+)  # fmt: skip
+"""The datasets that `tasks` joins, and the tags of their sources."""
+
+
+def _of_part(data: str, tag: str) -> list[str]:
+    return [*TEST, "--data", data, "--source-prefix", f"{tag}: "]
+
+
 TASKS = {
     "tatoeba-en-fr-76k": EVERYDAY,
     "tatoeba-fr-en-76k": replace(EVERYDAY, example="Où as-tu acheté ces chaussures ?"),
@@ -146,6 +161,27 @@ TASKS = {
             "writes dates of medium, long and full width in 62 languages, with digits 0 to 9. A "
             "weekday is read over, not checked. It has not seen short dates of digits alone."
         ),
+    ),
+    "tasks": Task(
+        example="en-fr: Where did you buy these shoes?",
+        license=CAPTIONS.license,
+        terms=(
+            "A part of the data, the captions of Multi30k, is for research and education, not for "
+            "commercial use (Elliott et al. 2016), and so are weights trained on it. The example "
+            "sentences are quoted from it and from Tatoeba (CC-BY 2.0 FR)."
+        ),
+        limits=(
+            "It shows what one network learns of seven tasks; those of one task are better. "
+            "Each source begins with the tag of its task and a space: `numbers:`, `date:`, "
+            "`phones:`, `en-fr:`, `fr-en:`, `en-de:` or `de-en:`. Without a tag it guesses. It has "
+            "the limits of each task's own checkpoints."
+        ),
+        headlines=("chrf", "exact_match"),
+        parameters=12_000_000,
+        kind="text",
+        families=("transformer-tiny",),
+        scored=(VALIDATION, *(_of_part(*part) for part in PARTS), TEST),
+        search={"beam": 5, "length_penalty": 1.0},
     ),
 }
 """By the name of the dataset, in the order of the catalogue."""

@@ -15,6 +15,7 @@ from typing import Any
 
 from zoo import testing
 from zoo.checkpoint.markdown import markdown_table
+from zoo.checkpoint.scores import read_scores
 from zoo.cli.new_plugin import files_for
 from zoo.registry.catalogue import (
     CHECKPOINT_KEYS,
@@ -229,6 +230,21 @@ def released(task: str) -> str:
     return f"{markdown_table(head, rows, numbers=True)}\n"
 
 
+def shared() -> str:
+    """Return the table of the network for many tasks beside the networks for one."""
+    checkpoints = default_registry().checkpoints
+    rows = []
+    for record in read_scores(checkpoints["transformer-tiny.tasks"].folder):
+        own = checkpoints.get(f"transformer-tiny.{record['data']}")
+        if own is not None and record["split"] == "test":
+            metric = metrics_of([own])[0]
+            scores = [f"{score:.2f}" for score in (record[metric], own.scores[metric])]
+            tag = f"`{record['source_prefix'].strip()}`"
+            rows.append([tag, f"`{record['data']}`", LABELS[metric], *scores])
+    head = ["tag", "test data", "metric", "one network for all", "a network of its own"]
+    return f"{markdown_table(head, rows)}\n"
+
+
 def plugin_file(path: str) -> str:
     """Return a file of the plugin that `zoo new-plugin gated` creates."""
     kind = {"py": "python"}.get(path.rpartition(".")[2], path.rpartition(".")[2])
@@ -248,6 +264,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "compared: numbers-en-fr": functools.partial(compared, "numbers-en-fr"),
     "compared: multi30k-en-de": functools.partial(compared, "multi30k-en-de"),
     **{f"released: {task}": functools.partial(released, task) for task in RELEASED},
+    "shared: tasks": shared,
     **{path: functools.partial(plugin_file, path) for path in files_for("gated")},
 }
 
