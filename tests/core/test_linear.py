@@ -169,6 +169,17 @@ def test_int8_equals_the_product_of_rounded_numbers() -> None:
     torch.testing.assert_close(result.double(), expected, rtol=1e-5, atol=1e-5)
 
 
+def test_bf16_where_onednn_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(1)
+    net, x = Linear(33, 70), torch.randn(2, 5, 33)
+    results = []
+    for _ in range(2):
+        with torch.no_grad(), BFloat16().activate():
+            results.append(net(x))
+        monkeypatch.setattr("zoo.nn.onednn.packs_bf16", lambda: False)
+    torch.testing.assert_close(*results, rtol=2**-7, atol=2**-7)
+
+
 @pytest.mark.parametrize("kind", [BFloat16, Int8])
 def test_narrow_weights_skip_training_and_slices(kind: type[BFloat16 | Int8]) -> None:
     torch.manual_seed(1)

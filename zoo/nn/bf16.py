@@ -15,7 +15,7 @@ from zoo.nn.processor import has
 
 
 class Rounded(NamedTuple):
-    """A weight in bfloat16, (outputs, inputs), as oneDNN reads it, and as the kernels do."""
+    """A weight in bfloat16, (outputs, inputs), as oneDNN or torch reads it, and as the kernels do."""
 
     weight: Tensor
     packed: Packed | None
@@ -32,7 +32,7 @@ class BFloat16(CachedWeights[Rounded]):
         """Return the weight in bfloat16."""
         rounded, compiled = weight.to(torch.bfloat16), kernels()
         packed = None if compiled is None else compiled.pack(rounded)
-        return Rounded(onednn.pack(rounded) if onednn.CAN_PACK else rounded, packed)
+        return Rounded(onednn.pack(rounded) if onednn.packs_bf16() else rounded, packed)
 
     def packed(self, weight: Tensor) -> Packed | None:
         """Return the converted weight as the kernels read it, if they can."""
@@ -51,7 +51,7 @@ class BFloat16(CachedWeights[Rounded]):
         if form.packed is not None and (one_call := self.kernels_for(len(rows))) is not None:
             product = one_call.product(rows, form.packed, bias)
         else:
-            multiply = onednn.product if onednn.CAN_PACK else F.linear
+            multiply = onednn.product if onednn.packs_bf16() else F.linear
             rounded = multiply(rows.to(torch.bfloat16), form.weight)
             product = rounded.float() if bias is None else rounded + bias
         return product.view(*x.shape[:-1], product.shape[1])

@@ -7,6 +7,8 @@ derivative; `zoo.nn.linear` defines one.
 
 from __future__ import annotations
 
+import functools
+
 import torch
 from torch import Tensor
 
@@ -18,6 +20,13 @@ _REORDER = getattr(torch.ops.mkldnn, "_reorder_linear_weight", None) if _AVAILAB
 
 CAN_PACK = _REORDER is not None
 """Whether this build of torch can reorder a weight into oneDNN's layout."""
+
+
+@functools.cache
+def packs_bf16() -> bool:
+    """Return whether bfloat16 weights can be packed: oneDNN refuses them on some processors."""
+    supported = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", None)
+    return CAN_PACK and supported is not None and bool(supported())
 
 
 def supports(x: Tensor, weight: Tensor) -> bool:
