@@ -15,7 +15,7 @@ from zoo.nn.processor import has
 
 
 class Rounded(NamedTuple):
-    """A weight in bfloat16, (outputs, inputs), as oneDNN or torch reads it, and as the kernels do."""
+    """A weight in bfloat16, (outputs, inputs), as oneDNN or torch reads it, and for the kernels."""
 
     weight: Tensor
     packed: Packed | None

@@ -1,4 +1,4 @@
-"""oneDNN's float32 product with a weight matrix, called directly.
+"""oneDNN's product with a weight matrix, called directly.
 
 oneDNN uses the full vector width of every processor. The library behind `F.linear` falls back to a
 narrower path on some: 0.45 of the speed has been measured. The operator called here has no
