@@ -235,12 +235,11 @@ def shared() -> str:
     checkpoints = default_registry().checkpoints
     rows = []
     for record in read_scores(checkpoints["transformer-tiny.tasks"].folder):
-        own = checkpoints.get(f"transformer-tiny.{record['data']}")
-        if own is not None and record["split"] == "test":
+        if tag := record.get("source_prefix", "").strip():  # else all tasks together
+            own = checkpoints[f"transformer-tiny.{record['data']}"]
             metric = metrics_of([own])[0]
             scores = [f"{score:.2f}" for score in (record[metric], own.scores[metric])]
-            tag = f"`{record['source_prefix'].strip()}`"
-            rows.append([tag, f"`{record['data']}`", LABELS[metric], *scores])
+            rows.append([f"`{tag}`", f"`{record['data']}`", LABELS[metric], *scores])
     head = ["tag", "test data", "metric", "one network for all", "a network of its own"]
     return f"{markdown_table(head, rows)}\n"
 
