@@ -68,7 +68,7 @@ def test_bf16_trains_as_well_as_float32(name: str, tmp_path: Path, parallel: Pat
         file.write_text(file.read_text(encoding="utf-8") * 20, encoding="utf-8")
     losses = {}
     for kind in ("float32", "bf16"):
-        settings = {**small, "dropout": 0.0, "learning_rate": 1e-2, "warmup": 20,
+        settings = {**small, "dropout": 0.0, "learning_rate": 1e-2,
                     "label_smoothing": 0.0, "recipe.precision": kind}  # fmt: skip
         out = tmp_path / kind
         session = begin(
