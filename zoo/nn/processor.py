@@ -20,6 +20,7 @@ def processor(what: str) -> str:
     return platform.processor()
 
 
+@functools.cache
 def has(instructions: str) -> bool:
     """Return whether the processor has instructions of this name, such as `amx_bf16`."""
     return instructions in processor("flags").split()
