@@ -22,19 +22,23 @@ UNDISTILLED, DISTILLED_ONCE = f"{CAPTIONS}.undistilled", f"{CAPTIONS}.distilled-
 NARROW = ("--set", "feedforward_dim=512")
 SEED = "seed-"
 """`MODEL.DATA.seed-2` is trained as `MODEL.DATA`, with another seed."""
+RNNSEARCH, CONVS2S = "rnnsearch-tiny.multi30k-en-de", "convs2s-tiny.multi30k-en-de"
+RNNSEARCH_UNDISTILLED, CONVS2S_UNDISTILLED = f"{RNNSEARCH}.undistilled", f"{CONVS2S}.undistilled"
 TEACHERS = {
     UNDISTILLED: (*NARROW, "--set", "average_last=5", "--steps", "12000"),
     DISTILLED_ONCE: (*NARROW, "--steps", "8000"),
+    RNNSEARCH_UNDISTILLED: ("--recipe", "rnnsearch-tiny.multi30k"),
+    CONVS2S_UNDISTILLED: ("--recipe", "convs2s-tiny.multi30k"),
 }
 """Teachers that are not released, with the options that differ from their model's recipe."""
-FIRST = ((UNDISTILLED, "rnnsearch-tiny.multi30k-en-de"), ("convs2s-tiny.multi30k-en-de",))
-SEQ2SEQ = "seq2seq-tiny.multi30k-en-de"
+FIRST = ((UNDISTILLED, RNNSEARCH_UNDISTILLED), (CONVS2S_UNDISTILLED,))
+SECOND = ((CAPTIONS,), (CONVS2S_UNDISTILLED,), (RNNSEARCH_UNDISTILLED,))
 TEACHERS_OF = {
     DISTILLED_ONCE: FIRST,
     CAPTIONS: (*FIRST, (DISTILLED_ONCE,)),
-    SEQ2SEQ: tuple(
-        (f"{name}-tiny.multi30k-en-de",) for name in ("transformer", "convs2s", "rnnsearch")
-    ),
+    RNNSEARCH: SECOND,
+    CONVS2S: SECOND,
+    "seq2seq-tiny.multi30k-en-de": SECOND,
 }
 """The teacher groups of each distilled checkpoint."""
 

@@ -343,6 +343,27 @@ def test_the_languages_are_those_of_the_dictionaries(tmp_path: Path) -> None:
     assert about.origin == "imported"
 
 
+@pytest.mark.parametrize("options", [{}, {"codes": "codes.de,codes.en"}])
+def test_each_side_has_its_own_codes(options: dict[str, str], tmp_path: Path) -> None:
+    transformer(tmp_path, bpe="subword_nmt")
+    for side, codes in (("de", "d e\nde 1\n"), ("en", "e n\nen 1</w>\n")):
+        (tmp_path / f"codes.{side}").write_text(f"#version: 0.2\n{codes}", encoding="utf-8")
+    import_checkpoint(tmp_path, tmp_path / "out", default_registry(), None, options)
+    checkpoint = read(tmp_path / "out", default_registry())
+    sides = checkpoint.source_tokenizer, checkpoint.target_tokenizer
+    assert [side.engine.cut("de12 en1") for side in sides] == [  # type: ignore[attr-defined]
+        ["de1@@", "2", "e@@", "n@@", "1"],
+        ["d@@", "e@@", "1@@", "2", "en1"],
+    ]
+
+
+def test_codes_whose_side_is_not_clear_are_refused(tmp_path: Path) -> None:
+    transformer(tmp_path, bpe="fastbpe")
+    for name in ("a.codes", "b.codes"):
+        (tmp_path / name).write_text("d e 3\n", encoding="utf-8")
+    assert "bpe is fastbpe, and there is not one such file: --option codes=" in refusal(tmp_path)
+
+
 def transformer(folder: Path, state: State | None = None, **settings: Any) -> None:
     network = TorchTransformer({})
     randomize(network)
@@ -452,7 +473,7 @@ def test_layers_that_are_no_list_are_refused_and_not_run(
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize("files", [(), ("de.model", "en.model")])
+@pytest.mark.parametrize("files", [(), ("a.model", "b.model")])
 def test_subwords_whose_file_is_not_clear_are_refused(files: Sequence[str], tmp_path: Path) -> None:
     transformer(tmp_path, bpe="sentencepiece")
     for name in files:

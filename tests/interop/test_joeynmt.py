@@ -242,6 +242,40 @@ def test_tokenizers_that_cannot_be_read_are_refused(
     assert message in faulty(tmp_path, transformer(), src=side)
 
 
+def of_version_1(folder: Path, level: str, entries: list[str], **options: str) -> Checkpoint:
+    """Return a checkpoint of version 1, in which both sides share the settings of text."""
+    network = JoeyTransformer({"encoder_normalize_before": True, "eps": 1e-6})
+    write(folder, network.state(), transformer(), src="de", trg="en", level=level, lowercase=True)
+    for name, size in zip(("src", "trg"), SIZES, strict=True):
+        tokens = [*entries, *words(size - 4 - len(entries), "w")]
+        (folder / f"{name}_vocab.txt").write_text("\n".join(tokens) + "\n", encoding="utf-8")
+    import_checkpoint(folder, folder / "out", default_registry(), None, options)
+    return read(folder / "out", default_registry())
+
+
+def test_characters_of_version_1(tmp_path: Path) -> None:
+    checkpoint = of_version_1(tmp_path, "char", ["a", " ", "\u2028", "b"])
+    (ids,) = checkpoint.source_tokenizer.encode(["A b\u2028c"])
+    assert ids == [4, 5, 7, 6, 3]
+    assert checkpoint.target_tokenizer.decode(ids) == "a b\u2028⁇"
+
+
+@pytest.mark.parametrize(("options", "text"), [({}, "a@@ b  a"), ({"codes": "c.bpe"}, "AB a")])
+def test_byte_pair_parts_of_version_1(options: dict[str, str], text: str, tmp_path: Path) -> None:
+    (tmp_path / "c.bpe").write_text("#version: 0.2\nx y\n", encoding="utf-8")
+    checkpoint = of_version_1(tmp_path, "bpe", ["a", "a@@", "b"], **options)
+    (ids,) = checkpoint.source_tokenizer.encode([text])
+    assert ids == [5, 6, 4]
+    assert checkpoint.target_tokenizer.decode(ids) == "ab a"
+
+
+def test_codes_beside_those_of_the_configuration_are_refused(tmp_path: Path) -> None:
+    network = JoeyTransformer({"encoder_normalize_before": True, "eps": 1e-6})
+    write(tmp_path, network.state(), transformer())
+    with pytest.raises(ConversionError, match="the option codes is for version 1"):
+        import_checkpoint(tmp_path, tmp_path / "out", default_registry(), None, {"codes": "c.bpe"})
+
+
 def test_special_tokens_elsewhere_are_refused(tmp_path: Path) -> None:
     message = faulty(tmp_path, transformer(), special_symbols={"pad_id": 9})
     assert "src_vocab.txt has not '<pad>' as entry 9" in message

@@ -17,9 +17,9 @@ from zoo.data.foreign_engines import Engine, Vocabulary
 from zoo.errors import CheckpointError
 from zoo.nn.contract import UNKNOWN
 
-Split = Literal["whitespace", "space", "spaces", "character"]
+Split = Literal["whitespace", "space", "spaces", "character", "parts"]
 """At any whitespace; at each U+0020, so that two in a row enclose an empty word; at any number of
-U+0020; nowhere."""
+U+0020; between characters; at any whitespace, where the words are byte-pair parts already."""
 
 MOST_CACHED = 100_000
 """The most words whose parts are remembered."""
@@ -179,7 +179,7 @@ class Words(Engine):
         if self.split == "character":
             return list(text.replace(" ", "▁"))
         if self.codes is None:
-            if self.split == "whitespace" or not text:
+            if self.split in ("whitespace", "parts") or not text:
                 return text.split()
             if self.split == "spaces":
                 return [word for word in text.split(" ") if word]
@@ -195,7 +195,7 @@ class Words(Engine):
             text = "".join(tokens).replace("▁", " ")
         else:
             text = " ".join(tokens)
-            if self.codes is not None:
+            if self.codes is not None or self.split == "parts":
                 text = f"{text} ".replace(f"{self.separator} ", "").rstrip()
         return _without_extra_spaces(text) if "joeynmt" in self.steps else text
 

@@ -7,6 +7,8 @@ A folder holds the checkpoint, such as `checkpoint_best.pt`, and `dict.SOURCE.tx
 from __future__ import annotations
 
 import fnmatch
+import functools
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +24,7 @@ from zoo.interop.source import Source
 from zoo.interop.state_dict import StateDict
 from zoo.interop.vocabulary import (
     Entries,
+    both_sides,
     codes_of,
     entries,
     sentencepiece_tokenizer,
@@ -35,8 +38,8 @@ OPTIONS = {
     "checkpoint": "the file; by default checkpoint_best.pt, model.pt, or the only one",
     "source": "the source language, as in dict.LANGUAGE.txt; by default that of the checkpoint",
     "target": "the target language, likewise",
-    "codes": "a file of byte-pair codes of subword-nmt or fastBPE, or none",
-    "sentencepiece": "a SentencePiece model, or none",
+    "codes": "byte-pair codes of subword-nmt or fastBPE: a file, two as SOURCE,TARGET, or none",
+    "sentencepiece": "SentencePiece models: a file, two as SOURCE,TARGET, or none",
 }
 """The options of the importers."""
 
@@ -105,7 +108,7 @@ def _read(source: Source, options: Mapping[str, str]) -> Fairseq:
     if vocabularies[0] == vocabularies[1]:
         vocabularies[1] = vocabularies[0]
     reasons.raise_if_any()
-    tokenizers = _tokenizers(source, options, settings, vocabularies, reasons)
+    tokenizers = _tokenizers(source, options, settings, sides, vocabularies, reasons)
     state = StateDict({str(k): v for k, v in content["model"].items()}, reasons)
     languages = sides[0], sides[1]
     return Fairseq(
@@ -166,44 +169,62 @@ def _tokenizers(
     source: Source,
     options: Mapping[str, str],
     settings: Mapping[str, Any],
+    languages: list[str],
     vocabularies: list[Entries],
     reasons: Reasons,
 ) -> tuple[Tokenizer, Tokenizer]:
     kind = settings.get("bpe")
-    model = _file(source, options, "sentencepiece", settings.get("sentencepiece_model"), "*.model")
-    codes = _file(source, options, "codes", settings.get("bpe_codes"), "*codes*", "code", "*.bpe")
+    find = functools.partial(_files, source, options, languages)
+    models = find("sentencepiece", settings.get("sentencepiece_model"), "*.model")
+    codes = find("codes", settings.get("bpe_codes"), "*codes*", "code", "*.bpe")
     if kind not in (None, "subword_nmt", "fastbpe", "sentencepiece", "characters"):
         reasons.add(f"its setting bpe = {brief(kind)} has no counterpart")
     with_codes = kind in ("subword_nmt", "fastbpe")
     if not {"codes", "sentencepiece"} & options.keys():
-        lacking = (with_codes and codes is None) or (kind == "sentencepiece" and model is None)
+        lacking = (with_codes and codes is None) or (kind == "sentencepiece" and models is None)
         option = "codes" if with_codes else "sentencepiece"
         why = f"its setting bpe is {kind}, and there is not one such file: --option {option}="
         reasons.check(not lacking, why)
     if "sentencepiece" not in options and (with_codes or "codes" in options):
-        model = None
-    made = []
-    for each in dict.fromkeys(vocabularies):
+        models = None
+    made: dict[tuple[Entries, str | None], Tokenizer] = {}
+    for each, file in zip(vocabularies, models or codes or (None, None), strict=True):
+        if (each, file) in made:
+            continue
         if kind == "characters":
-            made.append(word_tokenizer(each, split="character"))
-        elif model is not None:
-            made.append(sentencepiece_tokenizer(source, model, each))
-        elif codes is not None:
-            separator = settings.get("bpe_separator") or "@@"
-            values = {"separator": str(separator), **codes_of(source, codes, reasons)}
-            made.append(word_tokenizer(each, **values))
+            tokenizer = word_tokenizer(each, split="character")
+        elif file is None:
+            tokenizer = word_tokenizer(each)
+        elif models is not None:
+            tokenizer = sentencepiece_tokenizer(source, file, each)
         else:
-            made.append(word_tokenizer(each))
-    return made[0], made[-1]
+            separator = settings.get("bpe_separator") or "@@"
+            values = {"separator": str(separator), **codes_of(source, file, reasons)}
+            tokenizer = word_tokenizer(each, **values)
+        made[each, file] = tokenizer
+    first, *others = made.values()
+    return first, others[0] if others else first
 
 
-def _file(
-    source: Source, options: Mapping[str, str], option: str, setting: Any, *patterns: str
-) -> str | None:
-    """Return the name of a file: the option's, the setting's, or the only one that matches."""
+def _files(
+    source: Source,
+    options: Mapping[str, str],
+    languages: list[str],
+    option: str,
+    setting: Any,
+    *patterns: str,
+) -> tuple[str, str] | None:
+    """Return the names of the files of both sides.
+
+    They are the option's, the setting's, the only one that matches, or for each side the only one
+    with the language in its name, as in `codes.de`.
+    """
     if option in options:
-        return None if options[option] == "none" else options[option]
+        return None if options[option] == "none" else both_sides(options[option])
     if isinstance(setting, str) and source.has(setting.rpartition("/")[2] or "/"):
-        return setting.rpartition("/")[2]
-    matches = [name for pattern in patterns for name in fnmatch.filter(source.names, pattern)]
-    return matches[0] if len(matches) == 1 else None
+        return both_sides(setting.rpartition("/")[2])
+    matches = {name for pattern in patterns for name in fnmatch.filter(source.names, pattern)}
+    if len(matches) == 1:
+        return both_sides(*matches)
+    named = [[n for n in matches if side in re.split(r"[._-]", n)] for side in languages]
+    return (named[0][0], named[1][0]) if [len(names) for names in named] == [1, 1] else None

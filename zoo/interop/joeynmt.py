@@ -21,6 +21,7 @@ from zoo.interop.source import Source
 from zoo.interop.state_dict import StateDict
 from zoo.interop.vocabulary import (
     Entries,
+    both_sides,
     codes_of,
     entries,
     sentencepiece_tokenizer,
@@ -33,6 +34,8 @@ FILES = ("config.yaml", "*.ckpt", "*vocab*.txt", "*.model", "*.codes", "*codes*"
 OPTIONS = {
     "checkpoint": "the file; by default best.ckpt, latest.ckpt, or the only one",
     "pretokenized": "yes, if text is tokenized by Moses before, as the configuration demands",
+    "codes": "byte-pair codes for version 1, whose configuration names none: a file, or two as "
+    "SOURCE,TARGET; without, text is split before",
 }
 """The options of the importers."""
 
@@ -140,7 +143,15 @@ def _read(source: Source, options: Mapping[str, str]) -> JoeyNMT:
         raise ConversionError(what, "config.yaml has no sections 'model' and 'data'")
     reasons = Reasons(what)
     model, data = (dict(section or {}) for section in sections)
-    sides = [_side(data, side) for side in ("src", "trg")]
+    codes = both_sides(options.get("codes", ""))
+    sides = [
+        {**_side(data, side), "codes": file}
+        for side, file in zip(("src", "trg"), codes, strict=True)
+    ]
+    reasons.check(
+        not any(codes) or all(each.get("old") and each.get("level") == "bpe" for each in sides),
+        "the option codes is for version 1 with level: bpe; version 2 names them in config.yaml",
+    )
     vocabularies = [
         _vocabulary(source, data, side, name, reasons)
         for side, name in zip(sides, ("src_vocab.txt", "trg_vocab.txt"), strict=True)
@@ -195,7 +206,10 @@ def _vocabulary(
         reasons.add(f"it has no {path}")
         return entries(["<unk>", "<pad>", "<s>", "</s>"], (1, 2, 3, 0), name, reasons)
     tokens = [_text(texts[key]) for key in ("unk", "pad", "bos", "eos")]
-    tokens = list(dict.fromkeys([*tokens, *source.text(path).splitlines()]))
+    words = source.text(path).replace("\r\n", "\n").removesuffix("\n").split("\n")
+    if side.get("old") and side.get("level") == "char":  # of version 2, they have ▁ for a space
+        words = ["▁" if word == " " else word for word in words]
+    tokens = list(dict.fromkeys([*tokens, *words]))
     for key, number in ids.items():
         if not 0 <= number < len(tokens) or tokens[number] != texts[key]:
             reasons.add(f"{path} has not {brief(texts[key])} as entry {number}")
@@ -227,8 +241,10 @@ def _tokenizer(
     steps = ["joeynmt"] * bool(side.get("normalize")) + ["lowercase"] * bool(side.get("lowercase"))
     level = side.get("level", "word")
     if side.get("old"):  # before version 2, byte-pair parts were words of the files
-        split = "character" if level == "char" else "whitespace"
-        return word_tokenizer(vocabulary, split=split, steps=steps)
+        codes = codes_of(source, side["codes"], reasons) if side["codes"] else {}
+        splits = {"char": "character", "bpe": "whitespace" if codes else "parts"}
+        split = splits.get(_text(level), "whitespace")
+        return word_tokenizer(vocabulary, split=split, steps=steps, **codes)
     kind = side.get("tokenizer_type", side.get("bpe_type", "sentencepiece"))
     if level in ("word", "char"):
         split = "space" if level == "word" else "character"

@@ -116,3 +116,9 @@ def codes_of(source: Source, name: str, reasons: Reasons) -> dict[str, Any]:
         reasons.add(f"{error.what}: {error.why}" if error.why else error.what)
         return {}
     return {"merges": merges, "old": old}
+
+
+def both_sides(files: str) -> tuple[str, str]:
+    """Return the files of source and target that an option names: one for both, or two."""
+    source, _, target = files.partition(",")
+    return source, target or source
