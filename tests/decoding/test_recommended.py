@@ -122,3 +122,8 @@ def test_a_card_says_them_and_a_command_sets_them(
     refused = run("card", folder, "--write", "--about", "decoding.beams=5")
     assert "did you mean beam?" in refused.output
     assert about_of(describe(folder)) == about
+    whole = json.dumps({"beam": 3, "banned": [7, "x"], "length_penalty": None})
+    assert run("card", folder, "--write", "--about", f"decoding={whole}").exit_code == 0
+    assert about_of(describe(folder)).decoding == {"beam": 3, "banned": (7, "x")}
+    refused = run("card", folder, "--write", "--about", "decoding=5")
+    assert "decoding must be an object of search options" in refused.output

@@ -166,6 +166,21 @@ def test_a_beam_is_recommended_only_without_a_penalty_of_another_formula(
     assert given["max_length"] == 512
 
 
+def test_all_of_the_recommended_search_that_they_have_is_written(tmp_path: Path) -> None:
+    made = checkpoint("transformer", share="all")
+    token = made.target_tokenizer.token(7)
+    decoding = {"sample": True, "temperature": 0.5, "min_length": 3, "max_length": 9,
+                "no_repeat_ngram_size": 2, "banned": (token, 6), "allow_empty": True}  # fmt: skip
+    made = replace(made, about=replace(made.about, decoding=decoding))
+    export_checkpoint(made, "huggingface", tmp_path / "out", default_registry())
+    given = json.loads((tmp_path / "out" / "generation_config.json").read_text())
+    expected = {"num_beams": 1, "do_sample": True, "temperature": 0.5, "top_k": 0, "top_p": 1.0,
+                "min_length": 3, "max_length": 10, "no_repeat_ngram_size": 2,
+                "suppress_tokens": [0, 1, 3, 6, 7]}  # fmt: skip
+    assert {key: given[key] for key in expected} == expected
+    assert given["begin_suppress_tokens"] is None
+
+
 @pytest.mark.parametrize("tags", [(), (">>fra<<", ">>ita<<")])
 def test_an_imported_marian_folder_is_written_again(tags: tuple[str, ...], tmp_path: Path) -> None:
     weights = marian(tmp_path / "foreign", tags, activation_function="relu")

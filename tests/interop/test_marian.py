@@ -85,6 +85,13 @@ def test_ids_of_both_sides_are_those_of_the_models(tmp_path: Path) -> None:
     assert about.decoding == {"beam": 6, "length_penalty": 1.0, "max_length": 511}
 
 
+def test_the_shortest_length_does_not_count_their_end_token(tmp_path: Path) -> None:
+    """Their end token is allowed from `min_length` tokens on, of which one precedes the target."""
+    marian(tmp_path / "a", min_length=5, max_length=20)
+    about = read(imported(tmp_path / "a"), default_registry()).about
+    assert (about.decoding["min_length"], about.decoding.get("max_length")) == (5, None)
+
+
 def test_pieces_that_the_target_model_lacks_are_written_with_spaces(tmp_path: Path) -> None:
     marian(tmp_path / "a")
     tokenizer = zoo.load(imported(tmp_path / "a")).checkpoint.target_tokenizer

@@ -94,8 +94,6 @@ class About:
             raise CheckpointError("'about' must be an object")
         known = {f.name for f in fields(cls)}
         values: dict[str, Any] = {key: _frozen(item) for key, item in value.items() if key in known}
-        if isinstance(value.get("decoding"), dict):
-            values["decoding"] = {key: _frozen(item) for key, item in value["decoding"].items()}
         return cls(**values)
 
     @classmethod
@@ -130,7 +128,8 @@ class About:
                 values[name] = (value,)
             else:
                 values[name] = _frozen(value)
-        values["decoding"] = {k: v for k, v in values["decoding"].items() if v is not None}
+        if isinstance(values["decoding"], dict):
+            values["decoding"] = {k: v for k, v in values["decoding"].items() if v is not None}
         return type(self)(**{key: value for key, value in values.items() if value is not None})
 
     def as_json(self) -> dict[str, Any]:
@@ -139,7 +138,9 @@ class About:
 
 
 def _frozen(value: object) -> object:
-    """Return a list as a tuple, and any other value unchanged."""
+    """Return a list as a tuple, an object with such values, and any other value unchanged."""
+    if isinstance(value, dict):
+        return {key: _frozen(item) for key, item in value.items()}
     return tuple(value) if isinstance(value, list) else value
 
 

@@ -74,14 +74,8 @@ class HuggingFace(Exporter):
         }
         model = foreign_config(config, len(ids))
         write_json(folder / "config.json", {**model, **special, "dtype": precision})
-        never = [PADDING, UNKNOWN, *((BEGIN,) if BEGIN in ids else ())]
-        generation: dict[str, Any] = {
-            **special,
-            **recommended_search(checkpoint, LONGEST),
-            "suppress_tokens": sorted(ids.index(i) for i in never),
-            "begin_suppress_tokens": [ids.index(END)],
-        }
-        write_json(folder / "generation_config.json", generation)
+        search = recommended_search(checkpoint, LONGEST, ids.index, BEGIN in ids)
+        write_json(folder / "generation_config.json", {**special, **search})
         _write_tokenizer(checkpoint, ids, folder)
 
     def card(self, checkpoint: Checkpoint, folder: Path, precision: str) -> str:

@@ -20,7 +20,7 @@ from zoo.interop import (
     write_json,
     write_tensors,
 )
-from zoo.nn import BEGIN, END, PADDING, UNKNOWN
+from zoo.nn import BEGIN, END, PADDING
 from zoo_transformer.config import TransformerConfig
 from zoo_transformer.formats.huggingface_vocabulary import (
     Numbering,
@@ -162,19 +162,15 @@ def generation(checkpoint: Checkpoint, target: Numbering) -> dict[str, Any]:
     """Return the recommended search, which never writes padding or unknown, nor nothing."""
     tokenizer = checkpoint.target_tokenizer
     prefix = tokenizer.entries.prefix if isinstance(tokenizer, ForeignTokenizer) else ()
-    never = [PADDING, UNKNOWN, *((BEGIN,) if BEGIN in target.ids else ())]
-    values: dict[str, Any] = {
+    return {
         "bos_token_id": target.begin,
         "eos_token_id": target.of(END),
         "pad_token_id": target.of(PADDING),
         "decoder_start_token_id": target.start,
         "forced_bos_token_id": target.of(prefix[0]) if prefix else None,
         "forced_eos_token_id": None,
-        **recommended_search(checkpoint, POSITIONS // 2),
-        "suppress_tokens": sorted(target.of(i) for i in never),
-        "begin_suppress_tokens": [target.of(END)],
+        **recommended_search(checkpoint, POSITIONS // 2, target.of, BEGIN in target.ids),
     }
-    return values
 
 
 def foreign_config(

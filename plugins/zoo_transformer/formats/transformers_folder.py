@@ -59,11 +59,11 @@ class Folder:
         ngram = self.generation.get("no_repeat_ngram_size")
         if type(ngram) is int and 0 < ngram <= 10_000:
             matched["no_repeat_ngram_size"] = ngram
-        # foreign count the token before the first one
-        for name, least in (("min_length", 2), ("max_length", 21)):
+        # They count the token before the first one, but to the shortest length no end token.
+        for name, least, counted in (("min_length", 2, 0), ("max_length", 21, 1)):
             value = self.generation.get(name)
             if type(value) is int and least <= value <= 100_000 and "num_beams" in self.generation:
-                matched[name] = value - 1
+                matched[name] = value - counted
         if matched.get("min_length", 0) > matched.get("max_length", 10**9):
             del matched["min_length"]
         return matched
