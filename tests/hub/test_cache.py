@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
+from filelock import FileLock
 
 from tests.hub.helpers import ADDRESS, NAME
 from tests.hub.server import Server
@@ -108,3 +109,29 @@ def test_verify_counts_the_files_that_it_removes(pulled: Path, run: Run) -> None
     assert not (pulled / "model.safetensors").exists()
     assert pull(ADDRESS) == pulled
     assert run("cache", "verify").exit_code == 0
+
+
+def test_clean_removes_what_can_be_made_again(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "own"))
+    assert run("cache", "clean").stdout == "there is nothing to remove\n"
+    for name in ("imported/a-marian-v1-1/model", "imported/b-t5-v1-1/model",
+                 "exports/ctranslate2/c/model.bin", "tokens/d/ids"):  # fmt: skip
+        file = tmp_path / "own" / name
+        file.parent.mkdir(parents=True)
+        file.write_bytes(b"x" * 1000)
+        Path(f"{file.parent}.lock").touch()
+    shown = json.loads(run("cache", "clean", "--json").stdout)
+    sizes = [(row["kind"], row["number"], row["size"]) for row in shown["contents"]]
+    assert sizes == [("imported", 2, 2000), ("exports", 1, 1000), ("tokens", 1, 1000)]
+    assert "4 kB more can be made again" in run("cache", "list").stderr
+    assert run("cache", "clean", "imported", input="n\n").exit_code == 1
+    with FileLock(tmp_path / "own" / "imported" / "b-t5-v1-1.lock"):
+        cleaned = run("cache", "clean", "imported", "exports", "--yes")
+    assert "Freed 2 kB" in cleaned.stderr
+    assert "b-t5-v1-1 is being written by another process, and stays" in cleaned.stderr
+    left = [p.parent.name for p in (tmp_path / "own").rglob("*") if p.is_file() and p.stem == p.name
+            and p.name in ("model", "ids")]  # fmt: skip
+    assert sorted(left) == ["b-t5-v1-1", "d"]
+    assert run("cache", "clean", "no-such").exit_code == 2

@@ -1,19 +1,21 @@
-"""`zoo cache list`, `zoo cache remove` and `zoo cache verify`."""
+"""`zoo cache list`, `zoo cache remove`, `zoo cache clean` and `zoo cache verify`."""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import click
 
 from zoo.cli.fetching import readable
 from zoo.cli.options import Group, json_option
 from zoo.cli.output import console, plain, print_json, say
+from zoo.registry.cache_folder import KINDS
 
 
 @click.group(cls=Group)
 def cache() -> None:
-    """Manage the checkpoints in the cache of the Hugging Face Hub's client."""
+    """Manage the checkpoints of the Hugging Face Hub's cache, and the zoo's own cache."""
 
 
 @cache.command("list")
@@ -23,6 +25,7 @@ def list_(as_json: bool) -> None:
     from rich.table import Table as Grid
 
     from zoo.hub.cache import list_commits
+    from zoo.registry.cache_folder import contents
 
     commits = list_commits()
     if as_json:
@@ -40,6 +43,9 @@ def list_(as_json: bool) -> None:
         state = "" if c.complete else "incomplete"
         grid.add_row(plain(c.address), c.commit[:12], plain(revisions), readable(c.size), state)
     console().print(grid if commits else "the cache is empty")
+    size = sum(one.size for one in contents())
+    if size:
+        say(f"{readable(size)} more can be made again when needed: see `zoo cache clean`")
 
 
 @cache.command()
@@ -56,6 +62,39 @@ def remove(address: str, yes: bool) -> None:
     if not yes:
         click.confirm("Remove?", abort=True, err=True)
     say(f"Freed {readable(remove_commits(commits))}")
+
+
+@cache.command()
+@click.argument("kinds", nargs=-1, metavar="[KIND]...", type=click.Choice([*KINDS]))
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@json_option
+def clean(kinds: tuple[str, ...], yes: bool, as_json: bool) -> None:
+    """Remove files of these KINDs, which are made or downloaded again when they are needed.
+
+    Without a KIND, show what there is: conversions of other projects' checkpoints, exports for
+    other engines, tokenized data and the like.
+    """
+    from rich.table import Table as Grid
+
+    from zoo.registry import cache_folder
+
+    rows = [row for row in cache_folder.contents() if not kinds or row.kind in kinds]
+    freed, busy = 0, list[Path]()
+    if not as_json:
+        grid = Grid("kind", "number", "size", "", box=None, pad_edge=False)
+        for row in rows:
+            grid.add_row(row.kind, f"{row.number:,}", readable(row.size), KINDS[row.kind])
+        console().print(grid if rows else "there is nothing to remove")
+    if kinds and rows:
+        if not yes:
+            click.confirm("Remove?", abort=True, err=True)
+        freed, busy = cache_folder.clean([row.kind for row in rows])
+        say(f"Freed {readable(freed)}")
+        for path in busy:
+            say(f"{path} is being written by another process, and stays")
+    if as_json:
+        print_json({"contents": [row._asdict() for row in cache_folder.contents()], "freed": freed,
+                    "busy": [str(path) for path in busy]})  # fmt: skip
 
 
 @cache.command()

@@ -3,7 +3,31 @@
 from __future__ import annotations
 
 import os
+import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
+
+import filelock
+
+KINDS = {
+    "imported": "checkpoints of other projects, converted",
+    "exports": "exports that other engines run",
+    "tokens": "tokenized training data",
+    "pairs": "training data from Python iterables",
+    "datasets": "generated datasets",
+    "downloads": "downloaded datasets",
+    "kernels": "compiled kernels",
+}
+"""The folders in the cache, and what they hold."""
+
+
+class Contents(NamedTuple):
+    """What a folder of the cache holds: how many things, and their size in bytes."""
+
+    kind: str
+    number: int
+    size: int
 
 
 def cache_folder() -> Path:
@@ -12,3 +36,40 @@ def cache_folder() -> Path:
     if given:
         return Path(given)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "zoo"
+
+
+def contents() -> list[Contents]:
+    """Return what the folders of the cache hold, without those that are empty."""
+    entries = {kind: list(_entries(kind)) for kind in KINDS}
+    return [Contents(kind, len(of), sum(map(_size, of))) for kind, of in entries.items() if of]
+
+
+def clean(kinds: Sequence[str]) -> tuple[int, list[Path]]:
+    """Remove what folders of the cache hold; return the freed bytes, and what others write now.
+
+    Files that a running process has open stay readable for it.
+    """
+    freed, busy = 0, []
+    for kind in kinds:
+        for entry in _entries(kind):
+            try:
+                with filelock.FileLock(f"{entry}.lock", timeout=0):
+                    size = _size(entry)
+                    shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+                    freed += size
+            except filelock.Timeout:
+                busy.append(entry)
+    return freed, busy
+
+
+def _entries(kind: str) -> Iterator[Path]:
+    """Yield what a folder holds, without locks; exports are in a folder for each format."""
+    pattern = "*/*" if kind == "exports" else "*"
+    for entry in sorted((cache_folder() / kind).glob(pattern)):
+        if not entry.name.endswith(".lock") and not entry.is_symlink():
+            yield entry
+
+
+def _size(entry: Path) -> int:
+    files = (path for path in entry.rglob("*")) if entry.is_dir() else iter([entry])
+    return sum(path.lstat().st_size for path in files if path.is_file())
