@@ -119,7 +119,7 @@ def score_seeds(name: str) -> None:
     results = json.loads(SEED_SCORES.read_text(encoding="utf-8")) if SEED_SCORES.is_file() else {}
     headlines = task_of(name).headlines
     for seed in SEEDS:
-        trained = train(name) if seed == 1 else train(f"{name}.seed-{seed}")
+        trained = SHIPPED / name if seed == 1 else train(f"{name}.seed-{seed}")
         options = ["--split", "validation", *as_options(search_of(name)), "--json"]
         record = json.loads(run("zoo", "eval", trained, "--data", data_of(name), *options))
         scores = {metric: round(record[metric], 3) for metric in headlines if metric in record}
