@@ -43,8 +43,8 @@ class ZooError(Exception):
 class UnknownNameError(ZooError):
     """An unknown name; near names are suggested."""
 
-    def __init__(self, kind: str, name: str, known: Iterable[str], next: str = "") -> None:
-        known = sorted(set(known))
+    def __init__(self, kind: str, name: object, known: Iterable[str], next: str = "") -> None:
+        known, name = sorted(set(known)), str(name)
         self.suggestions = near(name, known)
         if self.suggestions:
             why = f"did you mean {' or '.join(self.suggestions)}?"

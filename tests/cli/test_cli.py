@@ -347,6 +347,19 @@ def test_a_checkpoint_s_card_is_shown(run: Run, checkpoint: Path) -> None:
     assert "library_name: seq2seq-zoo" in shown
 
 
+def test_a_card_that_links_elsewhere_is_not_shown(
+    run: Run, checkpoint: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "secret").write_text("secret")
+    copy = tmp_path / "copy"
+    shutil.copytree(checkpoint, copy)
+    (copy / "README.md").unlink()
+    (copy / "README.md").symlink_to(tmp_path / "secret")
+    shown = run("card", copy)
+    assert (shown.exit_code, shown.stdout) == (1, "")
+    assert "it is a link to a file elsewhere" in shown.stderr
+
+
 def test_problems_are_warnings_on_stderr(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     registry = default_registry()
     monkeypatch.setattr(type(registry), "problems", ["something odd"])

@@ -20,6 +20,7 @@ from click.testing import Result
 
 from zoo.cli.maths import plain, readable
 from zoo.nn.device import devices
+from zoo.registry.builtin import top
 from zoo.registry.registry import default_registry
 from zoo.translation import parts
 
@@ -172,6 +173,16 @@ def test_a_card_in_a_terminal_is_paged_and_has_readable_formulas(tmp_path: Path)
     assert "softmax" in output
     assert "√dₕ" in output
     assert "$" not in output
+
+
+def test_a_card_cannot_control_the_terminal(tmp_path: Path) -> None:
+    card = tmp_path / "mine" / "README.md"
+    shutil.copytree(top() / "cards" / "checkpoints" / NAME, card.parent)
+    card.write_text("x \x1b]0;title\x07\x9b2J\x1b[2Jend\n")
+    code, output = typed(["card", str(card.parent)], [], tmp_path)
+    assert code == 0, output
+    assert "end" in output
+    assert not [sequence for sequence in ("\x1b]", "\x07", "\x9b", "\x1b[2J") if sequence in output]
 
 
 @pytest.mark.skipif(not shutil.which("less"), reason="needs less")

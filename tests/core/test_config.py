@@ -1,12 +1,14 @@
 """Configurations, recipes, and the plan of a run, which combines them."""
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 from pydantic import Field
 
-from zoo.errors import MESSAGE_LIMIT, ConfigError, PluginError, ZooError
+import zoo
+from zoo.errors import MESSAGE_LIMIT, ConfigError, PluginError, UnknownNameError, ZooError
 from zoo.registry.config import Config, parse_settings
 from zoo.registry.parameters import Dim, Table
 from zoo.registry.recipe import Recipe
@@ -167,12 +169,15 @@ def test_a_plan_layers_recipes(registry: Registry) -> None:
     assert plan.config.model_dump()["dropout"] == 0.3
 
 
-@pytest.mark.parametrize("model", ["convs2s-tiny", "transformer-tiny"])
+@pytest.mark.parametrize(
+    ("model", "data"),
+    [("convs2s-tiny", "multi30k-de-en"), ("transformer-tiny", "multi30k-en-de")],
+)
 def test_a_recipe_of_a_model_and_data_applies_in_full_to_other_data(
-    registry: Registry, model: str
+    registry: Registry, model: str, data: str
 ) -> None:
     """The recipe of the data, on which it is layered, is applied too."""
-    expected = make_plan(registry, model, "multi30k-en-de")
+    expected = make_plan(registry, model, data)
     plan = make_plan(registry, model, "corpus:en-de", recipe=f"{model}.multi30k")
     assert (plan.config, plan.recipe) == (expected.config, expected.recipe)
 
@@ -212,3 +217,16 @@ def test_a_run_must_end(registry: Registry) -> None:
 
 def test_every_recipe_value_is_described() -> None:
     assert all(field.description for field in Recipe.model_fields.values())
+
+
+@pytest.mark.parametrize("size", [-1, 3, "x", 100.0, True])
+def test_a_vocabulary_of_no_size_is_refused(size: Any) -> None:
+    message = re.escape(f"target_vocab cannot be {size!r}: it is an integer above 3")
+    with pytest.raises(ConfigError, match=message):
+        zoo.create_model("rnnsearch-tiny", source_vocab=12, target_vocab=size)
+
+
+@pytest.mark.parametrize("name", [None, 5])
+def test_what_is_no_name_is_an_unknown_name(name: Any) -> None:
+    with pytest.raises(UnknownNameError, match="unknown model '"):
+        zoo.create_model(name)

@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import lzma
+import os
 import random
 import sys
 import zlib
@@ -183,10 +184,11 @@ def test_csv(
         ("source,target\na,b\na,b,c\n", (), "line 3, has 3 cells: the header has 2"),
         ('source,target\n"a,b\nc,d\n', (), "line 3, is not CSV: unexpected end of data"),
         ('source,target\n"a" b,c\n', (), "line 2, is not CSV"),
-        ("source,\rtarget\n", (), "line 1, is not CSV: new-line character"),
+        ("source,\rtarget\n", (), "line 1, has a carriage return inside"),
         ('source,"x\ny",z\n', (), "its columns are source, x y, z"),
         ("source,target\n" + "x" * 140_000 + ",y\n", (), "field larger than field limit"),
         ("words\none\n", (), "no column 'source' or 'target'"),
+        ("Go.,Va !\nHi.,Salut.\n", (), "has no header: its first record, 'Go.', looks like text"),
         ("source,target\na,\udcff\n", (), "line 2, is not UTF-8"),
     ],
 )
@@ -197,6 +199,31 @@ def test_wrong_csv_is_refused(
     file.write_bytes(content.encode("utf-8", "surrogateescape"))
     with pytest.raises(DataError, match=message):
         list(read_csv(file, columns))
+
+
+@pytest.mark.parametrize(("content", "message"), [
+    ("a\tb\n".encode("utf-16-le"), "line 1, has a NUL byte: it is not text, or text in UTF-16"),
+    (b"a\tb\rc\td\r", "line 1, has a carriage return inside: its lines may end in"),
+])  # fmt: skip
+def test_text_of_other_systems_is_refused(content: bytes, message: str, tmp_path: Path) -> None:
+    for name in ("p.tsv", "p.en", "p.fr"):
+        (tmp_path / name).write_bytes(content)
+    for spec in ("p.tsv", "p:en-fr"):
+        with pytest.raises(DataError, match=message):
+            file_dataset(str(tmp_path / spec)).load("all")
+
+
+def test_what_is_no_regular_file_is_said_to_be_none(tmp_path: Path) -> None:
+    (tmp_path / "folder.tsv").mkdir()
+    os.mkfifo(tmp_path / "pipe.tsv")
+    for name, what in (("folder", "a folder"), ("pipe", "a pipe or a device")):
+        with pytest.raises(DataError, match=rf"cannot be read: it is {what}\. Name a regular file"):
+            file_dataset(str(tmp_path / f"{name}.tsv"))
+
+
+def test_suffixes_may_be_in_capitals(tmp_path: Path) -> None:
+    (tmp_path / "P.TSV").write_text("a\tb\n")
+    assert file_dataset(str(tmp_path / "P.TSV")).load("all") == [Pair("a", "b")]
 
 
 def test_pairs_from_python_train_like_a_file(parallel: Path, tmp_path: Path) -> None:

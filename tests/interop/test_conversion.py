@@ -115,6 +115,11 @@ def test_an_imported_checkpoint_is_the_network_that_the_importer_read(
         import_checkpoint(tmp_path / "toy", out, registry)
 
 
+def test_a_device_is_no_checkpoint() -> None:
+    with pytest.raises(ConversionError, match="cannot be read: it is a pipe or a device"):
+        zoo.load(os.devnull)
+
+
 def test_all_reasons_are_listed_at_once(tmp_path: Path, registry: Registry) -> None:
     folder = toy_folder(tmp_path / "toy", layers=2, odd=True)
     message = "cannot be imported: it has not one layer; odd is not expressed"

@@ -10,6 +10,7 @@ from zoo.checkpoint.card import CARD_LIMIT, completed, intended_use, split_card
 from zoo.checkpoint.format import CARD, FILES, TRAINING, WEIGHTS, about_of
 from zoo.checkpoint.scores import metrics, read_scores
 from zoo.decoding.options import as_flags
+from zoo.errors import CheckpointError
 from zoo.files import TEXT_LIMIT, read_json, read_text
 from zoo.registry.registry import Registry
 
@@ -92,3 +93,19 @@ def _score(record: Mapping[str, Any]) -> str:
     names = [name for name in ("bleu", "chrf", "exact_match") if name in scores] or scores[:2]
     values = ", ".join(f"{name.replace('_', ' ')} {record[name]:.2f}" for name in names)
     return f"{values} on {record['data']}, test" if values else ""
+
+
+def read_card(folder: Path) -> str:
+    """Return the text of a checkpoint's card, which is shown to others.
+
+    Raises:
+        CheckpointError: it is missing or too large, or a link to a file that is neither in the
+            folder nor a blob of the Hub's cache.
+    """
+    file, parents = folder / CARD, [folder.resolve()]
+    if folder.parent.name == "snapshots":
+        parents.append(folder.parent.parent.resolve() / "blobs")
+    if not any(file.resolve().is_relative_to(parent) for parent in parents):
+        why = "it is a link to a file elsewhere, which may not be for others"
+        raise CheckpointError(f"{file} cannot be read", why, "Copy the file into the folder")
+    return read_text(file, CARD_LIMIT)

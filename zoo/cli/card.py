@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,7 @@ def card(
         out.mkdir(parents=True, exist_ok=True)
         replace_file(out / f"{Path(name).name}.md", text)
     elif console().is_terminal:
-        _show(_without_metadata(text))
+        _show("".join(c for c in _without_metadata(text) if c in "\n\t" or not _is_control(c)))
     else:
         click.echo(text, nl=False)
 
@@ -110,14 +111,18 @@ def _write_model_cards(registry: Registry, out: Path | None) -> None:
 def _card_text(registry: Registry, name: str) -> str:
     if name in registry.models:
         return _model_card(registry, registry.models[name])
-    from zoo.checkpoint.card import CARD_LIMIT
+    from zoo.checkpoint.facts import read_card
     from zoo.checkpoint.format import CARD
-    from zoo.files import read_text
 
     file = located(name, registry, registry.models) / CARD
     if not file.is_file():
         raise CheckpointError(f"{name} has no card", "", f"Write one: zoo card {name} --write")
-    return read_text(file, CARD_LIMIT)
+    return read_card(file.parent)
+
+
+def _is_control(character: str) -> bool:
+    """Return whether a character could control the terminal."""
+    return unicodedata.category(character) == "Cc"
 
 
 def _without_metadata(text: str) -> str:

@@ -237,14 +237,7 @@ def _read_lines(lines: IO[bytes], where: str, wanted: range | None = None) -> It
     """Yield the texts of lines, all or those of the wanted indices."""
     ends = (wanted.start, wanted.stop) if wanted is not None else (0, None)
     for number, line in islice(enumerate(bounded_lines(lines, where), 1), *ends):
-        text = decode_line(line, number, where)
-        if "\0" in text:
-            raise DataError(
-                f"{where}, line {number}, has a NUL byte",
-                "it is not text, or text in UTF-16",
-                "Convert it to UTF-8",
-            )
-        yield text
+        yield decode_line(line, number, where)
 
 
 def _with_progress(lines: Iterator[str], file: Path, total: int | None = None) -> Iterator[str]:

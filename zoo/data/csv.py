@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from zoo.registry.declarations import Pair
 
 DELIMITERS = ",;\t|"
 NAMES = ("source", "target")
+SENTENCE = re.compile(r".*[.!?。！？…]|(\S+\s+){4,}\S+")
+"""What is no name of a column: it ends in a mark, or has five words or more."""
 
 
 def read_csv(file: Path, columns: Sequence[str] = ()) -> Iterator[Pair]:
@@ -23,8 +26,8 @@ def read_csv(file: Path, columns: Sequence[str] = ()) -> Iterator[Pair]:
     cells.
 
     Raises:
-        DataError: there are no such columns, a record has more or fewer cells than the header,
-            quotes are not closed, or as `read_lines`.
+        DataError: there are no such columns, the first record looks like text, a record has more or
+            fewer cells than the header, quotes are not closed, or as `read_lines`.
     """
     lines = _lines(file)
     first = next(lines, None)
@@ -78,6 +81,12 @@ def _columns(file: Path, header: list[str], columns: Sequence[str]) -> tuple[int
     if all(name in lowered for name in wanted):
         return lowered.index(wanted[0]), lowered.index(wanted[1])
     if not columns and len(header) == 2:
+        if any(map(SENTENCE.fullmatch, header)):
+            raise DataError(
+                f"{file} has no header",
+                f"its first record, {header[0][:40]!r}, looks like text",
+                "Put a line with the names before it: source,target",
+            )
         return 0, 1
     missing = [name for name in columns or NAMES if name.casefold() not in lowered]
     guess = near(missing[0], header)

@@ -64,7 +64,7 @@ def is_file_spec(spec: str) -> bool:
 
 def _kind(path: str) -> str:
     """Return the suffix of a file's name, before that of its compression."""
-    return Path(without_suffix(path)).suffix
+    return Path(without_suffix(path)).suffix.lower()
 
 
 def file_dataset(spec: str) -> Dataset:
@@ -99,6 +99,9 @@ def file_dataset(spec: str) -> Dataset:
     for file in files:
         if not file.is_file():
             why = "" if str(file) == spec else f"{spec!r} names it"
+            if file.exists():
+                why = "it is a folder" if file.is_dir() else "it is a pipe or a device"
+                raise DataError(f"{file} cannot be read", why, "Name a regular file")
             raise DataError(f"there is no file {file}", why, "Check the path")
 
     def pairs() -> Iterator[Pair]:

@@ -82,7 +82,8 @@ def decode_line(line: bytes, number: int, file: str) -> str:
     """Return a line's text without its line end, and without a byte order mark in the first line.
 
     Raises:
-        DataError: it is not UTF-8; the message has the file, the line's number and the byte.
+        DataError: it is not UTF-8, has a NUL byte, or the first line has a carriage return inside;
+            the message has the file and the line's number.
     """
     return decode_bytes(line.rstrip(b"\r\n"), number, file)
 
@@ -95,6 +96,18 @@ def decode_bytes(line: bytes, number: int, file: str) -> str:
     """
     if number == 1:
         line = line.removeprefix(codecs.BOM_UTF8)
+    if b"\0" in line:
+        raise DataError(
+            f"{file}, line {number}, has a NUL byte",
+            "it is not text, or text in UTF-16",
+            "Convert it to UTF-8",
+        )
+    if number == 1 and b"\r" in line.rstrip(b"\r\n"):
+        raise DataError(
+            f"{file}, line 1, has a carriage return inside",
+            "its lines may end in carriage returns alone",
+            f"Convert it: tr '\\r' '\\n' < {file}",
+        )
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:

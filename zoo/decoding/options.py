@@ -50,7 +50,7 @@ class Limits(NamedTuple):
     def contain(self, value: float) -> bool:
         """Return whether a number is finite and within the limits."""
         within = self.at_least <= value <= self.at_most and value > self.above
-        return within and math.isfinite(value)
+        return within and abs(value) < 1e300
 
     def __str__(self) -> str:
         """Return the limits in words: ` above 0 and at most 1`."""
@@ -74,7 +74,7 @@ BUILT_IN = ("greedy", "beam", "sampling", "exhaustive")
 DRAWING = ("temperature", "top_k", "top_p", "seed")
 """Options of `Search` that only sampling reads."""
 
-_POSITIVE = Limits(at_least=1)
+_POSITIVE, _COUNT = Limits(at_least=1), Limits(at_least=1, at_most=10_000)
 _NOT_NEGATIVE = Limits(at_least=0)
 
 
@@ -112,10 +112,10 @@ class Search:
     """
 
     beam: int = _option(
-        1, "Number of hypotheses kept at each step; 1 (default) is greedy search.", _POSITIVE
+        1, "Number of hypotheses kept at each step; 1 (default) is greedy search.", _COUNT
     )
     n_best: int = _option(
-        1, "Number of translations returned for each text, at most the beam size.", _POSITIVE
+        1, "Number of translations returned for each text, at most the beam size.", _COUNT
     )
     length_penalty: float = _option(
         0.0,
@@ -130,7 +130,7 @@ class Search:
         _NOT_NEGATIVE,
     )
     min_length: int = _option(
-        1, "Minimum number of tokens in a translation, including the end token.", _POSITIVE
+        1, "Minimum number of tokens in a translation, including the end token.", _COUNT
     )
     max_length: int | None = _option(
         None, "Maximum number of tokens in a translation, including the end token.", _POSITIVE

@@ -22,12 +22,15 @@ class Source:
         path: the folder or the file.
 
     Raises:
-        ConversionError: there is no such file or folder.
+        ConversionError: there is no such file or folder, or it is a pipe or a device.
     """
 
     def __init__(self, path: Path) -> None:
         if not path.exists():
             raise ConversionError(f"no file or folder {str(path)!r}", "", "Check its path")
+        if not path.is_file() and not path.is_dir():
+            why = "it is a pipe or a device"
+            raise ConversionError(f"{path} cannot be read", why, "Name a file or a folder")
         self.file = path if path.is_file() else None
         self.folder = path.parent if path.is_file() else path
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, cast
@@ -10,7 +11,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from zoo.errors import ConfigError, PluginError
-from zoo.nn.contract import Memory, Seq2Seq, State
+from zoo.nn.contract import UNKNOWN, Memory, Seq2Seq, State
 from zoo.registry.config import Config
 from zoo.registry.declarations import Architecture
 from zoo.registry.imports import import_object
@@ -91,12 +92,16 @@ def create_model(
     """
     registry = registry or default_registry()
     entry = registry.models.find(name)
-    config = registry.config(name, overrides)
-    network = network_type(registry.architecture(entry.architecture))
-    return build(
-        network,
-        config,
+    sizes = (
         entry.source_vocab if source_vocab is None else source_vocab,
         entry.target_vocab if target_vocab is None else target_vocab,
-        device,
     )
+    for side, size in zip(("source_vocab", "target_vocab"), sizes, strict=True):
+        if type(size) is not int or size <= UNKNOWN:
+            raise ConfigError(
+                f"{side} cannot be {reprlib.repr(size)}",
+                f"it is an integer above {UNKNOWN}, since the special tokens are {UNKNOWN + 1}",
+            )
+    config = registry.config(name, overrides)
+    network = network_type(registry.architecture(entry.architecture))
+    return build(network, config, *sizes, device)

@@ -11,6 +11,7 @@ from typing import Any
 
 from zoo.checkpoint.about import About
 from zoo.checkpoint.card import CARD_LIMIT, split_card
+from zoo.checkpoint.facts import read_card
 from zoo.checkpoint.format import (
     CARD,
     CONFIG,
@@ -228,7 +229,7 @@ def details(served: Served, registry: Registry) -> dict[str, Any]:
         training = read_json(served.folder / TRAINING, TEXT_LIMIT)
     card = ""
     if (served.folder / CARD).is_file():
-        card = split_card(read_text(served.folder / CARD, CARD_LIMIT), CARD)[1]
+        card = split_card(read_card(served.folder), CARD)[1]
     return {
         **about,
         "paper": architecture.paper,
