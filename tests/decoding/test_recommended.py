@@ -17,7 +17,7 @@ from zoo.registry.builtin import top
 
 CAPTIONS = top() / "cards" / "checkpoints" / "rnnsearch-tiny.multi30k-en-de"
 TEXT = "An old sailor mends his torn nets with patience while the gulls quarrel above him."
-ADVICE: dict[str, Any] = {"beam": 5, "length_penalty": 1.0}
+ADVICE: dict[str, Any] = {"beam": 5, "length_penalty": 1.5}
 SAMPLING = {"sample": True, "temperature": 0.5, "top_k": 3}
 
 
@@ -25,9 +25,9 @@ SAMPLING = {"sample": True, "temperature": 0.5, "top_k": 3}
     ("given", "recommended", "expected"),
     [
         ({}, ADVICE, ADVICE),
-        ({"beam": 2}, ADVICE, {"beam": 2, "length_penalty": 1.0}),
-        ({"sample": True}, ADVICE, {"sample": True, "length_penalty": 1.0}),
-        ({"exhaustive": True}, ADVICE, {"exhaustive": True, "length_penalty": 1.0}),
+        ({"beam": 2}, ADVICE, {"beam": 2, "length_penalty": 1.5}),
+        ({"sample": True}, ADVICE, {"sample": True, "length_penalty": 1.5}),
+        ({"exhaustive": True}, ADVICE, {"exhaustive": True, "length_penalty": 1.5}),
         ({"n_best": 3}, ADVICE, {"n_best": 3, **ADVICE}),
         ({"n_best": 3}, {"beam": 5, "stop": "first"}, {"n_best": 3, "beam": 5}),
         ({"beam": 3}, SAMPLING, {"beam": 3}),
@@ -89,13 +89,13 @@ def test_the_commands_use_them_and_say_so(run: Callable[..., Result]) -> None:
     def translated(*options: str) -> str:
         return str(run("translate", CAPTIONS, TEXT, *options).stdout)
 
-    assert translated() == translated("--no-recommended", "--beam", "5", "--length-penalty", "1")
+    assert translated() == translated("--no-recommended", "--beam", "5", "--length-penalty", "1.5")
     assert translated("--sample") == translated("--sample", "--no-recommended")
     assert translated("--n-best", "2").count("\n") == 2
     command = ("eval", CAPTIONS, "--data", "multi30k-en-de", "--limit", "3")
-    assert "recommended search options: --beam 5 --length-penalty 1.0" in run(*command).stdout
+    assert "recommended search options: --beam 5 --length-penalty 1.5" in run(*command).stdout
     record = json.loads(run(*command, "--beam", "2", "--json").stdout)
-    assert (record["beam"], record["length_penalty"]) == (2, 1.0)
+    assert (record["beam"], record["length_penalty"]) == (2, 1.5)
     plain = json.loads(run(*command, "--no-recommended", "--json").stdout)
     assert plain["no_recommended"] is True
     assert "beam" not in plain
