@@ -108,6 +108,15 @@ def test_long_texts_never_occupy_the_last_worker() -> None:
     assert queue.take(1, 1, 1)[0]  # a single worker takes everything
 
 
+def test_a_text_with_one_long_sentence_is_long() -> None:
+    queue = Queue(Limits(), Clock())
+    future = asyncio.get_event_loop_policy().get_event_loop().create_future()
+    texts = {"word " * 100: True, "A short sentence. " * 40: False, "字" * 301: True,
+             ("字" * 90 + "。") * 5: False, "": False}  # fmt: skip
+    for text, expected in texts.items():
+        assert queue.is_long(Item("a", {}, text, len(text), future)) is expected, text[:20]
+
+
 def test_a_text_waits_for_company_but_not_longer_than_agreed() -> None:
     clock = Clock()
     queue = Queue(Limits(batch_wait=0.5), clock)

@@ -19,7 +19,9 @@ class Limits:
             has at least one character, so this bounds tokens too.
         batch_texts: texts in a batch.
         batch_wait: how long a text may wait for others to share its batch.
-        long_characters: texts longer than this never occupy all workers at once.
+        long_characters, long_sentence: texts longer than the first, or with a sentence longer than
+            the second, never occupy all workers at once. The time that a sentence takes grows with
+            the square of its length.
         connections: open connections.
         head_seconds, body_seconds: how long a client may take to send a request's head and body.
         write_seconds: how long a client may stop reading before its connection is closed.
@@ -40,6 +42,7 @@ class Limits:
     batch_texts: int = 256
     batch_wait: float = 0.005
     long_characters: int = 1_000
+    long_sentence: int = 300
     connections: int = 1_000
     head_seconds: float = 10.0
     body_seconds: float = 20.0

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from zoo.serving.errors import QueueFullError
 from zoo.serving.limits import Limits
+
+SENTENCE_ENDS = re.compile(r"[.!?…。！？\n]")
 
 NEAR = 24
 """Texts whose lengths differ by no more characters than this always count as alike."""
@@ -38,6 +41,12 @@ class Item:
     arrived: float = 0.0
     tag: float = 0.0
     attempts: int = field(default=0)
+    sentence: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        """Measure the longest sentence of a text, in characters."""
+        if isinstance(self.payload, str):
+            self.sentence = max(map(len, SENTENCE_ENDS.split(self.payload)))
 
     @property
     def cost(self) -> int:
@@ -122,7 +131,8 @@ class Queue:
 
     def is_long(self, item: Item) -> bool:
         """Return whether an item may not occupy the last free worker."""
-        return item.length > self.limits.long_characters
+        limits = self.limits
+        return item.length > limits.long_characters or item.sentence > limits.long_sentence
 
     def _insert(self, item: Item) -> None:
         self.items.add(item)
