@@ -122,6 +122,8 @@ def test_clean_removes_what_can_be_made_again(
         file.parent.mkdir(parents=True)
         file.write_bytes(b"x" * 1000)
         Path(f"{file.parent}.lock").touch()
+    half_written = tmp_path / "own" / "imported" / ".c-t5-v1-1.123.part"
+    half_written.mkdir()
     shown = json.loads(run("cache", "clean", "--json").stdout)
     sizes = [(row["kind"], row["number"], row["size"]) for row in shown["contents"]]
     assert sizes == [("imported", 2, 2000), ("exports", 1, 1000), ("tokens", 1, 1000)]
@@ -134,4 +136,5 @@ def test_clean_removes_what_can_be_made_again(
     left = [p.parent.name for p in (tmp_path / "own").rglob("*") if p.is_file() and p.stem == p.name
             and p.name in ("model", "ids")]  # fmt: skip
     assert sorted(left) == ["b-t5-v1-1", "d"]
+    assert half_written.is_dir()
     assert run("cache", "clean", "no-such").exit_code == 2

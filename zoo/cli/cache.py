@@ -78,7 +78,8 @@ def clean(kinds: tuple[str, ...], yes: bool, as_json: bool) -> None:
 
     from zoo.registry import cache_folder
 
-    rows = [row for row in cache_folder.contents() if not kinds or row.kind in kinds]
+    everything = cache_folder.contents()
+    rows = [row for row in everything if not kinds or row.kind in kinds]
     freed, busy = 0, list[Path]()
     if not as_json:
         grid = Grid("kind", "number", "size", "", box=None, pad_edge=False)
@@ -89,11 +90,12 @@ def clean(kinds: tuple[str, ...], yes: bool, as_json: bool) -> None:
         if not yes:
             click.confirm("Remove?", abort=True, err=True)
         freed, busy = cache_folder.clean([row.kind for row in rows])
+        everything = cache_folder.contents()
         say(f"Freed {readable(freed)}")
         for path in busy:
             say(f"{path} is being written by another process, and stays")
     if as_json:
-        print_json({"contents": [row._asdict() for row in cache_folder.contents()], "freed": freed,
+        print_json({"contents": [row._asdict() for row in everything], "freed": freed,
                     "busy": [str(path) for path in busy]})  # fmt: skip
 
 

@@ -114,10 +114,10 @@ def _card_text(registry: Registry, name: str) -> str:
     from zoo.checkpoint.facts import read_card
     from zoo.checkpoint.format import CARD
 
-    file = located(name, registry, registry.models) / CARD
-    if not file.is_file():
+    folder = located(name, registry, registry.models)
+    if not (folder / CARD).is_file():
         raise CheckpointError(f"{name} has no card", "", f"Write one: zoo card {name} --write")
-    return read_card(file.parent)
+    return read_card(folder)
 
 
 def _is_control(character: str) -> bool:

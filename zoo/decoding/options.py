@@ -50,7 +50,7 @@ class Limits(NamedTuple):
     def contain(self, value: float) -> bool:
         """Return whether a number is finite and within the limits."""
         within = self.at_least <= value <= self.at_most and value > self.above
-        return within and abs(value) < 1e300
+        return within and abs(value) < 1e300  # some integers are beyond every float
 
     def __str__(self) -> str:
         """Return the limits in words: ` above 0 and at most 1`."""

@@ -8,8 +8,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import filelock
-
 KINDS = {
     "imported": "checkpoints of other projects, converted",
     "exports": "exports that other engines run",
@@ -49,27 +47,33 @@ def clean(kinds: Sequence[str]) -> tuple[int, list[Path]]:
 
     Files that a running process has open stay readable for it.
     """
+    from filelock import FileLock, Timeout  # slow to import, and every command imports this module
+
     freed, busy = 0, []
     for kind in kinds:
         for entry in _entries(kind):
             try:
-                with filelock.FileLock(f"{entry}.lock", timeout=0):
+                with FileLock(f"{entry}.lock", timeout=0):
                     size = _size(entry)
                     shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
                     freed += size
-            except filelock.Timeout:
+            except Timeout:
                 busy.append(entry)
     return freed, busy
 
 
 def _entries(kind: str) -> Iterator[Path]:
-    """Yield what a folder holds, without locks; exports are in a folder for each format."""
+    """Yield what a folder holds, without locks and what is half-written, whose names are hidden.
+
+    Exports are in a folder for each format.
+    """
     pattern = "*/*" if kind == "exports" else "*"
     for entry in sorted((cache_folder() / kind).glob(pattern)):
-        if not entry.name.endswith(".lock") and not entry.is_symlink():
+        hidden = entry.name.startswith(".")
+        if not hidden and not entry.name.endswith(".lock") and not entry.is_symlink():
             yield entry
 
 
 def _size(entry: Path) -> int:
-    files = (path for path in entry.rglob("*")) if entry.is_dir() else iter([entry])
+    files = entry.rglob("*") if entry.is_dir() else [entry]
     return sum(path.lstat().st_size for path in files if path.is_file())
