@@ -24,11 +24,14 @@ SEED = "seed-"
 """`MODEL.DATA.seed-2` is trained as `MODEL.DATA`, with another seed."""
 RNNSEARCH, CONVS2S = "rnnsearch-tiny.multi30k-en-de", "convs2s-tiny.multi30k-en-de"
 RNNSEARCH_UNDISTILLED, CONVS2S_UNDISTILLED = f"{RNNSEARCH}.undistilled", f"{CONVS2S}.undistilled"
+FRENCH = "transformer-tiny.multi30k-en-fr"
+FRENCH_UNDISTILLED = f"{FRENCH}.undistilled"
 TEACHERS = {
     UNDISTILLED: (*NARROW, "--set", "average_last=5", "--steps", "12000"),
     DISTILLED_ONCE: (*NARROW, "--steps", "8000"),
     RNNSEARCH_UNDISTILLED: ("--recipe", "rnnsearch-tiny.multi30k"),
     CONVS2S_UNDISTILLED: ("--recipe", "convs2s-tiny.multi30k"),
+    FRENCH_UNDISTILLED: ("--steps", "8000"),
 }
 """Teachers that are not released, with the options that differ from their model's recipe."""
 FIRST = ((UNDISTILLED, RNNSEARCH_UNDISTILLED), (CONVS2S_UNDISTILLED,))
@@ -39,6 +42,11 @@ TEACHERS_OF = {
     RNNSEARCH: SECOND,
     CONVS2S: SECOND,
     "seq2seq-tiny.multi30k-en-de": SECOND,
+    FRENCH: (
+        (FRENCH_UNDISTILLED, "rnnsearch-tiny.multi30k-en-fr"),
+        ("convs2s-tiny.multi30k-en-fr",),
+        (FRENCH_UNDISTILLED,),
+    ),
 }
 """The teacher groups of each distilled checkpoint."""
 
