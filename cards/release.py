@@ -3,8 +3,8 @@
     python cards/release.py                                    those that are released
     python cards/release.py transformer-tiny.multi30k-en-de    some, also new ones
     python cards/release.py --train NAME                       train only, or resume
-    python cards/release.py --seeds NAME                       train two more with other seeds, and
-                                                               score them on validation data
+    python cards/release.py --seeds NAME                       train and score two more seeds
+    python cards/release.py --choose NAME                      choose the length penalty anew
     python cards/release.py --describe                         write metadata, cards and entries
     python cards/release.py --rescore                          score the shipped files again and
                                                                write their cards and entries
@@ -21,12 +21,9 @@ recorded in `cards/test-scores.md`.
 from __future__ import annotations
 
 import argparse
-import datetime
-import hashlib
 import json
 import shlex
 import shutil
-import statistics
 import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -38,10 +35,12 @@ from released import (
     TOP,
     as_options,
     data_of,
+    log_test_score,
     run,
     search_of,
     task_of,
 )
+from selection import choose, score_seeds, selection_sections
 
 if TYPE_CHECKING:
     from zoo.data.datasets import Item
@@ -50,10 +49,6 @@ PERCENTILES = (0, 5, 25, 50, 75, 95)
 TOLERANCE = 0.1
 """Largest difference between a verified score and the card's, in points: rounding differs between
 machines, and may decide between two hypotheses of nearly equal score."""
-SEEDS = (1, 2, 3)
-"""The first is that of the released checkpoint."""
-SEED_SCORES = TOP / "cards" / "seeds.json"
-TEST_LOG = TOP / "cards" / "test-scores.md"
 
 
 def release(name: str) -> None:
@@ -92,60 +87,13 @@ def rescore(name: str) -> None:
         record = run("zoo", "eval", shipped, *of, *options, *search, "--json")
         run("zoo", "card", shipped, "--write", "--scores", "-", stdin=record)
         if "test" in options:
-            log_test_score(name, [*options, *search])
+            log_test_score(name, TOP / shipped, [*options, *search])
     if "tokenized_bleu" in task_of(name).headlines:
         record = run("python", "benchmarks/tokenized_bleu.py", shipped, "--data", data, *search)
         record = record.replace(str(shipped), name)
         run("zoo", "card", shipped, "--write", "--scores", "-", stdin=record)
     write_sections(name)
     write_entry(name)
-
-
-def log_test_score(name: str, options: list[str]) -> None:
-    """Add a line to the log of when test sets were scored, unless these weights are in it."""
-    weights = (TOP / SHIPPED / name / "model.safetensors").read_bytes()
-    digest = hashlib.sha256(weights).hexdigest()[:12]
-    line = f"| {name} | {digest} | `{shlex.join(options)}` |"
-    text = TEST_LOG.read_text(encoding="utf-8")
-    if line not in text:
-        today = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M")
-        TEST_LOG.write_text(f"{text}| {today} {line}\n", encoding="utf-8")
-
-
-def score_seeds(name: str) -> None:
-    """Train with the other seeds, and record the validation scores of all of them."""
-    from training import train
-
-    results = json.loads(SEED_SCORES.read_text(encoding="utf-8")) if SEED_SCORES.is_file() else {}
-    headlines = task_of(name).headlines
-    for seed in SEEDS:
-        trained = SHIPPED / name if seed == 1 else train(f"{name}.seed-{seed}")
-        options = ["--split", "validation", *as_options(search_of(name)), "--json"]
-        record = json.loads(run("zoo", "eval", trained, "--data", data_of(name), *options))
-        scores = {metric: round(record[metric], 3) for metric in headlines if metric in record}
-        results.setdefault(name, {})[str(seed)] = scores
-    text = json.dumps(results, indent=1, sort_keys=True) + "\n"
-    SEED_SCORES.write_text(text, encoding="utf-8")
-
-
-def seeds_section(name: str) -> list[str]:
-    """Return the section about scores with several seeds, if there are any."""
-    results = json.loads(SEED_SCORES.read_text(encoding="utf-8")) if SEED_SCORES.is_file() else {}
-    if name not in results:
-        return []
-    from zoo.checkpoint.markdown import markdown_table
-
-    seeds = sorted(results[name])
-    rows = []
-    for metric in results[name][seeds[0]]:
-        values = [results[name][seed][metric] for seed in seeds]
-        spread = f"{statistics.mean(values):.2f} ± {statistics.stdev(values):.2f}"
-        rows.append([metric.replace("_", " "), *(f"{value:.2f}" for value in values), spread])
-    head = ["metric", *(f"seed {seed}" for seed in seeds), "mean ± standard deviation"]
-    return [
-        "## Seeds\n\nValidation scores of runs that differ in their seed alone; seed 1 is "
-        f"released.\n\n{markdown_table(head, rows)}"
-    ]
 
 
 def add_license(name: str) -> None:
@@ -174,7 +122,7 @@ def write_sections(name: str) -> None:
             f"{groups}. Models joined by “with” form an ensemble. The training file contains the "
             "references and all of these translations."
         )
-    sections += seeds_section(name)
+    sections += selection_sections(name)
     sections += [f"## Terms\n\n{task.terms}", *examples(name)]
     if not name.startswith("seq2seq"):
         text = task.example
@@ -325,6 +273,7 @@ def main() -> None:
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--train", action="store_true", help="train or resume, and nothing else")
     what.add_argument("--seeds", action="store_true", help="train and score with other seeds")
+    what.add_argument("--choose", action="store_true", help="choose the length penalty anew")
     what.add_argument("--describe", action="store_true", help="write metadata, cards and entries")
     what.add_argument("--rescore", action="store_true", help="score and describe shipped files")
     what.add_argument("--verify", action="store_true", help="compare shipped files with cards")
@@ -358,6 +307,7 @@ def train_only(name: str) -> None:
 ACTIONS = {
     "train": train_only,
     "seeds": score_seeds,
+    "choose": choose,
     "describe": describe_again,
     "rescore": rescore,
     "release": release,

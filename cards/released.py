@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
+import hashlib
+import json
 import shlex
 import subprocess
 import sys
@@ -13,17 +16,9 @@ from tasks import TASKS, Task
 TOP = Path(__file__).resolve().parents[1]
 RUNS = Path("runs/release")
 SHIPPED = Path("cards/checkpoints")
-PENALTIES = {
-    "seq2seq-tiny.multi30k-de-en": 0.6,
-    "rnnsearch-tiny.multi30k-de-en": 0.6,
-    "convs2s-tiny.multi30k-de-en": 1.0,
-    "transformer-tiny.multi30k-de-en": 1.0,
-    "seq2seq-tiny.multi30k-en-fr": 1.0,
-    "rnnsearch-tiny.multi30k-en-fr": 0.6,
-    "convs2s-tiny.multi30k-en-fr": 1.0,
-    "transformer-tiny.multi30k-en-fr": 1.0,
-}
-"""Length penalties that differ from their task's, chosen on validation data."""
+CHOICES = TOP / "cards" / "choices.json"
+"""Length penalties that were chosen on validation data: see `selection.py`."""
+TEST_LOG = TOP / "cards" / "test-scores.md"
 NAMES = tuple(f"{model}.{name}" for name, task in TASKS.items() for model in task.families)
 """Every checkpoint that has a recipe here. Those in `SHIPPED` are released."""
 CATALOGUE = tuple(
@@ -58,11 +53,27 @@ def run(*words: str | Path, stdin: str | None = None) -> str:
 def search_of(name: str) -> dict[str, Any]:
     """Return the search options of a checkpoint."""
     search = dict(task_of(name).search)
-    if name in PENALTIES:
-        search["length_penalty"] = PENALTIES[name]
+    if name in (choices := read_json(CHOICES)):
+        search["length_penalty"] = choices[name]["length_penalty"]
     return search
 
 
 def as_options(search: dict[str, Any]) -> list[str]:
     """Return search options as command-line words."""
     return [word for k, v in search.items() for word in (f"--{k.replace('_', '-')}", str(v))]
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    """Return the content of a JSON file, which may not exist yet."""
+    content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    return content
+
+
+def log_test_score(name: str, folder: Path, options: list[str]) -> None:
+    """Add a line to the log of when test sets were scored, unless these weights are in it."""
+    digest = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()[:12]
+    line = f"| {name} | {digest} | `{shlex.join(options)}` |"
+    text = TEST_LOG.read_text(encoding="utf-8")
+    if line not in text:
+        today = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M")
+        TEST_LOG.write_text(f"{text}| {today} {line}\n", encoding="utf-8")

@@ -1,10 +1,12 @@
 """The scripts outside the package work with its current version: each prints its help."""
 
 import importlib
+import json
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.conftest import SLOW
@@ -93,3 +95,54 @@ def test_failures_are_counted_by_kind(monkeypatch: pytest.MonkeyPatch) -> None:
         ("", 2, 3), ("repeats three words", 1, 0), ("under half as long as each reference", 1, 1),
         ("has an unknown token", 1, 2),
     ]  # fmt: skip
+
+
+FOLD_SCORES = {
+    0.6: [40.0, 41.0, 39.0, 40.0, 42.0],
+    1.0: [40.5, 41.1, 39.6, 40.3, 42.5],
+    1.5: [40.1, 40.8, 39.3, 39.8, 42.1],
+    2.0: [42.9, 38.1, 39.6, 41.3, 41.5],
+}
+
+
+@pytest.mark.parametrize(("present", "chosen"), [(0.6, 1.0), (1.0, 1.0), (1.5, 1.0), (2.0, 2.0)])
+def test_a_length_penalty_is_changed_only_by_more_than_its_error(
+    present: float, chosen: float, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The mean of 2.0 is nearly that of 1.0, and scattered: it is neither chosen nor given up."""
+    monkeypatch.syspath_prepend(str(TOP / "cards"))
+    selection = importlib.import_module("selection")
+    name = "transformer-tiny.multi30k-en-fr"
+    monkeypatch.setattr(selection, "CHOICES", tmp_path / "choices.json")
+    monkeypatch.setattr(selection, "search_of", lambda _: {"beam": 5, "length_penalty": present})
+    monkeypatch.setattr(selection, "fold_scores", lambda _, __, penalty: FOLD_SCORES[penalty])
+    selection.choose(name)
+    record = json.loads((tmp_path / "choices.json").read_text())[name]
+    assert (record["length_penalty"], record["before"], record["seeds"]) == (chosen, present, 1)
+    (section,) = selection.selection_sections(name)
+    rows = {row.split()[1]: row for row in section.splitlines() if row.startswith("| ")}
+    for penalty, scores in FOLD_SCORES.items():
+        row = rows[str(penalty)]
+        assert ("chosen" in row) == (penalty == chosen)
+        assert f"{np.mean(scores):.2f}" in row
+        difference = np.subtract(scores, FOLD_SCORES[present])
+        error = np.std(difference, ddof=1) / np.sqrt(len(difference))
+        assert (f"{np.mean(difference):+.2f} ± {error:.2f}" in row) == (penalty != present)
+
+
+def test_the_spread_of_seeds_is_their_standard_deviation(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.syspath_prepend(str(TOP / "cards"))
+    selection = importlib.import_module("selection")
+    scores = {"1": 60.5, "2": 61.25, "3": 60.0}
+    runs = {seed: {"test": {"tokenized_bleu": value}} for seed, value in scores.items()}
+    file = tmp_path / "seeds.json"
+    file.write_text(json.dumps({"some.name": runs}))
+    monkeypatch.setattr(selection, "SEED_SCORES", file)
+    monkeypatch.setattr(selection, "CHOICES", tmp_path / "none.json")
+    (section,) = selection.selection_sections("some.name")
+    values = list(scores.values())
+    assert f"| {np.mean(values):.2f} ± {np.std(values, ddof=1):.2f} |" in section
+    assert "| test, tokenized bleu |" in section
+    assert selection.selection_sections("another.name") == []
