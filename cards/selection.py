@@ -71,7 +71,7 @@ def fold_scores(name: str, folders: list[Path], penalty: float) -> list[float]:
         texts = zoo.load(folder).translate([item.source for item in items], split=False, **search)
         for fold in range(FOLDS):
             references = [item.references for item in items[fold::FOLDS]]
-            scored = score(texts[fold::FOLDS], references).metrics
+            scored = score(texts[fold::FOLDS], references).by_name
             scores.append(scored[task_of(name).headlines[0]].value)
     return scores
 
