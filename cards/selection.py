@@ -99,13 +99,13 @@ def score_seeds(name: str) -> None:
     for seed in SEEDS:
         folder = SHIPPED / name if seed == 1 else train(f"{name}.seed-{seed}")
         scores: dict[str, dict[str, float]] = {}
+        search = as_options(search_of(name))
         for split in ("validation", "test"):
-            options = ["--split", split, *as_options(search_of(name))]
-            words = ("zoo", "eval", folder, "--data", data_of(name), *options, "--json")
-            record: dict[str, Any] = json.loads(run(*words))
+            options = ["--split", split, *search]
+            of = (folder, "--data", data_of(name))
+            record: dict[str, Any] = json.loads(run("zoo", "eval", *of, *options, "--json"))
             if split == "test" and "tokenized_bleu" in task_of(name).headlines:
-                words = ("python", "benchmarks/tokenized_bleu.py", folder, "--data", data_of(name))
-                record |= json.loads(run(*words, *as_options(search_of(name))))
+                record |= json.loads(run("python", "benchmarks/tokenized_bleu.py", *of, *search))
             if split == "test" and seed > 1:
                 log_test_score(f"{name}.seed-{seed}", TOP / folder, options)
             headlines = task_of(name).headlines
