@@ -144,5 +144,5 @@ def test_the_spread_of_seeds_is_their_standard_deviation(
     (section,) = selection.selection_sections("some.name")
     values = list(scores.values())
     assert f"| {np.mean(values):.2f} ± {np.std(values, ddof=1):.2f} |" in section
-    assert "| test, tokenized bleu |" in section
+    assert "| test, tokenized BLEU |" in section
     assert selection.selection_sections("another.name") == []
