@@ -16,6 +16,9 @@ FAILURES = (Exception, SystemExit)
 """What one plugin may raise without blocking the others. KeyboardInterrupt is not among them."""
 
 
+LONGEST_NUMBER = 1_000
+"""The most bits of an integer that is shown: Python refuses to print very long ones."""
+
 BREAKS = re.compile(r"\s*[\x00-\x1f\x7f-\x9f\u2028\u2029]+\s*")
 """Line breaks and other control characters, with the white space around them."""
 
@@ -24,6 +27,22 @@ def _on_one_line(text: str) -> str:
     """Return a part of a message on one line: it may come from a file or another library."""
     line = BREAKS.sub(" ", text[: MESSAGE_LIMIT + 1]).strip()
     return line if len(text) <= MESSAGE_LIMIT else f"{line[:MESSAGE_LIMIT]}…"
+
+
+def shown(value: object) -> str:
+    """Return a value as a message shows it: its `repr`, cut if it is long."""
+    if isinstance(value, int) and value.bit_length() > LONGEST_NUMBER:
+        return "an integer of hundreds of digits"
+    try:
+        text = repr(value)
+    except Exception:  # of a type that cannot be printed, or that holds such a number
+        text = f"a value of type {type(value).__name__}"
+    return text if len(text) <= NAME_LIMIT else f"{text[:NAME_LIMIT]}…"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with a noun: `1 pair`, `2,000 pairs`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 class ZooError(Exception):
@@ -44,7 +63,8 @@ class UnknownNameError(ZooError):
     """An unknown name; near names are suggested."""
 
     def __init__(self, kind: str, name: object, known: Iterable[str], next: str = "") -> None:
-        known, name = sorted(set(known)), str(name)
+        known = sorted(set(known))
+        name = shown(name) if isinstance(name, int) else str(name)
         self.suggestions = near(name, known)
         if self.suggestions:
             why = f"did you mean {' or '.join(self.suggestions)}?"

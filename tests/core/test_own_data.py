@@ -20,11 +20,12 @@ import zoo
 from tests.core.test_training import SMALL, same
 from zoo.data import compressed
 from zoo.data.csv import read_csv
-from zoo.data.datasets import file_dataset
+from zoo.data.datasets import file_dataset, find_dataset
 from zoo.data.pairs import write_pairs
 from zoo.data.readers import count_lines, read_lines
 from zoo.errors import DataError
 from zoo.registry.declarations import Pair
+from zoo.registry.registry import default_registry
 from zoo.training.request import TrainingRequest
 from zoo.training.session import begin
 
@@ -219,6 +220,12 @@ def test_what_is_no_regular_file_is_said_to_be_none(tmp_path: Path) -> None:
     for name, what in (("folder", "a folder"), ("pipe", "a pipe or a device")):
         with pytest.raises(DataError, match=rf"cannot be read: it is {what}\. Name a regular file"):
             file_dataset(str(tmp_path / f"{name}.tsv"))
+
+
+def test_a_file_of_another_kind_is_answered_with_those_that_are_read(tmp_path: Path) -> None:
+    (tmp_path / "pairs.xlsx").write_text("a\tb\n")
+    with pytest.raises(DataError, match=r"pairs.xlsx cannot be read: a file of pairs ends in .tsv"):
+        find_dataset(default_registry(), str(tmp_path / "pairs.xlsx"))
 
 
 def test_suffixes_may_be_in_capitals(tmp_path: Path) -> None:

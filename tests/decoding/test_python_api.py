@@ -7,12 +7,13 @@ import pickle
 from collections.abc import Callable
 from typing import Any, get_type_hints
 
+import numpy as np
 import pytest
 from click.testing import Result
 
 import zoo
 from zoo.decoding.options import search_options
-from zoo.errors import DecodingError, UnknownNameError
+from zoo.errors import DataError, DecodingError, UnknownNameError
 from zoo.registry.builtin import top
 from zoo.translation.options import DEFAULTS, Options, SearchOptions
 
@@ -67,6 +68,8 @@ def test_a_wrong_name_is_answered_with_a_near_one(translator: zoo.Translator) ->
         (["one", None], "text 2 is not a text: it is 'None'"),
         (["one", float("nan")], "text 2 is not a text: it is 'nan'. Leave missing values out"),
         (["one", b"a"], "Decode bytes first"),
+        (np.array("one"), "it is 'one'. A text is a string"),
+        ("\udcff", "it has half of a surrogate pair"),
     ],
 )
 def test_what_is_no_text_is_refused(translator: zoo.Translator, texts: Any, message: str) -> None:
@@ -82,6 +85,13 @@ def test_what_is_no_text_is_refused(translator: zoo.Translator, texts: Any, mess
         ({"max_source_length": -5, "first": -1}, "max_source_length is -5.*first is -1"),
         ({"long_texts": "maybe"}, "long_texts is 'maybe', not refuse or split"),
         ({"source_prefix": 3}, "source_prefix is 3, not a text"),
+        ({"split": "no", "alignment": 1}, "alignment is 1, not True or False; split is 'no', not"),
+        ({"recommended": None, "details": "x"}, "details is 'x', not True or False"),
+        ({"splitter": 5, "on_batch": 5}, "splitter is 5, not a text; on_batch is 5, not a funct"),
+        ({"max_source_length": None, "window": True}, "window is True.*_length is None, not a who"),
+        ({"split": False, "splitter": "lines"}, "`--splitter lines` and `--no-split` exclude"),
+        ({"length_penalty": 1.0}, "change nothing: `--length-penalty 1.0` needs a beam of at"),
+        ({"prefix": "\udcff"}, "prefix is .*, not a text"),
     ],
 )
 def test_options_of_other_kinds_are_refused(
@@ -135,6 +145,15 @@ def test_evaluate_scores_as_the_command_does(
     }
     exact = translator.evaluate([("one", translator.translate("one")), ("two", "x")])
     assert exact.by_name["exact_match"].value == 50
+    wrong: tuple[Any, ...] = (5, [("one", 5)], ["ab"], np.array("a"))
+    for data in wrong:
+        with pytest.raises(DataError, match=r"pair|has no target"):
+            translator.evaluate(data)
+    for limit in (0, True, "x"):
+        with pytest.raises(DataError, match="not a whole number from 1 on"):
+            translator.evaluate("numbers-en-fr", limit=limit)  # type: ignore[arg-type]  # wrong
+    with pytest.raises(DataError, match="split 'test' is of a dataset"):
+        translator.evaluate([("one", "un")], "test")
 
 
 def test_notebooks_show_tables_with_escaped_text(translator: zoo.Translator) -> None:

@@ -110,7 +110,7 @@ def test_an_ensemble_of_two_families(folders: tuple[Path, Path]) -> None:
     texts = ["the dog b runs", "the dog c runs"]
     assert together.translate(texts, beam=3) == [together.translate(text, beam=3) for text in texts]
     with pytest.raises(DecodingError, match="an ensemble has no attention"):
-        together.translate(texts, coverage_penalty=0.2)
+        together.translate(texts, beam=2, coverage_penalty=0.2)
     with pytest.raises(DecodingError, match="name one checkpoint"):
         together.score(texts, texts)
 

@@ -291,26 +291,30 @@ def test_recipes_with_any_text_are_read_again(tmp_path: Path, registry: Registry
         ({"also_score": "numbers-en-fr"}, "also_score needs from_"),
         ({"from_": "x", "new_vocabulary": "src"}, "not source or target or both"),
         ({"limit": -1}, "limit is -1"),
+        ({"limit": "x"}, "limit is 'x'"),
+        ({"settings": [1]}, r"settings is \[1\], not a mapping"),
+        ({"out": None}, "out is None, not the path of a folder"),
     ],
 )
 def test_arguments_from_python_are_checked(
     arguments: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigError, match=message):
-        zoo.train("transformer-tiny", "numbers-en-fr", tmp_path / "x", **arguments)
+        zoo.train("transformer-tiny", "numbers-en-fr", **{"out": tmp_path / "x", **arguments})
 
 
 def test_pipes_and_devices_are_not_replaced(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "target.txt").write_text("before\n")
     (tmp_path / "link").symlink_to("target.txt")
-    from zoo.cli.output import check_writable
+    from zoo.cli.output import check_writable, is_stream
     from zoo.files import replace_file
 
-    with pytest.raises(DataError, match="a pipe or a device"):
-        check_writable(tmp_path / "pipe")
-    with pytest.raises(DataError, match="a pipe or a device"):
-        check_writable(Path("/dev/null"))
+    for stream in (tmp_path / "pipe", Path("/dev/null")):
+        assert is_stream(stream)
+        check_writable(stream)
+        with pytest.raises(DataError, match="it is no regular file"):
+            check_writable(stream, stream=False)
     check_writable(tmp_path / "link")
     replace_file(tmp_path / "link", "after\n")
     assert (tmp_path / "link").is_symlink()

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from zoo.decoding import options
+from zoo.decoding.option import Option
 
 
 def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -45,7 +46,7 @@ def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _add(option: options.Option) -> Callable[..., Any]:
+def _add(option: Option) -> Callable[..., Any]:
     """Return the decorator that adds one option; without a default, so that given ones show."""
     flag = option.flag.strip("`")
     if option.kind is bool:

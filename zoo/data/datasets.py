@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from zoo.data.compressed import SUFFIXES, without_suffix
 from zoo.data.csv import read_csv
+from zoo.data.pairs import PairLike, checked_pairs
 from zoo.data.readers import read_jsonl, read_parallel, read_tsv
-from zoo.errors import DataError, UnknownNameError
+from zoo.errors import DataError, UnknownNameError, shown
 from zoo.registry.cache_folder import cache_folder
 from zoo.registry.declarations import Dataset, Pair
 from zoo.registry.registry import Registry
@@ -31,6 +32,13 @@ def find_dataset(registry: Registry, spec: str) -> Dataset:
         return registry.datasets[spec]
     if is_file_spec(spec):
         return file_dataset(spec)
+    if Path(spec).exists():
+        raise DataError(
+            f"{spec} cannot be read",
+            "a file of pairs ends in .tsv, .csv or .jsonl, or in one of these and .gz, .bz2, .xz "
+            "or .zst",
+            "Rename it; two files, one of each language, are named PREFIX:en-de",
+        )
     raise UnknownNameError(
         "dataset",
         spec,
@@ -54,6 +62,40 @@ def items_to_score(pairs: Iterable[tuple[str, str]], several_references: bool) -
     for source, target in pairs:
         targets.setdefault(source, {})[target] = None
     return [Item(source, tuple(each)) for source, each in targets.items()]
+
+
+def read_items(
+    registry: Registry, data: str | Iterable[PairLike], split: str | None, limit: int | None
+) -> tuple[list[Item], tuple[str, ...]]:
+    """Return what to score, and the names of the metrics of its dataset.
+
+    Args:
+        registry: where a dataset is looked up.
+        data: a dataset's name, files of parallel text, or pairs of source and target.
+        split: of a dataset; by default the one that is scored.
+        limit: the most pairs that are read.
+
+    Raises:
+        UnknownNameError: there is no such dataset.
+        DataError: there is no such split and no pair, an item is not a pair of texts, or the limit
+            is not possible.
+    """
+    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
+        why = f"the limit is {shown(limit)}, not a whole number from 1 on"
+        raise DataError("these pairs cannot be read", why)
+    names: tuple[str, ...] = ()
+    if isinstance(data, str):
+        dataset = find_dataset(registry, data)
+        pairs = dataset.stream(split or dataset.scored_split, limit)
+        items, names = items_to_score(pairs, dataset.several_references), dataset.metrics
+    elif split is not None:
+        why = f"split {shown(split)} is of a dataset, and pairs are given"
+        raise DataError("these pairs cannot be read", why)
+    else:
+        items = items_to_score(islice(checked_pairs(data), limit), False)
+    if not items:
+        raise DataError("nothing to score", "there are no pairs")
+    return items, names
 
 
 def is_file_spec(spec: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,23 +30,21 @@ def write_pairs(pairs: Iterable[PairLike], name: str = "pairs") -> Path:
     Raises:
         DataError: an item is not a pair of texts, or there is none.
     """
-    if isinstance(pairs, str | bytes) or not isinstance(pairs, Iterable):
-        raise DataError("no pairs", f"the data is a {type(pairs).__name__}", "Give an iterable")
+    checked = checked_pairs(pairs)
     folder = cache_folder() / "pairs"
     folder.mkdir(parents=True, exist_ok=True)
-    digest, number = hashlib.sha256(), 0
+    digest, size = hashlib.sha256(), 0
     part = folder / f".{name}.{os.getpid()}.part"
     try:
         with part.open("w", encoding="utf-8") as out:
-            for number, pair in enumerate(pairs, 1):
-                source, target = _texts(pair, number)
+            for source, target in checked:
                 record = {"source": source, "target": target}
                 if isinstance(source, Sources) and source:
                     record["source"] = json.loads(source)
                 line = json.dumps(record, ensure_ascii=False) + "\n"
                 digest.update(line.encode())
-                out.write(line)
-        if not number:
+                size += out.write(line)
+        if not size:
             raise DataError("there are no pairs", "the iterable is empty")
         file = folder / digest.hexdigest()[:32] / f"{name}.jsonl"
         file.parent.mkdir(exist_ok=True)
@@ -54,6 +52,19 @@ def write_pairs(pairs: Iterable[PairLike], name: str = "pairs") -> Path:
     finally:
         part.unlink(missing_ok=True)
     return file
+
+
+def checked_pairs(pairs: Iterable[PairLike]) -> Iterator[tuple[str, str]]:
+    """Return an iterator of the sources and targets, which checks each when it is reached.
+
+    Raises:
+        DataError: this is nothing that can be iterated, or, later, an item is not a pair of texts.
+    """
+    scalar = getattr(pairs, "ndim", 1) == 0  # such an array cannot be iterated
+    if scalar or isinstance(pairs, str | bytes) or not isinstance(pairs, Iterable):
+        why = f"the data is of type {type(pairs).__name__}"
+        raise DataError("no pairs", why, "Give an iterable of pairs, or the name of data")
+    return (_texts(pair, number) for number, pair in enumerate(pairs, 1))
 
 
 def _texts(pair: object, number: int) -> tuple[str, str]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import functools
-import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from types import NoneType, SimpleNamespace
-from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+from dataclasses import dataclass, fields, replace
+from types import SimpleNamespace
+from typing import Any, Literal, TypeVar, get_type_hints
 
+from zoo.decoding.option import Limits, Option, declared, described
 from zoo.errors import DecodingError, UnknownNameError, near
-from zoo.registry.open_shelf import parse_named
 
 T = TypeVar("T")
 
@@ -38,34 +37,6 @@ class Hypothesis:
     def order(self) -> tuple[bool, float]:
         """The sort key: finished before unfinished, then by `rank_score`, best first."""
         return (not self.finished, -self.rank_score)
-
-
-class Limits(NamedTuple):
-    """The range of a number: `at_least` and `at_most` are inclusive, `above` is not."""
-
-    at_least: float = -math.inf
-    above: float = -math.inf
-    at_most: float = math.inf
-
-    def contain(self, value: float) -> bool:
-        """Return whether a number is finite and within the limits."""
-        within = self.at_least <= value <= self.at_most and value > self.above
-        return within and abs(value) < 1e300  # some integers are beyond every float
-
-    def __str__(self) -> str:
-        """Return the limits in words: ` above 0 and at most 1`."""
-        bounds = zip(("of at least", "above", "at most"), self, strict=True)
-        parts = [f"{name} {bound:,}" for name, bound in bounds if math.isfinite(bound)]
-        return " and ".join(parts)
-
-
-def _option(default: T, help: str, limits: Limits | None = None, flag: str = "") -> T:
-    """Return a field of `Search` with its help text and the limits of its value.
-
-    `flag` is the option of a value that names an entry; the others have the name of their field.
-    """
-    return field(default=default,
-                 metadata={"help": help, "limits": limits or Limits(), "flag": flag})  # fmt: skip
 
 
 BUILT_IN = ("greedy", "beam", "sampling", "exhaustive")
@@ -111,67 +82,67 @@ class Search:
         DecodingError: values are out of range or contradict each other; the error lists them all.
     """
 
-    beam: int = _option(
+    beam: int = declared(
         1, "Number of hypotheses kept at each step; 1 (default) is greedy search.", _COUNT
     )
-    n_best: int = _option(
+    n_best: int = declared(
         1, "Number of translations returned for each text, at most the beam size.", _COUNT
     )
-    length_penalty: float = _option(
+    length_penalty: float = declared(
         0.0,
         "A: rank hypotheses by log probability / ((5 + n) / 6)^A, where n is the number of tokens "
         "including the end token. 0 (default) ranks by log probability; larger values favor "
         "longer translations.",
         _NOT_NEGATIVE,
     )
-    coverage_penalty: float = _option(
+    coverage_penalty: float = declared(
         0.0,
         "B: add B · Σ log min(total attention, 1) over the source tokens when ranking.",
         _NOT_NEGATIVE,
     )
-    min_length: int = _option(
+    min_length: int = declared(
         1, "Minimum number of tokens in a translation, including the end token.", _COUNT
     )
-    max_length: int | None = _option(
+    max_length: int | None = declared(
         None, "Maximum number of tokens in a translation, including the end token.", _POSITIVE
     )
-    allow_empty: bool = _option(False, "Allow translations that are empty or only white space.")
-    banned: tuple[int | str, ...] = _option(
+    allow_empty: bool = declared(False, "Allow translations that are empty or only white space.")
+    banned: tuple[int | str, ...] = declared(
         (), "Never write this token of the target vocabulary (▁ marks a space); may be repeated."
     )
-    no_repeat_ngram_size: int | None = _option(
+    no_repeat_ngram_size: int | None = declared(
         None, "N: no translation contains the same N tokens in a row twice.", _POSITIVE
     )
-    repetition_penalty: float = _option(
+    repetition_penalty: float = declared(
         1.0,
         "Multiply the log probability of tokens already written; above 1 discourages repetition.",
         Limits(above=0),
     )
-    stop: Literal["safe", "first"] = _option(
+    stop: Literal["safe", "first"] = declared(
         "safe",
         "When beam search stops: safe (default), when no live hypothesis can still be among the n "
         "best; first, when one has finished and no live one is ranked higher at its current "
         "length.",
     )
-    sample: bool = _option(False, "Draw each token at random by its probability.")
-    temperature: float = _option(1.0, "Divide the logits by this before drawing.", Limits(above=0))
-    top_k: int | None = _option(None, "Draw from the K most probable tokens.", _POSITIVE)
-    top_p: float | None = _option(
+    sample: bool = declared(False, "Draw each token at random by its probability.")
+    temperature: float = declared(1.0, "Divide the logits by this before drawing.", Limits(above=0))
+    top_k: int | None = declared(None, "Draw from the K most probable tokens.", _POSITIVE)
+    top_p: float | None = declared(
         None,
         "Draw from the smallest set of most probable tokens with total probability P or more.",
         Limits(above=0, at_most=1),
     )
-    seed: int = _option(1, "Random seed of sampling.", Limits(at_least=0, at_most=10**9))
-    exhaustive: bool = _option(
+    seed: int = declared(1, "Random seed of sampling.", Limits(at_least=0, at_most=10**9))
+    exhaustive: bool = declared(
         False, "Score every possible translation; for tiny vocabularies only."
     )
-    method: str | None = _option(
+    method: str | None = declared(
         None,
         "The search, as NAME or NAME:option=value,option=value: greedy, beam, sampling, exhaustive "
         "or one of a plugin (see `zoo list searches`). By default the other options choose it.",
         flag="search",
     )
-    processors: tuple[str, ...] = _option(
+    processors: tuple[str, ...] = declared(
         (),
         "Apply this logits processor, as NAME or NAME:option=value,option=value (see `zoo list "
         "processors`); may be repeated.",
@@ -179,8 +150,11 @@ class Search:
     )
 
     def __post_init__(self) -> None:
-        """Check every value, and whether the valid ones fit each other."""
-        wrong = faults({option.name: getattr(self, option.name) for option in search_options()})
+        """Check every value, and whether the valid ones fit each other; store plain values."""
+        values = {o.name: o.plain(getattr(self, o.name)) for o in search_options()}
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+        wrong = faults(values)
         if wrong:
             raise DecodingError("invalid search options", "; ".join(wrong))
 
@@ -221,59 +195,6 @@ def _searching(search: Any) -> str:
     return "sampling" if search.sample else "greedy" if search.beam == 1 else "beam"
 
 
-class Option(NamedTuple):
-    """A field of `Search`: its name, type, default, help text and limits.
-
-    Attributes:
-        kind: `int`, `float`, `bool` or `str`; the type of one item where `repeated`.
-        choices: the values that a `str` may have; empty if it may have any.
-        optional: whether None is a value.
-        repeated: whether the value is a tuple.
-        word: the flag's name, if a value names an entry of a shelf; empty otherwise.
-    """
-
-    name: str
-    kind: type
-    choices: tuple[str, ...]
-    optional: bool
-    repeated: bool
-    default: object
-    help: str
-    limits: Limits
-    word: str = ""
-
-    @property
-    def flag(self) -> str:
-        """The option's name on the command line, in code quotes."""
-        return f"`--{self.word or self.name.replace('_', '-')}`"
-
-    def error(self, value: Any) -> str | None:
-        """Return what a wrong value must be, or None for a valid one."""
-        if self.word and value is not None:
-            items = value if self.repeated else (value,)
-            whole = isinstance(items, tuple) and all(isinstance(item, str) for item in items)
-            try:
-                for item in items if whole else ():
-                    parse_named(item)
-            except ValueError as error:
-                return f"{error}, not {value!r}"
-            return None if whole else f"a name, or a tuple of names, not {value!r}"
-        if self.repeated:
-            valid = isinstance(value, tuple) and all(isinstance(item, int | str) for item in value)
-            return None if valid else f"a tuple of token ids and tokens, not {value!r}"
-        if value is None and self.optional:
-            return None
-        if self.kind is bool:
-            return None if isinstance(value, bool) else f"true or false, not {value!r}"
-        if self.kind is str:
-            return None if value in self.choices else f"{' or '.join(self.choices)}, not {value!r}"
-        types = int if self.kind is int else int | float
-        if isinstance(value, types) and not isinstance(value, bool) and self.limits.contain(value):
-            return None
-        what = "an integer" if self.kind is int else "a number"
-        return f"{f'{what} {self.limits}'.strip()}, not {value!r}"
-
-
 def faults(values: Mapping[str, Any]) -> list[str]:
     """Return all that is wrong with search options; those that are absent have their defaults."""
     whole = {option.name: values.get(option.name, option.default) for option in search_options()}
@@ -285,7 +206,7 @@ def faults(values: Mapping[str, Any]) -> list[str]:
 
 def _contradictions(search: Any, valid: set[str]) -> Iterator[str]:
     """Yield each contradiction among options whose values are valid."""
-    usable = {o.name: getattr(search, o.name) if o.name in valid else o.default
+    usable = {o.name: o.plain(getattr(search, o.name)) if o.name in valid else o.default
               for o in search_options()}  # fmt: skip
     search = SimpleNamespace(**usable)
     name = _searching(search).partition(":")[0]
@@ -329,6 +250,29 @@ def combine(given: Mapping[str, Any], recommended: Mapping[str, Any]) -> dict[st
     return combined
 
 
+def without_effect(given: Mapping[str, Any], effective: Mapping[str, Any]) -> list[str]:
+    """Return the faults of given options that change nothing beside the effective ones.
+
+    A penalty ranks hypotheses against each other, and `stop` is about those of a beam. Searches of
+    plugins may read any option.
+    """
+    search = Search(**effective)
+    name = search.searching.partition(":")[0]
+    several = "a beam of at least 2"
+    if name == "sampling" and search.n_best == 1:
+        several = "`--n-best` of at least 2"
+    unread = {"greedy": ("length_penalty", "coverage_penalty", "stop"), "exhaustive": ("stop",)}
+    unread["sampling"] = unread["greedy"] if search.n_best == 1 else ("stop",)
+    return [
+        f"`{option.flag.strip('`')} {getattr(search, option.name)}` needs "
+        + ("beam search" if option.name == "stop" and name != "greedy" else several)
+        for option in search_options()
+        if option.name in given
+        and option.name in unread.get(name, ())
+        and getattr(search, option.name) != option.default
+    ]
+
+
 def as_flags(values: Mapping[str, Any]) -> str:
     """Return search options as they are written on the command line."""
     words: list[str] = []
@@ -344,17 +288,4 @@ def as_flags(values: Mapping[str, Any]) -> str:
 def search_options() -> tuple[Option, ...]:
     """Return the fields of `Search` in order, for checks and for the command line."""
     types = get_type_hints(Search)
-    return tuple(_described(f.name, types[f.name], f.default, f.metadata) for f in fields(Search))
-
-
-def _described(name: str, kind: Any, default: object, metadata: Mapping[str, Any]) -> Option:
-    """Return a field's option from its type hint."""
-    repeated = get_origin(kind) is tuple
-    optional = NoneType in get_args(kind)
-    choices = get_args(kind) if get_origin(kind) is Literal else ()
-    if repeated or choices:
-        kind = str
-    elif optional:
-        (kind,) = (part for part in get_args(kind) if part is not NoneType)
-    more = (metadata["help"], metadata["limits"], metadata["flag"])
-    return Option(name, kind, choices, optional, repeated, default, *more)
+    return tuple(described(f.name, types[f.name], f.default, f.metadata) for f in fields(Search))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from zoo.errors import ConfigError
+from zoo.errors import ConfigError, shown
 
 NO_FLOAT64 = {"mps"}
 """Kinds of devices that cannot compute in float64."""
@@ -35,9 +35,9 @@ def pick_device(device: str = "auto") -> torch.device:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         picked = torch.empty(0, device=device).device
-    except (RuntimeError, AssertionError, NotImplementedError):
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError):
         picked = torch.device("meta")
     if picked.type == "meta":  # no such device, or one that holds no values
         known = f"this machine has {', '.join(devices())}"
-        raise ConfigError(f"no device {device[:100]!r} here", known, "Use one of them, or auto")
+        raise ConfigError(f"no device {shown(device)} here", known, "Use one of them, or auto")
     return picked

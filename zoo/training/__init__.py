@@ -52,6 +52,7 @@ from typing import Any
 
 from zoo.data.batches import Corpus as Corpus
 from zoo.data.batches import Sequences as Sequences
+from zoo.decoding.option import plain_number
 from zoo.errors import ConfigError, DataError
 from zoo.registry.events import Event
 from zoo.registry.registry import Registry
@@ -59,7 +60,7 @@ from zoo.training import session
 from zoo.training.augmentation import Augmentation as Augmentation
 from zoo.training.own_pairs import Data, as_file
 from zoo.training.progress import run_shown
-from zoo.training.request import NewVocabulary, TrainingRequest
+from zoo.training.request import NewVocabulary, TrainingRequest, check_kinds
 from zoo.training.run_folder import OWN_PAIRS
 from zoo.training.schedule import Progress as Progress
 from zoo.training.setup import Setup as Setup
@@ -124,6 +125,7 @@ def train(
     """
     if model is None and from_ is None:
         raise ConfigError("there is nothing to train", "no model is given", "Name one, or from_")
+    check_kinds(out, settings)
     copies: list[Path] = []
     spec = as_file(data, OWN_PAIRS["data"], copies)
     if spec is None:
@@ -135,15 +137,15 @@ def train(
         from_=from_,
         new_vocabulary=new_vocabulary,
         also_score=tuple(_listed(also_score)),
-        limit=limit,
+        limit=plain_number(limit),
         validation=as_file(validation, OWN_PAIRS["validation"], copies),
         copies=tuple(copies),
         recipe=recipe,
         settings={**(settings or {}), **({"recipe.freeze": _listed(freeze)} if freeze else {})},
-        steps=steps,
-        epochs=epochs,
-        minutes=minutes,
-        seed=seed,
+        steps=plain_number(steps),
+        epochs=plain_number(epochs),
+        minutes=plain_number(minutes, whole=False),
+        seed=plain_number(seed),
         device=device,
         shard=shard,
     )
@@ -178,11 +180,12 @@ def resume(
     Raises:
         ZooError: there is no run, its data has changed, or training fails.
     """
+    check_kinds(out)
     with session.resume(
         out,
-        steps=steps,
-        epochs=epochs,
-        minutes=minutes,
+        steps=plain_number(steps),
+        epochs=plain_number(epochs),
+        minutes=plain_number(minutes, whole=False),
         device=device,
         shard=shard,
         registry=registry,

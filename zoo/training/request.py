@@ -8,10 +8,25 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from zoo.errors import ConfigError
+from zoo.errors import ConfigError, shown
 
 NewVocabulary = Literal["source", "target", "both"]
 """Whose tokenizer a tuned checkpoint learns again."""
+
+
+def check_kinds(out: object, settings: object = None) -> None:
+    """Make sure that a run's folder is a path, and that its settings are a mapping.
+
+    Raises:
+        ConfigError: one is not.
+    """
+    faults = []
+    if not isinstance(out, str | PathLike):
+        faults.append(f"out is {shown(out)}, not the path of a folder")
+    if settings is not None and not isinstance(settings, Mapping):
+        faults.append(f"settings is {shown(settings)}, not a mapping")
+    if faults:
+        raise ConfigError("this cannot be trained", "; ".join(faults))
 
 
 @dataclass(frozen=True)
@@ -52,8 +67,9 @@ class TrainingRequest:
         sides = get_args(NewVocabulary)
         if self.new_vocabulary not in (None, *sides):
             faults.append(f"new_vocabulary is {self.new_vocabulary!r}, not {' or '.join(sides)}")
-        if self.limit is not None and self.limit < 1:
-            faults.append(f"limit is {self.limit}, not at least 1")
+        limit = self.limit
+        if limit is not None and (not isinstance(limit, int) or limit is True or limit < 1):
+            faults.append(f"limit is {shown(limit)}, not a whole number of at least 1")
         if faults:
             raise ConfigError("this cannot be trained", "; ".join(faults))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from numbers import Integral
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -19,10 +18,12 @@ from typing import (
     get_type_hints,
 )
 
+from zoo.data.readers import has_lone_surrogate
 from zoo.data.sources import join_sources
 from zoo.decoding.named import check_named
-from zoo.decoding.options import Search, search_options
-from zoo.errors import ConfigError, DecodingError, UnknownNameError
+from zoo.decoding.option import plain_number
+from zoo.decoding.options import Search, search_options, without_effect
+from zoo.errors import ConfigError, DecodingError, UnknownNameError, shown
 from zoo.registry.registry import Registry
 from zoo.translation.parts import MAX_SOURCE_LENGTH, LongTexts
 from zoo.translation.sentences import SPLITTER
@@ -136,25 +137,60 @@ def keywords(kind: type) -> Callable[[Callable[P, R]], Callable[P, R]]:
     return decorate
 
 
-def check_options(options: Mapping[str, Any]) -> None:
-    """Make sure that options, besides those of the search, have values of their kinds.
+def separated(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the options that are not the search's, with defaults, and those that are, as given.
 
     Raises:
-        DecodingError: it lists all that have not.
+        DecodingError: as `checked_options`.
     """
-    faults = []
-    for name, least in (("window", 1), ("max_source_length", 1), ("first", 0)):
-        value = DEFAULTS[name] if options[name] is None else options[name]
-        if value is not None and not (isinstance(value, Integral) and int(value) >= least):
-            faults.append(f"{name} is {value!r}, not a whole number from {least} on")
-    for name in ("source_lang", "target_lang", "prefix", "source_prefix"):
-        if not isinstance(options[name], str):
-            faults.append(f"{name} is {options[name]!r}, not a text")
-    kinds = get_args(LongTexts)
-    if options["long_texts"] not in kinds:
-        faults.append(f"long_texts is {options['long_texts']!r}, not {' or '.join(kinds)}")
+    search = {option.name for option in search_options()}
+    own = {name: options.get(name, default) for name, default in DEFAULTS.items()
+           if name not in search}  # fmt: skip
+    return checked_options(own), {name: options[name] for name in options if name in search}
+
+
+LEAST = {"window": 1, "max_source_length": 1, "first": 0}
+"""The least value of each option that is a number."""
+
+
+def checked_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options, besides those of the search, after a check of their kinds.
+
+    Raises:
+        DecodingError: it lists all that are of another kind.
+    """
+    options = {name: plain_number(value) for name, value in options.items()}
+    expected = {name: _kind_of(name) for name, value in options.items() if not _fits(name, value)}
+    faults = [f"{name} is {shown(options[name])}, not {kind}" for name, kind in expected.items()]
+    if options.get("split") is False and options["splitter"] != SPLITTER and not faults:
+        faults.append(f"`--splitter {options['splitter']}` and `--no-split` exclude each other")
     if faults:
         raise DecodingError("these options are not possible", "; ".join(faults))
+    return options
+
+
+def _fits(name: str, value: object) -> bool:
+    """Return whether an option may have a value."""
+    default = DEFAULTS.get(name, False)
+    if name == "on_batch":
+        return value is None or callable(value)
+    if name == "long_texts":
+        return isinstance(value, str) and value in get_args(LongTexts)
+    if name in LEAST:
+        whole = isinstance(value, int) and not isinstance(value, bool) and value >= LEAST[name]
+        return whole or (value is None and default is None)
+    if isinstance(value, str) and has_lone_surrogate(value):
+        return False
+    return isinstance(value, type(default))
+
+
+def _kind_of(name: str) -> str:
+    """Return which values an option may have, in words."""
+    if name in LEAST:
+        return f"a whole number from {LEAST[name]} on"
+    kinds = {"long_texts": " or ".join(get_args(LongTexts)), "on_batch": "a function"}
+    is_text = isinstance(DEFAULTS.get(name, False), str)
+    return kinds.get(name, "a text" if is_text else "True or False")
 
 
 def make_search(
@@ -172,6 +208,8 @@ def make_search(
         PluginError: what is named cannot be imported.
     """
     search = Search(**effective)
+    if faults := without_effect(given, effective):
+        raise DecodingError("these search options change nothing", "; ".join(faults))
     try:
         check_named(search, registry)
     except (UnknownNameError, ConfigError) as error:
@@ -202,6 +240,9 @@ def check_text(text: object, what: str) -> str:
         DecodingError: it is not, for example None, or NaN for a missing value in a table.
     """
     if isinstance(text, str):
+        if not text.isascii() and has_lone_surrogate(text):
+            why = "it has half of a surrogate pair, which UTF-8 cannot encode"
+            raise DecodingError(f"{what} is not a text", why, "Decode its bytes as UTF-8")
         return text
     if isinstance(text, Mapping):
         return join_sources(text)
@@ -209,11 +250,24 @@ def check_text(text: object, what: str) -> str:
         from zoo.data.features import Features
 
         return Features(text)
-    if text is None or text != text:
+    if _is_missing(text):
         hint = "Leave missing values out, or put an empty text in their place"
     else:
         hint = "Decode bytes first" if isinstance(text, bytes) else "A text is a string"
-    raise DecodingError(f"{what} is not a text", f"it is {str(text)[:50]!r}", hint)
+    raise DecodingError(f"{what} is not a text", f"it is {_start(text)!r}", hint)
+
+
+def _is_missing(value: object) -> bool:
+    """Return whether this is None or NaN, as missing values in a table are."""
+    try:
+        return value is None or bool(value != value)
+    except (TypeError, ValueError):  # of an array
+        return False
+
+
+def _start(value: object) -> str:
+    """Return the beginning of a value as text."""
+    return str(value)[:50] if not isinstance(value, int) else shown(value)[:50]
 
 
 def check_texts(texts: object, what: str = "text") -> Iterator[str]:
@@ -223,7 +277,8 @@ def check_texts(texts: object, what: str = "text") -> Iterator[str]:
         DecodingError: it is one text, or nothing that can be iterated.
     """
     one = isinstance(texts, str | bytes | Mapping) or is_features(texts)
-    if one or not isinstance(texts, Iterable):
+    scalar = getattr(texts, "ndim", 1) == 0  # such an array cannot be iterated
+    if one or scalar or not isinstance(texts, Iterable):
         check_text(None if texts is None else texts, f"what stands for {what}s")
         raise DecodingError(f"{what}s must be a list", "this is one text", "Put it into a list")
     return (check_text(text, f"{what} {i}") for i, text in enumerate(texts, 1))

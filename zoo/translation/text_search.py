@@ -17,7 +17,7 @@ from zoo.decoding.forced import align
 from zoo.decoding.options import Hypothesis, Search
 from zoo.decoding.search import search
 from zoo.decoding.task import Task
-from zoo.errors import DecodingError
+from zoo.errors import DecodingError, shown
 from zoo.interop.engines import LoadedEngine, load_engine
 from zoo.interop.runner import Sources
 from zoo.nn.bf16 import BFloat16
@@ -72,8 +72,8 @@ class TextSearch:
         self.registry = registry or default_registry()
         self.reader = SourceReader(checkpoints)
         self._on_cpu = self.reader.device.type == "cpu"
-        if precision not in WEIGHTS:
-            raise DecodingError(f"no precision {precision!r}", f"it is {', '.join(WEIGHTS)}")
+        if not isinstance(precision, str) or precision not in WEIGHTS:
+            raise DecodingError(f"no precision {shown(precision)}", f"it is {', '.join(WEIGHTS)}")
         if precision != "float32" and not self._on_cpu:
             raise DecodingError(
                 f"{precision} runs on the CPU only", f"the model is on {self.reader.device}",

@@ -12,11 +12,12 @@ import torch
 
 from zoo.checkpoint import checkpoint as folder_format
 from zoo.checkpoint.checkpoint import Checkpoint
-from zoo.data.datasets import find_dataset, items_to_score
+from zoo.data.datasets import read_items
 from zoo.decoding.ensemble import Ensemble
 from zoo.decoding.forced import forced_log_probs
-from zoo.decoding.options import as_flags, combine, search_options
-from zoo.errors import DataError, DecodingError
+from zoo.decoding.option import plain_number
+from zoo.decoding.options import as_flags, combine
+from zoo.errors import DecodingError
 from zoo.interop.locate import locate
 from zoo.nn.contract import Seq2Seq
 from zoo.nn.device import pick_device
@@ -24,18 +25,18 @@ from zoo.registry.registry import Registry, default_registry
 from zoo.translation.attention import Attention, compute_attention
 from zoo.translation.languages import choose
 from zoo.translation.options import (
-    DEFAULTS,
     WINDOW,
     Options,
     SearchOptions,
     Source,
     Texts,
     as_one,
-    check_options,
     check_text,
     check_texts,
+    checked_options,
     keywords,
     make_search,
+    separated,
 )
 from zoo.translation.parts import MAX_SOURCE_LENGTH, batches
 from zoo.translation.text_search import Precision, Request, TextSearch
@@ -137,6 +138,7 @@ class Translator:
         Raises:
             DecodingError: as `stream` does.
         """
+        details = checked_options({"details": details})["details"]
         if (one := as_one(texts)) is None:
             translations = list(self.stream(cast(Texts, texts), **options))
             return translations if details else [translation.text for translation in translations]
@@ -190,9 +192,7 @@ class Translator:
                 language is not one of the checkpoint's.
             UnknownNameError: an option does not exist; near ones are suggested.
         """
-        given: dict[str, Any] = {**options}
-        check_options(own := {name: given.pop(name, DEFAULTS[name])
-                              for name in Options.__annotations__.keys() - SEARCH})  # fmt: skip
+        own, given = separated(options)
         effective = self.search_options(given, recommended=own.pop("recommended"))
         chosen = self.for_languages(own.pop("source_lang"), own.pop("target_lang"))._search
         window, prefix = own.pop("window") or WINDOW, chosen.prefix(own.pop("prefix"))
@@ -218,7 +218,7 @@ class Translator:
                 sources, or there is more than one checkpoint.
         """
         if isinstance(targets, str):
-            return self._score([check_text(sources, "source")], [targets])[0]
+            return self._score([check_text(sources, "source")], [check_text(targets, "target")])[0]
         lists = list(check_texts(sources, "source")), list(check_texts(targets, "target"))
         if len(lists[0]) != len(lists[1]):
             raise DecodingError(
@@ -286,19 +286,12 @@ class Translator:
             options: of the search, the fields of `zoo.Search`.
 
         Raises:
-            DataError: there is no such data, or no pair.
+            DataError: there is no such data, no pair, or an item is not a pair of texts.
         """
         from zoo.evaluation.metrics import make_metrics, score
 
         registry = default_registry()
-        if isinstance(data, str):
-            dataset = find_dataset(registry, data)
-            pairs = dataset.stream(split or dataset.scored_split, limit)
-            items, names = items_to_score(pairs, dataset.several_references), dataset.metrics
-        else:
-            items, names = items_to_score(data, False), ()
-        if not items:
-            raise DataError("nothing to score", "there are no pairs")
+        items, names = read_items(registry, data, split, plain_number(limit))
         sources, references = [item.source for item in items], [item.references for item in items]
         texts = [one.text for one in self.stream(sources, split=False, **options)]
         tokenizer = self.checkpoint.target_tokenizer
@@ -311,10 +304,6 @@ class Translator:
     ) -> dict[str, Any]:
         """Return the given search options with the recommended ones that apply besides."""
         return combine(given, self._recommended if recommended else {})
-
-
-SEARCH = frozenset(option.name for option in search_options())
-"""The names of the fields of `zoo.Search`."""
 
 
 def _rebuild(made: Sequence[Checkpoint], precision: Precision, engine: str | None) -> Translator:
