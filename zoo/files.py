@@ -143,11 +143,8 @@ def read_json(file: Path, limit: int = JSON_LIMIT) -> dict[str, Any]:
 
 def damaged(file: Path, reason: object) -> CheckpointError:
     """Return the error for a file whose content is damaged."""
-    return CheckpointError(
-        f"{file} cannot be read",
-        str(reason),
-        "The file is damaged: pull or train it again",
-    )
+    hint = "The file is damaged: pull or train it again"
+    return CheckpointError(f"{file} cannot be read", str(reason), hint)
 
 
 @contextlib.contextmanager
@@ -285,7 +282,10 @@ def _held_part(path: Path, *, is_folder: bool) -> Iterator[Path]:
     with contextlib.ExitStack() as stack:
         while free is False:  # unless another process has taken it for abandoned in this moment
             part = path.with_name(f".{path.name}.{secrets.randbelow(10**12)}.part")
-            (part.mkdir if is_folder else part.touch)()
+            try:
+                (part.mkdir if is_folder else part.touch)()
+            except OSError as error:  # the name of the temporary file says nothing to a user
+                raise OSError(error.errno, error.strerror, str(path)) from None
             free = stack.enter_context(held(part))
             free = free if part.exists() else False
         try:

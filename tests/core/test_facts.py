@@ -1,14 +1,23 @@
 """What `zoo info` shows of a checkpoint, and the lists of names."""
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from click.testing import Result
 
 import zoo
+from zoo.checkpoint.facts import checkpoint_facts
+from zoo.checkpoint.format import FILES, describe, is_checkpoint
+from zoo.errors import CheckpointError
+from zoo.hub.metadata import check_card
+from zoo.registry.builtin import top
+from zoo.registry.registry import default_registry
 
 NAME = "transformer-tiny.multi30k-en-de"
 
@@ -64,3 +73,26 @@ def test_names_are_listed_by_pattern() -> None:
     assert NAME in zoo.list_checkpoints("*en-de")
     assert zoo.list_checkpoints("x*") == []
     assert "shift" in zoo.list_datasets()
+
+
+def test_a_card_that_is_a_link_to_a_file_elsewhere_is_not_read(tmp_path: Path) -> None:
+    folder = shutil.copytree(top() / "cards" / "checkpoints" / NAME, tmp_path / "mine")
+    (folder / "README.md").rename(tmp_path / "notes.md")
+    (folder / "README.md").symlink_to(tmp_path / "notes.md")
+    for read in (check_card, lambda f: checkpoint_facts(f, describe(f), default_registry())):
+        with pytest.raises(CheckpointError, match="it is a link to a file elsewhere"):
+            read(folder)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_of_a_checkpoint_that_is_a_folder_or_a_pipe_is_named(
+    name: str, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(top() / "cards" / "checkpoints" / NAME, tmp_path / "mine")
+    for make, kind in ((os.mkdir, "a folder"), (os.mkfifo, "a pipe or a device")):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).rmdir() if (folder / name).is_dir() else (folder / name).unlink(True)
+        make(folder / name)
+        with pytest.raises(CheckpointError, match=rf"{name} is {kind}, not a file\. Put the file"):
+            describe(folder)
+        assert name != "config.json" or is_checkpoint(folder)

@@ -26,14 +26,15 @@ def checkpoint_facts(
         registry: where data without a description is looked up.
 
     Raises:
-        CheckpointError: its card, its scores or its training record is invalid.
+        CheckpointError: its card, its scores or its training record is invalid, or its card is
+            refused by `read_card`.
     """
     training: Mapping[str, Any] = {}
     if (folder / TRAINING).is_file():
         training = read_json(folder / TRAINING, TEXT_LIMIT)
     metadata: Mapping[str, Any] = {}
     if (folder / CARD).is_file():
-        metadata = split_card(read_text(folder / CARD, CARD_LIMIT), CARD)[0]
+        metadata = split_card(read_card(folder), CARD)[0]
     about = completed(about_of(description), training, registry)
     files = {name: (folder / name).stat().st_size for name in FILES if (folder / name).is_file()}
     return {

@@ -57,7 +57,7 @@ def missing(present: Collection[str]) -> list[str]:
 def is_checkpoint(path: Path) -> bool:
     """Return whether a folder has a `config.json` of the zoo, or one that cannot be read."""
     try:
-        return (path / CONFIG).is_file() and "format" in read_json(path / CONFIG)
+        return (path / CONFIG).exists() and "format" in read_json(path / CONFIG)
     except CheckpointError:
         return True
 
@@ -85,6 +85,14 @@ def describe(folder: Path) -> dict[str, Any]:
     if lacking:
         raise CheckpointError(
             f"{folder} is not a complete checkpoint", f"it has no {', no '.join(lacking)}"
+        )
+    wrong = [name for name in FILES if (folder / name).exists() and not (folder / name).is_file()]
+    if wrong:
+        kinds = {True: "a folder", False: "a pipe or a device"}
+        raise CheckpointError(
+            f"{folder} cannot be read",
+            "; ".join(f"{name} is {kinds[(folder / name).is_dir()]}, not a file" for name in wrong),
+            "Put the file in its place, or pull or train the checkpoint again",
         )
     file = folder / CONFIG
     description = read_json(file)

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from zoo.checkpoint.card import CARD_LIMIT, LIBRARY, split_card
+from zoo.checkpoint.card import LIBRARY, split_card
+from zoo.checkpoint.facts import read_card
 from zoo.checkpoint.format import CARD
 from zoo.errors import CheckpointError
-from zoo.files import read_text
 
 
 def check_card(folder: Path) -> None:
@@ -43,7 +43,7 @@ def _metadata(folder: Path) -> tuple[Path, Mapping[str, Any]]:
         raise CheckpointError(
             f"{folder} has no card", f"{CARD} is missing", f"Write it: `zoo card {folder} --write`"
         )
-    metadata, _ = split_card(read_text(file, CARD_LIMIT), str(file))
+    metadata, _ = split_card(read_card(folder), str(file))
     _check_with_client(metadata, file)
     return file, metadata
 
