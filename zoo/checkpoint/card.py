@@ -29,7 +29,7 @@ from zoo.checkpoint.markdown import markdown_table
 from zoo.checkpoint.model_card import parameter_table, settings_table
 from zoo.checkpoint.scores import scores_table
 from zoo.decoding.options import as_flags
-from zoo.errors import CheckpointError
+from zoo.errors import CheckpointError, counted
 from zoo.files import TEXT_LIMIT, read_json, read_text
 from zoo.registry.config import Config, parameters_of
 from zoo.registry.declarations import Architecture
@@ -187,7 +187,7 @@ def generated_section(data: CardData) -> str:
     picture = f"![Loss per update]({CURVE})\n\n" if "released" in training else ""
     details = []
     if "pairs" in training:
-        details = [f"{training['pairs']:,} pairs", f"{training['steps']:,} updates"]
+        details = [counted(training["pairs"], "pair"), counted(training["steps"], "update")]
         details.append(f"{training['minutes']} minutes")
     last = training.get("released", math.inf)  # later updates are not in the weights
     curve = [

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from zoo.data.batches import Sequences
+from zoo.errors import counted
 from zoo.nn.contract import BEGIN, UNKNOWN
 from zoo.registry.open_shelf import name_of
 from zoo.registry.recipe import Recipe
@@ -49,11 +50,15 @@ def early_warnings(plan: Plan, data: TrainingData, batches: int) -> list[str]:
     warnings = []
     if pairs < FEW_PAIRS:
         warnings.append(
-            f"{pairs:,} pairs are few: the model will learn them by heart, and little more. "
-            "Add pairs, or fine-tune a checkpoint"
+            f"{_few(pairs, 'pair')}: the model will learn {'it' if pairs == 1 else 'them'} by "
+            "heart, and little more. Add pairs, or fine-tune a checkpoint"
         )
     if distinct := _few_distinct(data.corpus.target):
-        warnings.append(f"the {pairs:,} targets are only {distinct:,} different texts")
+        warnings.append(
+            f"the {pairs:,} targets are only {distinct:,} different texts"
+            if distinct > 1
+            else f"the {pairs:,} targets are all the same text"
+        )
     sides = {"source": data.corpus.source, "target": data.corpus.target}
     for side, sequences in sides.items():
         if side == "source" and plan.config.features:
@@ -80,12 +85,17 @@ def early_warnings(plan: Plan, data: TrainingData, batches: int) -> list[str]:
         and updates <= recipe.warmup
     ):
         warnings.append(
-            f"the run ends in its warm-up: {updates:,} updates, of which the learning rate rises "
-            f"over {recipe.warmup:,}. Give more updates, or lower warmup"
+            f"the run ends in its warm-up: {counted(updates, 'update')}, of which the learning "
+            f"rate rises over {recipe.warmup:,}. Give more updates, or lower warmup"
         )
     elif updates is not None and updates < FEW_UPDATES:
-        warnings.append(f"{updates:,} updates are few: most models need a thousand or more")
+        warnings.append(f"{_few(updates, 'update')}: most models need a thousand or more")
     return warnings
+
+
+def _few(number: int, noun: str) -> str:
+    """Return `1 pair is few`, or `2 pairs are few`."""
+    return f"{counted(number, noun)} {'is' if number == 1 else 'are'} few"
 
 
 def planned_updates(recipe: Recipe, batches: int) -> int | None:
@@ -161,7 +171,7 @@ def late_warnings(
             "give it more time, or lower warmup"
         )
     elif updates < FEW_UPDATES and not recipe.steps and not recipe.epochs:
-        warnings.append(f"{updates:,} updates are few: give the run more time")
+        warnings.append(f"{_few(updates, 'update')}: give the run more time")
     guessing = loss_of_guessing(data.corpus.target)
     loss = min(losses, default=reports[-1] if reports else 0.0)
     if loss > SAME_LOSS * guessing and guessing > 0.1:

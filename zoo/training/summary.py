@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
+from zoo.errors import counted
 from zoo.training.advice import late_warnings
 from zoo.training.data import TrainingData
 from zoo.training.held_out import HeldOut
@@ -33,8 +35,8 @@ class Summary:
     def lines(self) -> list[str]:
         """Return the summary as text."""
         lines = [
-            f"{from_here(self.out)}: {self.updates:,} updates, {self.epochs:.1f} epochs in "
-            f"{self.minutes:.1f} minutes"
+            f"{from_here(self.out)}: {counted(self.updates, 'update')}, "
+            f"{self.epochs:.1f} epochs in {self.minutes:.1f} minutes"
         ]
         if self.best_loss is not None:
             lines.append(
@@ -43,7 +45,7 @@ class Summary:
         scores = self.held_out
         if scores is not None and scores.bleu is not None and scores.chrf is not None:
             lines.append(
-                f"Held-out text, {scores.pairs:,} pairs: BLEU {scores.bleu:.1f}, "
+                f"Held-out text, {counted(scores.pairs, 'pair')}: BLEU {scores.bleu:.1f}, "
                 f"chrF {scores.chrf:.1f} (greedy), loss {scores.loss:.3f}"
             )
         lines += self.compared
@@ -90,11 +92,13 @@ def next_commands(out: Path, data: TrainingData, plan: Plan) -> tuple[str, ...]:
         plan: how, with the name or files of that data.
     """
     held_out, config = data.validation.pairs, plan.config
-    text = min((p.source for p in held_out), key=len, default="") or "TEXT"
+    shown = held_out or islice(data.dataset.stream(data.dataset.splits[0]), 1)
+    text = min((p.source for p in shown), key=len, default="") or "TEXT"
     if not config.features and len(config.sources) == 1:
         text = text[:80]  # not of a file's name, nor of JSON
     splits = data.dataset.splits
-    split = "" if "test" in splits else " --split validation" * ("validation" in splits)
+    validated = bool(held_out) and "validation" in splits
+    split = " --split validation" if validated and "test" not in splits else ""
     folder = shlex.quote(from_here(out))
     serve = () if config.features else (f"zoo serve {folder}",)
     return (
