@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -12,6 +13,9 @@ import pytest
 from click.testing import Result
 
 from zoo.cli import process
+from zoo.cli.output import check_writable, is_stream
+from zoo.errors import DataError
+from zoo.registry.builtin import top
 
 Run = Callable[..., Result]
 TOP = Path(__file__).parents[2]
@@ -80,8 +84,8 @@ def test_arguments_that_are_not_text(run: Run, arguments: tuple[str, ...]) -> No
     done = run(*arguments)
     assert done.exit_code == 1
     (line,) = done.output.splitlines()
-    assert "is not UTF-8: give arguments in the terminal's encoding" in line
-    assert "\\udcff" in line
+    assert "is not UTF-8: set the terminal to UTF-8, or rename the file" in line
+    assert "?' is not UTF-8" in line
 
 
 def test_streams_that_were_closed_before_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,8 +94,10 @@ def test_streams_that_were_closed_before_the_start(monkeypatch: pytest.MonkeyPat
     process.open_streams()
     assert sys.stdin.read() == ""
     assert sys.stdin.buffer.read() == b""
+    sys.stderr.write("lost")
+    with pytest.raises(OSError, match="standard output is closed"):
+        sys.stdout.write("not lost")
     for stream in (sys.stdout, sys.stderr):
-        stream.write("lost")
         assert not stream.isatty()
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         stream.close()
@@ -99,7 +105,8 @@ def test_streams_that_were_closed_before_the_start(monkeypatch: pytest.MonkeyPat
 
 def test_a_command_without_standard_output() -> None:
     written = zoo("list", shell=">&-")
-    assert (written.returncode, written.stderr) == (0, b"")
+    message = b"Error: nothing can be printed: standard output is closed\n"
+    assert (written.returncode, written.stderr) == (1, message)
 
 
 INTERRUPT = """
@@ -146,3 +153,53 @@ def test_a_long_cell_is_refused_with_advice(run: Run, tmp_path: Path) -> None:
     shown = run("data", "show", file).stderr
     assert "line 2, is not CSV: field larger than" in shown
     assert "can be in .tsv or .jsonl" in shown
+
+
+def test_a_source_prefix_that_is_no_known_tag_is_warned_of(run: Callable[..., Result]) -> None:
+    tasks = top() / "cards" / "checkpoints" / "transformer-tiny.tasks"
+    other = run("translate", tasks, "--source-prefix", "summarize: ", "dog", "--beam", "1")
+    assert other.exit_code == 0
+    assert "was scored with other source prefixes: 'numbers: '" in other.stderr.replace("\n", " ")
+    known = run("translate", tasks, "--source-prefix", "en-fr:", "dog", "--beam", "1")
+    assert known.stderr == ""
+
+
+PROGRAM = [sys.executable, "-m", "zoo"]
+
+
+def test_output_that_is_open_or_a_device_is_continued(checkpoint: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("before\n")
+    command = [*PROGRAM, "translate", str(checkpoint), "the dog a runs", "--out", "/dev/stdout"]
+    with log.open("a") as output:
+        subprocess.run(command, stdout=output, check=True)
+    first, *translated = log.read_text().splitlines()
+    assert first == "before"
+    assert len(translated) == 1
+    assert is_stream(Path("/dev/null"))
+    check_writable(Path("/dev/null"))
+    with pytest.raises(DataError, match="it is no regular file"):
+        check_writable(Path("/dev/null"), stream=False)
+    with pytest.raises(DataError, match="you may not write to /proc"):
+        check_writable(Path("/proc/x"))
+
+
+def test_help_without_standard_output_is_an_error() -> None:
+    done = zoo("--help", shell=">&-")
+    message = b"Error: nothing can be printed: standard output is closed\n"
+    assert (done.returncode, done.stderr) == (1, message)
+
+
+def test_a_reader_that_ends_early_causes_no_message() -> None:
+    command = f"{shlex.join([*PROGRAM, 'list', 'models'])} | head -1"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+
+
+def test_long_and_unreadable_arguments_make_short_errors(run: Callable[..., Result]) -> None:
+    for option in ("--beam", "--length-penalty=x", "--max-source-length"):
+        refused = run("translate", "x", f"{option.partition('=')[0]}", "9" * 9_999 + option[-2:])
+        assert refused.exit_code == 2
+        assert len(refused.stderr) < 700
+    refused = run("translate", "x", "caf\udce9")
+    assert "the argument 'caf?' is not UTF-8" in refused.stderr

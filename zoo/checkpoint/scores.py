@@ -37,6 +37,16 @@ def read_scores(folder: Path) -> list[dict[str, Any]]:
     return records
 
 
+def source_prefixes(folder: Path) -> list[str]:
+    """Return the source prefixes with which a checkpoint was scored: the tags of its tasks.
+
+    Raises:
+        CheckpointError: `scores.json` is invalid.
+    """
+    prefixes = [record.get("source_prefix") for record in read_scores(folder)]
+    return list(dict.fromkeys(prefix for prefix in prefixes if isinstance(prefix, str) and prefix))
+
+
 def is_score(record: object) -> bool:
     """Return whether a value is a record of scores: data, split, and numbers with signatures."""
     return (

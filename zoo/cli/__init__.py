@@ -20,6 +20,7 @@ from __future__ import annotations
 import itertools
 import os
 import platform
+import re
 import sys
 from importlib import metadata
 from typing import Any
@@ -60,6 +61,15 @@ TRACEBACK = "ZOO_TRACEBACK"
 """The environment variable with which errors show where they were raised."""
 
 
+LONG_WORD = re.compile(r"\S{500,}")
+"""A word of a message that is cut: a path is shorter, a number of thousands of digits is not."""
+
+
+def _shortened(message: str) -> str:
+    """Return a message whose long words are cut."""
+    return LONG_WORD.sub(lambda word: f"{word[0][:200]}…", message)
+
+
 class Commands(Group):
     """The built-in commands, and those of plugins, which are looked up at first use.
 
@@ -70,8 +80,10 @@ class Commands(Group):
         """Parse the options before the command; `--no-plugins` applies first, in any order."""
         for word in args:
             if has_lone_surrogate(word):
+                readable = word[:60].encode("utf-8", "replace").decode()
                 raise click.ClickException(
-                    f"{word[:60]!r} is not UTF-8: give arguments in the terminal's encoding"
+                    f"the argument {readable!r} is not UTF-8: set the terminal to UTF-8, or rename "
+                    "the file"
                 )
         if "--no-plugins" in itertools.takewhile(lambda word: word.startswith("-"), args):
             load_only_builtin_plugins()
@@ -99,7 +111,10 @@ class Commands(Group):
             ctx.default_map = ctx.obj.defaults
             with hub_warnings():
                 return super().invoke(ctx)
-        except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
+        except click.ClickException as error:
+            error.message = _shortened(error.message)
+            raise
+        except (click.Abort, click.exceptions.Exit, BrokenPipeError):
             raise
         except KeyboardInterrupt:
             click.echo("Interrupted", err=True)
@@ -108,7 +123,7 @@ class Commands(Group):
             message = self._message(error, ctx.invoked_subcommand or "")
             if not message or os.environ.get(TRACEBACK):
                 raise
-            raise click.ClickException(message) from error
+            raise click.ClickException(_shortened(message)) from error
 
     def _message(self, error: Exception, command: str) -> str:
         """Return an error in one line; empty if it is a fault of the zoo itself."""
@@ -189,3 +204,6 @@ def main() -> None:
         # The program that read the output has ended. 141 is the exit code of SIGPIPE in a shell.
         sys.stderr.close()
         sys.exit(141)
+    except OSError as error:  # of `--help`, which no command handles
+        click.echo(f"Error: {error.strerror or error}", err=True)
+        sys.exit(1)

@@ -77,7 +77,7 @@ def attention(
     if out is not None and suffix not in SUFFIXES:
         raise DataError(f"cannot draw {out}", "its name must end in .png, .svg or .html")
     if out is not None:
-        check_writable(out)
+        check_writable(out, stream=False)
     registry = loaded_registry()
     translator = load_translator((checkpoint,), registry, device, languages=languages)
     effective = translator.search_options(search, recommended=recommended)

@@ -26,6 +26,7 @@ from zoo.cli.output import (
     check_writable,
     loaded_registry,
     messages,
+    open_output,
     print_json,
     say,
     shows_progress,
@@ -35,8 +36,7 @@ from zoo.cli.translating import load_translator
 from zoo.data.datasets import Item, find_dataset, items_to_score
 from zoo.data.readers import read_lines
 from zoo.decoding.options import as_flags
-from zoo.errors import DataError, PluginError
-from zoo.files import replace_file
+from zoo.errors import DataError, PluginError, counted
 from zoo.registry.declarations import Dataset
 from zoo.registry.registry import Registry
 from zoo.registry.shelf import Shelf
@@ -115,7 +115,9 @@ def eval_(
         check_writable(output)
     others = _read_translations(against, registry, items) if against is not None else None
     wanted = (registry, device, precision)
-    translator = load_translator((checkpoint, *more), *wanted, engine, reading)
+    translator = load_translator(
+        (checkpoint, *more), *wanted, engine, reading, search["source_prefix"]
+    )
     using = _metrics(registry, translator, orders, lowercase, names or dataset.metrics)
     effective = translator.search_options(search, recommended=recommended)
     texts = _translate(translator, items, split, search, recommended)
@@ -164,7 +166,8 @@ def _own_data(checkpoint: str, split: str | None, registry: Registry) -> tuple[s
 def _write_translations(output: Path | None, texts: Sequence[str]) -> None:
     if output is not None:
         lines = (f"{' '.join(text.splitlines())}\n" for text in texts)
-        replace_file(output, "".join(lines).encode())
+        with open_output(output) as file:
+            file.write("".join(lines).encode())
 
 
 def _read_items(
@@ -295,7 +298,7 @@ def _print_scores(
     what: str, scores: Scores, given: Mapping[str, Any], effective: Mapping[str, Any]
 ) -> None:
     """Print what was scored, the recommended options that were used, and the scores."""
-    click.echo(f"{what}: {scores.sentences:,} sentences")
+    click.echo(f"{what}: {counted(scores.sentences, 'sentence')}")
     added = {name: value for name, value in effective.items() if name not in given}
     if added:
         click.echo(f"recommended search options: {as_flags(added)}")

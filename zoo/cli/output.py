@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
+import re
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import click
 
 from zoo.errors import DataError
+from zoo.files import whole_file
 from zoo.registry.registry import Registry, default_registry
 
 if TYPE_CHECKING:
@@ -67,21 +72,60 @@ def shows_progress() -> bool:
     return sys.stderr.isatty()
 
 
-def check_writable(file: Path) -> None:
+DESCRIPTOR = re.compile(r"/dev/std(out|err)|/(?:dev|proc/self)/fd/(\d+)")
+"""The names of files that are open already, such as standard output."""
+
+
+def is_stream(file: Path) -> bool:
+    """Return whether a name is that of an open file, a pipe or a device, which is not replaced."""
+    return bool(DESCRIPTOR.fullmatch(os.path.abspath(file))) or (
+        file.exists() and not file.is_file() and not file.is_dir()
+    )
+
+
+@contextlib.contextmanager
+def open_output(file: Path) -> Iterator[IO[bytes]]:
+    """Give a file that is complete at the end or absent; a stream is written as it goes.
+
+    What is open already is continued where it is, as after `>>` in a shell.
+    """
+    if not is_stream(file):
+        with whole_file(file) as part, part.open("wb") as output:
+            yield output
+        return
+    named = DESCRIPTOR.fullmatch(os.path.abspath(file))
+    if named is None:
+        handle = os.open(file, os.O_WRONLY)
+    else:
+        handle = os.dup(int(named[2] or {"out": 1, "err": 2}[named[1]]))
+    with os.fdopen(handle, "wb") as output:
+        yield output
+
+
+def check_writable(file: Path, *, stream: bool = True) -> None:
     """Check, before anything is computed, that a file can be written.
 
+    Args:
+        file: what `open_output` is going to write.
+        stream: whether it may be a pipe, a device or an open file, such as /dev/stdout.
+
     Raises:
-        DataError: it is a folder, a pipe or a device, or its folder is missing or read-only.
+        DataError: it is a folder, or its folder is missing or not writable; or it is a stream.
     """
     if file.is_dir():
         raise DataError(f"cannot write {file}", "it is a folder", "Name a file")
-    if file.exists() and not file.is_file():
-        why = "it is a pipe or a device, which a file cannot replace"
-        raise DataError(f"cannot write {file}", why, "Without --out, standard output is written")
+    if is_stream(file):
+        if not stream:
+            raise DataError(f"cannot write {file}", "it is no regular file", "Name another file")
+        return
     file = file.resolve()
     if not file.parent.is_dir():
         raise DataError(
             f"cannot write {file}", f"there is no folder {file.parent}", "Create it first"
         )
-    if not os.access(file.parent, os.W_OK):
-        raise DataError(f"cannot write {file}", f"you may not write to {file.parent}")
+    try:
+        with tempfile.TemporaryFile(dir=file.parent):
+            pass
+    except OSError:
+        why = f"you may not write to {file.parent}"
+        raise DataError(f"cannot write {file}", why, "Name a file in another folder") from None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import ctypes
+import errno
 import io
 import os
 import signal
@@ -74,10 +75,29 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def open_streams() -> None:
-    """Replace standard streams that were closed before the start: input is empty, output lost."""
+    """Replace standard streams that were closed before the start.
+
+    Input is empty and messages are lost, but output that cannot be printed is an error.
+    """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  # for good
+            stream: Any = open(os.devnull, mode, encoding="utf-8")  # noqa: SIM115  # for good
+            if name == "stdout":
+                os.dup(stream.fileno())  # no other file takes the number of standard output
+                stream = io.TextIOWrapper(_Closed(), encoding="utf-8", write_through=True)
+            setattr(sys, name, stream)
+
+
+class _Closed(io.RawIOBase):
+    """Standard output that is closed: whatever is printed raises an error."""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: Any) -> int:
+        if len(content):
+            raise OSError(errno.EBADF, "nothing can be printed: standard output is closed")
+        return 0
 
 
 def fit_output() -> None:

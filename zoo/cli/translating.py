@@ -7,6 +7,7 @@ import functools
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from zoo import __version__
+from zoo.checkpoint.scores import source_prefixes
 from zoo.cli.completion import complete_checkpoint
 from zoo.cli.fetching import located
 from zoo.cli.options import (
@@ -30,6 +32,7 @@ from zoo.cli.output import (
     check_writable,
     loaded_registry,
     messages,
+    open_output,
     print_json,
     say,
     shows_progress,
@@ -38,7 +41,6 @@ from zoo.cli.search import search_options
 from zoo.data.compressed import open_text
 from zoo.data.readers import bounded_lines, count_lines, decode_line
 from zoo.errors import DataError
-from zoo.files import whole_file
 from zoo.registry.registry import Registry
 from zoo.translation.shards import Shard, join, open_shard
 
@@ -106,9 +108,12 @@ def translate(
         raise click.UsageError("--shard needs --input and --out")
     wanted = None if shard is None else Shard.parse(shard)
     if out is not None:
-        check_writable(out)
+        check_writable(out, stream=shard is None)
     registry = loaded_registry()
-    translator = load_translator((checkpoint, *more), registry, device, precision, engine)
+    translator = load_translator(
+        (checkpoint, *more), registry, device, precision, engine,
+        source_prefix=options["source_prefix"],
+    )  # fmt: skip
     # At a keyboard each line is translated at once.
     window = 1 if not text and source is None and sys.stdin.isatty() else None
     if window == 1 and sys.stdout.isatty():
@@ -162,9 +167,17 @@ def load_translator(
     precision: Precision = "float32",
     engine: str | None = None,
     languages: Mapping[str, str] | None = None,
+    source_prefix: str = "",
 ) -> Translator:
-    """Load a checkpoint, or several as an ensemble; pull those that are not on this machine."""
+    """Load a checkpoint, or several as an ensemble; pull those that are not on this machine.
+
+    A source prefix that is none of the first one's known tags is warned of.
+    """
     folders = [located(name, registry) for name in checkpoints]
+    known = source_prefixes(folders[0]) if source_prefix else []
+    if known and source_prefix.strip() not in [tag.strip() for tag in known]:
+        tags = ", ".join(map(repr, known))
+        say(f"Warning: {checkpoints[0]} was scored with other source prefixes: {tags}")
     # Imports torch: a wrong name is reported before.
     from zoo.translation.translator import load
 
@@ -258,7 +271,7 @@ def _output(file: Path | None) -> Iterator[IO[str] | None]:
     if file is None:
         yield None
         return
-    with whole_file(file) as part, part.open("w", encoding="utf-8") as stream:
+    with open_output(file) as output, TextIOWrapper(output, encoding="utf-8") as stream:
         yield stream
 
 
@@ -287,7 +300,7 @@ def join_(out: Path) -> None:
 
     All must be finished, of the same input and with the same options. The shards stay.
     """
-    check_writable(out)
+    check_writable(out, stream=False)
     say(f"{out}: {join(out):,} shards")
 
 
