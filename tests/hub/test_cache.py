@@ -122,6 +122,7 @@ def test_clean_removes_what_can_be_made_again(
         file.parent.mkdir(parents=True)
         file.write_bytes(b"x" * 1000)
         Path(f"{file.parent}.lock").touch()
+    (tmp_path / "own" / "imported" / "gone.lock").touch()
     half_written = tmp_path / "own" / "imported" / ".c-t5-v1-1.123.part"
     half_written.mkdir()
     shown = json.loads(run("cache", "clean", "--json").stdout)
@@ -137,4 +138,6 @@ def test_clean_removes_what_can_be_made_again(
             and p.name in ("model", "ids")]  # fmt: skip
     assert sorted(left) == ["b-t5-v1-1", "d"]
     assert half_written.is_dir()
+    locks = [lock.name for lock in (tmp_path / "own").rglob("*.lock")]
+    assert sorted(locks) == ["b-t5-v1-1.lock", "d.lock"]
     assert run("cache", "clean", "no-such").exit_code == 2

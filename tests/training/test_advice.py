@@ -219,3 +219,25 @@ def test_paths_below_the_current_folder_are_shown_as_typed(
         assert from_here(path) == str(path)
     folder.rmdir()
     assert from_here(folder / "runs") == str(folder / "runs")
+
+
+def test_a_run_on_one_pair_suggests_commands_that_work(
+    tmp_path: Path, run: Callable[..., Result]
+) -> None:
+    (tmp_path / "one.tsv").write_text("a dog\tein Hund\n")
+    request = TrainingRequest("rnnsearch-tiny", str(tmp_path / "one.tsv"), tmp_path / "out",
+                              settings=TINY, steps=1)  # fmt: skip
+    with begin(request) as session:
+        trainer = session.trainer
+        warnings = early_warnings(trainer.plan, trainer.data, len(trainer.batches))
+        assert any(w.startswith("1 pair is few: the model will learn it") for w in warnings)
+        assert any(w.startswith("1 update is few") or "1 update," in w for w in warnings)
+        list(trainer.events())
+        session.finish()
+        summary = summarize(session)
+    assert ": 1 update, " in summary.lines()[0]
+    translate, evaluate, _ = map(shlex.split, summary.commands)
+    assert translate[-1] == "a dog"
+    for _, *words in (translate, evaluate):
+        done = run(*words)
+        assert done.exit_code == 0, done.output

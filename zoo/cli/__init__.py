@@ -112,7 +112,7 @@ class Commands(Group):
             with hub_warnings():
                 return super().invoke(ctx)
         except click.ClickException as error:
-            error.message = _shortened(error.message)
+            vars(error)["message"] = _shortened(error.message)  # declared final
             raise
         except (click.Abort, click.exceptions.Exit, BrokenPipeError):
             raise

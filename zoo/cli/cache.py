@@ -89,11 +89,13 @@ def clean(kinds: tuple[str, ...], yes: bool, as_json: bool) -> None:
     if kinds and rows:
         if not yes:
             click.confirm("Remove?", abort=True, err=True)
-        freed, busy = cache_folder.clean([row.kind for row in rows])
+        freed, busy = cache_folder.clean(kinds)
         everything = cache_folder.contents()
         say(f"Freed {readable(freed)}")
         for path in busy:
             say(f"{path} is being written by another process, and stays")
+    elif kinds:
+        cache_folder.clean(kinds)  # lock files that are left of earlier times
     if as_json:
         print_json({"contents": [row._asdict() for row in everything], "freed": freed,
                     "busy": [str(path) for path in busy]})  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from collections.abc import Iterator, Sequence
@@ -45,7 +46,9 @@ def contents() -> list[Contents]:
 def clean(kinds: Sequence[str]) -> tuple[int, list[Path]]:
     """Remove what folders of the cache hold; return the freed bytes, and what others write now.
 
-    Files that a running process has open stay readable for it.
+    Files that a running process has open stay readable for it. A lock file is removed while its
+    lock is held here: a process that opened it just before finds it gone and locks a new one, or,
+    with an old filelock, makes a second copy, which is complete or absent too.
     """
     from filelock import FileLock, Timeout  # slow to import, and every command imports this module
 
@@ -57,18 +60,30 @@ def clean(kinds: Sequence[str]) -> tuple[int, list[Path]]:
                     size = _size(entry)
                     shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
                     freed += size
+                    _remove_lock(Path(f"{entry}.lock"))
             except Timeout:
                 busy.append(entry)
+        for lock in sorted((cache_folder() / kind).glob(f"{_pattern(kind)}.lock")):
+            if not lock.with_suffix("").exists() and lock.is_file():
+                with contextlib.suppress(Timeout), FileLock(lock, timeout=0):
+                    _remove_lock(lock)
     return freed, busy
 
 
-def _entries(kind: str) -> Iterator[Path]:
-    """Yield what a folder holds, without locks and what is half-written, whose names are hidden.
+def _remove_lock(lock: Path) -> None:
+    """Remove a lock file whose lock is held here; Windows removes none that is open."""
+    with contextlib.suppress(OSError):
+        lock.unlink()
 
-    Exports are in a folder for each format.
-    """
-    pattern = "*/*" if kind == "exports" else "*"
-    for entry in sorted((cache_folder() / kind).glob(pattern)):
+
+def _pattern(kind: str) -> str:
+    """Return where a folder of the cache has its entries: exports are in one for each format."""
+    return "*/*" if kind == "exports" else "*"
+
+
+def _entries(kind: str) -> Iterator[Path]:
+    """Yield what a folder holds, without locks and what is half-written, whose names are hidden."""
+    for entry in sorted((cache_folder() / kind).glob(_pattern(kind))):
         hidden = entry.name.startswith(".")
         if not hidden and not entry.name.endswith(".lock") and not entry.is_symlink():
             yield entry
