@@ -81,11 +81,11 @@ def open_streams() -> None:
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            stream: Any = open(os.devnull, mode, encoding="utf-8")  # noqa: SIM115  # for good
             if name == "stdout":
-                os.dup(stream.fileno())  # no other file takes the number of standard output
-                stream = io.TextIOWrapper(_Closed(), encoding="utf-8", write_through=True)
-            setattr(sys, name, stream)
+                os.open(os.devnull, os.O_WRONLY)  # no other file takes its number
+                sys.stdout = io.TextIOWrapper(_Closed(), encoding="utf-8", write_through=True)
+                continue
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  # for good
 
 
 class _Closed(io.RawIOBase):
