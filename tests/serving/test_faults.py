@@ -231,6 +231,36 @@ def test_a_client_that_hangs_up_leaves_the_queue(server: Running) -> None:
     wait_until(lambda: server.metric("zoo_queue_texts") == 0, 5)
 
 
+ENDLESS = {"checkpoint": CAPTIONS, "texts": ["x" * 1_000], "beam": 16, "split": False}
+"""A text that takes far longer than a test may."""
+
+
+def test_work_for_a_client_that_left_is_stopped_and_its_worker_lives() -> None:
+    with start(str(CARDS / CAPTIONS), "--workers", "1") as server:
+        server.translate(CAPTIONS, "a man")
+        workers = server.worker_ids()
+        body = json.dumps(ENDLESS)
+        head = f"POST /api/translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}"
+        with socket.create_connection(("127.0.0.1", server.port)) as one:
+            one.sendall(f"{head}\r\n\r\n{body}".encode())
+            wait_until(lambda: server.metric("zoo_texts_total") == 2)
+        assert server.translate(CAPTIONS, "two dogs play") == ["Zwei Hunde spielen."]
+        assert server.worker_ids() == workers
+        assert server.metric("zoo_worker_deaths_total") == 0
+
+
+def test_a_long_text_is_given_up_where_others_have_no_other_worker() -> None:
+    with (
+        start(str(CARDS / CAPTIONS), "--workers", "1", "--long-seconds", "0.5") as server,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        server.translate(CAPTIONS, "a man")
+        long = pool.submit(server.send, "/api/translate", ENDLESS)
+        wait_until(lambda: server.metric("zoo_texts_total") == 2)
+        assert server.translate(CAPTIONS, "two dogs play") == ["Zwei Hunde spielen."]
+        refused(long.result(), 504, "timeout", "over 0.5 seconds", "others", "--workers")
+
+
 def test_a_client_that_leaves_within_its_body_is_no_failure(server: Running) -> None:
     def left() -> float:
         samples = server.send("/metrics").body.decode()

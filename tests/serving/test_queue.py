@@ -180,7 +180,7 @@ class Busy:
     def __init__(self, times: int) -> None:
         self.times = times
 
-    async def translate(self, served: Any, texts: list[str], options: Any) -> list[Any]:
+    async def translate(self, served: Any, texts: list[str], options: Any, **_: Any) -> list[Any]:
         if texts[0].endswith("?") and self.times:
             self.times -= 1
             raise QueueFullError(20, 20)

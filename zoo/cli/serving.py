@@ -58,6 +58,8 @@ KEY = "ZOO_API_KEY"
               help="How long a client may take to send a request's body.")  # fmt: skip
 @click.option("--write-seconds", type=click.FloatRange(0.1), default=20.0, show_default=True,
               help="How long a client may read nothing of its answer.")  # fmt: skip
+@click.option("--long-seconds", type=click.FloatRange(0.1), default=15.0, show_default=True,
+              help="How long a long text may keep short ones waiting.")  # fmt: skip
 @click.option("--batch-texts", type=click.IntRange(1), default=256, show_default=True,
               help="Largest number of texts in a batch.")  # fmt: skip
 def serve(

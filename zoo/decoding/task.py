@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol
 
@@ -49,6 +49,7 @@ class Task(Generic[Memory, State]):
         blank: ids of the target tokens that are only white space, (tokens,), or None.
         registry: where searches and logits processors are looked up; by default that of the
             installed plugins.
+        on_step: called before each step; what it raises ends the search.
     """
 
     model: Decoder[Memory, State]
@@ -59,6 +60,7 @@ class Task(Generic[Memory, State]):
     indices: Sequence[int] | None = None
     blank: Tensor | None = None
     registry: Registry | None = None
+    on_step: Callable[[], None] | None = None
 
     def __len__(self) -> int:
         return len(self.mask)
@@ -67,6 +69,8 @@ class Task(Generic[Memory, State]):
         self, token: Tensor, state: State, memory: Memory, attention: bool = False
     ) -> Step[State]:
         """Call the network; the logits are float32, or float64 if the network computes in it."""
+        if self.on_step is not None:
+            self.on_step()
         step = self.model.step(token, state, memory, attention)
         return step._replace(logits=full_precision(step.logits))
 

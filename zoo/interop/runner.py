@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -27,6 +27,7 @@ class Sources:
         prefixes: the tokens that each target must begin with, or None.
         indices: the index of each sentence in the whole input, which seeds its sampling.
         blank: ids of the target tokens that are only white space, (tokens,).
+        on_step: called before each step of the zoo's search, as `Task.on_step` is.
     """
 
     source: Tensor
@@ -35,6 +36,7 @@ class Sources:
     prefixes: Sequence[Sequence[int]] | None
     indices: Sequence[int]
     blank: Tensor
+    on_step: Callable[[], None] | None = None
 
     def __len__(self) -> int:
         return len(self.source)
@@ -42,7 +44,10 @@ class Sources:
     def encoded(self, model: Any) -> Task[Any, Any]:
         """Return the task of a network, or of anything with `encode`, `init_state` and `step`."""
         memory = model.encode(self.source, self.mask).memory
-        return Task(model, memory, self.mask, self.limit, self.prefixes, self.indices, self.blank)
+        return Task(
+            model, memory, self.mask, self.limit, self.prefixes, self.indices, self.blank,
+            on_step=self.on_step,
+        )  # fmt: skip
 
     def rows(self, indices: Sequence[int]) -> Sources:
         """Return some of the sentences."""

@@ -168,12 +168,12 @@ class Api:
         """
         service = self.service
         waiting: list[tuple[int, str, asyncio.Task[list[Any]]]] = []
-        left = iter(pieces)
+        left, client = iter(pieces), object()
         begun = False
         try:
             while True:
                 while len(waiting) < STREAM_WINDOW and (piece := next(left, None)) is not None:
-                    work = service.translate(served, [piece[1]], options)
+                    work = service.translate(served, [piece[1]], options, client=client)
                     waiting.append((*piece, asyncio.ensure_future(work)))
                 if not waiting:
                     break
@@ -183,7 +183,7 @@ class Api:
                 except QueueFullError:
                     if not begun:
                         raise
-                    made = await self._when_there_is_room(served, text, options)
+                    made = await self._when_there_is_room(served, text, options, client)
                 answer = {"start": start, "source": text, "text": made["text"]}
                 yield sse("piece", {**answer, "score": made["score"]})
                 begun = True
@@ -196,7 +196,9 @@ class Api:
             for _, _, task in waiting:
                 task.cancel()
 
-    async def _when_there_is_room(self, served: Served, text: str, options: dict[str, Any]) -> Any:
+    async def _when_there_is_room(
+        self, served: Served, text: str, options: dict[str, Any], client: object
+    ) -> Any:
         """Return a piece's translation; a stream that has begun waits for the queue.
 
         Raises:
@@ -205,8 +207,8 @@ class Api:
         end = time.monotonic() + self.service.limits.request_seconds
         while True:
             try:
-                (made,) = await self.service.translate(served, [text], options)
-                return made
+                made = await self.service.translate(served, [text], options, client=client)
+                return made[0]
             except QueueFullError as error:
                 if time.monotonic() > end:
                     raise

@@ -8,6 +8,7 @@ writes down the most probable continuations of each.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Generic, NamedTuple
 
 import torch
@@ -86,7 +87,12 @@ class Recorder(Generic[Memory, State]):
 
 
 @torch.inference_mode()
-def beam_tree(checkpoint: Checkpoint, text: str, options: dict[str, Any]) -> dict[str, Any]:
+def beam_tree(
+    checkpoint: Checkpoint,
+    text: str,
+    options: dict[str, Any],
+    on_step: Callable[[], None] | None = None,
+) -> dict[str, Any]:
     """Return the beam search of one text as steps of nodes, and its hypotheses.
 
     A node is a prefix: its parent's index in the step before, its token, the token's log
@@ -110,7 +116,7 @@ def beam_tree(checkpoint: Checkpoint, text: str, options: dict[str, Any]) -> dic
     vocabulary = range(checkpoint.target_tokenizer.size)
     # The target tokens that are only white space, as for every translation.
     blank = torch.tensor([i for i in vocabulary if not token(i).replace("▁", " ").strip()])
-    task = Task(recorder, memory, mask, limits.target, blank=blank.long())
+    task = Task(recorder, memory, mask, limits.target, blank=blank.long(), on_step=on_step)
     options_of_search = Search(**given).with_banned_ids([token(i) for i in vocabulary])
     (hypotheses,) = search(task, options_of_search)
     for one in hypotheses:

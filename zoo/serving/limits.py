@@ -22,6 +22,10 @@ class Limits:
         long_characters, long_sentence: texts longer than the first, or with a sentence longer than
             the second, never occupy all workers at once. The time that a sentence takes grows with
             the square of its length.
+        long_seconds: how long a long text may compute while short ones of other requests have no
+            other worker.
+        stop_seconds: how long a worker may take to stop what nobody waits for, before its process
+            is replaced.
         connections: open connections.
         head_seconds, body_seconds: how long a client may take to send a request's head and body.
         write_seconds: how long a client may stop reading before its connection is closed.
@@ -43,6 +47,8 @@ class Limits:
     batch_wait: float = 0.005
     long_characters: int = 1_000
     long_sentence: int = 300
+    long_seconds: float = 15.0
+    stop_seconds: float = 5.0
     connections: int = 1_000
     head_seconds: float = 10.0
     body_seconds: float = 20.0

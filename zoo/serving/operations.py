@@ -21,17 +21,24 @@ from zoo.translation.attention_page import explorer_kinds
 from zoo.translation.translation import Translation
 from zoo.translation.translator import Translator
 
-Operation = Callable[[Models, dict[str, Any], list[Any]], list[Any]]
+OnStep = Callable[[], None]
+"""Called between the steps of a search; it raises `StoppedError` where nobody waits."""
+
+Operation = Callable[[Models, dict[str, Any], list[Any], OnStep], list[Any]]
 
 
-def translate(models: Models, job: dict[str, Any], texts: list[Any]) -> list[Any]:
+class StoppedError(Exception):
+    """Work that was given up before its end."""
+
+
+def translate(models: Models, job: dict[str, Any], texts: list[Any], on_step: OnStep) -> list[Any]:
     """Return the translation of each text, as plain values."""
     translator = models.get(job)
-    translations = translator.stream(texts, long_texts="split", **_options(job))
+    translations = translator.stream(texts, long_texts="split", on_step=on_step, **_options(job))
     return [_record(translator, one, job["token_scores"]) for one in translations]
 
 
-def score(models: Models, job: dict[str, Any], pairs: list[Any]) -> list[Any]:
+def score(models: Models, job: dict[str, Any], pairs: list[Any], on_step: OnStep) -> list[Any]:
     """Return each target token and its log probability, the end token's last."""
     translator = models.get(job)
     sources, targets = zip(*pairs, strict=True)
@@ -49,13 +56,14 @@ def score(models: Models, job: dict[str, Any], pairs: list[Any]) -> list[Any]:
     ]
 
 
-def attention(models: Models, job: dict[str, Any], texts: list[Any]) -> list[Any]:
+def attention(models: Models, job: dict[str, Any], texts: list[Any], on_step: OnStep) -> list[Any]:
     """Return the attention weights of one text and its translation, by kind; {} if it has none."""
     translator = models.get(job)
     checkpoint = translator.checkpoint
     (text,) = texts
     if job["target"] is None:
-        translation = next(translator.stream([text], split=False, **_options(job)))
+        made = translator.stream([text], split=False, on_step=on_step, **_options(job))
+        translation = next(made)
         hypotheses = translation.hypotheses
         target: Sequence[int] = hypotheses[0].tokens if hypotheses else ()
     else:
@@ -71,14 +79,14 @@ def attention(models: Models, job: dict[str, Any], texts: list[Any]) -> list[Any
     ]
 
 
-def tree(models: Models, job: dict[str, Any], texts: list[Any]) -> list[Any]:
+def tree(models: Models, job: dict[str, Any], texts: list[Any], on_step: OnStep) -> list[Any]:
     """Return the beam search of one text as a tree."""
     translator = models.get(job)
     (text,) = texts
-    return [beam_tree(translator.checkpoint, text, _options(job))]
+    return [beam_tree(translator.checkpoint, text, _options(job), on_step)]
 
 
-def detect(models: Models, job: dict[str, Any], texts: list[Any]) -> list[Any]:
+def detect(models: Models, job: dict[str, Any], texts: list[Any], on_step: OnStep) -> list[Any]:
     """Return how well each language's tokenizer covers each text, the best language first.
 
     A tokenizer's value is the share of characters in known tokens, times the mean length of a

@@ -29,7 +29,8 @@ class Item:
     """One text in the queue.
 
     key: items of equal keys can share a batch; job: what the worker computes, the same for equal
-    keys; payload: this item's own input; length: in characters; width: hypotheses per text.
+    keys; payload: this item's own input; length: in characters; width: hypotheses per text;
+    client: the same for all items of one request.
     """
 
     key: Hashable
@@ -38,15 +39,17 @@ class Item:
     length: int
     future: asyncio.Future[Any]
     width: int = 1
+    client: object = None
     arrived: float = 0.0
     tag: float = 0.0
     attempts: int = field(default=0)
     sentence: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
-        """Measure the longest sentence of a text, in characters."""
+        """Measure the longest sentence, in characters; a translation may have to be longer."""
         if isinstance(self.payload, str):
-            self.sentence = max(map(len, SENTENCE_ENDS.split(self.payload)))
+            longest = max(map(len, SENTENCE_ENDS.split(self.payload)))
+            self.sentence = max(longest, self.job.get("options", {}).get("min_length", 0))
 
     @property
     def cost(self) -> int:

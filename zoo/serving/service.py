@@ -95,9 +95,12 @@ class Service:
         *,
         lengths: Sequence[int],
         width: int = 1,
+        client: object = None,
         **job: Any,
     ) -> list[Any]:
         """Compute an operation for each input, in batches shared with other requests.
+
+        A request that calls this several times gives the same `client` each time.
 
         Raises:
             RequestError: the first input's error that a worker reported, a full queue, a timeout.
@@ -106,7 +109,7 @@ class Service:
             raise StoppingError("the server stops")
         whole = {"operation": operation, **(served.job() if served else {}), **job}
         shared = operation in ("translate", "score")
-        loop = asyncio.get_running_loop()
+        loop, client = asyncio.get_running_loop(), client or object()
         items = [
             Item(
                 json.dumps(whole, sort_keys=True) if shared else object(),
@@ -115,6 +118,7 @@ class Service:
                 length,
                 loop.create_future(),
                 width,
+                client,
             )
             for payload, length in zip(inputs, lengths, strict=True)
         ]
@@ -136,6 +140,7 @@ class Service:
         options: dict[str, Any],
         *,
         token_scores: bool = False,
+        client: object = None,
     ) -> list[Any]:
         """Return the translation of each text, as `Translation` describes it.
 
@@ -145,7 +150,7 @@ class Service:
         width = options.get("beam", served.beam)
         return await self.run(
             "translate", served, texts, lengths=[len(text) for text in texts], width=width,
-            options=options, token_scores=token_scores,
+            options=options, token_scores=token_scores, client=client,
         )  # fmt: skip
 
     async def detect(self, text: str) -> list[dict[str, Any]]:

@@ -1,16 +1,21 @@
 """A worker process: reads jobs as lines of JSON from standard input, writes answers to its output.
 
-The process ends when its input ends, so it never outlives the server.
+A line `{"stop": number}` ends the job of that number between two steps of its search. The process
+ends when its input ends, so it never outlives the server.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
+import queue
 import sys
+import threading
 import time
 import traceback
+from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from zoo.errors import DecodingError, ZooError
@@ -18,19 +23,47 @@ from zoo.registry.registry import default_registry
 from zoo.serving.errors import CheckpointGoneError
 from zoo.serving.metrics import resident_bytes
 from zoo.serving.models import Models
-from zoo.serving.operations import OPERATIONS
+from zoo.serving.operations import OPERATIONS, OnStep, StoppedError
 
 
-def answer(models: Models, job: dict[str, Any]) -> dict[str, Any]:
+class Jobs:
+    """The jobs that arrive. A thread reads them, so that the current one can be stopped."""
+
+    def __init__(self, lines: BinaryIO) -> None:
+        self._waiting: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+        self._stopped, self._ended = -1, False
+        threading.Thread(target=self._read, args=(lines,), daemon=True).start()
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        while (job := self._waiting.get()) is not None:
+            yield job
+
+    def check(self, job: dict[str, Any]) -> None:
+        """Raise `StoppedError` if a job is to be stopped, or the server has ended."""
+        if self._ended or job["number"] <= self._stopped:
+            raise StoppedError
+
+    def _read(self, lines: BinaryIO) -> None:
+        for line in lines:
+            message = json.loads(line)
+            if "stop" in message:
+                self._stopped = message["stop"]
+            else:
+                self._waiting.put(message)
+        self._ended = True
+        self._waiting.put(None)
+
+
+def answer(models: Models, job: dict[str, Any], on_step: OnStep) -> dict[str, Any]:
     """Return a job's results, one for each input: a value, or an error with its code."""
     started = time.perf_counter()
     try:
-        results = [{"value": value} for value in _run(models, job, job["inputs"])]
+        results = [{"value": value} for value in _run(models, job, job["inputs"], on_step)]
     except Exception as error:
         if len(job["inputs"]) == 1 or not isinstance(error, DecodingError):
             results = [_fault(error)] * len(job["inputs"])
         else:  # one text may be at fault; the others get their results
-            results = [_alone(models, job, given) for given in job["inputs"]]
+            results = [_alone(models, job, given, on_step) for given in job["inputs"]]
     return {
         "results": results,
         "seconds": time.perf_counter() - started,
@@ -42,19 +75,22 @@ def answer(models: Models, job: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _run(models: Models, job: dict[str, Any], inputs: list[Any]) -> list[Any]:
-    return OPERATIONS[job["operation"]](models, job, inputs)
+def _run(models: Models, job: dict[str, Any], inputs: list[Any], on_step: OnStep) -> list[Any]:
+    on_step()
+    return OPERATIONS[job["operation"]](models, job, inputs, on_step)
 
 
-def _alone(models: Models, job: dict[str, Any], given: Any) -> dict[str, Any]:
+def _alone(models: Models, job: dict[str, Any], given: Any, on_step: OnStep) -> dict[str, Any]:
     try:
-        return {"value": _run(models, job, [given])[0]}
+        return {"value": _run(models, job, [given], on_step)[0]}
     except Exception as error:
         return _fault(error)
 
 
 def _fault(error: Exception) -> dict[str, Any]:
     """Return an error as plain values; a defect's traceback goes to standard error."""
+    if isinstance(error, StoppedError):
+        return {"error": ["the work was stopped", "", ""], "code": "stopped"}
     if isinstance(error, CheckpointGoneError):
         code = error.code
     elif isinstance(error, ZooError):
@@ -67,8 +103,10 @@ def _fault(error: Exception) -> dict[str, Any]:
 
 def work(jobs: BinaryIO, answers: BinaryIO, models: Models) -> None:
     """Answer jobs until there are no more."""
-    for line in jobs:
-        answers.write(json.dumps(answer(models, json.loads(line))).encode() + b"\n")
+    arriving = Jobs(jobs)
+    for job in arriving:
+        made = answer(models, job, functools.partial(arriving.check, job))
+        answers.write(json.dumps(made).encode() + b"\n")
         answers.flush()
 
 

@@ -11,7 +11,14 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from zoo.serving.errors import FROM_WORKER, InternalError, RequestError, StoppingError, WorkerError
+from zoo.serving.errors import (
+    FROM_WORKER,
+    InternalError,
+    RequestError,
+    StoppingError,
+    TimeoutExceededError,
+    WorkerError,
+)
 from zoo.serving.limits import Limits
 from zoo.serving.metrics import Metrics
 from zoo.serving.queue import Item, Queue
@@ -26,17 +33,25 @@ RESTART_SECONDS = (0.1, 1.0, 5.0, 15.0)
 
 
 class Worker:
-    """One worker process; `busy` holds the batch that it computes."""
+    """One worker process.
+
+    busy: the batch that it computes; started: when it began, in the loop's time; job: the number of
+    the last batch; stopped: whether it was asked to give it up.
+    """
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.process: asyncio.subprocess.Process | None = None
         self.ready = False
         self.busy: list[Item] = []
+        self.started = 0.0
+        self.job = 0
+        self.stopped = False
         self.loaded: list[str] = []
         self.bytes = 0
         self.deaths = 0
         self.replaced = False
+        self._timer: asyncio.Timeout | None = None
 
     async def start(self, arguments: Sequence[str], threads: int) -> None:
         """Start the process and wait until it takes jobs.
@@ -61,17 +76,32 @@ class Worker:
         await self._line()
         self.ready = True
 
-    async def compute(self, job: dict[str, Any]) -> dict[str, Any]:
+    async def compute(self, job: dict[str, Any], seconds: float) -> dict[str, Any]:
         """Return the answer to a job.
 
         Raises:
             ConnectionError: the process died.
+            TimeoutError: it took longer than `seconds`, or than it may take to stop.
         """
         assert self.process is not None
         assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(job).encode() + b"\n")
-        await self.process.stdin.drain()
-        return await self._line()
+        self.job, self.stopped = self.job + 1, False
+        try:
+            async with asyncio.timeout(seconds) as self._timer:
+                self._write({**job, "number": self.job})
+                await self.process.stdin.drain()
+                return await self._line()
+        finally:
+            self._timer = None
+
+    def stop_job(self, seconds: float) -> None:
+        """Ask the process to give up its job; `compute` waits at most `seconds` for that."""
+        if self._timer is None or self.stopped:
+            return
+        self.stopped = True
+        self._write({"stop": self.job})
+        end, now = self._timer.when(), asyncio.get_running_loop().time()
+        self._timer.reschedule(now + seconds if end is None else min(end, now + seconds))
 
     async def stop(self) -> None:
         """End the process."""
@@ -92,6 +122,11 @@ class Worker:
         if self.process is not None:
             with contextlib.suppress(ProcessLookupError):
                 self.process.kill()
+
+    def _write(self, message: dict[str, Any]) -> None:
+        assert self.process is not None
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(message).encode() + b"\n")
 
     async def _line(self) -> dict[str, Any]:
         assert self.process is not None
@@ -154,10 +189,13 @@ class Workers:
         self._dispatch()
 
     def discard(self, items: Sequence[Item]) -> None:
-        """Forget items whose client has left."""
+        """Forget items whose client has left; a batch for which nobody waits is given up."""
         for item in items:
             self.queue.discard(item)
             item.future.cancel()
+        for worker in self.workers:
+            if worker.busy and all(item.future.done() for item in worker.busy):
+                worker.stop_job(self.limits.stop_seconds)
 
     # --- inside ---------------------------------------------------------------------------------
 
@@ -194,7 +232,10 @@ class Workers:
             self._timer = None
         while not self.stopping:
             idle = [worker for worker in self.workers if worker.ready and not worker.busy]
-            if not idle or not len(self.queue):
+            if not len(self.queue):
+                return
+            if not idle:
+                self._end_turn()
                 return
             long_running = sum(any(map(self.queue.is_long, w.busy)) for w in self.workers)
             batch, wait = self.queue.take(len(idle), len(self.workers), long_running)
@@ -206,25 +247,56 @@ class Workers:
             name = batch[0].job.get("checkpoint")
             # A worker that has the model, or the one that holds least.
             worker = min(idle, key=lambda w: (name not in w.loaded, w.bytes, w.number))
-            worker.busy = batch
+            worker.busy, worker.started = batch, asyncio.get_running_loop().time()
             self._spawn(self._compute(worker, batch))
+
+    def _end_turn(self) -> None:
+        """Give up a long text that computes while short ones have no other worker to wait for.
+
+        With several workers, long texts leave one free. A single one would not serve anybody else
+        for as long as a request may take, by a text that one client sends.
+        """
+        running = [worker for worker in self.workers if worker.ready]
+        if not running or not all(any(map(self.queue.is_long, w.busy)) for w in running):
+            return
+        clients = {id(item.client) for worker in running for item in worker.busy}
+        if all(self.queue.is_long(i) or id(i.client) in clients for i in self.queue.items):
+            return
+        worker = min(running, key=lambda w: w.started)
+        loop, most = asyncio.get_running_loop(), self.limits.long_seconds
+        if (left := worker.started + most - loop.time()) > 0:
+            self._timer = loop.call_later(left, self._dispatch)
+            return
+        for item in worker.busy:
+            if self.queue.is_long(item) and not item.future.done():
+                error = TimeoutExceededError(
+                    "the text takes too long",
+                    f"over {most:g} seconds, and others wait",
+                    "Send shorter sentences, or start the server with more --workers",
+                )
+                item.future.set_exception(error)
+        worker.stop_job(self.limits.stop_seconds)
 
     async def _compute(self, worker: Worker, batch: list[Item]) -> None:
         self.metrics.batch(len(batch), asyncio.get_running_loop().time() - batch[0].arrived)
         job = {**batch[0].job, "inputs": [item.payload for item in batch]}
         try:
-            async with asyncio.timeout(self.limits.request_seconds):
-                made = await worker.compute(job)
+            if all(item.future.done() for item in batch):  # all clients left just now
+                return
+            made = await worker.compute(job, self.limits.request_seconds)
         except (ConnectionError, TimeoutError) as error:
             worker.ready = False
+            # One that does not stop in time, such as an engine, has no fault.
+            worker.replaced = isinstance(error, TimeoutError) and worker.stopped
             worker.kill()
-            self._retry(batch, isinstance(error, TimeoutError))
+            self._retry(batch, isinstance(error, TimeoutError) and not worker.stopped)
         else:
             worker.deaths = 0
             worker.loaded, worker.bytes = made["loaded"], made["bytes"]
             self.metrics.worker(worker.number, made)
             for item, result in zip(batch, made["results"], strict=True):
                 _answer(item, result)
+            self.queue.put_back([item for item in batch if not item.future.done()])
             if made["resident"] > self.limits.worker_bytes:
                 worker.replaced = True
                 self._spawn(worker.stop())
@@ -249,7 +321,8 @@ class Workers:
 
 
 def _answer(item: Item, result: dict[str, Any]) -> None:
-    if item.future.done():
+    """Set an item's result; one that was stopped with the rest of its batch has none."""
+    if item.future.done() or result.get("code") == "stopped":
         return
     if "error" in result:
         kind: type[RequestError] = FROM_WORKER.get(result["code"], InternalError)

@@ -83,6 +83,7 @@ class Options(SearchOptions, total=False):
     long_texts: LongTexts
     max_source_length: int
     on_batch: Callable[[int], None] | None
+    on_step: Callable[[], None] | None
     first: int
 
 
@@ -100,6 +101,7 @@ DEFAULTS: dict[str, Any] = {
     "long_texts": "refuse",
     "max_source_length": MAX_SOURCE_LENGTH,
     "on_batch": None,
+    "on_step": None,
     "first": 0,
 }
 """The default of each option."""

@@ -51,6 +51,7 @@ class Request(NamedTuple):
     long_texts: LongTexts
     max_source_length: int
     on_batch: Callable[[int], None] | None = None
+    on_step: Callable[[], None] | None = None
     first: int = 0
 
 
@@ -172,7 +173,9 @@ class TextSearch:
         with torch.inference_mode(), self._cached_weights.activate():
             indices = [part.random_index for part in batch]
             if self._engine is not None:
-                to_search = Sources(source, mask, limit, given, indices, self._blank)
+                to_search = Sources(
+                    source, mask, limit, given, indices, self._blank, request.on_step
+                )
                 hypotheses = self._engine.search(to_search, request.search)
             else:  # the memory of an ensemble is of another type than a network's
                 task: Task[Any, Any] = Task(
@@ -184,6 +187,7 @@ class TextSearch:
                     indices,
                     self._blank,
                     self.registry,
+                    request.on_step,
                 )
                 hypotheses = search(task, request.search)
         tokenizers = self.checkpoint.source_tokenizer, self.checkpoint.target_tokenizer

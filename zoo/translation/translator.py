@@ -184,6 +184,7 @@ class Translator:
                 (`split`);
                 max_source_length: most tokens of a text or sentence, with the end token;
                 on_batch: called after each batch with the number of texts so far;
+                on_step: called before each step of the zoo's own search; what it raises ends it;
                 first: how many texts of the same job precede these; sampling depends on it.
 
         Raises:
@@ -221,10 +222,8 @@ class Translator:
             return self._score([check_text(sources, "source")], [check_text(targets, "target")])[0]
         lists = list(check_texts(sources, "source")), list(check_texts(targets, "target"))
         if len(lists[0]) != len(lists[1]):
-            raise DecodingError(
-                "each source needs one target",
-                f"{len(lists[0]):,} sources and {len(lists[1]):,} targets are given",
-            )
+            counts = f"{len(lists[0]):,} sources and {len(lists[1]):,} targets are given"
+            raise DecodingError("each source needs one target", counts)
         return self._score(*lists)
 
     def _score(self, sources: list[str], targets: list[str]) -> list[list[float]]:
