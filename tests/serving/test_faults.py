@@ -140,6 +140,15 @@ def test_what_is_not_http(server: Running) -> None:
     works(server)
 
 
+def test_bodies_that_are_refused_by_their_head(server: Running) -> None:
+    post = b"POST /api/translate HTTP/1.1\r\nHost: localhost\r\n"
+    for size in (b"99999999999", b"1000001"):  # the second is read on for a moment
+        received = raw(server, post + b"Content-Length: " + size + b"\r\n\r\n", 10)
+        assert received.startswith(b"HTTP/1.1 413"), size
+    expecting = b"Content-Length: 1000001\r\nExpect: 100-continue\r\n\r\n"
+    assert raw(server, post + expecting, 10).startswith(b"HTTP/1.1 413")
+
+
 def test_other_sites_and_host_names_are_refused(server: Running) -> None:
     evil = {"Origin": "https://evil.example"}
     refused(server.send("/api/translate", GOOD, headers=evil), 403, "foreign_origin", "evil")

@@ -11,9 +11,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from zoo.errors import ZooError
+from zoo.serving.body import parse, read_body
 from zoo.serving.checkpoints import Served, details, summary
 from zoo.serving.errors import CheckpointGoneError, QueueFullError, RequestError
-from zoo.serving.http import parse, read_body, sse, while_connected
+from zoo.serving.http import sse, while_connected
 from zoo.serving.schema import (
     TREE_BEAM,
     AttentionRequest,

@@ -1,0 +1,147 @@
+"""Reading the bodies of requests with care."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import TypeVar
+from urllib.parse import parse_qsl
+
+from pydantic import BaseModel, ValidationError
+from starlette.requests import Request
+
+from zoo.errors import near
+from zoo.serving.errors import RequestError, SlowClientError, TooLargeError
+from zoo.serving.limits import Limits
+
+Body = TypeVar("Body", bound=BaseModel)
+
+LINGER = 8
+"""A body too large is read on, and dropped, up to so many times the limit: a client that is still
+sending when the connection closes would never see the answer."""
+
+LINGER_SECONDS = 1.0
+"""How long the server waits for more of a body that it drops."""
+
+FIELDS = 100
+"""The most fields of a form."""
+
+
+async def read_body(request: Request, limits: Limits) -> bytes:
+    """Return a request's body.
+
+    Raises:
+        TooLargeError: it is larger than the limit, or would be.
+        SlowClientError: it did not arrive in time.
+        ClientDisconnect: the client left.
+    """
+    announced = int(request.headers.get("content-length", "0"))  # h11 has checked that it is one
+    waits = request.headers.get("expect", "").lower() == "100-continue"
+    if announced > limits.body_bytes * (1 if waits else LINGER):  # nothing is read on
+        raise _too_large(limits)
+    body, received, clock = bytearray(), 0, asyncio.get_running_loop().time
+    end = clock() + limits.body_seconds
+    try:
+        async with asyncio.timeout_at(end) as timer:
+            if announced > limits.body_bytes:
+                timer.reschedule(min(end, clock() + LINGER_SECONDS))
+            async for part in request.stream():
+                received += len(part)
+                if received <= limits.body_bytes and announced <= limits.body_bytes:
+                    body += part
+                elif received > LINGER * limits.body_bytes:
+                    break
+                else:
+                    timer.reschedule(min(end, clock() + LINGER_SECONDS))
+    except TimeoutError:
+        if max(received, announced) <= limits.body_bytes:
+            raise SlowClientError(
+                "the request body did not arrive in time", f"over {limits.body_seconds:g} seconds"
+            ) from None
+    if max(received, announced) > limits.body_bytes:
+        raise _too_large(limits)
+    return bytes(body)
+
+
+def _too_large(limits: Limits) -> TooLargeError:
+    return TooLargeError(
+        "the request body is too large", f"{limits.body_bytes:,} bytes are the most"
+    )
+
+
+def parse(kind: type[Body], body: bytes) -> Body:
+    """Return a JSON body as a request.
+
+    Raises:
+        RequestError: it is not UTF-8, not JSON, or not such a request; names every fault.
+    """
+    try:
+        body.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise RequestError(
+            "the request body is not UTF-8", f"{error.reason} at byte {error.start}"
+        ) from None
+    try:
+        return kind.model_validate_json(body)
+    except ValidationError as error:
+        raise _fault(kind, error) from None
+
+
+def parse_form(kind: type[Body], request: Request, body: bytes) -> Body:
+    """Return a body that is JSON or, as some clients send it, a form.
+
+    Raises:
+        RequestError: as `parse` does.
+    """
+    header = request.headers.get("content-type", "")
+    content = header.partition(";")[0].strip().lower()
+    try:
+        if content == "application/x-www-form-urlencoded":
+            text = body.decode()  # UTF-8 as it is too: that is what `curl -d` sends
+            values = dict(parse_qsl(text, True, errors="strict", max_num_fields=FIELDS))
+        elif content == "multipart/form-data":
+            values = _parts(header, body)
+        else:
+            return parse(kind, body)
+    except (UnicodeDecodeError, ValueError) as error:
+        raise RequestError("the form cannot be read", str(error)[:200]) from None
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        raise _fault(kind, error) from None
+
+
+def _parts(header: str, body: bytes) -> dict[str, str]:
+    """Return the fields of a form that is sent in parts.
+
+    Raises:
+        ValueError: it has no boundary, too many fields, or a field without a name.
+    """
+    boundary = re.search(r'boundary="?([^";,\s]{1,70})', header)
+    if boundary is None:
+        raise ValueError("it has no boundary")
+    _, *parts = (b"\r\n" + body).split(b"\r\n--" + boundary[1].encode(), FIELDS + 2)
+    if not parts or not parts[-1].startswith(b"--"):
+        raise ValueError(f"its end is missing, or it has over {FIELDS} fields")
+    fields = {}
+    for part in parts[:-1]:
+        head, _, value = part.partition(b"\r\n\r\n")
+        name = re.search(rb'\bname="([^"]{1,100})"', head)
+        if name is None:
+            raise ValueError("a field has no name")
+        fields[name[1].decode()] = value.decode()
+    return fields
+
+
+def _fault(kind: type[BaseModel], error: ValidationError) -> RequestError:
+    faults = []
+    for one in error.errors(include_url=False, include_input=False, include_context=False)[:10]:
+        where = ".".join(str(part)[:80] for part in one["loc"])
+        message = one["msg"].removeprefix("Value error, ")
+        if one["type"] == "extra_forbidden":
+            guess = near(where, kind.model_fields, 1)
+            message = f"no such key, did you mean {guess[0]}?" if guess else "no such key"
+        faults.append(f"{where}: {message}" if where else message)
+    syntax = any(one["type"] == "json_invalid" for one in error.errors(include_input=False))
+    what = "the request body is not JSON" if syntax else "the request does not fit"
+    return RequestError(what, "; ".join(faults), "See /openapi.json")
