@@ -147,6 +147,11 @@ def test_bodies_that_are_refused_by_their_head(server: Running) -> None:
         assert received.startswith(b"HTTP/1.1 413"), size
     expecting = b"Content-Length: 1000001\r\nExpect: 100-continue\r\n\r\n"
     assert raw(server, post + expecting, 10).startswith(b"HTTP/1.1 413")
+    answer = server.send("/api/translate", body=b"\x1f\x8b", headers={"Content-Encoding": "gzip"})
+    refused(answer, 415, "encoded", "gzip", "without Content-Encoding")
+    assert answer.headers["accept-encoding"] == "identity"
+    plain = server.send("/api/translate", GOOD, headers={"Content-Encoding": "identity"})
+    assert plain.status == 200
 
 
 def test_other_sites_and_host_names_are_refused(server: Running) -> None:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
 from zoo.errors import near
-from zoo.serving.errors import RequestError, SlowClientError, TooLargeError
+from zoo.serving.errors import EncodedError, RequestError, SlowClientError, TooLargeError
 from zoo.serving.limits import Limits
 
 Body = TypeVar("Body", bound=BaseModel)
@@ -32,9 +32,13 @@ async def read_body(request: Request, limits: Limits) -> bytes:
 
     Raises:
         TooLargeError: it is larger than the limit, or would be.
+        EncodedError: it is compressed.
         SlowClientError: it did not arrive in time.
         ClientDisconnect: the client left.
     """
+    encoding = request.headers.get("content-encoding", "").strip().lower()
+    if encoding not in ("", "identity"):
+        raise EncodedError(encoding)
     announced = int(request.headers.get("content-length", "0"))  # h11 has checked that it is one
     waits = request.headers.get("expect", "").lower() == "100-continue"
     if announced > limits.body_bytes * (1 if waits else LINGER):  # nothing is read on

@@ -32,6 +32,23 @@ class TooLargeError(RequestError):
     status, code = 413, "too_large"
 
 
+class EncodedError(RequestError):
+    """A compressed body."""
+
+    status, code = 415, "encoded"
+
+    def __init__(self, encoding: str) -> None:
+        super().__init__(
+            "a compressed request body is not read",
+            f"its Content-Encoding is {encoding[:50]!r}",
+            "Send it as it is, without Content-Encoding",
+        )
+
+    def headers(self) -> dict[str, str]:
+        """Return the header that says what is read (RFC 9110, section 15.5.16)."""
+        return {"Accept-Encoding": "identity"}
+
+
 class SlowClientError(RequestError):
     """A client that does not send its request in time."""
 
