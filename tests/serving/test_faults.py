@@ -154,6 +154,12 @@ def test_bodies_that_are_refused_by_their_head(server: Running) -> None:
     assert plain.status == 200
 
 
+@pytest.mark.parametrize("name", ["beam", "n_best", "length_penalty", "max_length"])
+def test_a_boolean_is_no_number(server: Running, name: str) -> None:
+    answer = server.send("/api/translate", {**GOOD, name: True})
+    refused(answer, 400, "bad_request", name, "should be a valid number")
+
+
 def test_other_sites_and_host_names_are_refused(server: Running) -> None:
     evil = {"Origin": "https://evil.example"}
     refused(server.send("/api/translate", GOOD, headers=evil), 403, "foreign_origin", "evil")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from zoo.translation.sentences import SPLITTER
 
@@ -12,6 +12,16 @@ MOST_BEAM = 16
 
 TREE_BEAM = 8
 """The widest beam that is shown as a tree."""
+
+
+def _no_boolean(value: Any) -> Any:
+    if isinstance(value, bool):  # Python counts with them; no client means to
+        raise ValueError("Input should be a valid number, not true or false")
+    return value
+
+
+Whole = Annotated[int, BeforeValidator(_no_boolean)]
+Real = Annotated[float, BeforeValidator(_no_boolean)]
 
 Token = Annotated[str, Field(min_length=1, max_length=100)]
 
@@ -29,19 +39,19 @@ class SearchRequest(Strict):
     """
 
     checkpoint: str = Field(description="The name of a checkpoint, as GET /api/models lists it.")
-    beam: Annotated[int, Field(ge=1, le=MOST_BEAM)] = Field(
+    beam: Annotated[Whole, Field(ge=1, le=MOST_BEAM)] = Field(
         1,
         description="Hypotheses kept at each step; 1 is greedy search. Without it, the beam that "
         "the checkpoint recommends, or 1.",
     )
-    length_penalty: float = Field(
+    length_penalty: Real = Field(
         0.0, ge=0, le=10, description="Exponent of the length penalty; 0 ranks by probability."
     )
-    coverage_penalty: float = Field(0.0, ge=0, le=10, description="Weight of the coverage penalty.")
-    max_length: int | None = Field(
+    coverage_penalty: Real = Field(0.0, ge=0, le=10, description="Weight of the coverage penalty.")
+    max_length: Whole | None = Field(
         None, ge=1, le=1000, description="Most target tokens, the end token included."
     )
-    min_length: int = Field(
+    min_length: Whole = Field(
         1, ge=1, le=1000, description="Fewest target tokens, the end token included."
     )
     banned: list[Token] = Field(
@@ -49,10 +59,10 @@ class SearchRequest(Strict):
         max_length=100,
         description="Tokens of the target vocabulary that are never written; ▁ marks a space.",
     )
-    no_repeat_ngram_size: int | None = Field(
+    no_repeat_ngram_size: Whole | None = Field(
         None, ge=1, le=100, description="No translation has so many tokens in a row twice."
     )
-    repetition_penalty: float = Field(
+    repetition_penalty: Real = Field(
         1.0,
         gt=0,
         le=100,
@@ -80,7 +90,7 @@ class Splitting(Strict):
 class RichRequest(SearchRequest, Splitting):
     """What requests for whole translations take besides."""
 
-    n_best: int = Field(1, ge=1, le=MOST_BEAM, description="Translations returned for each text.")
+    n_best: Whole = Field(1, ge=1, le=MOST_BEAM, description="Translations returned for each text.")
     prefix: str = Field("", max_length=1000, description="What every translation begins with.")
     alignment: bool = Field(False, description="Return pairs of aligned words.")
     token_scores: bool = Field(False, description="Return each token's log probability.")
@@ -140,7 +150,7 @@ class TreeRequest(SearchRequest):
     """A text whose beam search is wanted as a tree."""
 
     text: str
-    beam: Annotated[int, Field(ge=1, le=TREE_BEAM)] = Field(
+    beam: Annotated[Whole, Field(ge=1, le=TREE_BEAM)] = Field(
         1,
         description="Hypotheses kept at each step. Without it, the beam that the checkpoint "
         "recommends, or 1.",
@@ -277,7 +287,7 @@ class LibreTranslateRequest(BaseModel):
     source: str = Field("auto", min_length=1)
     target: str = Field(min_length=1)
     format: Literal["text", "html"] | None = None
-    alternatives: int = Field(0, ge=0, le=MOST_BEAM - 1)
+    alternatives: Whole = Field(0, ge=0, le=MOST_BEAM - 1)
     api_key: str | None = None
 
 
