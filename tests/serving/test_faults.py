@@ -160,6 +160,15 @@ def test_a_boolean_is_no_number(server: Running, name: str) -> None:
     refused(answer, 400, "bad_request", name, "should be a valid number")
 
 
+def test_a_target_may_be_a_whole_address(server: Running) -> None:
+    rest = b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    assert raw(server, b"GET http://localhost/api/models" + rest).startswith(b"HTTP/1.1 200")
+    assert raw(server, b"GET HTTP://localhost:80" + rest).startswith(b"HTTP/1.1 200")
+    assert raw(server, b"GET http://localhost?x=1" + rest).startswith(b"HTTP/1.1 200")
+    for host in (b"evil.example", b"", b"[", b"localhost%2Fx"):
+        assert raw(server, b"GET http://" + host + b"/" + rest).startswith(b"HTTP/1.1 403")
+
+
 def test_other_sites_and_host_names_are_refused(server: Running) -> None:
     evil = {"Origin": "https://evil.example"}
     refused(server.send("/api/translate", GOOD, headers=evil), 403, "foreign_origin", "evil")

@@ -21,6 +21,7 @@ from zoo.serving.http import Access, Guard, answer_error, client_left, not_found
 from zoo.serving.libretranslate import LibreTranslate
 from zoo.serving.routes import described, openapi
 from zoo.serving.service import Service
+from zoo.serving.targets import OriginForm
 
 PAGE = Path(__file__).with_name("page")
 EXPLORER = Path(translation.__file__).with_name("page")
@@ -110,4 +111,4 @@ def application(
         lifespan=lifespan,
     )
     names = {path: path for path in [*undescribed, *(route.path for route in routes)]}
-    return Guard(app, service.metrics, access, names)
+    return OriginForm(Guard(app, service.metrics, access, names))
