@@ -169,6 +169,16 @@ def test_a_target_may_be_a_whole_address(server: Running) -> None:
         assert raw(server, b"GET http://" + host + b"/" + rest).startswith(b"HTTP/1.1 403")
 
 
+def test_a_websocket_is_refused_and_the_log_is_silent(server: Running) -> None:
+    before = len(server.lines)
+    answer = server.send("/", headers={"Connection": "Upgrade", "Upgrade": "websocket"})
+    refused(answer, 400, "bad_request", "websockets are not served")
+    offered = server.send("/healthz", headers={"Connection": "Upgrade", "Upgrade": "h2c"})
+    assert offered.status == 200  # RFC 9110, section 7.8: an offer may be ignored
+    works(server)
+    assert server.lines[before:] == []
+
+
 def test_other_sites_and_host_names_are_refused(server: Running) -> None:
     evil = {"Origin": "https://evil.example"}
     refused(server.send("/api/translate", GOOD, headers=evil), 403, "foreign_origin", "evil")

@@ -49,6 +49,13 @@ class EncodedError(RequestError):
         return {"Accept-Encoding": "identity"}
 
 
+class UpgradeError(RequestError):
+    """A request to speak another protocol than HTTP."""
+
+    def __init__(self) -> None:
+        super().__init__("websockets are not served", "", "Send a plain HTTP request")
+
+
 class SlowClientError(RequestError):
     """A client that does not send its request in time."""
 

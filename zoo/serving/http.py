@@ -25,6 +25,7 @@ from zoo.serving.errors import (
     StoppingError,
     TooLargeError,
     UnknownCheckpointError,
+    UpgradeError,
 )
 from zoo.serving.metrics import Metrics
 
@@ -160,6 +161,8 @@ class Guard:
                 await Response(status_code=204, headers=PREFLIGHT)(scope, receive, guarded)
                 return
             self.access.check_key(headers, scope["path"])
+            if headers.get("upgrade", "").lower() == "websocket":
+                raise UpgradeError
             if not scope["query_string"].isascii():  # uvicorn refuses it; other servers need not
                 raise RequestError("the address is not ASCII", "its query has other bytes")
             await self.app(scope, receive, guarded)

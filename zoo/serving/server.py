@@ -69,6 +69,9 @@ class LimitedProtocol(H11Protocol):
         """Answer what is not HTTP."""
         self._refuse(400, "Bad Request", "not a valid HTTP request", "bad_http")
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """Log nothing: websockets are refused, and offers of other protocols ignored."""
+
     def pause_writing(self) -> None:
         """The client reads more slowly than the server writes."""
         super().pause_writing()
