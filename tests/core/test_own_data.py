@@ -278,8 +278,8 @@ def test_a_run_keeps_the_pairs_from_python(
         ([("a", None)], "item 1 has no target: a text is needed, not None"),
         ([{"source": "a", "traget": "b"}], "item 1 has no target"),
         ([("a", "\ud800")], "the target of item 1 is not text"),
-        (b"ab", "no pairs: the data is a bytes"),
-        (3, "no pairs: the data is a int"),
+        (b"ab", "no pairs: the data is of type bytes"),
+        (3, "no pairs: the data is of type int"),
     ],
 )  # fmt: skip
 def test_what_is_not_pairs_is_refused(

@@ -107,7 +107,6 @@ def eval_(
     Levenshtein distance in target tokens per reference token. Lower is better for it and for TER.
     """
     registry = loaded_registry()
-    search["source_prefix"] = reading.pop("source_prefix")
     data, split = (data, split) if data else _own_data(checkpoint, split, registry)
     dataset = find_dataset(registry, data)
     split, items = _read_items(dataset, split, limit, several_references)
@@ -115,9 +114,8 @@ def eval_(
         check_writable(output)
     others = _read_translations(against, registry, items) if against is not None else None
     wanted = (registry, device, precision)
-    translator = load_translator(
-        (checkpoint, *more), *wanted, engine, reading, search["source_prefix"]
-    )
+    prefix = search["source_prefix"] = reading.pop("source_prefix")
+    translator = load_translator((checkpoint, *more), *wanted, engine, reading, prefix)
     using = _metrics(registry, translator, orders, lowercase, names or dataset.metrics)
     effective = translator.search_options(search, recommended=recommended)
     texts = _translate(translator, items, split, search, recommended)

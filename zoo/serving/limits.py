@@ -24,8 +24,8 @@ class Limits:
             the square of its length.
         long_seconds: how long a long text may compute while short ones of other requests have no
             other worker.
-        stop_seconds: how long a worker may take to stop what nobody waits for, before its process
-            is replaced.
+        stop_seconds: how long a worker may take to stop what no client waits for, before its
+            process is replaced.
         connections: open connections.
         head_seconds, body_seconds: how long a client may take to send a request's head and body.
         write_seconds: how long a client may stop reading before its connection is closed.

@@ -22,7 +22,7 @@ from zoo.translation.translation import Translation
 from zoo.translation.translator import Translator
 
 OnStep = Callable[[], None]
-"""Called between the steps of a search; it raises `StoppedError` where nobody waits."""
+"""Called between the steps of a search; it raises `StoppedError` where no client waits."""
 
 Operation = Callable[[Models, dict[str, Any], list[Any], OnStep], list[Any]]
 

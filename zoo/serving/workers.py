@@ -189,7 +189,7 @@ class Workers:
         self._dispatch()
 
     def discard(self, items: Sequence[Item]) -> None:
-        """Forget items whose client has left; a batch for which nobody waits is given up."""
+        """Forget items whose client has left; a batch for which no client waits is given up."""
         for item in items:
             self.queue.discard(item)
             item.future.cancel()

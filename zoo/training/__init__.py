@@ -127,8 +127,7 @@ def train(
         raise ConfigError("there is nothing to train", "no model is given", "Name one, or from_")
     check_kinds(out, settings)
     copies: list[Path] = []
-    spec = as_file(data, OWN_PAIRS["data"], copies)
-    if spec is None:
+    if (spec := as_file(data, OWN_PAIRS["data"], copies)) is None:
         raise DataError("there is nothing to train on", "the data is None", "Name a dataset")
     request = TrainingRequest(
         model or "",

@@ -154,6 +154,9 @@ def separated(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any
 LEAST = {"window": 1, "max_source_length": 1, "first": 0}
 """The least value of each option that is a number."""
 
+FUNCTIONS = ("on_batch", "on_step")
+"""Options that are functions, or None."""
+
 
 def checked_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return options, besides those of the search, after a check of their kinds.
@@ -174,7 +177,7 @@ def checked_options(options: Mapping[str, Any]) -> dict[str, Any]:
 def _fits(name: str, value: object) -> bool:
     """Return whether an option may have a value."""
     default = DEFAULTS.get(name, False)
-    if name == "on_batch":
+    if name in FUNCTIONS:
         return value is None or callable(value)
     if name == "long_texts":
         return isinstance(value, str) and value in get_args(LongTexts)
@@ -190,7 +193,10 @@ def _kind_of(name: str) -> str:
     """Return which values an option may have, in words."""
     if name in LEAST:
         return f"a whole number from {LEAST[name]} on"
-    kinds = {"long_texts": " or ".join(get_args(LongTexts)), "on_batch": "a function"}
+    kinds = {
+        "long_texts": " or ".join(get_args(LongTexts)),
+        **dict.fromkeys(FUNCTIONS, "a function"),
+    }
     is_text = isinstance(DEFAULTS.get(name, False), str)
     return kinds.get(name, "a text" if is_text else "True or False")
 
