@@ -187,11 +187,11 @@ def test_errors_are_one_line(run: Run, transformer: Path, tmp_path: Path) -> Non
     failed(attempt("--layer", "first"), "no layer 'first'", "mean or all")
     for name in ("a.pdf", "a", "png"):
         failed(attempt("--out", tmp_path / name), ".png, .svg or .html")
-    failed(attempt("--out", tmp_path / "none" / "a.png"), "there is no folder")
     (tmp_path / "f.png").mkdir()
     failed(attempt("--out", tmp_path / "f.png"), "it is a folder")
+    failed(attempt("--kind", "no", "--out", tmp_path / "none" / "a.png"), "no attention of kind")
     failed(attempt(text=" "), "the text is empty")
-    failed(attempt("--target", "a\udcff"), "is not UTF-8: give arguments")
+    failed(attempt("--target", "a\udcff"), "is not UTF-8: set the terminal")
     assert [f.name for f in tmp_path.iterdir()] == ["f.png"]
 
 

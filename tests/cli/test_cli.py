@@ -294,7 +294,7 @@ def test_other_invalid_input(run: Run, tmp_path: Path, checkpoint: Path, data: s
     failed(attempt("--set", f"seed={10**20}"), "seed")
     failed(attempt("--set", "tokenizer=unigram", "--set", "vocab_size=6"), "Raise vocab_size")
     failed(attempt("--validation", "nothing.tsv"), "no file nothing.tsv")
-    failed(run("translate", checkpoint, "a\udcff"), "is not UTF-8: give arguments")
+    failed(run("translate", checkpoint, "a\udcff"), "is not UTF-8: set the terminal")
     failed(run("info", "n" * 300), "too long")
     (tmp_path / "[/x]").mkdir(parents=True)
     failed(run("info", tmp_path / "[/x]"), "is not a complete checkpoint")

@@ -151,7 +151,7 @@ def test_errors_are_one_line(run: Run, checkpoint: Path, data: str, tmp_path: Pa
     failed(attempt("--against", tmp_path / "short.de"), "2 lines for 26 sources", "--out")
     failed(attempt("--against", tmp_path / "none"), "no checkpoint")
     failed(attempt("--out", tmp_path), "it is a folder")
-    failed(attempt("--out", tmp_path / "no" / "x"), "there is no folder")
+    failed(attempt("--out", tmp_path / "short.de" / "no" / "x"), "short.de is not a folder")
     assert run("eval", checkpoint, "--data", data, "--bleu-order", 5).exit_code == 2
     assert [f.name for f in tmp_path.iterdir()] == ["short.de"]
 

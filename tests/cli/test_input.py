@@ -184,6 +184,33 @@ def test_output_that_is_open_or_a_device_is_continued(checkpoint: Path, tmp_path
         check_writable(Path("/proc/x"))
 
 
+def test_missing_folders_of_an_output_are_made_when_it_is_written(
+    run: Run, checkpoint: Path, data: str, tmp_path: Path
+) -> None:
+    text, kind = "the dog a runs", ("--dtype", "float16")
+    commands: dict[str, tuple[object, ...]] = {
+        "translated": ("translate", checkpoint, text, "--out"),
+        "shard.1-of-1": ("translate", checkpoint, "--input", data, "--shard", "1/1", "--out"),
+        "scored": ("eval", checkpoint, "--data", data, "--limit", "1", "--out"),
+        "page.html": ("attention", checkpoint, text, "--out"),
+        "converted": ("convert", checkpoint, *kind),
+    }
+    for number, (name, command) in enumerate(commands.items()):
+        folder = tmp_path / str(number) / "new"
+        done = run(*command, folder / name.removesuffix(".1-of-1"))
+        assert done.exit_code == 0, done.output
+        assert (folder / name).exists()
+    (tmp_path / "file").touch()
+    for command in commands.values():
+        done = run(*command, tmp_path / "file" / "new" / "x.html")
+        assert done.exit_code == 1
+        (line,) = done.output.splitlines()
+        assert str(tmp_path / "file") in line
+    wrong = run("translate", checkpoint, "--out", tmp_path / "typo" / "x", "--beam", "0", text)
+    assert wrong.exit_code == 1
+    assert not (tmp_path / "typo").exists()
+
+
 def test_help_without_standard_output_is_an_error() -> None:
     done = zoo("--help", shell=">&-")
     message = b"Error: nothing can be printed: standard output is closed\n"

@@ -9,7 +9,14 @@ import click
 
 from zoo.cli.completion import complete_checkpoint
 from zoo.cli.options import device_option, json_option, source_lang_option, target_lang_option
-from zoo.cli.output import check_writable, console, loaded_registry, print_json, say
+from zoo.cli.output import (
+    check_writable,
+    console,
+    loaded_registry,
+    make_folder_of,
+    print_json,
+    say,
+)
 from zoo.cli.search import search_options
 from zoo.cli.translating import load_translator
 from zoo.errors import DataError
@@ -92,7 +99,9 @@ def attention(
     if out is not None:
         from zoo.translation.attention import sentence
 
-        replace_file(out, _drawn(computed, panels, suffix))
+        drawn = _drawn(computed, panels, suffix)
+        make_folder_of(out)
+        replace_file(out, drawn)
         say(f"{out}: {sentence(computed.target)}")
     if as_json:
         print_json(_record(checkpoint, computed, panels))

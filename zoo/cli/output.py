@@ -90,6 +90,7 @@ def open_output(file: Path) -> Iterator[IO[bytes]]:
     What is open already is continued where it is, as after `>>` in a shell.
     """
     if not is_stream(file):
+        make_folder_of(file)
         with whole_file(file) as part, part.open("wb") as output:
             yield output
         return
@@ -102,15 +103,22 @@ def open_output(file: Path) -> Iterator[IO[bytes]]:
         yield output
 
 
+def make_folder_of(file: Path) -> None:
+    """Make the folder of a file that is going to be written, and those above it."""
+    file.resolve().parent.mkdir(parents=True, exist_ok=True)
+
+
 def check_writable(file: Path, *, stream: bool = True) -> None:
     """Check, before anything is computed, that a file can be written.
+
+    Its folder is made when it is written, as that of a new checkpoint is.
 
     Args:
         file: what `open_output` is going to write.
         stream: whether it may be a pipe, a device or an open file, such as /dev/stdout.
 
     Raises:
-        DataError: it is a folder, or its folder is missing or not writable; or it is a stream.
+        DataError: it is a folder, or its folder cannot be made or written to; or it is a stream.
     """
     if file.is_dir():
         raise DataError(f"cannot write {file}", "it is a folder", "Name a file")
@@ -118,14 +126,12 @@ def check_writable(file: Path, *, stream: bool = True) -> None:
         if not stream:
             raise DataError(f"cannot write {file}", "it is no regular file", "Name another file")
         return
-    file = file.resolve()
-    if not file.parent.is_dir():
-        raise DataError(
-            f"cannot write {file}", f"there is no folder {file.parent}", "Create it first"
-        )
+    folder = next(parent for parent in file.resolve().parents if parent.exists())
+    if not folder.is_dir():
+        raise DataError(f"cannot write {file}", f"{folder} is not a folder", "Name another file")
     try:
-        with tempfile.TemporaryFile(dir=file.parent):
+        with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError:
-        why = f"you may not write to {file.parent}"
+        why = f"you may not write to {folder}"
         raise DataError(f"cannot write {file}", why, "Name a file in another folder") from None

@@ -31,6 +31,7 @@ from zoo.cli.options import (
 from zoo.cli.output import (
     check_writable,
     loaded_registry,
+    make_folder_of,
     messages,
     open_output,
     print_json,
@@ -122,11 +123,12 @@ def translate(
     if wanted is not None and source is not None and out is not None:
         _translate_shard(translator, source, out, wanted, form, {**options, **search})
         return
-    with _texts(text, source) as texts, _output(out) as file:
+    with _texts(text, source) as texts:
         stream = translator.stream(texts, window=window, **options, **search)
-        for translation in _with_warnings(stream, "text" if text else "line"):
-            for line in form(translation):
-                click.echo(line, file=file)
+        with _output(out) as file:  # opened once the options are known to be possible
+            for translation in _with_warnings(stream, "text" if text else "line"):
+                for line in form(translation):
+                    click.echo(line, file=file)
 
 
 def _translate_shard(
@@ -148,6 +150,7 @@ def _translate_shard(
         **form.keywords,
         **translator.search_options(options, recommended=options["recommended"]),
     }
+    make_folder_of(out)
     with open_shard(out, shard, source, settings) as output:
         if output is None:
             say(f"{shard.file(out)} is finished")
