@@ -23,7 +23,7 @@ from zoo.data.csv import read_csv
 from zoo.data.datasets import file_dataset, find_dataset
 from zoo.data.pairs import write_pairs
 from zoo.data.readers import count_lines, read_lines
-from zoo.errors import DataError
+from zoo.errors import DataError, UnknownNameError
 from zoo.registry.declarations import Pair
 from zoo.registry.registry import default_registry
 from zoo.training.request import TrainingRequest
@@ -226,6 +226,24 @@ def test_a_file_of_another_kind_is_answered_with_those_that_are_read(tmp_path: P
     (tmp_path / "pairs.xlsx").write_text("a\tb\n")
     with pytest.raises(DataError, match=r"pairs.xlsx cannot be read: a file of pairs ends in .tsv"):
         find_dataset(default_registry(), str(tmp_path / "pairs.xlsx"))
+
+
+def test_two_files_of_one_language_each_are_answered_with_how_they_are_named(
+    parallel: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "corpus.log").touch()
+    (tmp_path / "corpus.de").rename(tmp_path / "corpus.de.gz")
+    hint = f"For these two files, write {parallel}:de-en or {parallel}:en-de"
+    for name, kind in (("corpus", UnknownNameError), ("corpus.en", DataError),
+                       ("corpus.de.gz", DataError)):  # fmt: skip
+        with pytest.raises(kind) as refused:
+            find_dataset(default_registry(), str(tmp_path / name))
+        assert str(refused.value).endswith(hint)
+    (tmp_path / "corpus.fr").touch()
+    with pytest.raises(UnknownNameError, match="For files, write PREFIX:en-de"):
+        find_dataset(default_registry(), str(parallel))
+    with pytest.raises(DataError, match=r"cannot be read: it is a folder\. Name files in it"):
+        find_dataset(default_registry(), str(tmp_path))
 
 
 def test_suffixes_may_be_in_capitals(tmp_path: Path) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
+from glob import escape
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +23,12 @@ from zoo.registry.registry import Registry
 KINDS = (".tsv", ".csv", ".jsonl")
 """The suffixes of files that hold both sides."""
 
+LANGUAGE = re.compile(r"[a-z]{2,3}")
+"""The end of the name of a file that has texts of one language."""
+
+NO_LANGUAGES = {"txt", "csv", "tsv", "zip", "log", "run", "py", "md"}
+"""Ends of names that look like languages."""
+
 
 def find_dataset(registry: Registry, spec: str) -> Dataset:
     """Return the dataset called `spec`, or the one in the files that `spec` names.
@@ -32,19 +41,34 @@ def find_dataset(registry: Registry, spec: str) -> Dataset:
         return registry.datasets[spec]
     if is_file_spec(spec):
         return file_dataset(spec)
-    if Path(spec).exists():
+    if os.path.isdir(spec):
+        why, hint = "it is a folder", "Name files in it, such as FOLDER/PREFIX:en-de"
+        raise DataError(f"{spec} cannot be read", why, hint)
+    if os.path.exists(spec):
         raise DataError(
             f"{spec} cannot be read",
             "a file of pairs ends in .tsv, .csv or .jsonl, or in one of these and .gz, .bz2, .xz "
             "or .zst",
-            "Rename it; two files, one of each language, are named PREFIX:en-de",
+            _of_two_files(os.path.splitext(without_suffix(spec))[0])
+            or "Rename it; two files, one of each language, are named PREFIX:en-de",
         )
     raise UnknownNameError(
         "dataset",
         spec,
         registry.datasets,
-        "For files, write PREFIX:en-de, FILE.tsv, FILE.csv or FILE.jsonl",
+        _of_two_files(spec) or "For files, write PREFIX:en-de, FILE.tsv, FILE.csv or FILE.jsonl",
     )
+
+
+def _of_two_files(prefix: str) -> str:
+    """Return how two files `PREFIX.en` and `PREFIX.de` are named; empty if there are not two."""
+    path = Path(prefix)
+    beside = path.parent.glob(f"{escape(path.name)}.*") if path.name else ()
+    ends = (without_suffix(file.name)[len(path.name) + 1 :] for file in beside)
+    one, *others = sorted({end for end in ends if LANGUAGE.fullmatch(end)} - NO_LANGUAGES) or [""]
+    if len(others) != 1:
+        return ""
+    return f"For these two files, write {prefix}:{one}-{others[0]} or {prefix}:{others[0]}-{one}"
 
 
 class Item(NamedTuple):
