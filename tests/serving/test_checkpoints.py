@@ -12,6 +12,8 @@ import pytest
 
 pytest.importorskip("starlette", reason="the extra `serve` is not installed")
 
+from tests.serving.client import start
+from tests.serving.conftest import CAPTIONS, CARDS
 from zoo.errors import DataError
 from zoo.registry.registry import Registry
 from zoo.serving.checkpoints import languages_of, unique_names
@@ -57,3 +59,18 @@ def test_an_automatic_source_is_one_that_can_be_translated() -> None:
     for target, source in (("en", "de"), ("de", "en"), ("fr", "en"), ("nl", "en")):
         assert asyncio.run(libre._detected("Danke", target))["language"] == source
     assert asyncio.run(libre._detected(" ", "en"))["language"] == ""
+
+
+def test_languages_of_a_shared_vocabulary_are_told_apart() -> None:
+    pair = [str(CARDS / f"transformer-tiny.tatoeba-{one}-76k") for one in ("en-fr", "fr-en")]
+    both = [str(CARDS / CAPTIONS), *pair]
+    texts = {"en": "Where is the station?", "fr": "Je ne sais pas.", "": "日本"}
+    with start(*both, "--workers", "1") as server:
+        for language, text in texts.items():
+            first, second = server.send("/detect", {"q": text}).json
+            assert {first["language"], second["language"]} == {"en", "fr"}
+            if language:
+                assert first["language"] == language
+                assert first["confidence"] > 60
+            else:
+                assert first["confidence"] == second["confidence"] == 0

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
-from zoo.checkpoint.format import SHARED, SOURCE
 from zoo.data.batches import batch_sources
-from zoo.data.foreign_tokenizer import load_tokenizer
 from zoo.data.tokenizer import Tokenizer
 from zoo.decoding.forced import forced_log_probs
-from zoo.nn.contract import UNKNOWN
 from zoo.serving.beam_tree import beam_tree
-from zoo.serving.errors import RequestError
+from zoo.serving.detection import detected
 from zoo.serving.models import Models
 from zoo.translation.attention import compute_attention, printable
 from zoo.translation.attention_page import explorer_kinds
@@ -87,17 +82,8 @@ def tree(models: Models, job: dict[str, Any], texts: list[Any], on_step: OnStep)
 
 
 def detect(models: Models, job: dict[str, Any], texts: list[Any], on_step: OnStep) -> list[Any]:
-    """Return how well each language's tokenizer covers each text, the best language first.
-
-    A tokenizer's value is the share of characters in known tokens, times the mean length of a
-    token: a vocabulary cuts its own language into few long pieces. A language's value is that of
-    its best tokenizer. Confidence is in percent.
-    """
-    tokenizers = {
-        language: [_tokenizer(folder) for folder in folders]
-        for language, folders in job["languages"].items()
-    }
-    return [_languages(tokenizers, text) for text in texts]
+    """Return the languages that each text may be in, the best first."""
+    return [detected(models, job["languages"], text) for text in texts]
 
 
 OPERATIONS: dict[str, Operation] = {
@@ -145,35 +131,3 @@ def _token_scores(translator: Translator, one: Translation) -> list[dict[str, An
 
 def _tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
     return [*(tokenizer.token(i) for i in ids), "</s>"]
-
-
-def _tokenizer(folder: str) -> Tokenizer:
-    shared = Path(folder) / SHARED
-    file = shared if shared.is_file() else Path(folder) / SOURCE
-    return _loaded(file, file.stat().st_mtime_ns)
-
-
-@functools.lru_cache(maxsize=64)
-def _loaded(file: Path, changed: int) -> Tokenizer:
-    """Return the tokenizer in a file; one that was changed is loaded again."""
-    return load_tokenizer(file)
-
-
-def _languages(tokenizers: dict[str, list[Tokenizer]], text: str) -> list[dict[str, Any]]:
-    if not text.strip():
-        raise RequestError("no language to detect", "the text is empty")
-    best = {language: max(_coverage(t, text) for t in ts) for language, ts in tokenizers.items()}
-    total = sum(value for value, _ in best.values()) or 1.0
-    detections = [
-        {"language": language, "confidence": round(100 * known * value / total, 1)}
-        for language, (value, known) in best.items()
-    ]
-    return sorted(detections, key=lambda one: -one["confidence"])
-
-
-def _coverage(tokenizer: Tokenizer, text: str) -> tuple[float, float]:
-    """Return a tokenizer's value for a text, and the share of characters in known tokens."""
-    (ids,) = tokenizer.encode([text])
-    covered = sum(len(tokenizer.token(i).replace("▁", "")) for i in ids if i != UNKNOWN)
-    known = min(1.0, covered / len("".join(text.split())))
-    return known * covered / max(1, len(ids)), known

@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from zoo.checkpoint.format import SHARED
 from zoo.serving.checkpoints import Checkpoints, Served
 from zoo.serving.errors import (
     RequestError,
@@ -159,10 +160,7 @@ class Service:
         Raises:
             UnknownCheckpointError: no checkpoint has a known source language.
         """
-        languages: dict[str, list[str]] = {}
-        for served in self.checkpoints.values():
-            if served.languages[0]:
-                languages.setdefault(served.languages[0], []).append(str(served.folder))
+        languages = _readers_and_writers(self.checkpoints)
         if not languages:
             raise UnknownCheckpointError(
                 "no language can be detected", "no checkpoint names its own"
@@ -172,6 +170,22 @@ class Service:
         )
         result: list[dict[str, Any]] = detections
         return result
+
+
+def _readers_and_writers(checkpoints: Checkpoints) -> dict[str, dict[str, Any]]:
+    """Return what tells the source languages apart, as `detection.detected` describes it."""
+    languages: dict[str, dict[str, Any]] = {}
+    for served in checkpoints.values():
+        if served.languages[0]:
+            about = languages.setdefault(served.languages[0], {"folders": [], "writer": None})
+            about["folders"].append(str(served.folder))
+    for served in checkpoints.values():
+        # A shared vocabulary fits the language that it is written in as well.
+        written = languages.get(served.languages[1])
+        if written is not None and (served.folder / SHARED).is_file():
+            written["folders"].append(str(served.folder))
+            written["writer"] = written["writer"] or served.job()
+    return languages
 
 
 def check_lengths(texts: Sequence[str], most: int, advice: str = "", what: str = "text") -> None:
