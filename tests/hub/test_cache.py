@@ -132,12 +132,12 @@ def test_clean_removes_what_can_be_made_again(
     assert run("cache", "clean", "imported", input="n\n").exit_code == 1
     with FileLock(tmp_path / "own" / "imported" / "b-t5-v1-1.lock"):
         cleaned = run("cache", "clean", "imported", "exports", "--yes")
+        locks = [lock.name for lock in (tmp_path / "own").rglob("*.lock")]
     assert "Freed 2 kB" in cleaned.stderr
     assert "b-t5-v1-1 is being written by another process, and stays" in cleaned.stderr
     left = [p.parent.name for p in (tmp_path / "own").rglob("*") if p.is_file() and p.stem == p.name
             and p.name in ("model", "ids")]  # fmt: skip
     assert sorted(left) == ["b-t5-v1-1", "d"]
     assert half_written.is_dir()
-    locks = [lock.name for lock in (tmp_path / "own").rglob("*.lock")]
     assert sorted(locks) == ["b-t5-v1-1.lock", "d.lock"]
     assert run("cache", "clean", "no-such").exit_code == 2

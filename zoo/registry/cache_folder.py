@@ -47,8 +47,7 @@ def clean(kinds: Sequence[str]) -> tuple[int, list[Path]]:
     """Remove what folders of the cache hold; return the freed bytes, and what others write now.
 
     Files that a running process has open stay readable for it. A lock file is removed while its
-    lock is held here: a process that opened it just before finds it gone and locks a new one, or,
-    with an old filelock, makes a second copy, which is complete or absent too.
+    lock is held here: a process that opened it just before finds it gone and locks a new one.
     """
     from filelock import FileLock, Timeout  # slow to import, and every command imports this module
 
