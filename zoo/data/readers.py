@@ -7,7 +7,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby, zip_longest
+from itertools import chain, groupby, islice, zip_longest
 from pathlib import Path
 from typing import IO, TypeVar
 
@@ -29,6 +29,9 @@ Normalization makes a text up to three times longer, and a token has at most 1,0
 """
 
 NO_FILES: Mapping[str, Path] = {}
+
+NUMBERED = 20
+"""How many lines of a file show whether its first column numbers them."""
 
 CHUNK_LIMIT = 5_000_000
 """The weight, such as characters, at which a chunk ends before it has its number of items."""
@@ -174,15 +177,42 @@ def read_tsv(file: Path) -> Iterator[Pair]:
     """Yield pairs from the first two columns of a file of tab-separated values.
 
     Raises:
-        DataError: a line has no tab, or as `read_lines`.
+        DataError: a line has no tab, the lines are numbered, or as `read_lines`.
     """
-    for number, line in enumerate(read_lines(file), 1):
+    lines = read_lines(file)
+    first = list(islice(lines, NUMBERED))
+    _check_unnumbered(file, [line.split("\t") for line in first])
+    for number, line in enumerate(chain(first, lines), 1):
         columns = line.split("\t")
         if len(columns) < 2:
             raise DataError(
                 f"{file}, line {number}, has no tab", "each line is a source, a tab and a target"
             )
         yield Pair(columns[0], columns[1])
+
+
+def _check_unnumbered(file: Path, rows: Sequence[Sequence[str]]) -> None:
+    """Make sure that the first of more than two columns does not number the lines.
+
+    The exports of Tatoeba, for example, have the columns number, text, number, text.
+
+    Raises:
+        DataError: it does, in all of the rows.
+    """
+    if len(rows) < 3 or not all(len(row) > 2 and row[0].strip().isdecimal() for row in rows):
+        return
+    texts = [
+        str(column)
+        for column, values in enumerate(zip(*rows, strict=False), 1)
+        if not all(value.strip().isdecimal() for value in values)
+    ]
+    if len(texts) > 1:
+        raise DataError(
+            f"{file} has only numbers in its first column",
+            "its first two columns are read as source and target",
+            f"Keep those of the text, such as cut -f{','.join(texts[:2])}; or cut -f1,2 if the "
+            "numbers are the source",
+        )
 
 
 def read_jsonl(file: Path, keys: tuple[str, ...], more: Sequence[str] = ()) -> Iterator[Pair]:
