@@ -184,12 +184,12 @@ def test_a_recipe_of_a_model_and_data_applies_in_full_to_other_data(
 
 def test_a_dataset_s_own_recipe_overrides_the_one_that_several_share(registry: Registry) -> None:
     shared = make_plan(registry, "transformer-tiny", "multi30k-en-de")
-    plan = make_plan(registry, "transformer-tiny", "multi30k-en-fr")
-    own = registry.recipes["transformer-tiny.multi30k-en-fr"]
+    plan = make_plan(registry, "transformer-tiny", "multi30k-de-en")
+    own = registry.recipes["transformer-tiny.multi30k-de-en"]
     assert plan.config == shared.config
     assert plan.recipe == shared.recipe.model_copy(update=own)
     assert plan.recipe != shared.recipe
-    named = "transformer-tiny.multi30k-en-fr"
+    named = "transformer-tiny.multi30k-de-en"
     elsewhere = make_plan(registry, "transformer-tiny", "corpus:en-de", recipe=named)
     assert (elsewhere.config, elsewhere.recipe) == (plan.config, plan.recipe)
 

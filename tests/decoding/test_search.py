@@ -224,7 +224,7 @@ def test_the_error_of_a_too_large_exhaustive_search_states_its_size() -> None:
         ({"min_length": 5, "max_length": 4}, "`--min-length 5` exceeds `--max-length 4`"),
         ({"stop": "soon"}, "`--stop` must be safe or first, not 'soon'"),
         ({"allow_empty": 1}, "`--allow-empty` must be true or false, not 1"),
-        ({"banned": ["x"]}, "`--banned` must be a tuple of token ids and tokens"),
+        ({"banned": {"x"}}, "`--banned` must be a tuple of token ids and tokens"),
         ({"no_repeat_ngram_size": 0}, "`--no-repeat-ngram-size` must be an integer of at least 1"),
         ({"repetition_penalty": 0.0}, "`--repetition-penalty` must be a number above 0"),
         ({"beam": 0, "n_best": 0}, "`--beam` must be .*; `--n-best` must be "),

@@ -248,7 +248,7 @@ def test_coverage_and_alignment_need_attention(run: Run, tmp_path: Path) -> None
     settings = {"embedding_dim": 8, "hidden_dim": 8, "tokenizer": "word", "batch_tokens": 50}
     made = zoo.train("seq2seq-tiny", str(tmp_path / "b.tsv"), tmp_path / "o", settings=settings,
                      steps=1)  # fmt: skip
-    for option in (("--coverage-penalty", 0.2), ("--alignment",)):
+    for option in (("--coverage-penalty", 0.2, "--beam", 2), ("--alignment",)):
         assert_failed(run("translate", made, "one", *option), "no attention from target to source")
 
 

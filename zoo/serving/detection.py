@@ -38,11 +38,11 @@ def detected(
     """
     if not text.strip():
         raise RequestError("no language to detect", "the text is empty")
-    found = {
+    coverages = {
         language: max(_coverage(one, text) for one in _tokenizers(about["folders"]))
         for language, about in languages.items()
     }
-    values = {language: value for language, (value, _) in found.items()}
+    values = {language: value for language, (value, _) in coverages.items()}
     highest = max(values.values())
     tied = [language for language, value in values.items() if value == highest > 0]
     if len(tied) > 1:
@@ -52,7 +52,7 @@ def detected(
     total = sum(values.values()) or 1.0
     detections = [
         {"language": language, "confidence": round(100 * known * values[language] / total, 1)}
-        for language, (_, known) in found.items()
+        for language, (_, known) in coverages.items()
     ]
     return sorted(detections, key=lambda one: -one["confidence"])
 

@@ -173,7 +173,7 @@ class Service:
 
 
 def _readers_and_writers(checkpoints: Checkpoints) -> dict[str, dict[str, Any]]:
-    """Return what tells the source languages apart, as `detection.detected` describes it."""
+    """Return what distinguishes the source languages, as `detection.detected` describes it."""
     languages: dict[str, dict[str, Any]] = {}
     for served in checkpoints.values():
         if served.languages[0]:
