@@ -115,6 +115,7 @@ def test_a_length_penalty_is_changed_only_by_more_than_its_error(
     name = "transformer-tiny.multi30k-en-fr"
     monkeypatch.setattr(selection, "CHOICES", tmp_path / "choices.json")
     monkeypatch.setattr(selection, "SEED_SCORES", tmp_path / "none.json")
+    monkeypatch.setattr(selection, "SEEDS", (1,))
     monkeypatch.setattr(selection, "search_of", lambda _: {"beam": 5, "length_penalty": present})
     monkeypatch.setattr(selection, "fold_scores", lambda _, __, penalty: FOLD_SCORES[penalty])
     selection.choose(name)
