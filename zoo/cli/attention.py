@@ -13,14 +13,13 @@ from zoo.cli.output import (
     check_writable,
     console,
     loaded_registry,
-    make_folder_of,
+    open_output,
     print_json,
     say,
 )
 from zoo.cli.search import search_options
 from zoo.cli.translating import load_translator
 from zoo.errors import DataError
-from zoo.files import replace_file
 
 if TYPE_CHECKING:
     from zoo.translation.attention import Attention, Panel, Selection
@@ -100,8 +99,8 @@ def attention(
         from zoo.translation.attention import sentence
 
         drawn = _drawn(computed, panels, suffix)
-        make_folder_of(out)
-        replace_file(out, drawn)
+        with open_output(out) as file:
+            file.write(drawn)
         say(f"{out}: {sentence(computed.target)}")
     if as_json:
         print_json(_record(checkpoint, computed, panels))

@@ -202,9 +202,9 @@ def _check_unnumbered(file: Path, rows: Sequence[Sequence[str]]) -> None:
     if len(rows) < 3 or not all(len(row) > 2 and row[0].strip().isdecimal() for row in rows):
         return
     texts = [
-        str(column)
-        for column, values in enumerate(zip(*rows, strict=False), 1)
-        if not all(value.strip().isdecimal() for value in values)
+        str(column + 1)
+        for column in range(min(map(len, rows)))
+        if not all(row[column].strip().isdecimal() for row in rows)
     ]
     if len(texts) > 1:
         raise DataError(

@@ -197,7 +197,7 @@ def _searching(search: Any) -> str:
 
 def faults(values: Mapping[str, Any]) -> list[str]:
     """Return all that is wrong with search options; those that are absent have their defaults."""
-    whole = {option.name: values.get(option.name, option.default) for option in search_options()}
+    whole = {o.name: o.plain(values.get(o.name, o.default)) for o in search_options()}
     errors = {option: option.error(whole[option.name]) for option in search_options()}
     wrong = [f"{option.flag} must be {error}" for option, error in errors.items() if error]
     valid = {option.name for option, error in errors.items() if not error}
@@ -206,7 +206,7 @@ def faults(values: Mapping[str, Any]) -> list[str]:
 
 def _contradictions(search: Any, valid: set[str]) -> Iterator[str]:
     """Yield each contradiction among options whose values are valid."""
-    usable = {o.name: o.plain(getattr(search, o.name)) if o.name in valid else o.default
+    usable = {o.name: getattr(search, o.name) if o.name in valid else o.default
               for o in search_options()}  # fmt: skip
     search = SimpleNamespace(**usable)
     name = _searching(search).partition(":")[0]

@@ -59,20 +59,14 @@ def clean(kinds: Sequence[str]) -> tuple[int, list[Path]]:
                     size = _size(entry)
                     shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
                     freed += size
-                    _remove_lock(Path(f"{entry}.lock"))
             except Timeout:
                 busy.append(entry)
         for lock in sorted((cache_folder() / kind).glob(f"{_pattern(kind)}.lock")):
             if not lock.with_suffix("").exists() and lock.is_file():
-                with contextlib.suppress(Timeout), FileLock(lock, timeout=0):
-                    _remove_lock(lock)
+                # Windows removes no file that is open.
+                with contextlib.suppress(Timeout, OSError), FileLock(lock, timeout=0):
+                    lock.unlink()
     return freed, busy
-
-
-def _remove_lock(lock: Path) -> None:
-    """Remove a lock file whose lock is held here; Windows removes none that is open."""
-    with contextlib.suppress(OSError):
-        lock.unlink()
 
 
 def _pattern(kind: str) -> str:

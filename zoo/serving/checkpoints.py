@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo.checkpoint.about import About
-from zoo.checkpoint.card import CARD_LIMIT, split_card
+from zoo.checkpoint.card import split_card
 from zoo.checkpoint.facts import read_card
 from zoo.checkpoint.format import (
     CARD,
@@ -23,7 +23,7 @@ from zoo.checkpoint.format import (
     trained_on,
 )
 from zoo.errors import DataError, ZooError, near
-from zoo.files import TEXT_LIMIT, read_json, read_text
+from zoo.files import TEXT_LIMIT, read_json
 from zoo.registry.address import Address
 from zoo.registry.config import parameters_of
 from zoo.registry.registry import Registry
@@ -153,7 +153,7 @@ def _recorded_languages(folder: Path, registry: Registry) -> tuple[str, str]:
         return about.source_languages[0], about.target_languages[0]
     metadata: Mapping[str, Any] = {}
     with contextlib.suppress(ZooError):
-        metadata = split_card(read_text(folder / CARD, CARD_LIMIT), CARD)[0]
+        metadata = split_card(read_card(folder), CARD)[0]
     recorded = metadata.get("language")
     if isinstance(recorded, list) and len(recorded) == 2:
         return str(recorded[0]), str(recorded[1])
