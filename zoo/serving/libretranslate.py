@@ -9,11 +9,11 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from zoo.data.languages import language_name
 from zoo.serving.body import parse_form, read_body
 from zoo.serving.checkpoints import Served
 from zoo.serving.errors import KeyRequiredError, RequestError, TooLargeError
 from zoo.serving.http import key_of, while_connected
-from zoo.serving.languages import language_name
 from zoo.serving.markup import Markup
 from zoo.serving.schema import DetectRequest, LibreTranslateRequest
 from zoo.serving.service import Service

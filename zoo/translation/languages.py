@@ -1,54 +1,13 @@
-"""Languages by name or code: `German`, `de`, `deu` and `deu_Latn` are one language."""
+"""The languages that a checkpoint reads and writes, and the choice among them."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 
 from zoo.checkpoint.checkpoint import Checkpoint
+from zoo.data.languages import find_language, same_language
 from zoo.errors import DecodingError
-
-# Codes of ISO 639-1 and 639-3, also those of the individual languages that stand for a group, and
-# the English name.
-_LANGUAGES = """
-af afr Afrikaans, am amh Amharic, ar ara arb Arabic, as asm Assamese, ast Asturian,
-az aze azj Azerbaijani, ba bak Bashkir, be bel Belarusian, bg bul Bulgarian, bn ben Bengali,
-bo bod Tibetan, br bre Breton, bs bos Bosnian, ca cat Catalan, ceb Cebuano, cs ces Czech,
-cy cym Welsh, da dan Danish, de deu German, el ell Greek, en eng English, eo epo Esperanto,
-es spa Spanish, et est ekk Estonian, eu eus Basque, fa fas pes Persian, ff ful fuv Fulah,
-fi fin Finnish, fj fij Fijian, fo fao Faroese, fr fra French, fy fry Frisian, ga gle Irish,
-gd gla Gaelic, gl glg Galician, gn grn Guarani, gu guj Gujarati, ha hau Hausa, he heb Hebrew,
-hi hin Hindi, hr hrv Croatian, ht hat Haitian, hu hun Hungarian, hy hye Armenian,
-id ind Indonesian, ig ibo Igbo, ilo Iloko, is isl Icelandic, it ita Italian, ja jpn Japanese,
-jv jav Javanese, ka kat Georgian, kk kaz Kazakh, km khm Khmer, kn kan Kannada, ko kor Korean,
-ku kur kmr Kurdish, ky kir Kyrgyz, la lat Latin, lb ltz Luxembourgish, lg lug Ganda,
-ln lin Lingala, lo lao Lao, lt lit Lithuanian, lv lav lvs Latvian, mg mlg plt Malagasy,
-mi mri Maori, mk mkd Macedonian, ml mal Malayalam, mn mon khk Mongolian, mr mar Marathi,
-ms msa zsm Malay, mt mlt Maltese, my mya Burmese, ne nep npi Nepali, nl nld Dutch,
-nn nno Nynorsk, no nor nb nob Norwegian, ns nso Sepedi, ny nya Chichewa, oc oci Occitan,
-om orm gaz Oromo, or ori ory Odia, pa pan Punjabi, pl pol Polish, ps pus pbt Pashto,
-pt por Portuguese, qu que quy Quechua, rn run Rundi, ro ron Romanian, ru rus Russian,
-rw kin Kinyarwanda, sa san Sanskrit, sd snd Sindhi, si sin Sinhala, sk slk Slovak,
-sl slv Slovenian, sm smo Samoan, sn sna Shona, so som Somali, sq sqi als Albanian,
-sr srp Serbian, ss ssw Swati, st sot Sotho, su sun Sundanese, sv swe Swedish,
-sw swa swh Swahili, ta tam Tamil, te tel Telugu, tg tgk Tajik, th tha Thai, ti tir Tigrinya,
-tk tuk Turkmen, tl tgl Tagalog, tn tsn Tswana, tr tur Turkish, ts tso Tsonga, tt tat Tatar,
-ug uig Uyghur, uk ukr Ukrainian, ur urd Urdu, uz uzb uzn Uzbek, vi vie Vietnamese,
-wo wol Wolof, xh xho Xhosa, yi yid ydd Yiddish, yo yor Yoruba, yue Cantonese,
-zh zho cmn Chinese, zu zul Zulu
-"""
-
-
-@cache
-def _groups() -> dict[str, frozenset[str]]:
-    """Return all codes of a language by each of its codes and by its name, in lower case."""
-    groups: dict[str, frozenset[str]] = {}
-    for entry in " ".join(_LANGUAGES.split()).split(", "):
-        *codes, name = entry.split(" ")
-        groups.update(dict.fromkeys((*codes, name.casefold()), frozenset(codes)))
-    return groups
 
 
 def choose(checkpoint: Checkpoint, source: str, target: str) -> Checkpoint:
@@ -91,36 +50,3 @@ def _check_only(given: str, languages: Sequence[str], does: str) -> None:
         raise DecodingError(
             f"no language {given!r} can be chosen", f"the checkpoint {does} {known}"
         )
-
-
-def find_language(given: str, codes: Collection[str]) -> str:
-    """Return the code that a user means by a name or a code; `given` itself if none fits.
-
-    Raises:
-        DecodingError: several fit.
-    """
-    if given in codes:
-        return given
-    fitting = [code for code in codes if code.casefold() == given.casefold()]
-    group = _groups().get(given.casefold(), frozenset())
-    fitting = fitting or [code for code in codes if _language(code) in group]
-    if len(fitting) > 1:
-        raise DecodingError(
-            f"language {given!r} is ambiguous", _listed(fitting), "Name one of these"
-        )
-    return fitting[0] if fitting else given
-
-
-def same_language(one: str, other: str) -> bool:
-    """Return whether two names or codes are those of one language."""
-    group = _groups().get(one.casefold(), frozenset([one.casefold()]))
-    return other.casefold() in group or _language(other) in group
-
-
-def _language(code: str) -> str:
-    """Return a code without its script or country."""
-    return re.split("[_-]", code)[0].casefold()
-
-
-def _listed(codes: Sequence[str]) -> str:
-    return f"it may be {', '.join(codes[:-1])} or {codes[-1]}"
