@@ -24,6 +24,9 @@ FORMAT = 1
 CONFIG, WEIGHTS, CARD, TRAINING = "config.json", "model.safetensors", "README.md", "training.json"
 SHARED, SOURCE, TARGET = "tokenizer.json", "source.tokenizer.json", "target.tokenizer.json"
 SCORES, EVALUATION = "scores.json", ".eval_results/zoo.yaml"
+RUN = "run.json"
+"""What the folder of a training run has instead of `config.json`."""
+
 CURVE, ATTENTION = "curve.png", "attention.png"
 FILES = (
     CONFIG, SHARED, SOURCE, TARGET, WEIGHTS, TRAINING, CURVE, ATTENTION, SCORES,
@@ -82,6 +85,12 @@ def describe(folder: Path) -> dict[str, Any]:
             "See `zoo list checkpoints`, or train one with `zoo train`",
         )
     lacking = missing([file for file in FILES if (folder / file).exists()])
+    if lacking and (folder / RUN).is_file():
+        raise CheckpointError(
+            f"{folder} is the folder of a training run, which is not finished",
+            "a checkpoint is written at its end",
+            f"Go on with `zoo train --resume --out {str(folder).removesuffix('.run')}`",
+        )
     if lacking:
         raise CheckpointError(
             f"{folder} is not a complete checkpoint", f"it has no {', no '.join(lacking)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from torch import Tensor
@@ -168,11 +168,20 @@ def _length(tokens: Tokens) -> int:
     return max(len(with_end(each)) for each in tokens)
 
 
-def batches(parts: Iterable[Part], width: int) -> Iterator[list[Part]]:
-    """Yield parts in batches of at most `BATCH_TOKENS` for `width` hypotheses a part."""
+def _source_length(part: Part) -> int:
+    return len(part.tokens[0])
+
+
+def batches(
+    parts: Iterable[Part], width: int, length: Callable[[Part], int] = _source_length
+) -> Iterator[list[Part]]:
+    """Yield parts in batches of at most `BATCH_TOKENS` for `width` hypotheses a part.
+
+    The parts are in order of their `length`, by default the number of source tokens.
+    """
     batch: list[Part] = []
     for part in parts:
-        if batch and (len(batch) + 1) * (len(part.tokens[0]) + 1) * width > BATCH_TOKENS:
+        if batch and (len(batch) + 1) * (length(part) + 1) * width > BATCH_TOKENS:
             yield batch
             batch = []
         batch.append(part)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from torch import Tensor
 from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.data.readers import chunks
 from zoo.decoding.ensemble import Ensemble
-from zoo.decoding.forced import align
+from zoo.decoding.forced import align, forced_log_probs
 from zoo.decoding.options import Hypothesis, Search
 from zoo.decoding.search import search
 from zoo.decoding.task import Task
@@ -27,16 +27,22 @@ from zoo.nn.int8 import Int8
 from zoo.nn.tree import Tree
 from zoo.registry.registry import Registry, default_registry
 from zoo.translation.parallel import parallel_map
-from zoo.translation.parts import LongTexts, Part, SourceReader, batches
+from zoo.translation.parts import MAX_SOURCE_LENGTH, LongTexts, Part, SourceReader, batches
 from zoo.translation.sentences import Split, separator
 from zoo.translation.translation import Translation, from_hypothesis, join_parts
 from zoo.translation.vocabulary import blank_tokens, shared_vocabulary
+
+Result = TypeVar("Result")
 
 Precision = Literal["float32", "bf16", "int8"]
 WEIGHTS: dict[str, Callable[[], CachedWeights[Any]]] = {
     "float32": float32_weights, "bf16": BFloat16, "int8": Int8,
 }  # fmt: skip
 """The weights that are multiplied by, for each precision."""
+
+
+LOGITS = 1 << 15
+"""The target vocabulary from which scored batches become smaller."""
 
 
 class Request(NamedTuple):
@@ -137,8 +143,7 @@ class TextSearch:
         parts = self.reader.parts(nonempty, *limits, split, request.source_prefix)
         by_length = sorted(parts, key=lambda part: len(part.tokens[0]))
         work = list(batches(by_length, max(request.search.beam, request.search.n_best)))
-        run = parallel_map if self._on_cpu else map
-        results = run(lambda batch: self._search(batch, request), work)
+        results = self._map(lambda batch: self._search(batch, request), work)
         by_part: dict[tuple[int, int], list[Translation]] = {}
         finished = 0
         for batch, translations in zip(work, results, strict=True):
@@ -159,6 +164,38 @@ class TextSearch:
                 yield join_parts(text, of_parts, spaces, joints)
             else:
                 yield Translation(text, "", alignment=() if request.alignment else None)
+
+    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[list[float]]:
+        """Return the log probability of each token of each target, the end token's last."""
+        if len(self.checkpoints) > 1:
+            raise DecodingError("an ensemble cannot score given targets", "name one checkpoint")
+        parts = self.reader.parts(enumerate(sources), "refuse", MAX_SOURCE_LENGTH)
+        encoded = self.checkpoint.target_tokenizer.encode(list(targets))
+        limit = self.checkpoint.config.length_limits.target
+        for i, target in enumerate(encoded):
+            if limit is not None and len(target) + 2 > limit:
+                raise DecodingError(f"target {i + 1} is too long", f"over {limit:,} tokens")
+
+        def length(part: Part) -> int:
+            return max(len(part.tokens[0]), len(encoded[part.text_index]))
+
+        def scores_of(batch: list[Part]) -> list[list[float]]:
+            given = [encoded[part.text_index] for part in batch]
+            return forced_log_probs(self.checkpoint.model, *self.reader.tensors(batch)[0], given)
+
+        # The logits of a batch, not only its tokens, must fit into memory.
+        width = 1 + self.checkpoint.model.target_vocab // LOGITS
+        work = list(batches(sorted(parts, key=length), width, length))
+        by_index: dict[int, list[float]] = {}
+        for batch, scores in zip(work, self._map(scores_of, work), strict=True):
+            by_index |= zip((part.text_index for part in batch), scores, strict=True)
+        return [by_index[i] for i in range(len(parts))]
+
+    def _map(
+        self, function: Callable[[list[Part]], Result], work: Sequence[list[Part]]
+    ) -> Iterator[Result]:
+        """Yield `function` of each batch, in order; on the CPU, several at the same time."""
+        yield from (parallel_map if self._on_cpu else map)(function, work)
 
     def _search(self, batch: list[Part], request: Request) -> list[list[Translation]]:
         """Return each part's translations, the best first."""

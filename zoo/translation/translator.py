@@ -12,12 +12,11 @@ import torch
 
 from zoo.checkpoint import checkpoint as folder_format
 from zoo.checkpoint.checkpoint import Checkpoint
-from zoo.data.datasets import read_items
+from zoo.data.datasets import given_items
 from zoo.decoding.ensemble import Ensemble
-from zoo.decoding.forced import forced_log_probs
 from zoo.decoding.option import plain_number
 from zoo.decoding.options import as_flags, combine
-from zoo.errors import DecodingError
+from zoo.errors import DecodingError, shown
 from zoo.interop.locate import locate
 from zoo.nn.contract import Seq2Seq
 from zoo.nn.device import pick_device
@@ -38,7 +37,6 @@ from zoo.translation.options import (
     make_search,
     separated,
 )
-from zoo.translation.parts import MAX_SOURCE_LENGTH, batches
 from zoo.translation.text_search import Precision, Request, TextSearch
 from zoo.translation.translation import Translation
 
@@ -136,9 +134,13 @@ class Translator:
             options: as for `stream`: `beam=5`, `n_best=3`, `alignment=True`, …
 
         Raises:
-            DecodingError: as `stream` does.
+            DecodingError: as `stream` does, or alternatives are requested without `details`.
         """
         details = checked_options({"details": details})["details"]
+        if not details and plain_number(options.get("n_best", 1)) != 1:
+            several = f"n_best is {shown(options['n_best'])}, and one text is returned for each"
+            hint = "Add details=True; each translation then has its `alternatives`"
+            raise DecodingError("these options are not possible", several, hint)
         if (one := as_one(texts)) is None:
             translations = list(self.stream(cast(Texts, texts), **options))
             return translations if details else [translation.text for translation in translations]
@@ -149,8 +151,9 @@ class Translator:
         """Return a translator between other languages, given by name or code.
 
         Raises:
-            DecodingError: a language is not one of the checkpoint's, or is ambiguous.
+            DecodingError: a language is not one of the checkpoint's, is ambiguous, or not a text.
         """
+        checked_options({"source_lang": source_lang, "target_lang": target_lang})
         if not (source_lang or target_lang):
             return self
         chosen = copy.copy(self)
@@ -219,28 +222,13 @@ class Translator:
                 sources, or there is more than one checkpoint.
         """
         if isinstance(targets, str):
-            return self._score([check_text(sources, "source")], [check_text(targets, "target")])[0]
+            texts = check_text(sources, "source"), check_text(targets, "target")
+            return self._search.score([texts[0]], [texts[1]])[0]
         lists = list(check_texts(sources, "source")), list(check_texts(targets, "target"))
         if len(lists[0]) != len(lists[1]):
             counts = f"{len(lists[0]):,} sources and {len(lists[1]):,} targets are given"
             raise DecodingError("each source needs one target", counts)
-        return self._score(*lists)
-
-    def _score(self, sources: list[str], targets: list[str]) -> list[list[float]]:
-        if len(self.checkpoints) > 1:
-            raise DecodingError("an ensemble cannot score given targets", "name one checkpoint")
-        parts = self._search.reader.parts(enumerate(sources), "refuse", MAX_SOURCE_LENGTH)
-        encoded = self.checkpoint.target_tokenizer.encode(targets)
-        limit = self.checkpoint.config.length_limits.target
-        for i, target in enumerate(encoded):
-            if limit is not None and len(target) + 2 > limit:
-                raise DecodingError(f"target {i + 1} is too long", f"over {limit:,} tokens")
-        scores: list[list[float]] = []
-        for batch in batches(parts, 1):
-            given = [encoded[part.text_index] for part in batch]
-            tensors = self._search.reader.tensors(batch)[0]
-            scores += forced_log_probs(self.checkpoint.model, *tensors, given)
-        return scores
+        return self._search.score(*lists)
 
     @keywords(SearchOptions)
     def attention(
@@ -281,7 +269,7 @@ class Translator:
         Args:
             data: a dataset's name, files of parallel text, or pairs of source and target.
             split: of a dataset; by default the one that `zoo eval` scores.
-            limit: the most pairs that are read of each file.
+            limit: score only the first pairs, this many.
             options: of the search, the fields of `zoo.Search`.
 
         Raises:
@@ -290,7 +278,7 @@ class Translator:
         from zoo.evaluation.metrics import make_metrics, score
 
         registry = default_registry()
-        items, names = read_items(registry, data, split, plain_number(limit))
+        items, names = given_items(registry, data, split, plain_number(limit))
         sources, references = [item.source for item in items], [item.references for item in items]
         texts = [one.text for one in self.stream(sources, split=False, **options)]
         tokenizer = self.checkpoint.target_tokenizer
