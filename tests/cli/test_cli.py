@@ -298,6 +298,11 @@ def test_other_invalid_input(run: Run, tmp_path: Path, checkpoint: Path, data: s
     failed(run("info", "n" * 300), "too long")
     (tmp_path / "[/x]").mkdir(parents=True)
     failed(run("info", tmp_path / "[/x]"), "is not a complete checkpoint")
+    (tmp_path / "begun.run").mkdir()
+    (tmp_path / "begun.run" / "run.json").write_text("{}")
+    failed(run("info", tmp_path / "begun.run"), f"zoo train --resume --out {tmp_path}/begun`")
+    (tmp_path / "pairs.json").write_text("[]")
+    failed(run("eval", checkpoint, "--data", tmp_path / "pairs.json"), "jq -c '.[]'")
     lines = tmp_path / "a.jsonl"
     lines.write_text('{"source": "\\ud800", "target": "b"}\n')
     failed(run("eval", checkpoint, "--data", lines), "half of a surrogate pair")

@@ -78,6 +78,14 @@ def test_a_source_is_never_in_two_splits() -> None:
     assert sum(len(s) for s in sources.values()) == 40
 
 
+def test_words_that_are_also_names_of_languages_are_a_pair(tmp_path: Path) -> None:
+    tsv = tmp_path / "words.tsv"
+    tsv.write_text("es\tis\nno\tso\nda\tda\n")
+    assert len(file_dataset(str(tsv)).load("all")) == 3
+    tsv.write_text("text\ttext\na b\tc\nd e\tf\n")
+    assert len(file_dataset(str(tsv)).load("all")) == 3
+
+
 def test_tsv_and_json_lines(tmp_path: Path) -> None:
     tsv = tmp_path / "a.tsv"
     tsv.write_bytes("\ufeffGo.\tVa !\tCC\r\nHi\u2028there\tSalut\r\n".encode())
@@ -97,6 +105,8 @@ def test_tsv_and_json_lines(tmp_path: Path) -> None:
         ("a.tsv", b"", "a.tsv is empty"),
         ("a.tsv", b"x\ty\nno tab\n", "line 2, has no tab"),
         ("a.tsv", b"1\ta\t7\tb\n2\tc\t8\td\n3\te\t9\tf\n", "such as cut -f2,4; or cut -f1,2"),
+        ("a.tsv", b"EN\tGerman\na b\tc\nd e\tf\n", "first line, en and german: each .* tail -n .2"),
+        ("a.tsv", b"source\ttarget\tid\na b\tc\t1\nd e\tf\t2\n", "first line, source and tar"),
         ("a.tsv", b"x\ty\n\xff\tz\n", "line 2, is not UTF-8: byte 1 is 0xff"),
         ("a.jsonl", b'{"source": "x"}\n', "line 1, has no text under source and target"),
         ("a.jsonl", b'["x", "y"]\n', "line 1, has no text under"),

@@ -5,6 +5,7 @@ import json
 import multiprocessing
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, get_type_hints
 
 import numpy as np
@@ -92,6 +93,8 @@ def test_what_is_no_text_is_refused(translator: zoo.Translator, texts: Any, mess
         ({"split": False, "splitter": "lines"}, "`--splitter lines` and `--no-split` exclude"),
         ({"length_penalty": 1.0}, "change nothing: `--length-penalty 1.0` needs a beam of at"),
         ({"prefix": "\udcff"}, "prefix is .*, not a text"),
+        ({"n_best": 2, "beam": 2}, "n_best is 2, and one text is returned for each. Add details"),
+        ({"source_lang": 5}, "source_lang is 5, not a text"),
     ],
 )
 def test_options_of_other_kinds_are_refused(
@@ -101,6 +104,12 @@ def test_options_of_other_kinds_are_refused(
         translator.translate("one", **options)
 
 
+def test_a_translator_between_languages_refuses_other_kinds(translator: zoo.Translator) -> None:
+    with pytest.raises(DecodingError, match="source_lang is 5, not a text"):
+        translator.for_languages(5)  # type: ignore[arg-type]  # wrong
+    assert translator.for_languages("English", "fra").translate(TEXT) == translator.translate(TEXT)
+
+
 def test_scores_of_texts_and_of_lists(translator: zoo.Translator) -> None:
     target = translator.translate(TEXT)
     scores = translator.score(TEXT, target)
@@ -108,6 +117,7 @@ def test_scores_of_texts_and_of_lists(translator: zoo.Translator) -> None:
         pytest.approx(scores, abs=1e-5), pytest.approx(translator.score("one", "un"), abs=1e-5)
     ]  # fmt: skip
     assert sum(scores) == pytest.approx(translator.translate(TEXT, details=True).score, abs=1e-4)
+    assert translator.score([], []) == []
     with pytest.raises(DecodingError, match="2 sources and 1 targets"):
         translator.score(["one", "two"], ["un"])
     for pair in (("one", ["un"]), (["one"], "un"), (None, "un"), (["one"], [None])):
@@ -134,8 +144,10 @@ def test_what_is_shown_of_a_translator(translator: zoo.Translator) -> None:
 
 
 def test_evaluate_scores_as_the_command_does(
-    translator: zoo.Translator, run: Callable[..., Result]
+    translator: zoo.Translator, run: Callable[..., Result], tmp_path: Path
 ) -> None:
+    short = tmp_path / "short.tsv"
+    short.write_text("one\tun\n")
     printed = json.loads(
         run("eval", NUMBERS, "--data", "numbers-en-fr", "--limit", "8", "--json").stdout
     )
@@ -143,6 +155,8 @@ def test_evaluate_scores_as_the_command_does(
     assert {name: score.value for name, score in scores.items()} == {
         name: printed[name] for name in scores
     }
+    with pytest.raises(DataError, match="validation, is empty. Name another"):
+        translator.evaluate(str(short), "validation")
     exact = translator.evaluate([("one", translator.translate("one")), ("two", "x")])
     assert exact.by_name["exact_match"].value == 50
     wrong: tuple[Any, ...] = (5, [("one", 5)], ["ab"], np.array("a"))

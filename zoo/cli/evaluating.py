@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,11 +32,10 @@ from zoo.cli.output import (
 )
 from zoo.cli.search import given_options, search_options
 from zoo.cli.translating import load_translator
-from zoo.data.datasets import Item, find_dataset, items_to_score
+from zoo.data.datasets import Item, find_dataset, read_items
 from zoo.data.readers import read_lines
 from zoo.decoding.options import as_flags
 from zoo.errors import DataError, PluginError, counted
-from zoo.registry.declarations import Dataset
 from zoo.registry.registry import Registry
 from zoo.registry.shelf import Shelf
 
@@ -109,7 +107,7 @@ def eval_(
     registry = loaded_registry()
     data, split = (data, split) if data else _own_data(checkpoint, split, registry)
     dataset = find_dataset(registry, data)
-    split, items = _read_items(dataset, split, limit, several_references)
+    split, items = read_items(dataset, split, limit, several_references)
     if output is not None:
         check_writable(output)
     others = _read_translations(against, registry, items) if against is not None else None
@@ -166,23 +164,6 @@ def _write_translations(output: Path | None, texts: Sequence[str]) -> None:
         lines = (f"{' '.join(text.splitlines())}\n" for text in texts)
         with open_output(output) as file:
             file.write("".join(lines).encode())
-
-
-def _read_items(
-    dataset: Dataset, split: str | None, limit: int | None, several_references: bool
-) -> tuple[str, list[Item]]:
-    """Return the name of the split to score, and its sources with their references.
-
-    Raises:
-        DataError: it has none.
-    """
-    split = split or dataset.scored_split
-    pairs = islice(dataset.stream(split), limit)  # of the split as it is without a limit
-    items = items_to_score(pairs, several_references or dataset.several_references)
-    if not items:
-        why = f"{dataset.name}, {split}, is empty"
-        raise DataError("nothing to score", why, "Name another --split")
-    return split, items
 
 
 def _warn(problems: Sequence[str], texts: Sequence[str], scored: bool) -> None:

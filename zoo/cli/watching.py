@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from zoo.checkpoint.format import RUN
 from zoo.cli.options import json_option
 from zoo.cli.output import print_json
 from zoo.errors import CheckpointError
@@ -37,11 +38,11 @@ class Watched:
 
     def __init__(self, out: Path) -> None:
         self.out, self.folder = out, out.with_name(f"{out.name}.run")
-        if not out.name or not (self.folder / "run.json").is_file():
+        if not out.name or not (self.folder / RUN).is_file():
             raise CheckpointError(
-                f"no run at {self.folder}", "it has no run.json", "Name the --out of `zoo train`"
+                f"no run at {self.folder}", f"it has no {RUN}", "Name the --out of `zoo train`"
             )
-        self.description = self._json(self.folder / "run.json")
+        self.description = self._json(self.folder / RUN)
         self.records: list[dict[str, Any]] = []
         self._size = -1
 

@@ -50,6 +50,7 @@ def find_dataset(registry: Registry, spec: str) -> Dataset:
             "a file of pairs ends in .tsv, .csv or .jsonl, or in one of these and .gz, .bz2, .xz "
             "or .zst",
             _of_two_files(os.path.splitext(without_suffix(spec))[0])
+            or _as_lines(spec)
             or "Rename it; two files, one of each language, are named PREFIX:en-de",
         )
     raise UnknownNameError(
@@ -58,6 +59,14 @@ def find_dataset(registry: Registry, spec: str) -> Dataset:
         registry.datasets,
         _of_two_files(spec) or "For files, write PREFIX:en-de, FILE.tsv, FILE.csv or FILE.jsonl",
     )
+
+
+def _as_lines(spec: str) -> str:
+    """Return how an array of JSON is converted; empty if a file's name does not end in `.json`."""
+    if _kind(spec) != ".json":
+        return ""
+    convert = f"jq -c '.[]' {spec} > {Path(spec).stem}.jsonl"
+    return f"It needs one object a line; of an array: {convert}"
 
 
 def _of_two_files(prefix: str) -> str:
@@ -89,6 +98,30 @@ def items_to_score(pairs: Iterable[tuple[str, str]], several_references: bool) -
 
 
 def read_items(
+    dataset: Dataset, split: str | None, limit: int | None, several_references: bool = False
+) -> tuple[str, list[Item]]:
+    """Return the name of the split to score, and its sources with their references.
+
+    Args:
+        dataset: the dataset.
+        split: its split; by default the one that is scored.
+        limit: the most pairs of the split, as it is without a limit.
+        several_references: whether the targets of one source are references of one translation, as
+            they are anyway where the dataset says so.
+
+    Raises:
+        DataError: there is no such split, or it is empty.
+    """
+    split = split or dataset.scored_split
+    pairs = islice(dataset.stream(split), limit)
+    items = items_to_score(pairs, several_references or dataset.several_references)
+    if not items:
+        why = f"{dataset.name}, {split}, is empty"
+        raise DataError("nothing to score", why, "Name another --split")
+    return split, items
+
+
+def given_items(
     registry: Registry, data: str | Iterable[PairLike], split: str | None, limit: int | None
 ) -> tuple[list[Item], tuple[str, ...]]:
     """Return what to score, and the names of the metrics of its dataset.
@@ -97,7 +130,7 @@ def read_items(
         registry: where a dataset is looked up.
         data: a dataset's name, files of parallel text, or pairs of source and target.
         split: of a dataset; by default the one that is scored.
-        limit: the most pairs that are read.
+        limit: the most pairs.
 
     Raises:
         UnknownNameError: there is no such dataset.
@@ -107,19 +140,16 @@ def read_items(
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
         why = f"the limit is {shown(limit)}, not a whole number from 1 on"
         raise DataError("these pairs cannot be read", why)
-    names: tuple[str, ...] = ()
     if isinstance(data, str):
         dataset = find_dataset(registry, data)
-        pairs = dataset.stream(split or dataset.scored_split, limit)
-        items, names = items_to_score(pairs, dataset.several_references), dataset.metrics
-    elif split is not None:
+        return read_items(dataset, split, limit)[1], dataset.metrics
+    if split is not None:
         why = f"split {shown(split)} is of a dataset, and pairs are given"
         raise DataError("these pairs cannot be read", why)
-    else:
-        items = items_to_score(islice(checked_pairs(data), limit), False)
+    items = items_to_score(islice(checked_pairs(data), limit), False)
     if not items:
         raise DataError("nothing to score", "there are no pairs")
-    return items, names
+    return items, ()
 
 
 def is_file_spec(spec: str) -> bool:

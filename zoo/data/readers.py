@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, TypeVar
 
 from zoo.data.compressed import open_text
+from zoo.data.languages import is_language
 from zoo.data.sources import join_sources
 from zoo.errors import DataError
 from zoo.registry.declarations import Pair
@@ -32,6 +33,9 @@ NO_FILES: Mapping[str, Path] = {}
 
 NUMBERED = 20
 """How many lines of a file show whether its first column numbers them."""
+
+COLUMN_NAMES = {"source", "target", "src", "tgt", "trg", "text", "translation", "input", "output"}
+"""What a first line calls its columns, besides names and codes of languages."""
 
 CHUNK_LIMIT = 5_000_000
 """The weight, such as characters, at which a chunk ends before it has its number of items."""
@@ -177,11 +181,14 @@ def read_tsv(file: Path) -> Iterator[Pair]:
     """Yield pairs from the first two columns of a file of tab-separated values.
 
     Raises:
-        DataError: a line has no tab, the lines are numbered, or as `read_lines`.
+        DataError: a line has no tab, the lines are numbered, the first names the columns, or as
+            `read_lines`.
     """
     lines = read_lines(file)
     first = list(islice(lines, NUMBERED))
-    _check_unnumbered(file, [line.split("\t") for line in first])
+    rows = [line.split("\t") for line in first]
+    _check_unnumbered(file, rows)
+    _check_no_header(file, rows)
     for number, line in enumerate(chain(first, lines), 1):
         columns = line.split("\t")
         if len(columns) < 2:
@@ -212,6 +219,27 @@ def _check_unnumbered(file: Path, rows: Sequence[Sequence[str]]) -> None:
             "its first two columns are read as source and target",
             f"Keep those of the text, such as cut -f{','.join(texts[:2])}; or cut -f1,2 if the "
             "numbers are the source",
+        )
+
+
+def _check_no_header(file: Path, rows: Sequence[Sequence[str]]) -> None:
+    """Make sure that the first line is a pair, and not the names of the columns.
+
+    Languages and their codes are names where most of the next lines have several words: of a list
+    of words they may be the first pair.
+
+    Raises:
+        DataError: it is not.
+    """
+    names = [cell.strip().casefold() for cell in rows[0][:2]] if len(rows) > 2 else []
+    several = sum(" " in row[0].strip() for row in rows[1:])
+    if len(set(names)) < 2 or 2 * several < len(rows) - 1:
+        return
+    if all(name in COLUMN_NAMES or is_language(name) for name in names):
+        raise DataError(
+            f"{file} has the names of columns in its first line, {' and '.join(names)}",
+            "each line of such a file is a pair",
+            f"Leave it out: tail -n +2 {file} > without-header.tsv",
         )
 
 

@@ -29,7 +29,7 @@ import safetensors.torch
 from filelock import FileLock, Timeout
 from torch import Tensor
 
-from zoo.checkpoint.format import TRAINING
+from zoo.checkpoint.format import RUN, TRAINING
 from zoo.data.foreign_tokenizer import load_tokenizer
 from zoo.data.tokenizer import Tokenizer
 from zoo.errors import CheckpointError, TrainingError
@@ -68,7 +68,7 @@ class RunFolder:
 
     def exists(self) -> bool:
         """Return whether there is a run."""
-        return (self.path / "run.json").is_file()
+        return (self.path / RUN).is_file()
 
     def check_free(self) -> None:
         """Make sure that neither the checkpoint nor the run exists.
@@ -103,7 +103,7 @@ class RunFolder:
             if target is not source:
                 (part / "target.tokenizer.json").write_text(target.to_json(), encoding="utf-8")
             (part / "recipe.toml").write_text(recipe, encoding="utf-8")
-            write_json(part / "run.json", {"format": FORMAT, "id": uuid.uuid4().hex, **description})
+            write_json(part / RUN, {"format": FORMAT, "id": uuid.uuid4().hex, **description})
         self.acquire()
 
     def acquire(self) -> None:
@@ -152,10 +152,10 @@ class RunFolder:
         """
         if not self.exists():
             remedy = "Leave out --resume"
-            if (self.out / "run.json").is_file():
+            if (self.out / RUN).is_file():
                 remedy = f"Give --out {self.out.with_suffix('')}, without .run"
-            raise CheckpointError(f"no run to resume at {self.path}", "it has no run.json", remedy)
-        description = read_json(self.path / "run.json")
+            raise CheckpointError(f"no run to resume at {self.path}", f"it has no {RUN}", remedy)
+        description = read_json(self.path / RUN)
         if description.get("format") != FORMAT:
             raise CheckpointError(
                 f"{self.path} cannot be resumed",
@@ -181,7 +181,7 @@ class RunFolder:
         if self.writes:
             values = {"format": FORMAT, "id": self.id, **description}
             text = json.dumps(values, indent=2, ensure_ascii=False)
-            replace_file(self.path / "run.json", text + "\n")
+            replace_file(self.path / RUN, text + "\n")
             replace_file(self.path / "recipe.toml", recipe)
 
     def check_same_data(self, fingerprints: Mapping[str, str]) -> None:
