@@ -16,7 +16,9 @@ from zoo.registry.builtin import top
 from zoo.translation.sentences import (
     LANGUAGES,
     LONGER_CODES,
+    ONE_SENTENCE,
     Sentencex,
+    _spans,
     language_code,
     positions,
     separator,
@@ -64,6 +66,18 @@ def test_lines_and_pieces_without_letters() -> None:
     assert sentences("... 12. 13.", "en") == ["... 12. 13."]
     assert sentences("A. B.\nC. D.", "") == ["A. B.", "C. D."]
     assert sentences(" \n\t ", "en") == []
+
+
+def test_lines_that_need_no_library_are_one_sentence_for_it() -> None:
+    generator = random.Random(2)
+    characters = "aB é ß中の日ا한1٣ ,'-_ºაখ"
+    for language in sorted(LANGUAGES):
+        for end in (*".!?。।։؟…:;", ""):
+            line = "".join(generator.choices(characters, k=20)).strip() + end
+            assert ONE_SENTENCE.fullmatch(line)
+            assert list(_spans(line, language)) == [(0, len(line))]
+    for line in ("A b. C d.", "A b? C", "a; b c", "一只狗。一只猫"):
+        assert not ONE_SENTENCE.fullmatch(line)
 
 
 def test_the_pieces_and_their_spaces_are_the_text() -> None:

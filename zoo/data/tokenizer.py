@@ -35,6 +35,7 @@ class Tokenizer:
         self._tokenizer.encode_special_tokens = True
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
+        self._known: dict[int, str] = {}  # the library makes a new string at every call
 
     @classmethod
     def train(
@@ -167,9 +168,10 @@ class Tokenizer:
         Raises:
             ValueError: there is no such id.
         """
-        token = self._tokenizer.id_to_token(id)
+        token = self._known.get(id) or self._tokenizer.id_to_token(id)
         if token is None:
             raise ValueError(f"no token has id {id}: there are {self.size}")
+        self._known[id] = token
         return token
 
     def labels(self, ids: Sequence[int]) -> list[str]:

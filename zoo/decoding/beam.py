@@ -10,6 +10,7 @@ beam with a slot for every prefix finds what an exhaustive search finds.
 
 from __future__ import annotations
 
+import bisect
 from typing import Generic
 
 import torch
@@ -61,6 +62,7 @@ class _Beam(Generic[Memory, State]):
         self.written = torch.full((count, 1, 0), BEGIN, device=device)
         self.token = torch.full((count,), BEGIN, device=device)
         self.ended: list[list[Hypothesis]] = [[] for _ in range(count)]
+        self.ranks: list[list[float]] = [[] for _ in range(count)]  # of finished ones, rising
         # The rank that a live hypothesis must exceed, and the divisor of the longest one.
         self.threshold = torch.full((count,), -torch.inf, device=device)
         divisors = [length_divisor(options, length) for length in self.lengths.tolist()]
@@ -129,12 +131,18 @@ class _Beam(Generic[Memory, State]):
         columns = (written[over], score[over], log_prob[over], penalty)
         ends = zip(*(column.tolist() for column in columns), strict=True)
         alive, which = self.alive.tolist(), over.nonzero()[:, 0].tolist()
+        thresholds: dict[int, float] = {}
         for i, end in zip(which, ends, strict=True):
-            self.ended[alive[i]].append(ended(self.options, *end))
-        for i in set(which):
-            finished = best((h for h in self.ended[alive[i]] if h.finished), self.options)
-            if len(finished) == self.options.n_best:
-                self.threshold[i] = finished[-1].rank_score
+            hypothesis, ranks = ended(self.options, *end), self.ranks[alive[i]]
+            self.ended[alive[i]].append(hypothesis)
+            if hypothesis.finished:
+                bisect.insort(ranks, hypothesis.rank_score)
+                if len(ranks) >= self.options.n_best:
+                    thresholds[i] = ranks[-self.options.n_best]
+        if thresholds:
+            device = self.threshold.device
+            index = torch.tensor(list(thresholds), device=device)
+            self.threshold[index] = torch.tensor(list(thresholds.values()), device=device)
 
     def _keep_live(
         self, score: Tensor, log_prob: Tensor | None, rows: Tensor, written: Tensor, alive: Tensor,

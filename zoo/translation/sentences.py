@@ -41,6 +41,9 @@ yue zh, zho zh, zsm ms
 LONGER_CODES = dict(pair.split() for pair in _LONGER_CODES.split(","))
 """Two-letter codes by the three-letter ones that multilingual models use."""
 
+ONE_SENTENCE = re.compile(r"[\w ,'-]*[^\s\w]?")
+"""A line that has no sign before its last character at which any language ends a sentence."""
+
 WITHOUT_SPACES = frozenset({"ja", "zh"})
 """Languages that write no space between sentences."""
 
@@ -93,6 +96,8 @@ class Sentencex:
 
     def __call__(self, line: str) -> list[str]:
         """Return the sentences of a line."""
+        if ONE_SENTENCE.fullmatch(line):  # of most lines of a corpus
+            return [line] if line else []
         return [line[begin:end] for begin, end in _spans(line, self.language)]
 
 

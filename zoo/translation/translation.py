@@ -72,18 +72,15 @@ def from_hypothesis(
             weight; None without alignment.
     """
     source_tokenizer, target_tokenizer = tokenizers
-    source_tokens = source_tokenizer.labels(source)
     tokens = tuple(target_tokenizer.token(i) for i in hypothesis.tokens)
     return Translation(
         text,
         target_tokenizer.decode(hypothesis.tokens),
         (hypothesis,),
         tokens,
-        None if aligned is None else _align_words(source_tokens, tokens, aligned),
+        None if aligned is None else _align_words(source_tokenizer.labels(source), tokens, aligned),
         unknown=not isinstance(source_tokenizer, FeatureReader)
-        and all(
-            i == UNKNOWN or token == "▁" for i, token in zip(source, source_tokens, strict=True)
-        ),
+        and all(i == UNKNOWN or source_tokenizer.token(i) == "▁" for i in source),
     )
 
 
