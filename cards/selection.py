@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import statistics
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from released import (
     CHOICES,
@@ -27,6 +27,9 @@ from released import (
     task_of,
 )
 
+if TYPE_CHECKING:
+    from zoo import Translator
+
 FOLDS = 5
 CANDIDATES = (0.6, 1.0, 1.5, 2.0)
 SEEDS = (1, 2, 3)
@@ -36,12 +39,15 @@ SEED_SCORES = TOP / "cards" / "seeds.json"
 
 def choose(name: str) -> None:
     """Choose the length penalty of a checkpoint by its headline score, and record the scores."""
+    import zoo
+
     present = search_of(name).get("length_penalty")
     if present is None:
         raise SystemExit(f"{name} is decoded greedily: there is no length penalty to choose")
     folders = [folder for seed in SEEDS if (folder := folder_of(name, seed)).is_dir()]
     candidates = sorted({*CANDIDATES, present})
-    scores = {penalty: fold_scores(name, folders, penalty) for penalty in candidates}
+    models = [zoo.load(folder) for folder in folders]
+    scores = {penalty: fold_scores(name, models, penalty) for penalty in candidates}
     best = max(candidates, key=lambda penalty: statistics.mean(scores[penalty]))
     gain, error = gain_of(scores[best], scores[present])
     chosen = best if gain > error else present
@@ -53,12 +59,12 @@ def choose(name: str) -> None:
         "scores": {str(p): [round(s, 3) for s in each] for p, each in scores.items()},
     }
     write_json(CHOICES, choices)
-    print(f"{name}: {chosen} (before {present}); {best} is better by {gain:.2f} ± {error:.2f}")
+    other = "none is better" if best == present else f"{best} is better by {gain:.2f} ± {error:.2f}"
+    print(f"{name}: {chosen} (before {present}; {other})")
 
 
-def fold_scores(name: str, folders: list[Path], penalty: float) -> list[float]:
+def fold_scores(name: str, models: list[Translator], penalty: float) -> list[float]:
     """Return the headline score on each part of the validation data, for each model in turn."""
-    import zoo
     from zoo.data.datasets import find_dataset, items_to_score
     from zoo.evaluation.metrics import score
     from zoo.registry.registry import default_registry
@@ -67,8 +73,8 @@ def fold_scores(name: str, folders: list[Path], penalty: float) -> list[float]:
     items = items_to_score(dataset.stream("validation"), dataset.several_references)
     search = search_of(name) | {"length_penalty": penalty}
     scores = []
-    for folder in folders:
-        texts = zoo.load(folder).translate([item.source for item in items], split=False, **search)
+    for model in models:
+        texts = model.translate([item.source for item in items], split=False, **search)
         for fold in range(FOLDS):
             references = [item.references for item in items[fold::FOLDS]]
             scored = score(texts[fold::FOLDS], references).by_name
