@@ -150,7 +150,7 @@ def make(job: Job) -> tuple[Decode, int]:
     @torch.inference_mode()
     def decode(batch: Batch) -> Batch:
         source, mask = batch_sources([tokens[:-1] for tokens in batch])
-        with weights.activate():
+        with weights.activate(fixed=True):
             results = search(Task(model, model.encode(source, mask).memory, mask), options)
         return [list(hypotheses[0].tokens) for hypotheses in results]
 

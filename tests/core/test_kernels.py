@@ -513,6 +513,36 @@ def test_sublayers_that_share_modules() -> None:
 
 @needs_compiler
 @pytest.mark.usefixtures("compiled")
+def test_a_block_in_which_nothing_changes_checks_each_sublayer_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The next block notices what was written between them; modules that are gone do not count."""
+    torch.manual_seed(1)
+    x, cached = torch.randn(2, 1, 32), float32_weights()
+    checks: list[Any] = []
+    current = sublayers._current
+
+    def watched(*given: Any) -> Any:
+        checks.append(given)
+        return current(*given)
+
+    monkeypatch.setattr(sublayers, "_current", watched)
+    inner, outer, norm = Linear(32, 48), Linear(48, 32), torch.nn.LayerNorm(32)
+    for block in range(2):
+        with torch.no_grad(), cached.activate(fixed=True):
+            for _ in range(3):
+                result = feedforward_sublayer(x, inner, outer, norm, pre=False)
+                if result is None:
+                    pytest.skip("this processor has no instructions for it")
+                expected = norm(x + outer(inner(x).relu()))
+                torch.testing.assert_close(result, expected, rtol=1e-5, atol=1e-5)
+                assert feedforward_sublayer(x, Shifted(32, 48), outer, norm, pre=False) is None
+            inner.weight.mul_(2)
+        assert len(checks) == 4 * (block + 1), "the shifted ones are three different modules"
+
+
+@needs_compiler
+@pytest.mark.usefixtures("compiled")
 def test_what_a_sublayer_does_not_support_is_left_to_torch() -> None:
     """Other classes, weights that are made from others, and widths of which torch complains."""
     inner, outer, norm = Linear(32, 48), Linear(48, 32), torch.nn.LayerNorm(32)

@@ -155,7 +155,7 @@ def test_evaluate_scores_as_the_command_does(
     assert {name: score.value for name, score in scores.items()} == {
         name: printed[name] for name in scores
     }
-    with pytest.raises(DataError, match="validation, is empty. Name another"):
+    with pytest.raises(DataError, match=r"validation, is empty\. Name another"):
         translator.evaluate(str(short), "validation")
     exact = translator.evaluate([("one", translator.translate("one")), ("two", "x")])
     assert exact.by_name["exact_match"].value == 50

@@ -35,13 +35,19 @@ class CachedWeights(ABC, Generic[Form]):
         self.sublayers: dict[Any, Any] = {}  # what `sublayers.py` has prepared
 
     @contextmanager
-    def activate(self) -> Iterator[None]:
-        """Use these weights inside the block, in this thread only."""
-        token = ACTIVE.set(self)
+    def activate(self, fixed: bool = False) -> Iterator[None]:
+        """Use these weights inside the block, in this thread only.
+
+        Args:
+            fixed: whether no weight and no hook of a module changes inside the block, so that each
+                sublayer needs to be checked only once.
+        """
+        tokens = ACTIVE.set(self), CHECKED.set({} if fixed else None)
         try:
             yield
         finally:
-            ACTIVE.reset(token)
+            ACTIVE.reset(tokens[0])
+            CHECKED.reset(tokens[1])
 
     def supports(self, x: Tensor, weight: Tensor) -> bool:
         """Return whether the product of these two uses the cache."""
@@ -179,3 +185,6 @@ def float32_weights() -> CachedWeights[Any]:
 # Any: `linear` does not depend on the form that is cached.
 ACTIVE: ContextVar[CachedWeights[Any] | None] = ContextVar("cached_weights", default=None)
 """The cache that `linear` uses in this thread."""
+
+CHECKED: ContextVar[dict[Any, Any] | None] = ContextVar("checked_sublayers", default=None)
+"""The sublayers that were checked in this block, if nothing changes in it."""

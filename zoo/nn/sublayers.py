@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from zoo.nn.cached_weights import ACTIVE, CachedWeights, version
+from zoo.nn.cached_weights import ACTIVE, CHECKED, CachedWeights, version
 from zoo.nn.kernels import (
     MAX_KEYS,
     WIDTH,
@@ -211,11 +211,29 @@ def _find(
         return None
     if cached.kernels_for(x.numel() // x.shape[-1]) is None:
         return None
+    checked, key = CHECKED.get(), (id(linears[0]), id(linears[1]), id(norm), pre)
+    if checked is None:
+        prepared = _current(cached, key, linears, norm)
+    elif key in checked:
+        prepared = checked[key][0]
+    else:  # the modules are kept: the number of one that is gone may be that of a new one
+        prepared = _current(cached, key, linears, norm)
+        checked[key] = prepared, linears, norm
+    if prepared is None:
+        return None
+    first, last = prepared.held
+    is_fit = (first.n, last.k) == widths and first.k == last.n == x.shape[-1]
+    return (compiled, prepared) if is_fit else None
+
+
+def _current(
+    cached: CachedWeights[Any], key: Key, linears: tuple[Linear, Linear], norm: nn.Module
+) -> _Prepared | None:
+    """Return a sublayer's pointers, prepared if it is new or has changed; None as `_prepare`."""
     modules = (*linears, norm)
     if not all(map(_is_only, modules, (Linear, Linear, nn.LayerNorm))):
         return None
     known: dict[Key, tuple[References, _Prepared | None]] = cached.sublayers
-    key = id(linears[0]), id(linears[1]), id(norm), pre
     entry = known.get(key)
     # The number of a module that is gone may be that of a new one.
     is_known = entry is not None and all(
@@ -223,12 +241,8 @@ def _find(
     )
     if entry is None or not is_known or not (entry[1] is None or entry[1].is_current()):
         references = tuple(weakref.ref(m, lambda _: known.pop(key, None)) for m in modules)
-        entry = known[key] = references, _prepare(cached, linears, norm, pre)
-    if (prepared := entry[1]) is None:
-        return None
-    first, last = prepared.held
-    is_fit = (first.n, last.k) == widths and first.k == last.n == x.shape[-1]
-    return (compiled, prepared) if is_fit else None
+        entry = known[key] = references, _prepare(cached, linears, norm, key[3])
+    return entry[1]
 
 
 def _prepare(

@@ -207,7 +207,7 @@ class TextSearch:
         tag = self.prefix("")
         prefixes = [tag if part.part_index else request.prefix for part in batch]
         given = prefixes if any(prefixes) else None
-        with torch.inference_mode(), self._cached_weights.activate():
+        with torch.inference_mode(), self._cached_weights.activate(fixed=True):
             indices = [part.random_index for part in batch]
             if self._engine is not None:
                 to_search = Sources(
