@@ -44,7 +44,7 @@ def test_given_options_win(
 
 def test_wrong_options_stay_wrong() -> None:
     with pytest.raises(DecodingError, match="`--n-best 8` needs a beam of at least 8"):
-        zoo.load(CAPTIONS).translate(TEXT, n_best=8)
+        zoo.load(CAPTIONS).translate(TEXT, n_best=8, details=True)
 
 
 def test_flags_are_those_of_the_command_line() -> None:
