@@ -301,6 +301,8 @@ def test_other_invalid_input(run: Run, tmp_path: Path, checkpoint: Path, data: s
     (tmp_path / "begun.run").mkdir()
     (tmp_path / "begun.run" / "run.json").write_text("{}")
     failed(run("info", tmp_path / "begun.run"), f"zoo train --resume --out {tmp_path}/begun`")
+    shutil.copytree(checkpoint, tmp_path / "begun")
+    failed(run("info", tmp_path / "begun.run"), f"Name {tmp_path}/begun")
     (tmp_path / "pairs.json").write_text("[]")
     failed(run("eval", checkpoint, "--data", tmp_path / "pairs.json"), "jq -c '.[]'")
     lines = tmp_path / "a.jsonl"

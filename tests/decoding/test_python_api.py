@@ -94,6 +94,7 @@ def test_what_is_no_text_is_refused(translator: zoo.Translator, texts: Any, mess
         ({"length_penalty": 1.0}, "change nothing: `--length-penalty 1.0` needs a beam of at"),
         ({"prefix": "\udcff"}, "prefix is .*, not a text"),
         ({"n_best": 2, "beam": 2}, "n_best is 2, and one text is returned for each. Add details"),
+        ({"n_best": 0}, "`--n-best` must be"),
         ({"source_lang": 5}, "source_lang is 5, not a text"),
     ],
 )

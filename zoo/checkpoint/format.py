@@ -86,10 +86,11 @@ def describe(folder: Path) -> dict[str, Any]:
         )
     lacking = missing([file for file in FILES if (folder / file).exists()])
     if lacking and (folder / RUN).is_file():
+        out = Path(str(folder).removesuffix(".run"))
         raise CheckpointError(
-            f"{folder} is the folder of a training run, which is not finished",
-            "a checkpoint is written at its end",
-            f"Go on with `zoo train --resume --out {str(folder).removesuffix('.run')}`",
+            f"{folder} is the folder of a training run",
+            "the checkpoint is written beside it, at the end",
+            f"Name {out}" if is_checkpoint(out) else f"Go on with `zoo train --resume --out {out}`",
         )
     if lacking:
         raise CheckpointError(

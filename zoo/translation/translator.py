@@ -137,8 +137,9 @@ class Translator:
             DecodingError: as `stream` does, or alternatives are requested without `details`.
         """
         details = checked_options({"details": details})["details"]
-        if not details and plain_number(options.get("n_best", 1)) != 1:
-            several = f"n_best is {shown(options['n_best'])}, and one text is returned for each"
+        n_best = plain_number(options.get("n_best", 1))
+        if not details and isinstance(n_best, int) and n_best > 1:
+            several = f"n_best is {shown(n_best)}, and one text is returned for each"
             hint = "Add details=True; each translation then has its `alternatives`"
             raise DecodingError("these options are not possible", several, hint)
         if (one := as_one(texts)) is None:
