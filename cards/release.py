@@ -146,11 +146,10 @@ def write_sections(name: str) -> None:
 def examples(name: str) -> list[str]:
     """Return the sections of test translations: at fixed percentiles, and failures by kind."""
     import zoo
-    from zoo.data.datasets import find_dataset, items_to_score
+    from zoo.data.datasets import find_dataset, read_items
     from zoo.registry.registry import default_registry
 
-    dataset = find_dataset(default_registry(), data_of(name))
-    items = items_to_score(dataset.stream("test"), dataset.several_references)
+    _, items = read_items(find_dataset(default_registry(), data_of(name)), "test", None)
     translator = zoo.load(TOP / SHIPPED / name)
     # Whole, as `zoo eval` translates them.
     sources = [item.source for item in items]

@@ -65,12 +65,11 @@ def choose(name: str) -> None:
 
 def fold_scores(name: str, models: list[Translator], penalty: float) -> list[float]:
     """Return the headline score on each part of the validation data, for each model in turn."""
-    from zoo.data.datasets import find_dataset, items_to_score
+    from zoo.data.datasets import find_dataset, read_items
     from zoo.evaluation.metrics import score
     from zoo.registry.registry import default_registry
 
-    dataset = find_dataset(default_registry(), data_of(name))
-    items = items_to_score(dataset.stream("validation"), dataset.several_references)
+    _, items = read_items(find_dataset(default_registry(), data_of(name)), "validation", None)
     search = search_of(name) | {"length_penalty": penalty}
     scores = []
     for model in models:

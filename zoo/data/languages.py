@@ -40,20 +40,23 @@ zh zho cmn Chinese, zu zul Zulu
 
 
 @cache
+def _entries() -> tuple[tuple[tuple[str, ...], str], ...]:
+    """Return each language's codes and its English name."""
+    entries = (entry.split(" ") for entry in " ".join(_LANGUAGES.split()).split(", "))
+    return tuple((tuple(codes), name) for *codes, name in entries)
+
+
+@cache
 def _names() -> dict[str, str]:
     """Return the English name of each code."""
-    entries = (entry.split(" ") for entry in " ".join(_LANGUAGES.split()).split(", "))
-    return {code: name for *codes, name in entries for code in codes}
+    return {code: name for codes, name in _entries() for code in codes}
 
 
 @cache
 def _groups() -> dict[str, frozenset[str]]:
     """Return all codes of a language by each of its codes and by its name, in lower case."""
-    named: dict[str, set[str]] = {}
-    for code, name in _names().items():
-        named.setdefault(name, set()).add(code)
     return {
-        key: frozenset(codes) for name, codes in named.items() for key in (*codes, name.casefold())
+        key: frozenset(codes) for codes, name in _entries() for key in (*codes, name.casefold())
     }
 
 

@@ -168,10 +168,12 @@ class Tokenizer:
         Raises:
             ValueError: there is no such id.
         """
-        token = self._known.get(id) or self._tokenizer.id_to_token(id)
+        token = self._known.get(id)
         if token is None:
-            raise ValueError(f"no token has id {id}: there are {self.size}")
-        self._known[id] = token
+            token = self._tokenizer.id_to_token(id)
+            if token is None:
+                raise ValueError(f"no token has id {id}: there are {self.size}")
+            self._known[id] = token
         return token
 
     def labels(self, ids: Sequence[int]) -> list[str]:

@@ -212,13 +212,12 @@ def _find(
     if cached.kernels_for(x.numel() // x.shape[-1]) is None:
         return None
     checked, key = CHECKED.get(), (id(linears[0]), id(linears[1]), id(norm), pre)
-    if checked is None:
-        prepared = _current(cached, key, linears, norm)
-    elif key in checked:
+    if checked is not None and key in checked:
         prepared = checked[key][0]
-    else:  # the modules are kept: the number of one that is gone may be that of a new one
+    else:
         prepared = _current(cached, key, linears, norm)
-        checked[key] = prepared, linears, norm
+        if checked is not None:  # with the modules, so that no later one gets their numbers
+            checked[key] = prepared, linears, norm
     if prepared is None:
         return None
     first, last = prepared.held

@@ -177,10 +177,10 @@ def batches(
 ) -> Iterator[list[Part]]:
     """Yield parts in batches of at most `BATCH_TOKENS` for `width` hypotheses a part.
 
-    The parts are in order of their `length`, by default the number of source tokens.
+    They are in order of their `length`, by default the number of source tokens.
     """
     batch: list[Part] = []
-    for part in parts:
+    for part in sorted(parts, key=length):
         if batch and (len(batch) + 1) * (length(part) + 1) * width > BATCH_TOKENS:
             yield batch
             batch = []

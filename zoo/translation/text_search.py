@@ -141,8 +141,7 @@ class TextSearch:
         nonempty = ((i, text) for i, text in enumerate(texts, start) if text.strip())
         limits = request.long_texts, request.max_source_length
         parts = self.reader.parts(nonempty, *limits, split, request.source_prefix)
-        by_length = sorted(parts, key=lambda part: len(part.tokens[0]))
-        work = list(batches(by_length, max(request.search.beam, request.search.n_best)))
+        work = list(batches(parts, max(request.search.beam, request.search.n_best)))
         results = self._map(lambda batch: self._search(batch, request), work)
         by_part: dict[tuple[int, int], list[Translation]] = {}
         finished = 0
@@ -185,7 +184,7 @@ class TextSearch:
 
         # The logits of a batch, not only its tokens, must fit into memory.
         width = 1 + self.checkpoint.model.target_vocab // LOGITS
-        work = list(batches(sorted(parts, key=length), width, length))
+        work = list(batches(parts, width, length))
         by_index: dict[int, list[float]] = {}
         for batch, scores in zip(work, self._map(scores_of, work), strict=True):
             by_index |= zip((part.text_index for part in batch), scores, strict=True)
