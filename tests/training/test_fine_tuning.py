@@ -194,7 +194,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(
     parent, moved = parents("rnnsearch-tiny"), home / "moved"
     data = f"{home / 'new'}:en-de"
     settings = {"dropout": 0.2, "save_every": 2, "schedule": "constant", "batch_tokens": 60,
-                "select": "last", "patience": None}  # fmt: skip
+                "select": "last"}  # fmt: skip
     zoo.train(None, data, tmp_path / "whole", from_=parent, settings=settings, steps=6)
     for name, stop in (("early", 0), ("late", 3)):
         request = TrainingRequest("", data, tmp_path / name, from_=parent, settings=settings,

@@ -154,16 +154,17 @@ def resolve(
     Raises:
         ConfigError: as `make_plan`.
     """
-    faults, settings = [], set()
+    faults: list[str] = []
+    settings: dict[str, Any] = {}
     for key, value in request.overrides.items():
         side, name = _side(key, config_type)
         if side == "config":
             config_values[name] = value
         elif side == "recipe":
-            _update(recipe_values, {name: value})
-            settings.add(name)
+            settings[name] = value
         else:
             faults.append(name)
+    _update(recipe_values, settings)
     _update(recipe_values, {k: v for k, v in request.totals.items() if v is not None})
     where = f"settings for {request.model}"
     parsed: list[Any] = []
@@ -176,7 +177,7 @@ def resolve(
     if faults:
         raise ConfigError(where, "; ".join(faults), f"See `zoo info {request.model}`")
     config, recipe = parsed
-    if idle := _without_effect(recipe, settings):
+    if idle := _without_effect(recipe, set(settings)):
         raise ConfigError(where, "; ".join(idle))
     if config.one_vocabulary and "shared_vocab" not in recipe_values:
         recipe = recipe.model_copy(update={"shared_vocab": True})
@@ -311,10 +312,12 @@ def read_recipe(file: Path) -> dict[str, Any]:
 
 
 def _update(recipe: dict[str, Any], values: Mapping[str, Any]) -> None:
-    """Override values; a new total replaces all earlier ones."""
+    """Override values; a new total replaces all earlier ones, and `select = last` a patience."""
     if any(total in values for total in TOTALS):
         for total in TOTALS:
             recipe.pop(total, None)
+    if values.get("select") == "last":
+        recipe.pop("patience", None)
     recipe.update(values)
 
 
