@@ -51,6 +51,7 @@ TITLES = {
     "lstm-dot": "LSTM with dot-product attention, equal sizes",
     "convs2s-iwslt": "ConvS2S, IWSLT size",
 }
+KINDS = {"forced": "16 tokens each", "free": "free, 32 tokens at most"}
 BEAMS = (1, 5)
 CALM = 0.03
 """The table marks a run in which other processes used a larger share of the processor."""
@@ -150,15 +151,47 @@ def same_outputs(case: Case) -> float | None:
 
 
 def table(rows: dict[Case, Row]) -> str:
-    """Return one Markdown table per shape and output length."""
-    lines = []
+    """Return a table of ratios, and one table per shape and output length."""
+    lines = ["\n### The zoo compared with the fastest other project\n", *ratios(rows)]
     for shape in SIDES:
         for length in ("forced", "free"):
             group = {c: r for c, r in rows.items() if (c.shape, c.length) == (shape, length)}
             if group:
-                kind = "16 tokens each" if length == "forced" else "free, 32 tokens at most"
-                lines += [f"\n### {TITLES[shape]}; outputs {kind}\n", *section(group)]
+                lines += [f"\n### {TITLES[shape]}; outputs {KINDS[length]}\n", *section(group)]
     return "\n".join(lines)
+
+
+def ratios(rows: dict[Case, Row]) -> list[str]:
+    """Return the lines of a table: the zoo's speed over that of the fastest other project."""
+    lines = [
+        "| network | outputs | precision | batches at once | greedy | beam 5 |",
+        "|---|---|---|---|--:|--:|",
+    ]
+    for shape, length in dict.fromkeys((case.shape, case.length) for case in cases()):
+        for precision in PRECISIONS:
+            for at_once, words in (((1,), "1"), ((1, 2), "1 or 2, the faster for each")):
+                cells = []
+                for beam in BEAMS:
+                    group = {
+                        c: r["sentences_per_second"]
+                        for c, r in rows.items()
+                        if (c.shape, c.length, c.beam) == (shape, length, beam)
+                        and c.at_once in at_once
+                    }
+                    ours = [
+                        s
+                        for c, s in group.items()
+                        if (c.project, c.precision) == ("zoo", precision)
+                    ]
+                    others = {c: s for c, s in group.items() if c.project != "zoo"}
+                    # Of the projects that are compared, only CTranslate2 has int8.
+                    same = [s for c, s in others.items() if c.precision == precision]
+                    theirs = same or list(others.values())
+                    cells.append(f"{max(ours) / max(theirs):.2f}" if ours and theirs else "—")
+                lines.append(
+                    f"| {shape} | {KINDS[length]} | {precision} | {words} | {' | '.join(cells)} |"
+                )
+    return lines
 
 
 def section(rows: dict[Case, Row]) -> list[str]:

@@ -1,12 +1,11 @@
 """Tune a checkpoint of each family on 500 pairs of another domain: what it gains and loses.
 
-    python benchmarks/fine_tuning.py deu.txt --out runs --write benchmarks/fine-tuning.md
+    python benchmarks/fine_tuning.py --out runs --write benchmarks/fine-tuning.md
 
-The file has a source, a tab and a target on each line; `deu.txt` of Tatoeba, by way of
-manythings.org, is one. Of its distinct sources of at least four words, 500 are drawn to tune on,
-and 500 others to score. Each released captions checkpoint is tuned as `zoo train --from` does
-without further options, and scored before and after on 200 of the held-out pairs, and on 200 of the
-captions' test set.
+The pairs are everyday sentences, of the training split of `tatoeba-en-fr-76k` (from `ZOO_DATA`). Of
+its distinct sources of at least four words, 500 are drawn to tune on, and 500 others to score. Each
+released checkpoint for captions is tuned as `zoo train --from` does without further options, and
+scored before and after on 200 of the held-out pairs, and on 200 of the captions' test set.
 """
 
 from __future__ import annotations
@@ -19,17 +18,18 @@ from pathlib import Path
 
 import zoo
 from zoo.checkpoint.markdown import markdown_table
-from zoo.data.readers import read_tsv
+from zoo.data.datasets import find_dataset
+from zoo.registry.registry import default_registry
 
-PARENTS = [f"{family}-tiny.multi30k-en-de"
+PARENTS = [f"{family}-tiny.multi30k-en-fr"
            for family in ("transformer", "rnnsearch", "convs2s", "seq2seq")]  # fmt: skip
-PAIRS = 500
+DATA, PAIRS = "tatoeba-en-fr-76k", 500
 
 
-def split(file: Path, out: Path) -> tuple[Path, Path]:
+def split(out: Path) -> tuple[Path, Path]:
     """Write the pairs to tune on and those to score; return both files."""
     targets: dict[str, str] = {}
-    for pair in read_tsv(file):
+    for pair in find_dataset(default_registry(), DATA).load("train"):
         if len(pair.source.split()) >= 4:
             targets.setdefault(pair.source, pair.target)
     pairs = list(targets.items())
@@ -43,13 +43,12 @@ def split(file: Path, out: Path) -> tuple[Path, Path]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__).split("\n")[0])
-    parser.add_argument("pairs", type=Path)
     parser.add_argument("--out", type=Path, required=True, help="folder for the checkpoints")
     parser.add_argument("--write", type=Path, help="write the table to this file")
     parser.add_argument("--parents", nargs="+", default=PARENTS)
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
-    tune, held_out = split(given.pairs, given.out)
+    tune, held_out = split(given.out)
     rows = []
     for parent in given.parents:
         out, began = given.out / f"{parent}.tuned", time.process_time()
@@ -64,7 +63,7 @@ def main() -> None:
     table = markdown_table(["checkpoint", "200 sentences of", "chrF", "BLEU"], rows)
     print(table)
     if given.write:
-        command = "python benchmarks/fine_tuning.py deu.txt --out runs"
+        command = "python benchmarks/fine_tuning.py --out runs"
         given.write.write_text(f"# Fine-tuning\n\nPrinted by `{command}`.\n\n{table}\n")
 
 
