@@ -178,7 +178,7 @@ def ratios(rows: dict[Case, Row]) -> list[str]:
                         if (c.shape, c.length, c.beam) == (shape, length, beam)
                         and c.at_once in at_once
                     }
-                    ours = [
+                    own = [
                         s
                         for c, s in group.items()
                         if (c.project, c.precision) == ("zoo", precision)
@@ -187,7 +187,7 @@ def ratios(rows: dict[Case, Row]) -> list[str]:
                     # Of the projects that are compared, only CTranslate2 has int8.
                     same = [s for c, s in others.items() if c.precision == precision]
                     theirs = same or list(others.values())
-                    cells.append(f"{max(ours) / max(theirs):.2f}" if ours and theirs else "—")
+                    cells.append(f"{max(own) / max(theirs):.2f}" if own and theirs else "—")
                 lines.append(
                     f"| {shape} | {KINDS[length]} | {precision} | {words} | {' | '.join(cells)} |"
                 )

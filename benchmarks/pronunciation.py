@@ -1,17 +1,13 @@
 """How hard the words of `g2p-en` are: an n-gram model trained and scored on the same splits.
 
     python benchmarks/pronunciation.py
-    python benchmarks/pronunciation.py --files build/benchmarks/pronunciation
 
 Phonetisaurus, joint-sequence n-grams of order 8 by default, is trained on the training words of the
 dataset, and on those of a plain split of the same dictionary and sizes, in which only the same word
 is kept together: *baker* may be in the training data and *baker's* in the test. Each is done with
 stress, and with stress removed from the training data too. The same metrics as in `zoo eval` score
-the test words; a word without an answer counts as wrong. A run takes about ten minutes, and writes
-its table to `docs/pronunciation.md`.
-
-`--files` also writes the plain split, for `zoo train --data train.tsv --validation validation.tsv`
-and `zoo eval --data test.tsv`.
+the test words; a word without an answer counts as wrong. A run takes about seven minutes, and
+writes its table to `RESULTS-pronunciation.md`.
 """
 
 from __future__ import annotations
@@ -33,7 +29,7 @@ from zoo_corpora.corpora import corpus_folder
 from zoo_corpora.near_copies import split_groups
 from zoo_corpora.pronunciation import FILE, HELD_OUT, read_dictionary, stem
 
-PAGE = Path(__file__).parents[1] / "docs" / "pronunciation.md"
+PAGE = Path(__file__).with_name("RESULTS-pronunciation.md")
 METRICS = (
     metrics.WordErrorRate,
     metrics.PhoneErrorRate,
@@ -90,14 +86,7 @@ def scored(splits: dict[str, list[Pair]], stress: bool) -> Scores:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--files", type=Path, help="write the plain split to this folder and exit")
-    options = parser.parse_args()
-    if options.files:
-        options.files.mkdir(parents=True, exist_ok=True)
-        for split, pairs in split_dictionary(plain=True).items():
-            write_pairs(options.files / f"{split}.tsv", pairs)
-        return
+    argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args()
     names = [each.name for each in METRICS]
     lines = [f"| split | trained with stress | {' | '.join(names)} |", "|---|---|" + "--:|" * 4]
     for split, plain in (("of `g2p-en`", False), ("plain, by word", True)):

@@ -25,6 +25,7 @@ SCRIPTS = (
     "benchmarks/growth.py",
     "benchmarks/in_turn.py",
     "benchmarks/install.py",
+    "benchmarks/pronunciation.py",
     "benchmarks/start.py",
     "benchmarks/tokenized_bleu.py",
     "benchmarks/train.py",
