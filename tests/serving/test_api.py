@@ -297,6 +297,14 @@ def test_forms_are_read_as_json_is(server: Running) -> None:
     as_it_is = sent(f"q={TEXTS[0]} «ü»&source=en&target=de", urlencoded)  # as `curl -d` sends it
     assert as_it_is.json["translatedText"] == server.translate(CAPTIONS, f"{TEXTS[0]} «ü»")[0]
     assert sent(f"{parts}--x1--\r\n", several).json["translatedText"] == wanted
+    in_address = server.send(f"/translate?{urlencode(fields)}", body=b"", headers={})
+    assert in_address.json["translatedText"] == wanted
+    both = server.translate(CAPTIONS, TEXTS[0], TEXTS[1])
+    twice = [("q", TEXTS[0]), ("q", TEXTS[1]), ("source", "en"), ("target", "de")]
+    assert sent(urlencode(twice), urlencoded).json["translatedText"] == both
+    answer = sent(urlencode([*twice, ("target", "fr")]), urlencoded)
+    assert answer.status == 400
+    assert "target: " in answer.json["error"]
     for body, headers in (
         (parts, several),
         ("", several),

@@ -92,7 +92,9 @@ def parse(kind: type[Body], body: bytes) -> Body:
 
 
 def parse_form(kind: type[Body], request: Request, body: bytes) -> Body:
-    """Return a body that is JSON or, as some clients send it, a form.
+    """Return a body that is JSON or, as some clients send it, a form or the address's query.
+
+    Several fields of one name are a list.
 
     Raises:
         RequestError: as `parse` does.
@@ -100,22 +102,35 @@ def parse_form(kind: type[Body], request: Request, body: bytes) -> Body:
     header = request.headers.get("content-type", "")
     content = header.partition(";")[0].strip().lower()
     try:
+        fields = _fields(request.url.query)
         if content == "application/x-www-form-urlencoded":
-            text = body.decode()  # UTF-8 as it is too: that is what `curl -d` sends
-            values = dict(parse_qsl(text, True, errors="strict", max_num_fields=FIELDS))
+            fields += _fields(body.decode())  # UTF-8 as it is too: that is what `curl -d` sends
         elif content == "multipart/form-data":
-            values = _parts(header, body)
-        else:
+            fields += _parts(header, body)
+        elif body or not fields:
             return parse(kind, body)
     except (UnicodeDecodeError, ValueError) as error:
         raise RequestError("the form cannot be read", str(error)[:200]) from None
+    of_name: dict[str, list[str]] = {}
+    for name, value in fields:
+        of_name.setdefault(name, []).append(value)
+    values = {name: each if len(each) > 1 else each[0] for name, each in of_name.items()}
     try:
         return kind.model_validate(values)
     except ValidationError as error:
         raise _fault(kind, error) from None
 
 
-def _parts(header: str, body: bytes) -> dict[str, str]:
+def _fields(text: str) -> list[tuple[str, str]]:
+    """Return the fields of a form that is sent as one line.
+
+    Raises:
+        ValueError: it is not UTF-8, or has too many fields.
+    """
+    return parse_qsl(text, True, errors="strict", max_num_fields=FIELDS)
+
+
+def _parts(header: str, body: bytes) -> list[tuple[str, str]]:
     """Return the fields of a form that is sent in parts.
 
     Raises:
@@ -127,13 +142,13 @@ def _parts(header: str, body: bytes) -> dict[str, str]:
     _, *parts = (b"\r\n" + body).split(b"\r\n--" + boundary[1].encode(), FIELDS + 2)
     if not parts or not parts[-1].startswith(b"--"):
         raise ValueError(f"its end is missing, or it has over {FIELDS} fields")
-    fields = {}
+    fields = []
     for part in parts[:-1]:
         head, _, value = part.partition(b"\r\n\r\n")
         name = re.search(rb'\bname="([^"]{1,100})"', head)
         if name is None:
             raise ValueError("a field has no name")
-        fields[name[1].decode()] = value.decode()
+        fields.append((name[1].decode(), value.decode()))
     return fields
 
 
