@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 NAME_LIMIT = 200
 """The most characters of a name that are compared with others, or shown."""
@@ -162,3 +163,17 @@ def near(name: str, known: Iterable[str], most: int = 3) -> list[str]:
     lowered = {k.lower(): k for k in known}
     matches = difflib.get_close_matches(name.lower(), lowered, n=most, cutoff=0.6)
     return [lowered[k] for k in matches]
+
+
+@contextlib.contextmanager
+def writing(path: object, kind: type[ZooError] = CheckpointError) -> Iterator[None]:
+    """Turn what the system says while `path` is written into an error of the given kind.
+
+    Raises:
+        ZooError: it cannot be written, for example below a file or with too long a name.
+    """
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise kind(f"{path} cannot be written", reason, "Choose another place") from error

@@ -195,6 +195,18 @@ def test_errors_are_one_line(run: Run, transformer: Path, tmp_path: Path) -> Non
     assert [f.name for f in tmp_path.iterdir()] == ["f.png"]
 
 
+def test_recommended_options_give_way_to_those_given(run: Run, tmp_path: Path) -> None:
+    folder = train("rnnsearch-tiny", tmp_path)
+    about = '--about=decoding={"beam": 3, "length_penalty": 0.8}'
+    assert run("card", folder, "--write", about).exit_code == 0
+    for given in (["--beam", 1], ["--sample", "--seed", 4], ["--search", "greedy"], []):
+        result = run("attention", folder, TEXT, *given)
+        assert result.exit_code == 0, result.output
+    failed(run("attention", folder, TEXT, "--n-best", 1, "--length-penalty", 0.7, "--beam", 1),
+           "change nothing")  # fmt: skip
+    failed(run("attention", folder, TEXT, "--target", TARGET, "--beam", 2), "beam cannot apply")
+
+
 def test_no_attention_and_too_long(run: Run, tmp_path: Path) -> None:
     folder = train("seq2seq-tiny", tmp_path)
     failed(run("attention", folder, "the dog"), "seq2seq-tiny has no attention")

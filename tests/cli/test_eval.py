@@ -156,6 +156,20 @@ def test_errors_are_one_line(run: Run, checkpoint: Path, data: str, tmp_path: Pa
     assert [f.name for f in tmp_path.iterdir()] == ["short.de"]
 
 
+def test_a_source_that_is_too_long_is_translated_in_parts(
+    run: Run, checkpoint: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "long.tsv"
+    file.write_text("the dog a runs\tder Hund a rennt\n" + "the dog b " * 600 + "\tder Hund b\n")
+    result = run("eval", checkpoint, "--data", file, "--json", "--max-length", 9)
+    assert result.exit_code == 0, result.output
+    warning = "1 source is longer than the model reads, and translated in parts"
+    assert warning in result.stderr
+    assert json.loads(result.stdout)["sentences"] == 2
+    scores = zoo.load(checkpoint).evaluate(str(file), max_length=9)
+    assert warning in scores.problems
+
+
 def test_lowercase(run: Run, checkpoint: Path, tmp_path: Path, data: str) -> None:
     lines = Path(data).read_text(encoding="utf-8").splitlines()
     upper = tmp_path / "upper.tsv"

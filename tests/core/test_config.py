@@ -110,7 +110,7 @@ class Reading(Config):
     ],
 )
 def test_a_config_whose_sources_do_not_fit_is_refused(values: dict[str, Any], why: str) -> None:
-    with pytest.raises(PluginError, match=f"the config Reading is broken: .*{why}"):
+    with pytest.raises(PluginError, match=f"the config Reading of .* is broken: .*{why}"):
         Reading.parse(values, "a test")
     assert Reading.parse({"vectors": True}, "a test").features
     assert Reading.parse({"names": ["text", "context"]}, "a test").sources == ("text", "context")

@@ -88,13 +88,13 @@ def test_words_that_are_also_names_of_languages_are_a_pair(tmp_path: Path) -> No
 
 def test_tsv_and_json_lines(tmp_path: Path) -> None:
     tsv = tmp_path / "a.tsv"
-    tsv.write_bytes("\ufeffGo.\tVa !\tCC\r\nHi\u2028there\tSalut\r\n".encode())
+    tsv.write_bytes("\ufeffGo.\tVa !\tCC\r\n\nHi\u2028there\tSalut\r\n\n".encode())
     assert file_dataset(str(tsv)).load("all") == [
         Pair("Go.", "Va !"),
         Pair("Hi\u2028there", "Salut"),
     ]
     lines = tmp_path / "a.jsonl"
-    lines.write_text(json.dumps({"source": "a", "target": "b", "en": "c", "fr": "d"}) + "\n")
+    lines.write_text(json.dumps({"source": "a", "target": "b", "en": "c", "fr": "d"}) + "\n \n\n")
     assert file_dataset(str(lines)).load("all") == [Pair("a", "b")]
     assert file_dataset(f"{lines}:en-fr").load("all") == [Pair("c", "d")]
 
@@ -111,6 +111,7 @@ def test_tsv_and_json_lines(tmp_path: Path) -> None:
         ("a.jsonl", b'{"source": "x"}\n', "line 1, has no text under source and target"),
         ("a.jsonl", b'["x", "y"]\n', "line 1, has no text under"),
         ("a.jsonl", b"{\n", "line 1, is not JSON"),
+        ("a.jsonl", b'{"to": {"en": "x"}}\n', "under 'to' may have them: jq -c "),
     ],
 )
 def test_files_that_are_not_well_formed(

@@ -11,6 +11,7 @@ import pytest
 
 import zoo
 from docs.build import hook_parts
+from tests.core.test_training import SMALL
 from tests.external_plugins.packages import put
 from tests.external_plugins.test_plugins import zoo as zoo_command
 from tests.shelves import registry_with
@@ -187,7 +188,7 @@ from zoo import TextTokenizer, TokenizerKind
 @hookimpl
 def zoo_tokenizers():
     for name in ("raises", "nothing", "large", "twice", "specials", "Text", "Encode", "Decode",
-                 "Content", "number", "narrow", "component", "good"):
+                 "Content", "number", "narrow", "component", "good", "Unread", "Lossy"):
         yield TokenizerKind(name, "a test", f"zoo_visitor:{name}")
     yield TokenizerKind("elsewhere", "a test", "no_such_module:Name")
     yield TokenizerKind("bpe", "another", "zoo_visitor:good")
@@ -241,6 +242,16 @@ class Decode(Base):
 class Content(Base):
     def content(self):
         return {"x": {1, 2}}
+class Unread(Base):
+    @classmethod
+    def parse(cls, tokens, content):
+        return content["vowels"]
+class Lossy(Base):
+    @classmethod
+    def parse(cls, tokens, content):
+        made = cls()
+        made.tokens = (*tokens, "b")
+        return made
 """
 
 
@@ -280,6 +291,24 @@ def test_a_broken_kind_is_reported_in_one_line(
     assert reason in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not isinstance(Tokenizer.train(["one two"], "bpe", 20, registry), EntryTokenizer)
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("Unread", "its file cannot be read again: Unread of visitor (zoo-visitor 1.0): KeyError"),
+        ("Lossy", "its file is read as another tokenizer"),
+    ],
+)
+def test_a_tokenizer_that_cannot_be_read_again_is_refused_before_training(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, reason: str
+) -> None:
+    registry = registry_with(monkeypatch, BROKEN)
+    settings = {**SMALL, "tokenizer": kind, "vocab_size": 20}
+    with pytest.raises(PluginError, match=re.escape(reason)):
+        zoo.train("rnnsearch-tiny", "shift", tmp_path / "out", settings=settings, steps=2,
+                  limit=50, registry=registry)  # fmt: skip
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_could_not_be_loaded_is_refused_before_training() -> None:

@@ -143,6 +143,10 @@ def test_long_texts_are_split_or_refused(loaded: zoo.Translator) -> None:
     assert translation.alignment == tuple(sorted(translation.alignment))
     with pytest.raises(DecodingError, match="too long"):
         loaded.translate("the dog " * 50_000)
+    with pytest.raises(DecodingError, match="max_source_length is 1, not a whole number from 2 on"):
+        loaded.translate(long, max_source_length=1, long_texts="split")
+    with pytest.raises(DecodingError, match="the source prefix leaves no room for text: it has"):
+        loaded.translate(long, source_prefix="a b c d e ", max_source_length=6, long_texts="split")
 
 
 def test_splitting_keeps_all_text() -> None:
@@ -233,7 +237,7 @@ def test_no_file_is_written_if_a_line_is_invalid(
         (("--beam", 2, "--n-best", 3), "`--n-best 3` needs a beam of at least 3"),
         (("--beam", 0), "`--beam` must be an integer of at least 1 and at most 10,000, not 0"),
         (("--sample", "--temperature", -1), "`--temperature` must be a number above 0, not -1.0"),
-        (("--exhaustive",), "prefixes to continue"),
+        (("--exhaustive",), "targets to rank"),
         (("--max-source-length", 3), "max_source_length is 3"),
     ],
 )

@@ -375,6 +375,9 @@ def explode():
 def zoo_commands(cli):
     cli.add_command(explode)
     cli.commands["odd"] = 3
+    cli.commands[5] = click.Command("five")
+    cli.commands["a b"] = click.Command("spaced")
+    cli.add_command(click.Command("unhelpful", help=5))
 """
 
 
@@ -391,4 +394,12 @@ def test_a_command_that_raises_is_reported_in_one_line(tmp_path: Path) -> None:
     assert "command 'odd' of raising (zoo-raising 1.0) is ignored: 3 is no click.Command" in (
         listed.stderr
     )
-    assert "explode" in zoo(tmp_path, "--help").stdout
+    for ignored in (
+        "command 5 of raising (zoo-raising 1.0) is ignored: its name needs letters",
+        "command 'a b' of raising (zoo-raising 1.0) is ignored: its name needs letters",
+        "command 'unhelpful' of raising (zoo-raising 1.0) is ignored: its help gave AttributeError",
+    ):
+        assert ignored in listed.stderr
+    helped = zoo(tmp_path, "--help").stdout
+    assert "explode" in helped
+    assert "unhelpful" not in helped

@@ -13,6 +13,7 @@ from zoo.checkpoint.card import BEGIN, CARD_LIMIT, END
 from zoo.cli import cli
 from zoo.hub.retry import RetryPolicy
 from zoo.hub.settings import Settings
+from zoo.registry.parameters import VOCABULARY_LIMIT
 
 DOCS = Path(__file__).parents[2] / "docs"
 HUB = (DOCS / "hub.md").read_text(encoding="utf-8")
@@ -49,7 +50,7 @@ def test_files_limits_and_keys_of_the_format() -> None:
         format.FILES
     )
     for limit in (files.JSON_LIMIT, files.TEXT_LIMIT, tensors.HEADER_LIMIT, tensors.TENSOR_LIMIT,
-                  CARD_LIMIT, format.VOCABULARY_LIMIT):  # fmt: skip
+                  CARD_LIMIT, VOCABULARY_LIMIT):  # fmt: skip
         assert f"{limit:,}" in FORMAT
     section = FORMAT.partition("## config.json")[2].partition("## model.safetensors")[0]
     keys, _, about = section.partition("### about")

@@ -188,6 +188,26 @@ def test_every_choice_applies_to_the_run_that_makes_it(tmp_path: Path) -> None:
     assert same(chosen, again)
 
 
+@pytest.mark.parametrize(
+    ("count", "settings", "chosen"),
+    [
+        (400, {"cooldown": 0.2}, {"cooldown": 0.2, "patience": 8, "select": "loss"}),
+        (400, {"tolerance": 0.05}, {"tolerance": 0.05, "patience": 8, "select": "loss"}),
+        (60, {"select": "bleu"}, {"select": "bleu"}),
+    ],
+)
+def test_what_a_set_value_needs_is_chosen_too(
+    tmp_path: Path, count: int, settings: dict[str, Any], chosen: dict[str, Any]
+) -> None:
+    data = tsv(tmp_path / "digits.tsv", digits(count))
+    request = TrainingRequest("rnnsearch-tiny", data, tmp_path / "out",
+                              settings={**TINY, **settings}, steps=3)  # fmt: skip
+    with begin(request) as session:
+        recipe = session.trainer.plan.recipe
+        assert {key: getattr(recipe, key) for key in chosen} == chosen
+        assert recipe.bleu_sentences
+
+
 def test_patience_ends_a_run_with_a_cooldown(parallel: Path, tmp_path: Path) -> None:
     """The rate decays to zero in the last updates, which are a tenth of those before."""
     settings = {**TINY, "learning_rate": 1e-9, "select": "loss", "patience": 2, "cooldown": 0.5,

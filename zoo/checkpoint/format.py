@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from zoo.checkpoint.about import About
 from zoo.errors import CheckpointError, ConfigError, PluginError, ZooError
 from zoo.files import read_json, replace_file
+from zoo.registry.parameters import VOCABULARY_LIMIT
 
 if TYPE_CHECKING:
     from zoo.registry.declarations import Architecture
@@ -43,7 +44,6 @@ KEYS: dict[str, type] = {
     "tied": dict,
     "plugin": dict,
 }
-VOCABULARY_LIMIT = 10_000_000
 NAME_LIMIT = 200
 """The most characters of the name of a model or an architecture."""
 

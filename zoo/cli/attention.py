@@ -86,8 +86,7 @@ def attention(
         check_writable(out, stream=False)
     registry = loaded_registry()
     translator = load_translator((checkpoint,), registry, device, languages=languages)
-    effective = translator.search_options(search, recommended=recommended)
-    computed = _compute(translator, text, target, effective)
+    computed = _compute(translator, text, target, search, recommended)
     default: Literal["all", "mean"] = "all" if suffix in (".png", ".svg") or as_json else "mean"
     if kind is None and default == "mean":
         kind = next(iter(computed.weights))
@@ -112,18 +111,24 @@ def attention(
 
 
 def _compute(
-    translator: Translator, text: str, target: str | None, search: dict[str, Any]
+    translator: Translator,
+    text: str,
+    target: str | None,
+    search: dict[str, Any],
+    recommended: bool,
 ) -> Attention:
-    """Return the attention for a given target, or for the model's translation."""
+    """Return the attention for a given target, or for the model's translation.
+
+    Raises:
+        DecodingError: as `Translator.attention`.
+    """
     from zoo.translation.attention import compute_attention
 
     checkpoint = translator.checkpoint
     if target is not None:
-        tokens = checkpoint.target_tokenizer.encode([target])[0]
-        return compute_attention(checkpoint, text, tokens)
-    hypotheses = next(
-        translator.stream([text], split=False, recommended=False, **search)
-    ).hypotheses
+        return translator.attention(text, target, **search)
+    made = next(translator.stream([text], split=False, recommended=recommended, **search))
+    hypotheses = made.hypotheses
     return compute_attention(checkpoint, text, hypotheses[0].tokens if hypotheses else ())
 
 

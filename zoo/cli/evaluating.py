@@ -208,16 +208,22 @@ def _translate(
     """Return a translation of each source, with a progress bar in a terminal."""
     from rich.progress import Progress
 
+    from zoo.translation.translation import in_parts
+
     with Progress(console=messages(), transient=True, disable=not shows_progress()) as bar:
         task = bar.add_task(f"Translating {what}", total=len(items))
-        translations = translator.stream(
+        stream = translator.stream(
             (item.source for item in items),
             split=False,
+            long_texts="split",
             recommended=recommended,
             on_batch=lambda count: bar.update(task, completed=count),
             **search,
         )
-        return [translation.text for translation in translations]
+        translations = list(stream)
+    for warning in in_parts(translations):
+        say(f"Warning: {what}: {warning}")
+    return [translation.text for translation in translations]
 
 
 def _metrics(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import re
 from typing import Any
 
 import click
 
 from zoo.cli.options import json_option
 from zoo.cli.output import console, plain, print_json
-from zoo.errors import UnknownNameError
+from zoo.errors import FAILURES, UnknownNameError, shown
 from zoo.registry.api import CHANGES
 from zoo.registry.builtin import top
 from zoo.registry.owners import Owner, Plugin
@@ -34,13 +35,24 @@ def commands_of(
         group = click.Group("zoo")
         if plugins.call_one(plugin, implementation, {"cli": group}) is not None:
             for name, command in group.commands.items():
-                if isinstance(command, click.Command):
-                    shelf.add(name, command, Owner(plugin))
+                if fault := _fault_of_command(name, command):
+                    shelf.problems.append(f"command {shown(name)} of {plugin} is ignored: {fault}")
                 else:
-                    shelf.problems.append(
-                        f"command {name!r} of {plugin} is ignored: {command!r} is no click.Command"
-                    )
+                    shelf.add(name, command, Owner(plugin))
     return shelf
+
+
+def _fault_of_command(name: object, command: object) -> str:
+    """Return why a plugin's command cannot join the others, or an empty string."""
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][\w.:-]*", name):
+        return "its name needs letters, digits and hyphens"
+    if not isinstance(command, click.Command):
+        return f"{shown(command)} is no click.Command"
+    try:
+        command.get_short_help_str()
+    except FAILURES as error:
+        return f"its help gave {type(error).__name__}: {error}"
+    return ""
 
 
 SINGULAR = {"searches": "search"}

@@ -180,6 +180,8 @@ def _joined_lines(source: Path, more: Mapping[str, Path]) -> Iterator[str]:
 def read_tsv(file: Path) -> Iterator[Pair]:
     """Yield pairs from the first two columns of a file of tab-separated values.
 
+    Empty lines are skipped.
+
     Raises:
         DataError: a line has no tab, the lines are numbered, the first names the columns, or as
             `read_lines`.
@@ -190,6 +192,8 @@ def read_tsv(file: Path) -> Iterator[Pair]:
     _check_unnumbered(file, rows)
     _check_no_header(file, rows)
     for number, line in enumerate(chain(first, lines), 1):
+        if not line:
+            continue
         columns = line.split("\t")
         if len(columns) < 2:
             raise DataError(
@@ -246,6 +250,8 @@ def _check_no_header(file: Path, rows: Sequence[Sequence[str]]) -> None:
 def read_jsonl(file: Path, keys: tuple[str, ...], more: Sequence[str] = ()) -> Iterator[Pair]:
     """Yield pairs from a file of JSON objects, one per line, with text under both keys.
 
+    Blank lines are skipped.
+
     Args:
         file: the file.
         keys: of the source and the target. The source may be an object of several sources.
@@ -255,6 +261,8 @@ def read_jsonl(file: Path, keys: tuple[str, ...], more: Sequence[str] = ()) -> I
         DataError: a line is not such an object, or as `read_lines`.
     """
     for number, line in enumerate(read_lines(file), 1):
+        if not line.strip():
+            continue
         try:
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
@@ -272,13 +280,23 @@ def read_jsonl(file: Path, keys: tuple[str, ...], more: Sequence[str] = ()) -> I
             raise DataError(
                 f"{file}, line {number}, has no text under {' and '.join(keys)}",
                 "each line is an object with both keys",
-                f"To use other keys, name them after the file: {file}:en-de",
+                _other_keys(file, record),
             )
         if any(has_lone_surrogate(text) for text in strings):
             raise DataError(
                 f"{file}, line {number}, is not text", "it has half of a surrogate pair"
             )
         yield Pair(*strings)
+
+
+def _other_keys(file: Path, record: object) -> str:
+    """Return how to read a file whose objects have other keys, or have theirs in another object."""
+    nested = record if isinstance(record, dict) else {}
+    name = next((key for key, value in nested.items() if isinstance(value, dict)), None)
+    if name is None:
+        return f"To use other keys, name them after the file: {file}:en-de"
+    convert = f"jq -c '.[{json.dumps(name)}]' {file} > new.jsonl"
+    return f"The objects under {name!r} may have them: {convert}"
 
 
 def chunks(

@@ -17,8 +17,8 @@ from zoo.errors import DecodingError
 from zoo.nn.contract import BEGIN, END, PADDING, Memory, State
 from zoo.nn.tree import gather
 
-MAX_PREFIXES = 1_000_000
-"""The most prefixes of one sentence that an exhaustive search continues."""
+MAX_TARGETS = 3_000_000
+"""The most targets of one sentence that an exhaustive search ranks, in about ten seconds."""
 
 ROWS = 1024
 """Prefixes that take a step together."""
@@ -51,7 +51,7 @@ def exhaustive_search(task: Task[Memory, State], options: Search) -> list[list[H
     """Score every target of each sentence; return the n best, best first.
 
     Raises:
-        DecodingError: there are more than a million prefixes to continue.
+        DecodingError: there are more than three million targets to rank.
     """
     return [_search_one(task.sentence(index), options) for index in range(len(task))]
 
@@ -120,15 +120,16 @@ def _ended(
 
 
 def _check_size(task: Task[Memory, State], options: Search, vocab: int, length: int) -> None:
-    """Refuse a search of too many prefixes, given the vocabulary size and the maximum length."""
+    """Refuse a search of too many targets, given the vocabulary size and the maximum length."""
     words = vocab - len({END, *NEVER, *options.banned})
     free = length - int((task.padded_prefixes() != PADDING).sum())
-    prefixes = sum(words**position for position in range(free))
-    if prefixes > MAX_PREFIXES:
-        size = f"{prefixes:,}" if prefixes < 1e15 else f"about 10^{len(str(prefixes)) - 1}"
+    # A prefix may end; those of the greatest length are targets without an end token too.
+    targets = sum(words**position for position in range(free)) + words**free
+    if targets > MAX_TARGETS:
+        size = f"{targets:,}" if targets < 1e15 else f"about 10^{len(str(targets)) - 1}"
         raise DecodingError(
             "exhaustive search would take too long",
             f"{words:,} tokens and a maximum length of {length:,}, the end token included, make "
-            f"{size} prefixes to continue; the limit is {MAX_PREFIXES:,}",
+            f"{size} targets to rank; the limit is {MAX_TARGETS:,}",
             "Lower `--max-length`, or use a beam",
         )

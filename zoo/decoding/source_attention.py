@@ -20,7 +20,7 @@ def cross_attention(attention: Attention) -> Tensor:
         DecodingError: the model has none of its own.
     """
     if "cross" not in attention:
-        why = "this model encodes the source into one vector"
+        why = "this model returns no weights of the kind cross"
         if "joint" in attention:
             why = "one softmax of this model covers source and target together"
         raise DecodingError("no attention from target to source", why, ADVICE)

@@ -11,7 +11,9 @@ import torch
 from torch import Tensor
 from typing_extensions import TypeVar
 
+from zoo.errors import FAILURES, shown
 from zoo.nn.contract import PADDING, Memory, State, Step
+from zoo.nn.faults import blame, broken_network
 from zoo.nn.tree import Tree, gather
 from zoo.registry.registry import Registry
 
@@ -71,7 +73,13 @@ class Task(Generic[Memory, State]):
         """Call the network; the logits are float32, or float64 if the network computes in it."""
         if self.on_step is not None:
             self.on_step()
-        step = self.model.step(token, state, memory, attention)
+        try:
+            step = self.model.step(token, state, memory, attention)
+        except FAILURES as error:
+            blame(self.model, error)
+            raise
+        if not isinstance(step, Step):
+            raise broken_network(type(self.model), f"step returned {shown(step)}, not a Step")
         return step._replace(logits=full_precision(step.logits))
 
     def sentence(self, index: int) -> Task[Memory, State]:

@@ -23,7 +23,14 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from zoo.checkpoint.format import CONFIG, FILES
-from zoo.errors import CheckpointError, ConflictError, HubError, IntegrityError, NotFoundError
+from zoo.errors import (
+    CheckpointError,
+    ConflictError,
+    HubError,
+    IntegrityError,
+    NotFoundError,
+    writing,
+)
 from zoo.files import flush, read_bytes, read_text, replace_file, whole_folder
 from zoo.hub.contract import Commit, Hub, Listing, LocalCommit, Progress
 from zoo.hub.digest import FileDigest
@@ -106,7 +113,8 @@ class Folder(Hub):
             )
         sent = _digests(commit.folder, commit.files)
         ref = root / "refs" / revision
-        ref.parent.mkdir(parents=True, exist_ok=True)
+        with writing(root, HubError):
+            ref.parent.mkdir(parents=True, exist_ok=True)
         with _exclusive(root):
             now = _read_ref(ref)
             others = _others(root, now, commit.files)

@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 
 from zoo.checkpoint.checkpoint import read
-from zoo.errors import ConversionError
+from zoo.errors import CheckpointError, ConversionError, shown
 from zoo.hub import push as hub
 from zoo.hub.metadata import check_metadata
 from zoo.interop.exporter import export_checkpoint, exporter_of
@@ -48,6 +48,8 @@ def push(
         HubError: the push failed.
     """
     registry = registry or default_registry()
+    if not isinstance(checkpoint, str | os.PathLike):
+        raise CheckpointError(f"{shown(checkpoint)} is no checkpoint", "it is no name and no path")
     if format is None:
         if precision is not None:
             raise ConversionError(

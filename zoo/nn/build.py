@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any, cast
+from operator import index
+from typing import Any, SupportsIndex, cast
 
 import torch
 from torch.overrides import TorchFunctionMode
 
-from zoo.errors import ConfigError, PluginError
+from zoo.errors import ConfigError, PluginError, shown
 from zoo.nn.contract import UNKNOWN, Memory, Seq2Seq, State
+from zoo.nn.device import pick_device
+from zoo.nn.faults import broken_network
 from zoo.registry.config import Config
 from zoo.registry.declarations import Architecture
 from zoo.registry.imports import import_object
+from zoo.registry.parameters import VOCABULARY_LIMIT
 from zoo.registry.registry import Registry, default_registry
 
 
@@ -38,10 +41,14 @@ def network_type(architecture: Architecture) -> type[Seq2Seq]:
     """Import and return an architecture's network class.
 
     Raises:
-        PluginError: it cannot be imported.
+        PluginError: it cannot be imported, or is no class.
     """
     what = f"architecture {architecture.name!r}"
-    return cast("type[Seq2Seq]", import_object(architecture.network, what))
+    found = import_object(architecture.network, what)
+    if not isinstance(found, type):
+        reason = f"{architecture.network} is {shown(found)}, not a class"
+        raise PluginError(f"{what} is broken", reason, "Report this to its author")
+    return cast("type[Seq2Seq]", found)
 
 
 def build(
@@ -65,7 +72,7 @@ def build(
         raise ConfigError(f"{network.__name__} cannot be built", str(error)) from error
     except Exception as error:
         reason = f"its constructor raised {type(error).__name__}: {error}"
-        raise PluginError(f"the network {network.__name__} is broken", reason) from error
+        raise broken_network(network, reason) from error
 
 
 def create_model(
@@ -83,7 +90,8 @@ def create_model(
         name: a model of the registry.
         source_vocab, target_vocab: vocabulary sizes, special tokens included; by default the
             model's reference sizes.
-        device: where to build it.
+        device: where to build it: a device of this machine, `auto`, or `meta` for weights that have
+            shapes but no values.
         registry: the registry to use; by default that of the installed plugins.
         overrides: values that replace those of the model's configuration.
 
@@ -96,12 +104,24 @@ def create_model(
         entry.source_vocab if source_vocab is None else source_vocab,
         entry.target_vocab if target_vocab is None else target_vocab,
     )
-    for side, size in zip(("source_vocab", "target_vocab"), sizes, strict=True):
-        if type(size) is not int or size <= UNKNOWN:
-            raise ConfigError(
-                f"{side} cannot be {reprlib.repr(size)}",
-                f"it is an integer above {UNKNOWN}, since the special tokens are {UNKNOWN + 1}",
-            )
+    of_source, of_target = map(_checked_size, ("source_vocab", "target_vocab"), sizes)
     config = registry.config(name, overrides)
     network = network_type(registry.architecture(entry.architecture))
-    return build(network, config, *sizes, device)
+    picked = device if str(device) == "meta" else pick_device(device)
+    return build(network, config, of_source, of_target, picked)
+
+
+def _checked_size(side: str, size: object) -> int:
+    """Return the size of a vocabulary, which may be NumPy's integer.
+
+    Raises:
+        ConfigError: it is no integer, or is out of bounds.
+    """
+    whole = -1 if isinstance(size, bool) or not isinstance(size, SupportsIndex) else index(size)
+    if not UNKNOWN < whole <= VOCABULARY_LIMIT:
+        raise ConfigError(
+            f"{side} cannot be {shown(size)}",
+            f"it is an integer from {UNKNOWN + 1}, the number of special tokens, to "
+            f"{VOCABULARY_LIMIT:,}",
+        )
+    return whole

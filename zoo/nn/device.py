@@ -25,7 +25,7 @@ def devices() -> list[str]:
     return names
 
 
-def pick_device(device: str = "auto") -> torch.device:
+def pick_device(device: str | torch.device = "auto") -> torch.device:
     """Return the device of that name; `auto` is the GPU if there is one, else the CPU.
 
     Raises:

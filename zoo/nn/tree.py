@@ -7,6 +7,7 @@ from typing import TypeAlias, TypeVar, cast
 
 from torch import Tensor
 
+from zoo.errors import PluginError
 from zoo.nn.cache import Cache
 from zoo.nn.key_value_cache import KeyValueCache
 
@@ -14,6 +15,11 @@ Tree: TypeAlias = "Tensor | Cache | KeyValueCache | Sequence[Tree]"
 """Nested NamedTuples, tuples or lists of tensors and caches, rows on dimension 0."""
 
 T = TypeVar("T", bound=Tree)
+
+
+class TreeError(PluginError, TypeError):
+    """A network's memory or state that holds an object of another type."""
+
 
 ALLOWED = (
     "memory and state are nested NamedTuples, tuples or lists of tensors, zoo.nn.Cache and "
@@ -27,7 +33,7 @@ def gather(tree: T, rows: Tensor) -> T:
     It reorders beams, widens sentences to a beam and drops finished sentences.
 
     Raises:
-        TypeError: the tree holds an object of another type.
+        TreeError: the tree holds an object of another type.
     """
     return cast(T, _gather(tree, rows))
 
@@ -42,14 +48,14 @@ def _gather(tree: Tree, rows: Tensor) -> Tree:
         make = cast("Callable[..., Tree]", type(tree))
         # A NamedTuple takes its fields as separate arguments.
         return make(*parts) if hasattr(tree, "_fields") else make(parts)
-    raise TypeError(f"cannot gather rows of a {type(tree).__name__}: {ALLOWED}")
+    raise TreeError(f"cannot gather rows of a {type(tree).__name__}", ALLOWED)
 
 
 def tensors(tree: Tree) -> list[Tensor]:
     """Return every tensor in the tree; for a cache, the values written so far.
 
     Raises:
-        TypeError: the tree holds an object of another type.
+        TreeError: the tree holds an object of another type.
     """
     if isinstance(tree, Tensor):
         return [tree]
@@ -59,4 +65,4 @@ def tensors(tree: Tree) -> list[Tensor]:
         return tree.values()
     if isinstance(tree, tuple | list):
         return [tensor for part in tree for tensor in tensors(part)]
-    raise TypeError(f"a {type(tree).__name__} cannot be part of memory or state: {ALLOWED}")
+    raise TreeError(f"a {type(tree).__name__} cannot be part of memory or state", ALLOWED)

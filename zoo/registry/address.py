@@ -29,7 +29,7 @@ class Address:
         Raises:
             HubError: it is not an address, or its revision is invalid.
         """
-        match = _ADDRESS.fullmatch(text)
+        match = _ADDRESS.fullmatch(text) if isinstance(text, str) else None
         if match is None:
             raise HubError(
                 f"{text!r} is not an address",

@@ -14,6 +14,7 @@ from zoo.errors import FAILURES, ConfigError, PluginError, ZooError, near
 from zoo.registry.config import Config, parameters_of
 from zoo.registry.imports import import_object
 from zoo.registry.open_shelf import OpenShelf, name_of
+from zoo.registry.parameters import VOCABULARY_LIMIT
 from zoo.registry.recipe import OPEN, Recipe
 from zoo.registry.registry import Registry
 
@@ -52,6 +53,7 @@ def catalogue_problems(registry: Registry) -> list[str]:
 def entry_problems(registry: Registry) -> list[str]:
     """Return which entries of plugins cannot be imported, or have wrong options."""
     problems = []
+    used = {model.architecture for model in registry.models.values()}  # `model_faults` imports them
     for section, shelf in registry.shelves.items():
         for name in shelf:
             owner = shelf.owner(name)
@@ -60,6 +62,8 @@ def entry_problems(registry: Registry) -> list[str]:
             try:
                 if isinstance(shelf, OpenShelf):
                     shelf.described(name)
+                elif section == "architectures" and name not in used:
+                    shelf[name].config_type()
                 elif section in PATHS:
                     path = getattr(shelf[name], PATHS[section])
                     import_object(path, f"{shelf.kind} {name!r} of {owner}")
@@ -85,6 +89,15 @@ def model_faults(registry: Registry, name: str) -> list[str]:
         config = registry.config(name)
         if config.one_vocabulary and entry.source_vocab != entry.target_vocab:
             return [*faults, "it needs one vocabulary: source_vocab and target_vocab must be equal"]
+        if faulty := [
+            f"{side} = {size:,} is not from 1 to {VOCABULARY_LIMIT:,}"
+            for side, size in (
+                ("source_vocab", entry.source_vocab),
+                ("target_vocab", entry.target_vocab),
+            )
+            if not 0 < size <= VOCABULARY_LIMIT
+        ]:
+            return [*faults, *faulty]
         table = parameters_of(config, entry.source_vocab, entry.target_vocab)
     except ZooError as error:
         return [*faults, error.why if isinstance(error, ConfigError) else str(error)]

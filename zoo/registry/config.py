@@ -10,7 +10,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from zoo.errors import FAILURES, ConfigError, PluginError, near
+from zoo.errors import FAILURES, ConfigError, PluginError, near, shown
 from zoo.registry.parameters import MAIN, LengthLimits, Table
 
 KEYS_LIMIT = 1_000
@@ -56,9 +56,7 @@ class Settings(BaseModel):
             more = [f"and {count - 20} more"] if count > 20 else []
             raise ConfigError(where, "; ".join(faults + more)) from None
         except FAILURES as error:  # of a plugin's validator
-            raise PluginError(
-                f"the config {cls.__name__} is broken", f"{type(error).__name__}: {error}"
-            ) from error
+            raise broken_config(cls, f"{type(error).__name__}: {error}") from error
 
     @classmethod
     def faults_of(cls, values: Mapping[str, Any]) -> list[str]:
@@ -88,6 +86,12 @@ class Settings(BaseModel):
         message = message[:1].lower() + message[1:]
         given = reprlib.repr(fault["input"])
         return f"{key} = {given}: {message}" if key else message
+
+
+def broken_config(kind: type[Settings], reason: str, next: str = "") -> PluginError:
+    """Return the error that a config is broken, with the module that has it."""
+    where = f"the config {kind.__name__} of {kind.__module__}"
+    return PluginError(f"{where} is broken", reason, next or "Report this to its author")
 
 
 class Config(Settings):
@@ -137,18 +141,27 @@ class Config(Settings):
         config = super().parse(values, where)
         try:
             sources, features = config.sources, config.features
+            width, limits = config.width, config.length_limits
         except FAILURES as error:
-            raise PluginError(
-                f"the config {cls.__name__} is broken", f"{type(error).__name__}: {error}"
-            ) from error
-        if not sources or sources[0] != MAIN or len(set(sources)) != len(sources):
-            raise PluginError(
-                f"the config {cls.__name__} is broken",
-                f"its sources are {sources!r}: the first must be {MAIN!r}, and no two alike",
-            )
+            raise broken_config(cls, f"{type(error).__name__}: {error}") from error
+        if (
+            not isinstance(sources, tuple | list)
+            or not all(isinstance(source, str) for source in sources)
+            or list(sources[:1]) != [MAIN]
+            or len(set(sources)) != len(sources)
+        ):
+            reason = f"its sources are {shown(sources)}: a tuple of names, the first {MAIN!r}"
+            raise broken_config(cls, f"{reason}, and no two alike")
+        if type(width) is not int or width < 1:
+            raise broken_config(cls, f"its width is {shown(width)}, not an integer of at least 1")
+        if not isinstance(limits, LengthLimits) or not all(
+            most is None or (type(most) is int and most > 0) for most in limits
+        ):
+            reason = f"its length_limits are {shown(limits)}: LengthLimits of numbers or None"
+            raise broken_config(cls, reason)
         if features and len(sources) > 1:
-            raise PluginError(
-                f"the config {cls.__name__} is broken",
+            raise broken_config(
+                cls,
                 f"it reads feature vectors, and the sources {', '.join(sources)}: a model reads "
                 "several texts, or feature vectors, but not both",
                 "Put the numbers of the other source into each vector",
@@ -167,13 +180,13 @@ def parameters_of(config: Config, source_vocab: int, target_vocab: int) -> Table
     Raises:
         PluginError: `parameters` raises, or returns something else.
     """
-    what = f"parameters() of {type(config).__name__} is broken"
     try:
         table: object = config.parameters(source_vocab, target_vocab)
     except FAILURES as error:
-        raise PluginError(what, f"it raised {type(error).__name__}: {error}") from error
+        reason = f"parameters() raised {type(error).__name__}: {error}"
+        raise broken_config(type(config), reason) from error
     if not isinstance(table, Table):
-        raise PluginError(what, f"it returned {reprlib.repr(table)}, not a Table")
+        raise broken_config(type(config), f"parameters() returned {shown(table)}, not a Table")
     return table
 
 

@@ -155,7 +155,7 @@ def zoo_callbacks() -> Iterable[Callback]:  # type: ignore[empty-body]  # a spec
     """Return the callbacks for a training run.
 
     The hook is called when a run begins. Each callback is a `zoo.Callback` that overrides some of
-    `begin`, `report`, `validation` and `end`. If one raises, a warning is shown, its callback is
+    `begin`, `report`, `validation` and `end`. If one raises, a note says so, its callback is
     removed from the run, and training continues. With several processes, only the first one calls
     callbacks.
 

@@ -13,6 +13,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+VOCABULARY_LIMIT = 10_000_000
+"""The most entries of a vocabulary."""
+
 MAIN = "text"
 """The name of the first source, which the others accompany."""
 

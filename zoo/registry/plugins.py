@@ -83,7 +83,9 @@ class Plugins:
             with contextlib.redirect_stdout(sys.stderr):
                 values: Any = implementation.function(**accepted)
                 # A generator raises only while it is consumed.
-                return list(values) if values is not None else []
+                if values is None:
+                    return []
+                return [values] if isinstance(values, str | bytes) else list(values)
         except (KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:  # also what is no Exception, such as a panic of Rust

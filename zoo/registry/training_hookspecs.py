@@ -79,7 +79,10 @@ def zoo_objectives() -> Iterable[Objective]:  # type: ignore[empty-body]  # a sp
                 self.floor = floor
 
             def __call__(self, batch):
-                log_probs = batch.output.logits.float().log_softmax(-1)
+                logits = batch.output.logits
+                if logits.dtype.itemsize == 2:  # of bf16; the laws compute in float64
+                    logits = logits.float()
+                log_probs = logits.log_softmax(-1)
                 entropy = -(log_probs.exp() * log_probs).sum(-1)
                 return (entropy - self.floor).clamp(min=0)[batch.labels != 0].sum()
     """

@@ -135,7 +135,7 @@ def is_a_sum_over_rows(case: ObjectiveCase) -> None:
 
 @law_of(
     causes="a detached factor that depends on the weights; random numbers that differ from one "
-    "call to the next; a custom backward",
+    "call to the next; a custom backward; .float() of the float64 in which the law computes",
     requires="is_one_finite_number",
 )
 def gradient_is_the_derivative(case: ObjectiveCase) -> None:

@@ -49,9 +49,10 @@ def early_warnings(plan: Plan, data: TrainingData, batches: int) -> list[str]:
     recipe, pairs = plan.recipe, len(data.corpus)
     warnings = []
     if pairs < FEW_PAIRS:
+        advice = "Add pairs" if plan.parent else "Add pairs, or fine-tune a checkpoint"
         warnings.append(
             f"{_few(pairs, 'pair')}: the model will learn {'it' if pairs == 1 else 'them'} by "
-            "heart, and little more. Add pairs, or fine-tune a checkpoint"
+            f"heart, and little more. {advice}"
         )
     if distinct := _few_distinct(data.corpus.target):
         warnings.append(
@@ -64,16 +65,19 @@ def early_warnings(plan: Plan, data: TrainingData, batches: int) -> list[str]:
         if side == "source" and plan.config.features:
             continue
         if (unknown := _unknown_part(sequences)) > MUCH_UNKNOWN:
+            advice = "Raise vocab_size, or set tokenizer = byte"
+            if plan.parent:
+                advice = f"Learn another vocabulary with --new-vocabulary {side}"
             warnings.append(
                 f"{unknown:.0%} of the {side}'s tokens are unknown: it has too many characters for "
-                "the vocabulary, or too long words. Raise vocab_size, or set tokenizer = byte"
+                f"the vocabulary, or too long words. {advice}"
             )
     if recipe.shared_vocab or plan.config.features:
         del sides["source"]
     for side, sequences in sides.items():
         tokenizer = data.target_tokenizer if side == "target" else data.source_tokenizer
         size, rare = tokenizer.size, rare_tokens(sequences, tokenizer.size)
-        if not recipe.shared_vocab and size > 100 and rare > size / 2:
+        if not plan.parent and not recipe.shared_vocab and size > 100 and rare > size / 2:
             warnings.append(
                 f"the {side} vocabulary is larger than the text supports: {rare:,} of {size:,} "
                 f"entries occur fewer than {RARE} times. Lower vocab_size, or set tokenizer = bpe"
@@ -119,7 +123,12 @@ def rare_tokens(sequences: Sequences, size: int) -> int:
 
 
 def _few_distinct(targets: Sequences) -> int:
-    """Return the number of different targets if each occurs ten times or more, or else 0."""
+    """Return the number of different targets if each occurs ten times or more, or else 0.
+
+    Also 0 where many tokens are unknown: different texts may have the same tokens.
+    """
+    if _unknown_part(targets) > MUCH_UNKNOWN:
+        return 0
     most = min(len(targets), 20_000)
     texts = {
         targets.tokens[targets.starts[i] : targets.starts[i + 1]].tobytes() for i in range(most)

@@ -289,9 +289,12 @@ def _validate(choice: Choice, size: Size, updates: int) -> None:
     decay = 1 - 1 / max(0.02 * updates, 2)
     if choice.fixed.get("average_last", 1) == 1:
         choice.set("average_decay", float(f"{min(decay, 0.9995):.4f}"))
-    average = "releases an average of the last weights"
+    average_decay = choice.fixed.get("average_decay", choice.recipe.get("average_decay"))
+    averaged = average_decay or choice.fixed.get("average_last", 1) > 1
+    average = f"releases {'an average of ' if averaged else ''}the last weights"
     if size.validation < 20:
-        choice.set("select", "last")
+        if choice.set("select", "last") not in ("last", "loss"):
+            choice.set("bleu_sentences", max(size.validation, 1))
         choice.reasons.append(f"{average}; {size.validation} held-out pairs are too few to stop by")
         return
     by = choice.set("select", "chrf" if choice.natural and size.validation >= SCORED else "loss")

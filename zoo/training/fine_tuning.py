@@ -119,10 +119,10 @@ def describe_choice(plan: Plan, parent: Parent) -> str:
         about = parent.checkpoint.about
         first = [next(iter(side), "") for side in (about.source_languages, about.target_languages)]
         frozen += f", {first[0]} to {first[1]}"
-    return (
-        f"tuned from {parent.checkpoint.name}: {rate}, batches of {recipe.batch_tokens:,} tokens, "
-        f"at most {end}{frozen}"
-    )
+    size = f"{recipe.batch_tokens:,} tokens"
+    if recipe.batch_sentences:
+        size = f"{recipe.batch_sentences:,} sentences"
+    return f"tuned from {parent.checkpoint.name}: {rate}, batches of {size}, at most {end}{frozen}"
 
 
 def tuning_tokenizers(

@@ -52,8 +52,11 @@ def first_plan(registry: Registry, request: TrainingRequest) -> tuple[Plan, Auto
 def _needed(fixed: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the request's own values need until `auto` has chosen all others."""
     needed: dict[str, Any] = {}
-    if fixed.get("patience") and "select" not in fixed:
+    stops = any(fixed.get(key) for key in ("patience", "tolerance", "cooldown"))
+    if stops and "select" not in fixed:
         needed["select"] = "loss"
+    if fixed.get("cooldown") and "patience" not in fixed:
+        needed["patience"] = 8
     if fixed.get("select") not in (None, "last", "loss") and "bleu_sentences" not in fixed:
         needed["bleu_sentences"] = 100
     return needed

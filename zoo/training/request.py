@@ -25,6 +25,8 @@ def check_kinds(out: object, settings: object = None) -> None:
         faults.append(f"out is {shown(out)}, not the path of a folder")
     if settings is not None and not isinstance(settings, Mapping):
         faults.append(f"settings is {shown(settings)}, not a mapping")
+    elif settings and not all(isinstance(key, str) for key in settings):
+        faults.append("settings has keys that are not text")
     if faults:
         raise ConfigError("this cannot be trained", "; ".join(faults))
 

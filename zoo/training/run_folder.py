@@ -32,7 +32,7 @@ from torch import Tensor
 from zoo.checkpoint.format import RUN, TRAINING
 from zoo.data.foreign_tokenizer import load_tokenizer
 from zoo.data.tokenizer import Tokenizer
-from zoo.errors import CheckpointError, TrainingError
+from zoo.errors import CheckpointError, PluginError, TrainingError, writing
 from zoo.files import mend_folder, read_json, replace_file, whole_folder, write_json
 from zoo.registry.records import read_metrics
 from zoo.registry.registry import Registry
@@ -91,17 +91,23 @@ class RunFolder:
         source: Tokenizer,
         target: Tokenizer,
         more: Mapping[str, bytes | Path] | None = None,
+        registry: Registry | None = None,
     ) -> None:
-        """Write the folder, whole, and lock it; `recipe` is TOML, `more` are further files."""
-        with whole_folder(self.path) as part:
+        """Write the folder, whole, and lock it; `recipe` is TOML, `more` are further files.
+
+        Raises:
+            PluginError: the file of a plugin's tokenizer cannot be read again.
+            CheckpointError: it cannot be written, or another process holds the lock.
+        """
+        with writing(self.path), whole_folder(self.path) as part:
             for name, content in (more or {}).items():
                 if isinstance(content, Path):
                     shutil.copyfile(content, part / name)
                 else:
                     (part / name).write_bytes(content)
-            (part / "source.tokenizer.json").write_text(source.to_json(), encoding="utf-8")
+            _write_tokenizer(part / "source.tokenizer.json", source, registry)
             if target is not source:
-                (part / "target.tokenizer.json").write_text(target.to_json(), encoding="utf-8")
+                _write_tokenizer(part / "target.tokenizer.json", target, registry)
             (part / "recipe.toml").write_text(recipe, encoding="utf-8")
             write_json(part / RUN, {"format": FORMAT, "id": uuid.uuid4().hex, **description})
         self.acquire()
@@ -293,3 +299,22 @@ class RunFolder:
         """Return the files of weights up to update `step`, oldest first."""
         files = [f for f in self.path.glob("weights/*.safetensors") if f.stem.isdecimal()]
         return sorted(f for f in files if int(f.stem) <= step)
+
+
+def _write_tokenizer(file: Path, tokenizer: Tokenizer, registry: Registry | None) -> None:
+    """Write a tokenizer; one that a plugin brings must be the same when it is read again.
+
+    Raises:
+        PluginError: it is not: the checkpoint could not be loaded.
+    """
+    text = tokenizer.to_json()
+    file.write_text(text, encoding="utf-8")
+    if tokenizer.portable:
+        return
+    what, next = "the tokenizer cannot be used", "Report this to its author"
+    try:
+        again = load_tokenizer(file, registry).to_json()
+    except CheckpointError as error:
+        raise PluginError(what, f"its file cannot be read again: {error.why}", next) from error
+    if again != text:
+        raise PluginError(what, "its file is read as another tokenizer", next)

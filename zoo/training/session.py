@@ -324,7 +324,7 @@ def _create(
     plan = moved(plan, request.copies, folder.path)
     more |= {file.name: file for file in request.copies}
     description = plan.describe() | data.fingerprints()
-    folder.create(description, plan.to_toml(), *tokenizers, more)
+    folder.create(description, plan.to_toml(), *tokenizers, more, registry)
     return plan, data, choice, notes
 
 

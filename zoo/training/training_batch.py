@@ -13,8 +13,9 @@ from zoo.data.batches import Batch
 from zoo.decoding.options import Hypothesis, Search
 from zoo.decoding.sampling import sample
 from zoo.decoding.task import Task
-from zoo.errors import ConfigError, PluginError
+from zoo.errors import FAILURES, ConfigError, shown
 from zoo.nn.contract import PADDING, Output, Seq2Seq
+from zoo.nn.faults import blame, broken_network
 from zoo.training.sharding import is_sharded_model
 
 Augment = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
@@ -60,13 +61,20 @@ class TrainingBatch:
     def output(self) -> Output:
         """What `forward` of the contract returns by teacher forcing, computed on first use."""
         source, inputs = self.inputs
-        output: Output = self.forward(source, self.source_mask, inputs)
+        try:
+            output: Output = self.forward(source, self.source_mask, inputs)
+        except FAILURES as error:
+            blame(self.network, error)
+            raise
+        if not isinstance(output, Output):
+            reason = f"forward returned {shown(output)}, not an Output"
+            raise broken_network(type(self.network), reason)
         if output.logits.shape[-1] != self.network.target_vocab:
-            raise PluginError(
-                f"the network {type(self.network).__name__} is broken",
-                f"it returned logits of {output.logits.shape[-1]:,} tokens, and the vocabulary has "
-                f"{self.network.target_vocab:,}",
+            reason = (
+                f"forward returned logits of {output.logits.shape[-1]:,} tokens, and the "
+                f"vocabulary has {self.network.target_vocab:,}"
             )
+            raise broken_network(type(self.network), reason)
         self.outputs.append((output, self.copies))
         return output
 

@@ -212,7 +212,7 @@ def compute_attention(
     if required and not by_kind:
         raise DecodingError(
             f"{checkpoint.name} has no attention",
-            f"the decoder of {checkpoint.model_name} reads one vector for the whole source",
+            f"the decoder of {checkpoint.model_name} weights no source tokens",
             "Take a model with attention: rnnsearch, convs2s or transformer",
         )
     return Attention(

@@ -151,8 +151,11 @@ def separated(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any
     return checked_options(own), {name: options[name] for name in options if name in search}
 
 
-LEAST = {"window": 1, "max_source_length": 1, "first": 0}
+LEAST = {"window": 1, "max_source_length": 2, "first": 0}
 """The least value of each option that is a number."""
+
+MOST = 1 << 40
+"""The bound of these options: a text's random numbers are drawn by its number."""
 
 FUNCTIONS = ("on_batch", "on_step")
 """Options that are functions, or None."""
@@ -182,8 +185,9 @@ def _fits(name: str, value: object) -> bool:
     if name == "long_texts":
         return isinstance(value, str) and value in get_args(LongTexts)
     if name in LEAST:
-        whole = isinstance(value, int) and not isinstance(value, bool) and value >= LEAST[name]
-        return whole or (value is None and default is None)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return LEAST[name] <= value < MOST
+        return value is None and default is None
     if isinstance(value, str) and has_lone_surrogate(value):
         return False
     return isinstance(value, type(default))

@@ -144,7 +144,17 @@ class SourceReader:
         return [(source.to(self.device), mask.to(self.device)) for source, mask in batches]
 
     def _split(self, index: int, number: int, piece: Piece, limit: int, prefix: str) -> list[Part]:
-        """Return the parts of a long piece, the first of which has a number within its text."""
+        """Return the parts of a long piece, the first of which has a number within its text.
+
+        Raises:
+            DecodingError: the prefix leaves no room for a token of the text.
+        """
+        if prefix and (length := _length(self._tokenize([""], prefix)[0])) >= limit:
+            raise DecodingError(
+                "the source prefix leaves no room for text",
+                f"it has {length:,} tokens with the end token, and a source may have {limit:,}",
+                "Shorten it, or raise max_source_length",
+            )
 
         def count(texts: Sequence[str]) -> list[int]:
             return [_length(tokens) - 1 for tokens in self._tokenize(texts, prefix)]

@@ -54,6 +54,14 @@ class Translation(NamedTuple):
         return f"<table>{''.join(cells)}</table>"
 
 
+def in_parts(translations: Sequence[Translation]) -> list[str]:
+    """Return a warning if sources that were to be read whole are too long for that, or nothing."""
+    if not (number := sum(len(one.hypotheses) > 1 for one in translations)):
+        return []
+    are = "source is" if number == 1 else "sources are"
+    return [f"{number:,} {are} longer than the model reads, and translated in parts"]
+
+
 def from_hypothesis(
     text: str,
     source: Sequence[int],

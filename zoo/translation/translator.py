@@ -38,7 +38,7 @@ from zoo.translation.options import (
     separated,
 )
 from zoo.translation.text_search import Precision, Request, TextSearch
-from zoo.translation.translation import Translation
+from zoo.translation.translation import Translation, in_parts
 
 if TYPE_CHECKING:
     from zoo.evaluation.metrics import Scores
@@ -51,7 +51,8 @@ class Translator:
         checkpoint: the checkpoint.
         *more: further members of an ensemble, whose probabilities are averaged. The recommended
             search options are those of the first.
-        precision: of products with weights: `float32`; `bf16` or `int8`, faster and less exact.
+        precision: of products with weights when it translates: `float32`; `bf16` or `int8`, faster
+            and less exact. `score` and `attention` compute in float32.
         engine: the engine that searches; by default the zoo's own decoder.
         registry: where the engine is looked up; by default that of the installed plugins.
 
@@ -243,13 +244,16 @@ class Translator:
             options: of the search for the translation, the fields of `zoo.Search`.
 
         Raises:
-            DecodingError: the model has no attention, a side is too long, or there is more than one
-                checkpoint.
+            DecodingError: the model has no attention, a side is too long, there is more than one
+                checkpoint, or a target and options of a search are given.
         """
         if len(self.checkpoints) > 1:
             raise DecodingError("an ensemble has no attention", "", "Name one checkpoint")
         text = check_text(text, "the text")
         if target is not None:
+            if options:
+                names = ", ".join(sorted(options))
+                raise DecodingError(f"{names} cannot apply", "a target is given: none is searched")
             (tokens,) = self.checkpoint.target_tokenizer.encode([check_text(target, "the target")])
         else:
             (translation,) = self.stream([text], split=False, **options)
@@ -275,17 +279,20 @@ class Translator:
 
         Raises:
             DataError: there is no such data, no pair, or an item is not a pair of texts.
+            DecodingError: an item of several sources is longer than the model reads. Longer texts
+                are translated in parts; `problems` of the scores counts them.
         """
         from zoo.evaluation.metrics import make_metrics, score
 
         registry = default_registry()
         items, names = given_items(registry, data, split, plain_number(limit))
         sources, references = [item.source for item in items], [item.references for item in items]
-        texts = [one.text for one in self.stream(sources, split=False, **options)]
+        made = [*self.stream(sources, split=False, long_texts="split", **options)]
+        texts = [one.text for one in made]
         tokenizer = self.checkpoint.target_tokenizer
         using = make_metrics(registry.metrics, tokenizer=tokenizer, names=names)
         scores = score(texts, references, using, sources=sources, resamples=0)
-        return replace(scores, problems=(*using.problems, *scores.problems))
+        return replace(scores, problems=(*using.problems, *scores.problems, *in_parts(made)))
 
     def search_options(
         self, given: Mapping[str, Any], *, recommended: bool = True

@@ -1,0 +1,169 @@
+"""What a plugin's network raises or returns wrongly is blamed on its plugin, nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import zoo
+from tests.shelves import registry_with
+from zoo.data.batches import Batch
+from zoo.decoding.options import Search
+from zoo.decoding.search import search
+from zoo.decoding.task import Task
+from zoo.errors import ConfigError, PluginError
+from zoo.nn import faults
+from zoo.nn.build import build, network_type
+from zoo.nn.contract import Seq2Seq
+from zoo.registry.config import Config
+from zoo.registry.registry import Registry
+from zoo.training.training_batch import TrainingBatch
+
+OWNER = "visitor (zoo-visitor 1.0)"
+VISITOR = """
+from zoo import Architecture
+from zoo_seq2seq.config import Seq2SeqConfig
+from zoo_seq2seq.network import RecurrentSeq2Seq
+
+number = 3
+
+@hookimpl
+def zoo_architectures():
+    for name, network in (("visiting", "Raising"), ("number", "number")):
+        yield Architecture(
+            name=name, summary=name, paper="", config="zoo_visitor:Seq2SeqConfig",
+            network=f"zoo_visitor:{network}",
+        )
+
+class Raising(RecurrentSeq2Seq):
+    def forward(self, source, source_mask, target, attention=False):
+        raise KeyError("no key")
+    def step(self, token, state, memory, attention=False):
+        raise MemoryError if self.full else KeyError("no key")
+
+class Lacking(RecurrentSeq2Seq):
+    def forward(self, source, source_mask, target, attention=False):
+        return None
+    def step(self, token, state, memory, attention=False):
+        return (1, 2)
+
+class Narrow(RecurrentSeq2Seq):
+    def forward(self, *given):
+        output = super().forward(*given)
+        return output._replace(logits=output.logits[..., :-1])
+
+class Odd(RecurrentSeq2Seq):
+    def init_state(self, memory):
+        return {"state": super().init_state(memory)}
+    def step(self, token, state, memory, attention=False):
+        step = super().step(token, state["state"], memory, attention)
+        return step._replace(state={"state": step.state})
+"""
+SOURCE = torch.tensor([[4, 5, 2], [4, 2, 0]])
+
+
+@pytest.fixture
+def visitor(monkeypatch: pytest.MonkeyPatch) -> Registry:
+    registry = registry_with(monkeypatch, VISITOR)
+    monkeypatch.setattr(faults, "default_registry", lambda: registry)
+    return registry
+
+
+def network_of(name: str) -> Seq2Seq[Any, Any]:
+    import sys
+
+    module = sys.modules["zoo_visitor"]
+    config: Config = module.Seq2SeqConfig.example()
+    network: Seq2Seq[Any, Any] = build(getattr(module, name), config, 9, 9)
+    network.full = False  # type: ignore[assignment]
+    return network.eval()
+
+
+def output_of(name: str) -> object:
+    batch = Batch(SOURCE, SOURCE > 0, torch.tensor([[1, 4, 2], [1, 2, 0]]), torch.arange(2))
+    return TrainingBatch(network_of(name), batch).output
+
+
+def task_of(name: str) -> Task[Any, Any]:
+    network = network_of(name)
+    return Task(network, network.encode(SOURCE, SOURCE > 0).memory, SOURCE > 0)
+
+
+def beam_of(name: str) -> object:
+    return search(task_of(name), Search(beam=2))
+
+
+@pytest.mark.parametrize(
+    ("use", "name", "reason"),
+    [
+        (
+            output_of,
+            "Raising",
+            f"the network Raising of {OWNER} is broken: it raised KeyE",
+        ),
+        (output_of, "Lacking", f"the network Lacking of {OWNER} is broken: forward returned None"),
+        (output_of, "Narrow", f"the network Narrow of {OWNER} is broken: forward returned l"),
+        (beam_of, "Raising", f"the network Raising of {OWNER} is broken: it raised KeyE"),
+        (beam_of, "Lacking", f"the network Lacking of {OWNER} is broken: step returned (1, 2)"),
+        (beam_of, "Odd", "cannot gather rows of a dict: memory and state are nested"),
+    ],
+)
+def test_the_plugin_of_a_network_is_named(
+    visitor: Registry, use: Callable[[str], object], name: str, reason: str
+) -> None:
+    with pytest.raises(PluginError) as caught:
+        use(name)
+    assert str(caught.value).startswith(reason)
+
+
+@pytest.mark.parametrize("name", ["Raising", "Lacking", "Narrow"])
+def test_objectives_are_not_blamed_for_the_network(visitor: Registry, name: str) -> None:
+    with pytest.raises(PluginError, match="the network"), visitor.objectives.blaming("r_drop"):
+        output_of(name)
+
+
+def test_memory_that_runs_out_is_nobody_s_fault(visitor: Registry) -> None:
+    task = task_of("Raising")
+    task.model.full = True  # type: ignore[attr-defined]
+    with pytest.raises(MemoryError):
+        task.step(SOURCE[:, 0], task.model.init_state(task.memory), task.memory)
+
+
+def test_a_network_that_is_no_class_is_refused(visitor: Registry) -> None:
+    with pytest.raises(PluginError, match="'number' is broken: zoo_visitor:number is 3, not a cl"):
+        network_type(visitor.architecture("number"))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"device": "cuda:77"}, "no device 'cuda:77' here: this machine has"),
+        ({"device": "nonsense"}, "no device 'nonsense' here"),
+        (
+            {"source_vocab": 10**30},
+            "source_vocab cannot be 1000000000000000000000000000000: it",
+        ),
+        ({"target_vocab": 3}, "target_vocab cannot be 3: it is an integer from 4"),
+        ({"target_vocab": True}, "target_vocab cannot be True"),
+        ({"target_vocab": 5.5}, "target_vocab cannot be 5.5"),
+    ],
+)
+def test_wrong_devices_and_vocabularies_are_the_user_s(
+    values: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        zoo.create_model("seq2seq-d2l", **values)
+    assert str(caught.value).startswith(message)
+
+
+def test_a_device_and_numbers_of_numpy() -> None:
+    sizes: dict[str, Any] = {"source_vocab": np.int64(9), "target_vocab": np.int32(8)}
+    network = zoo.create_model("seq2seq-d2l", **sizes, device="auto")
+    assert (network.source_vocab, network.target_vocab) == (9, 8)
+    weights: list[Tensor] = [*zoo.create_model("seq2seq-d2l", device="meta").parameters()]
+    assert {weight.device.type for weight in weights} == {"meta"}
