@@ -41,6 +41,7 @@ def zoo_optimizers():
 def zoo_initializations():
     yield Initialization("normal", "normal matrices", "zoo_visitor:normal")
     yield Initialization("endless", "a test", "zoo_visitor:endless")
+    yield Initialization("frozen", "a test", "zoo_visitor:frozen")
     yield Initialization("replaced", "a test", "zoo_visitor:replaced")
 
 @hookimpl
@@ -129,6 +130,9 @@ def normal(network, table, deviation: float = 0.1):
 
 def endless(network, table):
     next(network.parameters()).fill_(float("inf"))
+
+def frozen(network, table):
+    network.requires_grad_(False)
 
 class Turned(zoo.training.Augmentation):
     def __init__(self, setup, probability: float = 0.5):
@@ -220,6 +224,7 @@ def test_a_stopped_run_with_parts_of_a_plugin_resumes_bit_for_bit(
         ({"objective": "nothing"}, "objective 'nothing' .* it made None, which cannot be called"),
         ({"optimizer": "empty"}, "optimizer 'empty' .* which is no torch.optim.Optimizer"),
         ({"initialization": "endless"}, "initialization 'endless' .* weights are not finite: "),
+        ({"initialization": "frozen"}, "initialization 'frozen' .* weights are frozen: "),
         ({"initialization": "replaced"}, "initialization 'replaced' .* weights are replaced"),
         ({"augmentations": ["strange"]}, "augmentation 'strange' .* ids . to 99999 are not all of"),
         ({"augmentations": ["fewer"]}, "augmentation 'fewer' .* it made 1 pairs of "),

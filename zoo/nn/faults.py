@@ -20,12 +20,12 @@ def plugin_of(kind: type) -> Plugin | None:
     return None
 
 
-def broken_network(kind: type, reason: str) -> PluginError:
-    """Return the error that a network is broken, with its plugin and the reason."""
+def broken_network(kind: type, reason: str, next: str = "") -> PluginError:
+    """Return the error that a network is broken, with its plugin, the reason, and what to do."""
     plugin = plugin_of(kind)
     of = f" of {plugin}" if plugin else ""
     return BrokenEntryError(
-        f"the network {kind.__name__}{of} is broken", reason, "Report this to its author"
+        f"the network {kind.__name__}{of} is broken", reason, next or "Report this to its author"
     )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from zoo.errors import PluginError
 from zoo.nn.build import build, network_type
 from zoo.nn.contract import Seq2Seq
+from zoo.nn.faults import broken_network
 from zoo.registry.config import parameters_of
 from zoo.registry.open_shelf import name_of
 from zoo.registry.parameters import Table
@@ -32,12 +32,16 @@ def build_network(registry: Registry, plan: Plan, data: TrainingData, rank: int 
     _check_tensors(network)
     shelf, name = registry.initializations, name_of(recipe.initialization)
     drawn = dict(network.named_parameters())
+    trained = {key: weight.requires_grad for key, weight in drawn.items()}
     with torch.no_grad():
         shelf.make(recipe.initialization, network, parameters_of(plan.config, *sizes))
     weights = dict(network.named_parameters())
     replaced = [key for key in drawn if weights.get(key) is not drawn[key]]
     if replaced:
         raise shelf.broken(name, f"weights are replaced, not changed: {', '.join(replaced[:3])}")
+    frozen = [key for key in drawn if trained[key] and not weights[key].requires_grad]
+    if frozen:
+        raise shelf.broken(name, f"weights are frozen: {', '.join(frozen[:3])}")
     bad = [key for key, weight in weights.items() if not bool(weight.isfinite().all())]
     if bad:
         raise shelf.broken(name, f"weights are not finite: {', '.join(bad[:3])}")
@@ -55,9 +59,10 @@ def _check_tensors(network: Seq2Seq) -> None:
         if not weight.is_floating_point()
     ]
     if faults:
-        raise PluginError(
-            f"the network {type(network).__name__} is broken",
-            f"a checkpoint holds floating-point parameters, and {'; '.join(faults[:5])}",
+        listed = "; ".join(faults[:5])
+        raise broken_network(
+            type(network),
+            f"a checkpoint holds floating-point parameters, and {listed}",
             "Compute a table where it is used, from the configuration",
         )
 
