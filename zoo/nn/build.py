@@ -44,11 +44,11 @@ def network_type(architecture: Architecture) -> type[Seq2Seq]:
         PluginError: it cannot be imported, or is no class.
     """
     what = f"architecture {architecture.name!r}"
-    found = import_object(architecture.network, what)
-    if not isinstance(found, type):
-        reason = f"{architecture.network} is {shown(found)}, not a class"
+    network = import_object(architecture.network, what)
+    if not isinstance(network, type):
+        reason = f"{architecture.network} is {shown(network)}, not a class"
         raise PluginError(f"{what} is broken", reason, "Report this to its author")
-    return cast("type[Seq2Seq]", found)
+    return cast("type[Seq2Seq]", network)
 
 
 def build(
