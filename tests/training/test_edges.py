@@ -241,7 +241,7 @@ def test_networks_that_no_checkpoint_could_hold_are_refused(
     if fault == "wide":
         monkeypatch.setattr(Transformer, "forward", wide)
     expected = {"buffer": "table is a buffer", "integer": "table is torch.int64",
-                "wide": "it returned logits of"}  # fmt: skip
+                "wide": "forward returned logits of"}  # fmt: skip
     with pytest.raises(PluginError, match=expected[fault]):
         run(request(corpus, steps=1))
 

@@ -243,7 +243,7 @@ def test_bleu_and_samples_are_of_greedy_translations(parallel: Path, tmp_path: P
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"select": "bleu"}, "set bleu_sentences"),
+        ({"select": "bleu", "bleu_sentences": 0}, "set bleu_sentences"),
         ({"patience": 3}, "set select = loss, or bleu"),
         ({"average_last": 2, "average_decay": 0.9}, "set one of them"),
         ({"optimizer": "sgd"}, "optimizer = 'sgd'"),
