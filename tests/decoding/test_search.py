@@ -196,9 +196,7 @@ def test_alignment_and_coverage_need_attention() -> None:
 
 def test_the_error_of_a_too_large_exhaustive_search_states_its_size() -> None:
     task = small("rnnsearch", words=100).task()
-    with pytest.raises(
-        DecodingError, match=r"100 tokens .* of 5.* make 10,101,010,101 targets"
-    ):
+    with pytest.raises(DecodingError, match=r"100 tokens .* of 5.* make 10,101,010,101 targets"):
         search(task, Search(exhaustive=True, max_length=5))
     with pytest.raises(DecodingError, match=r"about 10\^"):
         search(task, Search(exhaustive=True))
