@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from typing_extensions import TypeVar
 
-from zoo.errors import FAILURES, shown
+from zoo.errors import FAILURES
 from zoo.nn.contract import PADDING, Memory, State, Step
 from zoo.nn.faults import blame, broken_network
 from zoo.nn.tree import Tree, gather
@@ -79,7 +79,8 @@ class Task(Generic[Memory, State]):
             blame(self.model, error)
             raise
         if not isinstance(step, Step):
-            raise broken_network(type(self.model), f"step returned {shown(step)}, not a Step")
+            reason = f"step returned a value of type {type(step).__name__}, not a Step"
+            raise broken_network(type(self.model), reason)
         return step._replace(logits=full_precision(step.logits))
 
     def sentence(self, index: int) -> Task[Memory, State]:

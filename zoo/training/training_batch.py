@@ -13,7 +13,7 @@ from zoo.data.batches import Batch
 from zoo.decoding.options import Hypothesis, Search
 from zoo.decoding.sampling import sample
 from zoo.decoding.task import Task
-from zoo.errors import FAILURES, ConfigError, shown
+from zoo.errors import FAILURES, ConfigError
 from zoo.nn.contract import PADDING, Output, Seq2Seq
 from zoo.nn.faults import blame, broken_network
 from zoo.training.sharding import is_sharded_model
@@ -67,7 +67,7 @@ class TrainingBatch:
             blame(self.network, error)
             raise
         if not isinstance(output, Output):
-            reason = f"forward returned {shown(output)}, not an Output"
+            reason = f"forward returned a value of type {type(output).__name__}, not an Output"
             raise broken_network(type(self.network), reason)
         if output.logits.shape[-1] != self.network.target_vocab:
             reason = (
