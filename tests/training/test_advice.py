@@ -108,6 +108,21 @@ def test_few_or_equal_pairs_are_warned_about(tmp_path: Path) -> None:
     assert "all the same text" in texts
 
 
+def test_advice_on_a_tuned_run_is_what_tuning_allows(parallel: Path, tmp_path: Path) -> None:
+    parent = zoo.train(
+        "rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=TINY, steps=2
+    )
+    pairs = [(chr(0x4E00 + n) * 3, chr(0x621 + n % 20) * (1 + n // 20)) for n in range(120)]
+    data = tsv(tmp_path / "c.tsv", pairs)
+    with begin(TrainingRequest("", data, tmp_path / "b", from_=parent, steps=600)) as session:
+        trainer = session.trainer
+        texts = " ".join(early_warnings(trainer.plan, trainer.data, len(trainer.batches)))
+    assert "Learn another vocabulary with --new-vocabulary source" in texts
+    assert "Learn another vocabulary with --new-vocabulary target" in texts
+    for wrong in ("vocab_size", "tokenizer =", "same text", "fine-tune", "larger than"):
+        assert wrong not in texts
+
+
 def test_a_run_that_learned_nothing_is_told(parallel: Path, tmp_path: Path) -> None:
     request = TrainingRequest("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a",
                               settings={**TINY, "learning_rate": 1e-9}, steps=5)  # fmt: skip
