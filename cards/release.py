@@ -106,7 +106,7 @@ def add_license(name: str) -> None:
 
 def write_sections(name: str) -> None:
     """Write the sections of a card below its generated part."""
-    from training import TEACHERS_OF
+    from training import INVENTED_WORDS, TEACHERS_OF
 
     from zoo.checkpoint.card import END
     from zoo.checkpoint.format import ATTENTION
@@ -121,6 +121,11 @@ def write_sections(name: str) -> None:
             "translations of the same sources by other models (sequence-level distillation): "
             f"{groups}. Models joined by “with” form an ensemble. The training file contains the "
             "references and all of these translations."
+        )
+    if name in TEACHERS_OF and (invented := INVENTED_WORDS.get(data_of(name))):
+        sections[-1] += (
+            f" Among its sources are {invented:,} invented words, which have no reference: the "
+            "beginning of one training word joined to the end of another."
         )
     sections += selection_sections(name)
     sections += [f"## Terms\n\n{task.terms}", *examples(name)]

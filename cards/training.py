@@ -2,18 +2,20 @@
 
 A distilled checkpoint is trained on every source several times: once with its reference, and once
 with the translation of each teacher group (Kim and Rush 2016, section 3.2; Nguyen et al. 2020). The
-models of a group form an ensemble.
+models of a group form an ensemble. Teachers of pronunciation also pronounce invented words.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from invented_words import invent
 from released import RUNS, SHIPPED, TOP, as_options, run
 from tasks import TASKS
 
+from zoo import Dataset
 from zoo.data.datasets import find_dataset
 from zoo.registry.registry import default_registry
 
@@ -26,12 +28,19 @@ RNNSEARCH, CONVS2S = "rnnsearch-tiny.multi30k-en-de", "convs2s-tiny.multi30k-en-
 RNNSEARCH_UNDISTILLED, CONVS2S_UNDISTILLED = f"{RNNSEARCH}.undistilled", f"{CONVS2S}.undistilled"
 FRENCH = "transformer-tiny.multi30k-en-fr"
 FRENCH_UNDISTILLED = f"{FRENCH}.undistilled"
+PHONES = "transformer-tiny.g2p-en"
+PHONES_UNDISTILLED = f"{PHONES}.undistilled"
+INVENTED_WORDS = {"g2p-en": 300_000}
+"""How many words are invented for the teachers of a task."""
+BEAM = 4
+"""Of teachers, where the released checkpoints of a task are decoded greedily."""
 TEACHERS = {
     UNDISTILLED: (*NARROW, "--set", "average_last=5", "--steps", "12000"),
     DISTILLED_ONCE: (*NARROW, "--steps", "8000"),
     RNNSEARCH_UNDISTILLED: ("--recipe", "rnnsearch-tiny.multi30k"),
     CONVS2S_UNDISTILLED: ("--recipe", "convs2s-tiny.multi30k"),
     FRENCH_UNDISTILLED: ("--steps", "8000"),
+    PHONES_UNDISTILLED: ("--precision", "float32"),
 }
 """Teachers that are not released, with the options that differ from their model's recipe."""
 FIRST = ((UNDISTILLED, RNNSEARCH_UNDISTILLED), (CONVS2S_UNDISTILLED,))
@@ -47,8 +56,22 @@ TEACHERS_OF = {
         ("convs2s-tiny.multi30k-en-fr",),
         (FRENCH_UNDISTILLED,),
     ),
+    PHONES: (
+        (
+            PHONES_UNDISTILLED,
+            *(f"{family}-tiny.g2p-en" for family in ("rnnsearch", "convs2s", "seq2seq")),
+        ),
+    ),
 }
 """The teacher groups of each distilled checkpoint."""
+TUNED = {
+    PHONES: (
+        *(PHONES_UNDISTILLED, "--precision", "auto", "--steps", "14000"),
+        *("--set", "batch_tokens=2048", "--set", "learning_rate=1e-3", "--set", "warmup=500"),
+        *("--set", "schedule=cosine", "--set", "average_last=5", "--set", "select=last"),
+    ),
+}
+"""Distilled checkpoints that begin with the weights of a teacher, with the options of this run."""
 
 
 def train(name: str) -> Path:
@@ -70,25 +93,44 @@ def options_of(name: str) -> list[str]:
     if name not in TEACHERS_OF:
         return [model, "--data", task, *changes]
     source, target = task.split("-")[-2:]
+    registry = default_registry()
+    dataset = find_dataset(registry, task)
+    pairs = list(dataset.load("train"))
     train_file = TOP / RUNS / "distillation" / f"train.{source}"
     train_file.parent.mkdir(parents=True, exist_ok=True)
-    pairs = find_dataset(default_registry(), task).load("train")
-    sources = "".join(f"{pair.source}\n" for pair in pairs)
+    sources = as_lines(pair.source for pair in pairs)
+    texts = [(sources, as_lines(pair.target for pair in pairs))]
+    sources += as_lines(extra_sources(dataset))
     train_file.write_text(sources, encoding="utf-8")
-    targets = ["".join(f"{pair.target}\n" for pair in pairs)]
     for group in TEACHERS_OF[name]:
-        targets.append(translate(group, train_file, task).read_text(encoding="utf-8"))
+        texts.append((sources, translate(group, train_file, task).read_text(encoding="utf-8")))
     corpus = train_file.with_name(f"for-{name}")
-    Path(f"{corpus}.{source}").write_text(sources * len(targets), encoding="utf-8")
-    Path(f"{corpus}.{target}").write_text("".join(targets), encoding="utf-8")
-    registry = default_registry()
+    for language, side in zip((source, target), zip(*texts, strict=True), strict=True):
+        Path(f"{corpus}.{language}").write_text("".join(side), encoding="utf-8")
     recipe = f"{model}.{task}"
     if recipe not in registry.recipes:
         recipe = f"{model}.{registry.datasets[task].recipe}"
-    return [
-        *(model, "--data", f"{corpus}:{source}-{target}"),
-        *("--validation", task, "--recipe", recipe, *changes),
-    ]
+    data = ("--data", f"{corpus}:{source}-{target}", "--validation", task)
+    if name in TUNED:
+        teacher, *settings = TUNED[name]
+        return ["--from", str(train(teacher)), *data, *settings, *changes]
+    return [model, *data, "--recipe", recipe, *changes]
+
+
+def as_lines(texts: Iterable[str]) -> str:
+    """Return texts as the lines of a file."""
+    return "".join(f"{text}\n" for text in texts)
+
+
+def extra_sources(dataset: Dataset) -> list[str]:
+    """Return sources that only the teachers translate: invented words, for pronunciation."""
+    if dataset.name not in INVENTED_WORDS:
+        return []
+    from zoo_corpora.pronunciation import stem
+
+    words = {split: [pair.source for pair in dataset.load(split)] for split in dataset.splits}
+    known = {stem(word) for each in words.values() for word in each}
+    return invent(words["train"], INVENTED_WORDS[dataset.name], known, stem)
 
 
 def translate(group: Sequence[str], sources: Path, task: str) -> Path:
@@ -103,6 +145,7 @@ def translate(group: Sequence[str], sources: Path, task: str) -> Path:
     if not out.is_file():
         first, *others = map(str, folders)
         ensemble = [word for name in others for word in ("--with", name)]
+        search = as_options({"beam": BEAM} | dict(TASKS[task].search))
         files = ["--input", str(sources), "--out", str(out)]
-        run("zoo", "translate", first, *ensemble, *as_options(dict(TASKS[task].search)), *files)
+        run("zoo", "translate", first, *ensemble, *search, *files)
     return out

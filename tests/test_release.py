@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
@@ -19,6 +20,7 @@ from zoo.checkpoint.scores import command, metrics, read_scores
 from zoo.hub.user_catalogue import check_released
 from zoo.registry.builtin import top
 from zoo.registry.catalogue import Released, read
+from zoo.registry.config import parse_settings
 from zoo.registry.recipe import Recipe
 from zoo.registry.registry import Registry, _fits
 from zoo.training.plan import make_plan
@@ -96,7 +98,9 @@ def test_it_is_small_and_in_float16(released: Released) -> None:
 
 
 @each
-def test_its_recipe_is_the_one_in_the_catalogue(released: Released, registry: Registry) -> None:
+def test_its_recipe_is_the_one_in_the_catalogue(
+    released: Released, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
     training = json.loads((released.folder / "training.json").read_text())
     plan = make_plan(registry, TrainingRequest(released.model, released.dataset, "unused"))
     # They were trained with version 0.1, which spelled two keys differently. Options that were
@@ -105,7 +109,13 @@ def test_its_recipe_is_the_one_in_the_catalogue(released: Released, registry: Re
     recipe = {renamed.get(key, key): value for key, value in training["recipe"].items()}
     if plan.recipe.precision == "auto":  # what was fastest where they were trained
         recipe["precision"] = "auto"
-    assert Recipe.parse(recipe, "training.json") == plan.recipe
+    if "parent" in training:  # a teacher, from whose weights it is tuned
+        monkeypatch.syspath_prepend(str(top() / "cards"))
+        _, *options = importlib.import_module("training").TUNED[released.folder.name]
+        settings = parse_settings([option for option in options if "=" in option])
+        assert recipe.items() >= settings.items()
+    else:
+        assert Recipe.parse(recipe, "training.json") == plan.recipe
     assert training["limit"] is None
     config = json.loads((released.folder / "config.json").read_text())["config"]
     assert type(plan.config).parse(config, "config.json") == plan.config

@@ -149,3 +149,25 @@ def test_the_spread_of_seeds_is_their_standard_deviation(
     assert f"| {np.mean(values):.2f} ± {np.std(values, ddof=1):.2f} |" in section
     assert "| test, tokenized BLEU |" in section
     assert selection.selection_sections("another.name") == []
+
+
+def test_words_are_invented_from_two_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(TOP / "cards"))
+    invent = importlib.import_module("invented_words").invent
+    words = ["prevail", "reverse", "reverend", "prevail", "no", "leverage"]
+    known = {"PREVERSE", *map(str.upper, words)}
+    made = invent(words, 2, known, str.upper)
+    assert made == invent(words, 2, known, str.upper)
+    assert len(set(made)) == 2
+    made = invent(words, 1_000, known, str.upper)
+    assert not known & set(map(str.upper, made))
+    joined = {
+        first[:end] + second[begin:]
+        for first in words
+        for second in words
+        for end in range(3, len(first) + 1)
+        for begin in range(3, len(second) + 1)
+        if first[end - 3 : end] == second[begin - 3 : begin]
+    }
+    assert sorted(made) == sorted(joined - {*words, "preverse"})
+    assert "preverse" in joined
