@@ -76,6 +76,8 @@ def own(registry: Registry) -> list[str]:
          "models.other: heads is missing; unknown key 'heds' (did you mean heads?)"),
         (MODEL.replace("716_264", "17").replace("mine", "other"),
          "models.other: it has 716,264 parameters, not 17"),
+        (MODEL.replace("source_vocab = 1000", "source_vocab = 9999999999").replace("mine", "other"),
+         "models.other: source_vocab = 9,999,999,999 is not from 1 to 10,000,000"),
         (MODEL.replace("mine", "other") + 'recipe = { shared_vocb = true }',
          "models.other: unknown key 'shared_vocb' (did you mean shared_vocab?)"),
         (MODEL.replace("mine", "other").replace('"transformer"', '"gone"'),

@@ -176,6 +176,25 @@ def test_broken_entries_are_problems_before_they_are_used(visitor: Registry) -> 
     assert set(problems) <= set(catalogue_problems(visitor))
 
 
+def test_an_architecture_without_a_model_is_checked_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = """
+        from zoo import Architecture
+
+        @hookimpl
+        def zoo_architectures():
+            return [Architecture("odd", "a test", "", "no_such_module:C", "no_such_module:N")]
+
+        @hookimpl
+        def zoo_catalogues():
+            return "a text"
+    """
+    registry = registry_with(monkeypatch, code)
+    (problem,) = entry_problems(registry)
+    assert problem.startswith("architecture 'odd' is broken: no_such_module:C gave ModuleNotFound")
+    (other,) = (line for line in registry.problems if "zoo_catalogues" in line)
+    assert "'a text'" in other
+
+
 EVERY_KIND = """
 import sys
 from types import ModuleType
