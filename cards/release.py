@@ -69,7 +69,9 @@ def describe(name: str) -> None:
     from zoo.data.datasets import find_dataset
     from zoo.registry.registry import default_registry
 
-    about = About.of_dataset(find_dataset(default_registry(), data_of(name))).as_json()
+    about: dict[str, Any] = dict.fromkeys(("source_languages", "target_languages"))  # remove them
+    about |= About.of_dataset(find_dataset(default_registry(), data_of(name))).as_json()
+    about.pop("origin")  # whether it was trained or tuned is in the checkpoint
     task = task_of(name)
     about |= {"decoding": search_of(name), "examples": [task.example], "intended_use": task.limits}
     changes = [f"--about={key}={json.dumps(value)}" for key, value in about.items()]
@@ -122,11 +124,11 @@ def write_sections(name: str) -> None:
             f"{groups}. Models joined by “with” form an ensemble. The training file contains the "
             "references and all of these translations."
         )
-    if name in TEACHERS_OF and (invented := INVENTED_WORDS.get(data_of(name))):
-        sections[-1] += (
-            f" Among its sources are {invented:,} invented words, which have no reference: the "
-            "beginning of one training word joined to the end of another."
-        )
+        if invented := INVENTED_WORDS.get(data_of(name)):
+            sections[-1] += (
+                f" Among its sources are {invented:,} invented words, which have no reference: the "
+                "beginning of one training word joined to the end of another."
+            )
     sections += selection_sections(name)
     sections += [f"## Terms\n\n{task.terms}", *examples(name)]
     if not name.startswith("seq2seq"):

@@ -15,6 +15,7 @@ import pytest
 from click.testing import Result
 
 import zoo
+from zoo.checkpoint.about import About
 from zoo.checkpoint.card import split_card
 from zoo.checkpoint.scores import command, metrics, read_scores
 from zoo.hub.user_catalogue import check_released
@@ -119,6 +120,18 @@ def test_its_recipe_is_the_one_in_the_catalogue(
     assert training["limit"] is None
     config = json.loads((released.folder / "config.json").read_text())["config"]
     assert type(plan.config).parse(config, "config.json") == plan.config
+
+
+@each
+def test_its_languages_are_those_of_its_data(released: Released, registry: Registry) -> None:
+    """`zoo serve` offers each pair of languages to LibreTranslate's clients."""
+    config = json.loads((released.folder / "config.json").read_text())
+    about = About.parse(config["about"])
+    of_data = About.of_dataset(registry.datasets[released.dataset])
+    assert about.source_languages == of_data.source_languages
+    assert about.target_languages == of_data.target_languages
+    training = json.loads((released.folder / "training.json").read_text())
+    assert about.origin == ("fine-tuned" if "parent" in training else "trained")
 
 
 @each
