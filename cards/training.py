@@ -107,13 +107,13 @@ def options_of(name: str) -> list[str]:
     corpus = train_file.with_name(f"for-{name}")
     for language, side in zip((source, target), zip(*texts, strict=True), strict=True):
         Path(f"{corpus}.{language}").write_text("".join(side), encoding="utf-8")
-    recipe = f"{model}.{task}"
-    if recipe not in registry.recipes:
-        recipe = f"{model}.{registry.datasets[task].recipe}"
     data = ("--data", f"{corpus}:{source}-{target}", "--validation", task)
     if name in TUNED:
         teacher, *settings = TUNED[name]
         return ["--from", str(train(teacher)), *data, *settings, *changes]
+    recipe = f"{model}.{task}"
+    if recipe not in registry.recipes:
+        recipe = f"{model}.{registry.datasets[task].recipe}"
     return [model, *data, "--recipe", recipe, *changes]
 
 

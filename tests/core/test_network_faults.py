@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -75,8 +76,6 @@ def visitor(monkeypatch: pytest.MonkeyPatch) -> Registry:
 
 
 def network_of(name: str) -> Seq2Seq[Any, Any]:
-    import sys
-
     module = sys.modules["zoo_visitor"]
     config: Config = module.Seq2SeqConfig.example()
     network: Seq2Seq[Any, Any] = build(getattr(module, name), config, 9, 9)

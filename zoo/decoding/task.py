@@ -11,9 +11,8 @@ import torch
 from torch import Tensor
 from typing_extensions import TypeVar
 
-from zoo.errors import FAILURES
 from zoo.nn.contract import PADDING, Memory, State, Step
-from zoo.nn.faults import blame, broken_network
+from zoo.nn.faults import blaming_network, broken_network
 from zoo.nn.tree import Tree, gather
 from zoo.registry.registry import Registry
 
@@ -73,11 +72,8 @@ class Task(Generic[Memory, State]):
         """Call the network; the logits are float32, or float64 if the network computes in it."""
         if self.on_step is not None:
             self.on_step()
-        try:
+        with blaming_network(self.model):
             step = self.model.step(token, state, memory, attention)
-        except FAILURES as error:
-            blame(self.model, error)
-            raise
         if not isinstance(step, Step):
             reason = f"step returned a value of type {type(step).__name__}, not a Step"
             raise broken_network(type(self.model), reason)

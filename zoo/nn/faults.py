@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 import torch
 
-from zoo.errors import PluginError, ZooError
+from zoo.errors import FAILURES, PluginError, ZooError
 from zoo.registry.open_shelf import BrokenEntryError
 from zoo.registry.owners import Plugin
 from zoo.registry.registry import default_registry
@@ -29,20 +32,22 @@ def broken_network(kind: type, reason: str, next: str = "") -> PluginError:
     )
 
 
-def blame(network: object, error: BaseException) -> None:
-    """Raise an error that names a network's plugin for what it raised.
+@contextlib.contextmanager
+def blaming_network(network: object) -> Iterator[None]:
+    """Turn what a plugin's network raises in this block into an error that names its plugin.
 
-    Does nothing if the network is no plugin's or a built-in one, if the error is a message for the
-    user, or if memory ran out.
+    Messages for the user pass, and so does what is raised where memory runs out.
 
     Raises:
-        PluginError: otherwise.
+        PluginError: the network raised something else.
     """
-    if isinstance(error, ZooError | MemoryError | torch.OutOfMemoryError):
-        return
-    if "DefaultCPUAllocator" in str(error):
-        return
-    plugin = plugin_of(type(network))
-    if plugin is not None and not plugin.builtin:
+    try:
+        yield
+    except (ZooError, MemoryError, torch.OutOfMemoryError):
+        raise
+    except FAILURES as error:
+        plugin = plugin_of(type(network))
+        if plugin is None or plugin.builtin or "DefaultCPUAllocator" in str(error):
+            raise
         reason = f"it raised {type(error).__name__}: {error}"
         raise broken_network(type(network), reason) from error

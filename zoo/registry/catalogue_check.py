@@ -89,15 +89,11 @@ def model_faults(registry: Registry, name: str) -> list[str]:
         config = registry.config(name)
         if config.one_vocabulary and entry.source_vocab != entry.target_vocab:
             return [*faults, "it needs one vocabulary: source_vocab and target_vocab must be equal"]
-        if faulty := [
-            f"{side} = {size:,} is not from 1 to {VOCABULARY_LIMIT:,}"
-            for side, size in (
-                ("source_vocab", entry.source_vocab),
-                ("target_vocab", entry.target_vocab),
-            )
-            if not 0 < size <= VOCABULARY_LIMIT
-        ]:
-            return [*faults, *faulty]
+        sizes = {"source_vocab": entry.source_vocab, "target_vocab": entry.target_vocab}
+        for side, size in sizes.items():
+            if not 0 < size <= VOCABULARY_LIMIT:
+                faults.append(f"{side} = {size:,} is not from 1 to {VOCABULARY_LIMIT:,}")
+                return faults
         table = parameters_of(config, entry.source_vocab, entry.target_vocab)
     except ZooError as error:
         return [*faults, error.why if isinstance(error, ConfigError) else str(error)]

@@ -102,13 +102,14 @@ def parse_form(kind: type[Body], request: Request, body: bytes) -> Body:
     header = request.headers.get("content-type", "")
     content = header.partition(";")[0].strip().lower()
     try:
-        fields = _fields(request.url.query)
+        fields: list[tuple[str, str]] = []
         if content == "application/x-www-form-urlencoded":
-            fields += _fields(body.decode())  # UTF-8 as it is too: that is what `curl -d` sends
+            fields = _fields(body.decode())  # UTF-8 as it is too: that is what `curl -d` sends
         elif content == "multipart/form-data":
-            fields += _parts(header, body)
-        elif body or not fields:
+            fields = _parts(header, body)
+        elif body or not request.url.query:
             return parse(kind, body)
+        fields += _fields(request.url.query)
     except (UnicodeDecodeError, ValueError) as error:
         raise RequestError("the form cannot be read", str(error)[:200]) from None
     of_name: dict[str, list[str]] = {}

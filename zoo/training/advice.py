@@ -54,26 +54,29 @@ def early_warnings(plan: Plan, data: TrainingData, batches: int) -> list[str]:
             f"{_few(pairs, 'pair')}: the model will learn {'it' if pairs == 1 else 'them'} by "
             f"heart, and little more. {advice}"
         )
-    if distinct := _few_distinct(data.corpus.target):
+    sides = {"source": data.corpus.source, "target": data.corpus.target}
+    if plan.config.features:
+        del sides["source"]
+    unknown = {side: _unknown_part(sequences) for side, sequences in sides.items()}
+    # Where many tokens are unknown, different texts have the same tokens.
+    distinct = 0 if unknown["target"] > MUCH_UNKNOWN else _few_distinct(data.corpus.target)
+    if distinct:
         warnings.append(
             f"the {pairs:,} targets are only {distinct:,} different texts"
             if distinct > 1
             else f"the {pairs:,} targets are all the same text"
         )
-    sides = {"source": data.corpus.source, "target": data.corpus.target}
-    for side, sequences in sides.items():
-        if side == "source" and plan.config.features:
-            continue
-        if (unknown := _unknown_part(sequences)) > MUCH_UNKNOWN:
+    for side, part in unknown.items():
+        if part > MUCH_UNKNOWN:
             advice = "Raise vocab_size, or set tokenizer = byte"
             if plan.parent:
                 advice = f"Learn another vocabulary with --new-vocabulary {side}"
             warnings.append(
-                f"{unknown:.0%} of the {side}'s tokens are unknown: it has too many characters for "
+                f"{part:.0%} of the {side}'s tokens are unknown: it has too many characters for "
                 f"the vocabulary, or too long words. {advice}"
             )
-    if recipe.shared_vocab or plan.config.features:
-        del sides["source"]
+    if recipe.shared_vocab:
+        sides.pop("source", None)
     for side, sequences in sides.items():
         tokenizer = data.target_tokenizer if side == "target" else data.source_tokenizer
         size, rare = tokenizer.size, rare_tokens(sequences, tokenizer.size)
@@ -123,12 +126,7 @@ def rare_tokens(sequences: Sequences, size: int) -> int:
 
 
 def _few_distinct(targets: Sequences) -> int:
-    """Return the number of different targets if each occurs ten times or more, or else 0.
-
-    Also 0 where many tokens are unknown: different texts may have the same tokens.
-    """
-    if _unknown_part(targets) > MUCH_UNKNOWN:
-        return 0
+    """Return the number of different targets if each occurs ten times or more, or else 0."""
     most = min(len(targets), 20_000)
     texts = {
         targets.tokens[targets.starts[i] : targets.starts[i + 1]].tobytes() for i in range(most)

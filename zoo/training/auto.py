@@ -36,6 +36,7 @@ UPDATES_PER_EPOCH = 16
 SCHEDULE = {
     "one_cycle": "which rises over a tenth of the run and then decays to zero",
 }
+PATIENCE = 8
 COOLDOWN = 0.1
 TOLERANCE = 0.02
 """Losses that differ less are equal: with a constant loss, translations still improve."""
@@ -287,10 +288,9 @@ def _validate(choice: Choice, size: Size, updates: int) -> None:
     choice.set("validate_every", max(round(updates / times), 1))
     # The average covers the last few percent of the updates.
     decay = 1 - 1 / max(0.02 * updates, 2)
-    if choice.fixed.get("average_last", 1) == 1:
-        choice.set("average_decay", float(f"{min(decay, 0.9995):.4f}"))
-    average_decay = choice.fixed.get("average_decay", choice.recipe.get("average_decay"))
-    averaged = average_decay or choice.fixed.get("average_last", 1) > 1
+    averaged = choice.fixed.get("average_last", 1) > 1
+    if not averaged:
+        averaged = bool(choice.set("average_decay", float(f"{min(decay, 0.9995):.4f}")))
     average = f"releases {'an average of ' if averaged else ''}the last weights"
     if size.validation < 20:
         if choice.set("select", "last") not in ("last", "loss"):
@@ -304,7 +304,7 @@ def _validate(choice: Choice, size: Size, updates: int) -> None:
         return
     name = {"chrf": "chrF", "bleu": "BLEU"}.get(by, by)
     reason = f"{average}, the best by {name} of {size.validation:,} held-out pairs"
-    if patience := choice.set("patience", 8):
+    if patience := choice.set("patience", PATIENCE):
         choice.set("tolerance", TOLERANCE)
         reason += f"; stops after {patience} validations without improvement"
         if choice.set("cooldown", COOLDOWN):

@@ -13,7 +13,7 @@ import torch
 from zoo.data.batches import Batch, Corpus, shuffled_batches
 from zoo.data.statistics import corpus_statistics
 from zoo.registry.registry import Registry
-from zoo.training.auto import Choice, Size, Speed, choose, fit
+from zoo.training.auto import PATIENCE, Choice, Size, Speed, choose, fit
 from zoo.training.data import TrainingData
 from zoo.training.initialization import build_network
 from zoo.training.objective import TrainingLoss
@@ -56,7 +56,7 @@ def _needed(fixed: Mapping[str, Any]) -> dict[str, Any]:
     if stops and "select" not in fixed:
         needed["select"] = "loss"
     if fixed.get("cooldown") and "patience" not in fixed:
-        needed["patience"] = 8
+        needed["patience"] = PATIENCE
     if fixed.get("select") not in (None, "last", "loss") and "bleu_sentences" not in fixed:
         needed["bleu_sentences"] = 100
     return needed

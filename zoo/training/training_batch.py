@@ -13,9 +13,9 @@ from zoo.data.batches import Batch
 from zoo.decoding.options import Hypothesis, Search
 from zoo.decoding.sampling import sample
 from zoo.decoding.task import Task
-from zoo.errors import FAILURES, ConfigError
+from zoo.errors import ConfigError
 from zoo.nn.contract import PADDING, Output, Seq2Seq
-from zoo.nn.faults import blame, broken_network
+from zoo.nn.faults import blaming_network, broken_network
 from zoo.training.sharding import is_sharded_model
 
 Augment = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
@@ -61,11 +61,8 @@ class TrainingBatch:
     def output(self) -> Output:
         """What `forward` of the contract returns by teacher forcing, computed on first use."""
         source, inputs = self.inputs
-        try:
+        with blaming_network(self.network):
             output: Output = self.forward(source, self.source_mask, inputs)
-        except FAILURES as error:
-            blame(self.network, error)
-            raise
         if not isinstance(output, Output):
             reason = f"forward returned a value of type {type(output).__name__}, not an Output"
             raise broken_network(type(self.network), reason)

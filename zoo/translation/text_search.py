@@ -17,13 +17,13 @@ from zoo.decoding.forced import align, forced_log_probs
 from zoo.decoding.options import Hypothesis, Search
 from zoo.decoding.search import search
 from zoo.decoding.task import Task
-from zoo.errors import FAILURES, DecodingError, shown
+from zoo.errors import DecodingError, shown
 from zoo.interop.engines import LoadedEngine, load_engine
 from zoo.interop.runner import Sources
 from zoo.nn.bf16 import BFloat16
 from zoo.nn.cached_weights import CachedWeights, float32_weights
 from zoo.nn.contract import UNKNOWN, Seq2Seq
-from zoo.nn.faults import blame
+from zoo.nn.faults import blaming_network
 from zoo.nn.int8 import Int8
 from zoo.nn.tree import Tree
 from zoo.registry.registry import Registry, default_registry
@@ -243,11 +243,8 @@ class TextSearch:
     def _encode(self, sources: list[tuple[Tensor, Tensor]]) -> Tree:
         if isinstance(self.model, Ensemble):
             return self.model.encode(sources)
-        try:
+        with blaming_network(self.model):
             return self.model.encode(*sources[0]).memory
-        except FAILURES as error:
-            blame(self.model, error)
-            raise
 
     def _align(
         self, source: Tensor, mask: Tensor, hypotheses: list[list[Hypothesis]]
