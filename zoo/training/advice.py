@@ -75,16 +75,8 @@ def early_warnings(plan: Plan, data: TrainingData, batches: int) -> list[str]:
                 f"{part:.0%} of the {side}'s tokens are unknown: it has too many characters for "
                 f"the vocabulary, or too long words. {advice}"
             )
-    if recipe.shared_vocab:
-        sides.pop("source", None)
-    for side, sequences in sides.items():
-        tokenizer = data.target_tokenizer if side == "target" else data.source_tokenizer
-        size, rare = tokenizer.size, rare_tokens(sequences, tokenizer.size)
-        if not plan.parent and not recipe.shared_vocab and size > 100 and rare > size / 2:
-            warnings.append(
-                f"the {side} vocabulary is larger than the text supports: {rare:,} of {size:,} "
-                f"entries occur fewer than {RARE} times. Lower vocab_size, or set tokenizer = bpe"
-            )
+    if not plan.parent and not recipe.shared_vocab:
+        warnings += _large_vocabularies(sides, data)
     updates = planned_updates(recipe, batches)
     if (
         updates is not None
@@ -97,6 +89,20 @@ def early_warnings(plan: Plan, data: TrainingData, batches: int) -> list[str]:
         )
     elif updates is not None and updates < FEW_UPDATES:
         warnings.append(f"{_few(updates, 'update')}: most models need a thousand or more")
+    return warnings
+
+
+def _large_vocabularies(sides: Mapping[str, Sequences], data: TrainingData) -> list[str]:
+    """Return a warning for each side of which more than half the vocabulary is rare."""
+    warnings = []
+    for side, sequences in sides.items():
+        tokenizer = data.target_tokenizer if side == "target" else data.source_tokenizer
+        size, rare = tokenizer.size, rare_tokens(sequences, tokenizer.size)
+        if size > 100 and rare > size / 2:
+            warnings.append(
+                f"the {side} vocabulary is larger than the text supports: {rare:,} of {size:,} "
+                f"entries occur fewer than {RARE} times. Lower vocab_size, or set tokenizer = bpe"
+            )
     return warnings
 
 
