@@ -108,7 +108,7 @@ def add_license(name: str) -> None:
 
 def write_sections(name: str) -> None:
     """Write the sections of a card below its generated part."""
-    from training import INVENTED_WORDS, TEACHERS_OF
+    from training import EVERYDAY, INVENTED_WORDS, TEACHERS_OF
 
     from zoo.checkpoint.card import END
     from zoo.checkpoint.format import ATTENTION
@@ -128,6 +128,12 @@ def write_sections(name: str) -> None:
             sections[-1] += (
                 f" Among its sources are {invented:,} invented words, which have no reference: the "
                 "beginning of one training word joined to the end of another."
+            )
+        if data_of(name) in EVERYDAY:
+            sections[-1] += (
+                " It also contains every reference with its source in lowercase, without its final "
+                "mark or without apostrophes, some of each, and sentences with “Tom” or another name "
+                "that both sides share, with the names of other people."
             )
     sections += selection_sections(name)
     sections += [f"## Terms\n\n{task.terms}", *examples(name)]

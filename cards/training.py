@@ -2,7 +2,8 @@
 
 A distilled checkpoint is trained on every source several times: once with its reference, and once
 with the translation of each teacher group (Kim and Rush 2016, section 3.2; Nguyen et al. 2020). The
-models of a group form an ensemble. Teachers of pronunciation also pronounce invented words.
+models of a group form an ensemble. Teachers of pronunciation also pronounce invented words, and
+everyday sentences are also written as people type them, and with other names.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from invented_words import invent
 from released import RUNS, SHIPPED, TOP, as_options, run
+from rewritten_sentences import rewritten
 from tasks import TASKS
 
 from zoo import Dataset
@@ -30,6 +32,8 @@ FRENCH = "transformer-tiny.multi30k-en-fr"
 FRENCH_UNDISTILLED = f"{FRENCH}.undistilled"
 PHONES = "transformer-tiny.g2p-en"
 PHONES_UNDISTILLED = f"{PHONES}.undistilled"
+EVERYDAY = ("tatoeba-en-fr-76k", "tatoeba-fr-en-76k")
+"""The tasks whose sentences are rewritten."""
 INVENTED_WORDS = {"g2p-en": 300_000}
 """How many words are invented for the teachers of a task."""
 BEAM = 4
@@ -41,6 +45,7 @@ TEACHERS = {
     CONVS2S_UNDISTILLED: ("--recipe", "convs2s-tiny.multi30k"),
     FRENCH_UNDISTILLED: ("--steps", "8000"),
     PHONES_UNDISTILLED: ("--precision", "float32"),
+    **{f"transformer-tiny.{task}.undistilled": () for task in EVERYDAY},
 }
 """Teachers that are not released, with the options that differ from their model's recipe."""
 FIRST = ((UNDISTILLED, RNNSEARCH_UNDISTILLED), (CONVS2S_UNDISTILLED,))
@@ -62,6 +67,15 @@ TEACHERS_OF = {
             *(f"{family}-tiny.g2p-en" for family in ("rnnsearch", "convs2s", "seq2seq")),
         ),
     ),
+    **{
+        f"transformer-tiny.{task}": (
+            (
+                f"transformer-tiny.{task}.undistilled",
+                *(f"{family}-tiny.{task}" for family in ("rnnsearch", "convs2s")),
+            ),
+        )
+        for task in EVERYDAY
+    },
 }
 """The teacher groups of each distilled checkpoint."""
 TUNED = {
@@ -70,6 +84,15 @@ TUNED = {
         *("--set", "batch_tokens=2048", "--set", "learning_rate=1e-3", "--set", "warmup=500"),
         *("--set", "schedule=cosine", "--set", "average_last=5", "--set", "select=last"),
     ),
+    **{
+        f"transformer-tiny.{task}": (
+            *(f"transformer-tiny.{task}.undistilled", "--steps", "5000"),
+            *("--set", "batch_tokens=2048", "--set", "learning_rate=1e-3", "--set", "warmup=300"),
+            *("--set", "schedule=cosine", "--set", "average_last=5", "--set", "select=last"),
+            *("--set", "bleu_sentences=200"),
+        )
+        for task in EVERYDAY
+    },
 }
 """Distilled checkpoints that begin with the weights of a teacher, with the options of this run."""
 
@@ -92,14 +115,17 @@ def options_of(name: str) -> list[str]:
         changes = ("--seed", variant[0].removeprefix(SEED))
     if name not in TEACHERS_OF:
         return [model, "--data", task, *changes]
-    source, target = task.split("-")[-2:]
     registry = default_registry()
     dataset = find_dataset(registry, task)
+    source, target = suffixes(task)
     pairs = list(dataset.load("train"))
     train_file = TOP / RUNS / "distillation" / f"train.{source}"
     train_file.parent.mkdir(parents=True, exist_ok=True)
     sources = as_lines(pair.source for pair in pairs)
     texts = [(sources, as_lines(pair.target for pair in pairs))]
+    if task in EVERYDAY:
+        more = rewritten(pairs)
+        texts.append((as_lines(p.source for p in more), as_lines(p.target for p in more)))
     sources += as_lines(extra_sources(dataset))
     train_file.write_text(sources, encoding="utf-8")
     for group in TEACHERS_OF[name]:
@@ -115,6 +141,12 @@ def options_of(name: str) -> list[str]:
     if recipe not in registry.recipes:
         recipe = f"{model}.{registry.datasets[task].recipe}"
     return [model, *data, "--recipe", recipe, *changes]
+
+
+def suffixes(task: str) -> tuple[str, str]:
+    """Return the endings of a task's files: from en-de or tatoeba-en-fr-76k, the languages."""
+    words = [word for word in task.split("-") if word != "76k"]
+    return words[-2], words[-1]
 
 
 def as_lines(texts: Iterable[str]) -> str:
@@ -141,7 +173,7 @@ def translate(group: Sequence[str], sources: Path, task: str) -> Path:
     folders = [TOP / (train(name) if name in TEACHERS else SHIPPED / name) for name in group]
     weights = [(folder / "model.safetensors").read_bytes() for folder in folders]
     version = hashlib.sha256(b"".join(weights)).hexdigest()[:12]
-    out = sources.with_name(f"by-{'+'.join(group)}-{version}.{task.rpartition('-')[2]}")
+    out = sources.with_name(f"by-{'+'.join(group)}-{version}.{suffixes(task)[1]}")
     if not out.is_file():
         first, *others = map(str, folders)
         ensemble = [word for name in others for word in ("--with", name)]

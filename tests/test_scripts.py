@@ -2,6 +2,8 @@
 
 import importlib
 import json
+import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import zoo
 from tests.conftest import SLOW
 
 TOP = Path(__file__).parents[1]
@@ -171,3 +174,44 @@ def test_words_are_invented_from_two_others(monkeypatch: pytest.MonkeyPatch) -> 
     }
     assert sorted(made) == sorted(joined - {*words, "preverse"})
     assert "preverse" in joined
+
+
+def test_sentences_are_typed_in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(TOP / "cards"))
+    typed = importlib.import_module("rewritten_sentences").typed
+    source = "I'm sure that Tom can't come !"
+    letters = re.sub(r"\W", "", source).lower()
+    draw = random.Random(0)
+    variants = [typed(source, draw) for _ in range(500)]
+    assert {re.sub(r"\W", "", text).lower() for text in variants} == {letters}
+    assert 100 < sum(text == source for text in variants) < 300
+    for change in ("i'm sure that Tom", "i'm sure that tom", "Im sure that Tom", "can't come", "!"):
+        assert any(change in text for text in variants)
+    assert any(text.endswith("come") for text in variants)
+    assert typed("!", draw) == "!"
+
+
+def test_names_of_both_sides_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(TOP / "cards"))
+    rewritten = importlib.import_module("rewritten_sentences")
+    pairs = [
+        zoo.Pair("Tom knows Anna's friend.", "Tom connaît l'ami d'Anna."),
+        zoo.Pair("Who are you?", "Qui es-tu ?"),
+        zoo.Pair("Please wait, OK?", "Attendez, OK ?"),
+        zoo.Pair("Page two.", "Page deux."),
+        zoo.Pair("It is on this page.", "C'est sur cette page."),
+    ]
+    names = rewritten.names_of_people()
+    assert {"Julia", "Peter", "Zoé", "Müller"} <= set(names)
+    rewritten_pairs = list(rewritten.with_other_names(pairs, names, 50, random.Random(0)))
+    assert len(rewritten_pairs) == 50, "only the first pair has names"
+    for pair in rewritten_pairs:
+        match = re.fullmatch(r"(\w+) knows (\w+)'s friend\.", pair.source)
+        assert match
+        assert pair.target == f"{match[1]} connaît l'ami d'{match[2]}."
+        assert set(match.groups()) <= set(names) - {"Tom", "Anna"}
+        assert match[1][0] not in rewritten.VOWELS
+        assert match[2][0] in rewritten.VOWELS
+    every = rewritten.rewritten(pairs, times=2)
+    assert len(every) == len(pairs) + 2
+    assert every == rewritten.rewritten(pairs, times=2)

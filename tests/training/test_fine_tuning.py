@@ -333,6 +333,17 @@ def test_a_released_checkpoint_is_compared_on_its_dataset(registry: Registry) ->
         assert parent.recipe["learning_rate"] == parent.peak_rate
 
 
+def test_the_test_data_of_what_validates_the_run_stays_unseen(tmp_path: Path) -> None:
+    """A recipe is chosen by such runs: see `cards/training.py`."""
+    data, parent = "numbers-en-fr", "seq2seq-tiny.numbers-en-fr"
+    pairs = [("twenty", "vingt"), ("thirty", "trente")] * 10
+    settings = {"precision": "float32"}
+    out = tmp_path / "out"
+    zoo.train(None, pairs, out, from_=parent, validation=data, steps=1, settings=settings)
+    (scored,) = json.loads((out / "training.json").read_text("utf-8"))["tuning"]
+    assert (scored["data"], scored["split"]) == (data, "validation")
+
+
 def test_a_few_pairs_are_enough(home: Path, parents: Callable[..., Path], tmp_path: Path) -> None:
     """Nothing is held out of so few sources: all of them are trained on, the last weights kept."""
     pairs = [("the dog runs .", "thex dogx runsx .")] * 3

@@ -143,20 +143,25 @@ def make_record(
 ) -> tuple[TuningRecord, list[str]]:
     """Score the parent, and return what the run keeps of it, with notes for the user.
 
-    `more` are further datasets or files, whose test split is scored.
+    `more` are further datasets or files, whose test split is scored. Of a dataset that validates
+    the run, only that split is: whoever chooses by it must not have seen its test data.
 
     Raises:
         ZooError: one of `more` cannot be read.
     """
     chosen = [find_dataset(registry, spec) for spec in more]
+    validating = data.dataset
+    if plan.validation is not None:
+        validating = find_dataset(registry, plan.validation)
     sets: list[tuple[str, str, Sequence[Pair]]] = []
     notes = []
     if "test" in data.dataset.splits and plan.validation is None:
         sets.append((data.dataset.name, "test", data.dataset.load("test", plan.limit)))
     elif len(data.validation):
-        sets.append((data.dataset.name, "validation", data.validation.pairs))
+        sets.append((validating.name, "validation", data.validation.pairs))
     before = parent.dataset(registry)
-    if before is not None and before.name not in {d.name for d in (data.dataset, *chosen)}:
+    scored = {dataset.name for dataset in (data.dataset, validating, *chosen)}
+    if before is not None and before.name not in scored:
         try:
             sets.append((before.name, before.scored_split, before.load(before.scored_split)))
         except ZooError as error:
