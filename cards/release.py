@@ -131,9 +131,9 @@ def write_sections(name: str) -> None:
             )
         if data_of(name) in EVERYDAY:
             sections[-1] += (
-                " It also contains every reference with its source in lowercase, without its final "
-                "mark or without apostrophes, some of each, and sentences with “Tom” or another name "
-                "that both sides share, with the names of other people."
+                " It also contains every reference with its source as somebody may type it: some in "
+                "lowercase, without a final mark, or without apostrophes. Sentences with “Tom” or "
+                "another name that both sides share are also in it with the names of other people."
             )
     sections += selection_sections(name)
     sections += [f"## Terms\n\n{task.terms}", *examples(name)]
