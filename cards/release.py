@@ -131,7 +131,7 @@ def write_sections(name: str) -> None:
             )
         if data_of(name) in EVERYDAY:
             sections[-1] += (
-                " It also contains every reference with its source as somebody may type it: some in "
+                " It also contains every reference with its source as people may type it: some in "
                 "lowercase, without a final mark, or without apostrophes. Sentences with “Tom” or "
                 "another name that both sides share are also in it with the names of other people."
             )
