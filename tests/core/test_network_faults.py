@@ -14,6 +14,8 @@ from torch import Tensor
 import zoo
 from tests.shelves import registry_with
 from zoo.data.batches import Batch
+from zoo.decoding.ensemble import Ensemble
+from zoo.decoding.greedy import greedy
 from zoo.decoding.options import Search
 from zoo.decoding.search import search
 from zoo.decoding.task import Task
@@ -58,6 +60,14 @@ class Narrow(RecurrentSeq2Seq):
         output = super().forward(*given)
         return output._replace(logits=output.logits[..., :-1])
 
+class Deaf(RecurrentSeq2Seq):
+    def encode(self, source, source_mask, attention=False):
+        raise KeyError("no ear")
+
+class Plain(RecurrentSeq2Seq):
+    def encode(self, source, source_mask, attention=False):
+        return super().encode(source, source_mask, attention).memory
+
 class Odd(RecurrentSeq2Seq):
     def init_state(self, memory):
         return {"state": super().init_state(memory)}
@@ -97,6 +107,17 @@ def beam_of(name: str) -> object:
     return search(task_of(name), Search(beam=2))
 
 
+def greedy_of(name: str) -> object:
+    return greedy(network_of(name), SOURCE, SOURCE > 0)
+
+
+def ensemble_of(name: str) -> object:
+    network = network_of(name)
+    ensemble = Ensemble([network, network])
+    memory = ensemble.encode([(SOURCE, SOURCE > 0)] * 2)
+    return search(Task(ensemble, memory, SOURCE > 0), Search(beam=2))
+
+
 @pytest.mark.parametrize(
     ("use", "name", "reason"),
     [
@@ -109,6 +130,11 @@ def beam_of(name: str) -> object:
         (output_of, "Narrow", f"the network Narrow of {OWNER} is broken: forward returned l"),
         (beam_of, "Raising", f"the network Raising of {OWNER} is broken: it raised KeyE"),
         (beam_of, "Lacking", f"the network Lacking of {OWNER} is broken: step returned a v"),
+        (greedy_of, "Deaf", f"the network Deaf of {OWNER} is broken: it raised KeyError: 'no ear'"),
+        (greedy_of, "Plain", f"the network Plain of {OWNER} is broken: encode returned a "),
+        (ensemble_of, "Deaf", f"the network Deaf of {OWNER} is broken: it raised KeyE"),
+        (ensemble_of, "Raising", f"the network Raising of {OWNER} is broken: it raised KeyE"),
+        (ensemble_of, "Lacking", f"the network Lacking of {OWNER} is broken: step returned a v"),
         (beam_of, "Odd", "cannot gather rows of a dict: memory and state are nested"),
     ],
 )

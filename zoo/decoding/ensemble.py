@@ -11,6 +11,7 @@ from torch import Tensor
 from zoo.decoding.task import full_precision
 from zoo.errors import DecodingError
 from zoo.nn.contract import NonAutoregressive, Seq2Seq, Step
+from zoo.nn.faults import encode, step
 from zoo.nn.tree import Tree
 
 
@@ -43,7 +44,7 @@ class Ensemble:
     def encode(self, sources: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tree, ...]:
         """Encode each member's source and mask, (sentences, m); m may differ between members."""
         return tuple(
-            model.encode(source, mask).memory
+            encode(model, source, mask)
             for model, (source, mask) in zip(self.models, sources, strict=True)
         )
 
@@ -71,9 +72,9 @@ class Ensemble:
                 "Leave out the coverage penalty",
             )
         steps = [
-            model.step(token, model_state, model_memory)
+            step(model, token, model_state, model_memory)
             for model, model_state, model_memory in zip(self.models, state, memory, strict=True)
         ]
-        log_probs = [full_precision(step.logits).log_softmax(-1) for step in steps]
+        log_probs = [full_precision(one.logits).log_softmax(-1) for one in steps]
         mean = torch.stack(log_probs).logsumexp(0) - math.log(len(steps))
-        return Step(mean, tuple(step.state for step in steps))
+        return Step(mean, tuple(one.state for one in steps))

@@ -10,6 +10,7 @@ from zoo.decoding.options import Hypothesis, Search
 from zoo.decoding.own_search import own_search
 from zoo.decoding.task import Task
 from zoo.nn.contract import Memory, NonAutoregressive, Seq2Seq, State
+from zoo.nn.faults import encode
 
 
 @torch.inference_mode()
@@ -26,7 +27,7 @@ def greedy(
     Returns:
         One hypothesis for each sentence, in order.
     """
-    memory = model.encode(source, source_mask).memory
+    memory = encode(model, source, source_mask)
     task = Task(model, memory, source_mask, limit)
     if isinstance(model, NonAutoregressive):
         return [best[0] for best in own_search(model, task, Search())]

@@ -12,7 +12,7 @@ from torch import Tensor
 from typing_extensions import TypeVar
 
 from zoo.nn.contract import PADDING, Memory, State, Step
-from zoo.nn.faults import blaming_network, broken_network
+from zoo.nn.faults import step
 from zoo.nn.tree import Tree, gather
 from zoo.registry.registry import Registry
 
@@ -72,12 +72,8 @@ class Task(Generic[Memory, State]):
         """Call the network; the logits are float32, or float64 if the network computes in it."""
         if self.on_step is not None:
             self.on_step()
-        with blaming_network(self.model):
-            step = self.model.step(token, state, memory, attention)
-        if not isinstance(step, Step):
-            reason = f"step returned a value of type {type(step).__name__}, not a Step"
-            raise broken_network(type(self.model), reason)
-        return step._replace(logits=full_precision(step.logits))
+        result = step(self.model, token, state, memory, attention)
+        return result._replace(logits=full_precision(result.logits))
 
     def sentence(self, index: int) -> Task[Memory, State]:
         """Return the task of one sentence."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from zoo.errors import FAILURES, PluginError, ZooError
+from zoo.nn.contract import Encoded, Memory, Seq2Seq, State, Step
 from zoo.registry.open_shelf import BrokenEntryError
 from zoo.registry.owners import Plugin
 from zoo.registry.registry import default_registry
@@ -51,3 +54,33 @@ def blaming_network(network: object) -> Iterator[None]:
             raise
         reason = f"it raised {type(error).__name__}: {error}"
         raise broken_network(type(network), reason) from error
+
+
+def encode(network: Seq2Seq[Memory, State], source: Tensor, mask: Tensor) -> Memory:
+    """Return the memory of sources and their mask, (sentences, m) int64 and bool.
+
+    Raises:
+        PluginError: the network raised something, or returned no `Encoded`.
+    """
+    with blaming_network(network):
+        encoded = network.encode(source, mask)
+    if not isinstance(encoded, Encoded):
+        reason = f"encode returned a value of type {type(encoded).__name__}, not an Encoded"
+        raise broken_network(type(network), reason)
+    return encoded.memory
+
+
+def step(
+    network: Any, token: Tensor, state: State, memory: Memory, attention: bool = False
+) -> Step[State]:
+    """Return the next step of a network, or of what has its methods: see `Seq2Seq.step`.
+
+    Raises:
+        PluginError: the network raised something, or returned no `Step`.
+    """
+    with blaming_network(network):
+        step = network.step(token, state, memory, attention)
+    if not isinstance(step, Step):
+        reason = f"step returned a value of type {type(step).__name__}, not a Step"
+        raise broken_network(type(network), reason)
+    return step

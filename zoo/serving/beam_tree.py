@@ -21,6 +21,7 @@ from zoo.decoding.search import search
 from zoo.decoding.task import Decoder, Task
 from zoo.errors import DecodingError
 from zoo.nn.contract import BEGIN, END, PADDING, UNKNOWN, Memory, State, Step
+from zoo.nn.faults import encode
 from zoo.translation.attention import printable
 
 MOST_TOKENS = 100
@@ -111,7 +112,7 @@ def beam_tree(
     advice = {k: v for k, v in checkpoint.about.decoding.items() if k in PENALTIES}
     given = {"max_length": MOST_TOKENS, **advice, **options, "beam": beam, "n_best": beam}
     recorder = Recorder(checkpoint.model, beam + SPARE)
-    memory = checkpoint.model.encode(ids, mask).memory
+    memory = encode(checkpoint.model, ids, mask)
     token = checkpoint.target_tokenizer.token
     vocabulary = range(checkpoint.target_tokenizer.size)
     # The target tokens that are only white space, as for every translation.

@@ -15,7 +15,7 @@ from zoo.decoding.sampling import sample
 from zoo.decoding.task import Task
 from zoo.errors import ConfigError
 from zoo.nn.contract import PADDING, Output, Seq2Seq
-from zoo.nn.faults import blaming_network, broken_network
+from zoo.nn.faults import blaming_network, broken_network, encode
 from zoo.training.sharding import is_sharded_model
 
 Augment = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
@@ -129,7 +129,7 @@ class TrainingBatch:
         try:
             # Without autocast: it would cache copies of the weights that have no gradient.
             with torch.inference_mode(), torch.autocast(device, enabled=False):
-                memory = self.network.encode(self.source, self.source_mask).memory
+                memory = encode(self.network, self.source, self.source_mask)
                 indices = self.indices.tolist()
                 task = Task(self.network, memory, self.source_mask, self.limit, indices=indices)
                 return sample(task, options)

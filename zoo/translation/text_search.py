@@ -23,7 +23,7 @@ from zoo.interop.runner import Sources
 from zoo.nn.bf16 import BFloat16
 from zoo.nn.cached_weights import CachedWeights, float32_weights
 from zoo.nn.contract import UNKNOWN, Seq2Seq
-from zoo.nn.faults import blaming_network
+from zoo.nn.faults import encode
 from zoo.nn.int8 import Int8
 from zoo.nn.tree import Tree
 from zoo.registry.registry import Registry, default_registry
@@ -243,8 +243,7 @@ class TextSearch:
     def _encode(self, sources: list[tuple[Tensor, Tensor]]) -> Tree:
         if isinstance(self.model, Ensemble):
             return self.model.encode(sources)
-        with blaming_network(self.model):
-            return self.model.encode(*sources[0]).memory
+        return encode(self.model, *sources[0])
 
     def _align(
         self, source: Tensor, mask: Tensor, hypotheses: list[list[Hypothesis]]
