@@ -86,7 +86,7 @@ TUNED = {
     ),
     **{
         f"transformer-tiny.{task}": (
-            *(f"transformer-tiny.{task}.undistilled", "--steps", "5000"),
+            *(f"transformer-tiny.{task}.undistilled", "--precision", "auto", "--steps", "7000"),
             *("--set", "batch_tokens=2048", "--set", "learning_rate=1e-3", "--set", "warmup=300"),
             *("--set", "schedule=cosine", "--set", "average_last=5", "--set", "select=last"),
             *("--set", "bleu_sentences=200"),

@@ -191,7 +191,11 @@ def test_a_new_edition_is_kept_only_if_it_is_accepted(server: Server, tmp_path: 
     server.files["/text.en.gz"] = gzip.compress(TEXT + b"more\n")
     with pytest.raises(IntegrityError, match="add --accept-changed"):
         fetch(download, tmp_path, quiet)
+    file = tmp_path / download.file
+    left = file.with_name(f".{file.name}.download.gz")
+    left.write_bytes(gzip.compress(TEXT)[:100])  # the beginning of the other edition
     assert not fetch(download, tmp_path, quiet, accept_changed=True)
+    assert not left.exists()
     assert (tmp_path / download.file).read_bytes() == TEXT + b"more\n"
 
 

@@ -29,7 +29,9 @@ from zoo.training.training_batch import TrainingBatch
 
 OWNER = "visitor (zoo-visitor 1.0)"
 VISITOR = """
+import torch
 from zoo import Architecture
+from zoo.nn import Decoded, Encoded, NonAutoregressive
 from zoo_seq2seq.config import Seq2SeqConfig
 from zoo_seq2seq.network import RecurrentSeq2Seq
 
@@ -67,6 +69,14 @@ class Deaf(RecurrentSeq2Seq):
 class Plain(RecurrentSeq2Seq):
     def encode(self, source, source_mask, attention=False):
         return super().encode(source, source_mask, attention).memory
+
+class Endless(NonAutoregressive):
+    def encode(self, source, source_mask, attention=False):
+        return Encoded(source)
+    def forward(self, *given):
+        raise NotImplementedError
+    def decode(self, memory, limits, banned):
+        return Decoded(memory.clamp(min=4), torch.zeros(memory.shape))
 
 class Odd(RecurrentSeq2Seq):
     def init_state(self, memory):
@@ -132,6 +142,11 @@ def ensemble_of(name: str) -> object:
         (beam_of, "Lacking", f"the network Lacking of {OWNER} is broken: step returned a v"),
         (greedy_of, "Deaf", f"the network Deaf of {OWNER} is broken: it raised KeyError: 'no ear'"),
         (greedy_of, "Plain", f"the network Plain of {OWNER} is broken: encode returned a "),
+        (
+            greedy_of,
+            "Endless",
+            f"the network Endless of {OWNER} is broken: decode returned a target ",
+        ),
         (ensemble_of, "Deaf", f"the network Deaf of {OWNER} is broken: it raised KeyE"),
         (ensemble_of, "Raising", f"the network Raising of {OWNER} is broken: it raised KeyE"),
         (ensemble_of, "Lacking", f"the network Lacking of {OWNER} is broken: step returned a v"),
@@ -190,5 +205,7 @@ def test_a_device_and_numbers_of_numpy() -> None:
     sizes: dict[str, Any] = {"source_vocab": np.int64(9), "target_vocab": np.int32(8)}
     network = zoo.create_model("seq2seq-d2l", **sizes, device="auto")
     assert (network.source_vocab, network.target_vocab) == (9, 8)
+    with pytest.raises(ConfigError, match=r"dim"):
+        zoo.create_model("transformer-tiny", dim=np.array([1, 2]))
     weights: list[Tensor] = [*zoo.create_model("seq2seq-d2l", device="meta").parameters()]
     assert {weight.device.type for weight in weights} == {"meta"}

@@ -13,6 +13,7 @@ import pytest
 
 import zoo
 from docs.build import hook_parts
+from tests.decoding.reference import SEARCHES, scripted_task
 from tests.external_plugins.packages import put
 from tests.external_plugins.test_plugins import zoo as zoo_command
 from tests.shelves import registry_with
@@ -143,6 +144,43 @@ def text_splitter(language): return lambda line: line
 def raises_splitter(language): raise LookupError("lost")
 def number_splitter(language): return 3
 """
+
+
+CUTTING = """
+import torch
+from zoo import LogitsProcessor, Processor
+
+@hookimpl
+def zoo_logits_processors():
+    yield Processor("cut", "a test", "zoo_visitor:Cut")
+
+class Cut(LogitsProcessor):
+    changes_scores = True
+    def __init__(self, task, length: int):
+        self.lengths = torch.full((len(task),), length)
+    def max_lengths(self):
+        return self.lengths
+    def process(self, scores, rows, state):
+        scores = scores - 5
+        scores[:, 4] += 5
+        return scores
+"""
+
+
+@pytest.mark.parametrize("kind", SEARCHES, ids=str)
+def test_a_processor_that_cuts_leaves_no_blank_translation(
+    kind: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Token 4 is white space, which this processor favors."""
+    registry = registry_with(monkeypatch, CUTTING)
+    sure = [[0.0, 0.0, 0.1, 0.0, 0.8, 0.1]] * 4
+    task = replace(scripted_task(sure, blank=[4]), registry=registry)
+    for length in (1, 2, 3):
+        ((best, *_),) = search(
+            task, Search(max_length=4, processors=(f"cut:length={length}",), **kind)
+        )
+        assert 5 in best.tokens
+        assert len(best.tokens) + best.finished <= length
 
 
 @pytest.fixture

@@ -82,6 +82,14 @@ def test_samples_depend_on_the_seed_and_the_index_alone() -> None:
         assert not Counter(h.tokens for h in three) - Counter(h.tokens for h in four)
 
 
+def test_the_lowest_temperature_draws_the_best_token() -> None:
+    task = small("rnnsearch").task()
+    (best,), *_ = search(task, Search(max_length=4))
+    for temperature in (1e-3, 5e-324):
+        (drawn,), *_ = search(task, Search(sample=True, temperature=temperature, max_length=4))
+        assert drawn.tokens == best.tokens
+
+
 def test_the_score_of_a_sample_does_not_depend_on_the_temperature() -> None:
     task = scripted_task(SCRIPT)
     (samples,) = sample(task, Search(sample=True, allow_empty=True, n_best=20, temperature=3.0))
@@ -200,6 +208,8 @@ def test_the_error_of_a_too_large_exhaustive_search_states_its_size() -> None:
         search(task, Search(exhaustive=True, max_length=5))
     with pytest.raises(DecodingError, match=r"about 10\^"):
         search(task, Search(exhaustive=True))
+    with pytest.raises(DecodingError, match=r"about 10\^40000 targets"):
+        search(task, Search(exhaustive=True, max_length=20_000))
 
 
 @pytest.mark.parametrize(
@@ -212,7 +222,15 @@ def test_the_error_of_a_too_large_exhaustive_search_states_its_size() -> None:
         ({"temperature": 0.5}, "`--temperature` needs `--sample`"),
         ({"length_penalty": -1.0}, "`--length-penalty` must be a number of at least 0"),
         ({"length_penalty": math.nan}, "`--length-penalty` must be a number of at least 0"),
-        ({"length_penalty": "1"}, "`--length-penalty` must be a number of at least 0, not '1'"),
+        ({"length_penalty": "1"}, "`--length-penalty` must be a number of .* at most 50, not '1'"),
+        (
+            {"length_penalty": 51.0},
+            "`--length-penalty` must be a number of at least 0 and at most 50",
+        ),
+        (
+            {"max_length": 10**20},
+            "`--max-length` must be an integer of at least 1 and at most 100,000",
+        ),
         ({"coverage_penalty": -0.1}, "`--coverage-penalty` must be a number of at least 0"),
         ({"sample": True, "top_p": 0.0}, "`--top-p` must be a number above 0 and at most 1"),
         ({"sample": True, "top_p": 1.1}, "`--top-p` must be a number above 0 and at most 1"),

@@ -28,6 +28,7 @@ from zoo.errors import DecodingError, ZooError
 from zoo.interop.conversion import import_checkpoint
 from zoo.nn.contract import BEGIN
 from zoo.registry.registry import default_registry
+from zoo.serving.beam_tree import beam_tree
 
 TAGS = {"mbart50": ("en_XX", "de_DE", "ro_RO"), "nllb": ("eng_Latn", "fra_Latn", "deu_Latn")}
 CODES = """ar_AR cs_CZ de_DE en_XX es_XX et_EE fi_FI fr_XX gu_IN hi_IN it_IT ja_XX kk_KZ ko_KR lt_LT
@@ -225,6 +226,21 @@ def test_the_first_mbart_has_one_target_language(tmp_path: Path) -> None:
     embedding = german.model.state_dict()["target_embedding.weight"]
     german_tag = german.source_tokenizer.tags["de_DE"]
     assert torch.equal(embedding[BEGIN], embedding[german_tag]), "the decoder starts from the tag"
+
+
+@pytest.mark.parametrize("family", ["nllb", "mbart50"])
+def test_the_tree_of_a_search_begins_with_the_tag_too(family: str, tmp_path: Path) -> None:
+    folder_of(tmp_path / "a", family)
+    imported(tmp_path / "a")
+    translator = zoo.load(tmp_path / "a-out")
+    options: dict[str, Any] = {"max_length": 6, "beam": 3, "n_best": 3, "recommended": False}
+    made = translator.translate("A dog", details=True, **options)
+    shown = beam_tree(translator.checkpoint, "A dog", {"max_length": 6, "beam": 3})
+    expected = [one.text for one in (made, *made.alternatives)]
+    assert [one["text"] for one in shown["hypotheses"]] == expected
+    (tag,) = translator.checkpoint.target_tokenizer.encode([""])
+    name = translator.checkpoint.target_tokenizer.token(tag[0])
+    assert [n["token"] for n in shown["steps"][0] if n["status"] == "kept"] == [name]
 
 
 @pytest.mark.parametrize(("family", "reason"), [

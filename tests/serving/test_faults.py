@@ -374,6 +374,7 @@ def test_a_checkpoint_that_is_replaced_damaged_or_removed(tmp_path: Path) -> Non
         numbers = server.translate("changing", "four")
         shutil.rmtree(folder)
         refused(server.send("/api/translate", asked), 503, "checkpoint_unavailable", "removed")
+        refused(server.send("/detect", {"q": "four"}), 503, "checkpoint_unavailable", "changing")
         assert server.send("/api/models").json["models"][0]["problem"]
         shutil.copytree(CARDS / CAPTIONS, folder)
         assert server.translate("changing", "a man") != numbers
@@ -415,6 +416,9 @@ def test_keys_are_asked_for_where_there_is_one() -> None:
         libre = {"q": "four", "source": "en", "target": "fr"}
         refused(server.send("/translate", libre), 403, "wrong_api_key")
         assert server.send("/translate", {**libre, "api_key": "sésame"}).status == 200
+        # Python's client writes headers in Latin-1; others write UTF-8.
+        key = {"X-API-Key": "sésame".encode().decode("latin-1")}
+        assert server.send("/api/translate", GOOD, headers=key).status == 200
         for path in ("/", "/healthz", "/readyz", "/languages"):
             assert server.send(path).status == 200
         assert server.send("/frontend/settings").json["keyRequired"] is True
@@ -509,4 +513,7 @@ def test_wrong_command_lines_are_one_line(tmp_path: Path) -> None:
     assert "no checkpoint" in tried(str(tmp_path / "none"))
     empty = tmp_path / "key"
     empty.touch()
-    assert "holds no API key" in tried(NUMBERS, "--api-key-file", str(empty))
+    assert "holds no API key: it is empty" in tried(NUMBERS, "--api-key-file", str(empty))
+    for content, reason in ((b"a\nb", "it is not one line"), (b"\xff", "it is not UTF-8")):
+        empty.write_bytes(content)
+        assert reason in tried(NUMBERS, "--api-key-file", str(empty))

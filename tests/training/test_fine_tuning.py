@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from zoo.data.tokenizer import Tokenizer
 from zoo.errors import CheckpointError, ConfigError
 from zoo.evaluation.metrics import score
 from zoo.registry.events import Event, Report
-from zoo.registry.registry import Registry
+from zoo.registry.registry import Registry, default_registry
 from zoo.training.parent import read_parent
 from zoo.training.request import TrainingRequest
 from zoo.training.session import begin
@@ -316,6 +317,10 @@ def test_the_rate_is_a_fifth_of_the_peak_of_the_parent(
     """Noam's peak is at the end of its warm-up; the run's decay ends with it."""
     values = {"schedule": "noam", "warmup": 50, "factor": 0.5, "learning_rate": 1e-3}
     parent, data = parents("seq2seq-tiny", **values), f"{home / 'new'}:en-de"
+    loaded = read_parent(default_registry(), str(parent), torch.device("cpu"))
+    as_table = {**loaded.recipe, "schedule": {"name": "noam"}}
+    assert replace(loaded, recipe=as_table).peak_rate == loaded.peak_rate
+    assert replace(loaded, recipe={**as_table, "schedule": [3]}).peak_rate == 1e-3
     with begin(TrainingRequest("", data, tmp_path / "a", from_=parent)) as session:
         recipe = session.trainer.plan.recipe
     assert recipe.learning_rate == pytest.approx(0.2 * 0.5 * (16 * 50) ** -0.5, rel=0.05)

@@ -50,6 +50,7 @@ def zoo_augmentations():
     yield Augmentation("shorter", "a test", "zoo_visitor:Shorter")
     yield Augmentation("fewer", "a test", "zoo_visitor:Fewer")
     yield Augmentation("strange", "a test", "zoo_visitor:Strange")
+    yield Augmentation("silent", "a test", "zoo_visitor:Silent")
 
 class Length(nn.Module):
     def __init__(self, setup, network, layers: int = 1):
@@ -165,6 +166,13 @@ class Strange(zoo.training.Augmentation):
     def batch(self, source, inputs):
         return source.masked_fill(source > 3, 99_999), inputs
 
+class Silent(zoo.training.Augmentation):
+    def __init__(self, setup):
+        pass
+
+    def batch(self, source, inputs):
+        return None
+
 class Shorter(zoo.training.Augmentation):
     def __init__(self, setup):
         pass
@@ -228,6 +236,10 @@ def test_a_stopped_run_with_parts_of_a_plugin_resumes_bit_for_bit(
         ({"initialization": "replaced"}, "initialization 'replaced' .* weights are replaced"),
         ({"augmentations": ["strange"]}, "augmentation 'strange' .* ids . to 99999 are not all of"),
         ({"augmentations": ["fewer"]}, "augmentation 'fewer' .* it made 1 pairs of "),
+        (
+            {"augmentations": ["silent"]},
+            "augmentation 'silent' .* batch returned a .* NoneType, not",
+        ),
         ({"augmentations": ["shorter"]}, "augmentation 'shorter' .* changed the shape or the type"),
     ],
 )

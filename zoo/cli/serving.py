@@ -169,7 +169,10 @@ def _local(registry: Registry) -> list[str]:
 def _key(file: Path | None) -> str:
     if file is None:
         return os.environ.get(KEY, "")
-    key = file.read_text(encoding="utf-8").strip()
-    if not key:
-        raise DataError(f"{file} holds no API key", "it is empty")
+    try:
+        key = file.read_text(encoding="utf-8").strip()
+    except UnicodeDecodeError:
+        raise DataError(f"{file} holds no API key", "it is not UTF-8") from None
+    if not key.isprintable() or not key:
+        raise DataError(f"{file} holds no API key", "it is not one line" if key else "it is empty")
     return key

@@ -72,6 +72,8 @@ def fetch(
     with FileLock(file.with_name(f".{file.name}.lock")):
         if is_present(download, folder):
             return True
+        if accept_changed:  # what was left may be the beginning of another file
+            packed.unlink(missing_ok=True)
         for attempt in range(TRIES):
             try:
                 _receive(download, packed, progress, accept_changed)

@@ -65,6 +65,12 @@ def language_name(code: str) -> str:
     return _names().get(code, code)
 
 
+def two_letter_code(code: str) -> str:
+    """Return the first two-letter code of a language, or its code where there is none."""
+    codes = next((codes for codes, _ in _entries() if code in codes), ())
+    return code if len(code) == 2 else next((each for each in codes if len(each) == 2), code)
+
+
 def is_language(text: str) -> bool:
     """Return whether a text is a language's English name or one of its codes, in any case."""
     return text.casefold() in _groups()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Generic, NamedTuple
 
 import torch
@@ -123,10 +124,13 @@ def _check_size(task: Task[Memory, State], options: Search, vocab: int, length: 
     """Refuse a search of too many targets, given the vocabulary size and the maximum length."""
     words = vocab - len({END, *NEVER, *options.banned})
     free = length - int((task.padded_prefixes() != PADDING).sum())
-    # A prefix may end; those of the greatest length are targets without an end token too.
-    targets = sum(words**position for position in range(free)) + words**free
+    digits = free * math.log10(max(1, words))
+    targets = math.inf
+    if digits < 15:  # larger powers are exact in no reasonable time
+        # A prefix may end; those of the greatest length are targets without an end token too.
+        targets = sum(words**position for position in range(free)) + words**free
     if targets > MAX_TARGETS:
-        size = f"{targets:,}" if targets < 1e15 else f"about 10^{len(str(targets)) - 1}"
+        size = f"{targets:,}" if math.isfinite(targets) else f"about 10^{int(digits)}"
         raise DecodingError(
             "exhaustive search would take too long",
             f"{words:,} tokens and a maximum length of {length:,}, the end token included, make "

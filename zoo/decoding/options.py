@@ -46,6 +46,7 @@ DRAWING = ("temperature", "top_k", "top_p", "seed")
 """Options of `Search` that only sampling reads."""
 
 _POSITIVE, _COUNT = Limits(at_least=1), Limits(at_least=1, at_most=10_000)
+_LENGTH, _EXPONENT = Limits(at_least=1, at_most=100_000), Limits(at_least=0, at_most=50)
 _NOT_NEGATIVE = Limits(at_least=0)
 
 
@@ -93,7 +94,7 @@ class Search:
         "A: rank hypotheses by log probability / ((5 + n) / 6)^A, where n is the number of tokens "
         "including the end token. 0 (default) ranks by log probability; larger values favor "
         "longer translations.",
-        _NOT_NEGATIVE,
+        _EXPONENT,
     )
     coverage_penalty: float = declared(
         0.0,
@@ -104,7 +105,7 @@ class Search:
         1, "Minimum number of tokens in a translation, including the end token.", _COUNT
     )
     max_length: int | None = declared(
-        None, "Maximum number of tokens in a translation, including the end token.", _POSITIVE
+        None, "Maximum number of tokens in a translation, including the end token.", _LENGTH
     )
     allow_empty: bool = declared(False, "Allow translations that are empty or only white space.")
     banned: tuple[int | str, ...] = declared(

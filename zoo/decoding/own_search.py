@@ -13,6 +13,7 @@ from zoo.decoding.ranking import not_a_number
 from zoo.decoding.task import Task, full_precision, target_limits
 from zoo.errors import DecodingError
 from zoo.nn.contract import END, Memory, NonAutoregressive
+from zoo.nn.faults import blaming_network, broken_network
 
 READ = frozenset({"max_length", "banned", "allow_empty"})
 """The search options that such a network follows. It writes no empty translation in any case."""
@@ -47,7 +48,11 @@ def own_search(
     if options.max_length is not None:
         limits = limits.clamp(max=options.max_length)
     banned = torch.tensor([*NEVER, *options.banned], device=task.mask.device)
-    tokens, log_probs = model.decode(task.memory, limits, banned)
+    with blaming_network(model):
+        tokens, log_probs = model.decode(task.memory, limits, banned)
+        whole = tokens.shape == log_probs.shape and tokens.shape[:1] == (len(task),)
+        if not (whole and bool((tokens == END).any(1).all())):
+            raise broken_network(type(model), "decode returned a target without an end token")
     scores = full_precision(log_probs)
     hypotheses = []
     for row, of_row in zip(tokens.tolist(), scores, strict=True):

@@ -11,7 +11,7 @@ from torch import Tensor
 from zoo.decoding.named import named_processor
 from zoo.decoding.options import Hypothesis, Search
 from zoo.decoding.processor import LogitsProcessor, Rows
-from zoo.decoding.processors import FIRST, Prefix
+from zoo.decoding.processors import FIRST, NotEmpty, Prefix
 from zoo.decoding.ranking import best, ended
 from zoo.decoding.task import Task
 from zoo.errors import DecodingError
@@ -36,11 +36,13 @@ class Pipeline:
         created = [kind.create(task, options) for kind in FIRST]
         created += [named_processor(task, text) for text in options.processors]
         created.append(Prefix.create(task, options))
-        self.processors: tuple[LogitsProcessor[Any], ...] = tuple(p for p in created if p)
+        lengths = [p.max_lengths() for p in created if p]
+        self.max_lengths = torch.stack([given for given in lengths if given is not None]).amin(0)
+        self.processors: tuple[LogitsProcessor[Any], ...] = tuple(
+            p.within(self.max_lengths) if isinstance(p, NotEmpty) else p for p in created if p
+        )
         self.needs_attention = any(p.needs_attention for p in self.processors)
         self.changes_scores = any(p.changes_scores for p in self.processors)
-        lengths = [p.max_lengths() for p in self.processors]
-        self.max_lengths = torch.stack([given for given in lengths if given is not None]).amin(0)
 
     def init_state(self, sentence: Tensor) -> States:
         """Return the states before the first token, of rows that belong to sentences, (rows,)."""

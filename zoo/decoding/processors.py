@@ -108,6 +108,10 @@ class NotEmpty(LogitsProcessor[Tensor]):
         blank = None if task.blank is None or not len(task.blank) else task.blank
         return cls(blank, MaximumLength.create(task, options).lengths)
 
+    def within(self, lengths: Tensor) -> Self:
+        """Return the processor with the maximum lengths of all processors together."""
+        return type(self)(self.blank, lengths)
+
     def init_state(self, sentence: Tensor) -> Tensor | tuple[()]:
         """Return the state in which every row is blank; () if no token is blank."""
         return () if self.blank is None else torch.ones_like(sentence, dtype=torch.bool)

@@ -45,9 +45,9 @@ def _random_numbers(task: Task[Memory, State], options: Search) -> Tensor:
 
 def _draw(scores: Tensor, numbers: Tensor, options: Search) -> Tensor:
     """Return the tokens, (rows,), at which the cumulative probability passes the numbers."""
-    ranked, tokens = (scores.double() / options.temperature).sort(
-        dim=-1, descending=True, stable=True
-    )
+    ranked, tokens = scores.double().sort(dim=-1, descending=True, stable=True)
+    # The best score becomes 0, so that no temperature makes all of them infinite.
+    ranked = (ranked - ranked[:, :1]) / options.temperature
     if options.top_k is not None:
         ranked[:, options.top_k :] = -torch.inf
     probabilities = ranked.softmax(-1)

@@ -14,6 +14,7 @@ from torch import Tensor
 from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.decoding.options import Hypothesis, Search
 from zoo.decoding.task import Task
+from zoo.registry.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Sources:
         indices: the index of each sentence in the whole input, which seeds its sampling.
         blank: ids of the target tokens that are only white space, (tokens,).
         on_step: called before each step of the zoo's search, as `Task.on_step` is.
+        registry: where searches and logits processors are looked up, as for `Task`.
     """
 
     source: Tensor
@@ -37,6 +39,7 @@ class Sources:
     indices: Sequence[int]
     blank: Tensor
     on_step: Callable[[], None] | None = None
+    registry: Registry | None = None
 
     def __len__(self) -> int:
         return len(self.source)
@@ -46,7 +49,7 @@ class Sources:
         memory = model.encode(self.source, self.mask).memory
         return Task(
             model, memory, self.mask, self.limit, self.prefixes, self.indices, self.blank,
-            on_step=self.on_step,
+            self.registry, self.on_step,
         )  # fmt: skip
 
     def rows(self, indices: Sequence[int]) -> Sources:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import reprlib
 from abc import abstractmethod
@@ -25,7 +26,9 @@ Depth = Annotated[int, Field(ge=1, le=512)]
 
 def _plain(value: Any) -> Any:
     """Return a value that JSON lacks as one that it has: NumPy's numbers as numbers."""
-    return value.item() if hasattr(value, "item") else str(value)
+    with contextlib.suppress(*FAILURES):  # an array of several values is no number
+        return value.item()
+    return str(value)
 
 
 class Settings(BaseModel):

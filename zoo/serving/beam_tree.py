@@ -23,6 +23,7 @@ from zoo.errors import DecodingError
 from zoo.nn.contract import BEGIN, END, PADDING, UNKNOWN, Memory, State, Step
 from zoo.nn.faults import encode
 from zoo.translation.attention import printable
+from zoo.translation.vocabulary import blank_tokens
 
 MOST_TOKENS = 100
 """Steps of a search that is recorded."""
@@ -108,28 +109,31 @@ def beam_tree(
     if not source or exceeds(len(source) + 1, limits.source):
         raise DecodingError("no search to show", "the text is empty or longer than the model reads")
     ids, mask = batch_sources([source])
+    target = checkpoint.target_tokenizer
     beam = int(options.get("beam", 4))
     advice = {k: v for k, v in checkpoint.about.decoding.items() if k in PENALTIES}
     given = {"max_length": MOST_TOKENS, **advice, **options, "beam": beam, "n_best": beam}
+    given["max_length"] = min(given["max_length"] or MOST_TOKENS, MOST_TOKENS)
     recorder = Recorder(checkpoint.model, beam + SPARE)
     memory = encode(checkpoint.model, ids, mask)
-    token = checkpoint.target_tokenizer.token
-    vocabulary = range(checkpoint.target_tokenizer.size)
-    # The target tokens that are only white space, as for every translation.
-    blank = torch.tensor([i for i in vocabulary if not token(i).replace("▁", " ").strip()])
-    task = Task(recorder, memory, mask, limits.target, blank=blank.long(), on_step=on_step)
-    options_of_search = Search(**given).with_banned_ids([token(i) for i in vocabulary])
-    (hypotheses,) = search(task, options_of_search)
+    vocabulary = target.vocabulary()
+    task = Task(
+        recorder, memory, mask, limits.target,
+        prefixes=target.encode([""]),  # the tag of a language
+        blank=blank_tokens(vocabulary, target.control),
+        on_step=on_step,
+    )  # fmt: skip
+    (hypotheses,) = search(task, Search(**given).with_banned_ids(vocabulary))
     for one in hypotheses:
         if not one.finished:
             recorder.keep(tuple(one.tokens))
     return {
         "source": [printable(checkpoint.source_tokenizer.token(i)) for i in source],
         "beam": beam,
-        "steps": _nodes(recorder.steps, hypotheses, beam, lambda i: printable(token(i))),
+        "steps": _nodes(recorder.steps, hypotheses, beam, lambda i: printable(target.token(i))),
         "hypotheses": [
             {
-                "text": checkpoint.target_tokenizer.decode(one.tokens),
+                "text": target.decode(one.tokens),
                 "score": one.score,
                 "rank_score": one.rank_score,
                 "finished": one.finished,

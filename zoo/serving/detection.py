@@ -11,9 +11,9 @@ from typing import Any
 from zoo.checkpoint.format import SHARED, SOURCE
 from zoo.data.foreign_tokenizer import load_tokenizer
 from zoo.data.tokenizer import Tokenizer
-from zoo.errors import ZooError
+from zoo.errors import CheckpointError, ZooError
 from zoo.nn.contract import UNKNOWN
-from zoo.serving.errors import RequestError
+from zoo.serving.errors import CheckpointGoneError, RequestError
 from zoo.serving.models import Models
 
 CHARACTERS = 200
@@ -81,7 +81,11 @@ def _tokenizers(folders: Sequence[str]) -> list[Tokenizer]:
 
 
 def _tokenizer(file: Path) -> Tokenizer:
-    return _loaded(file, file.stat().st_mtime_ns)
+    try:
+        return _loaded(file, file.stat().st_mtime_ns)
+    except (OSError, CheckpointError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise CheckpointGoneError(f"{file.parent.name} cannot be read", reason) from None
 
 
 @functools.lru_cache(maxsize=64)

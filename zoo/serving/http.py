@@ -200,9 +200,10 @@ def _is_host(host: str) -> bool:
 
 
 def key_of(headers: Headers) -> str:
-    """Return the API key in a request's headers, empty if there is none."""
+    """Return the API key in a request's headers, UTF-8, empty if there is none."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
-    return headers.get("x-api-key", "") or (token.strip() if scheme.lower() == "bearer" else "")
+    key = headers.get("x-api-key", "") or (token.strip() if scheme.lower() == "bearer" else "")
+    return key.encode("latin-1").decode("utf-8", "replace")  # `headers` reads bytes as Latin-1
 
 
 def error_response(error: Exception) -> Response:

@@ -78,6 +78,9 @@ class Augmentations:
         for name, made in self.made:
             with blaming(self.shelf, name):
                 changed = made.batch(source, inputs)
+            if not (isinstance(changed, tuple) and all(isinstance(i, Tensor) for i in changed)):
+                reason = f"batch returned a value of type {type(changed).__name__}, not two tensors"
+                raise self.shelf.broken(name, reason)
             given = [(ids.shape, ids.dtype) for ids in (source, inputs)]
             if [(ids.shape, ids.dtype) for ids in changed] != given:
                 raise self.shelf.broken(name, "it changed the shape or the type of a batch")

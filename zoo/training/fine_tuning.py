@@ -19,6 +19,7 @@ from zoo.data.corpus import learn_tokenizers
 from zoo.data.tokenizer import Tokenizer
 from zoo.errors import ConfigError
 from zoo.registry.declarations import Dataset
+from zoo.registry.open_shelf import name_of
 from zoo.registry.recipe import Recipe
 from zoo.registry.registry import Registry
 from zoo.training.parent import Parent
@@ -111,7 +112,7 @@ def describe_choice(plan: Plan, parent: Parent) -> str:
     end = next((f"{getattr(recipe, total):g} {total}" for total in TOTALS
                 if getattr(recipe, total)), "")  # fmt: skip
     rate = f"learning rate {recipe.learning_rate:.2g}"
-    if recipe.schedule == "cosine":
+    if name_of(recipe.schedule) == "cosine":
         rate += " decaying to zero"
     frozen = f", {', '.join(recipe.freeze)} frozen" if recipe.freeze else ""
     sides = (parent.checkpoint.source_tokenizer, parent.checkpoint.target_tokenizer)

@@ -51,7 +51,10 @@ class Parent:
         width = self.checkpoint.config.width
         if not self.recipe:
             return 5 * LEARNING_RATE_PER_WIDTH / width
-        if self.recipe.get("schedule") == "noam":
+        schedule = self.recipe.get("schedule")
+        if isinstance(schedule, Mapping):
+            schedule = schedule.get("name")
+        if schedule == "noam":
             warmup = max(self._number("warmup", 1), 1)
             return self._number("factor", 1.0) * (width * warmup) ** -0.5
         return self._number("learning_rate", 1e-3)

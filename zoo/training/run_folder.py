@@ -33,7 +33,14 @@ from zoo.checkpoint.format import RUN, TRAINING
 from zoo.data.foreign_tokenizer import load_tokenizer
 from zoo.data.tokenizer import Tokenizer
 from zoo.errors import CheckpointError, PluginError, TrainingError, writing
-from zoo.files import mend_folder, read_json, replace_file, whole_folder, write_json
+from zoo.files import (
+    TEXT_LIMIT,
+    mend_folder,
+    read_json,
+    replace_file,
+    whole_folder,
+    write_json,
+)
 from zoo.registry.records import read_metrics
 from zoo.registry.registry import Registry
 
@@ -225,7 +232,7 @@ class RunFolder:
     def may_replace(self) -> bool:
         """Return whether the checkpoint folder is one that this run wrote."""
         with contextlib.suppress(CheckpointError):
-            return bool(read_json(self.out / TRAINING).get("run") == self.id)
+            return bool(read_json(self.out / TRAINING, TEXT_LIMIT).get("run") == self.id)
         return False
 
     def check_replaceable(self) -> None:

@@ -99,7 +99,10 @@ class Session:
         trainer, folder, group = self.trainer, self.trainer.folder, self.trainer.group
         with explain_failures(trainer.state.step, trainer.plan.recipe, group, folder.path):
             weights = trainer.averaged.to_release()
-            self.held_out = score_held_out(trainer, weights)
+            try:
+                self.held_out = score_held_out(trainer, weights)
+            except ZooError as error:  # the checkpoint is worth more than its scores
+                self.warnings.append(f"not scored on held-out pairs: {error}")
             if group.is_first:
                 self._write(weights)
             group.barrier()
@@ -132,15 +135,9 @@ class Session:
         more = {"curve.png": (folder.path / "curve.png").read_bytes()}
         with folder.writing(str(folder.out)):
             checkpoint.write(
-                folder.out,
-                made,
-                self.registry,
-                card,
-                training,
-                weights=weights,
-                more=more,
-                replace=folder.may_replace(),
-            )
+                folder.out, made, self.registry, card, training,
+                weights=weights, more=more, replace=folder.may_replace(),
+            )  # fmt: skip
 
     def write_curve(self) -> None:
         """Plot the metrics so far into the run folder."""

@@ -12,6 +12,7 @@ import reprlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from zoo.data.languages import two_letter_code
 from zoo.errors import ConfigError
 from zoo.registry.open_shelf import parse_named
 from zoo.registry.registry import Registry
@@ -30,16 +31,8 @@ ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu
 LANGUAGES = frozenset(_ISO_639_1.split())
 """The two-letter codes of languages whose texts are split."""
 
-_LONGER_CODES = """
-amh am, ara ar, arb ar, bel be, ben bn, bul bg, cat ca, ces cs, cmn zh, dan da, deu de, ell el,
-eng en, est et, eus eu, fas fa, fin fi, fra fr, guj gu, heb he, hin hi, hrv hr, hun hu, hye hy,
-ind id, isl is, ita it, jpn ja, kan kn, kat ka, kaz kk, khm km, kor ko, lit lt, lvs lv, mal ml,
-mar mr, mkd mk, mya my, nld nl, nob nb, nno nn, pan pa, pes fa, pol pl, por pt, ron ro, rus ru,
-slk sk, slv sl, spa es, srp sr, swe sv, tam ta, tel te, tha th, tur tr, ukr uk, urd ur, vie vi,
-yue zh, zho zh, zsm ms
-"""
-LONGER_CODES = dict(pair.split() for pair in _LONGER_CODES.split(","))
-"""Two-letter codes by the three-letter ones that multilingual models use."""
+AS_CHINESE = "yue"
+"""Cantonese, which has no two-letter code, is split as Chinese is."""
 
 ONE_SENTENCE = re.compile(r"[\w ,'-]*[^\s\w]?")
 """A line that has no sign before its last character at which any language ends a sentence."""
@@ -61,7 +54,7 @@ def language_code(codes: Sequence[str]) -> str:
     `de`, `de-AT`, `deu` and `deu_Latn` are `de`.
     """
     base = re.split("[-_@]", codes[0])[0].lower() if codes else ""
-    base = LONGER_CODES.get(base, base)
+    base = "zh" if base == AS_CHINESE else two_letter_code(base)
     return base if base in LANGUAGES else ""
 
 

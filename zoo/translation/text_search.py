@@ -211,8 +211,9 @@ class TextSearch:
             indices = [part.random_index for part in batch]
             if self._engine is not None:
                 to_search = Sources(
-                    source, mask, limit, given, indices, self._blank, request.on_step
-                )
+                    source, mask, limit, given, indices, self._blank, request.on_step,
+                    self.registry,
+                )  # fmt: skip
                 hypotheses = self._engine.search(to_search, request.search)
             else:  # the memory of an ensemble is of another type than a network's
                 task: Task[Any, Any] = Task(

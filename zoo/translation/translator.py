@@ -54,7 +54,8 @@ class Translator:
         precision: of products with weights when it translates: `float32`; `bf16` or `int8`, faster
             and less exact. `score` and `attention` compute in float32.
         engine: the engine that searches; by default the zoo's own decoder.
-        registry: where the engine is looked up; by default that of the installed plugins.
+        registry: where names are looked up; by default that of the installed plugins, as it is
+            in another process that the translator is sent to.
 
     Raises:
         DecodingError: there is no such precision, the checkpoints have different target
@@ -284,7 +285,7 @@ class Translator:
         """
         from zoo.evaluation.metrics import make_metrics, score
 
-        registry = default_registry()
+        registry = self._search.registry
         items, names = given_items(registry, data, split, plain_number(limit))
         sources, references = [item.source for item in items], [item.references for item in items]
         made = [*self.stream(sources, split=False, long_texts="split", **options)]
