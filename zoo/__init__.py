@@ -5,7 +5,7 @@ from is in `zoo.nn`.
 
 The rooms, from the top down; each imports only from those below it:
 
-    cli          the command line; the only room that prints or changes the process
+    cli          the command line; the only room that changes the process for good
     serving      the HTTP server, its page and its worker processes
     testing      the conformance kit that plugin authors run
     training     objective, schedule, trainer, run folder, process group

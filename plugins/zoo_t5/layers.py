@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
-from zoo.nn import Dropout, KeyValueCache, Linear
+from zoo.nn import Dropout, KeyValueCache, Linear, Source
 from zoo_t5.attention import RMSNorm, activation, attend
 from zoo_t5.config import T5Config
 
@@ -20,17 +20,6 @@ class Scored(NamedTuple):
 
     bias: Tensor
     mask: Tensor | None
-
-
-class Source(NamedTuple):
-    """The source as one decoder layer sees it.
-
-    keys, values: (sentences, heads, m, d_h); key_padding_mask: (sentences, 1, 1, m).
-    """
-
-    keys: Tensor
-    values: Tensor
-    key_padding_mask: Tensor
 
 
 class Attention(nn.Module):

@@ -13,10 +13,10 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from zoo.nn import Dropout, Encoded, KeyValueCache, Output, Seq2Seq, Step, linear
+from zoo.nn import Dropout, Encoded, KeyValueCache, Output, Seq2Seq, Source, Step, linear
 from zoo_t5.attention import PositionBias, RMSNorm
 from zoo_t5.config import T5Config
-from zoo_t5.layers import DecoderLayer, EncoderLayer, Scored, Source, Weights
+from zoo_t5.layers import DecoderLayer, EncoderLayer, Scored, Weights
 
 
 class Memory(NamedTuple):

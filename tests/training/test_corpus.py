@@ -200,9 +200,9 @@ def test_a_streamed_split_is_the_split(count: int) -> None:
     # With a small bound, which is reached: the smallest hashes of all are kept.
     sources = {pair.source for pair in pairs}
     if len(sources) >= 20 * 3:
-        from zoo.data.datasets import _text_hash
+        from zoo.data.datasets import text_hash
 
-        smallest = set(sorted(sources, key=_text_hash)[:3])
+        smallest = set(sorted(sources, key=text_hash)[:3])
         assert _held_out((pair.source for pair in pairs), most=3) == smallest
 
 

@@ -1,4 +1,4 @@
-"""The command line: the only room that prints or changes the process.
+"""The command line: the only room that changes the process for good.
 
 A module per command, or per group of commands; the others are shared:
 

@@ -254,7 +254,7 @@ def _held_out(sources: Iterable[str], part: int = 20, most: int = 1000) -> set[s
     enough = False
     for source in sources:
         if source not in hashes:
-            hashes[source] = _text_hash(source)
+            hashes[source] = text_hash(source)
         if len(hashes) >= part * most:
             enough = True
             hashes = dict(sorted(hashes.items(), key=lambda item: item[1])[:most])
@@ -278,7 +278,7 @@ def hash_split(
     rest is `train`, including the sources in `kept`. The result is the same on every machine, and
     keeps the order of the pairs.
     """
-    ranked = sorted({pair.source for pair in pairs}.difference(kept), key=_text_hash)
+    ranked = sorted({pair.source for pair in pairs}.difference(kept), key=text_hash)
     split_of: dict[str, str] = {}
     start = 0
     for split, part in held_out.items():
@@ -291,7 +291,8 @@ def hash_split(
     return splits
 
 
-def _text_hash(text: str) -> bytes:
+def text_hash(text: str) -> bytes:
+    """Return the 8 bytes by which texts are compared and put into splits."""
     import hashlib  # here, because most commands read no data
 
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from zoo.data.datasets import text_hash
 from zoo.registry.declarations import Dataset, Pair
 
 
@@ -58,10 +58,10 @@ class Split:
         self.pairs += 1
         self.source.add(pair.source)
         self.target.add(pair.target)
-        whole = _hash(f"{pair.source}\0{pair.target}")
+        whole = text_hash(f"{pair.source}\0{pair.target}")
         self.duplicates += whole in self.seen
         self.seen.add(whole)
-        self.sources.add(_hash(pair.source))
+        self.sources.add(text_hash(pair.source))
         self.empty += not pair.source.strip() or not pair.target.strip()
         self.copies += pair.source == pair.target
 
@@ -108,7 +108,3 @@ def overview(dataset: Dataset, limit: int | None, examples: int) -> dict[str, An
         "splits": {name: split.describe() for name, split in splits.items()},
         "overlap": overlap,
     }
-
-
-def _hash(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()

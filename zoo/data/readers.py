@@ -76,11 +76,15 @@ def bounded_lines(stream: IO[bytes], where: str) -> Iterator[bytes]:
         yield line
 
 
-def count_lines(file: Path) -> int:
-    """Return the number of line ends in a file, and one more for a last line without one."""
+def count_lines(file: Path, see: Callable[[bytes], object] = len) -> int:
+    """Return the number of line ends in a file, and one more for a last line without one.
+
+    `see` is called with each block of its text, unpacked.
+    """
     count, last = 0, b"\n"
     with open_text(file) as stream:
         while block := stream.read(1 << 20):
+            see(block)
             count, last = count + block.count(b"\n"), block[-1:]
     return count + (last != b"\n")
 

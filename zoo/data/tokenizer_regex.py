@@ -1,7 +1,8 @@
 """Regular expressions of tokenizers that end in time: an allowed list, and a check of the others.
 
-The library's engine backtracks. A quantifier inside a quantified group, or many unbounded
-quantifiers in a row, can take time that grows exponentially, or with a high power, in the text.
+The library's engine backtracks. A quantifier or alternatives inside a repeated group, or many
+unbounded quantifiers in a row, can take time that grows exponentially, or with a high power, in the
+text.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ class _Scanner:
         character = self.pattern[self.index]
         if character == "|":
             self.open[-1].end_alternative()
+            self.open[-1].ambiguous = True
             self.index += 1
             return ""
         if character == "(":
@@ -64,7 +66,7 @@ class _Scanner:
                 return "a group is closed that was not opened"
             inner = self.open.pop()
             inner.end_alternative()
-            fault = self.open[-1].add(inner.most, quantified=inner.quantified)
+            fault = self.open[-1].add(inner.most, ambiguous=inner.ambiguous)
             if fault:
                 return fault
             self.index += 1
@@ -122,30 +124,31 @@ class _Scanner:
             return f"a repetition of over {REPEAT_LIMIT:,}"
         if _QUANTIFIER.match(self.pattern, self.index):
             return "a quantifier follows a quantifier"
-        if inner is not None and inner.quantified and kind != "?":
-            return "a quantifier is inside a repeated group"
+        if inner is not None and inner.ambiguous and kind != "?":
+            return "a quantifier or an alternative is inside a repeated group"
         unbounded = kind in ("*", "+") or largest > 9 or bool(comma and not most)
-        return self.open[-1].add(int(unbounded), quantified=True)
+        return self.open[-1].add(int(unbounded), ambiguous=True)
 
 
 class _Group:
     """What an open group contains so far.
 
-    `quantified` says whether it has any quantifier; `unbounded` counts those without a bound in
-    this alternative, and `most` is the largest such count of an alternative.
+    `ambiguous` says whether it has quantifiers or alternatives, so that it may match a text in
+    several ways; `unbounded` counts quantifiers without a bound in this alternative, and `most` is
+    the largest such count of an alternative.
     """
 
     def __init__(self) -> None:
-        self.quantified = False
+        self.ambiguous = False
         self.unbounded = self.most = 0
 
     def end_alternative(self) -> None:
         """Begin to count again."""
         self.most, self.unbounded = max(self.most, self.unbounded), 0
 
-    def add(self, unbounded: int, *, quantified: bool) -> str:
+    def add(self, unbounded: int, *, ambiguous: bool) -> str:
         """Count the quantifiers of an atom or of a group that ends; return a fault."""
-        self.quantified = self.quantified or quantified
+        self.ambiguous = self.ambiguous or ambiguous
         self.unbounded += unbounded
         if self.unbounded > UNBOUNDED_LIMIT:
             return f"over {UNBOUNDED_LIMIT} unbounded quantifiers in one alternative"

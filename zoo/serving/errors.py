@@ -14,9 +14,6 @@ class RequestError(ZooError):
     code = "bad_request"
     retry_after: int | None = None
 
-    def __init__(self, what: str, why: str = "", next: str = "") -> None:
-        super().__init__(what, why, next)
-
     def body(self) -> dict[str, Any]:
         """Return the JSON answer; `error` is text, as LibreTranslate's clients expect."""
         return {"error": str(self), "code": self.code}

@@ -19,8 +19,6 @@ from zoo.errors import DataError
 from zoo.registry.config import Config
 from zoo.registry.open_shelf import name_of
 
-SPECIAL = 4
-"""Special tokens of a vocabulary."""
 HEAPS = 10.0
 """Entries of a vocabulary per square root of the words: the distinct words of a text grow so."""
 SMALLEST_VOCABULARY = 200

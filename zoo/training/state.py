@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
-from zoo.errors import CheckpointError
-from zoo.interop.settings import brief
+from zoo.errors import CheckpointError, shown
 from zoo.nn.contract import Seq2Seq
 from zoo.registry.recipe import Recipe
 from zoo.training.parts import Parts
@@ -129,6 +128,6 @@ class TrainingState:
                 continue
             lowest = -LARGEST if name == "best" else 0
             if type(value) not in kinds or not lowest <= value < LARGEST:
-                raise CheckpointError("a state lacks a counter", f"{name} is {brief(value)}")
+                raise CheckpointError("a state lacks a counter", f"{name} is {shown(value)}")
         for name in (*COUNTERS, *LATER_COUNTERS):
             setattr(self, name, values[name])

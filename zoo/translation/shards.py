@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from zoo.data.compressed import open_text
+from zoo.data.readers import count_lines
 from zoo.errors import ConfigError, DataError, LockedError
 from zoo.files import flush, held, read_json, replace_file, whole_file
 
@@ -164,12 +164,9 @@ def _beside(file: Path, suffix: str) -> Path:
 
 def _measured(source: Path) -> tuple[str, int]:
     """Return the SHA-256 of a file's text, unpacked, and its number of lines."""
-    hasher, count, last = hashlib.sha256(), 0, b"\n"
-    with open_text(source) as stream:
-        while block := stream.read(1 << 20):
-            hasher.update(block)
-            count, last = count + block.count(b"\n"), block[-1:]
-    return hasher.hexdigest(), count + (last != b"\n")
+    hasher = hashlib.sha256()
+    count = count_lines(source, hasher.update)
+    return hasher.hexdigest(), count
 
 
 def join(out: Path) -> int:
