@@ -329,11 +329,29 @@ def test_usage(run: Run, tmp_path: Path) -> None:
         (("train", *out), "Give a MODEL, or --from, and --data; or --resume"),
         (("train", "rnnsearch-tiny", "--resume", "--data", "shift", *out), "MODEL, --data"),
         (("train", "rnnsearch-tiny", "--data", "shift", "--steps", 0, *out), "0 is not in"),
+        (("train", "rnnsearch-tiny", "--data", "shift"), "Give --out, the checkpoint folder"),
+        (("train", "--resume", "--dry-run", *out), "leave out --resume"),
         (("card",), "name a model or a checkpoint"),
     ):
         result = run(*arguments)
         assert result.exit_code == 2
         assert expected in result.output
+
+
+def test_a_dry_run_prints_the_recipe_of_the_run_and_writes_nothing(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pairs.tsv").write_text("".join(f"a {i}\tb {i}\n" for i in range(60)))
+    asked = ("train", "rnnsearch-tiny", "--data", "pairs.tsv", *SETTINGS, "--steps", 2)
+    dry = run(*asked, "--dry-run")
+    assert dry.exit_code == 0, dry.output
+    assert "auto: " in dry.stderr
+    assert [file.name for file in tmp_path.iterdir()] == ["pairs.tsv"]
+    assert run(*asked, "--out", "out").exit_code == 0
+    assert dry.stdout == (tmp_path / "out.run" / "recipe.toml").read_text("utf-8")
+    values = json.loads(run(*asked, "--dry-run", "--json").stdout)
+    assert (values["model"], values["recipe"]["steps"]) == ("rnnsearch-tiny", 2)
 
 
 def test_cards_are_current(run: Run, tmp_path: Path) -> None:

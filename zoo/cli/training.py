@@ -7,6 +7,7 @@ import os
 import shlex
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 @click.argument("model", required=False, shell_complete=complete_model)
 @click.option("--data", shell_complete=complete_data,
               help="A dataset's name, or files: PREFIX:en-de, FILE.tsv, .csv, .jsonl.")  # fmt: skip
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="Checkpoint folder.")
+@click.option("--out", type=click.Path(path_type=Path), help="Checkpoint folder.")
 @click.option("--from", "from_", metavar="CHECKPOINT", help="Tune this checkpoint.")
 @click.option(
     "--new-vocabulary",
@@ -70,16 +71,20 @@ if TYPE_CHECKING:
 @click.option("--compile/--no-compile", "compile_", default=None,
               help="Use torch.compile (needs a C++ compiler).")  # fmt: skip
 @click.option("--resume", is_flag=True, help="Resume the run of --out.")
+@click.option(
+    "--dry-run", is_flag=True, help="Show the run and its recipe; train and write nothing."
+)
 @device_option
 @click.option("--shard", is_flag=True, help="Split the weights among torchrun's processes.")
 @json_option
 def train(
     model: str | None,
     data: str | None,
-    out: Path,
+    out: Path | None,
     settings: tuple[str, ...],
     as_json: bool,
     resume: bool,
+    dry_run: bool,
     precision: str | None,
     compile_: bool | None,
     freeze: tuple[str, ...],
@@ -91,17 +96,22 @@ def train(
     tokenizers.
 
     The run is kept in OUT.run; OUT is written at its end. --steps, --epochs and --minutes are
-    totals, and replace those of the recipe.
+    totals, and replace those of the recipe. --dry-run prints the complete recipe, which --recipe
+    reads.
     """
     speed = {"precision": precision, "compile": compile_}
     _check_arguments(model, data, settings, resume, {**options, **speed, "freeze": freeze})
+    if dry_run and resume:
+        raise click.UsageError("--dry-run shows a new run: leave out --resume.")
+    if out is None and not dry_run:
+        raise click.UsageError("Give --out, the checkpoint folder.")
     registry = loaded_registry()
     from zoo.cli.training_display import status
     from zoo.registry.config import parse_settings
     from zoo.training import session as sessions
     from zoo.training.request import TrainingRequest
 
-    with _one_report():
+    with _one_report(), _folder(None if dry_run else out) as out:
         with status("Reading data"):
             if resume or data is None:
                 again = {key: options[key] for key in WITH_RESUME}
@@ -116,7 +126,20 @@ def train(
                 request = TrainingRequest(model or "", data, out, settings=values, **options)
                 session = sessions.begin(request, registry)
         with session:
-            _train(session, as_json)
+            if dry_run:
+                _show(session, as_json)
+            else:
+                _train(session, as_json)
+
+
+@contextlib.contextmanager
+def _folder(out: Path | None) -> Iterator[Path]:
+    """Give the checkpoint folder; without one, a temporary folder."""
+    if out is not None:
+        yield out
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder) / "dry-run"
 
 
 WITH_RESUME = ("steps", "epochs", "minutes", "device", "shard")
@@ -168,6 +191,19 @@ def _one_report() -> Iterator[None]:
         if quiet or not (first or of_this_process):
             sys.exit(1)
         raise
+
+
+def _show(session: Session, as_json: bool) -> None:
+    """Print what a run would train, on standard error, and its recipe on standard output."""
+    from zoo.cli.training_display import introduce
+
+    plan = session.trainer.plan
+    if as_json:
+        config, recipe = (values.model_dump(mode="json") for values in (plan.config, plan.recipe))
+        print_json({"model": plan.model, "config": config, "recipe": recipe})
+    else:
+        introduce(session)
+        click.echo(plan.to_toml(), nl=False)
 
 
 def _train(session: Session, as_json: bool) -> None:
