@@ -28,7 +28,7 @@ from zoo.decoding.task import Task
 from zoo.errors import ZooError
 from zoo.nn.contract import Seq2Seq
 from zoo.registry.registry import default_registry
-from zoo.translation.parallel import parallel_map
+from zoo.translation.parallel import parallel_map, shared_out
 from zoo.translation.text_search import WEIGHTS
 
 SENTENCES = 1000
@@ -148,11 +148,16 @@ def make(job: Job) -> tuple[Decode, int]:
     options = Search(beam=job.beam, min_length=job.least, max_length=job.most, allow_empty=True)
 
     @torch.inference_mode()
-    def decode(batch: Batch) -> Batch:
+    def decode_piece(batch: Batch) -> Batch:
         source, mask = batch_sources([tokens[:-1] for tokens in batch])
         with weights.activate(fixed=True):
             results = search(Task(model, model.encode(source, mask).memory, mask), options)
         return [list(hypotheses[0].tokens) for hypotheses in results]
+
+    def decode(batch: Batch) -> Batch:
+        """Decode a batch as a translator does, which cuts one that is alone for its threads."""
+        pieces = shared_out([batch], job.beam, len)
+        return [tokens for piece in parallel_map(decode_piece, pieces) for tokens in piece]
 
     return decode, parameters
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from zoo.translation import parallel
-from zoo.translation.parallel import parallel_map
+from zoo.translation.parallel import FEWEST_ROWS, parallel_map, shared_out
 
 
 @pytest.fixture(autouse=True)
@@ -122,3 +122,34 @@ def test_the_first_error_is_raised_and_waiting_items_are_not_started() -> None:
     with pytest.raises(ValueError, match="no 1"):
         list(parallel_map(work, list(range(1000))))
     assert len(started) < 1000
+
+
+@pytest.mark.parametrize(
+    "sizes", [[200], [100, 100, 100], [100] * 5, [10, 300], [100] * 4, [], [63]]
+)
+@pytest.mark.parametrize("width", [1, 5])
+def test_the_last_batches_are_cut_for_all_threads(
+    sizes: list[int], width: int, threads: int
+) -> None:
+    def length(item: int) -> int:
+        return 1 + item % 7
+
+    starts = [sum(sizes[:i]) for i in range(len(sizes))]
+    batches = [list(range(start, start + size)) for start, size in zip(starts, sizes, strict=True)]
+    shared = shared_out(batches, width, length)
+    assert [item for batch in shared for item in batch] == list(range(sum(sizes)))
+    left = len(sizes) % threads
+    rows = sum(sizes[len(sizes) - left :]) * width
+    expected = max(left, min(threads, rows // (FEWEST_ROWS * threads)))
+    assert len(shared) == len(sizes) - left + expected
+    if expected > left:
+        assert shared[:-expected] == batches[: len(sizes) - left]
+        lengths = [sum(map(length, batch)) for batch in shared[-expected:]]
+        assert max(lengths) - min(lengths) <= 2 * 7
+    else:
+        assert shared == batches
+
+
+def test_batches_of_one_thread_are_not_cut() -> None:
+    torch.set_num_threads(1)
+    assert shared_out([[1] * 500], 1, abs) == [[1] * 500]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bisect
 import ctypes
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -12,6 +14,10 @@ import torch
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+FEWEST_ROWS = 8
+"""Rows of a piece for each of torch's threads: steps of fewer rows take as long, because each reads
+all weights, and because Python runs one thread at a time."""
 
 
 def parallel_map(function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
@@ -34,6 +40,34 @@ def parallel_map(function: Callable[[Item], Result], items: Sequence[Item]) -> I
         yield from pool.map(function, items)
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def shared_out(
+    batches: list[list[Item]], width: int, length: Callable[[Item], int]
+) -> list[list[Item]]:
+    """Return the batches, the last ones cut so that torch's threads share them evenly.
+
+    A batch that is alone, or the last of an odd number, would take twice the time of its halves at
+    once. Nothing is cut where `parallel_map` processes one batch after the other.
+
+    Args:
+        batches: what `parallel_map` is to process.
+        width: rows of an item. A piece has about `FEWEST_ROWS` for each of torch's threads, or
+            more.
+        length: of an item; pieces are of about equal length.
+    """
+    threads = torch.get_num_threads()
+    left = len(batches) % threads
+    if not left or _own_thread_count() is None:
+        return batches
+    items = [item for batch in batches[-left:] for item in batch]
+    count = min(threads, len(items) * width // (FEWEST_ROWS * threads))
+    if count <= left:
+        return batches
+    before = [0, *itertools.accumulate(map(length, items))]
+    cuts = [bisect.bisect_left(before, before[-1] * i / count) for i in range(count + 1)]
+    pieces = [items[start:end] for start, end in itertools.pairwise(cuts)]
+    return batches[:-left] + [piece for piece in pieces if piece]
 
 
 @functools.cache

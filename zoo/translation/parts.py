@@ -178,12 +178,13 @@ def _length(tokens: Tokens) -> int:
     return max(len(with_end(each)) for each in tokens)
 
 
-def _source_length(part: Part) -> int:
+def source_length(part: Part) -> int:
+    """Return the number of source tokens of the first checkpoint."""
     return len(part.tokens[0])
 
 
 def batches(
-    parts: Iterable[Part], width: int, length: Callable[[Part], int] = _source_length
+    parts: Iterable[Part], width: int, length: Callable[[Part], int] = source_length
 ) -> Iterator[list[Part]]:
     """Yield parts in batches of at most `BATCH_TOKENS` for `width` hypotheses a part.
 

@@ -27,8 +27,15 @@ from zoo.nn.faults import encode
 from zoo.nn.int8 import Int8
 from zoo.nn.tree import Tree
 from zoo.registry.registry import Registry, default_registry
-from zoo.translation.parallel import parallel_map
-from zoo.translation.parts import MAX_SOURCE_LENGTH, LongTexts, Part, SourceReader, batches
+from zoo.translation.parallel import parallel_map, shared_out
+from zoo.translation.parts import (
+    MAX_SOURCE_LENGTH,
+    LongTexts,
+    Part,
+    SourceReader,
+    batches,
+    source_length,
+)
 from zoo.translation.sentences import Split, separator
 from zoo.translation.translation import Translation, from_hypothesis, join_parts
 from zoo.translation.vocabulary import blank_tokens, shared_vocabulary
@@ -142,7 +149,8 @@ class TextSearch:
         nonempty = ((i, text) for i, text in enumerate(texts, start) if text.strip())
         limits = request.long_texts, request.max_source_length
         parts = self.reader.parts(nonempty, *limits, split, request.source_prefix)
-        work = list(batches(parts, max(request.search.beam, request.search.n_best)))
+        width = max(request.search.beam, request.search.n_best)
+        work = self._shared(list(batches(parts, width)), width, source_length)
         results = self._map(lambda batch: self._search(batch, request), work)
         by_part: dict[tuple[int, int], list[Translation]] = {}
         finished = 0
@@ -185,11 +193,17 @@ class TextSearch:
 
         # The logits of a batch, not only its tokens, must fit into memory.
         width = 1 + self.checkpoint.model.target_vocab // LOGITS
-        work = list(batches(parts, width, length))
+        work = self._shared(list(batches(parts, width, length)), 1, length)
         by_index: dict[int, list[float]] = {}
         for batch, scores in zip(work, self._map(scores_of, work), strict=True):
             by_index |= zip((part.text_index for part in batch), scores, strict=True)
         return [by_index[i] for i in range(len(parts))]
+
+    def _shared(
+        self, work: list[list[Part]], width: int, length: Callable[[Part], int]
+    ) -> list[list[Part]]:
+        """Return batches that keep all threads busy on the CPU; each part has `width` rows."""
+        return shared_out(work, width, length) if self._on_cpu else work
 
     def _map(
         self, function: Callable[[list[Part]], Result], work: Sequence[list[Part]]
