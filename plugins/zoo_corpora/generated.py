@@ -9,18 +9,23 @@ from pathlib import Path
 from zoo import Pair, cache_folder, read_tsv
 
 SPLIT_SIZES = {"train": 100_000, "validation": 1_000, "test": 1_000}
+EVERY = 5
+"""Of numbers drawn evenly below a million, one in a thousand is below 1,000, and as few are whole
+thousands: too few to learn them. So every fifth training number is made shorter and rounder."""
 
 
 def numbers(split: str, limit: int | None) -> Iterable[Pair]:
     """Return numbers below a million in English words, with the same in French words.
 
-    They are generated on first use and then read from the cache.
+    Validation and test numbers are drawn evenly; those for training are not all distinct, because
+    short and round ones occur more often. No number is in two splits. They are generated on first
+    use and then read from the cache.
     """
     from zoo.interop import require
 
     require("num2words", extra="train", purpose="numbers-en-fr")
     version = importlib.metadata.version("num2words")
-    file = cache_folder() / "datasets" / f"numbers-en-fr-{version}" / f"{split}.tsv"
+    file = cache_folder() / "datasets" / f"numbers-en-fr-2-{version}" / f"{split}.tsv"
     if not file.is_file():
         write_pairs(file, _write_numbers(split))
     return islice(read_tsv(file), limit)
@@ -74,6 +79,24 @@ def write_pairs(file: Path, pairs: Iterable[Pair]) -> None:
         out.writelines(f"{pair.source}\t{pair.target}\n" for pair in pairs)
 
 
+def _numbers(split: str) -> Iterator[int]:
+    drawn = draw(split, 1_000_000)
+    if split != "train":
+        yield from drawn
+        return
+    held_out = {n for other in ("validation", "test") for n in draw(other, 1_000_000)}
+    for index, number in enumerate(drawn):
+        rounder = number if index % EVERY else _rounder(number, index // EVERY)
+        yield number if rounder in held_out else rounder
+
+
+def _rounder(number: int, turn: int) -> int:
+    """Return the first one to six digits of a number of six, of which up to three become zeros."""
+    digits = 1 + turn % 6
+    number //= 10 ** (6 - digits)
+    return number - number % 10 ** min(turn // 6 % 4, digits - 1)
+
+
 def _write_numbers(split: str) -> Iterator[Pair]:
     from num2words import num2words
 
@@ -88,5 +111,5 @@ def _write_numbers(split: str) -> Iterator[Pair]:
         joint = " " if lang == "fr" else ", " if rest > 99 else " and "
         return f"{thousands}{joint}{words(rest, lang=lang)}"
 
-    for number in draw(split, 1_000_000):
+    for number in _numbers(split):
         yield Pair(spelled(number, "en"), spelled(number, "fr"))

@@ -82,6 +82,17 @@ def test_another_format_is_pushed_and_a_new_push_removes_old_files(
         zoo.load(f"hf://{NAME}")
 
 
+@pytest.mark.parametrize("format", ["ctranslate2", "onnx", None])
+def test_a_repository_of_another_format_is_not_broken(server: Server, format: str | None) -> None:
+    folder = "transformer-tiny.tatoeba-en-fr-76k"
+    first = None if format else "huggingface"
+    zoo.push(folder, f"hf://{NAME}", format=first)
+    commits = len(server.repositories[NAME].branches["main"])
+    with pytest.raises(HubError, match=r"would be replaced, and the rest left. Push to another"):
+        zoo.push(folder, f"hf://{NAME}", format=format, dry_run=True)
+    assert len(server.repositories[NAME].branches["main"]) == commits
+
+
 def test_the_command_pushes_an_export_or_nothing(
     server: Server, tmp_path: Path, run: Callable[..., Result]
 ) -> None:

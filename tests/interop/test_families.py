@@ -228,6 +228,31 @@ def test_the_first_mbart_has_one_target_language(tmp_path: Path) -> None:
     assert torch.equal(embedding[BEGIN], embedding[german_tag]), "the decoder starts from the tag"
 
 
+@pytest.mark.parametrize("family", ["bart", "pegasus", "mbart50", "m2m100"])
+def test_a_bare_network_is_read_like_the_whole_one(family: str, tmp_path: Path) -> None:
+    folder_of(tmp_path / "a", family)
+    expected = imported(tmp_path / "a").model.state_dict()
+    folder_of(tmp_path / "b", family)
+
+    def strip(weights: dict[str, torch.Tensor]) -> None:
+        for name in list(weights):
+            weights[name.removeprefix("model.")] = weights.pop(name)
+        weights.pop("final_logits_bias", None)
+
+    without = [name for name in expected if name != "output.bias"]
+    tensors(strip)(tmp_path / "b")
+    given = imported(tmp_path / "b").model.state_dict()
+    assert all(torch.equal(given[name], expected[name]) for name in without)
+
+
+def test_the_first_token_is_that_of_the_generation_config(tmp_path: Path) -> None:
+    folder_of(tmp_path / "a", "bart")
+    (tmp_path / "a" / "generation_config.json").write_text('{"decoder_start_token_id": 5}')
+    foreign = safetensors.torch.load_file(tmp_path / "a" / "model.safetensors")
+    embedding = imported(tmp_path / "a").model.state_dict()["target_embedding.weight"]
+    assert torch.equal(embedding[BEGIN], foreign["model.decoder.embed_tokens.weight"][5])
+
+
 @pytest.mark.parametrize("family", ["nllb", "mbart50"])
 def test_the_tree_of_a_search_begins_with_the_tag_too(family: str, tmp_path: Path) -> None:
     folder_of(tmp_path / "a", family)
@@ -280,6 +305,24 @@ def content(name: str, given: bytes) -> Change:
 
 
 FAULTS: dict[str, tuple[str, Change, str]] = {
+    "added tokens": (
+        "m2m100", json_file("tokenizer_config.json", added_tokens_decoder={
+            "9": {"content": "<new>", "special": False}, "1": {"content": "<pad>", "special": True},
+            "8": {"content": "<more>", "special": True}}),
+        r"its tokenizer has added tokens \(<new>\), which need tokenizer.json"),
+    "a forced token outside": (
+        "bart", json_file("config.json", forced_bos_token_id=1_000_000),
+        "texts begin with the token 1000000 of "),
+    "a begin token outside": (
+        "bart", json_file("config.json", bos_token_id=1_000_000),
+        "texts begin with the token 1000000 of "),
+    "more entries than rows": (
+        "bart", json_file("config.json", vocab_size=9_999_999),
+        r"embed_tokens.weight is \(281, 12\), and the vocabulary has 9999999 entries"),
+    "float64": (
+        "bart", tensors(lambda w: w.update({
+            "final_logits_bias": w["final_logits_bias"].double() + 1e-12})),
+        "final_logits_bias is of type float64 and not exact in float32"),
     "no embedding norm": (
         "bart", tensors(lambda w: w.pop("model.encoder.layernorm_embedding.bias")),
         "encoder.layernorm_embedding.bias is missing"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import shlex
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -108,6 +109,13 @@ def describe(folder: Path) -> dict[str, Any]:
     description = read_json(file)
     version = description.get("format")
     if version != FORMAT or type(version) is not int:
+        if version is None:
+            raise CheckpointError(
+                f"{folder} is not a checkpoint of the zoo",
+                f"its {CONFIG} states no format",
+                "If another project wrote it, import it first: "
+                f"zoo import {shlex.quote(str(folder))} --out CHECKPOINT",
+            )
         newer = type(version) is int and version > FORMAT
         raise CheckpointError(
             f"{file} has format {str(version)[:40]!r}"

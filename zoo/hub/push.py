@@ -18,6 +18,19 @@ from zoo.hub.metadata import check_card
 from zoo.registry.address import Address
 from zoo.registry.registry import Registry, default_registry
 
+SIGNS = {
+    "training.json": "a checkpoint of the zoo",
+    "model.safetensors": "another project's weights or a checkpoint of the zoo",
+    "generation_config.json": "a folder of transformers",
+    "pytorch_model.bin": "a folder of transformers",
+    "model.bin": "a folder of CTranslate2",
+    "encoder.onnx": "ONNX graphs",
+}
+"""Files that tell the format of a repository."""
+
+COMMON = frozenset({"config.json", "tokenizer.json"})
+"""Names of files that several formats have."""
+
 
 @dataclass(frozen=True)
 class Pushed:
@@ -90,7 +103,8 @@ def send(
     """Push the files of a folder that have the names `files`; others of these names are removed.
 
     Raises:
-        ConflictError, HubError: as `push` does.
+        ConflictError: as `push` does.
+        HubError: so too, or the repository holds another format.
     """
     address = branch(address)
     hub = hub_of(address, registry)
@@ -107,6 +121,14 @@ def send(
             "--private applies to a new repository only",
             "Make it private on its page first, or push to another one",
         )
+    common = COMMON.intersection(files, before.files if before else ())
+    for sign, content in SIGNS.items():
+        if common and before is not None and sign in before.files and sign not in files:
+            raise HubError(
+                f"{address} holds {content} ({sign})",
+                f"its {' and its '.join(sorted(common))} would be replaced, and the rest left",
+                "Push to another repository",
+            )
     if before is None and not dry_run:
         hub.create(address, private=private)
         before = _listing(hub, address)

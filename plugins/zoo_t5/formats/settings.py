@@ -25,8 +25,8 @@ DEFAULTS = {
 }  # fmt: skip
 """Values that transformers uses where `config.json` has none."""
 
-LARGEST = 65_536
-"""The largest size of the network; `T5Config` has the same limit."""
+LARGEST, DEEPEST = 65_536, 512
+"""The largest size of the network, and the most layers; `T5Config` has the same limits."""
 
 LARGEST_VOCABULARY = 10_000_000
 """The largest vocabulary."""
@@ -53,7 +53,8 @@ class Settings:
         self.given.setdefault("num_decoder_layers", self.given.get("num_layers"))
         self.kind = str(self.given.get("model_type"))
         self.config: dict[str, Any] = {
-            here: self._whole(name, 1, LARGEST) for name, here in SIZES.items()
+            here: self._whole(name, 1, DEEPEST if here.endswith("layers") else LARGEST)
+            for name, here in SIZES.items()
         }
         self.vocab_size = self._whole("vocab_size", 1, LARGEST_VOCABULARY)
         self._add_numbers()
@@ -64,9 +65,9 @@ class Settings:
         if isinstance(ends := self.given["eos_token_id"], list) and len(ends) == 1:
             self.given["eos_token_id"] = ends[0]
         self.end = self._id("eos_token_id")
-        start = more.get("decoder_start_token_id")
-        start = self.padding if start is None else start
-        self.given.setdefault("decoder_start_token_id", start)
+        if (start := more.get("decoder_start_token_id")) is not None:  # which `generate` reads
+            self.given["decoder_start_token_id"] = start
+        self.given.setdefault("decoder_start_token_id", self.padding)
         self.start = self._id("decoder_start_token_id")
         reasons.check(self.padding != self.end, "padding and end are one token")
         reasons.check(self.start != self.end, "the decoder starts with the end token")
@@ -110,12 +111,12 @@ class Settings:
     def _scaled(self) -> bool:
         """Return whether the decoder's outputs are scaled.
 
-        T5 scales where it ties. transformers 5 states it (`scale_decoder_outputs`); earlier
-        versions have `tie_word_embeddings`, by default true for T5 and false for the others.
-        Version 5 never scales mT5 and always scales UMT5.
+        T5 scales where it ties. transformers 5 states it (`scale_decoder_outputs`), for UMT5 from
+        5.24 on; earlier versions have `tie_word_embeddings`, by default true for T5 and false for
+        the others. Version 5 never scales mT5, and before 5.24 always scales UMT5.
         """
         stated = self.given.get("scale_decoder_outputs")
-        if self.kind == "t5" and stated is not None:
+        if self.kind != "mt5" and stated is not None:
             self.reasons.check(type(stated) is bool, "scale_decoder_outputs is not true or false")
             return stated is True
         if self.kind != "t5" and self._by_version_5():

@@ -45,12 +45,13 @@ class T5Folder(Importer):
         """Read configuration, tokenizer and weights."""
         reasons = Reasons(f"{source} cannot be imported")
         settings = Settings(source, reasons)
+        tensors = Tensors(dict(open_weights(source)), reasons)
+        tensors.check_embedding(settings.vocab_size)
         reasons.raise_if_any()
         entries = read_entries(source, settings, options.get("tokenizer", ""), reasons)
         reasons.raise_if_any()
         rows = settings.rows(entries.unknown)
         tokenizer = make_tokenizer(entries, settings, rows)
-        tensors = Tensors(dict(open_weights(source)), reasons)
         weights, share = _weights(tensors, settings, rows)
         tensors.raise_rest()
         config = {**settings.config, "share": share}
@@ -79,6 +80,16 @@ class Tensors:
                 self.reasons.add(f"{name} is of type float64 and not exact in float32")
             return single
         return torch.zeros(()).expand(shape)
+
+    def check_embedding(self, rows: int) -> None:
+        """Check that the embedding has the rows of the vocabulary, before as many are made.
+
+        Without an embedding, the vocabulary may have the size of the largest ones that exist.
+        """
+        name = next((name for name in EMBEDDINGS if name in self.tensors), EMBEDDINGS[0])
+        shape = tuple(self.tensors[name].shape) if name in self.tensors else (1_000_000,)
+        enough = bool(shape) and shape[0] >= rows
+        self.reasons.check(enough, f"vocab_size is {rows:,}, and {name} has no such row")
 
     def embedding(self, *shape: int) -> Tensor:
         """Return the matrix of both embeddings, which may be there under several names."""

@@ -97,5 +97,6 @@ class Pegasus(Bart):
             names = self.names(folder)
             control = {i for i, name in names.items() if name.startswith(("<mask_", "<unk_"))}
             framing = Framing(control=control)
+            folder.check_added(())
             tokenizer = from_sentencepiece(folder, MODEL, rows[0], names, framing, "source")
         return tokenizer, tokenizer

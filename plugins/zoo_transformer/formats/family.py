@@ -28,6 +28,9 @@ ACTIVATIONS = {
 }
 """The zoo's name of each activation."""
 
+SHARED, DECODER = "model.shared.weight", "model.decoder.embed_tokens.weight"
+"""The embedding of both sides, and that of the target."""
+
 SINUSOIDS_TOLERANCE = 1e-4
 """How much a stored table of sinusoids may differ from the formula."""
 
@@ -172,6 +175,10 @@ class Names:
             self.reasons.add(f"{name} is {self.shape(name)}, not {shape}")
         elif not self.tensors[name].is_floating_point():
             self.reasons.add(f"{name} is of type {self.tensors[name].dtype}")
+        elif self.tensors[name].dtype is torch.float64:
+            tensor = self.tensors[name]
+            exact = torch.equal(tensor.float().double(), tensor)
+            self.reasons.check(exact, f"{name} is of type float64 and not exact in float32")
         return lambda: self.tensors[name]
 
     def shape(self, name: str) -> tuple[int, ...]:
@@ -182,6 +189,12 @@ class Names:
         """Return the first name that there is, or the first of all; all of them count as used."""
         self.used.update(names)
         return next((name for name in names if name in self.tensors), names[0])
+
+    def check_vocabulary(self, size: int) -> None:
+        """Check that the embedding has the rows of the target vocabulary, before they are made."""
+        name = next((name for name in (SHARED, DECODER) if name in self.tensors), "")
+        if name and self.shape(name) < (size,):
+            self.reasons.add(f"{name} is {self.shape(name)}, and the vocabulary has {size} entries")
 
     def equal(self, name: str, *copies: str) -> None:
         """Check that further names hold the same tensor, as the configuration states."""
@@ -261,9 +274,9 @@ class Network:
     def _embeddings(self) -> None:
         made, names = self.made, self.names
         shared, encoder, decoder, output = (
-            "model.shared.weight",
+            SHARED,
             "model.encoder.embed_tokens.weight",
-            "model.decoder.embed_tokens.weight",
+            DECODER,
             self.kind.output,
         )
         tied = (output,) if made.tied else ()

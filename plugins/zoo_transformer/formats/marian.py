@@ -77,6 +77,7 @@ class Marian(HuggingFaceImporter):
             given = folder.source.json(file, VOCABULARY_LIMIT)
             names = inverse(given, file, folder.reasons)
             check_names(names, size, folder.reasons, file)
+            folder.check_added([token for token in given if TAG.fullmatch(token)])
             expected = {"</s>": made.end, "<pad>": made.padding, "<unk>": self.unknown(folder)}
             for token, number in expected.items():
                 if given.get(token, number) != number:

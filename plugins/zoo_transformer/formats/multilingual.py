@@ -137,6 +137,7 @@ class Multilingual(HuggingFaceImporter):
         if folder.source.has(PIPELINE):
             content = folder.source.json(PIPELINE, VOCABULARY_LIMIT)
             return from_pipeline(folder, content, rows, framing, side)
+        folder.check_added([name for name in names.values() if TAG.fullmatch(name)])
         return from_sentencepiece(folder, MODEL, rows, names, framing, side)
 
     def default(

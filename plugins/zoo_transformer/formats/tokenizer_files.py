@@ -39,7 +39,7 @@ def from_pipeline(
     names = pipeline_names(content)
     ids = rows.ids()
     check_names(names, len(ids), folder.reasons, PIPELINE)
-    folder.reasons.raise_if_any()
+    _check_prefix(framing, len(ids), folder)
     before = content.get("pre_tokenizer")
     bytewise = isinstance(before, dict) and before.get("type") == "ByteLevel"
     vocabulary = _vocabulary(rows, names, framing, side, _spaced if bytewise else str)
@@ -51,7 +51,7 @@ def from_sentencepiece(
 ) -> ForeignTokenizer:
     """Return the tokenizer of a SentencePiece model, given the texts of the foreign ids."""
     check_names(names, len(rows.ids()), folder.reasons, file)
-    folder.reasons.raise_if_any()
+    _check_prefix(framing, len(rows.ids()), folder)
     vocabulary = _vocabulary(rows, names, framing, side, str)
     model = SentencePiece(folder.source.bytes(file, MODEL_LIMIT), vocabulary)
     return ForeignTokenizer(model, vocabulary)
@@ -83,6 +83,13 @@ def special_ids(content: Mapping[str, Any]) -> frozenset[int]:
         for entry in entries
         if isinstance(entry, dict) and entry.get("special") and type(entry.get("id")) is int
     )
+
+
+def _check_prefix(framing: Framing, size: int, folder: Folder) -> None:
+    for token in framing.prefix:
+        wrong = f"texts begin with the token {token} of {size:,}"
+        folder.reasons.check(0 <= token < size, wrong)
+    folder.reasons.raise_if_any()
 
 
 def _vocabulary(

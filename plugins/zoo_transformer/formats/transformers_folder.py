@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -23,12 +23,33 @@ from zoo_transformer.formats.family import Fields, Kind, Layout, Names, Network,
 from zoo_transformer.formats.vocabulary import Rows, SpecialIds
 
 CONFIG, GENERATION, TOKENIZER = "config.json", "generation_config.json", "tokenizer_config.json"
-JSON_FILES = (CONFIG, GENERATION, TOKENIZER, "special_tokens_map.json", "added_tokens.json")
+ADDED, SPECIAL = "added_tokens.json", "special_tokens_map.json"
+JSON_FILES = (CONFIG, GENERATION, TOKENIZER, SPECIAL, ADDED)
+PREFIX, BARE = "model.", ("shared.", "encoder.", "decoder.")
+"""What precedes the names of a network's weights, and how they begin without it."""
+
 VOCABULARY_LIMIT = 100_000_000
 """The most bytes of a vocabulary."""
 
 MOST_ENTRIES = 10_000_000
 """The most entries of a vocabulary."""
+
+
+class Renamed(Mapping[str, Tensor]):
+    """The tensors of a bare network by the names of one with an output."""
+
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+        self.tensors = tensors
+        self.names = {f"{PREFIX}{n}" if n.startswith(BARE) else n: n for n in tensors}
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.tensors[self.names[name]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
 
 
 class Folder:
@@ -41,13 +62,45 @@ class Folder:
         self.tokenizer = source.json(TOKENIZER) if source.has(TOKENIZER) else {}
         generation = source.json(GENERATION) if source.has(GENERATION) else {}
         self.generation: dict[str, Any] = {**self.config, **generation}
-        self.fields = Fields(self.config, self.reasons)
+        values = dict(self.config)
+        if (start := generation.get("decoder_start_token_id")) is not None:
+            values["decoder_start_token_id"] = start  # `generate` reads this one
+        if isinstance(ends := values.get("eos_token_id"), list) and len(ends) == 1:
+            values["eos_token_id"] = ends[0]
+        self.fields = Fields(values, self.reasons)
         self.names: dict[int, str] | None = None  # of the vocabulary, once an importer has read it
 
     @cached_property
     def weights(self) -> Mapping[str, Tensor]:
-        """The tensors, each read when it is looked up."""
-        return open_weights(self.source)
+        """The tensors, each read when it is looked up.
+
+        The bare network, `BartModel`, has its weights without the prefix `model.`.
+        """
+        tensors = open_weights(self.source)
+        if any(name.startswith(PREFIX) for name in tensors):
+            return tensors
+        return Renamed(tensors)
+
+    def check_added(self, known: Collection[str]) -> None:
+        """Add a reason if tokens were added to a SentencePiece model.
+
+        The library finds these in a text before the model cuts the rest; the model does not.
+        """
+        decoder = self.tokenizer.get("added_tokens_decoder")
+        entries = decoder.values() if isinstance(decoder, dict) else ()
+        flags = {
+            str(e.get("content")): e.get("special") is True for e in entries if isinstance(e, dict)
+        }
+        if self.source.has(ADDED):
+            flags = {**dict.fromkeys(self.source.json(ADDED), False), **flags}
+        special = {*known, *self._special_tokens()}
+        added = [text for text, marked in flags.items() if not marked and text not in special]
+        if added:
+            more = f" and {len(added) - 3} more" if len(added) > 3 else ""
+            self.reasons.add(
+                f"its tokenizer has added tokens ({', '.join(t[:40] for t in added[:3])}{more}), "
+                "which need tokenizer.json"
+            )
 
     def decoding(self) -> dict[str, Any]:
         """Return the recommended search options, as far as the zoo has the same ones."""
@@ -73,6 +126,17 @@ class Folder:
         given = self.generation.get("suppress_tokens")
         return frozenset(i for i in given if type(i) is int) if isinstance(given, list) else (
             frozenset())  # fmt: skip
+
+    def _special_tokens(self) -> Iterator[str]:
+        """Yield the texts of the special tokens that the files of the tokenizer name."""
+        named = self.source.json(SPECIAL) if self.source.has(SPECIAL) else {}
+        for values in (self.tokenizer, named):
+            for name, value in values.items():
+                if name.endswith(("_token", "_tokens")):
+                    for entry in value if isinstance(value, list) else [value]:
+                        text = entry.get("content") if isinstance(entry, dict) else entry
+                        if isinstance(text, str):
+                            yield text
 
     def _number(self, name: str, default: float, most: float) -> float:
         value = self.generation.get(name)
@@ -137,9 +201,11 @@ class HuggingFaceImporter(Importer):
         special = folder.special(made, self.unknown(folder))
         folder.reasons.raise_if_any()
         TransformerConfig.parse(made.values, f"{source} cannot be imported")
+        names = Names(folder.weights, folder.reasons)
+        names.check_vocabulary(made.target_vocab)
+        folder.reasons.raise_if_any()
         never = folder.never()
         rows = Rows.of(special, made.vocab, never), Rows.of(special, made.target_vocab, never)
-        names = Names(folder.weights, folder.reasons)
         network = Network(names, made, kind, *rows)
         weights = network.weights()
         folder.reasons.raise_if_any()
