@@ -14,7 +14,7 @@ from click.testing import Result
 
 import zoo
 from tests.interop.checkpoints import SOURCES, TARGETS, checkpoint, write
-from zoo.errors import ConversionError, MissingPackageError
+from zoo.errors import CheckpointError, ConversionError, MissingPackageError
 from zoo.interop.exporter import export_checkpoint
 from zoo.registry.registry import default_registry
 from zoo.translation.translator import Translator
@@ -146,3 +146,6 @@ def test_the_command_and_the_function_export_alike(
     again = run("export", folder, "--format", "ctranslate2", "--out", tmp_path / "one")
     assert again.exit_code == 1
     assert "already exists" in again.output
+    below = tmp_path / "one" / "README.md" / "two"
+    with pytest.raises(CheckpointError, match=r"README.md/two cannot be written: .*Choose another"):
+        zoo.export(folder, "ctranslate2", below)

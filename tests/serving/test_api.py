@@ -294,6 +294,7 @@ def test_forms_are_read_as_json_is(server: Running) -> None:
         return server.send("/translate", body=body.encode(), headers=headers)
 
     assert sent(urlencode(fields), urlencoded).json["translatedText"] == wanted
+    assert sent(json.dumps(fields), urlencoded).json["translatedText"] == wanted  # `curl -d`
     as_it_is = sent(f"q={TEXTS[0]} «ü»&source=en&target=de", urlencoded)  # as `curl -d` sends it
     assert as_it_is.json["translatedText"] == server.translate(CAPTIONS, f"{TEXTS[0]} «ü»")[0]
     assert sent(f"{parts}--x1--\r\n", several).json["translatedText"] == wanted

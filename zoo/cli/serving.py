@@ -116,9 +116,10 @@ def _run(
 ) -> None:
     """Serve until a signal stops the server."""
     from zoo.serving.app import application
-    from zoo.serving.server import server
+    from zoo.serving.server import check_address, server
     from zoo.serving.service import Service
 
+    check_address(*address)
     affinity = getattr(os, "sched_getaffinity", None)
     cores = len(affinity(0)) if affinity else os.cpu_count() or 1
     count = workers or cores

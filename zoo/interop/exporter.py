@@ -70,7 +70,7 @@ def export_checkpoint(
         UnknownNameError: there is no such format.
         ConversionError: the format does not write this architecture or precision, or cannot express
             the checkpoint exactly; lists all reasons.
-        CheckpointError: `out` exists.
+        CheckpointError: `out` exists, or cannot be written.
     """
     exporter = exporter_of(format, checkpoint.architecture, registry)
     precision = precision or exporter.precisions[0]
@@ -83,10 +83,14 @@ def export_checkpoint(
     reasons.raise_if_any()
     if os.path.lexists(out):
         raise CheckpointError(f"{out} already exists", "", "Choose a new folder")
-    with whole_folder(out) as part:
-        exporter.write(checkpoint, part, precision)
-        text = exporter.card(checkpoint, part, precision)
-        (part / CARD).write_text(text, encoding="utf-8")
+    try:
+        with whole_folder(out) as part:
+            exporter.write(checkpoint, part, precision)
+            text = exporter.card(checkpoint, part, precision)
+            (part / CARD).write_text(text, encoding="utf-8")
+    except OSError as error:
+        reason, advice = error.strerror or str(error), "Choose another place, or make room"
+        raise CheckpointError(f"{out} cannot be written", reason, advice) from error
 
 
 def export(

@@ -94,7 +94,7 @@ def parse(kind: type[Body], body: bytes) -> Body:
 def parse_form(kind: type[Body], request: Request, body: bytes) -> Body:
     """Return a body that is JSON or, as some clients send it, a form or the address's query.
 
-    Several fields of one name are a list.
+    `curl -d` says that JSON is a form too. Several fields of one name are a list.
 
     Raises:
         RequestError: as `parse` does.
@@ -103,7 +103,7 @@ def parse_form(kind: type[Body], request: Request, body: bytes) -> Body:
     content = header.partition(";")[0].strip().lower()
     try:
         fields: list[tuple[str, str]] = []
-        if content == "application/x-www-form-urlencoded":
+        if content == "application/x-www-form-urlencoded" and not body.lstrip().startswith(b"{"):
             fields = _fields(body.decode())  # UTF-8 as it is too: that is what `curl -d` sends
         elif content == "multipart/form-data":
             fields = _parts(header, body)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 import socket
 import struct
@@ -14,6 +15,7 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from zoo.errors import DataError
 from zoo.serving.limits import Limits
 from zoo.serving.metrics import Metrics
 
@@ -150,6 +152,33 @@ class Server(uvicorn.Server):
         """The port that the started server listens on."""
         port: int = self.servers[0].sockets[0].getsockname()[1]
         return port
+
+
+def check_address(host: str, port: int) -> None:
+    """Check that a server can listen at an address; port 0 is any free one.
+
+    Raises:
+        DataError: the address is used, not allowed, or not one of this machine.
+    """
+    free = False
+    try:
+        for family, kind, _, _, at in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+            with socket.socket(family, kind) as tried:
+                tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    tried.bind(at)
+                    free = True
+                except OSError as error:
+                    # A name may have addresses of a kind that this machine does not have.
+                    if error.errno != errno.EADDRNOTAVAIL:
+                        raise
+        if not free:
+            raise OSError(errno.EADDRNOTAVAIL, "no such address on this machine")
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise DataError(
+            f"cannot listen at {host}, port {port}", reason, "Choose another --host or --port"
+        ) from None
 
 
 def server(app: ASGIApp, host: str, port: int, limits: Limits, metrics: Metrics) -> Server:

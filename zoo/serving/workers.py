@@ -283,7 +283,9 @@ class Workers:
         try:
             if all(item.future.done() for item in batch):  # all clients left just now
                 return
-            made = await worker.compute(job, self.limits.request_seconds)
+            # Longer than a request: then nobody waits, and the batch is stopped, not its worker.
+            most = self.limits.request_seconds + self.limits.stop_seconds
+            made = await worker.compute(job, most)
         except (ConnectionError, TimeoutError) as error:
             worker.ready = False
             # One that does not stop in time, such as an engine, has no fault.
