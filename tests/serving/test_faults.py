@@ -513,6 +513,7 @@ def test_wrong_command_lines_are_one_line(tmp_path: Path) -> None:
     assert "no checkpoint" in tried(str(tmp_path / "none"))
     with socket.create_server(("127.0.0.1", 0)) as other:
         used = tried(NUMBERS, "--port", str(other.getsockname()[1]))
+    assert "ctranslate2 has no exporter for seq2seq" in tried(SEQ2SEQ, "--engine", "ctranslate2")
     assert "Error: cannot listen at 127.0.0.1, port " in used
     assert "Choose another --host or --port" in used
     assert "cannot listen at 203.0.113.1, port " in tried(NUMBERS, "--host", "203.0.113.1")

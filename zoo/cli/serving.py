@@ -13,7 +13,7 @@ from zoo.cli.fetching import located
 from zoo.cli.options import engine_option, precision_option
 from zoo.cli.output import loaded_registry, say
 from zoo.cli.process import raise_file_limit
-from zoo.errors import DataError
+from zoo.errors import ConversionError, DataError
 from zoo.registry.imports import require
 from zoo.registry.registry import Registry
 
@@ -101,7 +101,7 @@ def serve(
     hosts = (*LOCAL_NAMES, *allow_host) if local or allow_host else ()
     access = {"api_key": key, "hosts": hosts, "origins": allow_origin}
     if engine is not None:
-        registry.engines.find(engine)
+        folders = _runnable(folders, engine, registry, named=bool(checkpoint))
     how = {"precision": precision, "engine": engine}
     _run(Checkpoints(folders, registry), bounds, (host, port), workers, how, access)
 
@@ -144,6 +144,31 @@ def _folders(given: tuple[str, ...], registry: Registry) -> dict[str, Path]:
     for folder in folders.values():
         describe(folder)  # a wrong name is an error now, not at the first request
     return folders
+
+
+def _runnable(
+    folders: dict[str, Path], engine: str, registry: Registry, *, named: bool
+) -> dict[str, Path]:
+    """Return the folders that an engine can translate with.
+
+    Raises:
+        ConversionError: it cannot translate with one that is named, or with any.
+    """
+    from zoo.checkpoint.format import describe
+    from zoo.interop.exporter import exporter_of
+
+    kept, refused = {}, None
+    for name, folder in folders.items():
+        try:
+            exporter_of(
+                registry.engines.find(engine).format, describe(folder)["architecture"], registry
+            )
+            kept[name] = folder
+        except ConversionError as error:
+            refused = error
+    if refused is not None and (named or not kept):
+        raise refused
+    return kept
 
 
 def _named(given: str) -> tuple[str, str]:
