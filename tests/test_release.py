@@ -208,3 +208,18 @@ def test_the_corpora_are_not_in_the_repository() -> None:
         card = name.startswith("cards/checkpoints/") and name.endswith("README.md")
         # Sources and references at six percentiles, and of four kinds of failures.
         assert not quoted or (card and len(quoted) <= 2 * (6 + 4)), (name, quoted)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_short_and_round_numbers_are_right(family: str) -> None:
+    """A visitor tries "ten". The test set has hardly any such number; training has most."""
+    from num2words import num2words
+
+    thousands = [1_000 * n for n in range(1, 1_000, 7)]
+    others = [1_000 * n + rest for n in range(1, 900, 37) for rest in (1, 7, 10, 21)]
+    numbers = [*range(1_000), *thousands, *others]
+    translator = zoo.load(f"{family}-tiny.numbers-en-fr")
+    texts = translator.translate([num2words(number) for number in numbers])
+    pairs = zip(numbers, texts, strict=True)
+    wrong = [number for number, text in pairs if text != num2words(number, lang="fr")]
+    assert len(wrong) <= 0.02 * len(numbers), wrong
