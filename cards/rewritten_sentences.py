@@ -23,10 +23,10 @@ LOWERED, FIRST_LOWERED, WITHOUT_MARK, WITHOUT_APOSTROPHE = 0.15, 0.25, 0.35, 0.1
 LOCALES = ("en_US", "en_GB", "fr_FR", "de_DE", "es_ES", "it_IT")
 
 
-def names_of_people() -> list[str]:
+def names_of_people(locales: Sequence[str] = LOCALES) -> list[str]:
     """Return first and last names of one word that Faker lists for some languages, sorted."""
     names: set[str] = set()
-    for locale in LOCALES:
+    for locale in locales:
         provider = importlib.import_module(f"faker.providers.person.{locale}").Provider
         names.update(provider.first_names, provider.last_names)
     return sorted(name for name in names if WORD.fullmatch(name) and name.istitle())

@@ -23,6 +23,7 @@ SCRIPTS = (
     "benchmarks/decoders/with_zoo.py",
     "benchmarks/editions.py",
     "benchmarks/engines.py",
+    "benchmarks/everyday.py",
     "benchmarks/epoch.py",
     "benchmarks/fine_tuning.py",
     "benchmarks/growth.py",
