@@ -3,8 +3,7 @@
     python benchmarks/everyday.py transformer-tiny.tatoeba-en-fr-76k
 
 The sources are those of the validation data: as they are, in lowercase, without their final mark,
-and both. Names of both sides are replaced by Dutch, Polish and Swedish ones, which training does not
-have.
+and both. Names of both sides are replaced by Dutch, Polish and Swedish ones that training has not.
 """
 
 from __future__ import annotations
