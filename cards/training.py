@@ -34,6 +34,9 @@ PHONES = "transformer-tiny.g2p-en"
 PHONES_UNDISTILLED = f"{PHONES}.undistilled"
 EVERYDAY = ("tatoeba-en-fr-76k", "tatoeba-fr-en-76k")
 """The tasks whose sentences are rewritten."""
+TRANSLATING = ("transformer-tiny", "rnnsearch-tiny", "convs2s-tiny")
+"""The models that are tuned for them: the Transformer on the translations of all three, the others
+on its own."""
 INVENTED_WORDS = {"g2p-en": 300_000}
 """How many words are invented for the teachers of a task."""
 BEAM = 4
@@ -45,7 +48,7 @@ TEACHERS = {
     CONVS2S_UNDISTILLED: ("--recipe", "convs2s-tiny.multi30k"),
     FRENCH_UNDISTILLED: ("--steps", "8000"),
     PHONES_UNDISTILLED: ("--precision", "float32"),
-    **{f"transformer-tiny.{task}.undistilled": () for task in EVERYDAY},
+    **{f"{model}.{task}.undistilled": () for task in EVERYDAY for model in TRANSLATING},
 }
 """Teachers that are not released, with the options that differ from their model's recipe."""
 FIRST = ((UNDISTILLED, RNNSEARCH_UNDISTILLED), (CONVS2S_UNDISTILLED,))
@@ -68,13 +71,13 @@ TEACHERS_OF = {
         ),
     ),
     **{
-        f"transformer-tiny.{task}": (
-            (
-                f"transformer-tiny.{task}.undistilled",
-                *(f"{family}-tiny.{task}" for family in ("rnnsearch", "convs2s")),
-            ),
-        )
+        f"transformer-tiny.{task}": (tuple(f"{model}.{task}.undistilled" for model in TRANSLATING),)
         for task in EVERYDAY
+    },
+    **{
+        f"{model}.{task}": ((f"transformer-tiny.{task}",),)
+        for task in EVERYDAY
+        for model in TRANSLATING[1:]
     },
 }
 """The teacher groups of each distilled checkpoint."""
@@ -92,6 +95,16 @@ TUNED = {
             *("--set", "bleu_sentences=200"),
         )
         for task in EVERYDAY
+    },
+    **{
+        f"{model}.{task}": (
+            *(f"{model}.{task}.undistilled", "--precision", "auto", "--steps", "4000"),
+            *("--set", "batch_tokens=1024", "--set", "learning_rate=1e-3", "--set", "warmup=300"),
+            *("--set", "schedule=cosine", "--set", "average_last=5", "--set", "select=last"),
+            *("--set", "bleu_sentences=200"),
+        )
+        for task in EVERYDAY
+        for model in TRANSLATING[1:]
     },
 }
 """Distilled checkpoints that begin with the weights of a teacher, with the options of this run."""

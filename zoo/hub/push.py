@@ -18,7 +18,7 @@ from zoo.hub.metadata import check_card
 from zoo.registry.address import Address
 from zoo.registry.registry import Registry, default_registry
 
-SIGNS = {
+FORMATS = {
     "training.json": "a checkpoint of the zoo",
     "model.safetensors": "another project's weights or a checkpoint of the zoo",
     "generation_config.json": "a folder of transformers",
@@ -26,7 +26,7 @@ SIGNS = {
     "model.bin": "a folder of CTranslate2",
     "encoder.onnx": "ONNX graphs",
 }
-"""Files that tell the format of a repository."""
+"""Files that show what format a repository has."""
 
 COMMON = frozenset({"config.json", "tokenizer.json"})
 """Names of files that several formats have."""
@@ -122,10 +122,10 @@ def send(
             "Make it private on its page first, or push to another one",
         )
     common = COMMON.intersection(files, before.files if before else ())
-    for sign, content in SIGNS.items():
-        if common and before is not None and sign in before.files and sign not in files:
+    for name, content in FORMATS.items():
+        if common and before is not None and name in before.files and name not in files:
             raise HubError(
-                f"{address} holds {content} ({sign})",
+                f"{address} holds {content} ({name})",
                 f"its {' and its '.join(sorted(common))} would be replaced, and the rest left",
                 "Push to another repository",
             )

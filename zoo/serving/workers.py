@@ -283,7 +283,7 @@ class Workers:
         try:
             if all(item.future.done() for item in batch):  # all clients left just now
                 return
-            # Longer than a request: then nobody waits, and the batch is stopped, not its worker.
+            # Longer than a request: then no client waits, and the batch is stopped, not its worker.
             most = self.limits.request_seconds + self.limits.stop_seconds
             made = await worker.compute(job, most)
         except (ConnectionError, TimeoutError) as error:

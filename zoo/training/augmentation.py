@@ -78,14 +78,15 @@ class Augmentations:
         for name, made in self.made:
             with blaming(self.shelf, name):
                 changed = made.batch(source, inputs)
-            if not (isinstance(changed, tuple) and all(isinstance(i, Tensor) for i in changed)):
+            parts = changed if isinstance(changed, tuple | list) else [changed]
+            if not all(isinstance(part, Tensor) for part in parts):
                 reason = f"batch returned a value of type {type(changed).__name__}, not two tensors"
                 raise self.shelf.broken(name, reason)
             given = [(ids.shape, ids.dtype) for ids in (source, inputs)]
-            if [(ids.shape, ids.dtype) for ids in changed] != given:
+            if [(ids.shape, ids.dtype) for ids in parts] != given:
                 raise self.shelf.broken(name, "it changed the shape or the type of a batch")
-            self._check_ids(name, changed)
-            source, inputs = changed
+            self._check_ids(name, parts)
+            source, inputs = parts
         return source, inputs
 
     def _check_ids(self, name: str, batch: Sequence[Tensor]) -> None:

@@ -23,7 +23,7 @@ from zoo.interop import (
     Words,
 )
 from zoo_transformer.config import TransformerConfig
-from zoo_transformer.formats.family import Fields, Kind, Layout, Names, Network, layout
+from zoo_transformer.formats.family import Fields, Kind, Layout, Network, layout
 from zoo_transformer.formats.marian import SOURCE_MODEL, TARGET_MODEL, tagged_tokenizer
 from zoo_transformer.formats.marian_files import (
     LIMIT,
@@ -34,6 +34,7 @@ from zoo_transformer.formats.marian_files import (
     vocabulary_files,
 )
 from zoo_transformer.formats.marian_settings import Settings, read_settings
+from zoo_transformer.formats.tensor_names import Names
 from zoo_transformer.formats.vocabulary import NEVER, Rows, SpecialIds, check_names
 
 ACTIVATIONS = {"relu": "relu", "swish": "swish"}

@@ -19,7 +19,8 @@ from zoo.interop import (
     open_weights,
 )
 from zoo_transformer.config import TransformerConfig
-from zoo_transformer.formats.family import Fields, Kind, Layout, Names, Network, layout
+from zoo_transformer.formats.family import Fields, Kind, Layout, Network, layout
+from zoo_transformer.formats.tensor_names import Names
 from zoo_transformer.formats.vocabulary import Rows, SpecialIds
 
 CONFIG, GENERATION, TOKENIZER = "config.json", "generation_config.json", "tokenizer_config.json"
