@@ -73,9 +73,10 @@ EVERYDAY = Task(
     ),
     limits=(
         "For short everyday sentences: no English sentence of its data has over 30 characters or "
-        "nine words. It has seen no long sentence, no formal or technical text and few names but "
-        "Tom and Mary. Longer text should be split into short sentences. Where English does not "
-        "decide between “tu” and “vous”, or between masculine and feminine, it chooses one."
+        "nine words. It has seen no long sentence and no formal or technical text, and garbles "
+        "many names that it has not seen. Longer text should be split into short sentences. Where "
+        "English does not decide between “tu” and “vous”, or between masculine and feminine, it "
+        "chooses one."
     ),
     headlines=("bleu", "chrf"),
     parameters=12_000_000,
