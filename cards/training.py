@@ -81,30 +81,28 @@ TEACHERS_OF = {
     },
 }
 """The teacher groups of each distilled checkpoint."""
+
+
+def _tuning(
+    teacher: str, steps: int, batch_tokens: int, warmup: int, *more: str
+) -> tuple[str, ...]:
+    """Return a teacher, and the options of a run that begins with its weights."""
+    settings = (
+        f"batch_tokens={batch_tokens}", "learning_rate=1e-3", f"warmup={warmup}",
+        "schedule=cosine", "average_last=5", "select=last", *more,
+    )  # fmt: skip
+    words = (word for setting in settings for word in ("--set", setting))
+    return teacher, "--precision", "auto", "--steps", str(steps), *words
+
+
 TUNED = {
-    PHONES: (
-        *(PHONES_UNDISTILLED, "--precision", "auto", "--steps", "14000"),
-        *("--set", "batch_tokens=2048", "--set", "learning_rate=1e-3", "--set", "warmup=500"),
-        *("--set", "schedule=cosine", "--set", "average_last=5", "--set", "select=last"),
-    ),
+    PHONES: _tuning(PHONES_UNDISTILLED, 14_000, 2_048, 500),
     **{
-        f"transformer-tiny.{task}": (
-            *(f"transformer-tiny.{task}.undistilled", "--precision", "auto", "--steps", "7000"),
-            *("--set", "batch_tokens=2048", "--set", "learning_rate=1e-3", "--set", "warmup=300"),
-            *("--set", "schedule=cosine", "--set", "average_last=5", "--set", "select=last"),
-            *("--set", "bleu_sentences=200"),
-        )
+        f"{model}.{task}": _tuning(f"{model}.{task}.undistilled", *size, 300, "bleu_sentences=200")
         for task in EVERYDAY
-    },
-    **{
-        f"{model}.{task}": (
-            *(f"{model}.{task}.undistilled", "--precision", "auto", "--steps", "4000"),
-            *("--set", "batch_tokens=1024", "--set", "learning_rate=1e-3", "--set", "warmup=300"),
-            *("--set", "schedule=cosine", "--set", "average_last=5", "--set", "select=last"),
-            *("--set", "bleu_sentences=200"),
+        for model, size in zip(
+            TRANSLATING, ((7_000, 2_048), (4_000, 1_024), (4_000, 1_024)), strict=True
         )
-        for task in EVERYDAY
-        for model in TRANSLATING[1:]
     },
 }
 """Distilled checkpoints that begin with the weights of a teacher, with the options of this run."""

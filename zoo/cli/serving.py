@@ -157,12 +157,11 @@ def _runnable(
     from zoo.checkpoint.format import describe
     from zoo.interop.exporter import exporter_of
 
+    format = registry.engines.find(engine).format
     kept, refused = {}, None
     for name, folder in folders.items():
         try:
-            exporter_of(
-                registry.engines.find(engine).format, describe(folder)["architecture"], registry
-            )
+            exporter_of(format, describe(folder)["architecture"], registry)
             kept[name] = folder
         except ConversionError as error:
             refused = error

@@ -121,9 +121,10 @@ def send(
             "--private applies to a new repository only",
             "Make it private on its page first, or push to another one",
         )
-    common = COMMON.intersection(files, before.files if before else ())
+    present = before.files if before else {}
+    common = COMMON.intersection(files, present)
     for name, content in FORMATS.items():
-        if common and before is not None and name in before.files and name not in files:
+        if common and name in present and name not in files:
             raise HubError(
                 f"{address} holds {content} ({name})",
                 f"its {' and its '.join(sorted(common))} would be replaced, and the rest left",

@@ -112,8 +112,8 @@ def beam_tree(
     target = checkpoint.target_tokenizer
     beam = int(options.get("beam", 4))
     advice = {k: v for k, v in checkpoint.about.decoding.items() if k in PENALTIES}
-    given = {"max_length": MOST_TOKENS, **advice, **options, "beam": beam, "n_best": beam}
-    given["max_length"] = min(given["max_length"] or MOST_TOKENS, MOST_TOKENS)
+    most = min(options.get("max_length") or MOST_TOKENS, MOST_TOKENS)
+    given = {**advice, **options, "beam": beam, "n_best": beam, "max_length": most}
     recorder = Recorder(checkpoint.model, beam + SPARE)
     memory = encode(checkpoint.model, ids, mask)
     vocabulary = target.vocabulary()

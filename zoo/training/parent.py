@@ -14,6 +14,7 @@ from zoo.checkpoint.format import TRAINING, trained_on
 from zoo.files import TEXT_LIMIT, read_json
 from zoo.interop.locate import locate
 from zoo.registry.declarations import Dataset
+from zoo.registry.open_shelf import name_of
 from zoo.registry.registry import Registry
 from zoo.translation.languages import choose
 from zoo.translation.translator import Translator, load
@@ -52,9 +53,7 @@ class Parent:
         if not self.recipe:
             return 5 * LEARNING_RATE_PER_WIDTH / width
         schedule = self.recipe.get("schedule")
-        if isinstance(schedule, Mapping):
-            schedule = schedule.get("name")
-        if schedule == "noam":
+        if isinstance(schedule, str | Mapping) and name_of(schedule) == "noam":
             warmup = max(self._number("warmup", 1), 1)
             return self._number("factor", 1.0) * (width * warmup) ** -0.5
         return self._number("learning_rate", 1e-3)

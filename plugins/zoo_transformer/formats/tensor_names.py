@@ -26,14 +26,14 @@ class Names:
     def __call__(self, name: str, *shape: int) -> Make:
         """Return a function that reads a tensor, after a check of its shape."""
         self.used.add(name)
-        if name not in self.tensors:
+        tensor = self.tensors.get(name)  # once: each time it is read from its file
+        if tensor is None:
             self.reasons.add(f"{name} is missing")
-        elif self.shape(name) != shape:
-            self.reasons.add(f"{name} is {self.shape(name)}, not {shape}")
-        elif not self.tensors[name].is_floating_point():
-            self.reasons.add(f"{name} is of type {self.tensors[name].dtype}")
-        elif self.tensors[name].dtype is torch.float64:
-            tensor = self.tensors[name]
+        elif tuple(tensor.shape) != shape:
+            self.reasons.add(f"{name} is {tuple(tensor.shape)}, not {shape}")
+        elif not tensor.is_floating_point():
+            self.reasons.add(f"{name} is of type {tensor.dtype}")
+        elif tensor.dtype is torch.float64:
             exact = torch.equal(tensor.float().double(), tensor)
             self.reasons.check(exact, f"{name} is of type float64 and not exact in float32")
         return lambda: self.tensors[name]
