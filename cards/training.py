@@ -35,8 +35,8 @@ PHONES_UNDISTILLED = f"{PHONES}.undistilled"
 EVERYDAY = ("tatoeba-en-fr-76k", "tatoeba-fr-en-76k")
 """The tasks whose sentences are rewritten."""
 TRANSLATING = ("transformer-tiny", "rnnsearch-tiny", "convs2s-tiny")
-"""The models that are tuned for them: the Transformer on the translations of all three, the others
-on its own."""
+"""The models whose translations the Transformer is tuned on for them; the others on its own."""
+FAMILIES = (*TRANSLATING, "seq2seq-tiny")
 INVENTED_WORDS = {"g2p-en": 300_000}
 """How many words are invented for the teachers of a task."""
 BEAM = 4
@@ -48,7 +48,7 @@ TEACHERS = {
     CONVS2S_UNDISTILLED: ("--recipe", "convs2s-tiny.multi30k"),
     FRENCH_UNDISTILLED: ("--steps", "8000"),
     PHONES_UNDISTILLED: ("--precision", "float32"),
-    **{f"{model}.{task}.undistilled": () for task in EVERYDAY for model in TRANSLATING},
+    **{f"{model}.{task}.undistilled": () for task in EVERYDAY for model in FAMILIES},
 }
 """Teachers that are not released, with the options that differ from their model's recipe."""
 FIRST = ((UNDISTILLED, RNNSEARCH_UNDISTILLED), (CONVS2S_UNDISTILLED,))
@@ -77,7 +77,7 @@ TEACHERS_OF = {
     **{
         f"{model}.{task}": ((f"transformer-tiny.{task}",),)
         for task in EVERYDAY
-        for model in TRANSLATING[1:]
+        for model in FAMILIES[1:]
     },
 }
 """The teacher groups of each distilled checkpoint."""
@@ -100,9 +100,7 @@ TUNED = {
     **{
         f"{model}.{task}": _tuning(f"{model}.{task}.undistilled", *size, 300, "bleu_sentences=200")
         for task in EVERYDAY
-        for model, size in zip(
-            TRANSLATING, ((7_000, 2_048), (4_000, 1_024), (4_000, 1_024)), strict=True
-        )
+        for model, size in zip(FAMILIES, ((7_000, 2_048), *[(4_000, 1_024)] * 3), strict=True)
     },
 }
 """Distilled checkpoints that begin with the weights of a teacher, with the options of this run."""

@@ -50,6 +50,7 @@ class Job:
         length: `forced` for outputs of exactly `FORCED` tokens, `free` for at most `FREE`.
         weights: `.npz` file of the zoo's parameters, with the Transformer's position table.
         at_once: number of batches decoded concurrently; the threads are divided among them.
+        device: `cpu`, or `cuda`, for `--serve`.
     """
 
     shape: str
@@ -58,6 +59,7 @@ class Job:
     length: str
     weights: Path
     at_once: int = 1
+    device: str = "cpu"
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -101,6 +103,7 @@ def measure(
     parser.add_argument("--beam", type=int, default=1)
     parser.add_argument("--length", choices=("forced", "free"), default="forced")
     parser.add_argument("--at-once", type=int, default=1)
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--sources", type=Path, required=True)
     parser.add_argument("--weights", type=Path, required=True)
     parser.add_argument("--outputs", type=Path, help="file for the outputs")
@@ -117,6 +120,7 @@ def measure(
         options.length,
         options.weights,
         options.at_once,
+        options.device,
     )
     map_batches: MapBatches = map if job.at_once == 1 else concurrent_map
     if options.serve:

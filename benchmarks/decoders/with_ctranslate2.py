@@ -76,15 +76,16 @@ def make(job: Job) -> tuple[Decode, int]:
     spec.validate()
     spec.optimize(quantization=None)
     precision = job.precision.replace("bf16", "bfloat16")
-    if precision not in ctranslate2.get_supported_compute_types("cpu"):
+    if precision not in ctranslate2.get_supported_compute_types(job.device):
         precision = "float32"
     with tempfile.TemporaryDirectory() as folder:
         spec.save(folder)
         translator = ctranslate2.Translator(
             folder,
+            device=job.device,
             compute_type=precision,
             inter_threads=job.at_once,
-            intra_threads=THREADS // job.at_once,
+            intra_threads=max(THREADS // job.at_once, 1),
         )
 
     def decode(batch: Batch) -> Batch:

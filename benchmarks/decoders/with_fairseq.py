@@ -109,6 +109,7 @@ def make(job: Job) -> tuple[Decode, int]:
     if job.shape.startswith("transformer"):
         with np.load(job.weights) as file:
             fill(model, {name: torch.from_numpy(file[name]) for name in file}, job.sizes["layers"])
+    model.to(job.device, torch.bfloat16 if job.precision == "bf16" else torch.float32)
     generator = SequenceGenerator(
         [model],
         words,
@@ -125,6 +126,7 @@ def make(job: Job) -> tuple[Decode, int]:
         source = padded(
             batch[::-1], TO_FAIRSEQ[PADDING]
         )  # recurrent networks need the longest first
+        source = source.to(job.device)
         lengths = (source != TO_FAIRSEQ[PADDING]).sum(1)
         sample = {"net_input": {"src_tokens": source, "src_lengths": lengths}}
         results = generator.generate([model], sample, bos_token=TO_FAIRSEQ[BEGIN])

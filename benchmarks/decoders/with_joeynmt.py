@@ -44,13 +44,13 @@ def make(job: Job) -> tuple[Decode, int]:
         "init_hidden": "bridge",
     }
     config = {"encoder": {**shared, **encoder}, "decoder": {**shared, **decoder}}
-    model = build_model(config, vocabulary(), vocabulary()).eval()
+    model = build_model(config, vocabulary(), vocabulary()).eval().to(job.device)
 
     def decode(batch: Batch) -> Batch:
         longest_first = [
             [TO_JOEYNMT.get(token, token) for token in tokens] for tokens in batch[::-1]
         ]
-        source = padded(longest_first, TO_JOEYNMT[PADDING])
+        source = padded(longest_first, TO_JOEYNMT[PADDING]).to(job.device)
         mask = source != TO_JOEYNMT[PADDING]
         inputs = SimpleNamespace(
             src=source, src_mask=mask[:, None], src_length=mask.sum(1), has_trg=False,

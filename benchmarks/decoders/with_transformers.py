@@ -80,6 +80,7 @@ def make(job: Job) -> tuple[Decode, int]:
         arrays = {name: torch.from_numpy(file[name]) for name in file}
     model = MarianMTModel(config).eval()
     model.load_state_dict(marian_weights(arrays, sizes["layers"]))
+    model.to(job.device, torch.bfloat16 if job.precision == "bf16" else torch.float32)
     generation = GenerationConfig(
         pad_token_id=PADDING,
         bos_token_id=BEGIN,
@@ -95,7 +96,7 @@ def make(job: Job) -> tuple[Decode, int]:
 
     @torch.inference_mode()
     def decode(batch: Batch) -> Batch:
-        source = padded(batch)
+        source = padded(batch).to(job.device)
         outputs = model.generate(
             source, attention_mask=(source != PADDING).long(), generation_config=generation
         )

@@ -143,19 +143,27 @@ def make(job: Job) -> tuple[Decode, int]:
         for name, weight in model.state_dict().items():
             weight.copy_(torch.from_numpy(arrays[name]))
     parameters = sum(weight.numel() for weight in model.parameters())
-    weights = WEIGHTS[job.precision]()
+    model.to(job.device)
+    on_cpu = job.device == "cpu"
+    if job.precision == "bf16" and not on_cpu:
+        model.to(torch.bfloat16)
+    weights = WEIGHTS[job.precision if on_cpu else "float32"]()
     # The other projects may produce empty outputs.
     options = Search(beam=job.beam, min_length=job.least, max_length=job.most, allow_empty=True)
 
     @torch.inference_mode()
     def decode_piece(batch: Batch) -> Batch:
-        source, mask = batch_sources([tokens[:-1] for tokens in batch])
+        source, mask = (
+            part.to(job.device) for part in batch_sources([tokens[:-1] for tokens in batch])
+        )
         with weights.activate(fixed=True):
             results = search(Task(model, model.encode(source, mask).memory, mask), options)
         return [list(hypotheses[0].tokens) for hypotheses in results]
 
     def decode(batch: Batch) -> Batch:
         """Decode a batch as a translator does, which cuts one that is alone for its threads."""
+        if not on_cpu:
+            return decode_piece(batch)
         pieces = shared_out([batch], job.beam, len)
         return [tokens for piece in parallel_map(decode_piece, pieces) for tokens in piece]
 

@@ -40,10 +40,11 @@ Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 """From source (batch, m), decoder input (batch, n) and labels (batch, n) to a summed loss."""
 
 
-def batch() -> tuple[Tensor, Tensor, Tensor]:
+def batch(rows: int = ROWS, device: str = "cpu") -> tuple[Tensor, Tensor, Tensor]:
     """Return source, decoder input and labels, without padding."""
-    source = torch.randint(SPECIAL, VOCAB, (ROWS, LENGTH))
-    target = torch.randint(SPECIAL, VOCAB, (ROWS, LENGTH + 1))
+    source = torch.randint(SPECIAL, VOCAB, (rows, LENGTH))
+    target = torch.randint(SPECIAL, VOCAB, (rows, LENGTH + 1))
+    source, target = source.to(device), target.to(device)
     return source, target[:, :-1].contiguous(), target[:, 1:].contiguous()
 
 
@@ -53,7 +54,8 @@ def update(
 ) -> float:  # fmt: skip
     """Run one update and return the loss per token."""
     optimizer.zero_grad(set_to_none=True)
-    with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
+    kind = next(model.parameters()).device.type
+    with torch.autocast(kind, torch.bfloat16, enabled=precision == "bf16"):
         total = loss()
     mean = total.float() / tokens
     mean.backward()
@@ -75,18 +77,22 @@ def measure(
     """Make updates on one batch as standard input asks, and answer by lines of JSON.
 
     A line with a number asks for that many updates; the answer has the wall and processor seconds
-    of each. The end of the input asks for `extra`: further fields, from the loss of the batch and
-    the precision.
+    of each. Two more words set the batch's rows and the precision. The end of the input asks for
+    `extra`: further fields, from the loss of the batch and the precision.
     """
     parser = argparse.ArgumentParser()
     parser.add_argument("--shape", choices=SHAPES, required=True)
     parser.add_argument("--precision", choices=("float32", "bf16"), required=True)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--compile", action="store_true")
     options = parser.parse_args()
     torch.manual_seed(1)
     model, loss = make(options.shape)
-    model.train()
+    model.to(options.device).train()
+    if options.compile:
+        model.compile(dynamic=True)
     optimizer = adam(model)
-    source, inputs, labels = batch()
+    source, inputs, labels = batch(device=options.device)
     batch_loss = functools.partial(loss, source, inputs, labels)
     weights = {id(weight): weight.numel() for weight in model.parameters() if weight.requires_grad}
     answer({
@@ -94,15 +100,28 @@ def measure(
         "parameters": sum(weights.values()), "tokens": labels.numel(),
     })  # fmt: skip
     for line in sys.stdin:
+        count, *setting = line.split()
+        if setting:
+            options.precision = setting[1]
+            source, inputs, labels = batch(int(setting[0]), options.device)
+            batch_loss = functools.partial(loss, source, inputs, labels)
         seconds, processor, last = [], [], math.nan
-        for _ in range(int(line)):
+        for _ in range(int(count)):
             wall, used = time.perf_counter(), time.process_time()
             last = update(model, optimizer, options.precision, batch_loss, labels.numel())
+            if options.device != "cpu":
+                torch.cuda.synchronize()
             seconds.append(time.perf_counter() - wall)
             processor.append(time.process_time() - used)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-        answer({"seconds": seconds, "processor": processor, "loss": last, "peak_mb": peak})
-    answer({} if extra is None else extra(batch_loss, options.precision))
+        if options.device != "cpu":
+            peak = torch.cuda.max_memory_allocated() >> 20
+        answer({
+            "seconds": seconds, "processor": processor, "loss": last, "peak_mb": peak,
+            "tokens": labels.numel(),
+        })  # fmt: skip
+    is_extra = extra is not None and options.device == "cpu"
+    answer(extra(batch_loss, options.precision) if is_extra else {})
 
 
 def answer(row: dict[str, Any]) -> None:

@@ -59,7 +59,7 @@ def make(shape: str) -> tuple[nn.Module, Loss]:
         model = FConvModel.build_model(args, task)
 
     def loss(source: Tensor, inputs: Tensor, labels: Tensor) -> Tensor:
-        lengths = torch.full((len(source),), source.shape[1])
+        lengths = torch.full((len(source),), source.shape[1], device=source.device)
         out = model(source, lengths, inputs)
         scores = model.get_normalized_probs(out, log_probs=True)
         return label_smoothed_nll_loss(

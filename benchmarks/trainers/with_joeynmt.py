@@ -57,7 +57,7 @@ def make(shape: str) -> tuple[nn.Module, Loss]:
     assert len(model.src_vocab) == VOCAB
 
     def loss(source: Tensor, inputs: Tensor, labels: Tensor) -> Tensor:
-        lengths = torch.full((len(source),), source.shape[1])
+        lengths = torch.full((len(source),), source.shape[1], device=source.device)
         target_mask = torch.ones_like(inputs, dtype=torch.bool)[:, None]
         source_mask = torch.ones_like(source, dtype=torch.bool)[:, None]
         # As `model(return_type="loss")`, without its count of correct tokens, which is not

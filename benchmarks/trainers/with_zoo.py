@@ -62,7 +62,8 @@ def make(shape: str) -> tuple[nn.Module, Loss]:
 
     def loss(source: Tensor, inputs: Tensor, labels: Tensor) -> Tensor:
         target = torch.cat([inputs[:, :1], labels], 1)
-        batch = Batch(source, source != 0, target, torch.arange(len(source)))
+        indices = torch.arange(len(source), device=source.device)
+        batch = Batch(source, source != 0, target, indices)
         return teacher_forcing(model, batch, SMOOTHING).total
 
     return model, loss

@@ -12,6 +12,9 @@ from zoo.nn import few_queries, once_differentiable, softmax, softmax_gradient
 MAX_KEYS = 512
 """With more keys than this, the weights of all queries are never in memory at once."""
 
+FEW_QUERIES = 16
+"""With more queries than this, a GPU's time goes to computation rather than to calls."""
+
 SMALL = 400
 """torch's batched product computes matrices with fewer multiplications one number at a time."""
 
@@ -38,7 +41,9 @@ def attend(
     # torch's CPU kernels cut long sentences into blocks. For a few dozen words that takes twice as
     # long as two plain products, and in bfloat16 seven times as long.
     short = query.device.type == "cpu" and key.shape[2] <= MAX_KEYS
-    if not short or torch.compiler.is_compiling():
+    # On a GPU, torch's kernel converts and pads a mask each time, in more calls than two products.
+    is_step = mask is not None and query.shape[2] <= FEW_QUERIES and not torch.is_grad_enabled()
+    if not (short or is_step) or torch.compiler.is_compiling():
         allowed = None if mask is None else ~mask  # this function of torch has the other polarity
         return F.scaled_dot_product_attention(query, key, value, attn_mask=allowed)
     if query.requires_grad:

@@ -22,7 +22,7 @@ from zoo.cli.maths import plain, readable
 from zoo.nn.device import devices
 from zoo.registry.builtin import top
 from zoo.registry.registry import default_registry
-from zoo.translation import parts
+from zoo.translation import text_search
 
 Run = Callable[..., Result]
 NAME = "rnnsearch-tiny.numbers-en-fr"
@@ -204,7 +204,7 @@ def test_the_bar_of_eval_moves_with_each_batch(run: Run, monkeypatch: pytest.Mon
         update(bar, task, **values)  # type: ignore[arg-type]  # only passed on
 
     monkeypatch.setattr(Progress, "update", watched)
-    monkeypatch.setattr(parts, "BATCH_TOKENS", 500)
+    monkeypatch.setattr(text_search, "BATCH_TOKENS", 500)
     assert run("eval", NAME, "--data", "numbers-en-fr", "--limit", 300).exit_code == 0
     assert len(seen) > 2
     assert 0 < seen[0] < 300

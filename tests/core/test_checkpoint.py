@@ -176,7 +176,7 @@ def test_order_is_kept_with_any_batches(trained: Path, monkeypatch: pytest.Monke
     # The network has hardly learned, and would never end.
     expected = [translator.translate(text, max_length=12) for text in texts]
     assert translator.translate(texts, max_length=12) == expected
-    monkeypatch.setattr("zoo.translation.parts.BATCH_TOKENS", 30)
+    monkeypatch.setattr("zoo.translation.text_search.BATCH_TOKENS", 30)
     assert translator.translate(texts, max_length=12) == expected
     assert [t.source for t in translator.stream(texts, max_length=12)] == texts
 

@@ -32,7 +32,8 @@ precision_option = click.option(
     "--precision", type=click.Choice(["float32", "bf16", "int8"]), default="float32",
     show_default=True,
     help="Precision of matrix products with weights. On a CPU, int8 is the fastest; bf16 is faster "
-    "than float32 if the processor has AVX-512 BF16 or AMX.",
+    "than float32 if the processor has AVX-512 BF16 or AMX. On a GPU, bf16 is that of the whole "
+    "network.",
 )  # fmt: skip
 engine_option = click.option(
     "--engine", metavar="ENGINE",

@@ -45,6 +45,17 @@ def run_padded(net: nn.LSTM | nn.GRU, x: Tensor, mask: Tensor) -> tuple[Tensor, 
     return states, final if isinstance(final, tuple) else (final,)
 
 
+def flatten_recurrent(model: nn.Module) -> None:
+    """Put the weights of each of torch's recurrent networks into one block, as cuDNN reads them.
+
+    Those that were loaded one by one are copied at every call otherwise. On a CPU this does
+    nothing.
+    """
+    for module in model.modules():
+        if isinstance(module, nn.RNNBase):
+            module.flatten_parameters()
+
+
 def _exported(
     net: nn.LSTM | nn.GRU, x: Tensor, lengths: Tensor
 ) -> tuple[Tensor, tuple[Tensor, ...]]:

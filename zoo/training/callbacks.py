@@ -57,8 +57,8 @@ class Callbacks:
 
 
 def _devices() -> list[int]:
-    """Return the GPU whose generator training uses, if it uses one."""
-    return [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
+    """Return the GPUs, if any is in use; training draws from the generator of one of them."""
+    return list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
 
 
 def load_callbacks(registry: Registry) -> tuple[Callbacks, list[str]]:

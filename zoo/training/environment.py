@@ -37,7 +37,8 @@ def training_environment(threads: int, sharded: bool) -> Iterator[None]:
 def describe_environment(group: ProcessGroup) -> dict[str, Any]:
     """Return what bits depend on besides recipe, data and seed."""
     cuda = group.device.type == "cuda"
-    device = torch.cuda.get_device_name() if cuda else torch.backends.cpu.get_cpu_capability()
+    capability = torch.backends.cpu.get_cpu_capability()
+    device = torch.cuda.get_device_name(group.device) if cuda else capability
     return {
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
@@ -51,7 +52,7 @@ def generator_states(group: ProcessGroup) -> list[dict[str, str]]:
     """Return the states of every process's default random generators, by device."""
     states = {"cpu": group.all_gather(torch.get_rng_state())}
     if group.device.type == "cuda":
-        states["cuda"] = group.all_gather(torch.cuda.get_rng_state())
+        states["cuda"] = group.all_gather(torch.cuda.get_rng_state(group.device))
     return [
         {d: base64.b64encode(each[rank].numpy().tobytes()).decode() for d, each in states.items()}
         for rank in range(group.size)
@@ -75,7 +76,7 @@ def restore_environment(values: Mapping[str, Any], group: ProcessGroup) -> tuple
     if isinstance(threads, int) and 0 < threads <= (os.cpu_count() or 1):
         now["threads"] = threads
     if len(states) == group.size:
-        _set_generators(states[group.rank])
+        _set_generators(states[group.rank], group.device)
     else:
         # Another number of processes: seeds that no earlier part of the run has used.
         torch.manual_seed(torch.initial_seed() + 7919 * int(values["step"]) + group.rank)
@@ -89,15 +90,15 @@ def restore_environment(values: Mapping[str, Any], group: ProcessGroup) -> tuple
     return now["threads"], notes
 
 
-def _set_generators(encoded: Mapping[str, str]) -> None:
+def _set_generators(encoded: Mapping[str, str], picked: torch.device) -> None:
     try:
         for device, text in dict(encoded).items():
             content = bytearray(base64.b64decode(text, validate=True))
             state = torch.frombuffer(content, dtype=torch.uint8)
             if device == "cpu":
                 torch.set_rng_state(state)
-            elif torch.cuda.is_available():
-                torch.cuda.set_rng_state(state)
+            elif picked.type == "cuda":
+                torch.cuda.set_rng_state(state, picked)
     except (ValueError, TypeError, RuntimeError) as error:
         reason = str(error)
         raise CheckpointError("a state's random generators cannot be restored", reason) from None

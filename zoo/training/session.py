@@ -278,7 +278,8 @@ def _acquire(
     # Callbacks, not torch's fork_rng: a session that is never closed must not restore them either.
     resources.callback(torch.set_rng_state, torch.get_rng_state())
     if group.device.type == "cuda":
-        resources.callback(torch.cuda.set_rng_state, torch.cuda.get_rng_state())
+        state = torch.cuda.get_rng_state(group.device)
+        resources.callback(torch.cuda.set_rng_state, state, group.device)
     return group, folder
 
 

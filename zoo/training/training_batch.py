@@ -40,7 +40,8 @@ class TrainingBatch:
         outputs: list[tuple[Output, int]] | None = None,
     ) -> None:
         self.network, self.batch, self.copies = network, batch, copies
-        self.forward: Callable[..., Any] = forward or network
+        # Not `or`: the truth of a compiled network is its length, which it lacks.
+        self.forward: Callable[..., Any] = network if forward is None else forward
         self.source, self.source_mask, self.target, self.indices = batch
         self._augment, self.limit = augment, limit
         self.outputs: list[tuple[Output, int]] = [] if outputs is None else outputs

@@ -26,6 +26,9 @@ from zoo.translation.sentences import (
 BATCH_TOKENS = 4096
 """Most source tokens in a batch, padding included, each counted once per hypothesis of the beam."""
 
+GPU_BATCH_TOKENS = 16 * BATCH_TOKENS
+"""The same on a GPU, where a step of few rows takes as long as one of many."""
+
 MAX_SOURCE_LENGTH = 1024
 """Default maximum length of a part in tokens, with its end token."""
 
@@ -184,15 +187,15 @@ def source_length(part: Part) -> int:
 
 
 def batches(
-    parts: Iterable[Part], width: int, length: Callable[[Part], int] = source_length
+    parts: Iterable[Part], width: int, most: int, length: Callable[[Part], int] = source_length
 ) -> Iterator[list[Part]]:
-    """Yield parts in batches of at most `BATCH_TOKENS` for `width` hypotheses a part.
+    """Yield parts in batches of at most `most` tokens, for `width` hypotheses a part.
 
     They are in order of their `length`, by default the number of source tokens.
     """
     batch: list[Part] = []
     for part in sorted(parts, key=length):
-        if batch and (len(batch) + 1) * (length(part) + 1) * width > BATCH_TOKENS:
+        if batch and (len(batch) + 1) * (length(part) + 1) * width > most:
             yield batch
             batch = []
         batch.append(part)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -25,10 +26,13 @@ from zoo.nn.cached_weights import CachedWeights, float32_weights
 from zoo.nn.contract import UNKNOWN, Seq2Seq
 from zoo.nn.faults import encode
 from zoo.nn.int8 import Int8
+from zoo.nn.padded import flatten_recurrent
 from zoo.nn.tree import Tree
 from zoo.registry.registry import Registry, default_registry
 from zoo.translation.parallel import parallel_map, shared_out
 from zoo.translation.parts import (
+    BATCH_TOKENS,
+    GPU_BATCH_TOKENS,
     MAX_SOURCE_LENGTH,
     LongTexts,
     Part,
@@ -89,20 +93,27 @@ class TextSearch:
         self._on_cpu = self.reader.device.type == "cpu"
         if not isinstance(precision, str) or precision not in WEIGHTS:
             raise DecodingError(f"no precision {shown(precision)}", f"it is {', '.join(WEIGHTS)}")
-        if precision != "float32" and not self._on_cpu:
+        if precision == "int8" and not self._on_cpu:
             raise DecodingError(
-                f"{precision} runs on the CPU only", f"the model is on {self.reader.device}",
-                "Use `--device cpu`",
+                "int8 runs on the CPU only", f"the model is on {self.reader.device}",
+                "Use bf16 there, or `--device cpu`",
             )  # fmt: skip
         self.vocabulary = shared_vocabulary(checkpoints)
         self._blank = blank_tokens(self.vocabulary, self.checkpoint.target_tokenizer.control).to(
             self.reader.device
         )
         # What an engine leaves to the zoo's decoder is searched with the unchanged weights.
-        self._cached_weights = WEIGHTS[precision if engine is None else "float32"]()
-        self.model: Seq2Seq | Ensemble = self.checkpoint.model
-        if len(checkpoints) > 1:
-            self.model = Ensemble([member.model for member in checkpoints])
+        is_own = engine is None and self._on_cpu
+        self._cached_weights = WEIGHTS[precision if is_own else "float32"]()
+        networks = [member.model for member in checkpoints]
+        for network in networks:
+            flatten_recurrent(network)
+        self._in_bf16 = precision == "bf16" and not self._on_cpu
+        if self._in_bf16:  # copies: `score` and `attention` compute in float32
+            # torch cannot put bf16 weights of recurrent networks into one block, and says so.
+            warnings.filterwarnings("ignore", "RNN module weights are not part of single")
+            networks = [copy.deepcopy(network).to(torch.bfloat16) for network in networks]
+        self.model: Seq2Seq | Ensemble = networks[0] if len(networks) == 1 else Ensemble(networks)
         if engine is not None and len(checkpoints) > 1:
             raise DecodingError(f"{engine} cannot run an ensemble", "", "Name one checkpoint")
         self._engine: LoadedEngine | None = None
@@ -150,7 +161,8 @@ class TextSearch:
         limits = request.long_texts, request.max_source_length
         parts = self.reader.parts(nonempty, *limits, split, request.source_prefix)
         width = max(request.search.beam, request.search.n_best)
-        work = self._shared(list(batches(parts, width)), width, source_length)
+        size = BATCH_TOKENS if self._on_cpu else GPU_BATCH_TOKENS
+        work = self._shared(list(batches(parts, width, size)), width, source_length)
         results = self._map(lambda batch: self._search(batch, request), work)
         by_part: dict[tuple[int, int], list[Translation]] = {}
         finished = 0
@@ -193,7 +205,7 @@ class TextSearch:
 
         # The logits of a batch, not only its tokens, must fit into memory.
         width = 1 + self.checkpoint.model.target_vocab // LOGITS
-        work = self._shared(list(batches(parts, width, length)), 1, length)
+        work = self._shared(list(batches(parts, width, BATCH_TOKENS, length)), 1, length)
         by_index: dict[int, list[float]] = {}
         for batch, scores in zip(work, self._map(scores_of, work), strict=True):
             by_index |= zip((part.text_index for part in batch), scores, strict=True)
@@ -256,6 +268,8 @@ class TextSearch:
         ]  # fmt: skip
 
     def _encode(self, sources: list[tuple[Tensor, Tensor]]) -> Tree:
+        if self._in_bf16:
+            sources = [(x.bfloat16() if x.is_floating_point() else x, m) for x, m in sources]
         if isinstance(self.model, Ensemble):
             return self.model.encode(sources)
         return encode(self.model, *sources[0])

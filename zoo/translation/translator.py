@@ -52,15 +52,16 @@ class Translator:
         *more: further members of an ensemble, whose probabilities are averaged. The recommended
             search options are those of the first.
         precision: of products with weights when it translates: `float32`; `bf16` or `int8`, faster
-            and less exact. `score` and `attention` compute in float32.
+            and less exact. On a GPU, `bf16` is the precision of the whole network, and there is no
+            `int8`. `score` and `attention` compute in float32.
         engine: the engine that searches; by default the zoo's own decoder.
         registry: where names are looked up; by default that of the installed plugins, as it is
             in another process that the translator is sent to.
 
     Raises:
         DecodingError: there is no such precision, the checkpoints have different target
-            vocabularies, they are not on the CPU with bf16, int8 or an engine, or an engine is
-            given for an ensemble.
+            vocabularies, they are not on the CPU with int8 or an engine, or an engine is given
+            for an ensemble.
         ConversionError: the engine cannot run this checkpoint; lists all reasons.
     """
 

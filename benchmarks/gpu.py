@@ -1,0 +1,291 @@
+"""Training and decoding speed on a GPU beside other projects: all sides of a case in turn.
+
+    python benchmarks/gpu.py --minutes 5
+    python benchmarks/gpu.py --only decode/transformer-256
+    python benchmarks/gpu.py --table                only write the tables again
+
+All projects run in the Python that runs this script: install the peers there, beside a torch for
+the GPU (`peers/` lists them). A project that is missing, or that fails, is left out with a line
+that says so. All processes of a case run at once; only one computes at a time, and rounds of one
+follow rounds of the other until the case's share of `--minutes` is over. The median of all updates
+counts, and the fastest round of decoding. Rows are stored in `gpu.jsonl`, by kind of GPU, and the
+tables are written to `RESULTS-gpu.md`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import decode
+import train
+from report import Measurements, Row, write
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "RESULTS-gpu.md"
+PRECISIONS = ("float32", "bf16")
+TRAINED_ROWS = (64, 512)
+"""Pairs of 20 tokens in a batch."""
+COMPILED = {"transformer-256": ("zoo", "transformers")}
+"""Projects that are measured with torch.compile besides."""
+DECODED = {
+    "transformer-256": ("zoo", "ctranslate2", "transformers", "fairseq"),
+    "transformer-512": ("zoo", "ctranslate2", "transformers", "fairseq"),
+    "lstm-dot": ("zoo", "fairseq"),
+    "convs2s-iwslt": ("zoo", "fairseq"),
+}
+DECODED_ROWS = {"forced": (64, 512), "free": (512,)}
+"""Sentences in a batch, by the kind of output length; two batches of 64 are decoded, or one."""
+
+
+@dataclass(frozen=True, order=True)
+class Case:
+    """What one set of processes runs: training or decoding of a shape."""
+
+    what: str
+    shape: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.what}/{self.shape}"
+
+    @property
+    def sides(self) -> list[tuple[str, bool]]:
+        """The projects, and whether each is compiled."""
+        if self.what == "decode":
+            return [(project, False) for project in DECODED[self.shape]]
+        plain = [(project, False) for project in ("zoo", *train.PEERS[self.shape])]
+        return plain + [(project, True) for project in COMPILED.get(self.shape, ())]
+
+
+def key(row: Row) -> tuple[Any, ...]:
+    names = ("gpu", "what", "shape", "precision", "setting", "project")
+    return tuple(row[name] for name in names)
+
+
+MEASUREMENTS = Measurements(HERE / "gpu.jsonl", key)
+
+
+def cases() -> list[Case]:
+    return [Case("train", shape) for shape in train.PEERS] + [Case("decode", s) for s in DECODED]
+
+
+class Side:
+    """A process on the GPU, which answers lines of JSON."""
+
+    def __init__(self, project: str, compiled: bool, case: Case) -> None:
+        self.name = f"{project}, compiled" if compiled else project
+        folder = "trainers" if case.what == "train" else "decoders"
+        given = ["--shape", case.shape, "--precision", "float32", "--device", "cuda"]
+        if case.what == "decode":
+            sources, weights = decode.FOLDER / "sources.json", decode.FOLDER / f"{case.shape}.npz"
+            given += ["--serve", "--sources", str(sources), "--weights", str(weights)]
+        elif compiled:
+            given.append("--compile")
+        variables = {"OMP_NUM_THREADS": "4", "PYTHONWARNINGS": "ignore"}
+        self.process = subprocess.Popen(
+            [sys.executable, HERE / folder / f"with_{project}.py", *given],
+            env={**os.environ, **variables}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            text=True,
+        )  # fmt: skip
+
+    def send(self, line: str) -> None:
+        """Send a request."""
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(f"{line}\n")
+            self.process.stdin.flush()
+
+    def answer(self) -> Row | None:
+        """Return the next answer; None once the process has ended."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line.startswith("{"):
+                row: Row = json.loads(line)
+                return row
+        print(f"{self.name} ended; its output is above", file=sys.stderr)
+        return None
+
+    def close(self) -> None:
+        """End the process."""
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()  # type: ignore[union-attr]  # it is a pipe
+        self.process.wait()
+
+
+class Sides:
+    """The processes of a case; those that end are left out from then on."""
+
+    def __init__(self, case: Case) -> None:
+        self.versions: dict[Side, str] = {}
+        self.running = [Side(project, compiled, case) for project, compiled in case.sides]
+        for side, about in self._answers().items():
+            self.versions[side] = about["version"]
+
+    def all(self, line: str) -> dict[Side, Row]:
+        """Return the answers to a request that all work on at once."""
+        for side in self.running:
+            side.send(line)
+        return self._answers()
+
+    def in_turn(self, line: str) -> dict[Side, Row]:
+        """Return the answers to a request that one side works on after the other."""
+        answers: dict[Side, Row | None] = {}
+        for side in self.running:
+            side.send(line)
+            answers[side] = side.answer()
+        return self._kept(answers)
+
+    def close(self) -> None:
+        """End all."""
+        for side in self.versions:
+            side.close()
+
+    def _answers(self) -> dict[Side, Row]:
+        return self._kept({side: side.answer() for side in self.running})
+
+    def _kept(self, answers: dict[Side, Row | None]) -> dict[Side, Row]:
+        kept = {side: answer for side, answer in answers.items() if answer is not None}
+        self.running = list(kept)
+        return kept
+
+
+def training(sides: Sides, shape: str, seconds: float) -> Iterator[Row]:
+    """Yield a row for each precision, size of batches and project."""
+    share = seconds / len(TRAINED_ROWS) / len(PRECISIONS)
+    for precision in PRECISIONS:
+        for rows in TRAINED_ROWS:
+            sides.all(f"5 {rows} {precision}")  # warms up; compiles
+            times: dict[Side, list[float]] = {side: [] for side in sides.running}
+            answers: dict[Side, Row] = {}
+            end, rounds = time.perf_counter() + share, 0
+            while sides.running and (rounds < 2 or time.perf_counter() < end):
+                answers = sides.in_turn("10")
+                for side, answer in answers.items():
+                    times[side] += answer["seconds"]
+                rounds += 1
+            for side, answer in answers.items():
+                median = statistics.median(times[side])
+                yield {
+                    "precision": precision, "setting": f"{rows} pairs", "project": side.name,
+                    "version": sides.versions[side], "ms": round(1e3 * median, 2),
+                    "per_second": round(answer["tokens"] / median), "peak_mb": answer["peak_mb"],
+                    "loss": round(answer["loss"], 3), "rounds": rounds,
+                }  # fmt: skip
+
+
+def decoding(sides: Sides, shape: str, seconds: float) -> Iterator[Row]:
+    """Yield a row for each precision, search, size of batches and project."""
+    lengths = ("forced", "free") if shape == "transformer-256" else ("forced",)
+    searches = [(p, n, b) for p in PRECISIONS for n in lengths for b in (1, 5)]
+    share = seconds / len(searches) / 2
+    for precision, length, beam in searches:
+        sides.all(json.dumps({"beam": beam, "length": length, "precision": precision}))
+        for rows in DECODED_ROWS[length]:
+            count = max(rows, 128)
+            request = json.dumps({"rows": rows, "sentences": count})
+            sides.in_turn(request)  # warms up
+            best: dict[Side, float] = {}
+            answers: dict[Side, Row] = {}
+            end, rounds = time.perf_counter() + share, 0
+            while sides.running and (rounds < 2 or time.perf_counter() < end):
+                answers = sides.in_turn(request)
+                for side, answer in answers.items():
+                    best[side] = min(answer["seconds"], best.get(side, answer["seconds"]))
+                rounds += 1
+            outputs = {side.name: answer["outputs"] for side, answer in answers.items()}
+            for side in answers:
+                yield {
+                    "precision": precision, "setting": f"{length}, beam {beam}, {rows} sentences",
+                    "project": side.name, "version": sides.versions[side],
+                    "per_second": round(count / best[side], 1), "ms": round(1e3 * best[side], 1),
+                    "equal": equal(outputs, side.name, length), "rounds": rounds,
+                }  # fmt: skip
+
+
+def equal(outputs: dict[str, list[list[int]]], project: str, length: str) -> float | None:
+    """Return the share of outputs that equal the zoo's, but for the last token of forced ones."""
+    if "zoo" not in outputs:
+        return None
+    last = 14 if length == "forced" else None
+    both = zip(outputs[project], outputs["zoo"], strict=True)
+    return sum(a[:last] == b[:last] for a, b in both) / len(outputs["zoo"])
+
+
+def tables(rows: list[Row]) -> str:
+    lines = []
+    for gpu in dict.fromkeys(row["gpu"] for row in rows):
+        lines += [f"\n## {gpu}"]
+        for what, unit in (("train", "target tokens/s"), ("decode", "sentences/s")):
+            for shape in train.PEERS:
+                group = [r for r in rows if (r["gpu"], r["what"], r["shape"]) == (gpu, what, shape)]
+                if group:
+                    verb = "training" if what == "train" else "decoding"
+                    lines += [f"\n### {train.TITLES[shape]}, {verb}\n", *table(group, unit)]
+    return "\n".join(lines)
+
+
+def table(rows: list[Row], unit: str) -> list[str]:
+    """Return the lines of one table: a row for each setting, a column for each project."""
+    projects = list(dict.fromkeys(row["project"] for row in rows))
+    lines = [
+        f"In {unit}.\n",
+        f"| precision | setting | {' | '.join(projects)} | zoo ÷ fastest other | measured |",
+        "|---|---|" + "--:|" * (len(projects) + 1) + "---|",
+    ]
+    for precision, setting in dict.fromkeys((r["precision"], r["setting"]) for r in rows):
+        speeds = {
+            r["project"]: r["per_second"]
+            for r in rows
+            if (r["precision"], r["setting"]) == (precision, setting)
+        }
+        others = [speed for project, speed in speeds.items() if not project.startswith("zoo")]
+        own = [speed for project, speed in speeds.items() if project.startswith("zoo")]
+        ratio = f"**{max(own) / max(others):.2f}**" if others and own else "—"
+        cells = [f"{speeds[p]:,.0f}" if p in speeds else "—" for p in projects]
+        measured = next(r["measured"] for r in rows if r["setting"] == setting)
+        lines.append(f"| {precision} | {setting} | {' | '.join([*cells, ratio])} | {measured} |")
+    return lines
+
+
+def main() -> None:
+    """Measure, and write the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--only", action="append", default=[], help="part of a case's name")
+    parser.add_argument("--minutes", type=float, default=10.0, help="for all cases together")
+    parser.add_argument("--table", action="store_true", help="only write the tables again")
+    options = parser.parse_args()
+    chosen = [case for case in cases() if all(part in case.name for part in options.only)]
+    if not options.table:
+        import torch
+
+        common = {"gpu": f"{torch.cuda.get_device_name()}, torch {torch.__version__}"}
+        decode.prepare()
+        end = time.perf_counter() + 60 * options.minutes
+        for number, case in enumerate(chosen):
+            share = (end - time.perf_counter()) / (len(chosen) - number)
+            common |= {"what": case.what, "shape": case.shape}
+            common["measured"] = f"{datetime.now(UTC):%Y-%m-%d %H:%M}"
+            sides = Sides(case)
+            measure = training if case.what == "train" else decoding
+            for row in measure(sides, case.shape, share * 0.5):  # the rest is for starts
+                words = row["precision"], row["setting"], row["project"], row["per_second"]
+                print(case.name, *words, flush=True)
+                MEASUREMENTS.put({**common, **row})
+            sides.close()
+    write(RESULTS, "benchmarks/gpu.py", tables(list(MEASUREMENTS.read().values())))
+
+
+if __name__ == "__main__":
+    main()
