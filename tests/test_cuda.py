@@ -16,8 +16,8 @@ import pytest
 import torch
 
 import zoo
-from tests.external_plugins.journey import TOP
 from tests.core.test_training import weights
+from tests.external_plugins.journey import TOP
 from zoo.decoding.candidates import best_continuations, best_token
 from zoo.decoding.forced import forced_log_probs
 from zoo.decoding.options import Hypothesis, Search
