@@ -7,10 +7,12 @@ import shutil
 import signal
 import socket
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from click.testing import Result
 
 import zoo
 from tests.serving.client import Answer, Running, start, wait_until
@@ -189,6 +191,21 @@ def test_other_sites_and_host_names_are_refused(server: Running) -> None:
         refused(answer, 403, "foreign_origin")
     own = {"Origin": server.url}
     assert server.send("/api/translate", GOOD, headers=own).status == 200
+
+
+def test_a_health_check_without_a_host_name_is_answered(server: Running) -> None:
+    """As load balancers send it, in HTTP/1.0."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as client:
+        client.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+        assert client.recv(1000).split()[1] == b"200"
+
+
+@pytest.mark.parametrize("wrong", ["example.org", "https://example.org/page", "https://", "*"])
+def test_what_is_no_origin_is_refused(run: Callable[..., Result], wrong: str) -> None:
+    result = run("serve", "--allow-origin", wrong)
+    assert result.exit_code == 2
+    assert "is no origin" in result.output
+    assert "https://example.org" in result.output
 
 
 def test_the_page_of_an_allowed_site_can_read_answers() -> None:

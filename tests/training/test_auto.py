@@ -15,7 +15,7 @@ from zoo.registry.declarations import Pair
 from zoo.registry.events import Event, Note, Report, Validation
 from zoo.registry.recipe import Recipe
 from zoo.registry.registry import Registry
-from zoo.training.auto import Choice, Size, Speed, choose, fit
+from zoo.training.auto import Choice, Size, UpdateTime, choose, fit
 from zoo.training.fitting import first_plan
 from zoo.training.plan import make_plan, uses_auto
 from zoo.training.request import TrainingRequest
@@ -38,7 +38,7 @@ def tsv(file: Path, pairs: Iterable[tuple[str, str]]) -> str:
 
 def chosen(
     registry: Registry, pairs: list[Pair], tokens: int, fixed: dict[str, Any] | None = None,
-    model: str = "transformer-tiny", speed: Speed | None = None, **totals: float,
+    model: str = "transformer-tiny", speed: UpdateTime | None = None, **totals: float,
 ) -> Choice:  # fmt: skip
     """Everything that auto chooses for these pairs."""
     request = TrainingRequest(model, "corpus.tsv", "out")
@@ -129,8 +129,8 @@ def test_a_choice_never_overrides_what_is_set(registry: Registry) -> None:
 
 def test_the_time_decides_batch_and_epochs(registry: Registry) -> None:
     """A slow machine gets smaller batches, and less dropout, since it sees each pair less often."""
-    fast = chosen(registry, sentences(5000), 400_000, speed=Speed(0.0, 1e-6), minutes=5)
-    slow = chosen(registry, sentences(5000), 400_000, speed=Speed(0.1, 1e-4), minutes=5)
+    fast = chosen(registry, sentences(5000), 400_000, speed=UpdateTime(0.0, 1e-6), minutes=5)
+    slow = chosen(registry, sentences(5000), 400_000, speed=UpdateTime(0.1, 1e-4), minutes=5)
     assert fast.recipe["batch_tokens"] > slow.recipe["batch_tokens"]
     assert fast.config["dropout"] > slow.config["dropout"]
     assert "steps" not in fast.recipe

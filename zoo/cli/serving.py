@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,18 @@ if TYPE_CHECKING:
     from zoo.serving.limits import Limits
 
 KEY = "ZOO_API_KEY"
+ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#@\s]+/?")
+
+
+def _origins(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    """Return origins as browsers write them; refuse what none would send."""
+    for origin in given:
+        if origin != "null" and not ORIGIN.fullmatch(origin.lower()):
+            raise click.BadParameter(
+                f"{origin!r} is no origin. Write the scheme, the host and perhaps a port, such as "
+                "https://example.org or http://localhost:3000"
+            )
+    return tuple(origin.lower().rstrip("/") for origin in given)
 
 
 @click.command()
@@ -43,8 +56,8 @@ KEY = "ZOO_API_KEY"
               help=f"A file with the API key that clients must send; or set {KEY}.")  # fmt: skip
 @click.option("--allow-host", multiple=True, metavar="NAME",
               help="Another host name that requests may be addressed to.")  # fmt: skip
-@click.option("--allow-origin", multiple=True, metavar="ORIGIN",
-              help="Another site whose pages may send requests.")  # fmt: skip
+@click.option("--allow-origin", multiple=True, metavar="ORIGIN", callback=_origins,
+              help="Another site whose pages may send requests: https://example.org.")  # fmt: skip
 @click.option("--queue", type=click.IntRange(1), default=4096, show_default=True,
               help="Texts that may wait before requests get status 429.")  # fmt: skip
 @click.option("--batch-wait", type=click.FloatRange(0, 10), default=0.005, show_default=True,

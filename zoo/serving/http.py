@@ -94,7 +94,8 @@ class Access:
         """
         host = headers.get("host", "")
         name = urlsplit(f"//{host}").hostname if _is_host(host) else None
-        if self.hosts and name not in self.hosts:
+        # Without a name, as in HTTP/1.0, it is no browser's, which a foreign name could deceive.
+        if self.hosts and name not in self.hosts and "host" in headers:
             raise ForeignOriginError(
                 "this host name is not served", repr(host[:100]), "Start with --allow-host NAME"
             )

@@ -71,7 +71,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Speed:
+class UpdateTime:
     """Seconds of an update: `fixed`, plus `per_token` for each token of the batch."""
 
     fixed: float
@@ -92,7 +92,7 @@ class Size:
     tokens: int
     validation: int
     totals: Mapping[str, float | None]
-    speed: Speed | None = None
+    speed: UpdateTime | None = None
     on_cpu: bool = True
 
 

@@ -53,7 +53,7 @@ SAMPLED = 1000
 """Pairs of which the mean length is taken."""
 
 
-class Size(NamedTuple):
+class DataSize(NamedTuple):
     """The number of pairs to train on, and an estimate of the tokens of their longer sides."""
 
     pairs: int
@@ -153,17 +153,17 @@ def tuning_tokenizers(
     return (learned, target) if new == "source" else (source, learned)
 
 
-def data_size(dataset: Dataset, limit: int | None, parent: Parent) -> Size:
+def data_size(dataset: Dataset, limit: int | None, parent: Parent) -> DataSize:
     """Return the size of the training split; its tokens are estimated from some of its pairs."""
     checkpoint, pairs = parent.checkpoint, dataset.stream("train", limit)
     sample = list(islice(pairs, SAMPLED))
     if not sample:
-        return Size(0, 0)
+        return DataSize(0, 0)
     sides = (checkpoint.source_tokenizer, checkpoint.target_tokenizer)
     encoded = [sides[side].encode([pair[side] for pair in sample]) for side in (0, 1)]
     longer = sum(max(len(source), len(target)) + 1 for source, target in zip(*encoded, strict=True))
     count = len(sample) + sum(1 for _ in pairs)
-    return Size(count, longer * count // len(sample))
+    return DataSize(count, longer * count // len(sample))
 
 
 def _has_validation(dataset: Dataset, limit: int | None) -> bool:
@@ -174,7 +174,7 @@ def _has_validation(dataset: Dataset, limit: int | None) -> bool:
 
 
 def _default_recipe(
-    registry: Registry, request: TrainingRequest, parent: Parent, size: Size, validates: bool
+    registry: Registry, request: TrainingRequest, parent: Parent, size: DataSize, validates: bool
 ) -> dict[str, Any]:
     """Return the recipe of tuning; what plugins of the parent's brought may not be installed."""
     kept = {

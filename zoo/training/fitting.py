@@ -13,7 +13,7 @@ import torch
 from zoo.data.batches import Batch, Corpus, shuffled_batches
 from zoo.data.statistics import corpus_statistics
 from zoo.registry.registry import Registry
-from zoo.training.auto import PATIENCE, Choice, Size, Speed, choose, fit
+from zoo.training.auto import PATIENCE, Choice, Size, UpdateTime, choose, fit
 from zoo.training.data import TrainingData
 from zoo.training.initialization import build_network
 from zoo.training.objective import TrainingLoss
@@ -97,7 +97,7 @@ def longer_side(corpus: Corpus) -> int:
     return int(torch.maximum(corpus.source.lengths, corpus.target.lengths).sum())
 
 
-def measure_speed(loss: TrainingLoss, data: TrainingData) -> Speed:
+def measure_speed(loss: TrainingLoss, data: TrainingData) -> UpdateTime:
     """Time updates with two sizes of batches. The model is trained by them."""
     device, corpus, setup = next(loss.parameters()).device, data.corpus, data.setup
     loss.train()
@@ -121,9 +121,9 @@ def measure_speed(loss: TrainingLoss, data: TrainingData) -> Speed:
             if seconds[0] > LONG:
                 break
     if len(sizes) < 2 or sizes[1] <= sizes[0] or seconds[1] <= seconds[0]:
-        return Speed(0.0, seconds[-1] / max(sizes[-1], 1))
+        return UpdateTime(0.0, seconds[-1] / max(sizes[-1], 1))
     per_token = (seconds[1] - seconds[0]) / (sizes[1] - sizes[0])
-    return Speed(max(seconds[0] - per_token * sizes[0], 0.0), per_token)
+    return UpdateTime(max(seconds[0] - per_token * sizes[0], 0.0), per_token)
 
 
 def _tokens(corpus: Corpus, indices: torch.Tensor) -> int:

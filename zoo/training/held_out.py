@@ -16,7 +16,7 @@ PAIRS = 500
 
 
 @dataclass(frozen=True)
-class HeldOut:
+class HeldOutScores:
     """The loss per target token in nats, and scores of the translations of `pairs` pairs."""
 
     loss: float
@@ -25,7 +25,7 @@ class HeldOut:
     pairs: int
 
 
-def score_held_out(trainer: Trainer, weights: Mapping[str, Tensor]) -> HeldOut | None:
+def score_held_out(trainer: Trainer, weights: Mapping[str, Tensor]) -> HeldOutScores | None:
     """Score weights on the validation set.
 
     Returns None if there is no validation set, or several processes train together.
@@ -42,7 +42,7 @@ def score_held_out(trainer: Trainer, weights: Mapping[str, Tensor]) -> HeldOut |
         result = validate(trainer.model, validation, recipe, trainer.group)
     finally:
         _put(trainer, trained)
-    return HeldOut(result.loss, result.scores.get("bleu"), result.scores.get("chrf"), pairs)
+    return HeldOutScores(result.loss, result.scores.get("bleu"), result.scores.get("chrf"), pairs)
 
 
 def _put(trainer: Trainer, weights: Mapping[str, Tensor]) -> None:

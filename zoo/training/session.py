@@ -32,7 +32,7 @@ from zoo.training.failures import explain_failures
 from zoo.training.fine_tuning import describe_choice, make_tuning_plan, tuning_tokenizers
 from zoo.training.fitting import Automatic, first_plan
 from zoo.training.freezing import freeze
-from zoo.training.held_out import HeldOut, score_held_out
+from zoo.training.held_out import HeldOutScores, score_held_out
 from zoo.training.initialization import build_network
 from zoo.training.objective import TrainingLoss
 from zoo.training.own_pairs import moved
@@ -73,7 +73,7 @@ class Session:
     compared: list[dict[str, Any]] = field(default_factory=list)
     """Scores before and after tuning, from `finish` on."""
     warnings: list[str] = field(default_factory=list)
-    held_out: HeldOut | None = None
+    held_out: HeldOutScores | None = None
     """The scores of the released weights, from `finish` on."""
 
     def run(self, on_event: Callable[[Event], None] | None = None) -> Path:

@@ -10,7 +10,7 @@ from pathlib import Path
 from zoo.errors import counted
 from zoo.training.advice import late_warnings
 from zoo.training.data import TrainingData
-from zoo.training.held_out import HeldOut
+from zoo.training.held_out import HeldOutScores
 from zoo.training.plan import Plan
 from zoo.training.session import Session
 from zoo.training.tuning_record import describe
@@ -26,7 +26,7 @@ class Summary:
     minutes: float
     best_update: int
     best_loss: float | None
-    held_out: HeldOut | None
+    held_out: HeldOutScores | None
     warnings: tuple[str, ...]
     commands: tuple[str, ...]
     compared: tuple[str, ...] = ()

@@ -43,7 +43,7 @@ METRICS = {"chrf": "chrF", "bleu": "BLEU"}
 
 
 @dataclass(frozen=True)
-class HeldOut:
+class ScoredSet:
     """Pairs of a split to translate, and the parent's scores on them."""
 
     data: str
@@ -57,7 +57,7 @@ class TuningRecord:
     """What a run knows of the checkpoint that it tunes."""
 
     about: About
-    sets: Sequence[HeldOut] = ()
+    sets: Sequence[ScoredSet] = ()
 
     def to_json(self) -> str:
         """Return the record as JSON, which `read` reads."""
@@ -80,7 +80,7 @@ class TuningRecord:
         values = read_json(file, TEXT_LIMIT)
         try:
             sets = [
-                HeldOut(s["data"], s["split"], [Pair(*pair) for pair in s["pairs"]], s["before"])
+                ScoredSet(s["data"], s["split"], [Pair(*pair) for pair in s["pairs"]], s["before"])
                 for s in values["sets"]
             ]
             return cls(About.parse(values["about"]), sets)
@@ -172,7 +172,7 @@ def make_record(
         if any(isinstance(pair.source, Features) for pair in pairs):
             notes.append(f"{name} is not compared: its features are in no files")
         elif some := _some(pairs):
-            held_out.append(HeldOut(name, split, some, scores(parent.translator, some)))
+            held_out.append(ScoredSet(name, split, some, scores(parent.translator, some)))
     return TuningRecord(about(registry, data, parent), held_out), notes
 
 
