@@ -195,7 +195,7 @@ class TokenizersPipeline(Engine):
             )
         try:
             with panics_as_errors():
-                self.engine = Pipeline.from_str(json.dumps(self.pipeline))
+                self.engine = Pipeline.from_str(json.dumps(self._read()))
         except Exception as error:  # the library raises bare Exceptions
             raise CheckpointError(
                 "a pipeline of tokenizers cannot be read", str(error)[:300]
@@ -209,6 +209,34 @@ class TokenizersPipeline(Engine):
                 f"{len(self.ids):,} ids for entries up to {largest:,}, from 0 to {size - 1:,}",
             )
         self.inverse = {outer: inner for inner, outer in enumerate(self.ids)}
+
+    def _read(self) -> dict[str, Any]:
+        """Return the pipeline as the library reads it.
+
+        The texts of special tokens and of tags are text: no piece of the model matches the first,
+        and special tokens are not looked for. `<mask>` and what users have added are tokens.
+        """
+        entries, model = self.vocabulary, self.pipeline.get("model")
+        pieces = model.get("vocab") if isinstance(model, dict) else None
+        special: set[int] = set()
+        if isinstance(model, dict) and isinstance(pieces, list):
+            ids = self.ids[: len(pieces)]
+            special = {i for i, id in enumerate(ids) if id < len(SPECIALS)}
+            pieces = [
+                [f"\0{i}\0", *piece[1:]] if i in special else piece
+                for i, piece in enumerate(pieces)
+            ]
+            model = {**model, "vocab": pieces}
+        hidden = {*range(len(SPECIALS)), *entries.tags.values(), *entries.prefix}
+        added = []
+        for token in self.pipeline.get("added_tokens") or []:
+            id = token["id"]
+            if id in special:
+                continue
+            known = 0 <= id < len(self.ids) and self.ids[id] not in hidden
+            is_token = known and token["content"] not in SPECIALS
+            added.append({**token, "special": token["special"] and not is_token})
+        return {**self.pipeline, "model": model, "added_tokens": added}
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return how another process makes it: the library does not pickle all of an engine."""

@@ -6,6 +6,7 @@ architecture whose weights they know.
 
 from zoo.checkpoint.about import About as About
 from zoo.checkpoint.checkpoint import Checkpoint as Checkpoint
+from zoo.checkpoint.tensors import is_finite as is_finite
 from zoo.checkpoint.tensors import write_tensors as write_tensors
 from zoo.data.foreign_engines import SentencePiece as SentencePiece
 from zoo.data.foreign_engines import TokenizersPipeline as TokenizersPipeline
@@ -25,6 +26,8 @@ from zoo.interop.fairseq import Fairseq as Fairseq
 from zoo.interop.fairseq import FairseqImporter as FairseqImporter
 from zoo.interop.fast_tokenizer import write_fast_tokenizer as write_fast_tokenizer
 from zoo.interop.files import write_tokenizers as write_tokenizers
+from zoo.interop.framing import Frame as Frame
+from zoo.interop.framing import stated_frame as stated_frame
 from zoo.interop.generation import recommended_search as recommended_search
 from zoo.interop.importer import Imported as Imported
 from zoo.interop.importer import Importer as Importer
@@ -55,6 +58,7 @@ __all__ = [
     "Fairseq",
     "FairseqImporter",
     "ForeignTokenizer",
+    "Frame",
     "Imported",
     "Importer",
     "JoeyNMT",
@@ -74,6 +78,7 @@ __all__ = [
     "Weights",
     "Words",
     "export_card",
+    "is_finite",
     "literal",
     "open_weights",
     "piece_names",
@@ -82,6 +87,7 @@ __all__ = [
     "read_yaml",
     "recommended_search",
     "require",
+    "stated_frame",
     "weights_of",
     "whole_file",
     "write_fast_tokenizer",

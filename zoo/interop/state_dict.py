@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,6 +25,7 @@ class StateDict:
     def __init__(self, tensors: Mapping[str, Any], reasons: Reasons) -> None:
         self.tensors, self.reasons = tensors, reasons
         self.taken: set[str] = set()
+        self.stored = sum(t.numel() for t in tensors.values() if isinstance(t, Tensor))
 
     def __contains__(self, name: str) -> bool:
         return name in self.tensors
@@ -33,6 +35,10 @@ class StateDict:
 
         A fault is recorded if it is missing, has another shape, or is not finite; zeros of the
         shape are returned, so that all other faults are found as well.
+
+        Raises:
+            ConversionError: there is a fault, and the shape has more numbers than all tensors
+                together: what a caller makes of such zeros could fill the memory.
         """
         self.taken.add(name)
         tensor = self.tensors.get(name)
@@ -47,6 +53,8 @@ class StateDict:
         else:
             tensor = tensor.detach()
             return tensor if tensor.dtype == torch.float64 else tensor.float()
+        if math.prod(shape) > self.stored:
+            self.reasons.raise_if_any()
         return torch.zeros(()).expand(shape)
 
     def size(self, name: str, dimension: int) -> int:

@@ -65,6 +65,11 @@ class Settings:
         if isinstance(ends := self.given["eos_token_id"], list) and len(ends) == 1:
             self.given["eos_token_id"] = ends[0]
         self.end = self._id("eos_token_id")
+        ends = more.get("eos_token_id")
+        reasons.check(
+            ends in (None, self.end, [self.end]),
+            f"{generation} ends outputs at {_short(ends)}, not at eos_token_id {self.end} alone",
+        )
         if (start := more.get("decoder_start_token_id")) is not None:  # which `generate` reads
             self.given["decoder_start_token_id"] = start
         self.given.setdefault("decoder_start_token_id", self.padding)

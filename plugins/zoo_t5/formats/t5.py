@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,7 @@ from zoo.interop import (
     Importer,
     Reasons,
     Source,
+    is_finite,
     open_weights,
 )
 from zoo_t5.formats.settings import Settings
@@ -64,9 +66,15 @@ class Tensors:
     def __init__(self, tensors: dict[str, Tensor], reasons: Reasons) -> None:
         self.tensors, self.reasons = tensors, reasons
         tensors.pop(UNUSED, None)
+        self.stored = sum(tensor.numel() for tensor in tensors.values())
 
     def take(self, name: str, *shape: int) -> Tensor:
-        """Return a tensor as float32; a missing or wrong one is a reason and gives zeros."""
+        """Return a tensor as float32; a missing or wrong one is a reason and gives zeros.
+
+        Raises:
+            ConversionError: there is a reason, and the shape has more numbers than all tensors
+                together: what is made of such zeros could fill the memory.
+        """
         tensor = self.tensors.pop(name, None)
         if tensor is None:
             self.reasons.add(f"{name} is missing")
@@ -74,11 +82,15 @@ class Tensors:
             self.reasons.add(f"{name} is {tuple(tensor.shape)}, not {shape}")
         elif not tensor.is_floating_point():
             self.reasons.add(f"{name} is of type {str(tensor.dtype).removeprefix('torch.')}")
+        elif not is_finite(tensor):
+            self.reasons.add(f"{name} holds values that are not finite")
         else:
             single = tensor.float()
             if tensor.dtype == torch.float64 and not torch.equal(single.double(), tensor):
                 self.reasons.add(f"{name} is of type float64 and not exact in float32")
             return single
+        if math.prod(shape) > self.stored:
+            self.reasons.raise_if_any()
         return torch.zeros(()).expand(shape)
 
     def check_embedding(self, rows: int) -> None:

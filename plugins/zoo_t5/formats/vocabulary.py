@@ -1,8 +1,8 @@
 """Tokenizers of T5: unigram pieces of SentencePiece, or bytes, as pipelines of `tokenizers`.
 
 transformers cuts text with such a pipeline too, which `tokenizer.json` holds, or which it makes
-from `spiece.model`. One thing differs: the text `</s>`, `<pad>` or `<unk>` is text and never the
-special token.
+from `spiece.model`. One thing differs: the text `</s>`, `<pad>`, `<s>` or `<unk>` is text and never
+the special token.
 """
 
 from __future__ import annotations
@@ -13,12 +13,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from zoo.interop import ForeignTokenizer, Reasons, Source, TokenizersPipeline, Vocabulary
+from zoo.interop import (
+    ForeignTokenizer,
+    Frame,
+    Reasons,
+    Source,
+    TokenizersPipeline,
+    Vocabulary,
+    stated_frame,
+)
 from zoo_t5.formats.sentencepiece import BYTE, CONTROL, UNKNOWN, USER_DEFINED, read_model
 from zoo_t5.formats.settings import Settings
 
 TOKENIZER, MODEL, OPTIONS = "tokenizer.json", "spiece.model", "tokenizer_config.json"
-TOKENIZER_FILES = (TOKENIZER, MODEL, OPTIONS)
+ADDED = "added_tokens.json"
+TOKENIZER_FILES = (TOKENIZER, MODEL, OPTIONS, ADDED)
 
 BYTES = "bytes"
 """The value of the importer's option `tokenizer`."""
@@ -62,7 +71,9 @@ def read_entries(source: Source, settings: Settings, option: str, reasons: Reaso
     if option == BYTES or any(str(kind).startswith("ByT5") for kind in kinds):
         entries = _bytes(settings)
     elif source.has(TOKENIZER):
-        entries = _pipeline(source.json(TOKENIZER), reasons)
+        content = source.json(TOKENIZER)
+        entries = _pipeline(content, reasons)
+        _check_frame(options, content, settings, reasons)
     elif source.has(MODEL):
         entries = _model(source, settings, options, reasons)
     else:
@@ -114,7 +125,7 @@ def _without_special_texts(entries: Entries, special: set[int]) -> dict[str, Any
     # a start of the decoder may lie beyond the entries, among the rows without text
     kept, hidden = [], {id for id in special if id < len(entries.names)}
     for token in entries.pipeline["added_tokens"]:
-        if token["id"] in special or (token["special"] and not SENTINEL.match(token["content"])):
+        if token["id"] in special or token["content"] in SPECIALS:
             hidden.add(token["id"])
         else:
             kept.append({**token, "special": False})
@@ -196,6 +207,8 @@ def _model(
         if f"<extra_id_{number}>" not in names:
             added.append(_added(f"<extra_id_{number}>", len(names)))
             names.append(added[-1]["content"])
+    later, special = _added_later(source, options, names, reasons)
+    added += later
     by_bytes = any(piece.kind == BYTE for piece in model.pieces)
     metaspace = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
     charsmap = base64.b64encode(model.charsmap).decode("ascii")
@@ -216,9 +229,51 @@ def _model(
         },
     }  # fmt: skip
     reasons.check(len(set(names)) == len(names), f"{MODEL} has a piece twice")
-    control = {token["id"] for token in added if token["special"]}
+    control = special | {token["id"] for token in added if token["special"]}
     control |= {id for id, name in enumerate(names) if SENTINEL.fullmatch(name)}
     return Entries(names, control, model.unknown, pipeline)
+
+
+def _added_later(
+    source: Source, options: Mapping[str, Any], names: list[str], reasons: Reasons
+) -> tuple[list[dict[str, Any]], set[int]]:
+    """Return the tokens that users have added to a model, and the ids of special ones.
+
+    Their texts are appended to `names`. All are found in a text before the model cuts it.
+    """
+    given: dict[int, dict[str, Any]] = {}
+    if source.has(ADDED):
+        contents = source.json(ADDED).items()
+        given = {id: {"content": content} for content, id in contents if type(id) is int}
+    decoder = options.get("added_tokens_decoder")
+    for key, flags in decoder.items() if isinstance(decoder, dict) else ():
+        if str(key).isdecimal() and isinstance(flags, dict):
+            given[int(key)] = flags
+    added, special = [], set()
+    for id, flags in sorted(given.items()):
+        text = flags.get("content")
+        if isinstance(text, str) and id == len(names) and text not in names:
+            stated = {k: flags.get(k) is True for k in ("single_word", "lstrip", "rstrip")}
+            added.append(_added(text, id) | stated)
+            names.append(text)
+            if flags.get("special") is True:
+                special.add(id)
+        elif not (0 <= id < len(names) and names[id] == text):
+            reasons.add(f"the added token {str(text)[:40]!r} has an impossible id {id}")
+    return added, special
+
+
+def _check_frame(
+    options: Mapping[str, Any], content: Mapping[str, Any], settings: Settings, reasons: Reasons
+) -> None:
+    """Add a reason if a text does not end with the end token alone, as T5's do."""
+    try:
+        frame = stated_frame(options, content)
+    except ValueError as error:
+        reasons.add(f"{TOKENIZER}: {error}")
+        return
+    if frame not in (None, Frame((), (settings.end,))):
+        reasons.add(f"{TOKENIZER} does not put the end token, and nothing else, after a text")
 
 
 def _bytes(settings: Settings) -> Entries:

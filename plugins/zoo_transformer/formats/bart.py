@@ -63,9 +63,11 @@ class Bart(HuggingFaceImporter):
         forced = forced_token(folder)
         content = self.pipeline(folder)
         control = special_ids(content)
-        source = Framing(prefix=(begin,), control=control)
+        frame = folder.frame(content, made.end)
+        before = (begin,) if frame is None else frame.before
+        source = Framing(prefix=before, control=control)
         # a target of foreign begins with <s> after </s>, from which the decoder starts
-        target = Framing(prefix=(begin if forced is None else forced,), control=control)
+        target = Framing(prefix=before if forced is None else (forced,), control=control)
         return (
             from_pipeline(folder, content, rows[0], source, "source"),
             from_pipeline(folder, content, rows[1], target, "target"),
@@ -91,7 +93,9 @@ class Pegasus(Bart):
         """Return one tokenizer for both sides."""
         if folder.source.has(PIPELINE):
             content = self.pipeline(folder)
-            framing = Framing(control=special_ids(content))
+            frame = folder.frame(content, made.end)
+            before = () if frame is None else frame.before
+            framing = Framing(prefix=before, control=special_ids(content))
             tokenizer = from_pipeline(folder, content, rows[0], framing, "source")
         else:
             names = self.names(folder)

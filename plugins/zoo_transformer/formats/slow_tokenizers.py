@@ -38,7 +38,7 @@ def byte_level_pipeline(folder: Folder) -> dict[str, Any]:
     folder.reasons.raise_if_any()
     added = [
         {"id": vocabulary[token], "content": token, "special": True, "single_word": False,
-         "lstrip": False, "rstrip": False, "normalized": False}
+         "lstrip": token == "<mask>", "rstrip": False, "normalized": False}
         for token in BART_SPECIALS
         if token in vocabulary
     ]  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
-from zoo.interop import Reasons
+from zoo.interop import Reasons, is_finite
 
 SHARED, DECODER = "model.shared.weight", "model.decoder.embed_tokens.weight"
 """The embedding of both sides, and that of the target."""
@@ -33,6 +33,8 @@ class Names:
             self.reasons.add(f"{name} is {tuple(tensor.shape)}, not {shape}")
         elif not tensor.is_floating_point():
             self.reasons.add(f"{name} is of type {tensor.dtype}")
+        elif not is_finite(tensor):
+            self.reasons.add(f"{name} holds values that are not finite")
         elif tensor.dtype is torch.float64:
             exact = torch.equal(tensor.float().double(), tensor)
             self.reasons.check(exact, f"{name} is of type float64 and not exact in float32")

@@ -12,11 +12,13 @@ from torch import Tensor
 from zoo.interop import (
     About,
     ForeignTokenizer,
+    Frame,
     Imported,
     Importer,
     Reasons,
     Source,
     open_weights,
+    stated_frame,
 )
 from zoo_transformer.config import TransformerConfig
 from zoo_transformer.formats.family import Fields, Kind, Layout, Network, layout
@@ -34,6 +36,10 @@ VOCABULARY_LIMIT = 100_000_000
 
 MOST_ENTRIES = 10_000_000
 """The most entries of a vocabulary."""
+
+
+MOST_BANNED = 1_000
+"""The most tokens that a checkpoint recommends not to write."""
 
 
 class Renamed(Mapping[str, Tensor]):
@@ -68,6 +74,13 @@ class Folder:
             values["decoder_start_token_id"] = start  # `generate` reads this one
         if isinstance(ends := values.get("eos_token_id"), list) and len(ends) == 1:
             values["eos_token_id"] = ends[0]
+        end, wanted = values.get("eos_token_id"), generation.get("eos_token_id")
+        if end is None and type(wanted) is int:
+            end = values["eos_token_id"] = wanted
+        self.reasons.check(
+            wanted is None or end is None or wanted in (end, [end]),
+            f"{GENERATION} ends outputs at {str(wanted)[:60]}, not at eos_token_id {end} alone",
+        )
         self.fields = Fields(values, self.reasons)
         self.names: dict[int, str] | None = None  # of the vocabulary, once an importer has read it
 
@@ -120,7 +133,50 @@ class Folder:
                 matched[name] = value - counted
         if matched.get("min_length", 0) > matched.get("max_length", 10**9):
             del matched["min_length"]
+        if self.generation.get("do_sample") is True and "beam" not in matched:
+            matched |= self._sampling()
         return matched
+
+    def _sampling(self) -> dict[str, Any]:
+        """Return the options of sampling; without a `top_k`, the library draws from 50 tokens."""
+        matched: dict[str, Any] = {"sample": True}
+        top_k = self.generation.get("top_k", 50)
+        if type(top_k) is int and top_k > 0:
+            matched["top_k"] = top_k
+        for name, most in (("temperature", 100.0), ("top_p", 1.0)):
+            value = self._number(name, 1.0, most)
+            if 0 < value != 1:
+                matched[name] = value
+        return matched
+
+    def banned(self) -> frozenset[int]:
+        """Return the ids that outputs never contain: those of `never`, and `bad_words_ids`.
+
+        Words of several tokens are not among them.
+        """
+        words = self.generation.get("bad_words_ids")
+        single = (
+            word[0]
+            for word in (words if isinstance(words, list) else ())
+            if isinstance(word, list) and len(word) == 1 and type(word[0]) is int
+        )
+        return self.never() | frozenset(single)
+
+    def frame(self, content: Mapping[str, Any], end: int) -> Frame | None:
+        """Return what a `tokenizer.json` puts around a text; None if the tokenizer's class decides.
+
+        A reason is added if the end token does not follow the text.
+        """
+        try:
+            frame = stated_frame(self.tokenizer, content)
+        except ValueError as error:
+            self.reasons.add(f"tokenizer.json: {error}")
+            return None
+        if frame is not None:
+            self.reasons.check(
+                frame.after == (end,), "tokenizer.json does not put the end token after a text"
+            )
+        return frame
 
     def never(self) -> frozenset[int]:
         """Return the ids that are never written."""
@@ -213,8 +269,18 @@ class HuggingFaceImporter(Importer):
         tokenizers = self.tokenizers(folder, made, rows)
         folder.reasons.raise_if_any()
         languages = self.languages(folder, tokenizers)
-        about = About(*languages, decoding=folder.decoding(), origin="imported")
+        decoding = folder.decoding()
+        if banned := _texts(folder.banned(), rows[1], tokenizers[1]):
+            decoding["banned"] = banned[:MOST_BANNED]
+        about = About(*languages, decoding=decoding, origin="imported")
         return Imported("transformer", self.model_type, network.values, weights, *tokenizers, about)
+
+
+def _texts(banned: Collection[int], rows: Rows, tokenizer: ForeignTokenizer) -> tuple[str, ...]:
+    """Return the texts of foreign ids that may be written otherwise."""
+    ids = rows.ids()
+    inner = sorted(ids[i] for i in banned if 0 <= i < len(ids))
+    return tuple(tokenizer.token(i) for i in inner if i > 3 and i not in tokenizer.control)
 
 
 def _with_default(tokenizer: ForeignTokenizer) -> tuple[str, ...]:

@@ -1,0 +1,210 @@
+"""Tokens that users add to a tokenizer, what surrounds a text, and where outputs end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tokenizers import AddedToken, ByteLevelBPETokenizer, processors
+
+from tests.interop.t5_folder import PIECES, tokenizer_json, write_folder
+from tests.interop.t5_folder import imported as imported_t5
+from tests.interop.test_families import folder_of, imported, names_of
+from tests.interop.test_t5 import sentencepiece_model
+from zoo.errors import ConversionError
+from zoo.interop.framing import Frame, stated_frame
+
+GENERIC = {"tokenizer_class": "PreTrainedTokenizerFast"}
+
+
+def edit(file: Path, **values: Any) -> None:
+    content = json.loads(file.read_text()) if file.exists() else {}
+    file.write_text(json.dumps({**content, **values}))
+
+
+def bart_with_pipeline(folder: Path, added: list[AddedToken]) -> ByteLevelBPETokenizer:
+    """Write BART with a `tokenizer.json` as transformers does; return the library's tokenizer.
+
+    The last entries of the vocabulary are replaced by the added tokens.
+    """
+    folder_of(folder, "bart")
+    vocabulary, merges = folder / "vocab.json", folder / "merges.txt"
+    names = names_of("bart")
+    names[len(names) - len(added) :] = [token.content for token in added]
+    vocabulary.write_text(json.dumps({name: i for i, name in enumerate(names)}))
+    lines = merges.read_text().splitlines()
+    merges.write_text("".join(f"{line}\n" for line in lines[: len(lines) - len(added)]))
+    made = ByteLevelBPETokenizer(str(vocabulary), str(merges))
+    made.add_special_tokens(["<s>", "</s>", "<pad>", "<unk>", AddedToken("<mask>", lstrip=True)])
+    made.add_special_tokens(added)
+    made._tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
+    made.save(str(folder / "tokenizer.json"))
+    return made
+
+
+def test_added_special_tokens_are_found_in_a_text_as_the_library_finds_them(
+    tmp_path: Path,
+) -> None:
+    made = bart_with_pipeline(tmp_path / "a", [AddedToken("<hl>")])
+    checkpoint = imported(tmp_path / "a")
+    tokenizer = checkpoint.source_tokenizer
+    for text in ("a <hl>dog<hl> runs", "a <mask> runs"):
+        (ids,) = tokenizer.encode([text])
+        pieces = [tokenizer.token(i) for i in ids[1:]]
+        expected = [made.id_to_token(i) for i in made.encode(text).ids[1:-1]]
+        assert [piece.replace("▁", "Ġ") for piece in pieces] == expected
+    (ids,) = tokenizer.encode(["a </s> <s> <pad> <unk>"])
+    assert min(ids[1:]) > 3, "the texts of special tokens are text"
+    assert tokenizer.decode(tokenizer.encode(["a <hl>dog"])[0]) == "a dog"
+
+
+def test_a_generic_tokenizer_frames_a_text_by_its_file(tmp_path: Path) -> None:
+    bart_with_pipeline(tmp_path / "a", [])
+    edit(tmp_path / "a" / "tokenizer_config.json", **GENERIC)
+    first = names_of("bart").index("<s>")
+    (ids,) = imported(tmp_path / "a").source_tokenizer.encode(["dog"])
+    assert len(ids) > 1
+    end = {"type": "TemplateProcessing", "pair": [], "single": [
+        {"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "</s>", "type_id": 0}}],
+        "special_tokens": {"</s>": {"id": "</s>", "ids": [2], "tokens": ["</s>"]}}}  # fmt: skip
+    assert first == 0
+    bart_with_pipeline(tmp_path / "b", [])
+    edit(tmp_path / "b" / "tokenizer_config.json", **GENERIC)
+    edit(tmp_path / "b" / "tokenizer.json", post_processor=end)
+    assert imported(tmp_path / "b").source_tokenizer.encode(["dog"]) == [ids[1:]]
+    bart_with_pipeline(tmp_path / "c", [])
+    edit(tmp_path / "c" / "tokenizer_config.json", **GENERIC)
+    edit(tmp_path / "c" / "tokenizer.json", post_processor=None)
+    with pytest.raises(ConversionError, match="does not put the end token after a text"):
+        imported(tmp_path / "c")
+
+
+def test_t5_needs_the_end_token_after_a_text(tmp_path: Path) -> None:
+    write_folder(tmp_path / "a")
+    edit(tmp_path / "a" / "tokenizer_config.json", **GENERIC)
+    with pytest.raises(ConversionError, match="does not put the end token, and nothing else"):
+        imported_t5(tmp_path / "a")
+    edit(tmp_path / "a" / "tokenizer_config.json", tokenizer_class="T5TokenizerFast")
+    imported_t5(tmp_path / "a")
+
+
+@pytest.mark.parametrize(
+    ("given", "frame"),
+    [
+        (None, Frame()),
+        ({"type": "ByteLevel"}, Frame()),
+        ({"type": "RobertaProcessing", "cls": ["<s>", 0], "sep": ["</s>", 2]}, Frame((0,), (2,))),
+        ({"type": "Sequence", "processors": [
+            {"type": "ByteLevel"}, {"type": "BertProcessing", "cls": ["a", 5], "sep": ["b", 6]}]},
+         Frame((5,), (6,))),
+    ],
+)  # fmt: skip
+def test_the_frame_of_a_post_processor(given: Any, frame: Frame) -> None:
+    assert stated_frame(GENERIC, {"post_processor": given}) == frame
+    assert stated_frame({"tokenizer_class": "BartTokenizer"}, {"post_processor": given}) is None
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"type": "Unknown"}, {"type": "TemplateProcessing"}, {"type": "RobertaProcessing"}, "x",
+        {"type": "TemplateProcessing", "single": [{}], "special_tokens": 3}, [], 7,
+        {"type": "TemplateProcessing", "special_tokens": {"a": {"ids": ["x"]}},
+         "single": [{"SpecialToken": {"id": "a"}}, {"Sequence": {"id": "A"}}]},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_an_unknown_post_processor_is_refused(given: Any) -> None:
+    with pytest.raises(ValueError, match="post_processor"):
+        stated_frame(GENERIC, {"post_processor": given})
+
+
+def test_added_special_tokens_of_t5_are_tokens(tmp_path: Path) -> None:
+    write_folder(tmp_path / "a")
+    content = tokenizer_json()
+    flags = {**content["added_tokens"][0], "id": 19, "content": "<hl>"}
+    edit(tmp_path / "a" / "tokenizer.json", added_tokens=[*content["added_tokens"], flags])
+    tokenizer = imported_t5(tmp_path / "a").source_tokenizer
+    (ids,) = tokenizer.encode(["a<hl>ab</s>"])
+    assert [tokenizer.token(i) for i in ids][1] == "<hl>"
+    assert "</s>" not in [tokenizer.token(i) for i in ids]
+
+
+@pytest.mark.parametrize("family", ["bart", "m2m100"])
+def test_outputs_that_end_elsewhere_are_refused(family: str, tmp_path: Path) -> None:
+    config, _ = folder_of(tmp_path / "a", family)
+    end = config["eos_token_id"]
+    for same in (end, [end], None):
+        edit(tmp_path / "a" / "generation_config.json", eos_token_id=same)
+        imported(tmp_path / "a")
+        (tmp_path / "a-out").rename(tmp_path / f"out-{same}")
+    for other in (9, [end, 9]):
+        edit(tmp_path / "a" / "generation_config.json", eos_token_id=other)
+        with pytest.raises(ConversionError, match=r"ends outputs at .*9.*not at eos_token_id"):
+            imported(tmp_path / "a")
+
+
+def test_t5_whose_outputs_end_elsewhere_is_refused(tmp_path: Path) -> None:
+    write_folder(tmp_path / "a")
+    edit(tmp_path / "a" / "generation_config.json", eos_token_id=[1, 9])
+    with pytest.raises(ConversionError, match=r"ends outputs at \[1, 9\], not at eos_token_id 1"):
+        imported_t5(tmp_path / "a")
+
+
+def test_what_a_folder_bans_is_recommended(tmp_path: Path) -> None:
+    folder_of(tmp_path / "a", "bart")
+    names = names_of("bart")
+    edit(tmp_path / "a" / "generation_config.json", suppress_tokens=[1, 3, 20], do_sample=True,
+         bad_words_ids=[[21], [22, 23], "x", [1]], temperature=0.7, top_p=0.9)  # fmt: skip
+    decoding = imported(tmp_path / "a").about.decoding
+    assert decoding["banned"] == (names[20].replace("Ġ", "▁"), names[21].replace("Ġ", "▁"))
+    sampling = {"sample": True, "top_k": 50, "temperature": 0.7, "top_p": 0.9}
+    assert {name: decoding[name] for name in sampling} == sampling
+
+
+def test_weights_that_are_not_finite_are_named_by_the_other_project(tmp_path: Path) -> None:
+    import safetensors.torch
+
+    folder_of(tmp_path / "a", "bart")
+    file = tmp_path / "a" / "model.safetensors"
+    tensors = safetensors.torch.load_file(file)
+    name = "model.decoder.layers.0.fc1.bias"
+    tensors[name][0] = float("nan")
+    safetensors.torch.save_file(tensors, file)
+    with pytest.raises(ConversionError, match=f"{name} holds values that are not finite"):
+        imported(tmp_path / "a")
+
+
+def test_a_small_folder_with_large_sizes_takes_no_memory(tmp_path: Path) -> None:
+    """Each missing tensor would have 268 million numbers, or 4 GB in float64."""
+    import resource
+
+    values = {"d_model": 16_384, "d_ff": 16_384, "d_kv": 8_192, "num_layers": 2}
+    write_folder(tmp_path / "a")
+    edit(tmp_path / "a" / "config.json", **values)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(ConversionError, match="16384"):
+        imported_t5(tmp_path / "a")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000
+
+
+def test_tokens_that_were_added_to_a_model_of_t5_are_tokens(tmp_path: Path) -> None:
+    size = len(PIECES) + 4  # with two sentinels
+    write_folder(tmp_path / "a", {"vocab_size": size})
+    (tmp_path / "a" / "tokenizer.json").unlink()
+    (tmp_path / "a" / "spiece.model").write_bytes(sentencepiece_model([]))
+    edit(tmp_path / "a" / "added_tokens.json", **{"<sep>": size - 2, "<hl>": size - 1})
+    special = {"content": "<hl>", "special": True, "rstrip": True}
+    edit(tmp_path / "a" / "tokenizer_config.json", extra_ids=2,
+         added_tokens_decoder={str(size - 1): special})  # fmt: skip
+    tokenizer = imported_t5(tmp_path / "a").source_tokenizer
+    (ids,) = tokenizer.encode(["a<hl> b <sep> a"])
+    pieces = [tokenizer.token(i) for i in ids]
+    assert [piece for piece in pieces if piece.startswith("<")] == ["<hl>", "<sep>"]
+    assert tokenizer.decode(ids) == "a b<sep> a"
+    edit(tmp_path / "a" / "added_tokens.json", **{"<far>": size + 5})
+    (tmp_path / "a").rename(tmp_path / "b")
+    with pytest.raises(ConversionError, match="'<far>' has an impossible id"):
+        imported_t5(tmp_path / "b")

@@ -1,0 +1,65 @@
+"""The tokens that a pipeline of the `tokenizers` library puts around a text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+GENERIC = frozenset(
+    {"PreTrainedTokenizerFast", "PreTrainedTokenizer", "TokenizersBackend", "PythonBackend"}
+)
+"""Classes of tokenizers that frame a text as `tokenizer.json` says; others do as they are."""
+
+
+class Frame(NamedTuple):
+    """The ids before a text, and those after it."""
+
+    before: tuple[int, ...] = ()
+    after: tuple[int, ...] = ()
+
+
+def stated_frame(options: Mapping[str, Any], content: Mapping[str, Any]) -> Frame | None:
+    """Return what surrounds a text by a `tokenizer.json`, if a generic class reads it.
+
+    Args:
+        options: the `tokenizer_config.json`, which names the class.
+        content: the `tokenizer.json`.
+
+    Returns:
+        The frame; None if another class decides.
+
+    Raises:
+        ValueError: it is of a kind that is not known.
+    """
+    if options.get("tokenizer_class") not in GENERIC:
+        return None
+    return _frame(content.get("post_processor"))
+
+
+def _frame(given: Any) -> Frame:
+    """Return the frame of a post-processor."""
+    kind = given.get("type") if isinstance(given, dict) else given
+    try:
+        if kind is None or kind == "ByteLevel":  # it changes offsets alone
+            return Frame()
+        if kind in ("BertProcessing", "RobertaProcessing"):
+            return Frame((int(given["cls"][1]),), (int(given["sep"][1]),))
+        if kind == "Sequence":
+            parts = [_frame(part) for part in given["processors"]]
+            real = [part for part in parts if part != Frame()]
+            if len(real) < 2:
+                return real[0] if real else Frame()
+        if kind == "TemplateProcessing":
+            ids: list[int | None] = []
+            for part in given["single"]:
+                if "Sequence" in part:
+                    ids.append(None)
+                else:
+                    ids += given["special_tokens"][part["SpecialToken"]["id"]]["ids"]
+            at = ids.index(None)
+            before, after = ids[:at], ids[at + 1 :]
+            if all(type(i) is int for i in (*before, *after)):
+                return Frame(tuple(before), tuple(after))  # type: ignore[arg-type]  # all are int
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError):
+        pass
+    raise ValueError(f"the post_processor is of type {str(kind)[:40]!r}, or not a known one of it")
