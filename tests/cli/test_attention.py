@@ -202,8 +202,8 @@ def test_recommended_options_give_way_to_those_given(run: Run, tmp_path: Path) -
     for given in (["--beam", 1], ["--sample", "--seed", 4], ["--search", "greedy"], []):
         result = run("attention", folder, TEXT, *given)
         assert result.exit_code == 0, result.output
-    failed(run("attention", folder, TEXT, "--n-best", 1, "--length-penalty", 0.7, "--beam", 1),
-           "change nothing")  # fmt: skip
+    failed(run("attention", folder, TEXT, "--length-penalty", 0.7, "--beam", 1), "change nothing")
+    assert run("attention", folder, TEXT, "--beam", 3, "--n-best", 3).exit_code == 2
     failed(run("attention", folder, TEXT, "--target", TARGET, "--beam", 2), "beam cannot apply")
 
 

@@ -219,6 +219,12 @@ def test_translate_prints_one_line_for_each_line(run: Run, checkpoint: Path) -> 
     assert run("translate", checkpoint, input="").stdout == ""
 
 
+def test_json_keeps_the_line_breaks_of_a_text(run: Run) -> None:
+    given = ("translate", "transformer-tiny.numbers-en-fr", "ten\n\ntwo")
+    assert run(*given).stdout == "dix\n\ndeux\n"
+    assert json.loads(run(*given, "--json").stdout)["text"] == "dix\n\ndeux"
+
+
 def test_unusual_text_is_translated(run: Run, checkpoint: Path) -> None:
     unusual = ["漢字", "\x01", "</s>", "🙂" * 50, "a\u2028b", "\u202b"]
     result = run("translate", checkpoint, input="\n".join(unusual) + "\n")

@@ -47,9 +47,12 @@ def reading(*values: Any) -> Callable[[str, int | None], Iterable[Any]]:
         (failing, "split train gave OSError: no disk"),
         (raising, "split train gave ZeroDivisionError: by zero"),
         (reading("ab"), "'ab' is not a pair of texts"),
-        (reading(("a",)), "not enough values to unpack"),
+        (reading(("a",)), "('a',) is not a pair of texts"),
+        (reading({"en": "a", "de": "b"}), "{'de': 'b', 'en': 'a'} is not a pair of texts"),
+        (reading({"a", "b"}), "is not a pair of texts"),
+        (reading(("a", "\ud800")), "UnicodeEncodeError: 'utf-8' codec can't encode"),
         (reading(("a", 1)), "('a', 1) is not a pair of texts"),
-        (reading(None), "cannot unpack non-iterable NoneType"),
+        (reading(None), "None is not a pair of texts"),
         (lambda split, limit: None, "'NoneType' object is not iterable"),
         (lambda split: [], "takes 1 positional argument but 2 were given"),
     ],
@@ -60,6 +63,12 @@ def test_a_dataset_that_raises_is_reported_in_one_line(read: Any, reason: str) -
     assert str(caught.value).startswith("dataset 'odd' is broken: split train gave ")
     with pytest.raises(DataError, match="odd has no split 'test2'"):
         Dataset("odd", "a test", read).load("test2")
+
+
+def test_a_dataset_may_yield_mappings() -> None:
+    rows = {"source": "a", "target": "b", "id": 3}, ["c", "d"], ("e", "f")
+    pairs = Dataset("x", "a test", reading(*rows)).load("train")
+    assert pairs == [Pair("a", "b"), Pair("c", "d"), Pair("e", "f")]
 
 
 DATASET = """

@@ -78,6 +78,15 @@ class Endless(NonAutoregressive):
     def decode(self, memory, limits, banned):
         return Decoded(memory.clamp(min=4), torch.zeros(memory.shape))
 
+class Stateless(RecurrentSeq2Seq):
+    def init_state(self, memory):
+        raise KeyError("no state")
+
+class Short(RecurrentSeq2Seq):
+    def forward(self, *given):
+        output = super().forward(*given)
+        return output._replace(logits=output.logits[:, :-1])
+
 class Odd(RecurrentSeq2Seq):
     def init_state(self, memory):
         return {"state": super().init_state(memory)}
@@ -117,6 +126,10 @@ def beam_of(name: str) -> object:
     return search(task_of(name), Search(beam=2))
 
 
+def exhaustive_of(name: str) -> object:
+    return search(task_of(name), Search(exhaustive=True, max_length=2))
+
+
 def greedy_of(name: str) -> object:
     return greedy(network_of(name), SOURCE, SOURCE > 0)
 
@@ -138,6 +151,11 @@ def ensemble_of(name: str) -> object:
         ),
         (output_of, "Lacking", f"the network Lacking of {OWNER} is broken: forward returned a "),
         (output_of, "Narrow", f"the network Narrow of {OWNER} is broken: forward returned l"),
+        (output_of, "Short", f"the network Short of {OWNER} is broken: forward returned l"),
+        *(
+            (use, "Stateless", f"the network Stateless of {OWNER} is broken: it raised KeyError: ")
+            for use in (beam_of, greedy_of, exhaustive_of, ensemble_of)
+        ),
         (beam_of, "Raising", f"the network Raising of {OWNER} is broken: it raised KeyE"),
         (beam_of, "Lacking", f"the network Lacking of {OWNER} is broken: step returned a v"),
         (greedy_of, "Deaf", f"the network Deaf of {OWNER} is broken: it raised KeyError: 'no ear'"),

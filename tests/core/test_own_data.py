@@ -164,6 +164,7 @@ def test_parallel_files_may_be_compressed(parallel: Path, tmp_path: Path) -> Non
         ('source,target\n"one\ntwo",x\n', (), [("one two", "x")]),
         ("\ufeffsource,note,target\nä,,ß\n", (), [("ä", "ß")]),
         ("source,target\na;b,c;d\n", (), [("a;b", "c;d")]),
+        ('source, target\n"one, two", "x, y"\n', (), [("one, two", "x, y")]),
     ],
 )  # fmt: skip
 def test_csv(
@@ -200,6 +201,16 @@ def test_wrong_csv_is_refused(
     file.write_bytes(content.encode("utf-8", "surrogateescape"))
     with pytest.raises(DataError, match=message):
         list(read_csv(file, columns))
+
+
+@pytest.mark.parametrize("header", ["\tsource\ttarget\n", "id\ten\tfr\n", ""])
+def test_tsv_whose_first_column_numbers_the_lines_is_refused(header: str, tmp_path: Path) -> None:
+    """As pandas writes a table, with its index and the names of its columns, or without them."""
+    file = tmp_path / "p.tsv"
+    file.write_text(header + "".join(f"{n}\tone two\tun deux\n" for n in range(5)))
+    command = "such as tail -n" if header else "such as cut -f2,3"
+    with pytest.raises(DataError, match=f"only numbers in its first column.*{command}"):
+        file_dataset(str(file)).load("all")
 
 
 @pytest.mark.parametrize(("content", "message"), [

@@ -108,6 +108,21 @@ def test_few_or_equal_pairs_are_warned_about(tmp_path: Path) -> None:
     assert "all the same text" in texts
 
 
+def test_validation_on_what_was_trained_on_is_told(parallel: Path, tmp_path: Path) -> None:
+    def texts(validation: str, out: str) -> str:
+        request = TrainingRequest("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / out,
+                                  validation=validation, settings=TINY, steps=600)  # fmt: skip
+        with begin(request) as session:
+            trainer = session.trainer
+            return " ".join(early_warnings(trainer.plan, trainer.data, len(trainer.batches)))
+
+    assert "60 of 60 validation sources are also in the training data" in texts(
+        f"{parallel}:en-de", "a"
+    )
+    other = tsv(tmp_path / "other.tsv", [(f"a cat runs {n}", "x") for n in range(20)])
+    assert "validation sources" not in texts(other, "b")
+
+
 def test_advice_on_a_tuned_run_is_what_tuning_allows(parallel: Path, tmp_path: Path) -> None:
     parent = zoo.train(
         "rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", settings=TINY, steps=2
@@ -117,8 +132,7 @@ def test_advice_on_a_tuned_run_is_what_tuning_allows(parallel: Path, tmp_path: P
     with begin(TrainingRequest("", data, tmp_path / "b", from_=parent, steps=600)) as session:
         trainer = session.trainer
         texts = " ".join(early_warnings(trainer.plan, trainer.data, len(trainer.batches)))
-    assert "Learn another vocabulary with --new-vocabulary source" in texts
-    assert "Learn another vocabulary with --new-vocabulary target" in texts
+    assert texts.count("Learn another vocabulary with --new-vocabulary both") == 2
     for wrong in ("vocab_size", "tokenizer =", "same text", "fine-tune", "larger than"):
         assert wrong not in texts
 

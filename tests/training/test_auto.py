@@ -159,6 +159,27 @@ def test_auto_is_for_data_without_a_recipe(registry: Registry) -> None:
     assert not uses("corpus:en-de", "tatoeba")
 
 
+def test_a_recipe_file_overrides_what_auto_chooses(parallel: Path, tmp_path: Path) -> None:
+    file = tmp_path / "r.toml"
+    file.write_text('clip = "none"\nepochs = 2\n[config]\ndropout = 0.15\n')
+    out = zoo.train("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", recipe=str(file),
+                    settings=TINY)  # fmt: skip
+    run = json.loads((out.with_name("a.run") / "run.json").read_text())
+    recipe = run["recipe"]
+    assert (recipe["clip"], recipe["epochs"], recipe["steps"]) == (None, 2, None)
+    assert recipe["schedule"] == "one_cycle"
+    assert run["config"]["dropout"] == 0.15
+    again = zoo.train("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "b", recipe=str(file),
+                      settings=TINY, steps=5)  # fmt: skip
+    recipe = json.loads((again.with_name("b.run") / "run.json").read_text())["recipe"]
+    assert (recipe["epochs"], recipe["steps"]) == (None, 5)
+
+
+def test_epochs_of_few_pairs_are_counted_right(registry: Registry) -> None:
+    choice = chosen(registry, sentences(3), 30, steps=20)
+    assert any("1 updates per epoch" in r and "(20.0 epochs)" in r for r in choice.reasons)
+
+
 def test_a_run_records_what_was_chosen_and_resumes_bit_exactly(
     parallel: Path, tmp_path: Path
 ) -> None:

@@ -24,7 +24,8 @@ from zoo.registry.events import Callback, Report
 from zoo.registry.recipe import toml_value
 from zoo.registry.registry import Registry
 from zoo.training.carry_over import shared_rows
-from zoo.training.plan import make_plan, read_recipe
+from zoo.training.plan import make_plan
+from zoo.training.recipe_layers import read_recipe
 from zoo.training.request import TrainingRequest
 from zoo.training.session import begin
 

@@ -34,6 +34,16 @@ def test_zoo_resume_continues_to_new_totals(parallel: Path, tmp_path: Path) -> N
     assert [e.step for e in events if isinstance(e, Report)][-1] == 15
 
 
+def test_data_may_be_a_path(parallel: Path, tmp_path: Path) -> None:
+    pairs = zip(*((parallel.with_suffix(s)).read_text().splitlines() for s in (".en", ".de")),
+                strict=True)  # fmt: skip
+    file = tmp_path / "pairs.tsv"
+    file.write_text("".join(f"{a}\t{b}\n" for a, b in pairs))
+    for data, out in ((file, "a"), (str(file), "b")):
+        zoo.train("rnnsearch-tiny", data, tmp_path / out, settings=SMALL, steps=3)
+    assert same(tmp_path / "a", tmp_path / "b")
+
+
 def test_training_leaves_the_process_unchanged(parallel: Path, tmp_path: Path) -> None:
     """Generators, threads, warning filters and environment variables."""
     torch.manual_seed(5)

@@ -17,7 +17,7 @@ from zoo.cli.output import (
     print_json,
     say,
 )
-from zoo.cli.search import search_options
+from zoo.cli.search import best_search_options
 from zoo.cli.translating import load_translator
 from zoo.errors import DataError
 
@@ -54,7 +54,7 @@ def _selection(
 @click.option("--head", callback=_selection, metavar="N", help="A head from 1, mean or all.")
 @source_lang_option
 @target_lang_option
-@search_options
+@best_search_options
 @device_option
 @json_option
 def attention(

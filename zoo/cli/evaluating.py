@@ -30,7 +30,7 @@ from zoo.cli.output import (
     say,
     shows_progress,
 )
-from zoo.cli.search import given_options, search_options
+from zoo.cli.search import best_search_options, given_options
 from zoo.cli.translating import load_translator
 from zoo.data.datasets import Item, find_dataset, read_items
 from zoo.data.readers import read_lines
@@ -73,7 +73,7 @@ TOKENIZED = 100
 @target_lang_option
 @source_prefix_option
 @ensemble_option
-@search_options
+@best_search_options
 @precision_option
 @engine_option
 @device_option

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -18,10 +18,20 @@ def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
     It receives those given as the mapping `search`, and whether the checkpoint's recommended ones
     apply besides as `recommended`.
     """
+    return _with_options(command, options.search_options())
+
+
+def best_search_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the search options to a command that needs only the best translation of each text."""
+    chosen = [option for option in options.search_options() if option.name != "n_best"]
+    return _with_options(command, chosen)
+
+
+def _with_options(command: Callable[..., Any], chosen: Sequence[Option]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def with_search(*arguments: Any, **given: Any) -> Any:
-        values = {option.name: given.pop(option.name) for option in options.search_options()}
+        values = {option.name: given.pop(option.name) for option in chosen}
         return command(*arguments, search=given_options(values), **given)
 
     with_search = click.option(
@@ -30,7 +40,7 @@ def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
         show_default=True,
         help="Use the checkpoint's recommended search options where none are given.",
     )(with_search)
-    for option in reversed(options.search_options()):
+    for option in reversed(chosen):
         with_search = _add(option)(with_search)
     return with_search
 

@@ -211,7 +211,7 @@ def _record(translation: Translation) -> dict[str, Any]:
     """Return a translation as values for JSON."""
     record = {
         "source": translation.source,
-        "text": " ".join(translation.text.splitlines()),
+        "text": translation.text,
         "score": translation.score,
         "finished": translation.finished,
         "tokens": translation.tokens,

@@ -39,7 +39,8 @@ def read_csv(file: Path, columns: Sequence[str] = ()) -> Iterator[Pair]:
         yield first
         yield from lines
 
-    reader = csv.reader(all_lines(), delimiter=delimiter, strict=True)
+    # Some programs write a space after each comma, which would hide the quotes after it.
+    reader = csv.reader(all_lines(), delimiter=delimiter, strict=True, skipinitialspace=True)
     try:
         header = [" ".join(cell.split()) for cell in next(reader)]
         source, target = _columns(file, header, columns)
@@ -63,7 +64,7 @@ def read_csv(file: Path, columns: Sequence[str] = ()) -> Iterator[Pair]:
 def _cells(line: str, delimiter: str) -> int:
     """Return into how many cells a delimiter divides a line; 0 if it is not CSV."""
     try:
-        return len(next(csv.reader([line], delimiter=delimiter), []))
+        return len(next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), []))
     except csv.Error:
         return 0
 

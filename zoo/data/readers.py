@@ -209,24 +209,28 @@ def read_tsv(file: Path) -> Iterator[Pair]:
 def _check_unnumbered(file: Path, rows: Sequence[Sequence[str]]) -> None:
     """Make sure that the first of more than two columns does not number the lines.
 
-    The exports of Tatoeba, for example, have the columns number, text, number, text.
+    The exports of Tatoeba, for example, have the columns number, text, number, text; those of
+    tables have the columns' names in the first line.
 
     Raises:
-        DataError: it does, in all of the rows.
+        DataError: it does, in all of the rows but perhaps the first.
     """
-    if len(rows) < 3 or not all(len(row) > 2 and row[0].strip().isdecimal() for row in rows):
+    rest = rows[1:]
+    if len(rest) < 2 or not all(len(row) > 2 and row[0].strip().isdecimal() for row in rest):
         return
     texts = [
         str(column + 1)
-        for column in range(min(map(len, rows)))
-        if not all(row[column].strip().isdecimal() for row in rows)
+        for column in range(min(map(len, rest)))
+        if not all(row[column].strip().isdecimal() for row in rest)
     ]
     if len(texts) > 1:
+        named = not rows[0][0].strip().isdecimal()
+        before = f"tail -n +2 {file} | " if named else ""
         raise DataError(
-            f"{file} has only numbers in its first column",
+            f"{file} has only numbers in its first column" + " after the first line" * named,
             "its first two columns are read as source and target",
-            f"Keep those of the text, such as cut -f{','.join(texts[:2])}; or cut -f1,2 if the "
-            "numbers are the source",
+            f"Keep those of the text, such as {before}cut -f{','.join(texts[:2])}; or "
+            f"{before}cut -f1,2 if the numbers are the source",
         )
 
 

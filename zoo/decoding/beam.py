@@ -23,6 +23,7 @@ from zoo.decoding.processor import Rows
 from zoo.decoding.ranking import best, ended, length_divisor, not_a_number
 from zoo.decoding.task import LEAVE_FRACTION, Task
 from zoo.nn.contract import BEGIN, END, Memory, State
+from zoo.nn.faults import init_state
 from zoo.nn.tree import gather
 
 
@@ -51,7 +52,7 @@ class _Beam(Generic[Memory, State]):
         self.pipeline = Pipeline(task, options)
         device, count = task.mask.device, len(task)
         self.memory = task.memory
-        self.state = task.model.init_state(task.memory)
+        self.state = init_state(task.model, task.memory)
         self.alive = torch.arange(count, device=device)
         self.states = self.pipeline.init_state(self.alive)
         self.lengths = self.pipeline.max_lengths

@@ -11,7 +11,7 @@ from torch import Tensor
 from zoo.decoding.task import full_precision
 from zoo.errors import DecodingError
 from zoo.nn.contract import NonAutoregressive, Seq2Seq, Step
-from zoo.nn.faults import encode, step
+from zoo.nn.faults import encode, init_state, step
 from zoo.nn.tree import Tree
 
 
@@ -51,7 +51,7 @@ class Ensemble:
     def init_state(self, memory: tuple[Tree, ...]) -> tuple[Tree, ...]:
         """Return each member's state before the first token."""
         pairs = zip(self.models, memory, strict=True)
-        return tuple(model.init_state(part) for model, part in pairs)
+        return tuple(init_state(model, part) for model, part in pairs)
 
     def step(
         self,

@@ -16,6 +16,7 @@ from zoo.decoding.ranking import best, ended
 from zoo.decoding.task import Task
 from zoo.errors import DecodingError
 from zoo.nn.contract import BEGIN, END, PADDING, Memory, State
+from zoo.nn.faults import init_state
 from zoo.nn.tree import gather
 
 MAX_TARGETS = 3_000_000
@@ -64,7 +65,7 @@ def _search_one(task: Task[Memory, State], options: Search) -> list[Hypothesis]:
     device = task.mask.device
     zero, row = torch.zeros(1, device=device), torch.zeros(1, dtype=torch.long, device=device)
     written = torch.full((1, 0), BEGIN, device=device)
-    state, states = task.model.init_state(task.memory), pipeline.init_state(row)
+    state, states = init_state(task.model, task.memory), pipeline.init_state(row)
     blocks = [Block(written, zero, zero, row, state, states)]
     hypotheses: list[Hypothesis] = []
     while blocks:

@@ -15,6 +15,7 @@ from zoo.decoding.processor import Rows
 from zoo.decoding.ranking import best, ended
 from zoo.decoding.task import LEAVE_FRACTION, Task
 from zoo.nn.contract import BEGIN, END, PADDING, Memory, State
+from zoo.nn.faults import init_state
 from zoo.nn.tree import gather
 
 Choose = Callable[[Tensor, int, Tensor], Tensor]
@@ -57,7 +58,7 @@ class _Batch(Generic[Memory, State]):
         self.row = torch.arange(len(task) * width, device=device)
         self.count = len(self.row)
         self.memory = task.memory if width == 1 else gather(task.memory, self._sentences())
-        self.state = task.model.init_state(self.memory)
+        self.state = init_state(task.model, self.memory)
         self.states = self.pipeline.init_state(self._sentences())
         self.lengths = self.pipeline.max_lengths.repeat_interleave(width)
         self.shortest = int(self.lengths.amin()) if self.count else 0

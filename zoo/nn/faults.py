@@ -70,6 +70,16 @@ def encode(network: Seq2Seq[Memory, State], source: Tensor, mask: Tensor) -> Mem
     return encoded.memory
 
 
+def init_state(network: Any, memory: Memory) -> Any:
+    """Return the state of a network, or of what has its methods, before the first token.
+
+    Raises:
+        PluginError: the network raised something.
+    """
+    with blaming_network(network):
+        return network.init_state(memory)
+
+
 def step(
     network: Any, token: Tensor, state: State, memory: Memory, attention: bool = False
 ) -> Step[State]:

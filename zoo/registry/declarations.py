@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.resources
 import reprlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
@@ -156,6 +156,24 @@ class Download:
     lines: int | None = None
 
 
+def _as_pair(given: object) -> Pair:
+    """Return what a dataset's `read` yields as a pair.
+
+    Raises:
+        TypeError: it is not one of texts.
+        UnicodeEncodeError: a text has half of a surrogate pair.
+    """
+    if isinstance(given, Mapping) and {"source", "target"} <= given.keys():
+        given = given["source"], given["target"]
+    if isinstance(given, tuple | list) and len(given) == 2:
+        source, target = given
+        if isinstance(source, str) and isinstance(target, str):
+            if not (source.isascii() and target.isascii()):
+                f"{source}{target}".encode()
+            return Pair(source, target)
+    raise TypeError(f"{reprlib.repr(given)} is not a pair of texts")
+
+
 @dataclass(frozen=True)
 class Dataset:
     """Parallel text with named splits.
@@ -201,12 +219,7 @@ class Dataset:
             raise DataError(f"{self.name} has no split {split!r}", f"it has {known}")
         try:
             for pair in self.read(split, limit):
-                source, target = pair
-                if isinstance(pair, str) or not (
-                    isinstance(source, str) and isinstance(target, str)
-                ):
-                    raise TypeError(f"{reprlib.repr(pair)} is not a pair of texts")
-                yield Pair(source, target)
+                yield _as_pair(pair)
         except ZooError:
             raise
         except FAILURES as error:

@@ -19,7 +19,8 @@ def zoo_logits_processors() -> Iterable[Processor]:  # type: ignore[empty-body] 
     task of each batch, and returns a `zoo.LogitsProcessor`: a rule that every search applies to the
     log probabilities of the next token. Further parameters are options: `--processor
     early-end:after=20`. The state of a processor is passed in, so that it moves with the rows of a
-    beam.
+    beam. `zoo.LogitsProcessor` imports torch: in a package that also declares something else, put
+    the class into a module of its own, so that `zoo list` stays fast.
 
     Example:
         from zoo import LogitsProcessor, Processor, hookimpl
@@ -61,7 +62,8 @@ def zoo_searches() -> Iterable[SearchMethod]:  # type: ignore[empty-body]  # a s
     sentence, the best first. `len(task)` is the number of sentences, `task.model.init_state` and
     `task.step` are those of the network. A `zoo.Pipeline` applies the logits processors, holds the
     maximum lengths, and makes and ranks hypotheses. Further parameters are options. Test it with
-    `zoo.testing.search_conformance`.
+    `zoo.testing.search_conformance`. A function that needs torch when its module is imported, as
+    here, belongs into a module of its own.
 
     Example:
         import torch

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,10 @@ COUNTED = 5_000_000
 """Tokens of a corpus that are counted."""
 MUCH_UNKNOWN = 1 / 3
 """The part of unknown tokens above which the user hears of it: neighbors may count as one."""
+COMPARED = 1_000_000
+"""Training sources that are compared with those of the validation data."""
+MUCH_SHARED = 0.1
+"""The part of shared sources above which the user hears of it."""
 SAME_LOSS = 0.97
 """A loss above this part of the loss of guessing by frequency has learned nothing of the source."""
 RISING = 3
@@ -59,6 +64,8 @@ def early_warnings(plan: Plan, data: TrainingData, batches: int) -> list[str]:
         del sides["source"]
     unknown = {side: _unknown_part(sequences) for side, sequences in sides.items()}
     # Where many tokens are unknown, different texts have the same tokens.
+    if plan.validation is not None:
+        warnings += _shared_sources(data)
     distinct = 0 if unknown["target"] > MUCH_UNKNOWN else _few_distinct(data.corpus.target)
     if distinct:
         warnings.append(
@@ -70,7 +77,9 @@ def early_warnings(plan: Plan, data: TrainingData, batches: int) -> list[str]:
         if part > MUCH_UNKNOWN:
             advice = "Raise vocab_size, or set tokenizer = byte"
             if plan.parent:
-                advice = f"Learn another vocabulary with --new-vocabulary {side}"
+                together = plan.config.one_vocabulary or min(unknown.values()) > MUCH_UNKNOWN
+                which = "both" if together else side
+                advice = f"Learn another vocabulary with --new-vocabulary {which}"
             warnings.append(
                 f"{part:.0%} of the {side}'s tokens are unknown: it has too many characters for "
                 f"the vocabulary, or too long words. {advice}"
@@ -90,6 +99,27 @@ def early_warnings(plan: Plan, data: TrainingData, batches: int) -> list[str]:
     elif updates is not None and updates < FEW_UPDATES:
         warnings.append(f"{_few(updates, 'update')}: most models need a thousand or more")
     return warnings
+
+
+def _shared_sources(data: TrainingData) -> list[str]:
+    """Return a warning if many sources to validate on are among those to train on."""
+    held_out = list(_contents(data.validation.corpus.source))
+    wanted = set(held_out)
+    trained = itertools.islice(_contents(data.corpus.source), COMPARED)
+    seen = {source for source in trained if source in wanted}
+    shared = sum(source in seen for source in held_out)
+    if shared <= MUCH_SHARED * len(held_out):
+        return []
+    return [
+        f"{shared:,} of {len(held_out):,} validation sources are also in the training data: their "
+        "scores do not show how well new text is translated. Give other data with --validation"
+    ]
+
+
+def _contents(sequences: Sequences) -> Iterator[bytes]:
+    """Yield what identifies each sequence: the bytes of its numbers."""
+    for start, end in itertools.pairwise(sequences.starts.tolist()):
+        yield sequences.tokens[start:end].astype(np.int32).tobytes()
 
 
 def _large_vocabularies(sides: Mapping[str, Sequences], data: TrainingData) -> list[str]:
@@ -188,8 +218,9 @@ def late_warnings(
     guessing = loss_of_guessing(data.corpus.target)
     loss = min(losses, default=reports[-1] if reports else 0.0)
     if loss > SAME_LOSS * guessing and guessing > 0.1:
+        below = "hardly" if loss < guessing else "not"
         warnings.append(
-            f"the loss, {loss:.2f}, is not below that of guessing tokens by their frequency, "
+            f"the loss, {loss:.2f}, is {below} below that of guessing tokens by their frequency, "
             f"{guessing:.2f}: the model has learned nothing from the sources"
         )
     if recipe.select == "last" and losses and losses[-1] > 1.05 * min(losses):

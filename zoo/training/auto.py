@@ -201,9 +201,9 @@ def fit(choice: Choice, config: Config, size: Size) -> None:
     rate = choice.set("learning_rate", float(f"{RATE * scale:.2g}"))
     choice.set("label_smoothing", 0.1 if choice.natural else 0.0)
     choice.set("precision", "auto" if size.totals["minutes"] else "float32")
-    epochs = updates * batch / max(size.tokens, 1)
-    dropout = _regularize(choice, config, epochs)
     per_epoch = max(size.tokens / batch, 1)
+    epochs = updates / per_epoch
+    dropout = _regularize(choice, config, epochs)
     choice.reasons.append(
         f"batches of {batch:,} tokens ({per_epoch:,.0f} updates per epoch), "
         f"{_about(size)}{updates:,} updates ({epochs:,.1f} epochs){_why_updates(size)}"

@@ -23,15 +23,8 @@ from zoo.registry.open_shelf import name_of
 from zoo.registry.recipe import Recipe
 from zoo.registry.registry import Registry
 from zoo.training.parent import Parent
-from zoo.training.plan import (
-    TOTALS,
-    Plan,
-    absolute,
-    add_layers,
-    named_recipe,
-    resolve,
-    unknown_names,
-)
+from zoo.training.plan import Plan, absolute, resolve, unknown_names
+from zoo.training.recipe_layers import TOTALS, add_layers, named_recipe
 from zoo.training.request import NewVocabulary, TrainingRequest
 
 KEPT = (

@@ -20,6 +20,7 @@ from zoo.training.objective import TrainingLoss
 from zoo.training.optimizer import make_optimizer
 from zoo.training.plan import Plan, fixed_values, make_plan, uses_auto
 from zoo.training.precision import synchronize
+from zoo.training.recipe_layers import TOTALS
 from zoo.training.request import TrainingRequest
 
 MEASURED = (512, 2048)
@@ -80,7 +81,7 @@ class Automatic:
 
         With a time limit, a few updates of a network that is then discarded are timed.
         """
-        totals = self.request.totals
+        totals = {name: self.choice.fixed.get(name) for name in TOTALS}
         speed = None
         if totals["minutes"]:
             network = build_network(self.registry, plan, data).to(device)

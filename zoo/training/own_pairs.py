@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from os import PathLike, fspath
 from pathlib import Path
 
 from zoo.data.pairs import PairLike, write_pairs
 from zoo.training.plan import Plan
 
-Data = str | Iterable[PairLike]
+Data = str | PathLike[str] | Iterable[PairLike]
 """The name of a dataset or of files, or pairs of texts."""
 
 
@@ -21,6 +22,8 @@ def as_file(data: Data | None, name: str, copies: list[Path]) -> str | None:
     """
     if data is None or isinstance(data, str):
         return data
+    if isinstance(data, PathLike):
+        return fspath(data)
     copies.append(write_pairs(data, name))
     return str(copies[-1])
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, overload
@@ -16,13 +15,22 @@ from zoo.registry.open_shelf import OpenShelf, name_of
 from zoo.registry.parameters import LengthLimits
 from zoo.registry.recipe import OPEN, Recipe, toml_value
 from zoo.registry.registry import Registry
+from zoo.training.recipe_layers import (
+    TOTALS,
+    add_layers,
+    named_recipe,
+    read_recipe,
+    recipe_names,
+    update,
+)
 from zoo.training.request import TrainingRequest
 
 AUTO = "auto"
 """The recipe of data that has none."""
 RATED = ("constant", "inverse_sqrt", "cosine", "one_cycle")
 """Schedules of which `learning_rate` is the highest rate."""
-TOTALS = ("steps", "epochs", "minutes")
+COMPLETE = frozenset({"tokenizer", "vocab_size", "learning_rate", "schedule"})
+"""A recipe file that has these keys is taken to say everything."""
 SELECTIONS = ("last", "loss", "bleu", "chrf", "ter", "exact_match", "token_error_rate")
 """What a recipe can select by, besides the metrics of plugins."""
 
@@ -164,8 +172,8 @@ def resolve(
             settings[name] = value
         else:
             faults.append(name)
-    _update(recipe_values, settings)
-    _update(recipe_values, {k: v for k, v in request.totals.items() if v is not None})
+    update(recipe_values, settings)
+    update(recipe_values, {k: v for k, v in request.totals.items() if v is not None})
     where = f"settings for {request.model}"
     parsed: list[Any] = []
     for kind, values in ((config_type, config_values), (Recipe, recipe_values)):
@@ -232,30 +240,38 @@ def absolute(registry: Registry, spec: str | None) -> str | None:
 
 
 def uses_auto(registry: Registry, request: TrainingRequest) -> bool:
-    """Return whether the recipe is `auto`: it is requested, or the data has no recipe."""
-    if request.recipe is not None:
-        return request.recipe == AUTO
-    names = _recipe_names(registry, request.model, request.data)
+    """Return whether the recipe is `auto`: it is requested, or the data has no recipe.
+
+    A recipe file that does not say everything overrides what `auto` chooses.
+    """
+    if request.recipe == AUTO:
+        return True
+    of_file = _file_values(request)
+    if request.recipe is not None and (of_file is None or of_file.keys() >= COMPLETE):
+        return False
+    names = recipe_names(registry, request.model, request.data)
     return not any(name in registry.recipes for name in names)
+
+
+def _file_values(request: TrainingRequest) -> dict[str, Any] | None:
+    """Return the values of the request's recipe file; None if it names none."""
+    if request.recipe is None or not request.recipe.endswith(".toml"):
+        return None
+    return read_recipe(Path(request.recipe))
 
 
 def fixed_values(registry: Registry, request: TrainingRequest) -> dict[str, Any]:
     """Return what the recipe `auto` may not choose, by name: `MODEL.auto`, settings, totals."""
     own = registry.recipes.get(f"{request.model}.{AUTO}", {})
     values = {**own, **own.get("config", {})}
+    if of_file := _file_values(request):
+        is_replaced = any(request.totals.values())
+        replaced = {"config", *(TOTALS if is_replaced else ())}
+        values |= {key: value for key, value in of_file.items() if key not in replaced}
+        values |= of_file.get("config", {})
     values |= {key.rpartition(".")[2]: value for key, value in request.overrides.items()}
     values |= {key: value for key, value in request.totals.items() if value}
     return {key: None if value == "none" else value for key, value in values.items()}
-
-
-def _recipe_names(registry: Registry, model: str, data: str) -> tuple[str, str, str]:
-    """Return the names of the recipes of some data and of a model on it, the most general first.
-
-    There may be no recipe of such a name. Several datasets may share the first two.
-    """
-    known = registry.datasets.get(data)
-    shared = known.recipe if known and known.recipe else data
-    return shared, f"{model}.{shared}", f"{model}.{data}"
 
 
 def _layered(
@@ -264,7 +280,7 @@ def _layered(
     """Return the values of configuration and recipe before the request's settings."""
     entry = registry.models.find(request.model)
     data = AUTO if uses_auto(registry, request) else request.data
-    names = _recipe_names(registry, request.model, data)
+    names = recipe_names(registry, request.model, data)
     of_data, *of_model = (registry.recipes.get(name, {}) for name in names)
     layers = [of_data, entry.recipe, chosen, *of_model]
     if request.recipe not in (None, AUTO):
@@ -272,53 +288,6 @@ def _layered(
     config_values, recipe_values = dict(entry.config), dict[str, Any]()
     add_layers(layers, config_values, recipe_values)
     return config_values, recipe_values
-
-
-def add_layers(
-    layers: Sequence[Mapping[str, Any]],
-    config_values: dict[str, Any],
-    recipe_values: dict[str, Any],
-) -> None:
-    """Override values by those of recipes, in order; a table `config` is the configuration's."""
-    for layer in layers:
-        config_values.update(layer.get("config", {}))
-        _update(recipe_values, {key: value for key, value in layer.items() if key != "config"})
-
-
-def named_recipe(registry: Registry, recipe: str) -> list[dict[str, Any]]:
-    """Return the recipe of that name or file, after those that it builds on."""
-    if recipe.endswith(".toml"):
-        return [read_recipe(Path(recipe))]
-    model, _, data = recipe.partition(".")
-    shared = _recipe_names(registry, model, data)[:2]
-    return [*(registry.recipes.get(name, {}) for name in shared), registry.recipes.find(recipe)]
-
-
-def read_recipe(file: Path) -> dict[str, Any]:
-    """Return the values of a recipe in a TOML file; its table `config` belongs to the model.
-
-    Raises:
-        ConfigError: there is no such file, or it is not TOML.
-    """
-    try:
-        values = tomllib.loads(file.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise ConfigError(f"no recipe {file}", error.strerror or str(error)) from None
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{file} is not TOML", str(error)) from None
-    if not isinstance(values.get("config", {}), dict):
-        raise ConfigError(f"{file} is not a recipe", "config must be a table")
-    return values
-
-
-def _update(recipe: dict[str, Any], values: Mapping[str, Any]) -> None:
-    """Override values; a new total replaces all earlier ones, and `select = last` a patience."""
-    if any(total in values for total in TOTALS):
-        for total in TOTALS:
-            recipe.pop(total, None)
-    if values.get("select") == "last":
-        recipe.pop("patience", None)
-    recipe.update(values)
 
 
 def _side(key: str, config: type[Config]) -> tuple[str, str]:

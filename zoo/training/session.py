@@ -37,9 +37,10 @@ from zoo.training.initialization import build_network
 from zoo.training.objective import TrainingLoss
 from zoo.training.own_pairs import moved
 from zoo.training.parent import Parent, read_parent
-from zoo.training.plan import TOTALS, Plan, training_data
+from zoo.training.plan import Plan, training_data
 from zoo.training.precision import PrecisionChoice, choose_precision
 from zoo.training.process_group import ProcessGroup, join_process_group, was_restarted
+from zoo.training.recipe_layers import TOTALS
 from zoo.training.request import TrainingRequest
 from zoo.training.run_folder import RunFolder
 from zoo.training.trainer import Trainer

@@ -67,12 +67,10 @@ class TrainingBatch:
         if not isinstance(output, Output):
             reason = f"forward returned a value of type {type(output).__name__}, not an Output"
             raise broken_network(type(self.network), reason)
-        if output.logits.shape[-1] != self.network.target_vocab:
-            reason = (
-                f"forward returned logits of {output.logits.shape[-1]:,} tokens, and the "
-                f"vocabulary has {self.network.target_vocab:,}"
-            )
-            raise broken_network(type(self.network), reason)
+        expected = [*inputs.shape, self.network.target_vocab]
+        if list(output.logits.shape) != expected:
+            reason = f"forward returned logits of shape {list(output.logits.shape)}, not {expected}"
+            raise broken_network(type(self.network), f"{reason}: (sentences, n, target_vocab)")
         self.outputs.append((output, self.copies))
         return output
 

@@ -122,10 +122,13 @@ class SourceReader:
                 bound = f"max_source_length is {limit:,}"
                 if limit in limits:
                     bound = f"{self.checkpoints[0].model_name} reads {limit:,} at most"
+                advice = "Split it into sentences, as `zoo translate --long-texts split` does"
+                if several:
+                    advice = "Shorten it: texts of several sources, and features, are not split"
                 raise DecodingError(
                     f"text {index + 1} is too long",
                     f"{_length(tokens):,} tokens with the end token, and {bound}",
-                    "Split it into sentences, as `zoo translate --long-texts split` does",
+                    advice,
                 )
         return parts
 
