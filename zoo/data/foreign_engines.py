@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,9 @@ from zoo.nn.contract import UNKNOWN
 
 Side = Literal["source", "target"]
 """Whose language a tag names."""
+
+HIDDEN = re.compile("\0\\d+\0")
+"""The texts of special tokens in a pipeline's model, so that no text is one."""
 
 MOST_TAGS = 10_000
 """The most languages of a tokenizer."""
@@ -260,7 +264,8 @@ class TokenizersPipeline(Engine):
         """
         inner = [self.inverse[i] for i in ids if i in self.inverse]
         with failing("the tokenizer cannot write this text"):
-            return self.engine.decode(inner, skip_special_tokens=False).strip()
+            text = self.engine.decode(inner, skip_special_tokens=False)
+        return HIDDEN.sub("⁇", text).strip()
 
     def words(self, text: str) -> list[str]:
         """Return the parts by the pipeline's pre-tokenizer.

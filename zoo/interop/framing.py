@@ -60,6 +60,6 @@ def _frame(given: Any) -> Frame:
             before, after = ids[:at], ids[at + 1 :]
             if all(type(i) is int for i in (*before, *after)):
                 return Frame(tuple(before), tuple(after))  # type: ignore[arg-type]  # all are int
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError):
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError):
         pass
     raise ValueError(f"the post_processor is of type {str(kind)[:40]!r}, or not a known one of it")

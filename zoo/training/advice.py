@@ -25,7 +25,7 @@ COUNTED = 5_000_000
 MUCH_UNKNOWN = 1 / 3
 """The part of unknown tokens above which the user hears of it: neighbors may count as one."""
 COMPARED = 1_000_000
-"""Training sources that are compared with those of the validation data."""
+"""Sources of each side that are compared: to train on, and to validate on."""
 MUCH_SHARED = 0.1
 """The part of shared sources above which the user hears of it."""
 SAME_LOSS = 0.97
@@ -105,8 +105,7 @@ def _shared_sources(data: TrainingData) -> list[str]:
     """Return a warning if many sources to validate on are among those to train on."""
     held_out = list(_contents(data.validation.corpus.source))
     wanted = set(held_out)
-    trained = itertools.islice(_contents(data.corpus.source), COMPARED)
-    seen = {source for source in trained if source in wanted}
+    seen = {source for source in _contents(data.corpus.source) if source in wanted}
     shared = sum(source in seen for source in held_out)
     if shared <= MUCH_SHARED * len(held_out):
         return []
@@ -117,9 +116,10 @@ def _shared_sources(data: TrainingData) -> list[str]:
 
 
 def _contents(sequences: Sequences) -> Iterator[bytes]:
-    """Yield what identifies each sequence: the bytes of its numbers."""
-    for start, end in itertools.pairwise(sequences.starts.tolist()):
-        yield sequences.tokens[start:end].astype(np.int32).tobytes()
+    """Yield what identifies each of the first sequences: the bytes of its numbers."""
+    for start, end in itertools.pairwise(sequences.starts[: COMPARED + 1].tolist()):
+        numbers = sequences.tokens[start:end]
+        yield (numbers.astype(np.int32) if numbers.ndim == 1 else numbers).tobytes()
 
 
 def _large_vocabularies(sides: Mapping[str, Sequences], data: TrainingData) -> list[str]:

@@ -258,7 +258,7 @@ def _added_later(
             names.append(text)
             if flags.get("special") is True:
                 special.add(id)
-        elif not (0 <= id < len(names) and names[id] == text):
+        elif id >= len(names) or names[id].lstrip("▁") != str(text).lstrip("▁"):
             reasons.add(f"the added token {str(text)[:40]!r} has an impossible id {id}")
     return added, special
 

@@ -37,7 +37,6 @@ VOCABULARY_LIMIT = 100_000_000
 MOST_ENTRIES = 10_000_000
 """The most entries of a vocabulary."""
 
-
 MOST_BANNED = 1_000
 """The most tokens that a checkpoint recommends not to write."""
 
