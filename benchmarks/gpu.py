@@ -15,11 +15,8 @@ tables are written to `RESULTS-gpu.md`.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
-import os
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -29,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import decode
+import peers
 import train
 from report import Measurements, Row, write
 
@@ -82,7 +80,7 @@ def cases() -> list[Case]:
 
 
 class Side:
-    """A process on the GPU, which answers lines of JSON."""
+    """A process on the GPU."""
 
     def __init__(self, project: str, compiled: bool, case: Case) -> None:
         self.name = f"{project}, compiled" if compiled else project
@@ -94,40 +92,23 @@ class Side:
         elif compiled:
             given.append("--compile")
         variables = {"OMP_NUM_THREADS": "4", "PYTHONWARNINGS": "ignore"}
-        self.process = subprocess.Popen(
-            [sys.executable, HERE / folder / f"with_{project}.py", *given],
-            env={**os.environ, **variables}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            text=True,
-        )  # fmt: skip
-
-    def send(self, line: str) -> None:
-        """Send a request."""
-        assert self.process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.write(f"{line}\n")
-            self.process.stdin.flush()
+        program = HERE / folder / f"with_{project}.py"
+        self.program = peers.Program([sys.executable, program, *given], variables)
 
     def answer(self) -> Row | None:
         """Return the next answer; None once the process has ended."""
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            if line.startswith("{"):
-                row: Row = json.loads(line)
-                return row
-        print(f"{self.name} ended; its output is above", file=sys.stderr)
-        return None
-
-    def close(self) -> None:
-        """End the process."""
-        with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.close()  # type: ignore[union-attr]  # it is a pipe
-        self.process.wait()
+        try:
+            return self.program.answer()
+        except peers.PeerError as error:
+            print(f"{self.name}: {error}", file=sys.stderr)
+            return None
 
 
 class Sides:
     """The processes of a case; those that end are left out from then on."""
 
     def __init__(self, case: Case) -> None:
+        self.case = case
         self.versions: dict[Side, str] = {}
         self.running = [Side(project, compiled, case) for project, compiled in case.sides]
         for side, about in self._answers().items():
@@ -136,21 +117,21 @@ class Sides:
     def all(self, line: str) -> dict[Side, Row]:
         """Return the answers to a request that all work on at once."""
         for side in self.running:
-            side.send(line)
+            side.program.send(line)
         return self._answers()
 
     def in_turn(self, line: str) -> dict[Side, Row]:
         """Return the answers to a request that one side works on after the other."""
         answers: dict[Side, Row | None] = {}
         for side in self.running:
-            side.send(line)
+            side.program.send(line)
             answers[side] = side.answer()
         return self._kept(answers)
 
     def close(self) -> None:
         """End all."""
         for side in self.versions:
-            side.close()
+            side.program.close()
 
     def _answers(self) -> dict[Side, Row]:
         return self._kept({side: side.answer() for side in self.running})
@@ -161,7 +142,7 @@ class Sides:
         return kept
 
 
-def training(sides: Sides, shape: str, seconds: float) -> Iterator[Row]:
+def training(sides: Sides, seconds: float) -> Iterator[Row]:
     """Yield a row for each precision, size of batches and project."""
     share = seconds / len(TRAINED_ROWS) / len(PRECISIONS)
     for precision in PRECISIONS:
@@ -185,9 +166,9 @@ def training(sides: Sides, shape: str, seconds: float) -> Iterator[Row]:
                 }  # fmt: skip
 
 
-def decoding(sides: Sides, shape: str, seconds: float) -> Iterator[Row]:
+def decoding(sides: Sides, seconds: float) -> Iterator[Row]:
     """Yield a row for each precision, search, size of batches and project."""
-    lengths = ("forced", "free") if shape == "transformer-256" else ("forced",)
+    lengths = ("forced", "free") if sides.case.shape == "transformer-256" else ("forced",)
     searches = [(p, n, b) for p in PRECISIONS for n in lengths for b in (1, 5)]
     share = seconds / len(searches) / 2
     for precision, length, beam in searches:
@@ -279,7 +260,7 @@ def main() -> None:
             common["measured"] = f"{datetime.now(UTC):%Y-%m-%d %H:%M}"
             sides = Sides(case)
             measure = training if case.what == "train" else decoding
-            for row in measure(sides, case.shape, share * 0.5):  # the rest is for starts
+            for row in measure(sides, share * 0.5):  # the rest is for starts
                 words = row["precision"], row["setting"], row["project"], row["per_second"]
                 print(case.name, *words, flush=True)
                 MEASUREMENTS.put({**common, **row})

@@ -19,8 +19,6 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
-import os
-import subprocess
 import sys
 import time
 from dataclasses import dataclass, replace
@@ -121,19 +119,13 @@ class Side:
             compiled = Path(peers.KERNELS["ZOO_CACHE"])
             variables["ZOO_CACHE"] = str(compiled if case.kernels else compiled / "none")
         self.started, self.first = time.perf_counter(), 0.0
-        self.process = subprocess.Popen(
-            [python, HERE / "decoders" / f"with_{project}.py", "--serve", *arguments],
-            env={**os.environ, **variables}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            text=True,
-        )  # fmt: skip
-        self.start = self._answer()
+        program = HERE / "decoders" / f"with_{project}.py"
+        self.program = peers.Program([python, program, "--serve", *arguments], variables)
+        self.start = self.program.answer()
 
     def request(self, **wanted: Any) -> Row:
         """Return the answer to a request."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(wanted) + "\n")
-        self.process.stdin.flush()
-        return self._answer()
+        return self.program.request(json.dumps(wanted))
 
     def prepare(self, case: Case) -> None:
         """Prepare a search, and decode one sentence and a batch before anything is measured."""
@@ -143,16 +135,7 @@ class Side:
 
     def close(self) -> None:
         """End the process."""
-        self.process.stdin.close()  # type: ignore[union-attr]  # it is a pipe
-        self.process.wait()
-
-    def _answer(self) -> Row:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            if line.startswith("{"):
-                answer: Row = json.loads(line)
-                return answer
-        raise peers.PeerError("a decoder ended; its output is above")
+        self.program.close()
 
 
 def compare(case: Case, sides: dict[str, Side], seconds: float) -> Row:

@@ -10,6 +10,7 @@ that build, give pip another one with `PIP_EXTRA_INDEX_URL` or `PIP_FIND_LINKS`.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -99,6 +100,52 @@ def run(command: list[Any], variables: Mapping[str, str] | None = None) -> list[
         except ValueError:
             print(line, file=sys.stderr)
     return values
+
+
+class Program:
+    """A program that answers lines of its standard input by lines of JSON; other output is skipped.
+
+    Args:
+        command: the program and its arguments.
+        variables: its environment variables besides those of this process.
+    """
+
+    def __init__(self, command: list[Any], variables: Mapping[str, str]) -> None:
+        self.process = subprocess.Popen(
+            command, env={**os.environ, **variables}, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    def send(self, line: str) -> None:
+        """Send a request; `answer` reports a program that has ended."""
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(f"{line}\n")
+            self.process.stdin.flush()
+
+    def answer(self) -> dict[str, Any]:
+        """Return the next answer.
+
+        Raises:
+            PeerError: the program has ended.
+        """
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line.startswith("{"):
+                answer: dict[str, Any] = json.loads(line)
+                return answer
+        raise PeerError("a program ended; its output is above")
+
+    def request(self, line: str) -> dict[str, Any]:
+        """Return the answer to a request."""
+        self.send(line)
+        return self.answer()
+
+    def close(self) -> None:
+        """End the input, and wait for the end of the program."""
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()  # type: ignore[union-attr]  # it is a pipe
+        self.process.wait()
 
 
 def compile_kernels() -> None:

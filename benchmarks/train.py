@@ -16,10 +16,7 @@ tables are written to `RESULTS-train.md`.
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Mapping
@@ -71,42 +68,26 @@ class Side:
             variables |= peers.KERNELS
         elif retained:
             variables |= RETAIN_FREED_MEMORY
-        self.process = subprocess.Popen(
-            [python, program, "--shape", shape, "--precision", precision],
-            env={**os.environ, **variables}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            text=True,
-        )  # fmt: skip
+        command = [python, program, "--shape", shape, "--precision", precision]
+        self.program = peers.Program(command, variables)
         self.seconds: list[float] = []
         self.processor: list[float] = []
-        self.row: Row = {"memory_retained": retained, **self._answer()}
+        self.row: Row = {"memory_retained": retained, **self.program.answer()}
 
     def update(self, count: int) -> None:
         """Make updates and note their times."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(f"{count}\n")
-        self.process.stdin.flush()
-        answer = self._answer()
+        answer = self.program.request(str(count))
         self.seconds += answer["seconds"]
         self.processor += answer["processor"]
         self.row |= {"loss": round(answer["loss"], 3), "peak_mb": answer["peak_mb"]}
 
     def close(self) -> Row:
         """End the process and return its row."""
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.row |= self._answer()
-        self.process.wait()
+        self.program.close()
+        self.row |= self.program.answer()
         for name in ("seconds", "processor"):
             self.row[name] = round(statistics.median(getattr(self, name)[WARM_UP:]), 5)
         return {**self.row, "updates": len(self.seconds) - WARM_UP}
-
-    def _answer(self) -> Row:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            if line.startswith("{"):
-                answer: Row = json.loads(line)
-                return answer
-        raise peers.PeerError("a trainer ended; its output is above")
 
 
 def measure(

@@ -85,7 +85,7 @@ def make(job: Job) -> tuple[Decode, int]:
             device=job.device,
             compute_type=precision,
             inter_threads=job.at_once,
-            intra_threads=max(THREADS // job.at_once, 1),
+            intra_threads=THREADS // job.at_once,
         )
 
     def decode(batch: Batch) -> Batch:

@@ -40,10 +40,12 @@ def attend(
         return by_kernel
     # torch's CPU kernels cut long sentences into blocks. For a few dozen words that takes twice as
     # long as two plain products, and in bfloat16 seven times as long.
-    short = query.device.type == "cpu" and key.shape[2] <= MAX_KEYS
-    # On a GPU, torch's kernel converts and pads a mask each time, in more calls than two products.
-    is_step = mask is not None and query.shape[2] <= FEW_QUERIES and not torch.is_grad_enabled()
-    if not (short or is_step) or torch.compiler.is_compiling():
+    if query.device.type == "cpu":
+        plain = key.shape[2] <= MAX_KEYS
+    else:  # there it converts and pads a mask each time, in more calls than two products
+        few = query.shape[2] <= FEW_QUERIES and not torch.is_grad_enabled()
+        plain = mask is not None and few
+    if not plain or torch.compiler.is_compiling():
         allowed = None if mask is None else ~mask  # this function of torch has the other polarity
         return F.scaled_dot_product_attention(query, key, value, attn_mask=allowed)
     if query.requires_grad:

@@ -13,6 +13,7 @@ from zoo.data.readers import has_lone_surrogate
 from zoo.data.sources import Sources, join_sources
 from zoo.errors import DataError
 from zoo.registry.cache_folder import cache_folder
+from zoo.registry.declarations import two_values
 
 PairLike = tuple[str | Mapping[str, str], str] | list[str] | Mapping[str, Any]
 """A source and a target, or a mapping with the keys `source` and `target`.
@@ -73,10 +74,8 @@ def _texts(pair: object, number: int) -> tuple[str, str]:
     Raises:
         DataError: it has no two texts.
     """
-    values: object = pair
-    if isinstance(pair, Mapping):
-        values = (pair.get("source"), pair.get("target"))
-    if not isinstance(values, tuple | list) or len(values) != 2:
+    values = two_values(pair)
+    if values is None:
         raise DataError(
             f"item {number:,} is not a pair",
             f"it is {repr(pair)[:60]}",

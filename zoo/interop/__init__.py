@@ -4,6 +4,7 @@ What plugin authors need is exported here; the importers and exporters themselve
 architecture whose weights they know.
 """
 
+from zoo.checkpoint.about import LIST_LIMIT as LIST_LIMIT
 from zoo.checkpoint.about import About as About
 from zoo.checkpoint.checkpoint import Checkpoint as Checkpoint
 from zoo.checkpoint.tensors import is_finite as is_finite
@@ -27,7 +28,7 @@ from zoo.interop.fairseq import FairseqImporter as FairseqImporter
 from zoo.interop.fast_tokenizer import write_fast_tokenizer as write_fast_tokenizer
 from zoo.interop.files import write_tokenizers as write_tokenizers
 from zoo.interop.framing import Frame as Frame
-from zoo.interop.framing import stated_frame as stated_frame
+from zoo.interop.framing import checked_frame as checked_frame
 from zoo.interop.generation import recommended_search as recommended_search
 from zoo.interop.importer import Imported as Imported
 from zoo.interop.importer import Importer as Importer
@@ -50,6 +51,7 @@ from zoo.interop.weights import read_npz as read_npz
 from zoo.registry.imports import require as require
 
 __all__ = [
+    "LIST_LIMIT",
     "WEIGHT_FILES",
     "About",
     "CTranslate2Exporter",
@@ -77,6 +79,7 @@ __all__ = [
     "Weight",
     "Weights",
     "Words",
+    "checked_frame",
     "export_card",
     "is_finite",
     "literal",
@@ -87,7 +90,6 @@ __all__ = [
     "read_yaml",
     "recommended_search",
     "require",
-    "stated_frame",
     "weights_of",
     "whole_file",
     "write_fast_tokenizer",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from zoo.interop.reasons import Reasons
+
 GENERIC = frozenset(
     {"PreTrainedTokenizerFast", "PreTrainedTokenizer", "TokenizersBackend", "PythonBackend"}
 )
@@ -34,6 +36,17 @@ def stated_frame(options: Mapping[str, Any], content: Mapping[str, Any]) -> Fram
     if options.get("tokenizer_class") not in GENERIC:
         return None
     return _frame(content.get("post_processor"))
+
+
+def checked_frame(
+    options: Mapping[str, Any], content: Mapping[str, Any], reasons: Reasons
+) -> Frame | None:
+    """Return what `stated_frame` does; one that is not known is a reason, and None."""
+    try:
+        return stated_frame(options, content)
+    except ValueError as error:
+        reasons.add(f"tokenizer.json: {error}")
+        return None
 
 
 def _frame(given: Any) -> Frame:

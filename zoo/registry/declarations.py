@@ -11,7 +11,7 @@ import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from zoo.errors import FAILURES, DataError, PluginError, ZooError
 from zoo.registry.imports import import_object
@@ -156,6 +156,13 @@ class Download:
     lines: int | None = None
 
 
+def two_values(given: object) -> tuple[Any, Any] | None:
+    """Return the values of a pair, or of a mapping under `source` and `target`; None of others."""
+    if isinstance(given, Mapping):
+        return given.get("source"), given.get("target")
+    return (given[0], given[1]) if isinstance(given, tuple | list) and len(given) == 2 else None
+
+
 def _as_pair(given: object) -> Pair:
     """Return what a dataset's `read` yields as a pair.
 
@@ -163,15 +170,12 @@ def _as_pair(given: object) -> Pair:
         TypeError: it is not one of texts.
         UnicodeEncodeError: a text has half of a surrogate pair.
     """
-    if isinstance(given, Mapping) and {"source", "target"} <= given.keys():
-        given = given["source"], given["target"]
-    if isinstance(given, tuple | list) and len(given) == 2:
-        source, target = given
-        if isinstance(source, str) and isinstance(target, str):
-            if not (source.isascii() and target.isascii()):
-                f"{source}{target}".encode()
-            return Pair(source, target)
-    raise TypeError(f"{reprlib.repr(given)} is not a pair of texts")
+    source, target = two_values(given) or (None, None)
+    if not (isinstance(source, str) and isinstance(target, str)):
+        raise TypeError(f"{reprlib.repr(given)} is not a pair of texts")
+    if not (source.isascii() and target.isascii()):
+        f"{source}{target}".encode()
+    return Pair(source, target)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from zoo.interop import (
     Source,
     TokenizersPipeline,
     Vocabulary,
-    stated_frame,
+    checked_frame,
 )
 from zoo_t5.formats.sentencepiece import BYTE, CONTROL, UNKNOWN, USER_DEFINED, read_model
 from zoo_t5.formats.settings import Settings
@@ -267,12 +267,7 @@ def _check_frame(
     options: Mapping[str, Any], content: Mapping[str, Any], settings: Settings, reasons: Reasons
 ) -> None:
     """Add a reason if a text does not end with the end token alone, as T5's do."""
-    try:
-        frame = stated_frame(options, content)
-    except ValueError as error:
-        reasons.add(f"{TOKENIZER}: {error}")
-        return
-    if frame not in (None, Frame((), (settings.end,))):
+    if checked_frame(options, content, reasons) not in (None, Frame((), (settings.end,))):
         reasons.add(f"{TOKENIZER} does not put the end token, and nothing else, after a text")
 
 

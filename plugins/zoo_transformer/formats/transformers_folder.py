@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from zoo.interop import (
+    LIST_LIMIT,
     About,
     ForeignTokenizer,
     Frame,
@@ -17,8 +18,8 @@ from zoo.interop import (
     Importer,
     Reasons,
     Source,
+    checked_frame,
     open_weights,
-    stated_frame,
 )
 from zoo_transformer.config import TransformerConfig
 from zoo_transformer.formats.family import Fields, Kind, Layout, Network, layout
@@ -36,9 +37,6 @@ VOCABULARY_LIMIT = 100_000_000
 
 MOST_ENTRIES = 10_000_000
 """The most entries of a vocabulary."""
-
-MOST_BANNED = 1_000
-"""The most tokens that a checkpoint recommends not to write."""
 
 
 class Renamed(Mapping[str, Tensor]):
@@ -166,11 +164,7 @@ class Folder:
 
         A reason is added if the end token does not follow the text.
         """
-        try:
-            frame = stated_frame(self.tokenizer, content)
-        except ValueError as error:
-            self.reasons.add(f"tokenizer.json: {error}")
-            return None
+        frame = checked_frame(self.tokenizer, content, self.reasons)
         if frame is not None:
             self.reasons.check(
                 frame.after == (end,), "tokenizer.json does not put the end token after a text"
@@ -270,7 +264,7 @@ class HuggingFaceImporter(Importer):
         languages = self.languages(folder, tokenizers)
         decoding = folder.decoding()
         if banned := _texts(folder.banned(), rows[1], tokenizers[1]):
-            decoding["banned"] = banned[:MOST_BANNED]
+            decoding["banned"] = banned[:LIST_LIMIT]
         about = About(*languages, decoding=decoding, origin="imported")
         return Imported("transformer", self.model_type, network.values, weights, *tokenizers, about)
 
