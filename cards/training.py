@@ -3,7 +3,8 @@
 A distilled checkpoint is trained on every source several times: once with its reference, and once
 with the translation of each teacher group (Kim and Rush 2016, section 3.2; Nguyen et al. 2020). The
 models of a group form an ensemble. Teachers of pronunciation also pronounce invented words, and
-everyday sentences are also written as people type them, and with other names.
+everyday sentences are also written as people type them, and with other names. The network for many
+tasks is taught each language pair by the network of that pair.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 from invented_words import invent
 from released import RUNS, SHIPPED, TOP, as_options, run
 from rewritten_sentences import rewritten
-from tasks import TASKS
+from tasks import PARTS, TASKS
 
 from zoo import Dataset
 from zoo.data.datasets import find_dataset
@@ -37,6 +38,9 @@ EVERYDAY = ("tatoeba-en-fr-76k", "tatoeba-fr-en-76k")
 TRANSLATING = ("transformer-tiny", "rnnsearch-tiny", "convs2s-tiny")
 """The models whose translations the Transformer is tuned on for them; the others on its own."""
 FAMILIES = (*TRANSLATING, "seq2seq-tiny")
+JOINT = "transformer-tiny.tasks"
+JOINT_UNDISTILLED = f"{JOINT}.undistilled"
+LANGUAGE_PAIRS = tuple((part, tag) for part, tag in PARTS if TASKS[part].kind == "text")
 INVENTED_WORDS = {"g2p-en": 300_000}
 """How many words are invented for the teachers of a task."""
 BEAM = 4
@@ -48,6 +52,7 @@ TEACHERS = {
     CONVS2S_UNDISTILLED: ("--recipe", "convs2s-tiny.multi30k"),
     FRENCH_UNDISTILLED: ("--steps", "8000"),
     PHONES_UNDISTILLED: ("--precision", "float32"),
+    JOINT_UNDISTILLED: (),
     **{f"{model}.{task}.undistilled": () for task in EVERYDAY for model in FAMILIES},
 }
 """Teachers that are not released, with the options that differ from their model's recipe."""
@@ -79,8 +84,9 @@ TEACHERS_OF = {
         for task in EVERYDAY
         for model in FAMILIES[1:]
     },
+    JOINT: tuple((f"transformer-tiny.{part}",) for part, _ in LANGUAGE_PAIRS),
 }
-"""The teacher groups of each distilled checkpoint."""
+"""The teacher groups of each distilled checkpoint; of JOINT, one for each of LANGUAGE_PAIRS."""
 
 
 def _tuning(
@@ -102,6 +108,7 @@ TUNED = {
         for task in EVERYDAY
         for model, size in zip(FAMILIES, ((7_000, 2_048), *[(4_000, 1_024)] * 3), strict=True)
     },
+    JOINT: _tuning(JOINT_UNDISTILLED, 5_000, 3_072, 300, "bleu_sentences=200"),
 }
 """Distilled checkpoints that begin with the weights of a teacher, with the options of this run."""
 
@@ -128,18 +135,18 @@ def options_of(name: str) -> list[str]:
     dataset = find_dataset(registry, task)
     source, target = suffixes(task)
     pairs = list(dataset.load("train"))
-    train_file = TOP / RUNS / "distillation" / f"train.{source}"
-    train_file.parent.mkdir(parents=True, exist_ok=True)
-    sources = as_lines(pair.source for pair in pairs)
-    texts = [(sources, as_lines(pair.target for pair in pairs))]
+    folder = TOP / RUNS / "distillation"
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = [(as_lines(p.source for p in pairs), as_lines(p.target for p in pairs))]
     if task in EVERYDAY:
         more = rewritten(pairs)
         texts.append((as_lines(p.source for p in more), as_lines(p.target for p in more)))
-    sources += as_lines(extra_sources(dataset))
-    train_file.write_text(sources, encoding="utf-8")
-    for group in TEACHERS_OF[name]:
-        texts.append((sources, translate(group, train_file, task).read_text(encoding="utf-8")))
-    corpus = train_file.with_name(f"for-{name}")
+    if name == JOINT:
+        taught = zip(TEACHERS_OF[name], LANGUAGE_PAIRS, strict=True)
+        texts += [translated(group, part, f"{tag}: ") for group, (part, tag) in taught]
+    else:
+        texts += [translated(group, task) for group in TEACHERS_OF[name]]
+    corpus = folder / f"for-{name}"
     for language, side in zip((source, target), zip(*texts, strict=True), strict=True):
         Path(f"{corpus}.{language}").write_text("".join(side), encoding="utf-8")
     data = ("--data", f"{corpus}:{source}-{target}", "--validation", task)
@@ -155,7 +162,7 @@ def options_of(name: str) -> list[str]:
 def suffixes(task: str) -> tuple[str, str]:
     """Return the endings of a task's files: from en-de or tatoeba-en-fr-76k, the languages."""
     words = [word for word in task.split("-") if word != "76k"]
-    return words[-2], words[-1]
+    return (words[-2], words[-1]) if len(words) > 1 else ("source", "target")
 
 
 def as_lines(texts: Iterable[str]) -> str:
@@ -172,6 +179,16 @@ def extra_sources(dataset: Dataset) -> list[str]:
     words = {split: [pair.source for pair in dataset.load(split)] for split in dataset.splits}
     known = {stem(word) for each in words.values() for word in each}
     return invent(words["train"], INVENTED_WORDS[dataset.name], known, stem)
+
+
+def translated(group: Sequence[str], task: str, prefix: str = "") -> tuple[str, str]:
+    """Return a task's training sources, with the prefix, and a group's translations of them."""
+    dataset = find_dataset(default_registry(), task)
+    sources = [*(pair.source for pair in dataset.load("train")), *extra_sources(dataset)]
+    train_file = TOP / RUNS / "distillation" / f"train-{task}.{suffixes(task)[0]}"
+    train_file.write_text(as_lines(sources), encoding="utf-8")
+    translations = translate(group, train_file, task).read_text(encoding="utf-8")
+    return as_lines(prefix + source for source in sources), translations
 
 
 def translate(group: Sequence[str], sources: Path, task: str) -> Path:
