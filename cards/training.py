@@ -3,8 +3,9 @@
 A distilled checkpoint is trained on every source several times: once with its reference, and once
 with the translation of each teacher group (Kim and Rush 2016, section 3.2; Nguyen et al. 2020). The
 models of a group form an ensemble. Teachers of pronunciation also pronounce invented words, and
-everyday sentences are also written as people type them, and with other names. The network for many
-tasks is taught each language pair by the network of that pair.
+everyday sentences are also written as people type them, and with other names; at last their
+Transformers also read very short ones. The network for many tasks is taught each language pair by
+the network of that pair.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from invented_words import invent
 from released import RUNS, SHIPPED, TOP, as_options, run
 from rewritten_sentences import rewritten
+from short_sentences import short_sentences
 from tasks import PARTS, TASKS
 
 from zoo import Dataset
@@ -38,6 +40,10 @@ EVERYDAY = ("tatoeba-en-fr-76k", "tatoeba-fr-en-76k")
 TRANSLATING = ("transformer-tiny", "rnnsearch-tiny", "convs2s-tiny")
 """The models whose translations the Transformer is tuned on for them; the others on its own."""
 FAMILIES = (*TRANSLATING, "seq2seq-tiny")
+TUNED_ONCE = {
+    f"transformer-tiny.{task}": f"transformer-tiny.{task}.tuned-once" for task in EVERYDAY
+}
+"""What the Transformers were before they read very short sentences."""
 JOINT = "transformer-tiny.tasks"
 JOINT_UNDISTILLED = f"{JOINT}.undistilled"
 LANGUAGE_PAIRS = tuple((part, tag) for part, tag in PARTS if TASKS[part].kind == "text")
@@ -54,6 +60,7 @@ TEACHERS = {
     PHONES_UNDISTILLED: ("--precision", "float32"),
     JOINT_UNDISTILLED: (),
     **{f"{model}.{task}.undistilled": () for task in EVERYDAY for model in FAMILIES},
+    **dict.fromkeys(TUNED_ONCE.values(), ()),
 }
 """Teachers that are not released, with the options that differ from their model's recipe."""
 FIRST = ((UNDISTILLED, RNNSEARCH_UNDISTILLED), (CONVS2S_UNDISTILLED,))
@@ -76,13 +83,15 @@ TEACHERS_OF = {
         ),
     ),
     **{
-        f"transformer-tiny.{task}": (tuple(f"{model}.{task}.undistilled" for model in TRANSLATING),)
+        f"transformer-tiny.{task}.tuned-once": (
+            tuple(f"{model}.{task}.undistilled" for model in TRANSLATING),
+        )
         for task in EVERYDAY
     },
     **{
-        f"{model}.{task}": ((f"transformer-tiny.{task}",),)
+        f"{model}.{task}": ((f"transformer-tiny.{task}.tuned-once",),)
         for task in EVERYDAY
-        for model in FAMILIES[1:]
+        for model in FAMILIES
     },
     JOINT: tuple((f"transformer-tiny.{part}",) for part, _ in LANGUAGE_PAIRS),
 }
@@ -90,11 +99,11 @@ TEACHERS_OF = {
 
 
 def _tuning(
-    teacher: str, steps: int, batch_tokens: int, warmup: int, *more: str
+    teacher: str, steps: int, batch_tokens: int, warmup: int, *more: str, rate: str = "1e-3"
 ) -> tuple[str, ...]:
     """Return a teacher, and the options of a run that begins with its weights."""
     settings = (
-        f"batch_tokens={batch_tokens}", "learning_rate=1e-3", f"warmup={warmup}",
+        f"batch_tokens={batch_tokens}", f"learning_rate={rate}", f"warmup={warmup}",
         "schedule=cosine", "average_last=5", "select=last", *more,
     )  # fmt: skip
     words = (word for setting in settings for word in ("--set", setting))
@@ -104,11 +113,17 @@ def _tuning(
 TUNED = {
     PHONES: _tuning(PHONES_UNDISTILLED, 14_000, 2_048, 500),
     **{
-        f"{model}.{task}": _tuning(f"{model}.{task}.undistilled", *size, 300, "bleu_sentences=200")
+        TUNED_ONCE.get(f"{model}.{task}", f"{model}.{task}"): _tuning(
+            f"{model}.{task}.undistilled", *size, 300, "bleu_sentences=200"
+        )
         for task in EVERYDAY
         for model, size in zip(FAMILIES, ((7_000, 2_048), *[(4_000, 1_024)] * 3), strict=True)
     },
-    JOINT: _tuning(JOINT_UNDISTILLED, 5_000, 3_072, 300, "bleu_sentences=200"),
+    **{
+        name: _tuning(earlier, 2_000, 2_048, 100, "bleu_sentences=200", rate="3e-4")
+        for name, earlier in TUNED_ONCE.items()
+    },
+    JOINT: _tuning(JOINT_UNDISTILLED, 8_000, 3_072, 300, "bleu_sentences=200"),
 }
 """Distilled checkpoints that begin with the weights of a teacher, with the options of this run."""
 
@@ -140,6 +155,7 @@ def options_of(name: str) -> list[str]:
     texts = [(as_lines(p.source for p in pairs), as_lines(p.target for p in pairs))]
     if task in EVERYDAY:
         more = rewritten(pairs)
+        more += short_sentences(task) if name in TUNED_ONCE else []
         texts.append((as_lines(p.source for p in more), as_lines(p.target for p in more)))
     if name == JOINT:
         taught = zip(TEACHERS_OF[name], LANGUAGE_PAIRS, strict=True)
