@@ -120,4 +120,4 @@ RECOMMENDED = {"beam": 5, "length_penalty": 1.5}
     ],
 )  # fmt: skip
 def test_given_options_that_change_nothing(given: dict[str, Any], faults: list[str]) -> None:
-    assert without_effect(given, combine(given, RECOMMENDED)) == faults
+    assert without_effect(given, Search(**combine(given, RECOMMENDED))) == faults

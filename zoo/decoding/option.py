@@ -15,6 +15,9 @@ from zoo.registry.open_shelf import parse_named
 
 T = TypeVar("T")
 
+PLAIN = (int, float, bool, str, NoneType)
+"""Python's own types of one value."""
+
 
 class Limits(NamedTuple):
     """The range of a number: `at_least` and `at_most` are inclusive, `above` is not."""
@@ -117,6 +120,8 @@ def plain_number(value: Any, *, whole: bool = True) -> Any:
         value: the value.
         whole: whether only integers are numbers here.
     """
+    if type(value) in PLAIN:
+        return value
     if getattr(getattr(value, "dtype", None), "kind", "") == "b" and value.ndim == 0:
         return bool(value)  # numpy's
     if isinstance(value, bool) or not isinstance(value, Real):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from types import SimpleNamespace
 from typing import Any, Literal, TypeVar, get_type_hints
@@ -199,13 +199,13 @@ def _searching(search: Any) -> str:
 def faults(values: Mapping[str, Any]) -> list[str]:
     """Return all that is wrong with search options; those that are absent have their defaults."""
     whole = {o.name: o.plain(values.get(o.name, o.default)) for o in search_options()}
-    errors = {option: option.error(whole[option.name]) for option in search_options()}
-    wrong = [f"{option.flag} must be {error}" for option, error in errors.items() if error]
-    valid = {option.name for option, error in errors.items() if not error}
-    return [*wrong, *_contradictions(SimpleNamespace(**whole), valid)]
+    changed = [o for o in search_options() if whole[o.name] is not o.default]  # defaults are valid
+    errors = {o.name: (o.flag, error) for o in changed if (error := o.error(whole[o.name]))}
+    wrong = [f"{flag} must be {error}" for flag, error in errors.values()]
+    return [*wrong, *_contradictions(SimpleNamespace(**whole), whole.keys() - errors.keys())]
 
 
-def _contradictions(search: Any, valid: set[str]) -> Iterator[str]:
+def _contradictions(search: Any, valid: Collection[str]) -> Iterator[str]:
     """Yield each contradiction among options whose values are valid."""
     usable = {o.name: getattr(search, o.name) if o.name in valid else o.default
               for o in search_options()}  # fmt: skip
@@ -232,7 +232,7 @@ def _contradictions(search: Any, valid: set[str]) -> Iterator[str]:
         if search.stop == "first" and search.n_best > 1:
             yield f"{many} needs `--stop safe`"
     least, most = search.min_length, search.max_length
-    if {"min_length", "max_length"} <= valid and most is not None and least > most:
+    if {"min_length", "max_length"} <= set(valid) and most is not None and least > most:
         yield f"`--min-length {least}` exceeds `--max-length {most}`"
 
 
@@ -251,13 +251,12 @@ def combine(given: Mapping[str, Any], recommended: Mapping[str, Any]) -> dict[st
     return combined
 
 
-def without_effect(given: Mapping[str, Any], effective: Mapping[str, Any]) -> list[str]:
-    """Return the faults of given options that change nothing beside the effective ones.
+def without_effect(given: Mapping[str, Any], search: Search) -> list[str]:
+    """Return the faults of given options that change nothing in a search.
 
     A penalty ranks hypotheses against each other, and `stop` is about those of a beam. Searches of
     plugins may read any option.
     """
-    search = Search(**effective)
     name = search.searching.partition(":")[0]
     several = "a beam of at least 2"
     if name == "sampling" and search.n_best == 1:

@@ -220,7 +220,7 @@ def make_search(
         PluginError: what is named cannot be imported.
     """
     search = Search(**effective)
-    if faults := without_effect(given, effective):
+    if faults := without_effect(given, search):
         raise DecodingError("these search options change nothing", "; ".join(faults))
     try:
         check_named(search, registry)
