@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from zoo.nn import (
     Dropout,
     KeyValueCache,
+    LayerParts,
     Linear,
     Source,
     add_norm,
@@ -187,6 +188,18 @@ class Layer(nn.Module):
             inner.relu_()  # in place: it is the largest tensor
         return self.add(x, self.outer(inner), self.feedforward_norm)
 
+    def parts(self) -> LayerParts | None:
+        """Return the sublayers for the kernels; None if they do not know them."""
+        attention = self.attention
+        is_known = type(attention) is Attention and self.activation == "relu"
+        if not is_known or not self.has_kernel():
+            return None
+        return LayerParts(
+            (attention.project, attention.out, self.attention_norm),
+            None,
+            (self.inner, self.outer, self.feedforward_norm),
+        )
+
 
 class EncoderLayer(Layer):
     """Self-attention, then feed-forward."""
@@ -230,6 +243,13 @@ class DecoderLayer(Layer):
         of_self, of_cross = weights
         x = self.self_attention(x, mask, of_self, cache)
         return self.feedforward(self.cross_attention(x, source, of_cross))
+
+    def parts(self) -> LayerParts | None:
+        """Return the sublayers for the kernels; None if they do not know them."""
+        parts, cross = super().parts(), self.cross
+        if parts is None or type(cross) is not CrossAttention:
+            return None
+        return parts._replace(cross=(cross.query, cross.out, self.cross_norm))
 
     def cross_attention(self, x: Tensor, source: Source, weights: Weights) -> Tensor:
         """Return the sublayer of attention to the source with its residual connection."""

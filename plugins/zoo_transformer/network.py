@@ -8,7 +8,7 @@ feed-forward.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, cast
 
 import torch
@@ -21,7 +21,11 @@ from zoo.nn import (
     Output,
     Seq2Seq,
     Source,
+    Sources,
+    StackParts,
     Step,
+    decoder_step,
+    encoder_sources,
     exact_device,
     linear,
     without_end,
@@ -80,36 +84,41 @@ class Transformer(Seq2Seq[Memory, KeyValueCache]):
             elif name.endswith("bias"):
                 nn.init.zeros_(weight)
 
-    def embed(self, tokens: Tensor, side: Literal["source", "target"], start: int = 0) -> Tensor:
+    def embed(
+        self, tokens: Tensor, side: Literal["source", "target"], positions: Tensor | None
+    ) -> Tensor:
         """Return √d · embedding + position, (rows, n, d), section 3.4.
 
         Args:
             tokens: (rows, n).
-            side: whose embedding, positions and norm.
-            start: how many tokens precede these.
+            side: whose embedding and norm.
+            positions: theirs, (n, d), or None.
         """
         config = self.config
         owner = "target" if config.one_vocabulary else side
         x: Tensor = getattr(self, f"{owner}_embedding")(tokens)
         if config.scale_embeddings:
             x = x * math.sqrt(config.dim)
-        start += config.position_offset
-        if config.positions == "learned":
-            table: Tensor = getattr(self, f"{side}_positions").weight
-            x = x + table.narrow(0, start, tokens.shape[1])
-        elif config.positions != "none":
-            x = x + self.positions(start, start + tokens.shape[1], x)
+        if positions is not None:
+            x = x + positions
         if config.embedding_norm:
             x = getattr(self, f"{side}_norm")(x)
         return self.dropout(x)
 
-    def positions(self, start: int, end: int, like: Tensor) -> Tensor:
-        """Return the sinusoids of positions start … end − 1, (end − start, d), from a table."""
-        table, kind = self._sinusoids, (like.shape[-1], like.dtype, like.device)
-        formula = SINUSOIDS[self.config.positions]
+    def positions(self, side: Literal["source", "target"], start: int, end: int) -> Tensor | None:
+        """Return positions start … end − 1 of a side, (end − start, d); None if it has none."""
+        config, like = self.config, self.target_embedding.weight
+        start, end = start + config.position_offset, end + config.position_offset
+        if config.positions == "learned":
+            learned: Tensor = getattr(self, f"{side}_positions").weight
+            return learned.narrow(0, start, end - start)
+        if config.positions == "none":
+            return None
+        table, kind = self._sinusoids, (config.dim, like.dtype, like.device)
+        formula = SINUSOIDS[config.positions]
         if torch.compiler.is_compiling():
             return formula(end, *kind)[start:]
-        if table is None or len(table) < end or (table.dtype, table.device) != kind[1:]:
+        if table is None or table.shape[0] < end or (table.dtype, table.device) != kind[1:]:
             with torch.inference_mode(False):  # training may use the table later
                 table = self._sinusoids = formula(2 * end, *kind)
         return table[start:end]
@@ -121,8 +130,15 @@ class Transformer(Seq2Seq[Memory, KeyValueCache]):
         weights: Weights = [] if attention else None
         if not self.config.source_end:
             source_mask = without_end(source, source_mask)
-        x = self.embed(source, "source")
+        positions = self.positions("source", 0, source.shape[1])
         key_padding_mask = ~source_mask[:, None, None]
+        if not attention:
+            sources = encoder_sources(
+                source, self, self._encoder_parts, positions, key_padding_mask
+            )
+            if sources is not None:
+                return Encoded(Memory(*sources))
+        x = self.embed(source, "source", positions)
         for layer in self.encoder:
             x = layer(x, key_padding_mask, weights)
         if self.config.stack_norm:
@@ -142,7 +158,15 @@ class Transformer(Seq2Seq[Memory, KeyValueCache]):
         """Read one token per row; only self-attention grows with the position."""
         state = state.extended()
         mask = None if state.mask is None else ~state.mask
-        x = self.embed(token[:, None], "target", state.length - 1)
+        position = self.positions("target", state.length - 1, state.length)
+        if not attention:
+            sources = Sources(*memory)
+            by_kernel = decoder_step(
+                token, self, self._decoder_parts, position, state, mask, sources
+            )
+            if by_kernel is not None:
+                return Step(by_kernel, state)
+        x = self.embed(token[:, None], "target", position)
         logits, kinds = self._decode(x, state, mask, memory, attention)
         return Step(logits[:, 0], state, kinds)
 
@@ -152,7 +176,7 @@ class Transformer(Seq2Seq[Memory, KeyValueCache]):
         """Return the logits of all positions at once."""
         encoded = self.encode(source, source_mask, attention)
         n = target.shape[1]
-        x = self.embed(target, "target")
+        x = self.embed(target, "target", self.positions("target", 0, n))
         causal_mask = torch.ones(n, n, dtype=torch.bool, device=target.device).triu(1)
         logits, kinds = self._decode(x, None, causal_mask, encoded.memory, attention)
         return Output(logits, {**encoded.attention, **kinds})
@@ -179,6 +203,31 @@ class Transformer(Seq2Seq[Memory, KeyValueCache]):
         if of_self is not None and of_cross is not None:
             kinds = {"decoder": torch.stack(of_self, 1), "cross": torch.stack(of_cross, 1)}
         return logits, kinds
+
+    def _encoder_parts(self) -> StackParts | None:
+        owner = "target" if self.config.one_vocabulary else "source"
+        norm = self.encoder_norm if self.config.stack_norm else None
+        outputs = [(layer.cross.project,) * 2 for layer in self._decoder_layers()]
+        return self._parts(getattr(self, f"{owner}_embedding"), self.encoder, norm, outputs)
+
+    def _decoder_parts(self) -> StackParts | None:
+        norm = self.decoder_norm if self.config.stack_norm else None
+        of_weight = self.target_embedding if self.output.weight is None else self.output
+        return self._parts(self.target_embedding, self.decoder, norm, [(of_weight, self.output)])
+
+    def _parts(
+        self, embedding: nn.Module, layers: nn.ModuleList, norm: nn.Module | None,
+        outputs: Sequence[tuple[nn.Module, nn.Module]],
+    ) -> StackParts | None:  # fmt: skip
+        """Return what the kernels read of a stack; None if they do not know this network."""
+        kind = EncoderLayer if layers is self.encoder else DecoderLayer
+        known = [p for layer in layers if type(layer) is kind and (p := layer.parts())]
+        is_known = type(self) is Transformer and type(self.output) is Projection
+        if not is_known or len(known) < len(layers) or self.config.embedding_norm:
+            return None
+        factor = math.sqrt(self.config.dim) if self.config.scale_embeddings else 1.0
+        pre, heads = self.config.norm == "pre", self.config.heads
+        return StackParts(embedding, factor, known, pre, heads, norm, outputs)
 
     def _decoder_layers(self) -> Iterable[DecoderLayer]:
         return cast("Iterable[DecoderLayer]", self.decoder)

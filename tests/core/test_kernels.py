@@ -9,7 +9,7 @@ import math
 import shutil
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -47,27 +47,6 @@ from zoo.nn.processor import has
 from zoo.training.losses import cross_entropy
 
 needs_compiler = pytest.mark.skipif(not shutil.which("cc"), reason="there is no compiler `cc`")
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache with the compiled kernels, made once."""
-    cache = tmp_path_factory.mktemp("compiled")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ZOO_CACHE", str(cache))
-        result = CliRunner().invoke(cli, ["compile-kernels"])
-        assert not result.exit_code, result.output
-    (file,) = (cache / "kernels").glob("*.so")
-    return file
-
-
-@pytest.fixture
-def compiled(library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("ZOO_CACHE", str(library.parents[1]))
-    find = module.kernels  # a test may replace it
-    find.cache_clear()
-    yield
-    find.cache_clear()
 
 
 def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -520,13 +499,13 @@ def test_a_block_in_which_nothing_changes_checks_each_sublayer_once(
     torch.manual_seed(1)
     x, cached = torch.randn(2, 1, 32), float32_weights()
     checks: list[Any] = []
-    current = sublayers._current
+    current = sublayers.current_sublayer
 
-    def watched(*given: Any) -> Any:
+    def watched(*given: Any, **options: Any) -> Any:
         checks.append(given)
-        return current(*given)
+        return current(*given, **options)
 
-    monkeypatch.setattr(sublayers, "_current", watched)
+    monkeypatch.setattr(sublayers, "current_sublayer", watched)
     inner, outer, norm = Linear(32, 48), Linear(48, 32), torch.nn.LayerNorm(32)
     for block in range(2):
         with torch.no_grad(), cached.activate(fixed=True):

@@ -237,15 +237,17 @@ def test_the_annotated_layer_equals_its_definition() -> None:
 def test_the_position_table_grows_follows_the_dtype_and_allows_training_after_decoding() -> None:
     model: Any = create_model("transformer-6x6", source_vocab=9, target_vocab=9, dim=8, heads=2)
     for start, end, dtype in ((0, 3, torch.float32), (5, 50, torch.float32), (1, 4, torch.float64)):
+        model.to(dtype)
         with torch.inference_mode():
-            positions = model.positions(start, end, torch.empty(8, dtype=dtype))
+            positions = model.positions("target", start, end)
         expected = [
             [(math.cos if i % 2 else math.sin)(p / 10000 ** ((i - i % 2) / 8)) for i in range(8)]
             for p in range(start, end)
         ]
         torch.testing.assert_close(positions, torch.tensor(expected, dtype=dtype))
     source = torch.tensor([[4, 5, 2]])
+    model.float()
     with torch.inference_mode():
-        model.float().encode(source, source > 0)
+        model.encode(source, source > 0)
     model(source, source > 0, source).logits.sum().backward()
     assert model.target_embedding.weight.grad is not None

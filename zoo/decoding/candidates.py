@@ -109,7 +109,7 @@ def best_token(logits: Tensor, banned: Sequence[int] = ()) -> tuple[Tensor, Tens
     """
     compiled = _kernels(logits)
     if compiled is not None:
-        zero = logits.new_zeros(len(logits), 1)
+        zero = logits.new_zeros(logits.shape[0], 1)
         score, _, token = compiled.continuations(
             logits, zero, 1, banned, normalized=False, none=END
         )

@@ -85,7 +85,7 @@ class _Batch(Generic[Memory, State]):
         self.score = self.score + gained
         self.log_prob = self.log_prob + log_prob if pipeline.changes_scores else self.score
         column = self.token
-        if len(self.row) < self.count:
+        if self.row.shape[0] < self.count:
             zeros = torch.zeros(self.count, dtype=torch.long, device=self.row.device)
             column = zeros.index_copy(0, self.row, self.token)
         self.written.append(column)

@@ -73,7 +73,8 @@ class Task(Generic[Memory, State]):
         if self.on_step is not None:
             self.on_step()
         result = step(self.model, token, state, memory, attention)
-        return result._replace(logits=full_precision(result.logits))
+        logits = full_precision(result.logits)
+        return result if logits is result.logits else result._replace(logits=logits)
 
     def sentence(self, index: int) -> Task[Memory, State]:
         """Return the task of one sentence."""

@@ -29,6 +29,8 @@ from zoo.nn.padded import run_padded, without_end
 from zoo.nn.recurrent import recurrent_linear
 from zoo.nn.softmax import softmax, softmax_gradient
 from zoo.nn.sources import split_sources
+from zoo.nn.stack_parts import LayerParts, StackParts
+from zoo.nn.stacks import Sources, decoder_step, encoder_sources
 from zoo.nn.sublayers import Source, add_norm, attention_sublayer, feedforward_sublayer
 from zoo.nn.tree import Tree, gather
 
@@ -44,16 +46,21 @@ __all__ = [
     "Dropout",
     "Encoded",
     "KeyValueCache",
+    "LayerParts",
     "Linear",
     "NonAutoregressive",
     "Output",
     "Seq2Seq",
     "Source",
+    "Sources",
+    "StackParts",
     "Step",
     "Tree",
     "add_norm",
     "attention_sublayer",
     "create_model",
+    "decoder_step",
+    "encoder_sources",
     "exact_device",
     "feedforward_sublayer",
     "few_queries",

@@ -33,6 +33,7 @@ class CachedWeights(ABC, Generic[Form]):
     def __init__(self) -> None:
         self._forms: dict[int, tuple[weakref.ref[Tensor], tuple[int, int], Form]] = {}
         self.sublayers: dict[Any, Any] = {}  # what `sublayers.py` has prepared
+        self.stacks: dict[Any, Any] = {}  # and what `stack_parts.py` has
 
     @contextmanager
     def activate(self, fixed: bool = False) -> Iterator[None]:

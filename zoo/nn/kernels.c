@@ -499,6 +499,96 @@ int zoo_attention(const Sublayer *s, const float *x, float *keys, float *values,
     return done;
 }
 
+/* What the attentions of all layers share: (sentences, heads, queries, keys, d), the strides of
+   `zoo_attend` without the query's, and the mask. */
+typedef struct {
+    int64_t shape[5], strides[8];
+    const uint8_t *mask;
+} Scope;
+
+typedef struct {
+    Sublayer attention, cross, feedforward; /* an encoder's have no cross */
+} Layer;
+
+/* An encoder or a decoder: the embedding (vocab, d) and its factor; the layers; the norm after them, if
+   gamma is not NULL; and the products that follow. */
+typedef struct {
+    const float *embedding, *gamma, *beta;
+    const Layer *layers;
+    const Weight *outputs;
+    int64_t vocab, layer_count, output_count;
+    float factor, epsilon;
+} Stack;
+
+/* The embeddings of tokens, (rows, d), each with one of the `positions`, (n, d), in turn, unless they
+   are NULL; in memory for four times as many numbers, which the caller frees. NULL if there is none, or
+   if a token is not in the vocabulary: then `wrong` is set. */
+static float *embed(const Stack *m, const int64_t *tokens, int64_t rows, const float *positions,
+                    int64_t n, int *wrong) {
+    const int64_t d = m->outputs->k;
+    for (int64_t i = 0; i < rows; i++)
+        if ((*wrong = tokens[i] < 0 || tokens[i] >= m->vocab)) return NULL;
+    float *x = malloc(4 * rows * d * sizeof(float) + 64);
+    for (int64_t i = 0; x && i < rows; i++) {
+        const float *row = m->embedding + tokens[i] * d, *position = positions + i % n * d;
+        if (positions)
+            for (int64_t j = 0; j < d; j++) x[i * d + j] = row[j] * m->factor + position[j];
+        else
+            for (int64_t j = 0; j < d; j++) x[i * d + j] = row[j] * m->factor;
+    }
+    return x;
+}
+
+/* The logits after one more position, (sentences × queries, outputs), of which `tokens` are read.
+   position: what is added to their embeddings, (d), or NULL. stored: of each layer, the prefix's keys
+   and values, which are written from `start` on, and the source's. Returns 0 if there is no memory or
+   too many keys, and −1 if a token is not in the vocabulary. */
+int zoo_decoder(const Stack *m, const int64_t *tokens, const float *position, float *const *stored,
+                const Scope *prefix, const Scope *source, int64_t start, float *logits) {
+    const int64_t rows = prefix->shape[0] * prefix->shape[2], size = rows * m->outputs->k;
+    int wrong = 0;
+    float *x = embed(m, tokens, rows, position, 1, &wrong), *y = x + size, *z = y + size;
+    if (!x) return -wrong;
+    int done = 1;
+    for (const Layer *l = m->layers; done && l < m->layers + m->layer_count; l++, stored += 4)
+        done = zoo_attention(&l->attention, x, stored[0], stored[1], prefix->mask, prefix->shape,
+                             prefix->strides, start, y) &&
+               zoo_attention(&l->cross, y, stored[2], stored[3], source->mask, source->shape,
+                             source->strides, 0, z) &&
+               zoo_feedforward(&l->feedforward, z, rows, x);
+    if (m->gamma) zoo_add_norm(x, NULL, rows, m->outputs->k, m->gamma, m->beta, m->epsilon, x);
+    done = done && zoo_product(x, rows, m->outputs, 0, logits);
+    free(x);
+    return done;
+}
+
+/* The keys and values of each product of an encoder's output: after one another, (sentences, heads, n,
+   d) each. tokens: (sentences, n); positions: (n, d), or NULL. Returns as `zoo_decoder`. */
+int zoo_encoder(const Stack *m, const int64_t *tokens, const float *positions, const Scope *own,
+                float *memory) {
+    const int64_t sentences = own->shape[0], heads = own->shape[1], n = own->shape[2];
+    const int64_t rows = sentences * n, d = m->outputs->k, of_head = own->shape[4];
+    int wrong = 0;
+    float *x = embed(m, tokens, rows, positions, n, &wrong), *y = x + rows * d;
+    if (!x) return -wrong;
+    int done = 1;
+    for (const Layer *l = m->layers; done && l < m->layers + m->layer_count; l++)
+        done = zoo_attention(&l->attention, x, NULL, NULL, own->mask, own->shape, own->strides, 0, y) &&
+               zoo_feedforward(&l->feedforward, y, rows, x);
+    if (m->gamma) zoo_add_norm(x, NULL, rows, d, m->gamma, m->beta, m->epsilon, x);
+    for (int64_t o = 0; done && o < m->output_count; o++) {
+        done = zoo_product(x, rows, m->outputs + o, 0, y);
+        for (int part = 0; done && part < 2; part++)
+            for (int64_t s = 0; s < sentences; s++)
+                for (int64_t h = 0; h < heads; h++)
+                    for (int64_t i = 0; i < n; i++, memory += of_head)
+                        memcpy(memory, y + ((s * n + i) * 2 + part) * d + h * of_head,
+                               of_head * sizeof *memory);
+    }
+    free(x);
+    return done;
+}
+
 static inline int any(Ints x) {
     x |= SHUFFLE(x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
     x |= SHUFFLE(x, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);

@@ -47,6 +47,8 @@ _SIGNATURES = {
     "zoo_attend": (*[_POINTER] * 7, ctypes.c_float),
     "zoo_feedforward": (_POINTER, _POINTER, _COUNT, _POINTER),
     "zoo_attention": (*[_POINTER] * 7, _COUNT, _POINTER),
+    "zoo_decoder": (*[_POINTER] * 6, _COUNT, _POINTER),
+    "zoo_encoder": (_POINTER,) * 5,
     "zoo_cross_entropy": (
         _POINTER, *[_COUNT] * 3, _POINTER, _COUNT, ctypes.c_float, *[_POINTER] * 2, ctypes.c_float,
         _POINTER,
@@ -70,6 +72,29 @@ class Sublayer(ctypes.Structure):
     _fields_ = (
         ("first", Weight), ("last", Weight), ("gamma", _POINTER), ("beta", _POINTER),
         ("epsilon", ctypes.c_float), ("pre", ctypes.c_int32),
+    )  # fmt: skip
+
+
+class Scope(ctypes.Structure):
+    """The `Scope` of the source: what the attentions of all layers read."""
+
+    _fields_ = (("shape", Shape), ("strides", _COUNT * 8), ("mask", _POINTER))
+
+
+class Layer(ctypes.Structure):
+    """The `Layer` of the source: the sublayers of a decoder layer."""
+
+    _fields_ = (("attention", Sublayer), ("cross", Sublayer), ("feedforward", Sublayer))
+
+
+class Stack(ctypes.Structure):
+    """The `Stack` of the source: an encoder or a decoder."""
+
+    _fields_ = (
+        ("embedding", _POINTER), ("gamma", _POINTER), ("beta", _POINTER),
+        ("layers", ctypes.POINTER(Layer)), ("outputs", ctypes.POINTER(Weight)),
+        ("vocab", _COUNT), ("layer_count", _COUNT), ("output_count", _COUNT),
+        ("factor", ctypes.c_float), ("epsilon", ctypes.c_float),
     )  # fmt: skip
 
 
@@ -99,8 +124,9 @@ class Kernels:
         self._quantize, self._dequantize, self._add_norm, self._continue = functions[:4]
         self._pack, self._pack_bf16, self._pack_int8 = functions[4:7]
         self._product, self._store, self._select, self._attend = functions[7:11]
-        # `sublayers.py` and `losses.py` call these.
-        self.feedforward, self.attention, self.cross_entropy = functions[11:]
+        # `sublayers.py`, `stacks.py` and `losses.py` call these.
+        self.feedforward, self.attention, self.decoder, self.encoder = functions[11:15]
+        self.cross_entropy = functions[15]
 
     def quantize(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return rows (n, k), contiguous, as int8, and the scale of each, (n, 1)."""
@@ -184,7 +210,8 @@ class Kernels:
         """
         (sentences, width), vocab = score.shape, values.shape[1]
         best = torch.empty(sentences, k)
-        parent, token = torch.empty(2, sentences, k, dtype=torch.int64)
+        parent = torch.empty(sentences, k, dtype=torch.int64)
+        token = torch.empty_like(parent)
         self._continue(
             values.data_ptr(), score.data_ptr(), (_COUNT * 4)(sentences, width, vocab, k),
             normalized, (_COUNT * len(banned))(*banned), len(banned), none, best.data_ptr(),
@@ -318,3 +345,8 @@ def mask_strides(mask: Tensor | None, rows: int, queries: int, keys: int) -> tup
 def is_plain(x: Tensor) -> bool:
     """Return whether a tensor is float32 on the CPU, with a last dimension of adjacent numbers."""
     return x.dtype is torch.float32 and x.is_cpu and x.stride(-1) == 1
+
+
+def is_in_rows(x: Tensor) -> bool:
+    """Return whether a tensor is float32 on the CPU, with all its numbers adjacent."""
+    return is_plain(x) and x.is_contiguous()

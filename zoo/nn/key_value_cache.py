@@ -72,6 +72,14 @@ class KeyValueCache:
             self._layers.append((like.new_empty(shape), like.new_empty(shape)))
         return self._layers[layer]
 
+    def storages(
+        self, layers: int, heads: int, d: int, like: Tensor
+    ) -> list[tuple[Tensor, Tensor]]:
+        """Return the storage of so many layers; the same list until the storage is replaced."""
+        while len(self._layers) < layers:
+            self.storage(len(self._layers), heads, d, like)
+        return self._layers
+
     def fold_beam(self, x: Tensor) -> Tensor:
         """Turn (rows, heads, 1, d) into (sentences, heads, beam, d): the beam becomes queries."""
         if self.beam == 1:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -24,6 +24,7 @@ from zoo.nn.kernels import (
     Shape,
     Strides,
     Sublayer,
+    is_in_rows,
     is_plain,
     mask_strides,
     usable_kernels,
@@ -53,21 +54,39 @@ class Source(NamedTuple):
     mask: Tensor | None
 
 
-class _Prepared(NamedTuple):
-    """The pointers for the kernels, what they point to, and by what a change is noticed."""
+class Parameter(NamedTuple):
+    """A parameter of a module, or None, and by what a change of it is noticed."""
+
+    of_module: Mapping[str, Tensor | None]
+    name: str
+    value: Tensor | None
+    written: int
+    pointer: int
+
+
+class Prepared(NamedTuple):
+    """The pointers for the kernels, what they point to, and the parameters."""
 
     sublayer: Sublayer
     held: tuple[Packed, Packed]
-    parameters: tuple[tuple[Mapping[str, Tensor | None], str, Tensor | None, int, int], ...]
+    parameters: Sequence[Parameter]
 
-    def is_current(self) -> bool:
-        """Return whether no parameter was replaced or written to."""
-        for of_module, name, x, written, pointer in self.parameters:
-            if of_module.get(name) is not x:
-                return False
-            if x is not None and (x.data_ptr() != pointer or version(x) != written):
-                return False
-        return True
+
+def watched(module: nn.Module, name: str) -> Parameter:
+    """Return a parameter of a module as it is now."""
+    x = module._parameters.get(name)
+    written, pointer = (0, 0) if x is None else (version(x), x.data_ptr())
+    return Parameter(module._parameters, name, x, written, pointer)
+
+
+def is_current(parameters: Sequence[Parameter]) -> bool:
+    """Return whether no parameter was replaced or written to."""
+    for of_module, name, x, written, pointer in parameters:
+        if of_module.get(name) is not x:
+            return False
+        if x is not None and (x.data_ptr() != pointer or version(x) != written):
+            return False
+    return True
 
 
 def feedforward_sublayer(
@@ -161,7 +180,7 @@ def add_norm(x: Tensor, y: Tensor, norm: nn.Module) -> Tensor:
     if (
         compiled is None
         or not isinstance(norm, nn.LayerNorm)
-        or not _is_only(norm, nn.LayerNorm)
+        or not is_only(norm, nn.LayerNorm)
         or norm.normalized_shape != x.shape[-1:]
         or norm.bias is None
         or x.shape != y.shape
@@ -184,7 +203,7 @@ def _source_strides(source: Source, heads: int, d: int) -> tuple[int, ...] | Non
     return (*keys.stride()[:3], *values.stride()[:3])
 
 
-def _is_only(module: nn.Module, kind: type[nn.Module]) -> bool:
+def is_only(module: nn.Module, kind: type[nn.Module]) -> bool:
     """Return whether a module computes what its class does, and has no hooks."""
     is_observed = module._forward_hooks or module._forward_pre_hooks
     return type(module) is kind and not is_observed and "forward" not in module.__dict__
@@ -196,7 +215,7 @@ def _find(
     norm: nn.Module,
     pre: bool,
     widths: tuple[int, int],
-) -> tuple[Kernels, _Prepared] | None:
+) -> tuple[Kernels, Prepared] | None:
     """Return the kernels and a sublayer's pointers, if they are supported.
 
     The widths are the outputs of the first product and the inputs of the last.
@@ -215,7 +234,7 @@ def _find(
     if checked is not None and key in checked:
         prepared = checked[key][0]
     else:
-        prepared = _current(cached, key, linears, norm)
+        prepared = current_sublayer(cached, linears, norm, pre=pre)
         if checked is not None:  # with the modules, so that no later one gets their numbers
             checked[key] = prepared, linears, norm
     if prepared is None:
@@ -225,28 +244,28 @@ def _find(
     return (compiled, prepared) if is_fit else None
 
 
-def _current(
-    cached: CachedWeights[Any], key: Key, linears: tuple[Linear, Linear], norm: nn.Module
-) -> _Prepared | None:
+def current_sublayer(
+    cached: CachedWeights[Any], linears: tuple[Linear, Linear], norm: nn.Module, *, pre: bool
+) -> Prepared | None:
     """Return a sublayer's pointers, prepared if it is new or has changed; None as `_prepare`."""
-    modules = (*linears, norm)
-    if not all(map(_is_only, modules, (Linear, Linear, nn.LayerNorm))):
+    modules, key = (*linears, norm), (id(linears[0]), id(linears[1]), id(norm), pre)
+    if not all(map(is_only, modules, (Linear, Linear, nn.LayerNorm))):
         return None
-    known: dict[Key, tuple[References, _Prepared | None]] = cached.sublayers
+    known: dict[Key, tuple[References, Prepared | None]] = cached.sublayers
     entry = known.get(key)
     # The number of a module that is gone may be that of a new one.
     is_known = entry is not None and all(
         reference() is module for reference, module in zip(entry[0], modules, strict=True)
     )
-    if entry is None or not is_known or not (entry[1] is None or entry[1].is_current()):
+    if entry is None or not is_known or not (entry[1] is None or is_current(entry[1].parameters)):
         references = tuple(weakref.ref(m, lambda _: known.pop(key, None)) for m in modules)
-        entry = known[key] = references, _prepare(cached, linears, norm, key[3])
+        entry = known[key] = references, _prepare(cached, linears, norm, pre)
     return entry[1]
 
 
 def _prepare(
     cached: CachedWeights[Any], linears: tuple[Linear, Linear], norm: nn.Module, pre: bool
-) -> _Prepared | None:
+) -> Prepared | None:
     """Return the pointers of a sublayer; None if the kernels do not support it."""
     first, last = linears
     modules = (first, last, norm)
@@ -259,8 +278,8 @@ def _prepare(
     for weight, bias in ([m._parameters[name] for name in PARTS] for m in modules):
         if weight is None or (bias is not None and bias.shape != weight.shape[:1]):
             return None
-    tensors = [(m._parameters, name, m._parameters[name]) for m in modules for name in PARTS]
-    if not all(x is None or (is_plain(x) and x.is_contiguous()) for _, _, x in tensors):
+    parameters = [watched(module, name) for module in modules for name in PARTS]
+    if not all(p.value is None or is_in_rows(p.value) for p in parameters):
         return None
     held = cached.packed(first.weight), cached.packed(last.weight)
     if held[0] is None or held[1] is None:
@@ -269,8 +288,4 @@ def _prepare(
         held[0].with_bias(first.bias), held[1].with_bias(last.bias),
         norm.weight.data_ptr(), norm.bias.data_ptr(), norm.eps, pre,
     )  # fmt: skip
-    parameters = tuple(
-        (of_module, name, x, *((0, 0) if x is None else (version(x), x.data_ptr())))
-        for of_module, name, x in tensors
-    )
-    return _Prepared(sublayer, (held[0], held[1]), parameters)
+    return Prepared(sublayer, (held[0], held[1]), parameters)

@@ -1,0 +1,286 @@
+"""An encoder or a step of a decoder in one call of the kernels equals torch's operators."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from tests.core.test_kernels import needs_compiler, without_kernels
+from zoo.decoding.options import Search
+from zoo.decoding.search import search
+from zoo.decoding.task import Task
+from zoo.nn import create_model, gather, stack_parts, stacks
+from zoo.nn.bf16 import BFloat16
+from zoo.nn.cached_weights import CachedWeights, float32_weights
+from zoo.nn.int8 import Int8
+from zoo_transformer.network import Transformer
+
+pytestmark = [needs_compiler, pytest.mark.usefixtures("compiled")]
+
+VOCAB = 90
+CONFIGS: dict[str, dict[str, Any]] = {
+    "post": {"norm": "post"},
+    "pre": {"norm": "pre"},
+    "pre without a last norm": {"norm": "pre", "final_norm": False},
+    "learned positions": {"positions": "learned", "position_offset": 2},
+    "no positions": {"positions": "none"},
+    "no biases, unscaled": {
+        "attention_bias": False, "output_bias": False, "scale_embeddings": False,
+    },
+    "an output of its own": {"share": "none"},
+    "one vocabulary": {"share": "all"},
+}  # fmt: skip
+OTHERS: dict[str, dict[str, Any]] = {
+    "branch": {"norm": "branch"},
+    "gelu": {"activation": "gelu"},
+    "norm of the embeddings": {"embedding_norm": True},
+    "unbiased norms": {"unbiased_norm": True},
+    "heads of 12": {"dim": 48, "heads": 4},
+}
+
+
+def network(**config: Any) -> Transformer:
+    torch.manual_seed(1)
+    made = create_model("transformer-tiny", source_vocab=VOCAB, target_vocab=VOCAB, **config)
+    for parameter in made.parameters():  # no bias or norm is trivial
+        parameter.data.add_(torch.randn_like(parameter), alpha=0.05)
+    assert isinstance(made, Transformer)
+    return made.eval()
+
+
+def sources(lengths: tuple[int, ...] = (9, 7, 3)) -> tuple[torch.Tensor, torch.Tensor]:
+    mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+    draw = torch.Generator().manual_seed(2)
+    return torch.randint(4, VOCAB, mask.shape, generator=draw) * mask, mask
+
+
+def steps(model: Transformer, weights: CachedWeights[Any], *, fixed: bool) -> list[torch.Tensor]:
+    """The encoder's output and the logits of five steps, with rows that change."""
+    source, mask = sources()
+    with torch.inference_mode(), weights.activate(fixed=fixed):
+        memory = model.encode(source, mask).memory
+        results = [*memory.keys, *memory.values]
+        state = model.init_state(memory)
+        token = torch.ones(3, dtype=torch.long)
+        for position in range(5):
+            logits, state, _ = model.step(token, state, memory)
+            results.append(logits)
+            if position == 2:  # a beam of two for each sentence, from the same prefix
+                chosen = torch.arange(3).repeat_interleave(2)
+                state, logits = state.gather(chosen), logits[chosen]
+            if position == 3:  # the first beam is swapped, and a sentence leaves
+                chosen = torch.tensor([1, 0, 4, 4])
+                state, logits = state.gather(chosen), logits[chosen]
+                keep = torch.tensor([0, 2])
+                memory = gather(memory, keep)
+            token = (logits.argmax(1) + torch.arange(len(logits))) % VOCAB
+    return results
+
+
+@pytest.fixture
+def found(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Which stacks the kernels computed."""
+    kinds: list[str] = []
+
+    def find(network: nn.Module, kind: str, describe: stack_parts.Describe) -> Any:
+        result = stack_parts.find_stack(network, kind, describe)
+        if result is not None:
+            kinds.append(kind)
+        return result
+
+    monkeypatch.setattr(stacks, "find_stack", find)
+    return kinds
+
+
+def skip_unless(found: list[str]) -> None:
+    if not found:
+        pytest.skip("this processor has no instructions for it")
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_results_are_those_of_torch(
+    config: dict[str, Any], found: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = network(**config)
+    one = steps(model, float32_weights(), fixed=True)
+    skip_unless(found)
+    assert found == ["encoder", *["decoder"] * 5]
+    without_kernels(monkeypatch)
+    other = steps(model, float32_weights(), fixed=True)
+    for a, b in zip(one, other, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("weights", [BFloat16, Int8])
+def test_precisions_are_those_of_the_sublayers(
+    weights: Callable[[], CachedWeights[Any]], found: list[str]
+) -> None:
+    """The same products, one sublayer at a time."""
+    model = network(norm="pre")
+    one = steps(model, weights(), fixed=True)
+    skip_unless(found)
+    found.clear()
+    other = steps(model, weights(), fixed=False)
+    assert not found
+    for a, b in zip(one, other, strict=True):  # a difference of rounding may change a rounded input
+        torch.testing.assert_close(a, b, rtol=2**-6, atol=2**-6)
+
+
+@pytest.mark.parametrize("config", OTHERS.values(), ids=OTHERS)
+def test_other_networks_are_left_to_torch(config: dict[str, Any], found: list[str]) -> None:
+    model = network(**config)
+    results = steps(model, float32_weights(), fixed=True)
+    assert not found
+    assert all(bool(result.isfinite().all()) for result in results)
+
+
+class Louder(Transformer):
+    """A plugin's network with another step."""
+
+    def embed(self, *given: Any) -> torch.Tensor:
+        return 2 * super().embed(*given)
+
+
+def test_a_subclass_is_left_to_torch(found: list[str]) -> None:
+    model = network()
+    model.__class__ = Louder
+    one = steps(model, float32_weights(), fixed=True)
+    assert not found
+    other = steps(network(), float32_weights(), fixed=True)
+    assert not torch.allclose(one[-1], other[-1])
+
+
+@pytest.mark.parametrize("name", ["", "decoder", "decoder.0", "decoder.1.cross", "output"])
+def test_hooks_and_replaced_methods_are_called(name: str, found: list[str]) -> None:
+    """Also those that come after a search in which there were none."""
+    model, weights, called = network(), float32_weights(), []
+    expected = steps(model, weights, fixed=True)
+    skip_unless(found)
+    found.clear()
+    observed = model.get_submodule(name)
+    with observed.register_forward_hook(lambda *_: called.append(name)):
+        steps(model, weights, fixed=True)
+    assert not found
+    assert len(called) == (5 if name in ("decoder.0", "output") else 0)  # others are not called
+    forward = observed.forward
+    observed.forward = lambda *given: forward(*given)
+    steps(model, weights, fixed=True)
+    assert not found
+    del observed.forward
+    again = steps(model, weights, fixed=True)
+    assert found
+    for a, b in zip(again, expected, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("change", ["written to", "replaced", "another module", "new data"])
+@pytest.mark.parametrize(
+    "name", ["target_embedding", "decoder.3.cross.out", "encoder.0.inner", "decoder_norm", "output"]
+)
+def test_a_change_between_searches_is_noticed(
+    change: str, name: str, found: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, weights = network(norm="pre", share="none"), float32_weights()
+    before = steps(model, weights, fixed=True)
+    skip_unless(found)
+    changed, new = model.get_submodule(name), network(norm="pre", share="none").get_submodule(name)
+    with torch.no_grad():
+        for parameter in new.parameters():
+            parameter.mul_(1.1).add_(0.1)
+        if change == "written to":
+            changed.load_state_dict(new.state_dict())
+        elif change == "replaced":
+            for key, parameter in list(new.named_parameters()):
+                setattr(changed, key, nn.Parameter(parameter.clone()))
+        elif change == "another module":
+            model.set_submodule(name, new)
+        else:
+            weight = next(changed.parameters())
+            weight.data = weight * 2
+    after = steps(model, weights, fixed=True)
+    assert not torch.allclose(before[-1], after[-1])
+    without_kernels(monkeypatch)
+    expected = steps(model, float32_weights(), fixed=True)
+    for a, b in zip(after, expected, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("token", [-1, VOCAB, 2**40])
+def test_a_token_that_does_not_exist(token: int, found: list[str]) -> None:
+    """Nothing beside the embedding is read."""
+    model = network()
+    source, mask = sources()
+    with torch.inference_mode(), float32_weights().activate(fixed=True):
+        memory = model.encode(source, mask).memory
+        skip_unless(found)
+        state = model.init_state(memory)
+        with pytest.raises(IndexError):
+            model.step(torch.tensor([1, token, 1]), state, memory)
+        source[1, 0] = token
+        with pytest.raises(IndexError):
+            model.encode(source, mask)
+
+
+@pytest.mark.parametrize("lengths", [(1,), (16,), (17,), (63,), (64,), (65,), (1, 30), (300,), (9,) * 40])
+def test_sources_of_any_length(
+    lengths: tuple[int, ...], found: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = network()
+    source, mask = sources(lengths)
+    both = []
+    for _ in range(2):
+        with torch.inference_mode(), float32_weights().activate(fixed=True):
+            memory = model.encode(source, mask).memory
+            both.append([*memory.keys, *memory.values])
+        without_kernels(monkeypatch)
+    is_padding = ~mask[:, None, :, None]  # what is there does not matter
+    for a, b in zip(*both, strict=True):
+        a, b = (x.masked_fill(is_padding, 0.0) for x in (a, b))
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("beam", [1, 4, 17])
+@pytest.mark.parametrize("config", [{}, {"norm": "pre", "share": "all"}], ids=str)
+def test_searches_find_the_same(
+    beam: int, config: dict[str, Any], found: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a beam that the kernels do not support, too, and sentences that leave."""
+    model = network(**config)
+    source, mask = sources((9, 7, 3, 5, 1, 1, 12))
+    both = []
+    for _ in range(2):
+        with torch.inference_mode(), float32_weights().activate(fixed=True):
+            task = Task(model, model.encode(source, mask).memory, mask)
+            both.append(search(task, Search(beam=beam, max_length=40)))
+        without_kernels(monkeypatch)
+    skip_unless(found)
+    for compiled, plain in zip(*both, strict=True):
+        assert compiled[0].tokens == plain[0].tokens
+        assert compiled[0].score == pytest.approx(plain[0].score, abs=1e-3)
+
+
+def test_threads_share_a_network(found: list[str]) -> None:
+    """Each prepares it for itself, or finds what another one prepared."""
+    model, weights = network(), float32_weights()
+    expected = steps(model, float32_weights(), fixed=True)
+    skip_unless(found)
+    with ThreadPoolExecutor(4) as pool:
+        every = list(pool.map(lambda _: steps(model, weights, fixed=True)[-1], range(24)))
+    for logits in every:
+        torch.testing.assert_close(logits, expected[-1])
+
+
+def test_a_network_that_is_gone_leaves_nothing(found: list[str]) -> None:
+    model, weights = network(), float32_weights()
+    steps(model, weights, fixed=True)
+    skip_unless(found)
+    assert len(weights.stacks) == 2
+    del model
+    gc.collect()
+    assert not weights.stacks
