@@ -53,9 +53,18 @@ def machine() -> str:
 
 
 def kind_of_machine() -> str:
-    """Return the processor's name and the instructions that products may use."""
-    flags: set[str] = set()
+    """Return the processor's name and generation, and the instructions that products may use.
+
+    Processors of one name and the same instructions may be of generations of which one multiplies
+    twice as fast: family 25 of AMD's, Zen 4, adds and multiplies 16 numbers at once in two steps,
+    family 26, Zen 5, in one.
+    """
+    said: dict[str, str] = {}
     if Path("/proc/cpuinfo").is_file():
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        flags = set(next((x for x in lines if x.startswith("flags")), "").split())
-    return f"{machine()}; {', '.join(x for x in INSTRUCTIONS if x in flags) or 'unknown'}"
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            name, _, value = line.partition(":")
+            said.setdefault(name.strip(), value.strip())
+    flags = said.get("flags", "").split()
+    generation = f" (family {said['cpu family']}, model {said['model']})" if "model" in said else ""
+    known = ", ".join(x for x in INSTRUCTIONS if x in flags) or "unknown"
+    return f"{machine()}{generation}; {known}"

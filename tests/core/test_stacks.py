@@ -227,7 +227,9 @@ def test_a_token_that_does_not_exist(token: int, found: list[str]) -> None:
             model.encode(source, mask)
 
 
-@pytest.mark.parametrize("lengths", [(1,), (16,), (17,), (63,), (64,), (65,), (1, 30), (300,), (9,) * 40])
+@pytest.mark.parametrize(
+    "lengths", [(1,), (16,), (17,), (63,), (64,), (65,), (1, 30), (300,), (9,) * 40]
+)
 def test_sources_of_any_length(
     lengths: tuple[int, ...], found: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
