@@ -3,8 +3,8 @@
 A distilled checkpoint is trained on every source several times: once with its reference, and once
 with the translation of each teacher group (Kim and Rush 2016, section 3.2; Nguyen et al. 2020). The
 models of a group form an ensemble. Teachers of pronunciation also pronounce invented words, and
-everyday sentences are also written as people type them, and with other names; at last their
-Transformers also read very short ones. The network for many tasks is taught each language pair by
+everyday sentences are also written as people type them, and with other names; their
+Transformers learn greetings at last. The network for many tasks is taught each language pair by
 the network of that pair.
 """
 
@@ -14,10 +14,10 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from courtesies import courtesies
 from invented_words import invent
 from released import RUNS, SHIPPED, TOP, as_options, run
 from rewritten_sentences import rewritten
-from short_sentences import short_sentences
 from tasks import PARTS, TASKS
 
 from zoo import Dataset
@@ -43,7 +43,7 @@ FAMILIES = (*TRANSLATING, "seq2seq-tiny")
 TUNED_ONCE = {
     f"transformer-tiny.{task}": f"transformer-tiny.{task}.tuned-once" for task in EVERYDAY
 }
-"""What the Transformers were before they read very short sentences."""
+"""What the Transformers were before they learned courtesies."""
 JOINT = "transformer-tiny.tasks"
 JOINT_UNDISTILLED = f"{JOINT}.undistilled"
 LANGUAGE_PAIRS = tuple((part, tag) for part, tag in PARTS if TASKS[part].kind == "text")
@@ -120,7 +120,7 @@ TUNED = {
         for model, size in zip(FAMILIES, ((7_000, 2_048), *[(4_000, 1_024)] * 3), strict=True)
     },
     **{
-        name: _tuning(earlier, 2_000, 2_048, 100, "bleu_sentences=200", rate="3e-4")
+        name: _tuning(earlier, 800, 2_048, 100, "bleu_sentences=200", rate="2e-4")
         for name, earlier in TUNED_ONCE.items()
     },
     JOINT: _tuning(JOINT_UNDISTILLED, 8_000, 3_072, 300, "bleu_sentences=200"),
@@ -155,7 +155,7 @@ def options_of(name: str) -> list[str]:
     texts = [(as_lines(p.source for p in pairs), as_lines(p.target for p in pairs))]
     if task in EVERYDAY:
         more = rewritten(pairs)
-        more += short_sentences(task) if name in TUNED_ONCE else []
+        more += courtesies(task) if name in TUNED_ONCE else []
         texts.append((as_lines(p.source for p in more), as_lines(p.target for p in more)))
     if name == JOINT:
         taught = zip(TEACHERS_OF[name], LANGUAGE_PAIRS, strict=True)
