@@ -16,7 +16,7 @@ from zoo.data.datasets import find_dataset
 from zoo.registry.registry import default_registry
 from zoo_corpora.near_copies import variants, words
 
-TIMES = 40
+TIMES = 100
 """How often each pair is repeated, half of them as somebody may type it."""
 
 NAMES = ("Anna", "Marie", "Paul", "David", "Sarah", "Thomas")

@@ -118,6 +118,11 @@ def make_norm(config: TransformerConfig) -> nn.Module:
     return kind(config.dim, config.epsilon)
 
 
+def is_idle(dropout: nn.Module) -> bool:
+    """Return whether this is dropout that changes nothing."""
+    return type(dropout) is Dropout and not dropout.training
+
+
 class Layer(nn.Module):
     """What both stacks share: self-attention, feed-forward, residual connections and norms."""
 
@@ -137,7 +142,7 @@ class Layer(nn.Module):
 
         They know how it is added, except in training, and call no hooks.
         """
-        if self.norm == "branch" or self.training:
+        if self.norm == "branch" or self.training or not is_idle(self.dropout):
             return False
         modules = (*called, self.dropout)
         return not any(module._forward_hooks or module._forward_pre_hooks for module in modules)
@@ -151,7 +156,8 @@ class Layer(nn.Module):
     ) -> Tensor:
         """Return the self-attention sublayer with its residual connection."""
         attention, norm = self.attention, self.attention_norm
-        if self.has_kernel(attention) and weights is None:
+        is_known = type(attention) is Attention and weights is None
+        if is_known and self.has_kernel(attention):
             parts, pre = (attention.project, attention.out, norm), self.norm == "pre"
             by_kernel = attention_sublayer(
                 x, *parts, pre=pre, heads=attention.heads, cache=cache, mask=mask
@@ -192,7 +198,7 @@ class Layer(nn.Module):
         """Return the sublayers for the kernels; None if they do not know them."""
         attention = self.attention
         is_known = type(attention) is Attention and self.activation == "relu"
-        if not is_known or not self.has_kernel():
+        if not is_known or not self.has_kernel(attention):
             return None
         return LayerParts(
             (attention.project, attention.out, self.attention_norm),
@@ -247,14 +253,19 @@ class DecoderLayer(Layer):
     def parts(self) -> LayerParts | None:
         """Return the sublayers for the kernels; None if they do not know them."""
         parts, cross = super().parts(), self.cross
-        if parts is None or type(cross) is not CrossAttention:
+        if parts is None or not self.has_known_cross() or cross.heads != self.attention.heads:
             return None
         return parts._replace(cross=(cross.query, cross.out, self.cross_norm))
+
+    def has_known_cross(self) -> bool:
+        """Return whether the kernels know the attention to the source."""
+        cross = self.cross
+        return type(cross) is CrossAttention and type(cross.project) is Linear
 
     def cross_attention(self, x: Tensor, source: Source, weights: Weights) -> Tensor:
         """Return the sublayer of attention to the source with its residual connection."""
         cross, norm = self.cross, self.cross_norm
-        if self.has_kernel() and weights is None:
+        if type(cross) is CrossAttention and weights is None and self.has_kernel():
             parts, pre = (cross.query, cross.out, norm), self.norm == "pre"
             by_kernel = attention_sublayer(x, *parts, pre=pre, heads=cross.heads, source=source)
             if by_kernel is not None:

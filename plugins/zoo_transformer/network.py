@@ -31,7 +31,14 @@ from zoo.nn import (
     without_end,
 )
 from zoo_transformer.config import TransformerConfig
-from zoo_transformer.layers import DecoderLayer, EncoderLayer, Weights, make_norm
+from zoo_transformer.layers import (
+    DecoderLayer,
+    EncoderLayer,
+    Layer,
+    Weights,
+    is_idle,
+    make_norm,
+)
 
 
 class Memory(NamedTuple):
@@ -205,29 +212,48 @@ class Transformer(Seq2Seq[Memory, KeyValueCache]):
         return logits, kinds
 
     def _encoder_parts(self) -> StackParts | None:
+        """Return what the kernels read of the encoder; None if they do not know the network."""
+        if not self._is_known():
+            return None
         owner = "target" if self.config.one_vocabulary else "source"
         norm = self.encoder_norm if self.config.stack_norm else None
         outputs = [(layer.cross.project,) * 2 for layer in self._decoder_layers()]
         return self._parts(getattr(self, f"{owner}_embedding"), self.encoder, norm, outputs)
 
     def _decoder_parts(self) -> StackParts | None:
+        """Return what the kernels read of the decoder; None if they do not know the network."""
+        if not self._is_known():
+            return None
         norm = self.decoder_norm if self.config.stack_norm else None
         of_weight = self.target_embedding if self.output.weight is None else self.output
         return self._parts(self.target_embedding, self.decoder, norm, [(of_weight, self.output)])
+
+    def _is_known(self) -> bool:
+        """Return whether all modules are those of this package, and compute what it says."""
+        return (
+            type(self) is Transformer
+            and type(self.output) is Projection
+            and is_idle(self.dropout)
+            and not self.config.embedding_norm
+            and all(type(layer) is DecoderLayer for layer in self.decoder)
+            and all(layer.has_known_cross() for layer in self._decoder_layers())
+            and all(type(layer) is EncoderLayer for layer in self.encoder)
+        )
 
     def _parts(
         self, embedding: nn.Module, layers: nn.ModuleList, norm: nn.Module | None,
         outputs: Sequence[tuple[nn.Module, nn.Module]],
     ) -> StackParts | None:  # fmt: skip
-        """Return what the kernels read of a stack; None if they do not know this network."""
-        kind = EncoderLayer if layers is self.encoder else DecoderLayer
-        known = [p for layer in layers if type(layer) is kind and (p := layer.parts())]
-        is_known = type(self) is Transformer and type(self.output) is Projection
-        if not is_known or len(known) < len(layers) or self.config.embedding_norm:
-            return None
-        factor = math.sqrt(self.config.dim) if self.config.scale_embeddings else 1.0
-        pre, heads = self.config.norm == "pre", self.config.heads
-        return StackParts(embedding, factor, known, pre, heads, norm, outputs)
+        config, known = self.config, []
+        for layer in cast("Iterable[Layer]", layers):
+            parts, heads = layer.parts(), layer.attention.heads
+            if parts is None or (layer.norm, heads) != (config.norm, config.heads):
+                return None
+            known.append(parts)
+        factor = math.sqrt(config.dim) if config.scale_embeddings else 1.0
+        return StackParts(
+            embedding, factor, known, config.norm == "pre", config.heads, norm, outputs
+        )
 
     def _decoder_layers(self) -> Iterable[DecoderLayer]:
         return cast("Iterable[DecoderLayer]", self.decoder)
@@ -236,13 +262,16 @@ class Transformer(Seq2Seq[Memory, KeyValueCache]):
 class Projection(nn.Module):
     """Logits x W_Ỹᵀ + b_Ỹ, where W_Ỹ may be the target embedding (section 3.4)."""
 
+    bias: nn.Parameter | None
+
     def __init__(self, config: TransformerConfig, vocab: int) -> None:
         super().__init__()
         if config.share in ("none", "embeddings"):
             self.weight = nn.Parameter(torch.empty(vocab, config.dim))
         else:
             self.register_parameter("weight", None)
-        self.bias = nn.Parameter(torch.zeros(vocab)) if config.output_bias else None
+        bias = nn.Parameter(torch.zeros(vocab)) if config.output_bias else None
+        self.register_parameter("bias", bias)
 
     def forward(self, x: Tensor, embedding: Tensor) -> Tensor:
         """Map (…, d) to logits (…, vocab)."""

@@ -5,20 +5,23 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import parametrize
 
 from tests.core.test_kernels import needs_compiler, without_kernels
 from zoo.decoding.options import Search
 from zoo.decoding.search import search
 from zoo.decoding.task import Task
-from zoo.nn import create_model, gather, stack_parts, stacks
+from zoo.nn import Dropout, Linear, create_model, gather, stack_parts, stacks
 from zoo.nn.bf16 import BFloat16
 from zoo.nn.cached_weights import CachedWeights, float32_weights
 from zoo.nn.int8 import Int8
+from zoo_transformer.layers import CrossAttention, DecoderLayer
 from zoo_transformer.network import Transformer
 
 pytestmark = [needs_compiler, pytest.mark.usefixtures("compiled")]
@@ -88,8 +91,8 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Which stacks the kernels computed."""
     kinds: list[str] = []
 
-    def find(network: nn.Module, kind: str, describe: stack_parts.Describe) -> Any:
-        result = stack_parts.find_stack(network, kind, describe)
+    def find(network: nn.Module, kind: str, describe: stack_parts.Describe, rows: int) -> Any:
+        result = stack_parts.find_stack(network, kind, describe, rows)
         if result is not None:
             kinds.append(kind)
         return result
@@ -211,6 +214,258 @@ def test_a_change_between_searches_is_noticed(
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
 
 
+class LouderLinear(Linear):
+    """As adapters have it: a subclass with the weights of what it replaces."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return 2 * super().forward(x)
+
+
+class Scaled(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return 2 * x
+
+
+class OtherLayer(DecoderLayer):
+    def keys_and_values(self, encoded: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return super().keys_and_values(2 * encoded)
+
+
+class OtherCross(CrossAttention):
+    def split_heads(self, x: torch.Tensor, parts: int) -> tuple[torch.Tensor, ...]:
+        return super().split_heads(2 * x, parts)
+
+
+class OtherEmbedding(nn.Embedding):
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        return 2 * super().forward(tokens)
+
+
+def _adapter(model: Transformer, name: str) -> None:
+    old = model.get_submodule(name)
+    assert isinstance(old, Linear)
+    new = LouderLinear(old.in_features, old.out_features)
+    new.load_state_dict(old.state_dict())
+    model.set_submodule(name, new)
+
+
+def _replace_embed(model: Transformer) -> None:
+    embed = model.embed
+    model.embed = lambda *given: 2 * embed(*given)  # type: ignore[method-assign]
+
+
+def _replace_keys(model: Transformer) -> None:
+    layer: Any = model.decoder[0]
+    keys_and_values = layer.keys_and_values
+    layer.keys_and_values = lambda encoded: keys_and_values(2 * encoded)
+
+
+def _dropout_on(model: Transformer) -> None:
+    torch.manual_seed(5)
+    model.dropout.train()
+
+
+def _set(owner: str, name: str, value: object) -> Callable[[Transformer], None]:
+    return lambda model: setattr(model.get_submodule(owner), name, value)
+
+
+def _parametrize(model: Transformer, owner: str, name: str) -> None:
+    parametrize.register_parametrization(model.get_submodule(owner), name, Scaled())
+
+
+def _twice_new_data(model: Transformer) -> None:
+    """The second may get the memory of what was there before the first."""
+    weight = model.get_parameter("output.weight")
+    for _ in range(2):
+        weight.data = 2 * weight.data
+
+
+def _heads(model: Transformer) -> None:
+    for layer in model.decoder:
+        layer.attention.heads = 2  # type: ignore[union-attr]
+
+
+def _hooked_dropout(model: Transformer) -> None:
+    model.dropout = Dropout(0.1).eval()
+    model.dropout.register_forward_hook(lambda module, given, result: 2 * result)
+
+
+CHANGES: dict[str, Callable[[Transformer], None]] = {
+    "an adapter of keys and values": partial(_adapter, name="decoder.0.cross.project"),
+    "an adapter of feed-forward": partial(_adapter, name="encoder.1.inner"),
+    "a parametrized bias": partial(_parametrize, owner="decoder.0.cross.project", name="bias"),
+    "a parametrized weight": partial(_parametrize, owner="output", name="weight"),
+    "another layer": lambda m: setattr(m.decoder[0], "__class__", OtherLayer),
+    "another attention": lambda m: setattr(m.decoder[0].cross, "__class__", OtherCross),
+    "another embedding": lambda m: setattr(m.target_embedding, "__class__", OtherEmbedding),
+    "another dropout": _set("", "dropout", Scaled()),
+    "a hooked dropout": _hooked_dropout,
+    "epsilon of the last norm": _set("decoder_norm", "eps", 0.5),
+    "epsilon of a sublayer's norm": _set("encoder.0.attention_norm", "eps", 0.5),
+    "the embedding's largest norm": _set("target_embedding", "max_norm", 0.1),
+    "heads": _heads,
+    "a layer's norm": _set("decoder.0", "norm", "post"),
+    "an activation": _set("decoder.0", "activation", "tanh"),
+    "embed": _replace_embed,
+    "keys_and_values": _replace_keys,
+    "twice new data": _twice_new_data,
+}
+
+
+@pytest.mark.parametrize("is_known", [False, True], ids=["at first", "after a search"])
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_what_a_network_computes_otherwise_is_noticed(
+    change: Callable[[Transformer], None],
+    is_known: bool,
+    found: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each of these changes the logits; so do they with torch's operators alone."""
+    model, weights = network(norm="pre", share="none"), float32_weights()
+    before = steps(model, weights, fixed=True)
+    skip_unless(found)
+    change(model)
+    after = steps(model, weights if is_known else float32_weights(), fixed=True)
+    assert not torch.allclose(before[-1], after[-1], atol=1e-2)
+    without_kernels(monkeypatch)
+    expected = steps(model, float32_weights(), fixed=True)
+    for a, b in zip(after, expected, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
+def test_torchs_default_dtype_does_not_matter(dtype: torch.dtype, found: list[str]) -> None:
+    """The kernels write float32."""
+    model, weights = network(), float32_weights()
+    expected = steps(model, weights, fixed=True)
+    skip_unless(found)
+    torch.set_default_dtype(dtype)
+    try:
+        result = steps(model, weights, fixed=True)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    for a, b in zip(result, expected, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_keys_of_another_dtype_are_refused(found: list[str]) -> None:
+    """By torch's operators, as without kernels, before anything is written."""
+    model = network()
+    source, mask = sources((4, 4))
+    token = torch.ones(2, dtype=torch.long)
+    with torch.inference_mode(), float32_weights().activate(fixed=True):
+        memory = model.encode(source, mask).memory
+        skip_unless(found)
+        narrow = memory._replace(
+            keys=tuple(k.bfloat16() for k in memory.keys),
+            values=tuple(v.bfloat16() for v in memory.values),
+        )
+        with pytest.raises(RuntimeError):
+            model.step(token, model.init_state(narrow), narrow)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            _, state, _ = model.step(token, model.init_state(memory), memory)
+        with pytest.raises(RuntimeError):
+            model.step(token, state, memory)
+
+
+def test_a_memory_that_is_partly_replaced(found: list[str]) -> None:
+    """Pointers to what the same keys had beside them before are not used again."""
+    model = network()
+    source, mask = sources()
+    token = torch.ones(3, dtype=torch.long)
+    with torch.inference_mode(), float32_weights().activate(fixed=True):
+        memory = model.encode(source, mask).memory
+        skip_unless(found)
+        model.step(token, model.init_state(memory), memory)
+        state = model.init_state(memory)
+        for other in (
+            memory._replace(key_padding_mask=memory.key_padding_mask.clone().fill_(False)),
+            memory._replace(values=tuple(2 * v for v in memory.values)),
+        ):
+            copied = other._replace(
+                keys=tuple(map(torch.clone, other.keys)),
+                values=tuple(map(torch.clone, other.values)),
+                key_padding_mask=other.key_padding_mask.clone(),
+            )
+            one = model.step(token, state, other).logits
+            assert not torch.allclose(one, model.step(token, state, memory).logits)
+            torch.testing.assert_close(one, model.step(token, state, copied).logits)
+
+
+class Packed(torch.Tensor):
+    """A weight in another form, as quantized ones have it: there is no memory at its address."""
+
+    rounded: torch.Tensor
+
+    @staticmethod
+    def __new__(cls, inner: torch.Tensor) -> Packed:
+        wrap: Any = torch.Tensor._make_wrapper_subclass
+        made: Packed = wrap(cls, inner.shape, dtype=torch.float32)
+        made.rounded = inner
+        return made
+
+    @classmethod
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if function is torch.ops.aten.detach.default:
+            return Packed(args[0].rounded)
+        unpacked = [x.rounded.float() if isinstance(x, Packed) else x for x in args]
+        return function(*unpacked, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("name", ["target_embedding", "output"])
+def test_a_tensor_without_memory_is_left_to_torch(name: str, found: list[str]) -> None:
+    model = network(share="none")
+    owner: Any = model.get_submodule(name)
+    weight = owner.weight.detach().half()
+    owner.weight = nn.Parameter(weight.float(), requires_grad=False)
+    expected = steps(model, float32_weights(), fixed=True)
+    skip_unless(found)
+    found.clear()
+    owner.weight = nn.Parameter(Packed(weight), requires_grad=False)
+    result = steps(model, float32_weights(), fixed=True)
+    assert "decoder" not in found
+    for a, b in zip(result, expected, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("with_kernels", [True, False])
+def test_a_beam_from_the_first_step_on(with_kernels: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each hypothesis attends to its own prefix."""
+    if not with_kernels:
+        without_kernels(monkeypatch)
+    model = network()
+    source, mask = sources()
+    tokens = torch.randint(4, VOCAB, (9, 2))
+    with torch.inference_mode(), float32_weights().activate(fixed=True):
+        memory = model.encode(source, mask).memory
+        state = model.init_state(memory).gather(torch.arange(3).repeat_interleave(3))
+        alone = [model.init_state(memory) for _ in range(3)]
+        for position in range(2):
+            together, state, _ = model.step(tokens[:, position], state, memory)
+            for hypothesis in range(3):
+                step = model.step(tokens[hypothesis::3, position], alone[hypothesis], memory)
+                alone[hypothesis] = step.state
+                expected = step.logits
+                torch.testing.assert_close(together[hypothesis::3], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_nothing_is_packed_where_the_kernels_are_not_used() -> None:
+    """With several threads and many rows torch's products are faster."""
+    model, weights = network(), float32_weights()
+    source, mask = sources((3,) * 20)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with torch.inference_mode(), weights.activate(fixed=True):
+            memory = model.encode(source, mask).memory
+            model.step(torch.ones(20, dtype=torch.long), model.init_state(memory), memory)
+    finally:
+        torch.set_num_threads(before)
+    assert not weights.stacks
+
+
 @pytest.mark.parametrize("token", [-1, VOCAB, 2**40])
 def test_a_token_that_does_not_exist(token: int, found: list[str]) -> None:
     """Nothing beside the embedding is read."""
@@ -282,7 +537,7 @@ def test_a_network_that_is_gone_leaves_nothing(found: list[str]) -> None:
     model, weights = network(), float32_weights()
     steps(model, weights, fixed=True)
     skip_unless(found)
-    assert len(weights.stacks) == 2
+    assert len(weights.stacks) == 1
     del model
     gc.collect()
     assert not weights.stacks

@@ -26,12 +26,12 @@ class CachedWeights(ABC, Generic[Form]):
     A weight is converted when it is first used, and again if it was written to; the converted form
     lives as long as the weight. Only whole weights (`nn.Parameter`) are converted: slices, other
     tensors, and products that record gradients are computed as usual. torch does not count what is
-    written through `weight.data`, or to a weight that was made in inference mode: such a weight is
+    written into `weight.data`, or to a weight that was made in inference mode: such a weight is
     converted again only if it lies elsewhere in memory then.
     """
 
     def __init__(self) -> None:
-        self._forms: dict[int, tuple[weakref.ref[Tensor], tuple[int, int], Form]] = {}
+        self._forms: dict[int, tuple[weakref.ref[Tensor], tuple[int, int], Form, Tensor]] = {}
         self.sublayers: dict[Any, Any] = {}  # what `sublayers.py` has prepared
         self.stacks: dict[Any, Any] = {}  # and what `stack_parts.py` has
 
@@ -57,8 +57,8 @@ class CachedWeights(ABC, Generic[Form]):
             x.dtype is weight.dtype is torch.float32
             and x.is_cpu
             and weight.is_cpu
-            # A weight that has been converted is one: asking its type takes longer.
-            and ((entry is not None and entry[0]() is weight) or isinstance(weight, nn.Parameter))
+            # Another class, as of quantized weights, may have no memory of its own.
+            and ((entry is not None and entry[0]() is weight) or type(weight) is nn.Parameter)
             and not torch.is_grad_enabled()
             and not torch.is_autocast_enabled("cpu")
         )
@@ -80,7 +80,8 @@ class CachedWeights(ABC, Generic[Form]):
         entry = self._forms.get(key)
         if entry is None or entry[0]() is not weight or entry[1] != current:
             reference = weakref.ref(weight, lambda _: self._forms.pop(key, None))
-            entry = self._forms[key] = reference, current, self.convert(weight.detach())
+            held = weight.detach()  # new data must not get the address of the old
+            entry = self._forms[key] = reference, current, self.convert(held), held
         return entry[2]
 
     def packed(self, weight: Tensor) -> Packed | None:

@@ -131,8 +131,8 @@ class Kernels:
     def quantize(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return rows (n, k), contiguous, as int8, and the scale of each, (n, 1)."""
         count, k = rows.shape
-        quantized = torch.empty(count, k, dtype=torch.int8)
-        scales = torch.empty(count, 1)
+        quantized = rows.new_empty(count, k, dtype=torch.int8)  # not torch's default dtype, device
+        scales = rows.new_empty(count, 1)
         self._quantize(rows.data_ptr(), count, k, quantized.data_ptr(), scales.data_ptr())
         return quantized, scales
 
@@ -141,7 +141,7 @@ class Kernels:
     ) -> Tensor:
         """Return s_i c_ij w_j + b_j for sums c, (rows, n) int32, s (rows, 1), w and b (n,)."""
         rows, n = sums.shape
-        result = torch.empty(rows, n)
+        result = scales.new_empty(rows, n)
         self._dequantize(
             sums.data_ptr(), rows, n, scales.data_ptr(), weight_scales.data_ptr(),
             None if bias is None else bias.data_ptr(), result.data_ptr(),
@@ -155,7 +155,7 @@ class Kernels:
         row of bfloat16 has an odd number of weights.
         """
         n, k = weight.shape
-        packed = torch.empty(-(-n // COLUMNS) * COLUMNS * k, dtype=weight.dtype)
+        packed = weight.new_empty(-(-n // COLUMNS) * COLUMNS * k)
         rows = weight.contiguous()  # held: another thread could get the memory of a temporary copy
         is_wide = weight.dtype is torch.float32
         pack = self._pack if is_wide else self._pack_bf16
@@ -166,9 +166,9 @@ class Kernels:
         """Return what `product` reads of int8 weights (n, k), contiguous; None without VNNI."""
         n, k = weight.shape
         columns = -(-n // COLUMNS) * COLUMNS
-        packed = torch.empty(columns * k, dtype=torch.int8)
-        offsets = torch.zeros(columns, dtype=torch.int32)
-        padded = torch.zeros(columns)
+        packed = weight.new_empty(columns * k)
+        offsets = weight.new_zeros(columns, dtype=torch.int32)
+        padded = scales.new_zeros(columns)
         padded[:n] = scales
         operands = weight.data_ptr(), n, k, packed.data_ptr(), offsets.data_ptr()
         is_done = k % 4 == 0 and self._pack_int8(*operands)
@@ -176,7 +176,7 @@ class Kernels:
 
     def product(self, rows: Tensor, weight: Packed, bias: Tensor | None) -> Tensor:
         """Return x Wᵀ + b for x (rows, k), contiguous; x is rounded to the weight's precision."""
-        result = torch.empty(len(rows), weight.n)
+        result = rows.new_empty(len(rows), weight.n)
         operand = ctypes.addressof(pointers := weight.with_bias(bias))
         if not self._product(rows.data_ptr(), len(rows), operand, 0, result.data_ptr()):
             raise MemoryError(f"no memory for {len(rows)} rows of {weight.k} numbers")
@@ -209,8 +209,8 @@ class Kernels:
         those of `best_continuations`, values and score float32 and contiguous.
         """
         (sentences, width), vocab = score.shape, values.shape[1]
-        best = torch.empty(sentences, k)
-        parent = torch.empty(sentences, k, dtype=torch.int64)
+        best = values.new_empty(sentences, k)
+        parent = values.new_empty(sentences, k, dtype=torch.int64)
         token = torch.empty_like(parent)
         self._continue(
             values.data_ptr(), score.data_ptr(), (_COUNT * 4)(sentences, width, vocab, k),
@@ -249,7 +249,7 @@ class Kernels:
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
         """Return softmax(q kᵀ / √d) v, (rows, heads, queries, d); operands as `few_queries`."""
         rows, heads, queries, d = query.shape
-        result = torch.empty(rows, queries, heads, d)
+        result = query.new_empty(rows, queries, heads, d)
         of_mask = mask_strides(mask, rows, queries, key.shape[2])
         assert of_mask is not None
         strides = [x.stride()[:3] for x in (query, key, value)]

@@ -33,6 +33,7 @@ class KeyValueCache:
         self._origin: Tensor | None = None
         self._mask: Tensor | None = None
         self._numbers: tuple[Tensor, Tensor] | None = None
+        self._device = torch.device("cpu")  # of the rows that were gathered last
 
     def extended(self) -> KeyValueCache:
         """Return a cache with one more position, still to be written."""
@@ -80,6 +81,10 @@ class KeyValueCache:
             self.storage(len(self._layers), heads, d, like)
         return self._layers
 
+    def holds(self, storage: object) -> bool:
+        """Return whether this is what `storages` returns."""
+        return self._layers is storage
+
     def fold_beam(self, x: Tensor) -> Tensor:
         """Turn (rows, heads, 1, d) into (sentences, heads, beam, d): the beam becomes queries."""
         if self.beam == 1:
@@ -95,8 +100,8 @@ class KeyValueCache:
     @property
     def mask(self) -> Tensor | None:
         """True where a query may attend, (sentences, 1, beam, positions × beam); None: anywhere."""
-        if self._mask is None and (self.beam > 1 and self._layers):
-            origin = self._origins(self._layers[0][0].device)  # (sentences, beam, positions)
+        if self._mask is None and self.beam > 1:
+            origin = self._origins(self._device)  # (sentences, beam, positions)
             hypotheses, _ = self._row_numbers(origin.device)
             self._mask = (origin[..., None] == hypotheses).flatten(2)[:, None]
         return self._mask
@@ -121,7 +126,7 @@ class KeyValueCache:
     def gather(self, rows: Tensor) -> KeyValueCache:
         """Return a cache of the given rows, (new rows,); rows of a sentence must be adjacent."""
         cache = self._shared()
-        cache._mask = None
+        cache._mask, cache._device = None, rows.device
         sentence = rows // self.beam
         if torch.equal(sentence, self._row_numbers(rows.device)[1]):
             if self.beam > 1:

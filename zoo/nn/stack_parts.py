@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
 from zoo.nn.cached_weights import ACTIVE, CHECKED, CachedWeights
-from zoo.nn.kernels import (
-    WIDTH,
-    Kernels,
-    Layer,
-    Stack,
-    Sublayer,
-    Weight,
-    is_in_rows,
-    usable_kernels,
-)
+from zoo.nn.kernels import WIDTH, Kernels, Layer, Stack, Sublayer, Weight, usable_kernels
 from zoo.nn.linear import Linear
 from zoo.nn.sublayers import PARTS, Parameter, current_sublayer, is_current, is_only, watched
 
@@ -63,9 +55,59 @@ class StackParts(NamedTuple):
     norm: nn.Module | None
     outputs: Sequence[Output]
 
+    @property
+    def numbers(self) -> list[object]:
+        """What these modules compute with besides their parameters."""
+        norms = [sublayer[2] for layer in self.layers for sublayer in layer if sublayer]
+        norms += [] if self.norm is None else [self.norm]
+        return [getattr(self.embedding, "max_norm", 0), *(getattr(n, "eps", 0) for n in norms)]
+
 
 Describe = Callable[[], StackParts | None]
-"""Returns the parts of a stack, or None if the kernels do not know them."""
+"""Returns the parts of a stack, or None if the kernels do not know what the network computes.
+
+It looks at the modules that are not among the parts. Hooks and methods that are replaced are found
+without it.
+"""
+
+
+class Watched(NamedTuple):
+    """The modules inside a network, and by what it is noticed that it computes something else.
+
+    For the network and each module inside: its class, how many attributes it has, and the modules
+    right inside it.
+    """
+
+    inside: list[nn.Module]
+    known: list[tuple[type[nn.Module], int, list[nn.Module | None]]]
+
+    @classmethod
+    def of(cls, network: nn.Module) -> Watched | None:
+        """Return how a network is now; None if a method is replaced, or a module has hooks."""
+        _, *inside = network.modules()
+        for module in (network, *inside):
+            if not module.__dict__.keys().isdisjoint(_methods(type(module))):
+                return None
+        watched = cls(inside, [_seen(module) for module in (network, *inside)])
+        return watched if watched.is_current(network) else None
+
+    def is_current(self, network: nn.Module) -> bool:
+        """Return whether the network is as it was, and no module has hooks."""
+        for module, seen in zip((network, *self.inside), self.known, strict=True):
+            if module._forward_hooks or module._forward_pre_hooks or _seen(module) != seen:
+                return False
+        return True
+
+
+def _seen(module: nn.Module) -> tuple[type[nn.Module], int, list[nn.Module | None]]:
+    return type(module), len(module.__dict__), [*module._modules.values()]
+
+
+def _methods(kind: type[nn.Module]) -> set[str]:
+    """Return the names of a class's own methods, those of `nn.Module` aside, and `forward`."""
+    classes = kind.__mro__[: kind.__mro__.index(nn.Module)]
+    methods = (name for c in classes for name, x in vars(c).items() if isinstance(x, FunctionType))
+    return {"forward", *methods}
 
 
 class PreparedStack(NamedTuple):
@@ -74,91 +116,84 @@ class PreparedStack(NamedTuple):
     Attributes:
         stack: the pointers.
         parts: of what.
+        numbers: theirs.
         d: the width of the layers.
         outputs: the width of each product that follows them.
         held: what the pointers point to.
-        parameters: of all modules.
-        hooks: of every module of the network.
-        attributes: those of every module of the network.
+        parameters: of the parts.
     """
 
     stack: Stack
     parts: StackParts
+    numbers: list[object]
     d: int
     outputs: int
     held: list[Any]
     parameters: list[Parameter]
-    hooks: Sequence[Mapping[int, Any]]
-    attributes: Sequence[Mapping[str, Any]]
 
-    def is_current(self) -> bool:
-        """Return whether no parameter was replaced or written to, and no module is observed."""
-        return not _is_observed(self.hooks, self.attributes) and is_current(self.parameters)
-
-
-def _is_observed(
-    hooks: Sequence[Mapping[int, Any]], attributes: Sequence[Mapping[str, Any]]
-) -> bool:
-    """Return whether a module has hooks, or a `forward` of its own that its class lacks."""
-    return any(hooks) or any("forward" in of_module for of_module in attributes)
+    def is_of(self, parts: StackParts) -> bool:
+        """Return whether the pointers are those of these parts as they are now."""
+        is_same = self.parts == parts and self.numbers == parts.numbers
+        return is_same and is_current(self.parameters)
 
 
-Found = tuple[Kernels, CachedWeights[Any], PreparedStack]
-
-
-def find_stack(network: nn.Module, kind: str, describe: Describe) -> Found | None:
-    """Return the kernels, the active weights, and a stack's pointers; None if not supported.
+def find_stack(
+    network: nn.Module, kind: str, describe: Describe, rows: int
+) -> tuple[Kernels, PreparedStack] | None:
+    """Return the kernels, and the pointers of a stack; None if it is not supported.
 
     Args:
         network: what contains the stack.
         kind: which one it is.
         describe: returns its parts; it is called once a search.
+        rows: how many are to be computed.
     """
     compiled = usable_kernels()  # first: nothing else is looked up while a graph is traced
     if compiled is None or (checked := CHECKED.get()) is None:
         return None
     if (cached := ACTIVE.get()) is None or torch.is_autocast_enabled("cpu"):
         return None
-    if (key := (id(network), kind)) not in checked:  # with the network: no other gets its number
-        checked[key] = _current(cached, network, kind, describe()), network
-    prepared: PreparedStack | None = checked[key][0]
-    return None if prepared is None else (compiled, cached, prepared)
+    if cached.kernels_for(rows) is None:
+        return None
+    # With the network: while it lives, no other gets its number.
+    key = id(network), kind
+    if network not in checked:
+        checked[network] = _stacks_of(cached, network)
+    if key not in checked:
+        checked[key] = _current(cached, checked[network], kind, describe)
+    return None if checked[key] is None else (compiled, checked[key])
+
+
+def _stacks_of(cached: CachedWeights[Any], network: nn.Module) -> dict[str, PreparedStack] | None:
+    """Return what is prepared of a network, nothing if it has changed; None as `Watched.of`."""
+    known: dict[int, tuple[weakref.ref[nn.Module], Watched, dict[str, PreparedStack]]]
+    known, key = cached.stacks, id(network)
+    entry = known.get(key)
+    if entry is None or entry[0]() is not network or not entry[1].is_current(network):
+        known.pop(key, None)
+        if (watched := Watched.of(network)) is None:
+            return None
+        reference = weakref.ref(network, lambda _: known.pop(key, None))
+        entry = known[key] = reference, watched, {}
+    return entry[2]
 
 
 def _current(
-    cached: CachedWeights[Any], network: nn.Module, kind: str, parts: StackParts | None
+    cached: CachedWeights[Any],
+    stacks: dict[str, PreparedStack] | None,
+    kind: str,
+    describe: Describe,
 ) -> PreparedStack | None:
-    """Return a stack's pointers, prepared if it is new or has changed; None as `_prepare`."""
-    known: dict[tuple[int, str], tuple[weakref.ref[nn.Module], PreparedStack]] = cached.stacks
-    key = id(network), kind
-    entry = known.get(key)
-    is_known = entry is not None and entry[0]() is network and entry[1].parts == parts
-    if entry is not None and is_known and entry[1].is_current():
-        return entry[1]
-    prepared = None if parts is None else _prepare(cached, network, parts)
-    if prepared is not None:
-        known[key] = weakref.ref(network, lambda _: known.pop(key, None)), prepared
+    """Return a stack's pointers, prepared if it is new or has changed; None if not supported."""
+    if stacks is None:
+        return None
+    parts, prepared = describe(), stacks.get(kind)
+    if parts is None or prepared is None or not prepared.is_of(parts):
+        stacks.pop(kind, None)
+        prepared = None if parts is None else _Reader(cached).prepared(parts)
+        if prepared is not None:
+            stacks[kind] = prepared
     return prepared
-
-
-def _prepare(
-    cached: CachedWeights[Any], network: nn.Module, parts: StackParts
-) -> PreparedStack | None:
-    """Return a stack as the kernels read it; None if they do not support it."""
-    modules = list(network.modules())
-    hooks = [h for m in modules for h in (m._forward_hooks, m._forward_pre_hooks)]
-    attributes = [module.__dict__ for module in modules]
-    if _is_observed(hooks, attributes):
-        return None
-    reader = _Reader(cached)
-    try:
-        stack, d = reader.stack(parts)
-    except _NotSupportedError:
-        return None
-    outputs = stack.outputs[0].n
-    return PreparedStack(
-        stack, parts, d, outputs, reader.held, reader.parameters, hooks, attributes
-    )
 
 
 class _NotSupportedError(Exception):
@@ -175,6 +210,15 @@ class _Reader:
         self.cached = cached
         self.held: list[Any] = []
         self.parameters: list[Parameter] = []
+
+    def prepared(self, parts: StackParts) -> PreparedStack | None:
+        """Return a stack as the kernels read it; None if they do not support it."""
+        try:
+            stack, d = self.stack(parts)
+        except _NotSupportedError:
+            return None
+        outputs = stack.outputs[0].n
+        return PreparedStack(stack, parts, parts.numbers, d, outputs, self.held, self.parameters)
 
     def stack(self, parts: StackParts) -> tuple[Stack, int]:
         """Return the pointers of a stack, and its width."""
@@ -198,26 +242,26 @@ class _Reader:
 
     def layer(self, parts: LayerParts, d: int, *, pre: bool) -> Layer:
         """Return the pointers of a layer."""
-        projected = 3 * d, d
-        between = parts.feedforward[0].out_features
         return Layer(
-            self.sublayer(parts.attention, d, projected, pre=pre),
+            self.sublayer(parts.attention, d, (3 * d, d), pre=pre),
             Sublayer() if parts.cross is None else self.sublayer(parts.cross, d, (d, d), pre=pre),
-            self.sublayer(parts.feedforward, d, (between, between), pre=pre),
+            self.sublayer(parts.feedforward, d, None, pre=pre),
         )
 
     def sublayer(
-        self, parts: SublayerParts, d: int, between: tuple[int, int], *, pre: bool
+        self, parts: SublayerParts, d: int, between: tuple[int, int] | None, *, pre: bool
     ) -> Sublayer:
         """Return the pointers of a sublayer.
 
-        between: the outputs of the first product and the inputs of the last.
+        between: the outputs of the first product and the inputs of the last; None if they only
+            have to be equal.
         """
         first, last, norm = parts
         prepared = current_sublayer(self.cached, (first, last), norm, pre=pre)
         if prepared is None:
             raise _NotSupportedError
         of_first, of_last = prepared.held
+        between = between or (of_last.k, of_last.k)
         if (of_first.k, of_last.n) != (d, d) or (of_first.n, of_last.k) != between:
             raise _NotSupportedError
         self.held.append(prepared)
@@ -226,17 +270,15 @@ class _Reader:
 
     def weight(self, of_weight: nn.Module, of_bias: nn.Module, d: int) -> Weight:
         """Return the pointers of a product."""
-        weight, bias = (
-            m._parameters.get(x) for m, x in zip((of_weight, of_bias), PARTS, strict=True)
-        )
-        if weight is None or weight.shape[1] != d or not is_in_rows(weight):
+        weight = of_weight._parameters.get("weight")
+        if weight is None or "bias" not in of_bias._parameters:  # it may be no parameter
             raise _NotSupportedError
-        outputs = len(weight)
-        self.pointer(of_weight, "weight", (outputs, d))
+        self.pointer(of_weight, "weight", (len(weight), d))
+        bias = of_bias._parameters["bias"]
         if bias is None:
             self.parameters.append(watched(of_bias, "bias"))
         else:
-            self.pointer(of_bias, "bias", (outputs,))
+            self.pointer(of_bias, "bias", (len(weight),))
         packed = self.cached.packed(weight)
         if packed is None:
             raise _NotSupportedError
@@ -246,11 +288,7 @@ class _Reader:
     def pointer(self, module: nn.Module, name: str, shape: tuple[int, ...]) -> int:
         """Return the pointer of a parameter of this shape."""
         parameter = watched(module, name)
-        if (
-            parameter.value is None
-            or parameter.value.shape != shape
-            or not is_in_rows(parameter.value)
-        ):
+        if not parameter.is_like(shape):
             raise _NotSupportedError
         self.parameters.append(parameter)
         return parameter.pointer

@@ -2,7 +2,7 @@
 
 With few rows they take less time than the calls of their parts from Python. Both are supported
 where `attention_sublayer` and `feedforward_sublayer` are, in a search through `zoo.Translator`,
-unless a module of the network has hooks or a `forward` of its own.
+unless a module of the network has hooks, or a method of its own in place of its class's.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from zoo.nn.cached_weights import CHECKED
 from zoo.nn.kernels import MAX_KEYS, Scope, is_in_rows, is_plain, mask_strides
 from zoo.nn.key_value_cache import KeyValueCache
 from zoo.nn.stack_parts import Describe, PreparedStack, find_stack
-from zoo.nn.sublayers import MAX_QUERIES
+from zoo.nn.sublayers import MAX_QUERIES, is_storage
 
 MAX_LENGTH = 64
 """The most tokens of a source; with more, torch's batched products are faster."""
@@ -45,10 +45,10 @@ class _Stored(NamedTuple):
     pointers: ctypes.Array[Any]
     scopes: tuple[Scope, Scope]
 
-    def is_of(self, prefix: Pairs, sources: Sources) -> bool:
+    def is_of(self, cache: KeyValueCache, sources: Sources) -> bool:
         """Return whether the pointers are of these tensors."""
         is_same = all(a is b for a, b in zip(self.sources, sources, strict=True))
-        return is_same and self.prefix is prefix
+        return is_same and cache.holds(self.prefix)
 
 
 def encoder_sources(
@@ -68,19 +68,17 @@ def encoder_sources(
     Raises:
         IndexError: a token is not in the vocabulary.
     """
-    sentences, m = tokens.shape
-    if not 0 < m <= MAX_LENGTH or not sentences:
-        return None
-    if (found := find_stack(network, "encoder", describe)) is None:
-        return None
-    compiled, cached, prepared = found
-    heads, count, d = prepared.parts.heads, prepared.stack.output_count, prepared.d
+    (sentences, m), rows = tokens.shape, tokens.numel()
     of_mask = mask_strides(mask, sentences, m, m)
-    if cached.kernels_for(tokens.numel()) is None or of_mask is None or prepared.outputs != 2 * d:
+    if not 0 < m <= MAX_LENGTH or not sentences or of_mask is None or not _are_tokens(tokens):
         return None
-    if not (_are_tokens(tokens) and _are_positions(positions, m, d)):
+    if (found := find_stack(network, "encoder", describe, rows)) is None:
         return None
-    memory = torch.empty(count, 2, sentences, heads, m, d // heads)
+    compiled, prepared = found
+    heads, count, d = prepared.parts.heads, prepared.stack.output_count, prepared.d
+    if prepared.outputs != 2 * d or not _are_positions(positions, m, d):
+        return None
+    memory = _new(count, 2, sentences, heads, m, d // heads)
     scope = Scope((sentences, heads, m, m, d // heads), (0,) * 6 + of_mask, mask.data_ptr())
     tokens = tokens.contiguous()
     _check(
@@ -117,26 +115,27 @@ def decoder_step(
     Raises:
         IndexError: a token is not in the vocabulary.
     """
-    if (found := find_stack(network, "decoder", describe)) is None:
-        return None
-    compiled, cached, prepared = found
     rows, length = cache.sentences * cache.beam, cache.length * cache.beam
     if not 0 < length <= MAX_KEYS or cache.beam > MAX_QUERIES or not rows == tokens.shape[0] > 0:
         return None
-    if cached.kernels_for(rows) is None or not _are_tokens(tokens):
+    if not _are_tokens(tokens):
         return None
-    heads, d = prepared.parts.heads, prepared.d
-    if not _are_positions(position, 1, d):
+    if (found := find_stack(network, "decoder", describe, rows)) is None:
         return None
-    prefix = cache.storages(prepared.stack.layer_count, heads, d // heads, sources.keys[0])
-    checked = CHECKED.get()
+    compiled, prepared = found
+    if not _are_positions(position, 1, prepared.d):
+        return None
+    checked, key = CHECKED.get(), (id(network), "stored")
     assert checked is not None
-    stored: _Stored | None = checked.get(key := (id(network), "stored"))
-    if stored is None or not stored.is_of(prefix, sources):
-        stored = checked[key] = _stored(cache, prefix, sources, (heads, d // heads))
-    if stored is None or not _set_mask(stored.scopes[0], mask, cache, length):
+    stored: _Stored | None = checked.get(key)
+    if stored is None or not stored.is_of(cache, sources):
+        checked.pop(key, None)  # it would keep the last ones
+        if (stored := _stored(cache, sources, prepared)) is None:
+            return None
+        checked[key] = stored
+    if not _set_mask(stored.scopes[0], mask, cache, length):
         return None
-    logits = torch.empty(rows, prepared.outputs)
+    logits = _new(rows, prepared.outputs)
     tokens = tokens.contiguous()
     _check(
         compiled.decoder(
@@ -147,6 +146,11 @@ def decoder_step(
         prepared,
     )  # fmt: skip
     return logits
+
+
+def _new(*shape: int) -> Tensor:
+    """Return memory for the kernels, whatever torch's default dtype and device are."""
+    return torch.empty(shape, dtype=torch.float32, device="cpu")
 
 
 def _check(result: int, prepared: PreparedStack) -> None:
@@ -178,28 +182,24 @@ def _set_mask(scope: Scope, mask: Tensor | None, cache: KeyValueCache, length: i
     return True
 
 
-def _stored(
-    cache: KeyValueCache, prefix: Pairs, sources: Sources, of_head: tuple[int, int]
-) -> _Stored | None:
-    """Return the pointers to keys and values; None if the kernels cannot read them.
-
-    of_head: the number of heads, and their width.
-    """
-    sentences, heads, _, beam, d = prefix[0][0].shape
-    if (sentences, heads, beam, d) != (cache.sentences, of_head[0], cache.beam, of_head[1]):
-        return None
-    sentence, head, _, _, last = prefix[0][0].stride()
-    keys = sources.keys[0].shape[2]
+def _stored(cache: KeyValueCache, sources: Sources, prepared: PreparedStack) -> _Stored | None:
+    """Return the pointers to keys and values; None if the kernels cannot read them."""
+    heads, d = prepared.parts.heads, prepared.d // prepared.parts.heads
+    sentences, keys, layers = cache.sentences, sources.keys[0].shape[2], prepared.stack.layer_count
     shape, strides = (sentences, heads, keys, d), sources.keys[0].stride()
     for part in (*sources.keys, *sources.values):
         if not is_plain(part) or part.shape != shape or part.stride() != strides:
             return None
     of_mask = mask_strides(sources.mask, sentences, cache.beam, keys)
-    if len(sources.keys) != len(prefix) or of_mask is None or not 0 < keys <= MAX_KEYS:
+    if not len(sources.keys) == len(sources.values) == layers or not 0 < keys <= MAX_KEYS:
         return None
-    layers = zip(prefix, sources.keys, sources.values, strict=True)
-    pointers = [x.data_ptr() for pair, key, value in layers for x in (*pair, key, value)]
-    size = (sentences, heads, cache.beam)
+    prefix = cache.storages(layers, heads, d, sources.keys[0])
+    of_prefix = (is_storage(cache, layer, heads, d) for layer in prefix)
+    if of_mask is None or len(prefix) != layers or not all(of_prefix):
+        return None
+    every = zip(prefix, sources.keys, sources.values, strict=True)
+    pointers = [x.data_ptr() for pair, key, value in every for x in (*pair, key, value)]
+    size, (sentence, head, _, _, last) = (sentences, heads, cache.beam), prefix[0][0].stride()
     scopes = (
         Scope((*size, 0, d), (*(sentence, head, last * d) * 2, 0, 0)),
         Scope((*size, keys, d), (*strides[:3] * 2, *of_mask), sources.mask.data_ptr()),

@@ -34,6 +34,9 @@ from zoo.nn.linear import Linear
 
 PARTS = ("weight", "bias")
 
+ORDINARY = (Tensor, nn.Parameter)
+"""Of other classes of tensors, the memory may be elsewhere."""
+
 MAX_QUERIES = 16
 """With more queries of a sentence than this, torch's batched products are faster."""
 
@@ -55,13 +58,24 @@ class Source(NamedTuple):
 
 
 class Parameter(NamedTuple):
-    """A parameter of a module, or None, and by what a change of it is noticed."""
+    """A parameter of a module, or None, and by what a change of it is noticed.
+
+    `held` keeps its memory, which otherwise could become that of new data.
+    """
 
     of_module: Mapping[str, Tensor | None]
     name: str
     value: Tensor | None
+    held: Tensor | None
     written: int
     pointer: int
+
+    def is_like(self, shape: tuple[int, ...]) -> bool:
+        """Return whether it has this shape and the kernels can read it."""
+        x = self.value
+        if x is None or type(x) not in ORDINARY:
+            return False
+        return x.shape == shape and is_in_rows(x)
 
 
 class Prepared(NamedTuple):
@@ -70,18 +84,24 @@ class Prepared(NamedTuple):
     sublayer: Sublayer
     held: tuple[Packed, Packed]
     parameters: Sequence[Parameter]
+    epsilon: float
+
+    def is_current(self, norm: nn.Module) -> bool:
+        """Return whether no parameter was replaced or written to, and the norm's ε is the same."""
+        return bool(norm.eps == self.epsilon) and is_current(self.parameters)
 
 
 def watched(module: nn.Module, name: str) -> Parameter:
     """Return a parameter of a module as it is now."""
     x = module._parameters.get(name)
+    held = None if x is None or type(x) not in ORDINARY else x.detach()
     written, pointer = (0, 0) if x is None else (version(x), x.data_ptr())
-    return Parameter(module._parameters, name, x, written, pointer)
+    return Parameter(module._parameters, name, x, held, written, pointer)
 
 
 def is_current(parameters: Sequence[Parameter]) -> bool:
     """Return whether no parameter was replaced or written to."""
-    for of_module, name, x, written, pointer in parameters:
+    for of_module, name, x, _, written, pointer in parameters:
         if of_module.get(name) is not x:
             return False
         if x is not None and (x.data_ptr() != pointer or version(x) != written):
@@ -96,7 +116,7 @@ def feedforward_sublayer(
 
     x: (…, d).
     """
-    width = inner.out_features
+    width = getattr(inner, "out_features", 0)  # it may have been replaced by another module
     usable = _find(x, (inner, outer), norm, pre, (width, width))
     if usable is None:
         return None
@@ -149,6 +169,8 @@ def attention_sublayer(
         if n != 1 or rows != sentences * cache[0].beam:
             return None
         keys, values = cache[0].storage(cache[1], heads, dim // heads, x)
+        if not is_storage(cache[0], (keys, values), heads, dim // heads):
+            return None
         length, position = cache[0].length * cache[0].beam, (cache[0].length - 1) * cache[0].beam
         sentence, head, _, _, last = keys.stride()
         strides = (sentence, head, last * keys.shape[4]) * 2
@@ -191,6 +213,18 @@ def add_norm(x: Tensor, y: Tensor, norm: nn.Module) -> Tensor:
         summed: Tensor = norm(x + y)
         return summed
     return compiled.add_norm(x, y, norm)
+
+
+def is_storage(cache: KeyValueCache, layer: tuple[Tensor, Tensor], heads: int, d: int) -> bool:
+    """Return whether the kernels can read and write a layer's keys and values of a cache."""
+    shape = (cache.sentences, heads, cache.beam, d)
+    return all(
+        (*part.shape[:2], *part.shape[3:]) == shape
+        and part.shape[2] >= cache.length
+        and is_plain(part)
+        and part.is_contiguous()
+        for part in layer
+    )
 
 
 def _source_strides(source: Source, heads: int, d: int) -> tuple[int, ...] | None:
@@ -257,7 +291,7 @@ def current_sublayer(
     is_known = entry is not None and all(
         reference() is module for reference, module in zip(entry[0], modules, strict=True)
     )
-    if entry is None or not is_known or not (entry[1] is None or is_current(entry[1].parameters)):
+    if entry is None or not is_known or not (entry[1] is None or entry[1].is_current(norm)):
         references = tuple(weakref.ref(m, lambda _: known.pop(key, None)) for m in modules)
         entry = known[key] = references, _prepare(cached, linears, norm, pre)
     return entry[1]
@@ -279,7 +313,7 @@ def _prepare(
         if weight is None or (bias is not None and bias.shape != weight.shape[:1]):
             return None
     parameters = [watched(module, name) for module in modules for name in PARTS]
-    if not all(p.value is None or is_in_rows(p.value) for p in parameters):
+    if not all(p.value is None or p.is_like(p.value.shape) for p in parameters):
         return None
     held = cached.packed(first.weight), cached.packed(last.weight)
     if held[0] is None or held[1] is None:
@@ -288,4 +322,4 @@ def _prepare(
         held[0].with_bias(first.bias), held[1].with_bias(last.bias),
         norm.weight.data_ptr(), norm.bias.data_ptr(), norm.eps, pre,
     )  # fmt: skip
-    return Prepared(sublayer, (held[0], held[1]), parameters)
+    return Prepared(sublayer, (held[0], held[1]), parameters, norm.eps)
