@@ -59,7 +59,7 @@ PAIRS = (
     ("Be careful!", "Attention !"), ("Come in.", "Entrez."), ("Sit down.", "Asseyez-vous."),
     *((f"My name is {name}.", f"Je m'appelle {name}.") for name in NAMES),
 )  # fmt: skip
-"""English and French."""
+"""English and French; of several with the same source, the first counts."""
 
 
 def courtesies(task: str) -> list[Pair]:
@@ -72,7 +72,9 @@ def courtesies(task: str) -> list[Pair]:
         for key in keys(pair)
     }
     directed = [Pair(*(pair if "en-fr" in task else pair[::-1])) for pair in PAIRS]
-    allowed = [pair for pair in directed if held_out.isdisjoint(keys(pair))]
+    first = {pair.source: pair for pair in reversed(directed)}  # "Bonjour." is "Hello."
+    chosen = [pair for pair in directed if first[pair.source] is pair]
+    allowed = [pair for pair in chosen if held_out.isdisjoint(keys(pair))]
     draw = random.Random(1)
     hurried = [Pair(typed(p.source, draw), p.target) for _ in range(TIMES // 2) for p in allowed]
     return [*hurried, *allowed * (TIMES // 2)]

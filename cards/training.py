@@ -120,8 +120,10 @@ TUNED = {
         for model, size in zip(FAMILIES, ((7_000, 2_048), *[(4_000, 1_024)] * 3), strict=True)
     },
     **{
-        name: _tuning(earlier, 800, 2_048, 100, "bleu_sentences=200", rate="2e-4")
-        for name, earlier in TUNED_ONCE.items()
+        name: _tuning(earlier, steps, 2_048, 100, "bleu_sentences=200", rate=rate)
+        for (name, earlier), (steps, rate) in zip(
+            TUNED_ONCE.items(), ((800, "2e-4"), (1_200, "3e-4")), strict=True
+        )
     },
     JOINT: _tuning(JOINT_UNDISTILLED, 8_000, 3_072, 300, "bleu_sentences=200"),
 }
