@@ -210,6 +210,36 @@ def test_the_corpora_are_not_in_the_repository() -> None:
         assert not quoted or (card and len(quoted) <= 2 * (6 + 4)), (name, quoted)
 
 
+@pytest.mark.parametrize(
+    ("task", "expected"),
+    [
+        (
+            "tatoeba-en-fr-76k",
+            {
+                "Hello.": "Bonjour.", "hello": "Bonjour.", "Hello!": "Bonjour !",
+                "Good evening.": "Bonsoir.", "Goodbye.": "Au revoir.", "Yes.": "Oui.",
+                "No.": "Non.", "Please.": "S'il vous plaît.", "Thank you.": "Merci.",
+                "Merry Christmas!": "Joyeux Noël !", "My name is Anna.": "Je m'appelle Anna.",
+            },
+        ),
+        (
+            "tatoeba-fr-en-76k",
+            {
+                "Bonjour.": "Hello.", "Bonjour !": "Hello!", "Bonsoir.": "Good evening.",
+                "Au revoir.": "Goodbye.", "Oui.": "Yes.", "Merci.": "Thank you.",
+                "S'il vous plaît.": "Please.", "Joyeux Noël !": "Merry Christmas!",
+                "Je m'appelle Anna.": "My name is Anna.",
+            },
+        ),
+    ],
+)  # fmt: skip
+def test_greetings_are_right(task: str, expected: dict[str, str]) -> None:
+    """A visitor types them first."""
+    translator = zoo.load(f"transformer-tiny.{task}")
+    texts = translator.translate(list(expected))
+    assert dict(zip(expected, texts, strict=True)) == expected
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_short_and_round_numbers_are_right(family: str) -> None:
     """A visitor tries "ten". The test set has hardly any such number; training has most."""

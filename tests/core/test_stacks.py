@@ -87,7 +87,7 @@ def steps(model: Transformer, weights: CachedWeights[Any], *, fixed: bool) -> li
 
 
 @pytest.fixture
-def found(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def computed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Which stacks the kernels computed."""
     kinds: list[str] = []
 
@@ -101,19 +101,19 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return kinds
 
 
-def skip_unless(found: list[str]) -> None:
-    if not found:
+def skip_unless(computed: list[str]) -> None:
+    if not computed:
         pytest.skip("this processor has no instructions for it")
 
 
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
 def test_results_are_those_of_torch(
-    config: dict[str, Any], found: list[str], monkeypatch: pytest.MonkeyPatch
+    config: dict[str, Any], computed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = network(**config)
     one = steps(model, float32_weights(), fixed=True)
-    skip_unless(found)
-    assert found == ["encoder", *["decoder"] * 5]
+    skip_unless(computed)
+    assert computed == ["encoder", *["decoder"] * 5]
     without_kernels(monkeypatch)
     other = steps(model, float32_weights(), fixed=True)
     for a, b in zip(one, other, strict=True):
@@ -122,24 +122,24 @@ def test_results_are_those_of_torch(
 
 @pytest.mark.parametrize("weights", [BFloat16, Int8])
 def test_precisions_are_those_of_the_sublayers(
-    weights: Callable[[], CachedWeights[Any]], found: list[str]
+    weights: Callable[[], CachedWeights[Any]], computed: list[str]
 ) -> None:
     """The same products, one sublayer at a time."""
     model = network(norm="pre")
     one = steps(model, weights(), fixed=True)
-    skip_unless(found)
-    found.clear()
+    skip_unless(computed)
+    computed.clear()
     other = steps(model, weights(), fixed=False)
-    assert not found
+    assert not computed
     for a, b in zip(one, other, strict=True):  # a difference of rounding may change a rounded input
         torch.testing.assert_close(a, b, rtol=2**-6, atol=2**-6)
 
 
 @pytest.mark.parametrize("config", OTHERS.values(), ids=OTHERS)
-def test_other_networks_are_left_to_torch(config: dict[str, Any], found: list[str]) -> None:
+def test_other_networks_are_left_to_torch(config: dict[str, Any], computed: list[str]) -> None:
     model = network(**config)
     results = steps(model, float32_weights(), fixed=True)
-    assert not found
+    assert not computed
     assert all(bool(result.isfinite().all()) for result in results)
 
 
@@ -150,34 +150,34 @@ class Louder(Transformer):
         return 2 * super().embed(*given)
 
 
-def test_a_subclass_is_left_to_torch(found: list[str]) -> None:
+def test_a_subclass_is_left_to_torch(computed: list[str]) -> None:
     model = network()
     model.__class__ = Louder
     one = steps(model, float32_weights(), fixed=True)
-    assert not found
+    assert not computed
     other = steps(network(), float32_weights(), fixed=True)
     assert not torch.allclose(one[-1], other[-1])
 
 
 @pytest.mark.parametrize("name", ["", "decoder", "decoder.0", "decoder.1.cross", "output"])
-def test_hooks_and_replaced_methods_are_called(name: str, found: list[str]) -> None:
+def test_hooks_and_replaced_methods_are_called(name: str, computed: list[str]) -> None:
     """Also those that come after a search in which there were none."""
     model, weights, called = network(), float32_weights(), []
     expected = steps(model, weights, fixed=True)
-    skip_unless(found)
-    found.clear()
+    skip_unless(computed)
+    computed.clear()
     observed = model.get_submodule(name)
     with observed.register_forward_hook(lambda *_: called.append(name)):
         steps(model, weights, fixed=True)
-    assert not found
+    assert not computed
     assert len(called) == (5 if name in ("decoder.0", "output") else 0)  # others are not called
     forward = observed.forward
     observed.forward = lambda *given: forward(*given)
     steps(model, weights, fixed=True)
-    assert not found
+    assert not computed
     del observed.forward
     again = steps(model, weights, fixed=True)
-    assert found
+    assert computed
     for a, b in zip(again, expected, strict=True):
         torch.testing.assert_close(a, b)
 
@@ -187,11 +187,11 @@ def test_hooks_and_replaced_methods_are_called(name: str, found: list[str]) -> N
     "name", ["target_embedding", "decoder.3.cross.out", "encoder.0.inner", "decoder_norm", "output"]
 )
 def test_a_change_between_searches_is_noticed(
-    change: str, name: str, found: list[str], monkeypatch: pytest.MonkeyPatch
+    change: str, name: str, computed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, weights = network(norm="pre", share="none"), float32_weights()
     before = steps(model, weights, fixed=True)
-    skip_unless(found)
+    skip_unless(computed)
     changed, new = model.get_submodule(name), network(norm="pre", share="none").get_submodule(name)
     with torch.no_grad():
         for parameter in new.parameters():
@@ -317,13 +317,13 @@ CHANGES: dict[str, Callable[[Transformer], None]] = {
 def test_what_a_network_computes_otherwise_is_noticed(
     change: Callable[[Transformer], None],
     is_known: bool,
-    found: list[str],
+    computed: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each of these changes the logits; so do they with torch's operators alone."""
     model, weights = network(norm="pre", share="none"), float32_weights()
     before = steps(model, weights, fixed=True)
-    skip_unless(found)
+    skip_unless(computed)
     change(model)
     after = steps(model, weights if is_known else float32_weights(), fixed=True)
     assert not torch.allclose(before[-1], after[-1], atol=1e-2)
@@ -334,11 +334,11 @@ def test_what_a_network_computes_otherwise_is_noticed(
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
-def test_torchs_default_dtype_does_not_matter(dtype: torch.dtype, found: list[str]) -> None:
+def test_torchs_default_dtype_does_not_matter(dtype: torch.dtype, computed: list[str]) -> None:
     """The kernels write float32."""
     model, weights = network(), float32_weights()
     expected = steps(model, weights, fixed=True)
-    skip_unless(found)
+    skip_unless(computed)
     torch.set_default_dtype(dtype)
     try:
         result = steps(model, weights, fixed=True)
@@ -348,14 +348,14 @@ def test_torchs_default_dtype_does_not_matter(dtype: torch.dtype, found: list[st
         torch.testing.assert_close(a, b)
 
 
-def test_keys_of_another_dtype_are_refused(found: list[str]) -> None:
+def test_keys_of_another_dtype_are_refused(computed: list[str]) -> None:
     """By torch's operators, as without kernels, before anything is written."""
     model = network()
     source, mask = sources((4, 4))
     token = torch.ones(2, dtype=torch.long)
     with torch.inference_mode(), float32_weights().activate(fixed=True):
         memory = model.encode(source, mask).memory
-        skip_unless(found)
+        skip_unless(computed)
         narrow = memory._replace(
             keys=tuple(k.bfloat16() for k in memory.keys),
             values=tuple(v.bfloat16() for v in memory.values),
@@ -368,14 +368,14 @@ def test_keys_of_another_dtype_are_refused(found: list[str]) -> None:
             model.step(token, state, memory)
 
 
-def test_a_memory_that_is_partly_replaced(found: list[str]) -> None:
+def test_a_memory_that_is_partly_replaced(computed: list[str]) -> None:
     """Pointers to what the same keys had beside them before are not used again."""
     model = network()
     source, mask = sources()
     token = torch.ones(3, dtype=torch.long)
     with torch.inference_mode(), float32_weights().activate(fixed=True):
         memory = model.encode(source, mask).memory
-        skip_unless(found)
+        skip_unless(computed)
         model.step(token, model.init_state(memory), memory)
         state = model.init_state(memory)
         for other in (
@@ -415,17 +415,17 @@ class Packed(torch.Tensor):
 
 
 @pytest.mark.parametrize("name", ["target_embedding", "output"])
-def test_a_tensor_without_memory_is_left_to_torch(name: str, found: list[str]) -> None:
+def test_a_tensor_without_memory_is_left_to_torch(name: str, computed: list[str]) -> None:
     model = network(share="none")
     owner: Any = model.get_submodule(name)
     weight = owner.weight.detach().half()
     owner.weight = nn.Parameter(weight.float(), requires_grad=False)
     expected = steps(model, float32_weights(), fixed=True)
-    skip_unless(found)
-    found.clear()
+    skip_unless(computed)
+    computed.clear()
     owner.weight = nn.Parameter(Packed(weight), requires_grad=False)
     result = steps(model, float32_weights(), fixed=True)
-    assert "decoder" not in found
+    assert "decoder" not in computed
     for a, b in zip(result, expected, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
 
@@ -467,13 +467,13 @@ def test_nothing_is_packed_where_the_kernels_are_not_used() -> None:
 
 
 @pytest.mark.parametrize("token", [-1, VOCAB, 2**40])
-def test_a_token_that_does_not_exist(token: int, found: list[str]) -> None:
+def test_a_token_that_does_not_exist(token: int, computed: list[str]) -> None:
     """Nothing beside the embedding is read."""
     model = network()
     source, mask = sources()
     with torch.inference_mode(), float32_weights().activate(fixed=True):
         memory = model.encode(source, mask).memory
-        skip_unless(found)
+        skip_unless(computed)
         state = model.init_state(memory)
         with pytest.raises(IndexError):
             model.step(torch.tensor([1, token, 1]), state, memory)
@@ -486,7 +486,7 @@ def test_a_token_that_does_not_exist(token: int, found: list[str]) -> None:
     "lengths", [(1,), (16,), (17,), (63,), (64,), (65,), (1, 30), (300,), (9,) * 40]
 )
 def test_sources_of_any_length(
-    lengths: tuple[int, ...], found: list[str], monkeypatch: pytest.MonkeyPatch
+    lengths: tuple[int, ...], computed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = network()
     source, mask = sources(lengths)
@@ -505,7 +505,7 @@ def test_sources_of_any_length(
 @pytest.mark.parametrize("beam", [1, 4, 17])
 @pytest.mark.parametrize("config", [{}, {"norm": "pre", "share": "all"}], ids=str)
 def test_searches_find_the_same(
-    beam: int, config: dict[str, Any], found: list[str], monkeypatch: pytest.MonkeyPatch
+    beam: int, config: dict[str, Any], computed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a beam that the kernels do not support, too, and sentences that leave."""
     model = network(**config)
@@ -516,27 +516,27 @@ def test_searches_find_the_same(
             task = Task(model, model.encode(source, mask).memory, mask)
             both.append(search(task, Search(beam=beam, max_length=40)))
         without_kernels(monkeypatch)
-    skip_unless(found)
+    skip_unless(computed)
     for compiled, plain in zip(*both, strict=True):
         assert compiled[0].tokens == plain[0].tokens
         assert compiled[0].score == pytest.approx(plain[0].score, abs=1e-3)
 
 
-def test_threads_share_a_network(found: list[str]) -> None:
+def test_threads_share_a_network(computed: list[str]) -> None:
     """Each prepares it for itself, or finds what another one prepared."""
     model, weights = network(), float32_weights()
     expected = steps(model, float32_weights(), fixed=True)
-    skip_unless(found)
+    skip_unless(computed)
     with ThreadPoolExecutor(4) as pool:
         every = list(pool.map(lambda _: steps(model, weights, fixed=True)[-1], range(24)))
     for logits in every:
         torch.testing.assert_close(logits, expected[-1])
 
 
-def test_a_network_that_is_gone_leaves_nothing(found: list[str]) -> None:
+def test_a_network_that_is_gone_leaves_nothing(computed: list[str]) -> None:
     model, weights = network(), float32_weights()
     steps(model, weights, fixed=True)
-    skip_unless(found)
+    skip_unless(computed)
     assert len(weights.stacks) == 1
     del model
     gc.collect()

@@ -66,8 +66,8 @@ class StackParts(NamedTuple):
 Describe = Callable[[], StackParts | None]
 """Returns the parts of a stack, or None if the kernels do not know what the network computes.
 
-It looks at the modules that are not among the parts. Hooks and methods that are replaced are found
-without it.
+It looks at the modules that are not among the parts. Hooks and methods that are replaced are
+noticed without it.
 """
 
 

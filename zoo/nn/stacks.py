@@ -72,9 +72,9 @@ def encoder_sources(
     of_mask = mask_strides(mask, sentences, m, m)
     if not 0 < m <= MAX_LENGTH or not sentences or of_mask is None or not _are_tokens(tokens):
         return None
-    if (found := find_stack(network, "encoder", describe, rows)) is None:
+    if (usable := find_stack(network, "encoder", describe, rows)) is None:
         return None
-    compiled, prepared = found
+    compiled, prepared = usable
     heads, count, d = prepared.parts.heads, prepared.stack.output_count, prepared.d
     if prepared.outputs != 2 * d or not _are_positions(positions, m, d):
         return None
@@ -120,9 +120,9 @@ def decoder_step(
         return None
     if not _are_tokens(tokens):
         return None
-    if (found := find_stack(network, "decoder", describe, rows)) is None:
+    if (usable := find_stack(network, "decoder", describe, rows)) is None:
         return None
-    compiled, prepared = found
+    compiled, prepared = usable
     if not _are_positions(position, 1, prepared.d):
         return None
     checked, key = CHECKED.get(), (id(network), "stored")

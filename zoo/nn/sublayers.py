@@ -165,15 +165,12 @@ def attention_sublayer(
         sentences, length = keys.shape[0], keys.shape[2]
         strides = _source_strides(source, heads, dim // heads)
     elif cache is not None:
-        sentences = cache[0].sentences
-        if n != 1 or rows != sentences * cache[0].beam:
+        prefix = _prefix(*cache, x, heads)
+        if prefix is None:
             return None
-        keys, values = cache[0].storage(cache[1], heads, dim // heads, x)
-        if not is_storage(cache[0], (keys, values), heads, dim // heads):
-            return None
-        length, position = cache[0].length * cache[0].beam, (cache[0].length - 1) * cache[0].beam
-        sentence, head, _, _, last = keys.stride()
-        strides = (sentence, head, last * keys.shape[4]) * 2
+        keys, values, strides = prefix
+        sentences, beam = cache[0].sentences, cache[0].beam
+        length, position = cache[0].length * beam, (cache[0].length - 1) * beam
     else:
         length, strides = n, (0,) * 6
     queries = rows // max(sentences, 1) * n
@@ -213,6 +210,20 @@ def add_norm(x: Tensor, y: Tensor, norm: nn.Module) -> Tensor:
         summed: Tensor = norm(x + y)
         return summed
     return compiled.add_norm(x, y, norm)
+
+
+def _prefix(
+    cache: KeyValueCache, layer: int, x: Tensor, heads: int
+) -> tuple[Tensor, Tensor, tuple[int, ...]] | None:
+    """Return a layer's keys and values and their strides; None if the kernels cannot use them."""
+    rows, n, dim = x.shape
+    if n != 1 or rows != cache.sentences * cache.beam:
+        return None
+    keys, values = cache.storage(layer, heads, dim // heads, x)
+    if not is_storage(cache, (keys, values), heads, dim // heads):
+        return None
+    sentence, head, _, _, last = keys.stride()
+    return keys, values, (sentence, head, last * keys.shape[4]) * 2
 
 
 def is_storage(cache: KeyValueCache, layer: tuple[Tensor, Tensor], heads: int, d: int) -> bool:
