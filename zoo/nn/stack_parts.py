@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
-from types import FunctionType
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
+from types import FunctionType, NoneType
 from typing import Any, NamedTuple
 
 import torch
@@ -55,31 +56,48 @@ class StackParts(NamedTuple):
     norm: nn.Module | None
     outputs: Sequence[Output]
 
-    @property
-    def numbers(self) -> list[object]:
-        """What these modules compute with besides their parameters."""
-        norms = [sublayer[2] for layer in self.layers for sublayer in layer if sublayer]
-        norms += [] if self.norm is None else [self.norm]
-        return [getattr(self.embedding, "max_norm", 0), *(getattr(n, "eps", 0) for n in norms)]
-
 
 Describe = Callable[[], StackParts | None]
 """Returns the parts of a stack, or None if the kernels do not know what the network computes.
 
-It looks at the modules that are not among the parts. Hooks and methods that are replaced are
+It also looks at the modules that are not among the parts. Hooks and methods that are replaced are
 noticed without it.
 """
 
+PLAIN = (bool, int, float, str, NoneType)
+"""The types of what a module computes with besides its parameters and other modules."""
+
+
+class Seen(NamedTuple):
+    """A module, and by what it is noticed that it computes something else: see `Watched`."""
+
+    kind: type[nn.Module]
+    size: int
+    children: dict[str, nn.Module | None]
+    settings: Callable[[Mapping[str, Any]], Any]
+    values: Any
+
+    def is_current(self, module: nn.Module, attributes: Mapping[str, Any]) -> bool:
+        """Return whether the module is as it was, and has no hooks."""
+        return not (
+            attributes["_forward_hooks"]
+            or attributes["_forward_pre_hooks"]
+            or len(attributes) != self.size
+            or attributes["_modules"] != self.children
+            or self.settings(attributes) != self.values
+            or type(module) is not self.kind
+        )
+
 
 class Watched(NamedTuple):
-    """The modules inside a network, and by what it is noticed that it computes something else.
+    """A network, and by what it is noticed that it computes something else.
 
-    For the network and each module inside: its class, how many attributes it has, and the modules
-    right inside it.
+    It is the class of each module, its numbers and words, such as ε, how many attributes it has,
+    since a method that is replaced is one more, and the modules right inside it.
     """
 
-    inside: list[nn.Module]
-    known: list[tuple[type[nn.Module], int, list[nn.Module | None]]]
+    network: Seen
+    inside: list[tuple[Seen, nn.Module, Mapping[str, Any]]]
 
     @classmethod
     def of(cls, network: nn.Module) -> Watched | None:
@@ -88,19 +106,22 @@ class Watched(NamedTuple):
         for module in (network, *inside):
             if not module.__dict__.keys().isdisjoint(_methods(type(module))):
                 return None
-        watched = cls(inside, [_seen(module) for module in (network, *inside)])
+        # Who holds the network itself would keep it from being freed.
+        watched = cls(_seen(network), [(_seen(m), m, m.__dict__) for m in inside])
         return watched if watched.is_current(network) else None
 
     def is_current(self, network: nn.Module) -> bool:
         """Return whether the network is as it was, and no module has hooks."""
-        for module, seen in zip((network, *self.inside), self.known, strict=True):
-            if module._forward_hooks or module._forward_pre_hooks or _seen(module) != seen:
-                return False
-        return True
+        if not self.network.is_current(network, network.__dict__):
+            return False
+        return all(seen.is_current(module, known) for seen, module, known in self.inside)
 
 
-def _seen(module: nn.Module) -> tuple[type[nn.Module], int, list[nn.Module | None]]:
-    return type(module), len(module.__dict__), [*module._modules.values()]
+def _seen(module: nn.Module) -> Seen:
+    attributes = module.__dict__
+    settings = itemgetter(*(name for name, value in attributes.items() if type(value) in PLAIN))
+    children = dict(module._modules)
+    return Seen(type(module), len(attributes), children, settings, settings(attributes))
 
 
 def _methods(kind: type[nn.Module]) -> set[str]:
@@ -116,7 +137,6 @@ class PreparedStack(NamedTuple):
     Attributes:
         stack: the pointers.
         parts: of what.
-        numbers: theirs.
         d: the width of the layers.
         outputs: the width of each product that follows them.
         held: what the pointers point to.
@@ -125,16 +145,10 @@ class PreparedStack(NamedTuple):
 
     stack: Stack
     parts: StackParts
-    numbers: list[object]
     d: int
     outputs: int
     held: list[Any]
     parameters: list[Parameter]
-
-    def is_of(self, parts: StackParts) -> bool:
-        """Return whether the pointers are those of these parts as they are now."""
-        is_same = self.parts == parts and self.numbers == parts.numbers
-        return is_same and is_current(self.parameters)
 
 
 def find_stack(
@@ -145,7 +159,7 @@ def find_stack(
     Args:
         network: what contains the stack.
         kind: which one it is.
-        describe: returns its parts; it is called once a search.
+        describe: returns its parts; it is called when the network is new or has changed.
         rows: how many are to be computed.
     """
     compiled = usable_kernels()  # first: nothing else is looked up while a graph is traced
@@ -187,10 +201,10 @@ def _current(
     """Return a stack's pointers, prepared if it is new or has changed; None if not supported."""
     if stacks is None:
         return None
-    parts, prepared = describe(), stacks.get(kind)
-    if parts is None or prepared is None or not prepared.is_of(parts):
+    prepared = stacks.get(kind)
+    if prepared is None or not is_current(prepared.parameters):
         stacks.pop(kind, None)
-        prepared = None if parts is None else _Reader(cached).prepared(parts)
+        prepared = None if (parts := describe()) is None else _Reader(cached).prepared(parts)
         if prepared is not None:
             stacks[kind] = prepared
     return prepared
@@ -218,7 +232,7 @@ class _Reader:
         except _NotSupportedError:
             return None
         outputs = stack.outputs[0].n
-        return PreparedStack(stack, parts, parts.numbers, d, outputs, self.held, self.parameters)
+        return PreparedStack(stack, parts, d, outputs, self.held, self.parameters)
 
     def stack(self, parts: StackParts) -> tuple[Stack, int]:
         """Return the pointers of a stack, and its width."""
