@@ -530,11 +530,9 @@ static float *embed(const Stack *m, const int64_t *tokens, int64_t rows, const f
         if ((*wrong = tokens[i] < 0 || tokens[i] >= m->vocab)) return NULL;
     float *x = malloc(4 * rows * d * sizeof(float) + 64);
     for (int64_t i = 0; x && i < rows; i++) {
-        const float *row = m->embedding + tokens[i] * d, *position = positions + i % n * d;
-        if (positions)
-            for (int64_t j = 0; j < d; j++) x[i * d + j] = row[j] * m->factor + position[j];
-        else
-            for (int64_t j = 0; j < d; j++) x[i * d + j] = row[j] * m->factor;
+        const float *row = m->embedding + tokens[i] * d;
+        for (int64_t j = 0; j < d; j++) x[i * d + j] = row[j] * m->factor;
+        for (int64_t j = 0; positions && j < d; j++) x[i * d + j] += positions[i % n * d + j];
     }
     return x;
 }

@@ -106,7 +106,7 @@ class Watched(NamedTuple):
         for module in (network, *inside):
             if not module.__dict__.keys().isdisjoint(_methods(type(module))):
                 return None
-        # Who holds the network itself would keep it from being freed.
+        # Not the network's own attributes: what holds them may keep it from being freed.
         watched = cls(_seen(network), [(_seen(m), m, m.__dict__) for m in inside])
         return watched if watched.is_current(network) else None
 
