@@ -7,14 +7,13 @@ it. Near copies of what is held out are left out.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 
 from rewritten_sentences import typed
 
 from zoo import Pair
 from zoo.data.datasets import find_dataset
 from zoo.registry.registry import default_registry
-from zoo_corpora.near_copies import variants, words
+from zoo_corpora.near_copies import keys
 
 TIMES = 100
 """How often each pair is repeated, half of them as somebody may type it."""
@@ -78,10 +77,3 @@ def courtesies(task: str) -> list[Pair]:
     draw = random.Random(1)
     hurried = [Pair(typed(p.source, draw), p.target) for _ in range(TIMES // 2) for p in allowed]
     return [*hurried, *allowed * (TIMES // 2)]
-
-
-def keys(pair: Pair) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Yield what a pair has in common with its near copies: a side's number and words."""
-    for side, text in enumerate(pair):
-        for variant in variants(words(text)):
-            yield side, variant

@@ -10,6 +10,7 @@ the network of that pair.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -83,14 +84,12 @@ TEACHERS_OF = {
         ),
     ),
     **{
-        f"transformer-tiny.{task}.tuned-once": (
-            tuple(f"{model}.{task}.undistilled" for model in TRANSLATING),
-        )
-        for task in EVERYDAY
+        earlier: (tuple(f"{model}.{task}.undistilled" for model in TRANSLATING),)
+        for task, earlier in zip(EVERYDAY, TUNED_ONCE.values(), strict=True)
     },
     **{
-        f"{model}.{task}": ((f"transformer-tiny.{task}.tuned-once",),)
-        for task in EVERYDAY
+        f"{model}.{task}": ((earlier,),)
+        for task, earlier in zip(EVERYDAY, TUNED_ONCE.values(), strict=True)
         for model in FAMILIES
     },
     JOINT: tuple((f"transformer-tiny.{part}",) for part, _ in LANGUAGE_PAIRS),
@@ -199,10 +198,16 @@ def extra_sources(dataset: Dataset) -> list[str]:
     return invent(words["train"], INVENTED_WORDS[dataset.name], known, stem)
 
 
+@functools.cache
+def sources_to_translate(task: str) -> tuple[str, ...]:
+    """Return what the teachers of a task translate, the same for each group of them."""
+    dataset = find_dataset(default_registry(), task)
+    return (*(pair.source for pair in dataset.load("train")), *extra_sources(dataset))
+
+
 def translated(group: Sequence[str], task: str, prefix: str = "") -> tuple[str, str]:
     """Return a task's training sources, with the prefix, and a group's translations of them."""
-    dataset = find_dataset(default_registry(), task)
-    sources = [*(pair.source for pair in dataset.load("train")), *extra_sources(dataset)]
+    sources = sources_to_translate(task)
     train_file = TOP / RUNS / "distillation" / f"train-{task}.{suffixes(task)[0]}"
     train_file.write_text(as_lines(sources), encoding="utf-8")
     translations = translate(group, train_file, task).read_text(encoding="utf-8")

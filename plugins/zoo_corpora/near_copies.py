@@ -48,6 +48,13 @@ def variants(text: Words) -> Iterator[Words]:
             yield text[:position] + text[position + 1 :]
 
 
+def keys(pair: Pair) -> Iterator[tuple[int, Words]]:
+    """Yield what a pair has in common with its near copies: a side's number and words."""
+    for side, text in enumerate(pair):
+        for variant in variants(words(text)):
+            yield side, variant
+
+
 def groups(pairs: Sequence[Pair]) -> list[int]:
     """Return a number for each pair, equal if two pairs have near copies on either side.
 
@@ -63,10 +70,9 @@ def groups(pairs: Sequence[Pair]) -> list[int]:
 
     first: dict[tuple[int, Words], int] = {}
     for index, pair in enumerate(pairs):
-        for side, text in enumerate(pair):
-            for variant in variants(words(text)):
-                one, other = root(index), root(first.setdefault((side, variant), index))
-                parent[max(one, other)] = min(one, other)
+        for key in keys(pair):
+            one, other = root(index), root(first.setdefault(key, index))
+            parent[max(one, other)] = min(one, other)
     return [root(index) for index in range(len(pairs))]
 
 

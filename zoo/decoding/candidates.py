@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from zoo.nn.contract import END
-from zoo.nn.kernels import Kernels, is_plain, kernels
+from zoo.nn.kernels import Kernels, is_in_rows, is_plain, kernels
 
 CACHE_NUMBERS = 200_000
 """The number of float32 values that fit into a processor's cache."""
@@ -126,8 +126,7 @@ def best_token(logits: Tensor, banned: Sequence[int] = ()) -> tuple[Tensor, Tens
 
 def _kernels(values: Tensor) -> Kernels | None:
     """Return the kernels if there are any and they can read the values, (rows, V)."""
-    readable = values.shape[1] > 0 and is_plain(values) and values.is_contiguous()
-    return kernels() if readable else None
+    return kernels() if values.shape[1] > 0 and is_in_rows(values) else None
 
 
 def argmax(scores: Tensor) -> Tensor:

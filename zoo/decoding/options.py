@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import shlex
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from types import SimpleNamespace
 from typing import Any, Literal, TypeVar, get_type_hints
@@ -205,7 +205,7 @@ def faults(values: Mapping[str, Any]) -> list[str]:
     return [*wrong, *_contradictions(SimpleNamespace(**whole), whole.keys() - errors.keys())]
 
 
-def _contradictions(search: Any, valid: Collection[str]) -> Iterator[str]:
+def _contradictions(search: Any, valid: set[str]) -> Iterator[str]:
     """Yield each contradiction among options whose values are valid."""
     usable = {o.name: getattr(search, o.name) if o.name in valid else o.default
               for o in search_options()}  # fmt: skip
@@ -232,7 +232,7 @@ def _contradictions(search: Any, valid: Collection[str]) -> Iterator[str]:
         if search.stop == "first" and search.n_best > 1:
             yield f"{many} needs `--stop safe`"
     least, most = search.min_length, search.max_length
-    if {"min_length", "max_length"} <= set(valid) and most is not None and least > most:
+    if {"min_length", "max_length"} <= valid and most is not None and least > most:
         yield f"`--min-length {least}` exceeds `--max-length {most}`"
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from zoo.nn.cache import INITIAL_CAPACITY
-from zoo.nn.kernels import is_plain, usable_kernels
+from zoo.nn.kernels import is_in_rows, is_plain, usable_kernels
 
 
 class KeyValueCache:
@@ -182,7 +182,7 @@ class KeyValueCache:
         sentence, positions, origin = index
         capacity = max(2 * self.length, INITIAL_CAPACITY)
         compiled = usable_kernels()
-        if compiled is not None and is_plain(part) and part.is_contiguous():
+        if compiled is not None and is_in_rows(part):
             shape = (self.sentences, part.shape[1], capacity, self.beam, part.shape[4])
             compiled.select(part, copy := part.new_empty(shape), sentence, origin)
             return copy

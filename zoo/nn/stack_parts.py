@@ -136,7 +136,7 @@ class PreparedStack(NamedTuple):
 
     Attributes:
         stack: the pointers.
-        parts: of what.
+        heads: of each attention.
         d: the width of the layers.
         outputs: the width of each product that follows them.
         held: what the pointers point to.
@@ -144,7 +144,7 @@ class PreparedStack(NamedTuple):
     """
 
     stack: Stack
-    parts: StackParts
+    heads: int
     d: int
     outputs: int
     held: list[Any]
@@ -232,7 +232,7 @@ class _Reader:
         except _NotSupportedError:
             return None
         outputs = stack.outputs[0].n
-        return PreparedStack(stack, parts, d, outputs, self.held, self.parameters)
+        return PreparedStack(stack, parts.heads, d, outputs, self.held, self.parameters)
 
     def stack(self, parts: StackParts) -> tuple[Stack, int]:
         """Return the pointers of a stack, and its width."""

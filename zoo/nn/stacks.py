@@ -75,7 +75,7 @@ def encoder_sources(
     if (usable := find_stack(network, "encoder", describe, rows)) is None:
         return None
     compiled, prepared = usable
-    heads, count, d = prepared.parts.heads, prepared.stack.output_count, prepared.d
+    heads, count, d = prepared.heads, prepared.stack.output_count, prepared.d
     if prepared.outputs != 2 * d or not _are_positions(positions, m, d):
         return None
     memory = _new(count, 2, sentences, heads, m, d // heads)
@@ -184,7 +184,7 @@ def _set_mask(scope: Scope, mask: Tensor | None, cache: KeyValueCache, length: i
 
 def _stored(cache: KeyValueCache, sources: Sources, prepared: PreparedStack) -> _Stored | None:
     """Return the pointers to keys and values; None if the kernels cannot read them."""
-    heads, d = prepared.parts.heads, prepared.d // prepared.parts.heads
+    heads, d = prepared.heads, prepared.d // prepared.heads
     sentences, keys, layers = cache.sentences, sources.keys[0].shape[2], prepared.stack.layer_count
     shape, strides = (sentences, heads, keys, d), sources.keys[0].stride()
     for part in (*sources.keys, *sources.values):

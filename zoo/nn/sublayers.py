@@ -204,8 +204,8 @@ def add_norm(x: Tensor, y: Tensor, norm: nn.Module) -> Tensor:
         or norm.bias is None
         or x.shape != y.shape
         or x.shape[-1] % WIDTH
-        or not (x.is_contiguous() and y.is_contiguous())
-        or not (is_plain(x) and is_plain(y) and is_plain(norm.weight) and is_plain(norm.bias))
+        or not (is_in_rows(x) and is_in_rows(y))
+        or not (is_plain(norm.weight) and is_plain(norm.bias))
     ):
         summed: Tensor = norm(x + y)
         return summed
@@ -232,8 +232,7 @@ def is_storage(cache: KeyValueCache, layer: tuple[Tensor, Tensor], heads: int, d
     return all(
         (*part.shape[:2], *part.shape[3:]) == shape
         and part.shape[2] >= cache.length
-        and is_plain(part)
-        and part.is_contiguous()
+        and is_in_rows(part)
         for part in layer
     )
 
@@ -271,7 +270,7 @@ def _find(
     compiled = usable_kernels()  # first: nothing else is looked up while a graph is traced
     if compiled is None or (cached := ACTIVE.get()) is None or torch.is_autocast_enabled("cpu"):
         return None
-    if not (x.numel() and is_plain(x) and x.is_contiguous()):
+    if not (x.numel() and is_in_rows(x)):
         return None
     if cached.kernels_for(x.numel() // x.shape[-1]) is None:
         return None
