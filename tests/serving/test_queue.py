@@ -12,6 +12,7 @@ from zoo.serving.api import Api
 from zoo.serving.errors import QueueFullError
 from zoo.serving.limits import Limits
 from zoo.serving.queue import NEAR, Item, Queue
+from zoo.serving.schema import StreamRequest
 
 
 @pytest.fixture(autouse=True)
@@ -192,7 +193,8 @@ def test_a_stream_that_has_begun_waits_for_room_in_the_queue(times: int) -> None
     async def received(texts: list[str]) -> list[str]:
         service: Any = Busy(times)
         served: Any = None
-        events = Api(service)._events(served, list(enumerate(texts)), {})
+        asked = StreamRequest(checkpoint="any", text="")
+        events = Api(service)._events(served, list(enumerate(texts)), asked)
         return [json.loads(event.split(b"data: ")[1]).get("text", "") async for event in events]
 
     assert asyncio.run(received(["a", "b?", "c"])) == ["A", "B?", "C", ""]

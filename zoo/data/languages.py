@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Sequence
 from functools import cache
 
@@ -61,14 +62,31 @@ def _groups() -> dict[str, frozenset[str]]:
 
 
 def language_name(code: str) -> str:
-    """Return a language's English name, or its code where the name is not known."""
-    return _names().get(code, code)
+    """Return a language's English name, with the script or country of its code: Chinese (Hans).
+
+    Where the name is not known, return the code.
+    """
+    language, *rest = re.split("[_-]", code, maxsplit=1)
+    name = _names().get(language.casefold())
+    if name is None:
+        return code
+    return f"{name} ({rest[0]})" if rest else name
 
 
 def two_letter_code(code: str) -> str:
     """Return the first two-letter code of a language, or its code where there is none."""
     codes = next((codes for codes, _ in _entries() if code in codes), ())
     return code if len(code) == 2 else next((each for each in codes if len(each) == 2), code)
+
+
+def short_codes(codes: Collection[str]) -> dict[str, str]:
+    """Return each code by the shortest one that means it alone: `en` for `eng_Latn`.
+
+    Codes of one language, such as `zho_Hans` and `zho_Hant`, stay as they are.
+    """
+    short = {code: two_letter_code(_language(code)) for code in codes}
+    counts = Counter(short.values())
+    return {short[code] if counts[short[code]] == 1 else code: code for code in codes}
 
 
 def is_language(text: str) -> bool:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
+from zoo.data.languages import find_language
 from zoo.errors import ZooError
 from zoo.serving.body import parse, read_body
-from zoo.serving.checkpoints import Served, details, summary
+from zoo.serving.checkpoints import Served, details, of_languages, summary
 from zoo.serving.errors import CheckpointGoneError, QueueFullError, RequestError
 from zoo.serving.http import sse, while_connected
 from zoo.serving.schema import (
@@ -52,8 +54,9 @@ class Api:
         service.check_texts(asked.texts)
         served = service.checkpoints.named(asked.checkpoint)
         work = service.translate(
-            served, asked.texts, asked.options(), token_scores=asked.token_scores
-        )
+            served, asked.texts, asked.options(), languages=asked.languages(),
+            token_scores=asked.token_scores,
+        )  # fmt: skip
         return JSONResponse({"translations": await while_connected(request, work)})
 
     async def stream(self, request: Request) -> Response:
@@ -66,7 +69,7 @@ class Api:
         check_lengths(
             [piece for _, piece in pieces], service.limits.characters, "Break its line", "sentence"
         )
-        events = self._events(served, pieces, asked.options())
+        events = self._events(served, pieces, asked)
         # What fails before the first event gets its own status.
         first = await while_connected(request, _next(events))
         return StreamingResponse(_following(first, events), media_type="text/event-stream")
@@ -79,7 +82,9 @@ class Api:
             service.check_texts(side)
         served = service.checkpoints.named(asked.checkpoint)
         lengths = [max(map(len, pair)) for pair in asked.pairs]
-        work = service.run("score", served, asked.pairs, lengths=lengths)
+        work = service.run(
+            "score", served, asked.pairs, lengths=lengths, languages=asked.languages()
+        )
         return JSONResponse({"scores": await while_connected(request, work)})
 
     async def attention(self, request: Request) -> Response:
@@ -88,14 +93,14 @@ class Api:
         if asked.target is not None:
             check_lengths([asked.target], SHOWN_CHARACTERS, what="target")
         more = {"target": asked.target, "options": asked.options()}
-        return await self._shown(request, "attention", asked.checkpoint, asked.text, more)
+        return await self._shown(request, "attention", asked, more)
 
     async def tree(self, request: Request) -> Response:
         """Return a beam search as a tree."""
         asked = parse(TreeRequest, await read_body(request, self.service.limits))
         recommended = min(self.service.checkpoints.named(asked.checkpoint).beam, TREE_BEAM)
         more = {"options": {"beam": recommended, **asked.options()}}
-        return await self._shown(request, "tree", asked.checkpoint, asked.text, more)
+        return await self._shown(request, "tree", asked, more)
 
     async def models(self, request: Request) -> Response:
         """List the checkpoints."""
@@ -119,15 +124,13 @@ class Api:
             try:
                 summaries.append(summary(served, self.service.checkpoints.registry))
             except ZooError as error:
-                source, target = served.languages
                 summaries.append(
                     {
                         "name": served.name,
                         "model": "",
                         "architecture": "",
                         "summary": "",
-                        "source_language": source,
-                        "target_language": target,
+                        **of_languages(served),
                         "parameters": 0,
                         "problem": str(error),
                     }
@@ -141,26 +144,32 @@ class Api:
             RequestError: there is no such splitter, or it is broken.
         """
         language = next(iter(served.about.source_languages), "")
-        if not asked.split:
-            return Lines(language)
         try:
+            if asked.source_lang:
+                language = find_language(asked.source_lang, served.sources)
+            if not asked.split:
+                return Lines(language)
             return make_splitter(asked.splitter, language, self.service.checkpoints.registry)
         except ZooError as error:
             raise RequestError(error.what, error.why, error.next) from None
 
     async def _shown(
-        self, request: Request, operation: str, name: str, text: str, more: dict[str, Any]
+        self,
+        request: Request,
+        operation: str,
+        asked: AttentionRequest | TreeRequest,
+        more: dict[str, Any],
     ) -> Response:
-        service = self.service
+        service, text = self.service, asked.text
         need_text(text)
         check_lengths([text], SHOWN_CHARACTERS)
-        served = service.checkpoints.named(name)
+        served, more["languages"] = service.checkpoints.named(asked.checkpoint), asked.languages()
         work = service.run(operation, served, [text], lengths=[len(text)], width=2, **more)
         (answer,) = await while_connected(request, work)
         return JSONResponse(answer)
 
     async def _events(
-        self, served: Served, pieces: list[tuple[int, str]], options: dict[str, Any]
+        self, served: Served, pieces: list[tuple[int, str]], asked: StreamRequest
     ) -> AsyncIterator[bytes]:
         """Yield the translations of pieces in order; a few are translated ahead.
 
@@ -169,12 +178,15 @@ class Api:
         """
         service = self.service
         waiting: list[tuple[int, str, asyncio.Task[list[Any]]]] = []
-        left, client = iter(pieces), object()
-        begun = False
+        left, begun = iter(pieces), False
+        translate = functools.partial(
+            service.translate, served, options=asked.options(), languages=asked.languages(),
+            client=object(),
+        )  # fmt: skip
         try:
             while True:
                 while len(waiting) < STREAM_WINDOW and (piece := next(left, None)) is not None:
-                    work = service.translate(served, [piece[1]], options, client=client)
+                    work = translate([piece[1]])
                     waiting.append((*piece, asyncio.ensure_future(work)))
                 if not waiting:
                     break
@@ -184,7 +196,7 @@ class Api:
                 except QueueFullError:
                     if not begun:
                         raise
-                    made = await self._when_there_is_room(served, text, options, client)
+                    made = await self._when_there_is_room(functools.partial(translate, [text]))
                 answer = {"start": start, "source": text, "text": made["text"]}
                 yield sse("piece", {**answer, "score": made["score"]})
                 begun = True
@@ -197,9 +209,7 @@ class Api:
             for _, _, task in waiting:
                 task.cancel()
 
-    async def _when_there_is_room(
-        self, served: Served, text: str, options: dict[str, Any], client: object
-    ) -> Any:
+    async def _when_there_is_room(self, translate: Callable[[], Awaitable[list[Any]]]) -> Any:
         """Return a piece's translation; a stream that has begun waits for the queue.
 
         Raises:
@@ -208,8 +218,7 @@ class Api:
         end = time.monotonic() + self.service.limits.request_seconds
         while True:
             try:
-                made = await self.service.translate(served, [text], options, client=client)
-                return made[0]
+                return (await translate())[0]
             except QueueFullError as error:
                 if time.monotonic() > end:
                     raise

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,8 @@ from zoo.checkpoint.format import (
     describe,
     trained_on,
 )
-from zoo.errors import DataError, ZooError, near
+from zoo.data.languages import find_language, language_name, same_language, short_codes
+from zoo.errors import DataError, DecodingError, ZooError, near
 from zoo.files import TEXT_LIMIT, read_json
 from zoo.registry.address import Address
 from zoo.registry.config import parameters_of
@@ -38,12 +41,46 @@ CURVE_POINTS = 400
 
 @dataclass(frozen=True)
 class Served:
-    """A checkpoint that the server offers under `name`."""
+    """A checkpoint that the server offers under `name`.
+
+    sources, targets: codes of the languages that it reads and writes, the default first; none
+    where nothing records them.
+    """
 
     name: str
     folder: Path
-    languages: tuple[str, str]
+    sources: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
     about: About = field(default_factory=About)
+
+    @cached_property
+    def languages(self) -> tuple[dict[str, str], dict[str, str]]:
+        """The codes of what it reads and of what it writes, by those that clients know."""
+        return short_codes(self.sources), short_codes(self.targets)
+
+    @property
+    def default(self) -> tuple[str, str]:
+        """The codes, as clients know them, of the languages that need no choice, or empty."""
+        source, target = (next(iter(codes), "") for codes in self.languages)
+        return source, target
+
+    def choice(self, source: str, target: str) -> tuple[str, str] | None:
+        """Return the codes that choose two languages, empty for a default one.
+
+        None if it does not translate from one to the other, or several of its codes may be meant.
+        """
+        chosen = []
+        for given, codes in ((source, self.sources), (target, self.targets)):
+            try:
+                code = find_language(given, codes)
+            except DecodingError:
+                return None
+            if code not in codes:
+                return None
+            chosen.append("" if code == codes[0] else code)
+        if any(chosen) and same_language(source, target):
+            return None
+        return chosen[0], chosen[1]
 
     @property
     def beam(self) -> int:
@@ -82,7 +119,7 @@ class Checkpoints(Mapping[str, Served]):
         """
         self.registry = registry
         self._served = {
-            name: Served(name, folder, languages_of(folder, registry), _about(folder))
+            name: Served(name, folder, *languages_of(folder, registry), _about(folder))
             for name, folder in folders.items()
         }
         for name, folder in folders.items():
@@ -112,10 +149,27 @@ class Checkpoints(Mapping[str, Served]):
             )
         return self._served[name]
 
-    def translating(self, source: str, target: str) -> Served | None:
-        """Return the first checkpoint from one language to another, or None."""
-        wanted = (source.lower(), target.lower())
-        return next((s for s in self._served.values() if s.languages == wanted), None)
+    def translating(self, source: str, target: str) -> tuple[Served, tuple[str, str]] | None:
+        """Return a checkpoint from one language to another, and what chooses them; None without.
+
+        It is the first of which these are the default languages, else the first that knows them.
+        """
+        fitting = (
+            (served, choice)
+            for served in self._served.values()
+            if (choice := served.choice(source, target)) is not None
+        )
+        return min(fitting, key=lambda one: any(one[1]), default=None)
+
+    @cached_property
+    def offered(self) -> dict[str, list[str]]:
+        """The languages that each source language can be translated into, by code."""
+        targets: dict[str, dict[str, None]] = {}
+        for served in self._served.values():
+            for source, target in itertools.product(*served.languages):
+                if source != target or (source, target) == served.default:
+                    targets.setdefault(source, {})[target] = None
+        return {source: list(targets[source]) for source in sorted(targets)}
 
 
 def unique_names(given: Sequence[tuple[str, str]]) -> dict[str, str]:
@@ -141,16 +195,17 @@ def unique_names(given: Sequence[tuple[str, str]]) -> dict[str, str]:
     return served
 
 
-def languages_of(folder: Path, registry: Registry) -> tuple[str, str]:
-    """Return a checkpoint's source and target languages, empty where nothing records them."""
-    source, target = _recorded_languages(folder, registry)
-    return source.lower(), target.lower()
-
-
-def _recorded_languages(folder: Path, registry: Registry) -> tuple[str, str]:
+def languages_of(folder: Path, registry: Registry) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the languages that a checkpoint reads and writes, none where nothing records them."""
     about = _about(folder)
     if about.source_languages and about.target_languages:
-        return about.source_languages[0], about.target_languages[0]
+        return about.source_languages, about.target_languages
+    source, target = (code.lower() for code in _languages_of_data(folder, registry))
+    return (source,) if source else (), (target,) if target else ()
+
+
+def _languages_of_data(folder: Path, registry: Registry) -> tuple[str, str]:
+    """Return the languages that the card or the data names, empty where none does."""
     metadata: Mapping[str, Any] = {}
     with contextlib.suppress(ZooError):
         metadata = split_card(read_card(folder), CARD)[0]
@@ -189,6 +244,17 @@ def _about(folder: Path) -> About:
     return About()
 
 
+def of_languages(served: Served) -> dict[str, Any]:
+    """Return what the list of models says about a checkpoint's languages."""
+    (source, target), (reads, writes) = served.default, served.languages
+    return {
+        "source_language": source,
+        "target_language": target,
+        "source_languages": [{"code": one, "name": language_name(one)} for one in reads],
+        "target_languages": [{"code": one, "name": language_name(one)} for one in writes],
+    }
+
+
 def summary(served: Served, registry: Registry) -> dict[str, Any]:
     """Return what the list of models says about a checkpoint.
 
@@ -204,8 +270,7 @@ def summary(served: Served, registry: Registry) -> dict[str, Any]:
         "model": description["model"],
         "architecture": architecture.name,
         "summary": architecture.summary,
-        "source_language": served.languages[0],
-        "target_language": served.languages[1],
+        **of_languages(served),
         "sources": list(config.sources),
         "parameters": table.total,
         "decoding": dict(served.about.decoding),

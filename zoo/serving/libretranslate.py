@@ -50,20 +50,16 @@ class LibreTranslate:
 
     async def languages(self, request: Request) -> Response:
         """List source languages and what each can be translated into."""
-        targets: dict[str, list[str]] = {}
-        for source, target in (s.languages for s in self.service.checkpoints.values()):
-            if source and target and target not in targets.setdefault(source, []):
-                targets[source].append(target)
         return JSONResponse(
             [
-                {"code": code, "name": language_name(code), "targets": codes}
-                for code, codes in sorted(targets.items())
+                {"code": code, "name": language_name(code), "targets": targets}
+                for code, targets in self.service.checkpoints.offered.items()
             ]
         )
 
     async def settings(self, request: Request) -> Response:
         """Return the settings that clients read first."""
-        languages = (served.languages[1] for served in self.service.checkpoints.values())
+        languages = (served.default[1] for served in self.service.checkpoints.values())
         target = next((code for code in languages if code), "")
         return JSONResponse(
             {
@@ -151,20 +147,22 @@ class LibreTranslate:
             if not language:  # an empty text has no language, and an empty translation
                 continue
             rows = [number for number, one in enumerate(sources) if one == language]
-            served = self._served(language, target)
+            served, languages = self._served(language, target)
             chosen = {**options, "beam": max(options["beam"], served.beam)} if options else {}
-            translations = await self.service.translate(served, [texts[n] for n in rows], chosen)
+            translations = await self.service.translate(
+                served, [texts[n] for n in rows], chosen, languages=languages
+            )
             for number, one in zip(rows, translations, strict=True):
                 made[number] = one
         return made
 
-    def _served(self, source: str, target: str) -> Served:
-        served = self.service.checkpoints.translating(source, target)
-        if served is None:
+    def _served(self, source: str, target: str) -> tuple[Served, tuple[str, str]]:
+        translating = self.service.checkpoints.translating(source, target)
+        if translating is None:
             # LibreTranslate answers with this status too.
             raise RequestError(
                 f"no checkpoint translates {source[:20]!r} to {target[:20]!r}",
                 "",
                 "GET /languages lists what there is",
             )
-        return served
+        return translating

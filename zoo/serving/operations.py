@@ -28,14 +28,14 @@ class StoppedError(Exception):
 
 def translate(models: Models, job: dict[str, Any], texts: list[Any], on_step: OnStep) -> list[Any]:
     """Return the translation of each text, as plain values."""
-    translator = models.get(job)
+    translator = _translator(models, job)
     translations = translator.stream(texts, long_texts="split", on_step=on_step, **_options(job))
     return [_record(translator, one, job["token_scores"]) for one in translations]
 
 
 def score(models: Models, job: dict[str, Any], pairs: list[Any], on_step: OnStep) -> list[Any]:
     """Return each target token and its log probability, the end token's last."""
-    translator = models.get(job)
+    translator = _translator(models, job)
     sources, targets = zip(*pairs, strict=True)
     scores = translator.score(sources, targets)
     tokenizer = translator.checkpoint.target_tokenizer
@@ -53,7 +53,7 @@ def score(models: Models, job: dict[str, Any], pairs: list[Any], on_step: OnStep
 
 def attention(models: Models, job: dict[str, Any], texts: list[Any], on_step: OnStep) -> list[Any]:
     """Return the attention weights of one text and its translation, by kind; {} if it has none."""
-    translator = models.get(job)
+    translator = _translator(models, job)
     checkpoint = translator.checkpoint
     (text,) = texts
     if job["target"] is None:
@@ -76,7 +76,7 @@ def attention(models: Models, job: dict[str, Any], texts: list[Any], on_step: On
 
 def tree(models: Models, job: dict[str, Any], texts: list[Any], on_step: OnStep) -> list[Any]:
     """Return the beam search of one text as a tree."""
-    translator = models.get(job)
+    translator = _translator(models, job)
     (text,) = texts
     return [beam_tree(translator.checkpoint, text, _options(job), on_step)]
 
@@ -93,6 +93,11 @@ OPERATIONS: dict[str, Operation] = {
     "tree": tree,
     "detect": detect,
 }
+
+
+def _translator(models: Models, job: dict[str, Any]) -> Translator:
+    """Return a job's translator, between the languages that it chooses."""
+    return models.get(job).for_languages(*job["languages"])
 
 
 def _options(job: dict[str, Any]) -> dict[str, Any]:

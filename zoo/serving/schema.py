@@ -32,7 +32,26 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class SearchRequest(Strict):
+class Languages(Strict):
+    """The languages of a checkpoint that knows several, such as M2M-100."""
+
+    source_lang: str = Field(
+        "",
+        max_length=100,
+        description="A source language by English name or code. Without it, the default one.",
+    )
+    target_lang: str = Field(
+        "",
+        max_length=100,
+        description="A target language by English name or code. Without it, the default one.",
+    )
+
+    def languages(self) -> tuple[str, str]:
+        """Return both, empty where none is chosen."""
+        return self.source_lang, self.target_lang
+
+
+class SearchRequest(Languages):
     """What every request that translates takes.
 
     Options that are not given are those that the checkpoint recommends.
@@ -72,7 +91,7 @@ class SearchRequest(Strict):
 
     def options(self) -> dict[str, Any]:
         """Return the options of the search that were given."""
-        names = set(SearchRequest.model_fields) - {"checkpoint"}
+        names = set(SearchRequest.model_fields) - {"checkpoint"} - set(Languages.model_fields)
         return {name: getattr(self, name) for name in sorted(names & self.model_fields_set)}
 
 
@@ -132,7 +151,7 @@ class StreamRequest(SearchRequest, Splitting):
     )
 
 
-class ScoreRequest(Strict):
+class ScoreRequest(Languages):
     """Translations to score."""
 
     checkpoint: str
@@ -245,6 +264,13 @@ class TreeAnswer(BaseModel):
     hypotheses: list[Hypothesis]
 
 
+class NamedLanguage(BaseModel):
+    """A language that can be chosen."""
+
+    code: str
+    name: str
+
+
 class ModelSummary(BaseModel):
     """A checkpoint that the server offers."""
 
@@ -254,6 +280,12 @@ class ModelSummary(BaseModel):
     summary: str
     source_language: str
     target_language: str
+    source_languages: list[NamedLanguage] = Field(
+        description="The languages that it reads, the default first."
+    )
+    target_languages: list[NamedLanguage] = Field(
+        description="The languages that it writes, the default first."
+    )
     sources: list[str] = Field(
         ["text"],
         description="What the model reads. With several, a text is a JSON object of them.",
@@ -313,11 +345,9 @@ class Detection(BaseModel):
     confidence: float
 
 
-class Language(BaseModel):
+class Language(NamedLanguage):
     """A source language and the target languages that it can be translated into."""
 
-    code: str
-    name: str
     targets: list[str]
 
 

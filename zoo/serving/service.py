@@ -140,6 +140,7 @@ class Service:
         texts: Sequence[str],
         options: dict[str, Any],
         *,
+        languages: tuple[str, str] = ("", ""),
         token_scores: bool = False,
         client: object = None,
     ) -> list[Any]:
@@ -151,7 +152,7 @@ class Service:
         width = options.get("beam", served.beam)
         return await self.run(
             "translate", served, texts, lengths=[len(text) for text in texts], width=width,
-            options=options, token_scores=token_scores, client=client,
+            options=options, languages=languages, token_scores=token_scores, client=client,
         )  # fmt: skip
 
     async def detect(self, text: str) -> list[dict[str, Any]]:
@@ -176,12 +177,12 @@ def _readers_and_writers(checkpoints: Checkpoints) -> dict[str, dict[str, Any]]:
     """Return what distinguishes the source languages, as `detection.detected` describes it."""
     languages: dict[str, dict[str, Any]] = {}
     for served in checkpoints.values():
-        if served.languages[0]:
-            about = languages.setdefault(served.languages[0], {"folders": [], "writer": None})
+        if source := served.default[0]:
+            about = languages.setdefault(source, {"folders": [], "writer": None})
             about["folders"].append(str(served.folder))
     for served in checkpoints.values():
         # A shared vocabulary fits the language that it is written in as well.
-        written = languages.get(served.languages[1])
+        written = languages.get(served.default[1])
         if written is not None and (served.folder / SHARED).is_file():
             written["folders"].append(str(served.folder))
             written["writer"] = written["writer"] or served.job()

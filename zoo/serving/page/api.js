@@ -9,6 +9,14 @@ export class Refused extends Error {
   }
 }
 
+// The languages of a request, where the checkpoint has several to choose from.
+export function languages(model, {source, target}) {
+  const chosen = {};
+  if (model?.source_languages.length > 1) chosen.source_lang = source;
+  if (model?.target_languages.length > 1) chosen.target_lang = target;
+  return chosen;
+}
+
 export function setKey(key) {
   sessionStorage.setItem(KEY, key);
 }

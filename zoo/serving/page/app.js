@@ -2,7 +2,7 @@
 // one before it.
 
 import {element, refill} from "/explorer/explorer.js";
-import {request, setKey} from "./api.js";
+import {languages, request, setKey} from "./api.js";
 import {translateView} from "./translate.js";
 import {attentionView} from "./attention.js";
 import {treeView} from "./tree.js";
@@ -25,6 +25,8 @@ const EXAMPLES = {
 const [MOST_BEAM, TREE_BEAM] = [16, 4];
 const WAIT = 250;  // milliseconds without a key pressed before a request is sent
 
+const SIDES = ["source", "target"];  // the languages that are chosen
+
 const find = id => document.getElementById(id);
 const [select, text, beam, view, status] = ["checkpoint", "text", "beam", "view", "status"].map(find);
 const page = {models: [], state: {}, running: null, timer: 0};
@@ -37,21 +39,34 @@ function read() {
   const checkpoint = names.includes(state.checkpoint) ? state.checkpoint : names[0] ?? "";
   const beam = Math.trunc(Number(state.beam)) || preset(view, checkpoint);
   page.state = {...state, view, checkpoint, beam: Math.min(Math.max(beam, 1), MOST_BEAM)};
+  Object.assign(page.state, known(page.state));
   page.state.text = state.text ?? examples()[0] ?? "";
+}
+
+function model(name) {
+  return page.models.find(one => one.name === name);
+}
+
+// The chosen languages, or the checkpoint's default ones where it does not know them.
+function known({checkpoint, ...chosen}) {
+  return Object.fromEntries(SIDES.map(side => {
+    const codes = (model(checkpoint)?.[`${side}_languages`] ?? []).map(one => one.code);
+    return [side, codes.includes(chosen[side]) ? chosen[side] : codes[0] ?? ""];
+  }));
 }
 
 // The beam that the checkpoint recommends. Without one, texts are translated greedily, as the API
 // does, and a search is drawn with a beam that shows something.
 function preset(view, checkpoint) {
-  const model = page.models.find(one => one.name === checkpoint);
-  return Math.min(model?.decoding?.beam ?? (view === "search" ? TREE_BEAM : 1), MOST_BEAM);
+  return Math.min(model(checkpoint)?.decoding?.beam ?? (view === "search" ? TREE_BEAM : 1), MOST_BEAM);
 }
 
 // A change of view or checkpoint; a beam that was not chosen follows it.
 function moved(change) {
-  const {view, checkpoint, beam} = {...page.state, ...change};
+  const {view, checkpoint, beam, source, target} = {...page.state, ...change};
   const chosen = Number(beam) !== preset(page.state.view, page.state.checkpoint);
-  return {...change, beam: chosen ? beam : preset(view, checkpoint)};
+  return {...change, ...known({checkpoint, source, target}),
+          beam: chosen ? beam : preset(view, checkpoint)};
 }
 
 function write(change = {}, replace = true) {
@@ -62,12 +77,11 @@ function write(change = {}, replace = true) {
 }
 
 function examples() {
-  const name = page.state.checkpoint, model = page.models.find(one => one.name === name);
-  const sources = model?.sources ?? [];
+  const name = page.state.checkpoint, about = model(name), sources = about?.sources ?? [];
   if (sources.length > 1)
     return [JSON.stringify(Object.fromEntries(sources.map(one => [one, ""])))];
   const more = EXAMPLES[name.split(".").slice(1).join(".")] ?? [];
-  return [...new Set([...(model?.examples ?? []), ...more])];
+  return [...new Set([...(about?.examples ?? []), ...more])];
 }
 
 function say(message, wrong = false) {
@@ -78,6 +92,13 @@ function say(message, wrong = false) {
 function show() {
   const state = page.state;
   select.value = state.checkpoint;
+  for (const side of SIDES) {
+    const codes = model(state.checkpoint)?.[`${side}_languages`] ?? [];
+    const byName = [...codes].sort((one, other) => one.name.localeCompare(other.name));
+    find(side).replaceChildren(...byName.map(one => new Option(one.name, one.code)));
+    find(side).value = state[side];
+    find(side).parentElement.hidden = codes.length < 2;
+  }
   if (text.value !== state.text) text.value = state.text;
   beam.value = state.beam;
   find("beam-value").textContent = state.beam;
@@ -103,6 +124,11 @@ async function run() {
     models: page.models,
     view,
     state: page.state,
+    asked: {
+      checkpoint: page.state.checkpoint,
+      beam: Number(page.state.beam),
+      ...languages(model(page.state.checkpoint), page.state),
+    },
     send: (path, body) => request(path, body, mine.signal),
     keep: change => { write(change); show(); },
     say,
@@ -152,6 +178,11 @@ select.addEventListener("change", () => {
   const before = examples();
   write(moved({checkpoint: select.value}));
   if (before.includes(text.value)) write({text: examples()[0] ?? ""});
+  show();
+  run();
+});
+for (const side of SIDES) find(side).addEventListener("change", () => {
+  write({[side]: find(side).value});
   show();
   run();
 });

@@ -2,10 +2,9 @@
 
 import {element, explorer} from "/explorer/explorer.js";
 
-export async function attentionView({send, state, keep}) {
+export async function attentionView({send, state, asked, keep}) {
   if (!state.text.trim()) return [element("p", {className: "note"}, "Type a text first.")];
-  const options = {checkpoint: state.checkpoint, text: state.text, beam: Number(state.beam)};
-  const data = await send("/api/attention", options);
+  const data = await send("/api/attention", {...asked, text: state.text});
   if (!Object.keys(data.kinds).length)
     return [element("p", {className: "note"}, "This model has no attention: its decoder reads the " +
                                               "source as one vector.")];

@@ -1,6 +1,7 @@
 // Several checkpoints on the same text.
 
 import {element, shown} from "/explorer/explorer.js";
+import {languages} from "./api.js";
 import {tokens} from "./translate.js";
 
 function miniature(data) {
@@ -29,7 +30,7 @@ function miniature(data) {
 }
 
 async function panel(model, {send, state}) {
-  const options = {checkpoint: model.name, beam: Number(state.beam)};
+  const options = {checkpoint: model.name, beam: Number(state.beam), ...languages(model, state)};
   const started = performance.now();
   const part = element("article", {className: "card", "aria-label": model.name},
     element("h3", {}, model.architecture || model.name),
@@ -55,8 +56,8 @@ async function panel(model, {send, state}) {
 export async function compareView(tools) {
   const {models, state, keep} = tools;
   const here = models.find(model => model.name === state.checkpoint);
-  const alike = models.filter(model => model.source_language === here?.source_language &&
-                                       model.target_language === here?.target_language &&
+  const alike = models.filter(model => knows(model.source_languages, state.source) &&
+                                       knows(model.target_languages, state.target) &&
                                        !model.problem);
   const kept = (state.with ?? "").split("\n").filter(name => alike.some(m => m.name === name));
   const families = new Map();
@@ -76,6 +77,11 @@ export async function compareView(tools) {
   const panels = await Promise.all(alike.filter(model => names.includes(model.name))
                                         .map(model => panel(model, tools)));
   return [choices, element("div", {className: "columns"}, panels)];
+}
+
+// Whether a language is one of a list; without a language, whether the list is empty.
+function knows(languages, code) {
+  return code ? languages.some(one => one.code === code) : !languages.length;
 }
 
 // What a name has after its model: `multi30k-en-de` in `rnnsearch-tiny.multi30k-en-de`.

@@ -18,11 +18,10 @@ export function tokens(list) {
   });
 }
 
-export async function translateView({send, state}) {
+export async function translateView({send, state, asked}) {
   if (!state.text.trim()) return [element("p", {className: "note"}, "Type a text to translate.")];
   const {translations: [best]} = await send("/api/translate", {
-    checkpoint: state.checkpoint, texts: [state.text], beam: Number(state.beam),
-    n_best: Number(state.beam), token_scores: true,
+    ...asked, texts: [state.text], n_best: asked.beam, token_scores: true,
   });
   const several = [best, ...best.alternatives];
   const total = several.reduce((sum, one) => sum + Math.exp(one.score), 0) || 1;

@@ -52,10 +52,10 @@ function draw(tree, best) {
   return drawing;
 }
 
-export async function treeView({send, state, keep}) {
+export async function treeView({send, state, asked, keep}) {
   if (!state.text.trim()) return [element("p", {className: "note"}, "Type a text first.")];
   const beam = Math.min(Number(state.beam), MOST);
-  const tree = await send("/api/tree", {checkpoint: state.checkpoint, text: state.text, beam});
+  const tree = await send("/api/tree", {...asked, text: state.text, beam});
   const last = tree.steps.length, best = ways(tree.steps);
   const holder = element("div", {className: "tree", tabIndex: 0, "aria-label": "Search tree"});
   const summary = element("p", {className: "note", role: "status"});

@@ -1,0 +1,141 @@
+"""Checkpoints of several languages: what is offered, and who translates a pair of languages."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+pytest.importorskip("starlette", reason="the extra `serve` is not installed")
+pytest.importorskip("sentencepiece", reason="the extra `sentencepiece` is not installed")
+
+import zoo
+from tests.interop.huggingface import marian
+from tests.serving.browser import CHROMIUM, DRIVER, MISSING, browser
+from tests.serving.client import Running, start
+from tests.serving.conftest import CAPTIONS, CARDS
+from zoo.data.languages import language_name, short_codes
+from zoo.interop.conversion import import_checkpoint
+from zoo.registry.registry import Registry, default_registry
+from zoo.serving.checkpoints import Checkpoints, Served
+
+TEXT = "A dog runs."
+CODES = "eng_Latn", "fra_Latn", "zho_Hans", "zho_Hant"
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint from English to German or French."""
+    folder = tmp_path_factory.mktemp("foreign")
+    marian(folder / "from", (">>deu<<", ">>fra<<"), max_length=12)
+    import_checkpoint(folder / "from", folder / "many", default_registry(), options={})
+    return folder / "many"
+
+
+@pytest.fixture(scope="module")
+def running(many: Path) -> Iterator[Running]:
+    with start(f"captions={CARDS / CAPTIONS}", str(many), "--workers", "1") as server:
+        yield server
+
+
+def test_short_codes_are_those_that_mean_one_language() -> None:
+    assert short_codes(CODES) == {
+        "en": "eng_Latn", "fr": "fra_Latn", "zho_Hans": "zho_Hans", "zho_Hant": "zho_Hant",
+    }  # fmt: skip
+    assert short_codes(["ast", "pt_BR", "xx", "DE"]) == {
+        "ast": "ast", "pt": "pt_BR", "xx": "xx", "de": "DE",
+    }  # fmt: skip
+    names = map(language_name, ("zho_Hant", "en", "pt_BR", "eng_Latn", "xx_YY"))
+    assert [*names] == ["Chinese (Hant)", "English", "Portuguese (BR)", "English (Latn)", "xx_YY"]
+
+
+def test_languages_are_chosen_by_any_of_their_codes() -> None:
+    served = Served("many", Path(), CODES, CODES)
+    assert served.default == ("en", "en")
+    assert served.choice("French", "zho_hans") == ("fra_Latn", "zho_Hans")
+    assert served.choice("en", "fr") == ("", "fra_Latn")
+    assert served.choice("eng_Latn", "eng") == ("", ""), "its own default"
+    for source, target in (("fr", "fra"), ("en", "zh"), ("de", "en"), ("en", ""), ("", "en")):
+        assert served.choice(source, target) is None
+
+
+def test_a_checkpoint_for_the_pair_precedes_one_of_many_languages(registry: Registry) -> None:
+    checkpoints = Checkpoints({}, registry)
+    many, pair = Served("many", Path(), CODES, CODES), Served("pair", Path(), ("en",), ("fr",))
+    checkpoints._served = {"many": many, "pair": pair}
+    assert checkpoints.translating("en", "fr") == (pair, ("", ""))
+    assert checkpoints.translating("fr", "en") == (many, ("fra_Latn", ""))
+    assert checkpoints.translating("fr", "de") is None
+    offered = checkpoints.offered
+    assert offered["fr"] == ["en", "zho_Hans", "zho_Hant"]
+    assert offered["en"] == ["en", "fr", "zho_Hans", "zho_Hant"]
+
+
+def test_all_requests_choose_languages(running: Running, many: Path) -> None:
+    translator = zoo.load(many)
+    chosen = {"checkpoint": "many", "source_lang": "English", "target_lang": "fr"}
+    french = translator.for_languages("en", "fra")
+    wanted = french.translate(TEXT)
+    assert wanted != translator.translate(TEXT)
+    assert running.translate("many", TEXT, target_lang="fra") == [wanted]
+    assert running.translate("many", TEXT) == [translator.translate(TEXT)]
+    scores = running.send("/api/score", {**chosen, "pairs": [[TEXT, "Ein Hund"]]}).json["scores"]
+    (expected,) = french.score([TEXT], ["Ein Hund"])
+    assert [one["log_prob"] for one in scores[0]["tokens"]] == pytest.approx(expected, abs=1e-5)
+    shown = running.send("/api/attention", {**chosen, "text": TEXT}).json
+    assert shown["source"][0] == ">>fra<<"
+    assert shown["text"] == wanted
+    tree = running.send("/api/tree", {**chosen, "text": TEXT, "beam": 6}).json
+    assert tree["hypotheses"][0]["text"] == french.translate(TEXT, split=False)
+    events = running.send("/api/translate/stream", {**chosen, "text": TEXT}).body.decode()
+    (piece,) = re.findall("event: piece\ndata: (.*)", events)
+    assert json.loads(piece)["text"] == wanted
+    wrong = running.send("/api/translate", {**chosen, "texts": [TEXT], "target_lang": "Czech"})
+    assert wrong.status == 400
+    assert "no target language 'Czech'" in wrong.json["error"]
+
+
+def test_what_is_offered(running: Running, many: Path) -> None:
+    captions, several = running.send("/api/models").json["models"]
+    assert captions["target_languages"] == [{"code": "de", "name": "German"}]
+    assert [one["code"] for one in several["target_languages"]] == ["de", "fr"]
+    assert (several["source_language"], several["target_language"]) == ("en", "de")
+    (english,) = running.send("/languages").json
+    assert (english["code"], english["targets"]) == ("en", ["de", "fr"])
+    asked = {"q": TEXT, "source": "en", "target": "fr"}
+    made = running.send("/translate", asked).json["translatedText"]
+    assert made == zoo.load(many).translate(TEXT, target_lang="fra")
+    automatic = running.send("/translate", {**asked, "source": "auto"}).json
+    assert automatic["detectedLanguage"]["language"] == "en"
+    german = running.send("/translate", {**asked, "target": "de"}).json["translatedText"]
+    assert german == running.translate("captions", TEXT)[0], "the checkpoint for the pair"
+
+
+@pytest.mark.skipif(not (CHROMIUM and DRIVER), reason=MISSING)
+def test_the_page_offers_the_languages(running: Running, many: Path) -> None:
+    pytest.importorskip("selenium", reason="selenium is not installed")
+
+    def at(checkpoint: str) -> str:
+        return f"{running.url}/#{urlencode({'checkpoint': checkpoint, 'text': TEXT, 'beam': 1})}"
+
+    def choices(page: Any) -> list[bool]:
+        return [page.one(f"#{side}").is_displayed() for side in ("source", "target")]
+
+    with browser() as page:
+        page.open(at("captions"))
+        assert choices(page) == [False, False]
+        page.open(at("many"))
+        assert choices(page) == [False, True]
+        assert [one.text for one in page.all("#target option")] == ["French", "German"]
+        french = zoo.load(many).for_languages(target_lang="fr")
+        page.script("const s = document.getElementById('target'); s.value = 'fr';"
+                    "s.dispatchEvent(new Event('change'))")  # fmt: skip
+        page.settle()
+        assert page.one("#translation").text == french.translate(TEXT, beam=1)
+        assert "target=fr" in page.driver.current_url
+        assert page.console() == []
