@@ -419,7 +419,7 @@ def test_all_faults_of_tensors_are_named(tmp_path: Path) -> None:
     message = refusal(tmp_path)
     for part in ("encoder.layers.0.fc1.weight is (3, 3), not (24, 16)",
                  "encoder.layers.1.fc1.bias holds values that are not finite",
-                 "encoder.layers.1.fc2.bias holds int64",
+                 "encoder.layers.1.fc2.bias is of type int64",
                  "decoder.layers.0.fc1.bias is not a tensor",
                  "decoder.layers.9.fc1.bias is not a tensor of this network"):  # fmt: skip
         assert part in message

@@ -7,7 +7,6 @@ architecture whose weights they know.
 from zoo.checkpoint.about import LIST_LIMIT as LIST_LIMIT
 from zoo.checkpoint.about import About as About
 from zoo.checkpoint.checkpoint import Checkpoint as Checkpoint
-from zoo.checkpoint.tensors import is_finite as is_finite
 from zoo.checkpoint.tensors import write_tensors as write_tensors
 from zoo.data.foreign_engines import SentencePiece as SentencePiece
 from zoo.data.foreign_engines import TokenizersPipeline as TokenizersPipeline
@@ -46,6 +45,7 @@ from zoo.interop.runner import Sources as Sources
 from zoo.interop.settings import read_yaml as read_yaml
 from zoo.interop.source import Source as Source
 from zoo.interop.state_dict import StateDict as StateDict
+from zoo.interop.state_dict import check_weight as check_weight
 from zoo.interop.weights import WEIGHT_FILES as WEIGHT_FILES
 from zoo.interop.weights import read_npz as read_npz
 from zoo.registry.imports import require as require
@@ -79,9 +79,9 @@ __all__ = [
     "Weight",
     "Weights",
     "Words",
+    "check_weight",
     "checked_frame",
     "export_card",
-    "is_finite",
     "literal",
     "open_weights",
     "piece_names",

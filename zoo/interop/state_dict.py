@@ -5,13 +5,44 @@ from __future__ import annotations
 import fnmatch
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
 
 from zoo.checkpoint.tensors import is_finite
 from zoo.interop.reasons import Reasons
+
+
+def check_weight(
+    value: object, name: str, shape: tuple[int, ...], reasons: Reasons, *, single: bool = False
+) -> TypeGuard[Tensor]:
+    """Check that a value is a tensor of a shape, of finite floating-point numbers.
+
+    Args:
+        value: what is stored under `name`, or None.
+        reasons: where a fault goes.
+        single: whether float64 that float32 would round is a fault.
+
+    Returns:
+        Whether it is one.
+    """
+    if value is None:
+        fault = "is missing"
+    elif not isinstance(value, Tensor):
+        fault = "is not a tensor"
+    elif value.shape != shape:
+        fault = f"is {tuple(value.shape)}, not {shape}"
+    elif not value.is_floating_point():
+        fault = f"is of type {str(value.dtype).removeprefix('torch.')}"
+    elif not is_finite(value):
+        fault = "holds values that are not finite"
+    elif single and value.dtype == torch.float64 and not torch.equal(value.float().double(), value):
+        fault = "is of type float64 and not exact in float32"
+    else:
+        return True
+    reasons.add(f"{name} {fault}")
+    return False
 
 
 class StateDict:
@@ -42,15 +73,7 @@ class StateDict:
         """
         self.taken.add(name)
         tensor = self.tensors.get(name)
-        if not isinstance(tensor, Tensor):
-            self.reasons.add(f"{name} is {'not a tensor' if name in self.tensors else 'missing'}")
-        elif tensor.shape != shape:
-            self.reasons.add(f"{name} is {tuple(tensor.shape)}, not {shape}")
-        elif not tensor.is_floating_point():
-            self.reasons.add(f"{name} holds {str(tensor.dtype).removeprefix('torch.')}")
-        elif not is_finite(tensor):
-            self.reasons.add(f"{name} holds values that are not finite")
-        else:
+        if check_weight(tensor, name, shape, self.reasons):
             tensor = tensor.detach()
             return tensor if tensor.dtype == torch.float64 else tensor.float()
         if math.prod(shape) > self.stored:

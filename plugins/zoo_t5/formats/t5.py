@@ -16,7 +16,7 @@ from zoo.interop import (
     Importer,
     Reasons,
     Source,
-    is_finite,
+    check_weight,
     open_weights,
 )
 from zoo_t5.formats.settings import Settings
@@ -76,19 +76,8 @@ class Tensors:
                 together: what is made of such zeros could fill the memory.
         """
         tensor = self.tensors.pop(name, None)
-        if tensor is None:
-            self.reasons.add(f"{name} is missing")
-        elif tuple(tensor.shape) != shape:
-            self.reasons.add(f"{name} is {tuple(tensor.shape)}, not {shape}")
-        elif not tensor.is_floating_point():
-            self.reasons.add(f"{name} is of type {str(tensor.dtype).removeprefix('torch.')}")
-        elif not is_finite(tensor):
-            self.reasons.add(f"{name} holds values that are not finite")
-        else:
-            single = tensor.float()
-            if tensor.dtype == torch.float64 and not torch.equal(single.double(), tensor):
-                self.reasons.add(f"{name} is of type float64 and not exact in float32")
-            return single
+        if check_weight(tensor, name, shape, self.reasons, single=True):
+            return tensor.float()
         if math.prod(shape) > self.stored:
             self.reasons.raise_if_any()
         return torch.zeros(()).expand(shape)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
-from zoo.interop import Reasons, is_finite
+from zoo.interop import Reasons, check_weight
 
 SHARED, DECODER = "model.shared.weight", "model.decoder.embed_tokens.weight"
 """The embedding of both sides, and that of the target."""
@@ -26,18 +26,7 @@ class Names:
     def __call__(self, name: str, *shape: int) -> Make:
         """Return a function that reads a tensor, after a check of its shape."""
         self.used.add(name)
-        tensor = self.tensors.get(name)  # once: each time it is read from its file
-        if tensor is None:
-            self.reasons.add(f"{name} is missing")
-        elif tuple(tensor.shape) != shape:
-            self.reasons.add(f"{name} is {tuple(tensor.shape)}, not {shape}")
-        elif not tensor.is_floating_point():
-            self.reasons.add(f"{name} is of type {tensor.dtype}")
-        elif not is_finite(tensor):
-            self.reasons.add(f"{name} holds values that are not finite")
-        elif tensor.dtype is torch.float64:
-            exact = torch.equal(tensor.float().double(), tensor)
-            self.reasons.check(exact, f"{name} is of type float64 and not exact in float32")
+        check_weight(self.tensors.get(name), name, shape, self.reasons, single=True)
         return lambda: self.tensors[name]
 
     def shape(self, name: str) -> tuple[int, ...]:
