@@ -27,6 +27,8 @@ from released import (
     task_of,
 )
 
+from zoo.evaluation.labels import metric_label
+
 if TYPE_CHECKING:
     from zoo import Translator
 
@@ -137,7 +139,7 @@ def _seeds_section(name: str) -> list[str]:
             values = [results[seed][split][metric] for seed in seeds]
             spread = f"{statistics.mean(values):.2f} ± {statistics.stdev(values):.2f}"
             cells = (f"{value:.2f}" for value in values)
-            rows.append([f"{split}, {_readable(metric)}", *cells, spread])
+            rows.append([f"{split}, {metric_label(metric)}", *cells, spread])
     head = ["score", *(f"seed {seed}" for seed in seeds), "mean ± standard deviation"]
     return [
         "## Seeds\n\nRuns that differ in their seed alone; seed 1 is released, whatever its scores "
@@ -159,17 +161,13 @@ def _choice_section(name: str) -> list[str]:
         difference = f"{gain:+.2f} ± {error:.2f}" if scores != before else ""
         rows.append([f"{penalty}{mark}", f"{statistics.mean(scores):.2f}", difference])
     seeds = f" and {choice['seeds']} seeds" if choice["seeds"] > 1 else ""
-    metric = _readable(task_of(name).headlines[0])
+    metric = metric_label(task_of(name).headlines[0])
     head = ["length penalty", f"mean {metric}", f"difference from {choice['before']}"]
     return [
         f"## Length penalty\n\nMean {metric} over {FOLDS} parts of the validation data{seeds}; ± "
         "is the standard error of the difference. The penalty is changed only if another one is "
         f"better by more than that.\n\n{markdown_table(head, rows)}"
     ]
-
-
-def _readable(metric: str) -> str:
-    return metric.replace("_", " ").replace("bleu", "BLEU").replace("chrf", "chrF")
 
 
 def write_json(file: Path, content: dict[str, Any]) -> None:

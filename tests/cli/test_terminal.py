@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import pty
@@ -18,6 +19,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+import zoo
 from zoo.cli.maths import plain, readable
 from zoo.nn.device import devices
 from zoo.registry.builtin import top
@@ -57,6 +59,12 @@ def test_defaults_of_the_settings_are_no_arguments_of_a_resumed_run(
     out = ("--out", tmp_path / "absent")
     assert "leave out" not in run("train", "--resume", *out).stderr
     assert "leave out --seed" in run("train", "--resume", *out, "--seed", 3).stderr
+    pairs = [(f"the dog {word}", f"der Hund {word}") for word in "abcdefghij"]
+    tiny = {"hidden_dim": 16, "embedding_dim": 16, "tokenizer": "word"}
+    zoo.train("seq2seq-tiny", pairs, tmp_path / "run", settings=tiny, steps=2, validation=pairs)
+    settings("[defaults.train]\nsteps = 4\n")
+    run("train", "--resume", "--out", tmp_path / "run")
+    assert json.loads((tmp_path / "run" / "training.json").read_text())["steps"] == 2
 
 
 def test_all_faults_of_the_settings_are_listed(settings: Callable[[str], Path], run: Run) -> None:

@@ -26,7 +26,7 @@ def test_info_shows_what_a_user_asks(run: Callable[..., Result]) -> None:
     text = " ".join(run("info", NAME).stdout.split())
     for part in (
         "en → de", "data multi30k-en-de", "origin trained", "non-commercial", "7.9 MB of weights",
-        "bleu 40.76, chrf 65.15, exact match ", " on multi30k-en-de, test",
+        "BLEU 40.76, chrF 65.15, exact match ", " on multi30k-en-de, test",
         "--beam 5 --length-penalty 1.5",
         "Two dogs are playing in the snow.", "descriptions of everyday photographs",
     ):  # fmt: skip

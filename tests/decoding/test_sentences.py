@@ -13,6 +13,7 @@ from click.testing import Result
 import zoo
 from zoo.decoding.options import Hypothesis
 from zoo.registry.builtin import top
+from zoo.translation.parts import SourceReader
 from zoo.translation.sentences import (
     LANGUAGES,
     ONE_SENTENCE,
@@ -183,3 +184,40 @@ def test_the_command_line_splits_and_eval_does_not(
     scored = run("eval", name, "--data", f"{tmp_path}/a:en-de", "--out", tmp_path / "out")
     assert scored.exit_code == 0, scored.output
     assert (tmp_path / "out").read_text() == f"{whole}\n"
+
+
+def test_alignments_number_the_words_of_the_text_alone(captions: zoo.Translator) -> None:
+    options: dict[str, Any] = {"alignment": True, "details": True}
+    prefix = "Well now then "
+    one = captions.translate("A dog runs.", **options)
+    assert {source for source, _ in one.alignment or ()} <= {0, 1, 2}
+    read = captions.translate("A dog runs.", source_prefix=prefix, **options)
+    pairs = captions.translate(f"{prefix}A dog runs.", **options).alignment or ()
+    assert read.alignment == tuple((s - 3, t) for s, t in pairs if s >= 3)
+    both = captions.translate("A dog runs. A man sleeps.", source_prefix=prefix, **options)
+    words = len(read.text.split())
+    assert [t for s, t in both.alignment or () if s < 3] == [t for _, t in read.alignment or ()]
+    assert all(t >= words for s, t in both.alignment or () if s >= 3)
+    tabs = captions.translate("A dog\truns. A man\tsleeps here.", **options)
+    assert max(s for s, _ in tabs.alignment or ()) <= 6
+    assert max(t for _, t in tabs.alignment or ()) < len(tabs.text.split())
+
+
+def test_a_prefix_does_not_make_a_text_known(captions: zoo.Translator) -> None:
+    for prefix in ("", "A ", "A dog "):
+        assert captions.translate("Привет", source_prefix=prefix, details=True).unknown
+        assert not captions.translate("A dog", source_prefix=prefix, details=True).unknown
+
+
+def test_parts_of_a_long_text_are_filled_whatever_precedes_them(captions: zoo.Translator) -> None:
+    text, prefix = " ".join(["dog"] * 600), "translate this text into plain German now: "
+    for given in ("", prefix):
+        parts = SourceReader(captions.checkpoints).parts([(0, text)], "split", 128, None, given)
+        lengths = [len(part.tokens[0]) + 1 for part in parts]
+        assert all(120 < length <= 128 for length in lengths[:-1]), lengths
+
+
+def test_the_ids_that_were_read_are_kept(captions: zoo.Translator) -> None:
+    encode = captions.checkpoint.source_tokenizer.encode
+    both = captions.translate(f" {DOG}\n\n{CAT} ", details=True)
+    assert both.source_ids == tuple(map(tuple, encode([DOG, CAT])))

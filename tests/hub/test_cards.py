@@ -123,9 +123,9 @@ def test_scores_are_added_to_the_card_with_their_signatures(
                 input=printed)  # fmt: skip
     assert added.exit_code == 0, added.output
     text = (mine / "README.md").read_text()
-    for metric in ("bleu", "chrf"):
+    for metric, label in (("bleu", "BLEU"), ("chrf", "chrF")):
         signature = scores[f"{metric}_signature"].replace("|", r"\|")
-        assert f"| {metric} | {scores[metric]:.2f} | `{signature}` |" in text
+        assert f"| {label} | {scores[metric]:.2f} | `{signature}` |" in text
     run("card", mine, "--write", "--scores", "-", input=printed)
     (record,) = json.loads((mine / "scores.json").read_text())["scores"]
     assert record["bleu"] == scores["bleu"]

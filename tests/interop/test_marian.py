@@ -327,3 +327,34 @@ def test_a_folder_of_no_format_is_reported_as_before(tmp_path: Path, registry: R
         zoo.load(tmp_path / "a")
     with pytest.raises((HubError, ZooError)):
         zoo.load(tmp_path / "absent")
+
+
+def test_a_leading_tag_is_for_the_whole_text_and_no_word(tmp_path: Path) -> None:
+    marian(tmp_path / "a", TAGS)
+    translator = zoo.load(imported(tmp_path / "a"))
+    french = translator.for_languages(target_lang="fra")
+    text = "A dog runs. Two men are cooking."
+    options: dict[str, Any] = {"max_length": 8, "recommended": False, "details": True}
+    wanted = french.translate(text, **options).text
+    for tagged in (f">>fra<< {text}", f">>fra<<{text}"):
+        assert translator.translate(tagged, **options).text == wanted
+    long = " ".join(["A dog runs"] * 200)
+    options |= {"long_texts": "split", "max_source_length": 40, "split": False}
+    cut = translator.translate(f">>fra<< {long}", **options)
+    assert cut.source_ids == french.translate(long, **options).source_ids
+    assert all(len(ids) > 30 for ids in cut.source_ids[:-1])
+
+
+def test_tags_are_in_no_word(tmp_path: Path) -> None:
+    marian(tmp_path / "a", TAGS)
+    translator = zoo.load(imported(tmp_path / "a"))
+    options: dict[str, Any] = {"max_length": 8, "recommended": False, "details": True}
+    one = translator.translate("A dog runs.", alignment=True, **options)
+    assert {source for source, _ in one.alignment or ()} <= {0, 1, 2}
+    tagged = translator.translate(">>fra<< A dog runs.", alignment=True, **options)
+    of_text = translator.for_languages(target_lang="fra").translate(
+        "A dog runs.", alignment=True, **options
+    )
+    assert tagged.alignment == tuple((s + 1, t) for s, t in of_text.alignment or ())
+    assert translator.translate("日本", **options).unknown
+    assert not one.unknown

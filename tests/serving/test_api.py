@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import urllib.request
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -57,6 +58,10 @@ def test_n_best_scores_tokens_alignment_and_prefix(server: Running) -> None:
     )
     several = [best, *best["alternatives"]]
     assert [one["text"] for one in several] == [o.text for o in (expected, *expected.alternatives)]
+    around = {**asked, "texts": [f" {TEXTS[0]}\n\n"], "token_scores": True}
+    (best,) = server.send("/api/translate", around).json["translations"]
+    for one in (best, *best["alternatives"]):  # of the text as it was read
+        assert sum(t["log_prob"] for t in one["tokens"]) == pytest.approx(one["score"], abs=1e-3)
     for one, wanted in zip(several, (expected, *expected.alternatives), strict=True):
         assert one["score"] == pytest.approx(wanted.score, abs=1e-3)
         assert sum(t["log_prob"] for t in one["tokens"]) == pytest.approx(one["score"], abs=1e-3)
@@ -113,7 +118,10 @@ def test_texts_are_split_as_asked(server: Running) -> None:
     for options, count in zip(ways, (3, 2, 2), strict=True):
         asked = {"checkpoint": CAPTIONS, "text": text, **options}
         body = server.send("/api/translate/stream", asked).body.decode()
-        assert body.count("event: piece") == count, options
+        pieces = [json.loads(one) for one in re.findall("event: piece\ndata: (.*)", body)]
+        assert len(pieces) == count, options
+        for piece in pieces:
+            assert piece["text"] == translator.translate(piece["source"], split=False), options
     unknown = {"checkpoint": CAPTIONS, "text": text, "splitter": "line"}
     answer = server.send("/api/translate/stream", unknown)
     assert (answer.status, "lines" in answer.json["error"]) == (400, True)

@@ -418,11 +418,17 @@ def test_models_are_evicted_within_the_memory_limit() -> None:
 
 
 def test_a_worker_that_grows_too_large_is_replaced_between_batches() -> None:
-    with start(str(CARDS / NUMBERS), "--workers", "1", "--worker-memory", "0.05") as server:
+    with start(
+        str(CARDS / NUMBERS), "--workers", "1", "--worker-memory", "0.05", "--batch-texts", "1"
+    ) as server:
         first = server.worker_ids()
         works(server)  # the worker answers, and is replaced
         wait_until(lambda: server.worker_ids() not in ([], first))
         works(server)
+        assert server.metric("zoo_worker_deaths_total") == 0
+        with ThreadPoolExecutor(12) as clients:  # what waits goes to no worker that is replaced
+            answers = clients.map(lambda _: server.send("/api/translate", GOOD), range(12))
+            assert {answer.status for answer in answers} == {200}
         assert server.metric("zoo_worker_deaths_total") == 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -37,6 +38,18 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "many"
 
 
+def served(name: str, sources: tuple[str, ...], targets: tuple[str, ...]) -> Served:
+    return Served(name, Path(), sources, targets)
+
+
+def holding(registry: Registry, *given: Served) -> Checkpoints:
+    """Return checkpoints that need no folder."""
+    checkpoints = Checkpoints({}, registry)
+    short = short_codes(codes for one in given for codes in (one.sources, one.targets))
+    checkpoints._served = {one.name: replace(one, short=short) for one in given}
+    return checkpoints
+
+
 @pytest.fixture(scope="module")
 def running(many: Path) -> Iterator[Running]:
     with start(f"captions={CARDS / CAPTIONS}", str(many), "--workers", "1") as server:
@@ -44,30 +57,60 @@ def running(many: Path) -> Iterator[Running]:
 
 
 def test_short_codes_are_those_that_mean_one_language() -> None:
-    assert short_codes(CODES) == {
-        "en": "eng_Latn", "fr": "fra_Latn", "zho_Hans": "zho_Hans", "zho_Hant": "zho_Hant",
+    assert short_codes([CODES]) == {
+        "eng_Latn": "en", "fra_Latn": "fr", "zho_Hans": "zho_Hans", "zho_Hant": "zho_Hant",
     }  # fmt: skip
-    assert short_codes(["ast", "pt_BR", "xx", "DE"]) == {
-        "ast": "ast", "pt": "pt_BR", "xx": "xx", "de": "DE",
+    assert short_codes([["ast_Latn", "pt_BR"], ["xx", "de"], ["eng"], ["eng_Latn"]]) == {
+        "ast_Latn": "ast", "pt_BR": "pt", "xx": "xx", "de": "de", "eng": "en", "eng_Latn": "en",
     }  # fmt: skip
+    assert short_codes([["nb"], ["nb", "sv"]]) == {"nb": "nb", "sv": "sv"}
+    for lists in ([["pt_BR"], ["pt_PT"], ["pt"]], [["nob_Latn", "nb"]], [["zho_Hans", "zh"]]):
+        kept = [code for codes in lists for code in codes]
+        assert short_codes(lists) == dict(zip(kept, kept, strict=True))
     names = map(language_name, ("zho_Hant", "en", "pt_BR", "eng_Latn", "xx_YY"))
     assert [*names] == ["Chinese (Hant)", "English", "Portuguese (BR)", "English (Latn)", "xx_YY"]
 
 
+def test_every_pair_that_is_offered_can_be_chosen(registry: Registry) -> None:
+    codes = (*CODES, "acm_Arab", "arb_Arab", "ace_Arab", "ace_Latn", "nob_Latn", "nno_Latn",
+             "quy_Latn", "als_Latn", "kmr_Latn", "zsm_Latn", "pes_Arab", "prs_Arab")  # fmt: skip
+    many = served("many", codes, (*codes[3:], "nb", "pt_BR"))
+    checkpoints = holding(registry, many, served("pair", ("en",), ("pt_PT",)))
+    assert {"acm", "ar", "ace_Arab", "sq", "zho_Hans"} <= {*checkpoints.offered}
+    assert {"nob_Latn", "nb", "pt_BR", "pt_PT"} <= {*checkpoints.offered["en"]}
+    for source, targets in checkpoints.offered.items():
+        for target in targets:
+            chosen = checkpoints.translating(source, target)
+            assert chosen is not None, (source, target)
+            one, choice = chosen
+            sides = zip(one.languages, (one.sources, one.targets), strict=True)
+            for side, given, code in zip(sides, (source, target), choice, strict=True):
+                own = dict(zip(*side, strict=True))
+                assert own[given] == (code or side[1][0])
+
+
+def test_an_exact_code_precedes_the_catalogue(registry: Registry) -> None:
+    variants = [served(code, ("en",), (code,)) for code in ("pt_BR", "pt_PT", "pt")]
+    checkpoints = holding(registry, *variants)
+    assert checkpoints.offered == {"en": ["pt_BR", "pt_PT", "pt"]}
+    for code in ("pt_PT", "pt", "pt_BR"):
+        assert checkpoints.translating("en", code) == (checkpoints[code], ("", ""))
+
+
 def test_languages_are_chosen_by_any_of_their_codes() -> None:
-    served = Served("many", Path(), CODES, CODES)
+    served = Served("many", Path(), CODES, CODES, short=short_codes([CODES]))
     assert served.default == ("en", "en")
     assert served.choice("French", "zho_hans") == ("fra_Latn", "zho_Hans")
     assert served.choice("en", "fr") == ("", "fra_Latn")
     assert served.choice("eng_Latn", "eng") == ("", ""), "its own default"
+    assert served.choice("zho_Hans", "zho_Hant") == ("zho_Hans", "zho_Hant")
     for source, target in (("fr", "fra"), ("en", "zh"), ("de", "en"), ("en", ""), ("", "en")):
         assert served.choice(source, target) is None
 
 
 def test_a_checkpoint_for_the_pair_precedes_one_of_many_languages(registry: Registry) -> None:
-    checkpoints = Checkpoints({}, registry)
-    many, pair = Served("many", Path(), CODES, CODES), Served("pair", Path(), ("en",), ("fr",))
-    checkpoints._served = {"many": many, "pair": pair}
+    checkpoints = holding(registry, served("many", CODES, CODES), served("pair", ("en",), ("fr",)))
+    many, pair = checkpoints.values()
     assert checkpoints.translating("en", "fr") == (pair, ("", ""))
     assert checkpoints.translating("fr", "en") == (many, ("fra_Latn", ""))
     assert checkpoints.translating("fr", "de") is None
@@ -110,6 +153,7 @@ def test_what_is_offered(running: Running, many: Path) -> None:
     asked = {"q": TEXT, "source": "en", "target": "fr"}
     made = running.send("/translate", asked).json["translatedText"]
     assert made == zoo.load(many).translate(TEXT, target_lang="fra")
+    assert [one["confidence"] for one in running.send("/detect", {"q": "Привет"}).json] == [0]
     automatic = running.send("/translate", {**asked, "source": "auto"}).json
     assert automatic["detectedLanguage"]["language"] == "en"
     german = running.send("/translate", {**asked, "target": "de"}).json["translatedText"]

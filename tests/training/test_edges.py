@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -170,6 +171,11 @@ def test_tuning_trains_the_languages_of_the_data(corpus: Path, multilingual: Pat
     assert set(tuned.about.source_languages) == set(LANGUAGES)
     assert tuned.about.source_languages[0] == "deu_Latn"
     assert dict(tuned.about.decoding)["banned"] == (8, "dog")
+    for suffix, name in (("de", "input"), ("es", "output")):  # no languages: the default ones
+        shutil.copy(f"{corpus}.{suffix}", f"{corpus}.{name}")
+    request = TrainingRequest("", f"{corpus}:input-output", out, from_=multilingual, steps=1)
+    with begin(replace(request, out=corpus.parent / "other")) as session:
+        assert session.trainer.data.corpus.batch(torch.tensor([0])).source[0, 0] == 4
     with pytest.raises(ConfigError, match="bpe_dropout cannot be used: a foreign tokenizer"):
         begin(TrainingRequest("", f"{corpus}:de-es", corpus.parent / "x", from_=multilingual,
                               settings={"bpe_dropout": 0.1}))  # fmt: skip

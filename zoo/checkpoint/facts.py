@@ -11,6 +11,7 @@ from zoo.checkpoint.format import CARD, FILES, TRAINING, WEIGHTS, about_of
 from zoo.checkpoint.scores import metrics, read_scores
 from zoo.decoding.options import as_flags
 from zoo.errors import CheckpointError
+from zoo.evaluation.labels import metric_label
 from zoo.files import TEXT_LIMIT, read_json, read_text
 from zoo.registry.registry import Registry
 
@@ -92,7 +93,7 @@ def _score(record: Mapping[str, Any]) -> str:
         return ""
     scores = [name for name in record if name not in ("data", "split", "lowercase")]
     names = [name for name in ("bleu", "chrf", "exact_match") if name in scores] or scores[:2]
-    values = ", ".join(f"{name.replace('_', ' ')} {record[name]:.2f}" for name in names)
+    values = ", ".join(f"{metric_label(name)} {record[name]:.2f}" for name in names)
     return f"{values} on {record['data']}, test" if values else ""
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from zoo.checkpoint.format import SCORES
 from zoo.checkpoint.markdown import markdown_table
 from zoo.errors import CheckpointError
+from zoo.evaluation.labels import metric_label
 from zoo.files import read_json
 
 RECORD_LIMIT = 1_000
@@ -148,6 +149,6 @@ def scores_table(records: Sequence[Mapping[str, Any]], checkpoint: str) -> str:
             interval = record.get(f"{name}_confidence")
             score = f"{record[name]:.2f}"
             score += f" ± {interval:.2f}" if type(interval) is float else ""
-            rows.append([name.replace("_", " "), score, f"`{record[f'{name}_signature']}`"])
+            rows.append([metric_label(name), score, f"`{record[f'{name}_signature']}`"])
         parts.append(markdown_table(["metric", "score", "signature"], rows))
     return "\n\n".join(parts)

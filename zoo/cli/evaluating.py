@@ -36,6 +36,7 @@ from zoo.data.datasets import Item, find_dataset, read_items
 from zoo.data.readers import read_lines
 from zoo.decoding.options import as_flags
 from zoo.errors import DataError, PluginError, counted
+from zoo.evaluation.labels import metric_label
 from zoo.registry.registry import Registry
 from zoo.registry.shelf import Shelf
 
@@ -272,13 +273,6 @@ def _comparison_record(other: str | None, comparison: Mapping[str, Comparison]) 
     return record
 
 
-LABELS = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
-
-
-def _label(name: str) -> str:
-    return LABELS.get(name, name.replace("bleu_", "BLEU-").replace("_", " "))
-
-
 def _print_scores(
     what: str, scores: Scores, given: Mapping[str, Any], effective: Mapping[str, Any]
 ) -> None:
@@ -288,7 +282,7 @@ def _print_scores(
     if added:
         click.echo(f"recommended search options: {as_flags(added)}")
     for name, score in scores.by_name.items():
-        line = f"{_label(name):<16}  {score.value:6.2f}"
+        line = f"{metric_label(name):<16}  {score.value:6.2f}"
         line += "%" if name == "exact_match" or "error_rate" in name else " "
         if score.confidence is not None:
             line += f" (μ = {score.mean:.2f} ± {score.confidence:.2f})"
@@ -304,6 +298,6 @@ def _print_comparison(
     for name, compared in comparison.items():
         difference = scores.by_name[name].value - compared.other.value
         click.echo(
-            f"{_label(name):<16}  {compared.other.value:6.2f}"
+            f"{metric_label(name):<16}  {compared.other.value:6.2f}"
             f"  difference {difference:+.2f}, p = {compared.p_value:.4f}"
         )

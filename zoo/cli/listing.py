@@ -13,6 +13,7 @@ from zoo.cli.completion import complete_entry
 from zoo.cli.options import json_option
 from zoo.cli.output import console, loaded_registry, plain, print_json
 from zoo.errors import UnknownNameError
+from zoo.evaluation.labels import metric_label
 from zoo.registry.catalogue import Released
 from zoo.registry.open_shelf import OpenShelf
 from zoo.registry.registry import Registry
@@ -229,8 +230,8 @@ def _text(name: str, value: Any) -> str:
     if name == "size":
         return "" if value is None else f"{value / 1e6:.1f} MB"
     if isinstance(value, dict):
-        scores = [f"{name.replace('_', ' ')} {score}" for name, score in value.items()]
-        return next(iter(scores), "")
+        scores = ((one, score) for one, score in value.items() if isinstance(score, int | float))
+        return next((f"{metric_label(one)} {score:.2f}" for one, score in scores), "")
     if isinstance(value, list):
         return " to ".join(value)
     return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)

@@ -115,6 +115,8 @@ def train(
         with status("Reading data"):
             if resume or data is None:
                 again = {key: options[key] for key in WITH_RESUME}
+                # Saved defaults are for new runs: this one keeps its end unless told otherwise.
+                again |= {key: None for key in TOTALS if not _is_given(key)}
                 session = sessions.resume(out, registry=registry, **again)
             else:
                 chosen: dict[str, Any] = {
@@ -142,7 +144,14 @@ def _folder(out: Path | None) -> Iterator[Path]:
         yield Path(folder) / "dry-run"
 
 
-WITH_RESUME = ("steps", "epochs", "minutes", "device", "shard")
+TOTALS = ("steps", "epochs", "minutes")
+WITH_RESUME = (*TOTALS, "device", "shard")
+
+
+def _is_given(option: str) -> bool:
+    """Return whether an option is on the command line, not a default."""
+    source = click.get_current_context().get_parameter_source(option)
+    return source is ParameterSource.COMMANDLINE
 
 
 def _check_arguments(
@@ -165,12 +174,10 @@ def _check_arguments(
         if tuning and options["from_"] is None:
             raise click.UsageError(f"{' and '.join(tuning)} needs --from.")
         return
-    source_of = click.get_current_context().get_parameter_source
     given = [
         f"--{key.strip('_').replace('_', '-')}"
         for key in options
-        # Defaults of the settings are for new runs.
-        if key not in WITH_RESUME and source_of(key) is ParameterSource.COMMANDLINE
+        if key not in WITH_RESUME and _is_given(key)
     ]
     given += ["MODEL"] * bool(model) + ["--data"] * bool(data) + ["--set"] * bool(settings)
     if given:

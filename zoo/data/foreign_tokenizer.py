@@ -97,22 +97,21 @@ class ForeignTokenizer(Tokenizer):
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return each text's ids, with the prefix, without the begin token and the end token."""
-        tagged = [self._leading_tag(text) for text in texts]
+        tags = [self.leading_tag(text) for text in texts]
         prefix = list(self.entries.prefix)
-        encoded = self.engine.encode([text for _, text in tagged])
+        rest = (text[len(tag) :] for tag, text in zip(tags, texts, strict=True))
+        encoded = self.engine.encode([*rest])
         if self.entries.tags_last:
             return [[*ids, END, *prefix] for ids in encoded]
         return [
-            (prefix if tag is None else tag) + ids
-            for (tag, _), ids in zip(tagged, encoded, strict=True)
+            ([self._tags.get(tag, UNKNOWN)] if tag else prefix) + ids
+            for tag, ids in zip(tags, encoded, strict=True)
         ]
 
-    def _leading_tag(self, text: str) -> tuple[list[int] | None, str]:
-        """Return the tag with which a text begins, which replaces the prefix, and the rest."""
-        end = text.find("<<") if text.startswith(">>") else -1
-        if not self.entries.leading_tag or end < 0:
-            return None, text
-        return [self._tags.get(text[: end + 2], UNKNOWN)], text[end + 2 :]
+    def leading_tag(self, text: str) -> str:
+        """Return the tag with which a text begins, which replaces the prefix, or nothing."""
+        end = text.find("<<") if self.entries.leading_tag and text.startswith(">>") else -1
+        return text[: end + 2] if end >= 0 else ""
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids; ⁇ stands for an unknown token, control tokens vanish."""

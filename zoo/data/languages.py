@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 
 from zoo.errors import DecodingError
@@ -79,14 +79,27 @@ def two_letter_code(code: str) -> str:
     return code if len(code) == 2 else next((each for each in codes if len(each) == 2), code)
 
 
-def short_codes(codes: Collection[str]) -> dict[str, str]:
-    """Return each code by the shortest one that means it alone: `en` for `eng_Latn`.
+def short_codes(lists: Iterable[Collection[str]]) -> dict[str, str]:
+    """Return the shortest code of each code's language: `en` for `eng_Latn`, where that is enough.
 
-    Codes of one language, such as `zho_Hans` and `zho_Hant`, stay as they are.
+    Codes of one language stay as they are if they differ in script or country, such as `zho_Hans`
+    and `zho_Hant`, or if one of the lists has several of them.
     """
-    short = {code: two_letter_code(_language(code)) for code in codes}
-    counts = Counter(short.values())
-    return {short[code] if counts[short[code]] == 1 else code: code for code in codes}
+    of_language: dict[str, dict[str, None]] = {}
+    several = set()
+    for codes in lists:
+        languages = {code: _canonical(code) for code in codes}
+        several |= {one for one, count in Counter(languages.values()).items() if count > 1}
+        for code, language in languages.items():
+            of_language.setdefault(language, {})[code] = None
+    shortest: dict[str, str] = {}
+    for language, found in of_language.items():
+        variants = {_variant(code) for code in found} - {""}
+        plain = [code for code in found if len(code) == 2]
+        short = next(iter(plain), language)
+        keep = language in several or len(variants) > 1
+        shortest |= {code: code if keep else short for code in found}
+    return shortest
 
 
 def is_language(text: str) -> bool:
@@ -103,7 +116,7 @@ def find_language(given: str, codes: Collection[str]) -> str:
     if given in codes:
         return given
     fitting = [code for code in codes if code.casefold() == given.casefold()]
-    group = _groups().get(given.casefold(), frozenset())
+    group = _groups().get(given.casefold(), {given.casefold()})
     fitting = fitting or [code for code in codes if _language(code) in group]
     if len(fitting) > 1:
         raise DecodingError(
@@ -121,6 +134,18 @@ def same_language(one: str, other: str) -> bool:
 def _language(code: str) -> str:
     """Return a code without its script or country."""
     return re.split("[_-]", code)[0].casefold()
+
+
+def _variant(code: str) -> str:
+    """Return the script or country of a code, or nothing."""
+    return code[len(_language(code)) + 1 :].casefold()
+
+
+def _canonical(code: str) -> str:
+    """Return one code for all of a language, of two letters where there is one."""
+    language = _language(code)
+    codes = next((codes for codes, _ in _entries() if language in codes), (language,))
+    return next((each for each in codes if len(each) == 2), codes[0])
 
 
 def _listed(codes: Sequence[str]) -> str:

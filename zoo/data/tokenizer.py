@@ -129,6 +129,10 @@ class Tokenizer:
             f"no language {code!r} can be chosen", "this checkpoint has one language on each side"
         )
 
+    def leading_tag(self, text: str) -> str:
+        """Return the tag of a language with which a text begins, or nothing."""
+        return ""
+
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return each text's ids, without begin and end tokens.
 

@@ -52,7 +52,7 @@ class Recorder(Generic[Memory, State]):
         self.decoder, self.width = decoder, width
         self.attention_kinds = getattr(decoder, "attention_kinds", {})
         self.steps: list[dict[Prefix, dict[int, float]]] = []
-        self._log_probs: list[dict[Prefix, Tensor]] = []
+        self._log_probs: dict[Prefix, Tensor] = {}  # of the newest step, by the prefix
 
     def init_state(self, memory: Memory) -> Recorded[State]:
         """Return the state before the first token of one sentence."""
@@ -78,14 +78,13 @@ class Recorder(Generic[Memory, State]):
             recorded.setdefault(tuple(prefix[1:]), continuations)
             self.keep(tuple(prefix[1:]))
         self.steps.append(recorded)
-        self._log_probs.append(whole)
+        self._log_probs = whole
         return Step(made.logits, Recorded(made.state, read), made.attention)
 
     def keep(self, path: Prefix) -> None:
-        """Record a prefix that the search kept, as improbable as its last token may be."""
-        if path:
-            step, log_probs = self.steps[len(path) - 1], self._log_probs[len(path) - 1]
-            step[path[:-1]].setdefault(path[-1], float(log_probs[path[:-1]][path[-1]]))
+        """Record a prefix of the newest step that was kept, as improbable as its token may be."""
+        if path and path[-1] not in (step := self.steps[len(path) - 1][path[:-1]]):
+            step[path[-1]] = float(self._log_probs[path[:-1]][path[-1]])
 
 
 @torch.inference_mode()

@@ -24,7 +24,7 @@ from zoo.checkpoint.format import (
     describe,
     trained_on,
 )
-from zoo.data.languages import find_language, language_name, same_language, short_codes
+from zoo.data.languages import find_language, language_name, short_codes
 from zoo.errors import DataError, DecodingError, ZooError, near
 from zoo.files import TEXT_LIMIT, read_json
 from zoo.registry.address import Address
@@ -44,7 +44,7 @@ class Served:
     """A checkpoint that the server offers under `name`.
 
     sources, targets: codes of the languages that it reads and writes, the default first; none
-    where nothing records them.
+    where nothing records them. short: what clients call each of them, where that is shorter.
     """
 
     name: str
@@ -52,15 +52,19 @@ class Served:
     sources: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
     about: About = field(default_factory=About)
+    short: Mapping[str, str] = field(default_factory=dict)
 
-    @cached_property
-    def languages(self) -> tuple[dict[str, str], dict[str, str]]:
-        """The codes of what it reads and of what it writes, by those that clients know."""
-        return short_codes(self.sources), short_codes(self.targets)
+    @property
+    def languages(self) -> tuple[list[str], list[str]]:
+        """What clients call the languages that it reads, and those that it writes."""
+        source, target = (
+            [self.short.get(code, code) for code in codes] for codes in (self.sources, self.targets)
+        )
+        return source, target
 
     @property
     def default(self) -> tuple[str, str]:
-        """The codes, as clients know them, of the languages that need no choice, or empty."""
+        """What clients call the languages that need no choice, or empty."""
         source, target = (next(iter(codes), "") for codes in self.languages)
         return source, target
 
@@ -69,8 +73,8 @@ class Served:
 
         None if it does not translate from one to the other, or several of its codes may be meant.
         """
-        chosen = []
-        for given, codes in ((source, self.sources), (target, self.targets)):
+        chosen, sides = [], (self.sources, self.targets)
+        for given, codes in zip((source, target), sides, strict=True):
             try:
                 code = find_language(given, codes)
             except DecodingError:
@@ -78,9 +82,14 @@ class Served:
             if code not in codes:
                 return None
             chosen.append("" if code == codes[0] else code)
-        if any(chosen) and same_language(source, target):
+        source, target = (one or codes[0] for one, codes in zip(chosen, sides, strict=True))
+        if any(chosen) and self.short.get(source, source) == self.short.get(target, target):
             return None
         return chosen[0], chosen[1]
+
+    def is_named(self, source: str, target: str) -> bool:
+        """Return whether two codes are exactly those of its default languages."""
+        return (source, target) == (self.sources[0], self.targets[0])
 
     @property
     def beam(self) -> int:
@@ -118,8 +127,10 @@ class Checkpoints(Mapping[str, Served]):
             DataError: one reads feature vectors, which no request can hold.
         """
         self.registry = registry
+        languages = {name: languages_of(folder, registry) for name, folder in folders.items()}
+        short = short_codes(itertools.chain.from_iterable(languages.values()))
         self._served = {
-            name: Served(name, folder, *languages_of(folder, registry), _about(folder))
+            name: Served(name, folder, *languages[name], _about(folder), short)
             for name, folder in folders.items()
         }
         for name, folder in folders.items():
@@ -152,14 +163,19 @@ class Checkpoints(Mapping[str, Served]):
     def translating(self, source: str, target: str) -> tuple[Served, tuple[str, str]] | None:
         """Return a checkpoint from one language to another, and what chooses them; None without.
 
-        It is the first of which these are the default languages, else the first that knows them.
+        It is the first of which these are the default languages, by exactly these codes if there
+        is one, else the first that knows them.
         """
         fitting = (
             (served, choice)
             for served in self._served.values()
             if (choice := served.choice(source, target)) is not None
         )
-        return min(fitting, key=lambda one: any(one[1]), default=None)
+        return min(
+            fitting,
+            key=lambda one: (any(one[1]), not one[0].is_named(source, target)),
+            default=None,
+        )
 
     @cached_property
     def offered(self) -> dict[str, list[str]]:

@@ -12,7 +12,7 @@ from zoo.checkpoint.format import SHARED, SOURCE
 from zoo.data.foreign_tokenizer import load_tokenizer
 from zoo.data.tokenizer import Tokenizer
 from zoo.errors import CheckpointError, ZooError
-from zoo.nn.contract import UNKNOWN
+from zoo.nn.contract import END, UNKNOWN
 from zoo.serving.errors import CheckpointGoneError, RequestError
 from zoo.serving.models import Models
 
@@ -97,6 +97,7 @@ def _loaded(file: Path, changed: int) -> Tokenizer:
 def _coverage(tokenizer: Tokenizer, text: str) -> tuple[float, float]:
     """Return a tokenizer's value for a text, and the share of characters in known tokens."""
     (ids,) = tokenizer.encode([text])
+    ids = [i for i in ids if i != END and i not in tokenizer.control]  # of the text, without a tag
     covered = sum(len(tokenizer.token(i).replace("▁", "")) for i in ids if i != UNKNOWN)
     known = min(1.0, covered / len("".join(text.split())))
     return known * covered / max(1, len(ids)), known

@@ -124,7 +124,7 @@ def _token_scores(translator: Translator, one: Translation) -> list[dict[str, An
     if len(one.hypotheses) != 1:
         return []
     checkpoint, ids = translator.checkpoint, one.hypotheses[0].tokens
-    source, mask = batch_sources(checkpoint.source_tokenizer.encode([one.source]))
+    source, mask = batch_sources(one.source_ids)
     (row,) = forced_log_probs(checkpoint.model, source, mask, [ids])
     tokens = _tokens(checkpoint.target_tokenizer, ids)
     count = len(tokens) if one.finished else len(tokens) - 1

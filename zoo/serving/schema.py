@@ -150,6 +150,10 @@ class StreamRequest(SearchRequest, Splitting):
         "sentences."
     )
 
+    def options(self) -> dict[str, Any]:
+        """Return the options of the search for a piece, which is not split again."""
+        return {**super().options(), "split": False}
+
 
 class ScoreRequest(Languages):
     """Translations to score."""

@@ -300,7 +300,7 @@ class Workers:
                 _answer(item, result)
             self.queue.put_back([item for item in batch if not item.future.done()])
             if made["resident"] > self.limits.worker_bytes:
-                worker.replaced = True
+                worker.ready, worker.replaced = False, True  # it gets no other batch
                 self._spawn(worker.stop())
         finally:
             worker.busy = []

@@ -16,6 +16,7 @@ from typing import Any
 
 from zoo.data.statistics import CorpusStatistics, SideStatistics
 from zoo.errors import DataError
+from zoo.evaluation.labels import metric_label
 from zoo.registry.config import Config
 from zoo.registry.open_shelf import name_of
 
@@ -300,8 +301,7 @@ def _validate(choice: Choice, size: Size, updates: int) -> None:
     if by == "last":
         choice.reasons.append(f"{average}; scores {size.validation:,} held-out pairs")
         return
-    name = {"chrf": "chrF", "bleu": "BLEU"}.get(by, by)
-    reason = f"{average}, the best by {name} of {size.validation:,} held-out pairs"
+    reason = f"{average}, the best by {metric_label(by)} of {size.validation:,} held-out pairs"
     if patience := choice.set("patience", PATIENCE):
         choice.set("tolerance", TOLERANCE)
         reason += f"; stops after {patience} validations without improvement"

@@ -29,7 +29,6 @@ class Speed(NamedTuple):
     """
 
     tokens_per_second: float
-    updates_per_second: float
     flops: float
     peak_flops: float
     utilization: float
@@ -61,7 +60,7 @@ def time_updates(trainer: Trainer, updates: int) -> Speed:
     real = sum(int(lengths[rows].sum()) - len(rows) for rows in used[WARM_UP:])
     flops = per_token * padded / seconds
     peak = matmul_flops(device, recipe.precision)
-    return Speed(real / seconds, updates / seconds, flops, peak, flops / peak)
+    return Speed(real / seconds, flops, peak, flops / peak)
 
 
 def count_flops(loss: Callable[[], Tensor]) -> int:

@@ -11,6 +11,7 @@ import torch
 
 from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.checkpoint.format import TRAINING, trained_on
+from zoo.data.languages import is_language
 from zoo.files import TEXT_LIMIT, read_json
 from zoo.interop.locate import locate
 from zoo.registry.declarations import Dataset
@@ -59,13 +60,15 @@ class Parent:
         return self._number("learning_rate", 1e-3)
 
     def for_languages_of(self, dataset: Dataset) -> Parent:
-        """Return the checkpoint with its tags for a dataset's languages, if it has such tags.
+        """Return the checkpoint with its tags for a dataset's languages, if both have any.
 
         Raises:
             DecodingError: it lacks one of the languages.
         """
         sides = (self.checkpoint.source_tokenizer, self.checkpoint.target_tokenizer)
-        if not any(side.tags for side in sides) or not all(dataset.languages):
+        named = all(is_language(code) or any(code in side.tags for side in sides)
+                    for code in dataset.languages)  # fmt: skip
+        if not any(side.tags for side in sides) or not named:
             return self
         return replace(self, translator=Translator(choose(self.checkpoint, *dataset.languages)))
 

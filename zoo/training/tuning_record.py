@@ -24,6 +24,7 @@ from zoo.checkpoint.tensors import read_tensors
 from zoo.data.datasets import find_dataset
 from zoo.data.features import Features
 from zoo.errors import CheckpointError, ZooError
+from zoo.evaluation.labels import metric_label
 from zoo.evaluation.metrics import score
 from zoo.files import TEXT_LIMIT, damaged, read_json
 from zoo.nn.build import build, network_type
@@ -39,7 +40,7 @@ WEIGHTS, PARENT = "initial.safetensors", "parent.json"
 MOST = 200
 """The most pairs of a set that are translated."""
 
-METRICS = {"chrf": "chrF", "bleu": "BLEU"}
+METRICS = ("chrf", "bleu")
 
 
 @dataclass(frozen=True)
@@ -216,8 +217,9 @@ def describe(compared: Mapping[str, Any]) -> str:
     """Return one set's scores before and after tuning in a line."""
     before, after = compared["before"], compared["after"]
     changes = [
-        f"{label} {before[name]:.1f} → {after[name]:.1f} ({after[name] - before[name]:+.1f})"
-        for name, label in METRICS.items()
+        f"{metric_label(name)} {before[name]:.1f} → {after[name]:.1f} "
+        f"({after[name] - before[name]:+.1f})"
+        for name in METRICS
     ]
     what = f"{compared['data']}, {compared['split']} ({compared['sentences']} sentences)"
     return f"{what}: {', '.join(changes)}"

@@ -11,7 +11,9 @@ from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.data.batches import batch_sources, with_end
 from zoo.data.features import Features
 from zoo.data.sources import Sources
+from zoo.data.tokenizer import Tokenizer
 from zoo.errors import DecodingError
+from zoo.nn.contract import END
 from zoo.registry.registry import Registry
 from zoo.translation.long_texts import split_long
 from zoo.translation.sentences import (
@@ -22,6 +24,7 @@ from zoo.translation.sentences import (
     make_splitter,
     split_sentences,
 )
+from zoo.translation.translation import Prefix
 
 BATCH_TOKENS = 4096
 """Most source tokens in a batch, padding included, each counted once per hypothesis of the beam."""
@@ -105,19 +108,22 @@ class SourceReader:
         several = any(len(config.sources) > 1 or config.features for config in configs)
         limits = [member.config.length_limits.source for member in self.checkpoints]
         limit = min([max_length, *(limit for limit in limits if limit is not None)])
-        pieces = [
-            (index, piece)
-            for index, text in texts
-            for piece in self._pieces(text, None if several else split, prefix)
-        ]
-        tokenized = self._tokenize([piece.text for _, piece in pieces], prefix)
+        pieces = []
+        for index, text in texts:
+            # What every part begins with: the prefix, or the tag that a text begins with.
+            lead = prefix or ("" if several else self._source_tokenizer.leading_tag(text))
+            own = text if prefix else text[len(lead) :] if lead else text
+            of_text = self._pieces(own, None if several else split, prefix)
+            pieces += [(index, lead, piece) for piece in of_text]
+        tokenized = self._tokenize([lead + piece.text if lead else piece.text
+                                    for _, lead, piece in pieces])  # fmt: skip
         parts: list[Part] = []
-        for (index, piece), tokens in zip(pieces, tokenized, strict=True):
+        for (index, lead, piece), tokens in zip(pieces, tokenized, strict=True):
             number = parts[-1].part_index + 1 if parts and parts[-1].text_index == index else 0
             if _length(tokens) <= limit:
                 parts.append(Part(index, number, *piece, tokens))
             elif long_texts == "split" and not several:
-                parts += self._split(index, number, piece, limit, prefix)
+                parts += self._split(index, number, piece, limit, lead)
             else:
                 bound = f"max_source_length is {limit:,}"
                 if limit in limits:
@@ -149,33 +155,47 @@ class SourceReader:
         batches = [batch_sources([part.tokens[member] for part in parts]) for member in members]
         return [(source.to(self.device), mask.to(self.device)) for source, mask in batches]
 
-    def _split(self, index: int, number: int, piece: Piece, limit: int, prefix: str) -> list[Part]:
+    def _split(self, index: int, number: int, piece: Piece, limit: int, lead: str) -> list[Part]:
         """Return the parts of a long piece, the first of which has a number within its text.
 
         Raises:
-            DecodingError: the prefix leaves no room for a token of the text.
+            DecodingError: what each part begins with leaves no room for a token of the text.
         """
-        if prefix and (length := _length(self._tokenize([""], prefix)[0])) >= limit:
+        # The end token, and what every part begins with, such as a tag.
+        (same,) = self._tokenize([lead])
+        if (fixed := _length(same)) >= limit:
             raise DecodingError(
                 "the source prefix leaves no room for text",
-                f"it has {length:,} tokens with the end token, and a source may have {limit:,}",
+                f"it has {fixed:,} tokens with the end token, and a source may have {limit:,}",
                 "Shorten it, or raise max_source_length",
             )
 
         def count(texts: Sequence[str]) -> list[int]:
-            return [_length(tokens) - 1 for tokens in self._tokenize(texts, prefix)]
+            tokenized = self._tokenize([lead + text for text in texts])
+            return [_length(tokens) - fixed for tokens in tokenized]
 
-        first, *rest = split_long(piece.text, limit - 1, count)
+        first, *rest = split_long(piece.text, limit - fixed, count)
         pieces = [Piece(piece.space, first.text), *rest]
-        tokenized = self._tokenize([part.text for part in pieces], prefix)
+        tokenized = self._tokenize([lead + part.text for part in pieces])
         return [
             Part(index, number + i, *part, tokens)
             for i, (part, tokens) in enumerate(zip(pieces, tokenized, strict=True))
         ]
 
-    def _tokenize(self, texts: Sequence[str], prefix: str) -> list[Tokens]:
-        given = [prefix + text for text in texts] if prefix else texts
-        by_member = (member.source_tokenizer.encode(given) for member in self.checkpoints)
+    @property
+    def _source_tokenizer(self) -> Tokenizer:
+        return self.checkpoints[0].source_tokenizer
+
+    def prefix(self, text: str) -> Prefix:
+        """Return a source prefix with the number of its tokens."""
+        if not text:
+            return Prefix()
+        tokenizer = self._source_tokenizer
+        (ids,) = tokenizer.encode([text.rstrip()])
+        return Prefix(text, sum(i != END and i not in tokenizer.control for i in ids))
+
+    def _tokenize(self, texts: Sequence[str]) -> list[Tokens]:
+        by_member = (member.source_tokenizer.encode(texts) for member in self.checkpoints)
         return list(zip(*by_member, strict=True))
 
 

@@ -256,11 +256,12 @@ class TextSearch:
                 hypotheses = search(task, request.search)
         tokenizers = self.checkpoint.source_tokenizer, self.checkpoint.target_tokenizer
         aligned = self._align(source, mask, hypotheses) if request.alignment else None
+        lead = self.reader.prefix(request.source_prefix)
         return [
             [
                 from_hypothesis(
                     part.text, part.tokens[0], hypothesis, tokenizers,
-                    aligned[i][rank] if aligned else None,
+                    aligned[i][rank] if aligned else None, lead,
                 )
                 for rank, hypothesis in enumerate(ranked)
             ]

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from zoo.data.features import FeatureReader
-from zoo.data.text_tokenizer import SPECIALS
 from zoo.data.tokenizer import Tokenizer
 from zoo.decoding.options import Hypothesis
 from zoo.nn.contract import END, UNKNOWN
@@ -21,6 +20,7 @@ class Translation(NamedTuple):
     indices, words being separated by white space; each target token is aligned to the source token
     with the highest attention weight; None if it was not requested. alternatives: the next best
     translations, in order. unknown: whether no token of the source is in the vocabulary.
+    source_ids: the token ids of each part as they were read; none for feature vectors.
     """
 
     source: str
@@ -30,6 +30,7 @@ class Translation(NamedTuple):
     alignment: tuple[tuple[int, int], ...] | None = None
     alternatives: tuple[Translation, ...] = ()
     unknown: bool = False
+    source_ids: tuple[tuple[int, ...], ...] = ()
 
     @property
     def score(self) -> float:
@@ -54,6 +55,18 @@ class Translation(NamedTuple):
         return f"<table>{''.join(cells)}</table>"
 
 
+class Prefix(NamedTuple):
+    """A text that was read before the source, and the number of its tokens."""
+
+    text: str = ""
+    tokens: int = 0
+
+    @property
+    def words(self) -> int:
+        """The number of its words, but for one that the source's first word ends."""
+        return _words_before(self.text)
+
+
 def in_parts(translations: Sequence[Translation]) -> list[str]:
     """Return a warning if sources that were to be read whole are too long for that, or nothing."""
     if not (number := sum(len(one.hypotheses) > 1 for one in translations)):
@@ -68,6 +81,7 @@ def from_hypothesis(
     hypothesis: Hypothesis,
     tokenizers: tuple[Tokenizer, Tokenizer],
     aligned: Sequence[int] | None,
+    prefix: Prefix = Prefix(),  # noqa: B008  # it does not change
 ) -> Translation:
     """Return the translation of a text, or of a part of one, that a hypothesis stands for.
 
@@ -78,18 +92,40 @@ def from_hypothesis(
         tokenizers: of the source and of the target.
         aligned: for each target token the index of the source token with the highest attention
             weight; None without alignment.
+        prefix: what was read before the text.
     """
     source_tokenizer, target_tokenizer = tokenizers
-    tokens = tuple(target_tokenizer.token(i) for i in hypothesis.tokens)
+    has_tokens = not isinstance(source_tokenizer, FeatureReader)
+    alignment = None
+    if aligned is not None:
+        labels = _labels(source_tokenizer, source), _labels(target_tokenizer, hypothesis.tokens)
+        pairs = _align_words(*labels, aligned)
+        alignment = tuple((s - prefix.words, t) for s, t in pairs if s >= prefix.words)
     return Translation(
         text,
         target_tokenizer.decode(hypothesis.tokens),
         (hypothesis,),
-        tokens,
-        None if aligned is None else _align_words(source_tokenizer.labels(source), tokens, aligned),
-        unknown=not isinstance(source_tokenizer, FeatureReader)
-        and all(i == UNKNOWN or source_tokenizer.token(i) == "▁" for i in source),
+        tuple(target_tokenizer.token(i) for i in hypothesis.tokens),
+        alignment,
+        unknown=has_tokens and _is_unknown(source_tokenizer, source, prefix.tokens),
+        source_ids=(tuple(source),) if has_tokens else (),
     )
+
+
+def _labels(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
+    """Return the label of each position; an empty one for tags and end tokens, of no word."""
+    labels = tokenizer.labels(ids)
+    if isinstance(tokenizer, FeatureReader):
+        return labels
+    none = {END, *tokenizer.control}
+    return ["" if i in none else label for i, label in zip(ids, labels, strict=True)]
+
+
+def _is_unknown(tokenizer: Tokenizer, source: Sequence[int], prefix: int) -> bool:
+    """Return whether a vocabulary has no token of a source, after so many of a prefix."""
+    ids = [i for i in source if i != END and i not in tokenizer.control]
+    own = ids[prefix:] if prefix else ids
+    return bool(own or not prefix) and all(i == UNKNOWN or tokenizer.token(i) == "▁" for i in own)
 
 
 def _align_words(
@@ -100,7 +136,7 @@ def _align_words(
     pairs = {
         (source_words[i], target_words[j])
         for j, i in enumerate(aligned)
-        if i < len(source) and source[i] != SPECIALS[END]  # end tokens are in no word
+        if i < len(source)  # the end token is in no word
     }
     return tuple(sorted((s, t) for s, t in pairs if s is not None and t is not None))
 
@@ -112,7 +148,7 @@ def word_indices(tokens: Sequence[str]) -> list[int | None]:
     for token in tokens:
         index = None
         for character in token:
-            if character == "▁":
+            if character == "▁" or character.isspace():
                 new_word = True
             else:
                 word, new_word = word + new_word, False
@@ -145,14 +181,16 @@ def join_parts(
 def _join(
     text: str, parts: Sequence[Translation], joints: Sequence[tuple[str, str]]
 ) -> Translation:
-    if len(parts) == 1:
+    # Before the first part there may be a tag.
+    source_words = _words_before(text[: max(text.find(parts[0].source), 0)])
+    if len(parts) == 1 and not source_words:
         return parts[0]._replace(source=text)
     pairs: list[tuple[int, int]] = []
-    source_words = target_words = 0
+    target_words = 0
     joined = ""
-    for part, (space, separator) in zip(parts, joints, strict=True):
+    for number, (part, (space, separator)) in enumerate(zip(parts, joints, strict=True)):
         # Without white space, a part's first word is the end of the word before it.
-        source_words -= bool(source_words and not space)
+        source_words -= bool(number and source_words and not space)
         if joined and part.text:
             target_words -= not separator
             joined += separator
@@ -167,9 +205,15 @@ def _join(
         tuple(token for part in parts for token in part.tokens),
         None if parts[0].alignment is None else tuple(dict.fromkeys(pairs)),
         unknown=all(part.unknown for part in parts),
+        source_ids=tuple(ids for part in parts for ids in part.source_ids),
     )
 
 
 def _words(text: str) -> int:
     """Return the number of words of a text, as `word_indices` counts them."""
-    return sum(1 for word in text.split(" ") if word)
+    return len(text.replace("▁", " ").split())
+
+
+def _words_before(text: str) -> int:
+    """Return the number of words of what precedes a text, but for one that the text continues."""
+    return _words(text) - bool(text and not text[-1].isspace())
