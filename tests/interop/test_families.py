@@ -231,6 +231,18 @@ def test_the_first_mbart_has_one_target_language(tmp_path: Path) -> None:
     assert torch.equal(embedding[BEGIN], embedding[german_tag]), "the decoder starts from the tag"
 
 
+@pytest.mark.parametrize("family", ["mbart", "mbart50", "m2m100"])
+def test_tags_are_in_no_word_of_an_alignment(family: str, tmp_path: Path) -> None:
+    folder_of(tmp_path / "a", family)
+    imported(tmp_path / "a")
+    translator = zoo.load(tmp_path / "a-out")
+    options: dict[str, Any] = {"max_length": 7, "recommended": False, "split": False}
+    made = translator.translate("A dog runs.", alignment=True, details=True, **options)
+    assert made.alignment
+    assert max(source for source, _ in made.alignment) <= 2
+    assert max(target for _, target in made.alignment) < len(made.text.split())
+
+
 @pytest.mark.parametrize("family", ["bart", "pegasus", "mbart50", "m2m100"])
 def test_a_bare_network_is_read_like_the_whole_one(family: str, tmp_path: Path) -> None:
     folder_of(tmp_path / "a", family)
