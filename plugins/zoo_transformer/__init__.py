@@ -49,7 +49,7 @@ def zoo_formats() -> Iterable[Format]:
     )
     yield Format(
         "huggingface",
-        "transformers' Marian, Pegasus, BART, mBART or M2M-100, with a tokenizer",
+        "transformers' Marian, Pegasus, BART, mBART-50 or M2M-100, with a tokenizer",
         exporter="zoo_transformer.formats.huggingface:HuggingFace",
         architecture="transformer",
     )

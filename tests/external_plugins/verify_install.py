@@ -6,6 +6,7 @@ docs/verified.md.
 
 from __future__ import annotations
 
+import datetime
 import os
 import platform
 import sys
@@ -63,7 +64,8 @@ def main() -> None:
         for path, name in folders.items():
             transcript = transcript.replace(path, name)
         text = "\n".join(line.rstrip() for line in transcript.splitlines())
-        page = f"{head}\n{ran}; {minutes:.1f} minutes.\n\n{FENCE}console\n{text}\n{FENCE}\n"
+        day = datetime.date.today().isoformat()
+        page = f"{head}\n{ran}, {day}; {minutes:.1f} minutes.\n\n{FENCE}console\n{text}\n{FENCE}\n"
         page += "\nNot run one by one:\n\n"
         page += "".join(f"- `{line}`: {reason}\n" for line, reason in skipped.items())
         PAGE.write_text(page, encoding="utf-8")

@@ -23,7 +23,7 @@ class Group(click.Group):
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 device_option = click.option(
-    "--device", default="auto", show_default=True, help="cpu, cuda, or auto."
+    "--device", default="auto", show_default=True, help="cpu, cuda, mps (Apple), or auto."
 )
 limit_option = click.option(
     "--limit", type=click.IntRange(1), help="Read only the first N pairs of each file."
@@ -32,8 +32,8 @@ precision_option = click.option(
     "--precision", type=click.Choice(["float32", "bf16", "int8"]), default="float32",
     show_default=True,
     help="Precision of matrix products with weights. On a CPU, int8 is the fastest; bf16 is faster "
-    "than float32 if the processor has AVX-512 BF16 or AMX. On a GPU, bf16 is that of the whole "
-    "network.",
+    "than float32 on AMD processors with AVX-512 BF16, and on all with AMX. On a GPU, bf16 is that "
+    "of the whole network.",
 )  # fmt: skip
 engine_option = click.option(
     "--engine", metavar="ENGINE",

@@ -114,7 +114,7 @@ def serve(
     hosts = (*LOCAL_NAMES, *allow_host) if local or allow_host else ()
     access = {"api_key": key, "hosts": hosts, "origins": allow_origin}
     if engine is not None:
-        folders = _runnable(folders, engine, registry, named=bool(checkpoint))
+        folders = _runnable(folders, engine, precision, registry, named=bool(checkpoint))
     how = {"precision": precision, "engine": engine}
     _run(Checkpoints(folders, registry), bounds, (host, port), workers, how, access)
 
@@ -160,21 +160,26 @@ def _folders(given: tuple[str, ...], registry: Registry) -> dict[str, Path]:
 
 
 def _runnable(
-    folders: dict[str, Path], engine: str, registry: Registry, *, named: bool
+    folders: dict[str, Path], engine: str, precision: str, registry: Registry, *, named: bool
 ) -> dict[str, Path]:
     """Return the folders that an engine can translate with.
 
     Raises:
-        ConversionError: it cannot translate with one that is named, or with any.
+        ConversionError: it cannot translate with one that is named, or with any, or lacks the
+            precision.
     """
     from zoo.checkpoint.format import describe
-    from zoo.interop.exporter import exporter_of
+    from zoo.interop.exporter import check_precision, exporter_of, precision_named
+    from zoo.interop.reasons import Reasons
 
     format = registry.engines.find(engine).format
     kept, refused = {}, None
     for name, folder in folders.items():
         try:
-            exporter_of(format, describe(folder)["architecture"], registry)
+            exporter = exporter_of(format, describe(folder)["architecture"], registry)
+            reasons = Reasons(f"{name} cannot be served with {engine}")
+            check_precision(exporter, precision_named(precision), reasons)
+            reasons.raise_if_any()
             kept[name] = folder
         except ConversionError as error:
             refused = error

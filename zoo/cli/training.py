@@ -115,7 +115,7 @@ def train(
         with status("Reading data"):
             if resume or data is None:
                 again = {key: options[key] for key in WITH_RESUME}
-                # Saved defaults are for new runs: this one keeps its end unless told otherwise.
+                # Saved defaults are for new runs: this one keeps its end.
                 again |= {key: None for key in TOTALS if not _is_given(key)}
                 session = sessions.resume(out, registry=registry, **again)
             else:

@@ -93,12 +93,11 @@ def short_codes(lists: Iterable[Collection[str]]) -> dict[str, str]:
         for code, language in languages.items():
             of_language.setdefault(language, {})[code] = None
     shortest: dict[str, str] = {}
-    for language, found in of_language.items():
-        variants = {_variant(code) for code in found} - {""}
-        plain = [code for code in found if len(code) == 2]
-        short = next(iter(plain), language)
+    for language, codes in of_language.items():
+        variants = {_variant(code) for code in codes} - {""}
+        short = next((code for code in codes if len(code) == 2), language)
         keep = language in several or len(variants) > 1
-        shortest |= {code: code if keep else short for code in found}
+        shortest |= {code: code if keep else short for code in codes}
     return shortest
 
 

@@ -125,9 +125,8 @@ class Tokenizer:
         Raises:
             DecodingError: there are no tags.
         """
-        raise DecodingError(
-            f"no language {code!r} can be chosen", "this checkpoint has one language on each side"
-        )
+        why = "this checkpoint has one language on each side"
+        raise DecodingError(f"no language {code!r} can be chosen", why)
 
     def leading_tag(self, text: str) -> str:
         """Return the tag of a language with which a text begins, or nothing."""
@@ -215,9 +214,8 @@ class Tokenizer:
             raise CheckpointError(f"{file} is not a tokenizer", str(error)[:300]) from None
         specials = [tokenizer.id_to_token(i) for i in range(len(SPECIALS))]
         if specials != SPECIALS:
-            raise CheckpointError(
-                f"{file} has other special tokens", f"ids 0 to 3 are {specials}, not {SPECIALS}"
-            )
+            why = f"ids 0 to 3 are {specials}, not {SPECIALS}"
+            raise CheckpointError(f"{file} has other special tokens", why)
         return cls(tokenizer)
 
 
@@ -336,15 +334,14 @@ def parse_entry(
         CheckpointError: it describes none.
         PluginError: no plugin that loaded brings its kind; names the package.
     """
+    what = f"{where} is not a tokenizer"
     kind, package, version = (content.get(key) for key in ("kind", "package", "version"))
     tokens, values = content.get("tokens"), content.get("content")
     texts = all(type(text) is str and len(text) <= 200 for text in (kind, package, version))
     if not texts or type(tokens) is not list or type(values) is not dict:
-        raise CheckpointError(
-            f"{where} is not a tokenizer", "a value is missing or of a wrong type"
-        )
+        raise CheckpointError(what, "a value is missing or of a wrong type")
     if fault := fault_of_tokens(tokens):
-        raise CheckpointError(f"{where} is not a tokenizer", f"its tokens: {fault}")
+        raise CheckpointError(what, f"its tokens: {fault}")
     shelf, name = (registry or default_registry()).tokenizers, str(kind)
     plugin = shelf.owner(name).plugin if name in shelf else None
     reader = shelf[name].reader() if plugin and plugin.distribution == package else None
@@ -359,6 +356,5 @@ def parse_entry(
     except ZooError:
         raise
     except Exception as error:
-        raise CheckpointError(
-            f"{where} is not a tokenizer", f"{name} of {plugin}: {type(error).__name__}: {error}"
-        ) from error
+        reason = f"{name} of {plugin}: {type(error).__name__}: {error}"
+        raise CheckpointError(what, reason) from error

@@ -73,11 +73,9 @@ def export_checkpoint(
         CheckpointError: `out` exists, or cannot be written.
     """
     exporter = exporter_of(format, checkpoint.architecture, registry)
-    precision = precision or exporter.precisions[0]
+    precision = precision_named(precision) if precision else exporter.precisions[0]
     reasons = Reasons(f"{checkpoint.name} cannot be exported to {format}")
-    if precision not in exporter.precisions:
-        known = ", ".join(exporter.precisions)
-        reasons.add(f"it has no precision {precision!r}: it has {known}")
+    check_precision(exporter, precision, reasons)
     for reason in exporter.reasons(checkpoint):
         reasons.add(reason)
     reasons.raise_if_any()
@@ -91,6 +89,19 @@ def export_checkpoint(
     except OSError as error:
         reason, advice = error.strerror or str(error), "Choose another place, or make room"
         raise CheckpointError(f"{out} cannot be written", reason, advice) from error
+
+
+def precision_named(name: str) -> str:
+    """Return what exporters call a precision: `bfloat16` for `bf16`."""
+    return {"bf16": "bfloat16"}.get(name, name)
+
+
+def check_precision(exporter: Exporter, precision: str, reasons: Reasons) -> None:
+    """Add a reason if a format has no such type of weights."""
+    known = ", ".join(exporter.precisions)
+    reasons.check(
+        precision in exporter.precisions, f"it has no precision {precision!r}: it has {known}"
+    )
 
 
 def export(

@@ -24,7 +24,7 @@ from zoo.checkpoint.format import (
     describe,
     trained_on,
 )
-from zoo.data.languages import find_language, language_name, short_codes
+from zoo.data.languages import find_language, is_language, language_name, short_codes
 from zoo.errors import DataError, DecodingError, ZooError, near
 from zoo.files import TEXT_LIMIT, read_json
 from zoo.registry.address import Address
@@ -214,7 +214,7 @@ def unique_names(given: Sequence[tuple[str, str]]) -> dict[str, str]:
 def languages_of(folder: Path, registry: Registry) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the languages that a checkpoint reads and writes, none where nothing records them."""
     about = _about(folder)
-    if about.source_languages and about.target_languages:
+    if about.source_languages or about.target_languages:
         return about.source_languages, about.target_languages
     source, target = (code.lower() for code in _languages_of_data(folder, registry))
     return (source,) if source else (), (target,) if target else ()
@@ -235,7 +235,7 @@ def _languages_of_data(folder: Path, registry: Registry) -> tuple[str, str]:
     if data in registry.datasets:
         return registry.datasets[data].languages
     source, _, target = data.rpartition(":")[2].partition("-")
-    files = ":" in data and source.isalpha() and target.isalpha()
+    files = ":" in data and is_language(source) and is_language(target)
     return (source, target) if files else ("", "")
 
 

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 import zoo
-from zoo.serving import schema
+from zoo.serving import answers, schema
 from zoo.serving.api import Api
 from zoo.serving.libretranslate import LibreTranslate
 
@@ -38,33 +38,33 @@ def described(api: Api, libre: LibreTranslate) -> list[Described]:
     """Return the routes that OpenAPI describes."""
     return [
         Described("/api/translate", "post", api.translate, "Translate texts",
-                  schema.TranslateRequest, schema.TranslateAnswer),
+                  schema.TranslateRequest, answers.TranslateAnswer),
         Described("/api/translate/stream", "post", api.stream,
                   "Translate a long text piece by piece: events piece, done and error",
                   schema.StreamRequest, None, media="text/event-stream"),
         Described("/api/score", "post", api.score, "Score given translations",
-                  schema.ScoreRequest, schema.ScoreAnswer),
+                  schema.ScoreRequest, answers.ScoreAnswer),
         Described("/api/attention", "post", api.attention,
                   "Attention weights of a text and its translation",
-                  schema.AttentionRequest, schema.AttentionAnswer),
+                  schema.AttentionRequest, answers.AttentionAnswer),
         Described("/api/tree", "post", api.tree, "A beam search as a tree",
-                  schema.TreeRequest, schema.TreeAnswer),
-        Described("/api/models", "get", api.models, "The checkpoints", None, schema.ModelsAnswer),
+                  schema.TreeRequest, answers.TreeAnswer),
+        Described("/api/models", "get", api.models, "The checkpoints", None, answers.ModelsAnswer),
         Described("/api/models/{name}", "get", api.model, "One checkpoint in detail",
-                  None, schema.ModelDetails),
+                  None, answers.ModelDetails),
         Described("/translate", "post", libre.translate, "LibreTranslate: translate",
-                  schema.LibreTranslateRequest, schema.LibreTranslateAnswer, form=True),
+                  schema.LibreTranslateRequest, answers.LibreTranslateAnswer, form=True),
         Described("/detect", "post", libre.detect, "LibreTranslate: detect the language",
-                  schema.DetectRequest, schema.Detection, many=True, form=True),
+                  schema.DetectRequest, answers.Detection, many=True, form=True),
         Described("/languages", "get", libre.languages, "LibreTranslate: the languages",
-                  None, schema.Language, many=True),
+                  None, answers.Language, many=True),
     ]  # fmt: skip
 
 
 def openapi(routes: list[Described]) -> dict[str, Any]:
     """Return the OpenAPI 3.1 description of the routes."""
     kinds = {kind for r in routes for kind in (r.request, r.answer) if kind is not None}
-    kinds.add(schema.ErrorAnswer)
+    kinds.add(answers.ErrorAnswer)
     ordered = sorted(kinds, key=lambda kind: kind.__name__)
     template = "#/components/schemas/{model}"
     _, whole = models_json_schema([(kind, "validation") for kind in ordered], ref_template=template)
@@ -94,7 +94,7 @@ def _operation(route: Described) -> dict[str, Any]:
             "200": {"description": "The answer", "content": {route.media: _schema(route)}},
             "default": {
                 "description": "An error",
-                "content": {"application/json": {"schema": _ref(schema.ErrorAnswer)}},
+                "content": {"application/json": {"schema": _ref(answers.ErrorAnswer)}},
             },
         },
     }

@@ -1,4 +1,4 @@
-"""The requests and answers of the API, typed; the OpenAPI description is made of these."""
+"""The requests of the API, typed; the OpenAPI description is made of these and the answers."""
 
 from __future__ import annotations
 
@@ -95,8 +95,8 @@ class SearchRequest(Languages):
         return {name: getattr(self, name) for name in sorted(names & self.model_fields_set)}
 
 
-class Splitting(Strict):
-    """How a text is split into sentences."""
+class Reading(Strict):
+    """How a text is read."""
 
     split: bool = Field(True, description="Translate the sentences of a text one by one.")
     splitter: str = Field(
@@ -104,9 +104,14 @@ class Splitting(Strict):
         max_length=200,
         description="What splits sentences, as `zoo list splitters` names it.",
     )
+    source_prefix: str = Field(
+        "",
+        max_length=1000,
+        description="A text that is read before each text or sentence, such as a task's tag.",
+    )
 
 
-class RichRequest(SearchRequest, Splitting):
+class RichRequest(SearchRequest, Reading):
     """What requests for whole translations take besides."""
 
     n_best: Whole = Field(1, ge=1, le=MOST_BEAM, description="Translations returned for each text.")
@@ -133,6 +138,8 @@ class RichRequest(SearchRequest, Splitting):
             options["split"] = False
         if self.splitter != SPLITTER:
             options["splitter"] = self.splitter
+        if self.source_prefix:
+            options["source_prefix"] = self.source_prefix
         return options
 
 
@@ -142,7 +149,7 @@ class TranslateRequest(RichRequest):
     texts: list[str] = Field(min_length=1, description="The texts, each translated by itself.")
 
 
-class StreamRequest(SearchRequest, Splitting):
+class StreamRequest(SearchRequest, Reading):
     """A long text to translate piece by piece."""
 
     text: str = Field(
@@ -152,7 +159,7 @@ class StreamRequest(SearchRequest, Splitting):
 
     def options(self) -> dict[str, Any]:
         """Return the options of the search for a piece, which is not split again."""
-        return {**super().options(), "split": False}
+        return {**super().options(), "split": False, "source_prefix": self.source_prefix}
 
 
 class ScoreRequest(Languages):
@@ -180,142 +187,6 @@ class TreeRequest(SearchRequest):
     )
 
 
-class TokenScore(BaseModel):
-    """A target token and the natural log of its probability."""
-
-    token: str
-    log_prob: float
-
-
-class Translation(BaseModel):
-    """A translation; `score` is the natural log of its probability."""
-
-    text: str
-    score: float
-    finished: bool = Field(description="False where it was cut at the longest length.")
-    unknown: bool = Field(description="True where no token of the source is in the vocabulary.")
-    alignment: list[tuple[int, int]] | None = Field(
-        description="Pairs of source and target word, counted from 0; null unless asked for."
-    )
-    tokens: list[TokenScore] | None = None
-    alternatives: list[Translation] = Field(description="The next best translations.")
-
-
-class TranslateAnswer(BaseModel):
-    """A translation of each text, in order."""
-
-    translations: list[Translation]
-
-
-class Score(BaseModel):
-    """The log probability of a target, and of each of its tokens."""
-
-    score: float
-    tokens: list[TokenScore]
-
-
-class ScoreAnswer(BaseModel):
-    """A score for each pair, in order."""
-
-    scores: list[Score]
-
-
-class Weights(BaseModel):
-    """The attention of one kind; weights are (layers, heads, queries, keys)."""
-
-    layers: int
-    heads: int
-    queries: list[str]
-    keys: list[str]
-    weights: str = Field(description="Little-endian float32 values in base64.")
-
-
-class AttentionAnswer(BaseModel):
-    """The attention of writing one target; `kinds` is empty for a model without attention."""
-
-    source: list[str]
-    target: list[str]
-    text: str
-    kinds: dict[str, Weights]
-
-
-class Node(BaseModel):
-    """A prefix in a beam search."""
-
-    parent: int = Field(description="Index of the parent among the nodes of the step before.")
-    token: str
-    log_prob: float
-    score: float
-    status: str = Field(description="kept, finished, pruned, or open where the search ended.")
-    rank: int | None = Field(description="Rank among the hypotheses, from 0.")
-
-
-class Hypothesis(BaseModel):
-    """A hypothesis that a search returned."""
-
-    text: str
-    score: float
-    rank_score: float
-    finished: bool
-
-
-class TreeAnswer(BaseModel):
-    """A beam search: the nodes of each step, and the hypotheses, the best first."""
-
-    source: list[str]
-    beam: int
-    steps: list[list[Node]]
-    hypotheses: list[Hypothesis]
-
-
-class NamedLanguage(BaseModel):
-    """A language that can be chosen."""
-
-    code: str
-    name: str
-
-
-class ModelSummary(BaseModel):
-    """A checkpoint that the server offers."""
-
-    name: str
-    model: str
-    architecture: str
-    summary: str
-    source_language: str
-    target_language: str
-    source_languages: list[NamedLanguage] = Field(
-        description="The languages that it reads, the default first."
-    )
-    target_languages: list[NamedLanguage] = Field(
-        description="The languages that it writes, the default first."
-    )
-    sources: list[str] = Field(
-        ["text"],
-        description="What the model reads. With several, a text is a JSON object of them.",
-    )
-    parameters: int
-    problem: str = ""
-    decoding: dict[str, Any] = Field({}, description="The recommended options of the search.")
-    examples: list[str] = Field([], description="Source texts of the kind that it translates.")
-
-
-class ModelsAnswer(BaseModel):
-    """All checkpoints."""
-
-    models: list[ModelSummary]
-
-
-class ModelDetails(ModelSummary):
-    """A checkpoint with its card (Markdown), parameters by block, and training curve."""
-
-    paper: str
-    blocks: dict[str, int]
-    config: dict[str, Any]
-    curve: dict[str, list[tuple[float, float]]]
-    card: str
-
-
 class LibreTranslateRequest(BaseModel):
     """LibreTranslate's request; keys that this server does not use are ignored."""
 
@@ -327,36 +198,8 @@ class LibreTranslateRequest(BaseModel):
     api_key: str | None = None
 
 
-class LibreTranslateAnswer(BaseModel):
-    """LibreTranslate's answer; each value is a list where `q` is one."""
-
-    translatedText: str | list[str]  # noqa: N815  # LibreTranslate's key
-    detectedLanguage: Any = None  # noqa: N815  # LibreTranslate's key
-    alternatives: list[str] | list[list[str]] | None = None
-
-
 class DetectRequest(BaseModel):
     """A text whose language is wanted."""
 
     q: str
     api_key: str | None = None
-
-
-class Detection(BaseModel):
-    """A language and the confidence in percent."""
-
-    language: str
-    confidence: float
-
-
-class Language(NamedLanguage):
-    """A source language and the target languages that it can be translated into."""
-
-    targets: list[str]
-
-
-class ErrorAnswer(BaseModel):
-    """Any error."""
-
-    error: str
-    code: str

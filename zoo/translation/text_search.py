@@ -20,6 +20,7 @@ from zoo.decoding.search import search
 from zoo.decoding.task import Task
 from zoo.errors import DecodingError, shown
 from zoo.interop.engines import LoadedEngine, load_engine
+from zoo.interop.exporter import precision_named
 from zoo.interop.runner import Sources
 from zoo.nn.bf16 import BFloat16
 from zoo.nn.cached_weights import CachedWeights, float32_weights
@@ -119,7 +120,7 @@ class TextSearch:
         self._engine: LoadedEngine | None = None
         if engine is not None:
             self._engine = load_engine(
-                engine, self.checkpoint, precision.replace("bf16", "bfloat16"),
+                engine, self.checkpoint, precision_named(precision),
                 torch.get_num_threads(), self.registry,
             )  # fmt: skip
 
