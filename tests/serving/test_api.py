@@ -111,17 +111,21 @@ def test_wrong_constraints_are_refused(server: Running) -> None:
 def test_texts_are_split_as_asked(server: Running) -> None:
     text = "A man rides a horse. Two dogs play.\nA girl climbs stairs."
     translator = zoo.load(CARDS / CAPTIONS)
-    ways: tuple[dict[str, Any], ...] = ({}, {"split": False}, {"splitter": "lines"})
+    ways: tuple[dict[str, Any], ...] = (
+        {}, {"split": False}, {"splitter": "lines"}, {"source_prefix": "Well now "},
+    )  # fmt: skip
     for options in ways:
         wanted = translator.translate(text, **options)
         assert server.translate(CAPTIONS, text, **options) == [wanted]
-    for options, count in zip(ways, (3, 2, 2), strict=True):
+    for options, count in zip(ways, (3, 2, 2, 3), strict=True):
         asked = {"checkpoint": CAPTIONS, "text": text, **options}
         body = server.send("/api/translate/stream", asked).body.decode()
         pieces = [json.loads(one) for one in re.findall("event: piece\ndata: (.*)", body)]
         assert len(pieces) == count, options
         for piece in pieces:
-            assert piece["text"] == translator.translate(piece["source"], split=False), options
+            prefix = str(options.get("source_prefix", ""))
+            alone = translator.translate(piece["source"], split=False, source_prefix=prefix)
+            assert piece["text"] == alone, options
     unknown = {"checkpoint": CAPTIONS, "text": text, "splitter": "line"}
     answer = server.send("/api/translate/stream", unknown)
     assert (answer.status, "lines" in answer.json["error"]) == (400, True)

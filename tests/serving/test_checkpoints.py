@@ -39,6 +39,7 @@ def test_names_are_the_last_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         ("mynews-small", ("", "")),
         ("multi30k-de-en", ("de", "en")),
         ("pairs.tsv", ("", "")),
+        ("for-many.tasks:source-target", ("", "")),
     ],
 )
 def test_languages_are_those_of_the_training_data(
