@@ -59,5 +59,5 @@ def test_the_command_exists_with_its_options() -> None:
 def test_a_table_has_score_interval_signature_and_command() -> None:
     shown = scores_table([record(beam=5, bleu_mean=30.1, bleu_confidence=1.5)], "my-dogs")
     assert "9 sentences of `dogs`, test: `zoo eval my-dogs --data dogs" in shown
-    assert "| bleu | 30.00 ± 1.50 | `a|b` |".replace("a|b", r"a\|b") in shown
+    assert "| BLEU | 30.00 ± 1.50 | `a|b` |".replace("a|b", r"a\|b") in shown
     assert "| beam |" not in shown
