@@ -215,7 +215,8 @@ def test_translate_prints_one_line_for_each_line(run: Run, checkpoint: Path) -> 
     assert first["source"] == "the dog a runs"
     assert first["text"] == lines[0]
     assert first["score"] < 0
-    assert second == {"source": "", "text": "", "score": 0.0, "finished": True, "tokens": []}
+    empty = {"source": "", "text": "", "score": 0.0, "finished": True, "unknown": False}
+    assert second == {**empty, "tokens": []}
     assert run("translate", checkpoint, input="").stdout == ""
 
 

@@ -37,6 +37,7 @@ from zoo.data.readers import read_lines
 from zoo.decoding.options import as_flags
 from zoo.errors import DataError, PluginError, counted
 from zoo.evaluation.labels import metric_label
+from zoo.registry.declarations import Dataset
 from zoo.registry.registry import Registry
 from zoo.registry.shelf import Shelf
 
@@ -123,7 +124,7 @@ def eval_(
         other = load_translator((against,), *wanted, engine, languages=reading)
         others = _translate(other, items, against, search, recommended)
     scores, comparison = _score(texts, others, items, using, confidence)
-    _warn([*using.problems, *scores.problems], texts, bool(scores.by_name))
+    _warn([*_others(translator, dataset), *using.problems, *scores.problems], texts, scores)
     if as_json:
         options = {"limit": limit, "metric": names, "several_references": several_references,
                    "lowercase": lowercase, "with": more, "no_recommended": not recommended,
@@ -167,7 +168,15 @@ def _write_translations(output: Path | None, texts: Sequence[str]) -> None:
             file.write("".join(lines).encode())
 
 
-def _warn(problems: Sequence[str], texts: Sequence[str], scored: bool) -> None:
+def _others(translator: Translator, dataset: Dataset) -> list[str]:
+    """Return a warning if the data is of other languages than the checkpoint's, or nothing."""
+    from zoo.translation.languages import other_languages
+
+    warning = other_languages(translator.checkpoint.about, dataset.languages)
+    return [f"{translator.checkpoint.name}: {warning}"] if warning else []
+
+
+def _warn(problems: Sequence[str], texts: Sequence[str], scores: Scores) -> None:
     """Print the problems of metrics, each once, and whether the translations look tokenized.
 
     Raises:
@@ -175,7 +184,7 @@ def _warn(problems: Sequence[str], texts: Sequence[str], scored: bool) -> None:
     """
     for problem in dict.fromkeys(problems):
         say(f"Warning: {problem}")
-    if not scored:
+    if not scores.by_name:
         raise PluginError("no score: no metric that --metric names can be computed")
     if sum(text.endswith(" .") for text in texts) >= TOKENIZED:
         say("Warning: the translations look tokenized (they end in ` .`); BLEU expects plain text")

@@ -149,15 +149,15 @@ def _converted(checkpoint: Path, parent: Path, dtype: str) -> Path:
 
 
 @click.command()
-@click.argument("checkpoint", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("checkpoint", shell_complete=complete_checkpoint)
 @click.argument("out", type=click.Path(path_type=Path))
 @click.option(
     "--dtype", required=True, type=click.Choice(DTYPES), help="The type of the weights on disk."
 )
-def convert(checkpoint: Path, out: Path, dtype: str) -> None:
-    """Copy the folder CHECKPOINT to OUT with weights of another type."""
+def convert(checkpoint: str, out: Path, dtype: str) -> None:
+    """Copy CHECKPOINT to the folder OUT with weights of another type."""
     from zoo.checkpoint.checkpoint import convert as convert_folder
     from zoo.checkpoint.format import WEIGHTS
 
-    convert_folder(checkpoint, out, dtype)
+    convert_folder(located(checkpoint, loaded_registry()), out, dtype)
     say(f"{out}: {readable((out / WEIGHTS).stat().st_size)} in {dtype}")

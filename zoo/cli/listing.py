@@ -166,6 +166,8 @@ def list_(kind: str | None, name: str | None, as_json: bool) -> None:
     if kind == "recipes" and name:
         for key, value in rows[kind][0]["values"].items():
             click.echo(f"{key} = {json.dumps(value, ensure_ascii=False)}")
+        if name == "auto":
+            click.echo("The rest is chosen from the text, the model and the time: see --dry-run.")
 
 
 def _print_overview(rows: dict[str, list[dict[str, Any]]]) -> None:
@@ -176,7 +178,10 @@ def _print_overview(rows: dict[str, list[dict[str, Any]]]) -> None:
         line = f"{kind:{wide}}{len(names):>3}  {', '.join(names)}"
         limit = console().width
         click.echo(line if len(line) <= limit else f"{line[: limit - 1]}…")
-    click.echo("\n`zoo list KIND` lists all of a kind, `zoo info NAME` describes one.\n")
+    click.echo(
+        "\n`zoo list KIND` lists all of a kind, `zoo list KIND NAME` shows one; `zoo info NAME` "
+        "describes an architecture, a model or a checkpoint.\n"
+    )
 
 
 def _print_table(kind: str, rows: list[dict[str, Any]]) -> None:

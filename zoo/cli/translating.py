@@ -1,4 +1,4 @@
-"""`zoo translate` and `zoo score`."""
+"""`zoo translate` and `zoo join`."""
 
 from __future__ import annotations
 
@@ -34,14 +34,12 @@ from zoo.cli.output import (
     make_folder_of,
     messages,
     open_output,
-    print_json,
     say,
     shows_progress,
 )
 from zoo.cli.search import search_options
 from zoo.data.compressed import open_text
 from zoo.data.readers import bounded_lines, count_lines, decode_line
-from zoo.errors import DataError
 from zoo.registry.registry import Registry
 from zoo.translation.shards import Shard, join, open_shard
 
@@ -72,9 +70,9 @@ if TYPE_CHECKING:
 @click.option("--split/--no-split", default=True, show_default=True,
               help="Translate the sentences of a text one by one, where the checkpoint's source "
               "language is known.")  # fmt: skip
-@click.option("--splitter", metavar="NAME", default="sentencex", show_default=True,
+@click.option("--splitter", metavar="NAME", default="",
               help="What splits sentences, as NAME or NAME:option=value (see `zoo list "
-              "splitters`).")  # fmt: skip
+              "splitters`).  [default: sentencex, if the source language is known]")  # fmt: skip
 @click.option("--long-texts", type=click.Choice(["refuse", "split"]), default="refuse",
               show_default=True,
               help="Refuse texts that are too long, or translate them in parts.")  # fmt: skip
@@ -110,6 +108,8 @@ def translate(
     wanted = None if shard is None else Shard.parse(shard)
     if out is not None:
         check_writable(out, stream=shard is None)
+        if source is not None and out.exists() and out.samefile(source):
+            raise click.UsageError("--out is the file of --input, which would be lost")
     registry = loaded_registry()
     translator = load_translator(
         (checkpoint, *more), registry, device, precision, engine,
@@ -157,7 +157,7 @@ def _translate_shard(
             return
         lines = output.lines
         with open_text(source) as stream:
-            texts = _with_progress(_read_lines(stream, str(source), lines), source, len(lines))
+            texts = _with_progress(read_texts(stream, str(source), lines), source, len(lines))
             translated = translator.stream(texts, first=lines.start, **options)
             for translation in _with_warnings(translated, "line", lines.start):
                 output.advance("".join(f"{line}\n" for line in form(translation)))
@@ -214,6 +214,7 @@ def _record(translation: Translation) -> dict[str, Any]:
         "text": translation.text,
         "score": translation.score,
         "finished": translation.finished,
+        "unknown": translation.unknown,
         "tokens": translation.tokens,
     }
     if translation.alignment is not None:
@@ -231,10 +232,10 @@ def _texts(given: tuple[str, ...], file: Path | None) -> Iterator[Iterable[str]]
     elif file is None and sys.stdin.isatty() and sys.stdout.isatty():
         yield _typed()
     elif file is None:
-        yield _read_lines(sys.stdin.buffer, "standard input")
+        yield read_texts(sys.stdin.buffer, "standard input")
     else:
         with open_text(file) as lines:
-            yield _with_progress(_read_lines(lines, str(file)), file)
+            yield _with_progress(read_texts(lines, str(file)), file)
 
 
 def _typed() -> Iterator[str]:
@@ -249,7 +250,7 @@ def _typed() -> Iterator[str]:
             return
 
 
-def _read_lines(lines: IO[bytes], where: str, wanted: range | None = None) -> Iterator[str]:
+def read_texts(lines: IO[bytes], where: str, wanted: range | None = None) -> Iterator[str]:
     """Yield the texts of lines, all or those of the wanted indices."""
     ends = (wanted.start, wanted.stop) if wanted is not None else (0, None)
     for number, line in islice(enumerate(bounded_lines(lines, where), 1), *ends):
@@ -305,51 +306,3 @@ def join_(out: Path) -> None:
     """
     check_writable(out, stream=False)
     say(f"{out}: {join(out):,} shards")
-
-
-@click.command()
-@click.argument("checkpoint", shell_complete=complete_checkpoint)
-@click.argument("source", required=False)
-@click.argument("target", required=False)
-@source_lang_option
-@target_lang_option
-@device_option
-@json_option
-def score(
-    checkpoint: str,
-    source: str | None,
-    target: str | None,
-    device: str,
-    as_json: bool,
-    **languages: str,
-) -> None:
-    """Print the log probability that CHECKPOINT gives to TARGET as a translation of SOURCE.
-
-    Without them, score each line of standard input: a source, a tab, a target. The end token is
-    included.
-    """
-    if source is not None and target is None:
-        raise click.UsageError("give SOURCE and TARGET, or neither")
-    registry = loaded_registry()
-    translator = load_translator((checkpoint,), registry, device, languages=languages)
-    from zoo.data.readers import chunks
-    from zoo.translation.options import WINDOW
-
-    pairs = [(source, target)] if source is not None and target is not None else _read_pairs()
-    for window in chunks(pairs, WINDOW, lambda pair: len(pair[0]) + len(pair[1])):
-        sources, targets = zip(*window, strict=True)
-        scores = translator.score(sources, targets)
-        for pair, tokens in zip(window, scores, strict=True):
-            if as_json:
-                record = {"source": pair[0], "target": pair[1], "score": sum(tokens)}
-                print_json({**record, "tokens": tokens}, lines=True)
-            else:
-                click.echo(f"{sum(tokens):.4f}")
-
-
-def _read_pairs() -> Iterator[tuple[str, str]]:
-    for number, line in enumerate(_read_lines(sys.stdin.buffer, "standard input"), 1):
-        source, tab, target = line.partition("\t")
-        if not tab:
-            raise DataError(f"line {number} has no tab", "a line is a source, a tab, and a target")
-        yield source, target

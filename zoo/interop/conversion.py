@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -13,6 +14,7 @@ from zoo.checkpoint import checkpoint as folder_format
 from zoo.checkpoint.about import TEXT_LIMITS, one_line
 from zoo.checkpoint.card import CardData, render_card
 from zoo.checkpoint.checkpoint import Checkpoint
+from zoo.checkpoint.format import CARD
 from zoo.errors import (
     CheckpointError,
     ConversionError,
@@ -20,6 +22,7 @@ from zoo.errors import (
     PluginWarning,
     UnknownNameError,
 )
+from zoo.interop.export_card import with_facts
 from zoo.interop.importer import Imported, Importer
 from zoo.interop.project import several
 from zoo.interop.reasons import Reasons
@@ -87,9 +90,13 @@ def import_checkpoint(
         if name not in importer.options:
             raise UnknownNameError(f"option of {format}", name, importer.options)
     imported = importer.read(source, options or {})
+    about = imported.about
+    if source.has(CARD):
+        with contextlib.suppress(CheckpointError):  # it is only a card
+            about = with_facts(about, source.text(CARD))
     if parent:
-        about = replace(imported.about, parent=one_line(parent, TEXT_LIMITS["parent"]))
-        imported = replace(imported, about=about)
+        about = replace(about, parent=one_line(parent, TEXT_LIMITS["parent"]))
+    imported = replace(imported, about=about)
     write_imported(imported, source, out, registry)
     return format
 

@@ -3,10 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from zoo.checkpoint.card import render_front_matter
+from zoo.checkpoint.about import About
+from zoo.checkpoint.card import render_front_matter, split_card
 from zoo.checkpoint.checkpoint import Checkpoint
+from zoo.errors import ZooError
+
+ORIGIN = "seq2seq-zoo"
+"""The key of the metadata from which an import knows again what a checkpoint said about itself."""
+
+FACTS = ("source_languages", "target_languages", "data", "terms")
+
+
+def facts_of(about: About) -> dict[str, Any]:
+    """Return what an export says about the languages and terms of a checkpoint, as plain values."""
+    facts = {name: getattr(about, name) for name in FACTS}
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in facts.items()
+        if value
+    }
+
+
+def with_facts(about: About, card: str) -> About:
+    """Return what is said about a checkpoint, with the facts of an export's card that it lacks."""
+    try:
+        facts = split_card(card, "the card")[0].get(ORIGIN)
+        known = {name: facts.get(name) for name in FACTS} if isinstance(facts, dict) else {}
+        new: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in known.items()
+            if value and not getattr(about, name)
+        }
+        return replace(about, **new)
+    except ZooError:  # it is only a card
+        return about
 
 
 def export_card(
@@ -46,5 +80,6 @@ def export_card(
         "pipeline_tag": "translation",
         "language": languages or None,
         "tags": ["seq2seq", checkpoint.architecture],
+        ORIGIN: facts_of(about) or None,
     }
     return render_front_matter(metadata) + "\n" + "\n".join(lines) + "\n"

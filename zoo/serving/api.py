@@ -27,6 +27,7 @@ from zoo.serving.schema import (
 )
 from zoo.serving.service import Service, check_lengths, need_text
 from zoo.translation.sentences import (
+    SPLITTER,
     Lines,
     Split,
     make_splitter,
@@ -147,9 +148,10 @@ class Api:
         try:
             if asked.source_lang:
                 language = find_language(asked.source_lang, served.sources)
-            if not asked.split:
+            if not asked.split or not (asked.splitter or language):
                 return Lines(language)
-            return make_splitter(asked.splitter, language, self.service.checkpoints.registry)
+            named = asked.splitter or SPLITTER
+            return make_splitter(named, language, self.service.checkpoints.registry)
         except ZooError as error:
             raise RequestError(error.what, error.why, error.next) from None
 

@@ -6,8 +6,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from zoo.translation.sentences import SPLITTER
-
 MOST_BEAM = 16
 
 TREE_BEAM = 8
@@ -100,9 +98,10 @@ class Reading(Strict):
 
     split: bool = Field(True, description="Translate the sentences of a text one by one.")
     splitter: str = Field(
-        SPLITTER,
+        "",
         max_length=200,
-        description="What splits sentences, as `zoo list splitters` names it.",
+        description="What splits sentences, as `zoo list splitters` names it. Without it, "
+        "`sentencex` if the source language is known.",
     )
     source_prefix: str = Field(
         "",
@@ -136,7 +135,7 @@ class RichRequest(SearchRequest, Reading):
             options["alignment"] = True
         if not self.split:
             options["split"] = False
-        if self.splitter != SPLITTER:
+        if self.splitter:
             options["splitter"] = self.splitter
         if self.source_prefix:
             options["source_prefix"] = self.source_prefix

@@ -34,6 +34,7 @@ from zoo.registry.registry import Registry
 from zoo.training.data import TrainingData
 from zoo.training.parent import Parent
 from zoo.training.plan import Plan
+from zoo.translation.languages import other_languages
 from zoo.translation.translator import Translator
 
 WEIGHTS, PARENT = "initial.safetensors", "parent.json"
@@ -155,7 +156,8 @@ def make_record(
     if plan.validation is not None:
         validating = find_dataset(registry, plan.validation)
     sets: list[tuple[str, str, Sequence[Pair]]] = []
-    notes = []
+    others = other_languages(parent.checkpoint.about, data.dataset.languages)
+    notes = [f"Warning: {parent.checkpoint.name}: {others}"] if others else []
     if "test" in data.dataset.splits and plan.validation is None:
         sets.append((data.dataset.name, "test", data.dataset.load("test", plan.limit)))
     elif len(data.validation):

@@ -26,7 +26,6 @@ from zoo.decoding.options import Search, search_options, without_effect
 from zoo.errors import ConfigError, DecodingError, UnknownNameError, shown
 from zoo.registry.registry import Registry
 from zoo.translation.parts import MAX_SOURCE_LENGTH, LongTexts
-from zoo.translation.sentences import SPLITTER
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -97,7 +96,7 @@ DEFAULTS: dict[str, Any] = {
     "source_prefix": "",
     "alignment": False,
     "split": True,
-    "splitter": SPLITTER,
+    "splitter": "",
     "long_texts": "refuse",
     "max_source_length": MAX_SOURCE_LENGTH,
     "on_batch": None,
@@ -170,7 +169,7 @@ def checked_options(options: Mapping[str, Any]) -> dict[str, Any]:
     options = {name: plain_number(value) for name, value in options.items()}
     expected = {name: _kind_of(name) for name, value in options.items() if not _fits(name, value)}
     faults = [f"{name} is {shown(options[name])}, not {kind}" for name, kind in expected.items()]
-    if options.get("split") is False and options["splitter"] != SPLITTER and not faults:
+    if options.get("split") is False and options["splitter"] and not faults:
         faults.append(f"`--splitter {options['splitter']}` and `--no-split` exclude each other")
     if faults:
         raise DecodingError("these options are not possible", "; ".join(faults))

@@ -73,15 +73,15 @@ class SourceReader:
         self.device = next(checkpoints[0].model.parameters()).device
 
     def splitter(self, named: str, registry: Registry) -> Split | None:
-        """Return the splitter that is named; None where the default one lacks the language.
+        """Return a splitter; None if none is named and the language is not known.
 
         Raises:
             UnknownNameError, ConfigError, PluginError: there is none, or it is broken.
         """
         languages = self.checkpoints[0].about.source_languages
-        if named == SPLITTER and not language_code(languages):
+        if not named and not language_code(languages):
             return None
-        return make_splitter(named, languages[0] if languages else "", registry)
+        return make_splitter(named or SPLITTER, languages[0] if languages else "", registry)
 
     def parts(
         self,

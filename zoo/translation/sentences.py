@@ -77,6 +77,8 @@ Split = Callable[[str], Sequence[str]]
 class Sentencex:
     """The sentences of the library sentencex, in the languages that it knows; else whole lines.
 
+    Without a language, the rules are those of English.
+
     A sentence without a letter, such as a number of a list, belongs to the sentence after it at the
     beginning of the line, else to the one before it.
 
@@ -85,7 +87,7 @@ class Sentencex:
     """
 
     def __init__(self, language: str) -> None:
-        self.language = language_code((language,))
+        self.language = language_code((language,)) if language else "en"
 
     def __call__(self, line: str) -> list[str]:
         """Return the sentences of a line."""

@@ -180,7 +180,8 @@ class Translator:
                 several; its own defaults otherwise;
                 split: whether the sentences of a text are translated one by one and joined, with
                 line breaks kept, where the checkpoint's source language is known;
-                splitter: what splits sentences, `sentencex` by default (`zoo list splitters`);
+                splitter: what splits sentences (`zoo list splitters`), also where the language is
+                not known; by default `sentencex`, where it is;
                 window: texts that are read ahead, so that a batch has texts of similar lengths;
                 prefix: a text with which every translation begins;
                 source_prefix: a text to read before every text or sentence, such as a task's tag;

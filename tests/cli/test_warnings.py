@@ -1,0 +1,93 @@
+"""What is unusual but possible: one line says so on standard error."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+import zoo
+from zoo.checkpoint.card import render_front_matter, split_card
+from zoo.interop.export_card import ORIGIN, facts_of, with_facts
+from zoo.registry.builtin import top
+
+Run = Callable[..., Result]
+NAME, CAPTIONS = "transformer-tiny.numbers-en-fr", "transformer-tiny.multi30k-en-de"
+CARDS = top() / "cards" / "checkpoints"
+
+
+def test_data_of_other_languages_is_said_to_be_so(run: Run, tmp_path: Path) -> None:
+    for language in ("fr", "en"):
+        (tmp_path / f"a.{language}").write_text("vingt\ncent\n")
+    other = run("eval", NAME, "--data", tmp_path / "a:fr-en")
+    assert "it translates en to fr, and the data is fr to en" in other.stderr
+    assert "translates en" not in run("eval", NAME, "--data", tmp_path / "a:en-fr").stderr
+    tuned = run("train", "--from", NAME, "--data", tmp_path / "a:fr-en", "--out", tmp_path / "out",
+                "--steps", 1)  # fmt: skip
+    assert "and the data is fr to en" in tuned.stderr
+
+
+def test_scores_of_targets_that_the_vocabulary_lacks(run: Run) -> None:
+    assert "lacks a part of '猫'" in run("score", NAME, "one", "猫").stderr
+    assert run("score", NAME, "one", "un").stderr == ""
+    lines = "two\tdeux\tan extra column\ntwo\tdeux\n"
+    first, second = run("score", NAME, input=lines).stdout.splitlines()
+    assert first == second
+
+
+def test_what_a_translation_of_no_known_token_is(run: Run) -> None:
+    known, unknown = run("translate", NAME, "--json", "one", "猫").stdout.splitlines()
+    assert [json.loads(line)["unknown"] for line in (known, unknown)] == [False, True]
+
+
+def test_a_file_is_not_translated_onto_itself(run: Run, tmp_path: Path) -> None:
+    (file := tmp_path / "a.txt").write_text("one\n")
+    refused = run("translate", NAME, "--input", file, "--out", file)
+    assert refused.exit_code == 2
+    assert file.read_text() == "one\n"
+
+
+def test_a_splitter_that_is_named_runs_without_a_language(tmp_path: Path) -> None:
+    pairs = [(f"the dog {word}.", f"der Hund {word}.") for word in "abcdefghij"]
+    tiny = {"hidden_dim": 16, "embedding_dim": 16, "tokenizer": "word"}
+    out = zoo.train("seq2seq-tiny", pairs, tmp_path / "out", settings=tiny, steps=1)
+    translator, text = zoo.load(out), "The dog sleeps. The cat runs."
+    counts = {
+        splitter: len(translator.translate(text, splitter=splitter, details=True).hypotheses)
+        for splitter in ("", "sentencex", "lines")
+    }
+    assert counts == {"": 1, "sentencex": 2, "lines": 1}
+
+
+def test_a_released_checkpoint_is_converted_by_name(run: Run, tmp_path: Path) -> None:
+    made = run("convert", NAME, tmp_path / "half", "--dtype", "bfloat16")
+    assert made.exit_code == 0, made.stderr
+    assert zoo.load(tmp_path / "half").translate("one") == "un"
+
+
+def test_an_export_that_is_imported_again_keeps_languages_and_terms(
+    run: Run, tmp_path: Path
+) -> None:
+    pytest.importorskip("sentencepiece", reason="the extra `sentencepiece` is not installed")
+    about = zoo.load(CARDS / CAPTIONS).checkpoint.about
+    run("export", CAPTIONS, "--format", "huggingface", "--out", tmp_path / "out")
+    run("import", tmp_path / "out", "--out", tmp_path / "back")
+    back = zoo.load(tmp_path / "back")
+    for name in ("source_languages", "target_languages", "data", "terms"):
+        assert getattr(back.checkpoint.about, name) == getattr(about, name) != ""
+    text = "Two dogs play. A man walks."
+    assert len(back.translate(text, details=True).hypotheses) == 2
+
+
+def test_facts_of_a_card_are_checked() -> None:
+    about = zoo.load(CARDS / CAPTIONS).checkpoint.about
+    card = render_front_matter({ORIGIN: facts_of(about)}) + "\ntext\n"
+    assert split_card(card, "x")[0][ORIGIN]["terms"] == about.terms
+    plain = type(about)()
+    assert with_facts(plain, card).target_languages == ("de",)
+    for wrong in ("text", "---\n[1]\n---\n", render_front_matter({ORIGIN: [1]}),
+                  render_front_matter({ORIGIN: {"terms": [3], "data": 4}})):  # fmt: skip
+        assert with_facts(plain, wrong) == plain
