@@ -30,6 +30,16 @@ def test_data_of_other_languages_is_said_to_be_so(run: Run, tmp_path: Path) -> N
     assert "and the data is fr to en" in tuned.stderr
 
 
+def test_validation_data_without_pairs_is_refused(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("one\tun\ntwo\tdeux\n")
+    (tmp_path / "b.csv").write_text("source,target\n")
+    refused = run("train", "seq2seq-tiny", "--data", tmp_path / "a.tsv", "--validation",
+                  tmp_path / "b.csv", "--out", tmp_path / "out", "--steps", 1)  # fmt: skip
+    assert refused.exit_code == 1
+    assert "no pairs to validate on" in refused.stderr
+    assert not (tmp_path / "out.run").exists()
+
+
 def test_scores_of_targets_that_the_vocabulary_lacks(run: Run) -> None:
     assert "lacks a part of '猫'" in run("score", NAME, "one", "猫").stderr
     assert run("score", NAME, "one", "un").stderr == ""

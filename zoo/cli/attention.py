@@ -71,7 +71,7 @@ def attention(
     as_json: bool,
     **languages: str,
 ) -> None:
-    """Show the attention weights of CHECKPOINT while it translates TEXT.
+    """Show the attention weights of CHECKPOINT while it translates TEXT, read as one sentence.
 
     The terminal shows cross-attention (target to source), averaged over layers and heads. An image
     has every kind (cross, and encoder and decoder self-attention) and layer, averaged over heads;

@@ -36,8 +36,8 @@ def score(
 ) -> None:
     """Print the log probability that CHECKPOINT gives to TARGET as a translation of SOURCE.
 
-    Without them, score each line of standard input: a source, a tab, a target. The end token is
-    included.
+    Each is read as one sentence; `zoo translate --no-split` writes what can be compared. Without
+    them, score each line of standard input: a source, a tab, a target. The end token is included.
     """
     if source is not None and target is None:
         raise click.UsageError("give SOURCE and TARGET, or neither")

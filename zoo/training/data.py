@@ -147,4 +147,7 @@ def _validation_pairs(registry: Registry, dataset: Dataset, plan: Plan) -> list[
     if plan.validation is None:
         return dataset.load("validation", plan.limit) if "validation" in dataset.splits else []
     other = find_dataset(registry, plan.validation)
-    return other.load("all" if "all" in other.splits else "validation")
+    pairs = other.load("all" if "all" in other.splits else "validation")
+    if not pairs:
+        raise DataError(f"no pairs to validate on in {plan.validation}", "it has none")
+    return pairs
