@@ -172,8 +172,7 @@ def _others(translator: Translator, dataset: Dataset) -> list[str]:
     """Return a warning if the data is of other languages than the checkpoint's, or nothing."""
     from zoo.translation.languages import other_languages
 
-    warning = other_languages(translator.checkpoint.about, dataset.languages)
-    return [f"{translator.checkpoint.name}: {warning}"] if warning else []
+    return other_languages(translator.checkpoint, dataset.languages)
 
 
 def _warn(problems: Sequence[str], texts: Sequence[str], scores: Scores) -> None:

@@ -75,8 +75,7 @@ def language_name(code: str) -> str:
 
 def two_letter_code(code: str) -> str:
     """Return the first two-letter code of a language, or its code where there is none."""
-    codes = next((codes for codes, _ in _entries() if code in codes), ())
-    return code if len(code) == 2 else next((each for each in codes if len(each) == 2), code)
+    return code if len(code) == 2 else next((c for c in _codes(code) if len(c) == 2), code)
 
 
 def short_codes(lists: Iterable[Collection[str]]) -> dict[str, str]:
@@ -142,9 +141,13 @@ def _variant(code: str) -> str:
 
 def _canonical(code: str) -> str:
     """Return one code for all of a language, of two letters where there is one."""
-    language = _language(code)
-    codes = next((codes for codes, _ in _entries() if language in codes), (language,))
+    codes = _codes(_language(code))
     return next((each for each in codes if len(each) == 2), codes[0])
+
+
+def _codes(language: str) -> tuple[str, ...]:
+    """Return all codes of a language, given one; that one alone where it is not known."""
+    return next((codes for codes, _ in _entries() if language in codes), (language,))
 
 
 def _listed(codes: Sequence[str]) -> str:

@@ -57,10 +57,7 @@ class Served:
     @property
     def languages(self) -> tuple[list[str], list[str]]:
         """What clients call the languages that it reads, and those that it writes."""
-        source, target = (
-            [self.short.get(code, code) for code in codes] for codes in (self.sources, self.targets)
-        )
-        return source, target
+        return [*map(self._called, self.sources)], [*map(self._called, self.targets)]
 
     @property
     def default(self) -> tuple[str, str]:
@@ -83,13 +80,17 @@ class Served:
                 return None
             chosen.append("" if code == codes[0] else code)
         source, target = (one or codes[0] for one, codes in zip(chosen, sides, strict=True))
-        if any(chosen) and self.short.get(source, source) == self.short.get(target, target):
+        if any(chosen) and self._called(source) == self._called(target):
             return None
         return chosen[0], chosen[1]
 
     def is_named(self, source: str, target: str) -> bool:
         """Return whether two codes are exactly those of its default languages."""
         return (source, target) == (self.sources[0], self.targets[0])
+
+    def _called(self, code: str) -> str:
+        """Return what clients call a language."""
+        return self.short.get(code, code)
 
     @property
     def beam(self) -> int:

@@ -156,8 +156,8 @@ def make_record(
     if plan.validation is not None:
         validating = find_dataset(registry, plan.validation)
     sets: list[tuple[str, str, Sequence[Pair]]] = []
-    others = other_languages(parent.checkpoint.about, data.dataset.languages)
-    notes = [f"Warning: {parent.checkpoint.name}: {others}"] if others else []
+    others = other_languages(parent.checkpoint, data.dataset.languages)
+    notes = [f"Warning: {warning}" for warning in others]
     if "test" in data.dataset.splits and plan.validation is None:
         sets.append((data.dataset.name, "test", data.dataset.load("test", plan.limit)))
     elif len(data.validation):

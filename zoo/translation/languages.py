@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from zoo.checkpoint.about import About
 from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.data.languages import find_language, is_language, same_language
 from zoo.errors import DecodingError
@@ -53,14 +52,15 @@ def _check_only(given: str, languages: Sequence[str], does: str) -> None:
         )
 
 
-def other_languages(about: About, languages: tuple[str, str]) -> str:
+def other_languages(checkpoint: Checkpoint, languages: tuple[str, str]) -> list[str]:
     """Return a warning if data is of other languages than a checkpoint translates, or nothing."""
+    about = checkpoint.about
     sides = about.source_languages, about.target_languages
     known = all(sides) and all(map(is_language, languages))
     if not known or all(
         any(same_language(code, one) for one in side)
         for code, side in zip(languages, sides, strict=True)
     ):
-        return ""
-    own = " to ".join(side[0] for side in sides)
-    return f"it translates {own}, and the data is {languages[0]} to {languages[1]}"
+        return []
+    own, given = (" to ".join(pair) for pair in ([side[0] for side in sides], languages))
+    return [f"{checkpoint.name}: it translates {own}, and the data is {given}"]

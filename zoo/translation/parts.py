@@ -111,10 +111,10 @@ class SourceReader:
         pieces = []
         for index, text in texts:
             # What every part begins with: the prefix, or the tag that a text begins with.
-            lead = prefix or ("" if several else self._source_tokenizer.leading_tag(text))
-            own = text if prefix else text[len(lead) :] if lead else text
+            tag = "" if prefix or several else self._source_tokenizer.leading_tag(text)
+            own = text[len(tag) :] if tag else text  # a slice would be plain text
             of_text = self._pieces(own, None if several else split, prefix)
-            pieces += [(index, lead, piece) for piece in of_text]
+            pieces += [(index, prefix or tag, piece) for piece in of_text]
         tokenized = self._tokenize([lead + piece.text if lead else piece.text
                                     for _, lead, piece in pieces])  # fmt: skip
         parts: list[Part] = []

@@ -124,7 +124,7 @@ def _labels(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
 def _is_unknown(tokenizer: Tokenizer, source: Sequence[int], prefix: int) -> bool:
     """Return whether a vocabulary has no token of a source, after so many of a prefix."""
     ids = [i for i in source if i != END and i not in tokenizer.control]
-    own = ids[prefix:] if prefix else ids
+    own = ids[prefix:]
     return bool(own or not prefix) and all(i == UNKNOWN or tokenizer.token(i) == "▁" for i in own)
 
 
