@@ -65,12 +65,18 @@ def release(name: str) -> None:
 
 def describe(name: str) -> None:
     """Write what a shipped checkpoint says about itself, its card, and the catalogue's entry."""
+    from zoo import load
     from zoo.checkpoint.about import About
     from zoo.data.datasets import find_dataset
     from zoo.registry.registry import default_registry
+    from zoo.training.data import length_of_nearly_all
 
     about: dict[str, Any] = dict.fromkeys(("source_languages", "target_languages"))  # remove them
-    about |= About.of_dataset(find_dataset(default_registry(), data_of(name))).as_json()
+    dataset = find_dataset(default_registry(), data_of(name))
+    tokenizer = load(TOP / SHIPPED / name).checkpoint.source_tokenizer
+    sources = tokenizer.encode([pair.source for pair in dataset.load("train")])
+    about |= About.of_dataset(dataset).as_json()
+    about["trained_length"] = length_of_nearly_all([len(source) + 1 for source in sources])
     about.pop("origin")  # whether it was trained or tuned is in the checkpoint
     task = task_of(name)
     about |= {"decoding": search_of(name), "examples": [task.example], "intended_use": task.limits}

@@ -54,8 +54,10 @@ def test_training_writes_it(tmp_path: Path) -> None:
         "seq2seq-tiny", f"{tmp_path}/a:en-de", tmp_path / "out", steps=2,
         settings={"embedding_dim": 8, "hidden_dim": 8, "tokenizer": "char"},
     )  # fmt: skip
-    expected = About(("en",), ("de",), "a:en-de")
-    assert about_of(describe(out)) == expected == zoo.load(out).checkpoint.about
+    checkpoint = zoo.load(out).checkpoint
+    (longest,) = checkpoint.source_tokenizer.encode(["two dogs"])
+    expected = About(("en",), ("de",), "a:en-de", trained_length=len(longest) + 1)
+    assert about_of(describe(out)) == expected == checkpoint.about
 
 
 def test_a_dataset_that_a_description_cannot_hold_is_shortened() -> None:

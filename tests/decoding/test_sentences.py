@@ -11,6 +11,7 @@ import pytest
 from click.testing import Result
 
 import zoo
+from zoo.data.tokenizer import Tokenizer
 from zoo.decoding.options import Hypothesis
 from zoo.registry.builtin import top
 from zoo.translation.parts import SourceReader
@@ -24,7 +25,7 @@ from zoo.translation.sentences import (
     separator,
     split_sentences,
 )
-from zoo.translation.translation import Translation, join_parts
+from zoo.translation.translation import Translation, join_parts, within_sentence
 
 CARDS = top() / "cards" / "checkpoints"
 DOG, CAT = "A brown dog walks.", "A white cat sleeps."
@@ -221,3 +222,62 @@ def test_the_ids_that_were_read_are_kept(captions: zoo.Translator) -> None:
     encode = captions.checkpoint.source_tokenizer.encode
     both = captions.translate(f" {DOG}\n\n{CAT} ", details=True)
     assert both.source_ids == tuple(map(tuple, encode([DOG, CAT])))
+
+
+def test_a_sentence_longer_than_those_of_training_is_translated_in_parts() -> None:
+    translator = zoo.load(CARDS / "transformer-tiny.tatoeba-en-fr-76k")
+    length = translator.checkpoint.about.trained_length
+    clauses = ["I like music", "she likes tea", "we are not alone", "they want to go home"]
+    text = f"{', and '.join(clauses)}."
+    one = translator.translate(text, alignment=True, details=True)
+    assert one.divided
+    assert len(one.hypotheses) == len(one.source_ids) > 1
+    assert all(len(ids) < length for ids in one.source_ids)
+    assert one.text.count(".") == 1, "of the parts, the last alone has a full stop"
+    assert one.text[1:].replace("Ils", "ils").replace("Elles", "elles").islower()
+    assert one.alignment is not None
+    assert max(t for _, t in one.alignment) < len(one.text.split())
+    whole = translator.translate(text, split=False, details=True)
+    assert (len(whole.hypotheses), whole.divided) == (1, False)
+    short = translator.translate(f"{clauses[0]}.", details=True)
+    assert (len(short.hypotheses), short.divided) == (1, False)
+
+
+def test_a_prefix_that_is_long_for_the_training_data_divides_nothing() -> None:
+    translator = zoo.load(CARDS / "transformer-tiny.tatoeba-en-fr-76k")
+    prefix = "I would like to know what you think. "
+    one = translator.translate("She likes tea.", source_prefix=prefix, details=True)
+    assert not one.divided
+
+
+@pytest.mark.parametrize(
+    ("begins", "ends", "source", "text", "expected"),
+    [
+        (True, True, "a dog,", "Ein Hund.", "Ein Hund."),
+        (True, False, "a dog,", "Ein Hund.", "Ein Hund,"),
+        (True, False, "a dog", "Ein Hund!", "Ein Hund"),
+        (True, False, "a dog?", "Ein Hund?", "Ein Hund?"),
+        (True, False, "a dog,", "Ein Hund, das.", "Ein Hund, das,"),
+        (True, False, "a dog,", "Ein Hund,", "Ein Hund,"),
+        (False, True, "a dog.", "Ein Hund.", "ein Hund."),
+        (False, True, "A dog.", "Ein Hund.", "Ein Hund."),
+        (False, True, "dogs.", "Hunde.", "Hunde."),
+        (False, False, "a dog,", "Ein ?", "ein,"),
+        (False, True, "i see.", "I see.", "I see."),
+    ],
+)
+def test_parts_of_a_sentence_have_no_stop_and_no_capital_of_their_own(
+    begins: bool, ends: bool, source: str, text: str, expected: str
+) -> None:
+    class Words(Tokenizer):
+        """A vocabulary of `Ein`, `ein` and `Hunde`; other words are characters."""
+
+        def encode(self, texts: Any) -> list[list[int]]:
+            return [[4] if t in ("Ein", "ein", "Hunde", "I", "i") else [5] * len(t) for t in texts]
+
+    pairs = tuple((i, i) for i in range(len(text.split())))
+    given = Translation(source, text, alignment=pairs)
+    made = within_sentence(given, begins, ends, Words.__new__(Words))
+    assert made.text == expected
+    assert made.alignment == tuple((i, i) for i in range(len(expected.split())))
+    assert made.divided is not (begins and ends)

@@ -269,6 +269,30 @@ def test_the_first_token_is_that_of_the_generation_config(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("family", ["nllb", "mbart50"])
+def test_a_forced_tag_precedes_the_tokenizers_target_language(family: str, tmp_path: Path) -> None:
+    folder_of(tmp_path / "a", family)
+    source, first, last = TAGS[family]
+    forced = names_of(family).index(last)
+    json_file("tokenizer_config.json", src_lang=source, tgt_lang=first)(tmp_path / "a")
+    assert imported(tmp_path / "a").about.target_languages[0] == first
+    json_file("config.json", forced_bos_token_id=forced)(tmp_path / "a")
+    (tmp_path / "a").rename(tmp_path / "b")
+    assert imported(tmp_path / "b").about.target_languages[0] == last
+
+
+def test_sizes_by_the_librarys_other_names(tmp_path: Path) -> None:
+    folder_of(tmp_path / "a", "bart", activation_function="gelu")
+    expected = imported(tmp_path / "a")
+    config = json.loads((tmp_path / "a" / "config.json").read_text())
+    config["hidden_size"] = config.pop("d_model")
+    config["num_attention_heads"] = config.pop("encoder_attention_heads")
+    config["activation_function"] = "gelu_python"
+    (tmp_path / "a" / "config.json").write_text(json.dumps(config))
+    (tmp_path / "a").rename(tmp_path / "b")
+    assert imported(tmp_path / "b").config == expected.config
+
+
+@pytest.mark.parametrize("family", ["nllb", "mbart50"])
 def test_the_tree_of_a_search_begins_with_the_tag_too(family: str, tmp_path: Path) -> None:
     folder_of(tmp_path / "a", family)
     imported(tmp_path / "a")
@@ -324,7 +348,7 @@ FAULTS: dict[str, tuple[str, Change, str]] = {
         "m2m100", json_file("tokenizer_config.json", added_tokens_decoder={
             "9": {"content": "<new>", "special": False}, "1": {"content": "<pad>", "special": True},
             "8": {"content": "<more>", "special": True}}),
-        r"its tokenizer has added tokens \(<new>\), which need tokenizer.json"),
+        r"its tokenizer has added tokens \(<new>, <more>\), which need tokenizer.json"),
     "a forced token outside": (
         "bart", json_file("config.json", forced_bos_token_id=1_000_000),
         "texts begin with the token 1000000 of "),
@@ -363,16 +387,26 @@ FAULTS: dict[str, tuple[str, Change, str]] = {
         "has no sentencepiece.bpe.model"),
     "no target": (
         "mbart", json_file("config.json", decoder_start_token_id=2),
-        "names no target language: give --option target-lang=CODE, one of ar_AR"),
+        "begins targets with 2, which is no tag of a language: give --option target-lang=CODE, "
+        "one of ar_AR"),
     "tag after the end": (
         "nllb", json_file("tokenizer_config.json", legacy_behaviour=True), "legacy_behaviour"),
     "no tags": (
         "nllb", json_file("tokenizer_config.json", additional_special_tokens=[]),
         "its vocabulary has no tags"),
     "languages in a list": (
-        "mbart", lambda f: [json_file("config.json", decoder_start_token_id=2)(f),
+        "mbart", lambda f: [json_file("config.json", decoder_start_token_id=None)(f),
                             json_file("tokenizer_config.json", tgt_lang=["de_DE"])(f)],
         r"it has no \['de_DE'\]: give --option target-lang"),
+    "a forced word": (
+        "bart", json_file("config.json", forced_bos_token_id=77), "77 is a token of text"),
+    "a forced token of Pegasus": (
+        "pegasus", json_file("config.json", forced_bos_token_id=0), "no token is forced here"),
+    "a forced token that is no tag": (
+        "nllb", json_file("config.json", forced_bos_token_id=9), "9 is not the tag of a language"),
+    "another tokenizer": (
+        "m2m100", json_file("tokenizer_config.json", tokenizer_class="SMALL100Tokenizer"),
+        "its tokenizer_class 'SMALL100Tokenizer' may read otherwise"),
     "an unknown language": (
         "nllb", json_file("tokenizer_config.json", src_lang="tlh_Latn"),
         "it has no source language 'tlh_Latn'"),

@@ -279,7 +279,8 @@ def folder_of(name: str, folder: Path) -> dict[str, Tensor]:
     made.decoder = decoders.Metaspace()
     made.add_special_tokens([*names[:4], *TAGS[name]])
     made.save(str(folder / "tokenizer.json"))
-    settings = {"tokenizer_class": "MBart50Tokenizer" if "mBART" in name else "NllbTokenizer"}
+    classes = {"BART": "Bart", "Pegasus": "Pegasus", "M2M-100": "Nllb"}
+    settings = {"tokenizer_class": f"{classes.get(name, 'MBart50')}Tokenizer"}
     if TAGS[name]:
         settings |= {"src_lang": TAGS[name][0], "tgt_lang": TAGS[name][1]}
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))

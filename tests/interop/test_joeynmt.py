@@ -112,6 +112,15 @@ def test_transformer(norm: str, tied: str, tmp_path: Path) -> None:
     assert checkpoint.source_tokenizer.encode(["b0 b3 x" if shared else "a0 a3 x"]) == [[4, 7, 3]]
 
 
+def test_the_default_numbers_of_heads_are_four_and_eight(tmp_path: Path) -> None:
+    network = JoeyTransformer({"encoder_normalize_before": True, "eps": 1e-6})
+    model = transformer()
+    del model["encoder"]["num_heads"], model["decoder"]["num_heads"]
+    write(tmp_path, network.state(), model)
+    with pytest.raises(ConversionError, match="num_heads of encoder and decoder differ: 4, 8"):
+        import_checkpoint(tmp_path, tmp_path / "out", default_registry(), "joeynmt")
+
+
 class JoeyRecurrent(nn.Module):
     """JoeyNMT's recurrent network, of torch's cells."""
 

@@ -230,6 +230,7 @@ def test_it_says_what_it_was_tuned_from(
     before = file.read_text()
     values = {**json.loads(before), "about": {
         "terms": "terms of the parent", "decoding": {"beam": 3}, "target_languages": ["xx"],
+        "trained_length": 77,
     }}  # fmt: skip
     file.write_text(json.dumps(values))
     zoo.train(None, f"{home / 'new'}:en-de", tmp_path / "a", from_=parent, steps=1)
@@ -237,7 +238,7 @@ def test_it_says_what_it_was_tuned_from(
     about = zoo.load(tmp_path / "a").checkpoint.about
     assert about == About(
         ("en",), ("de",), "new:en-de", "terms of the parent", {"beam": 3}, "fine-tuned",
-        "rnnsearch-tiny",
+        "rnnsearch-tiny", trained_length=77,
     )  # fmt: skip
     card = (tmp_path / "a" / "README.md").read_text()
     assert "tuned from `rnnsearch-tiny`" in card

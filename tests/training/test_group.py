@@ -223,6 +223,7 @@ def test_processes_that_fail_alike_report_it_once(
     assert "learning_rate = 'fast'" in output
     # Only the first process fails; the other ones, which wait for it, report nothing more.
     (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "file").touch()
     output = trained(2, *given, "--steps", 1, *PLAIN, exit_code=1)
     assert output.count("Error: ") == 1
     assert "x exists already" in output

@@ -244,7 +244,7 @@ def test_bleu_and_samples_are_of_greedy_translations(parallel: Path, tmp_path: P
     ("settings", "message"),
     [
         ({"select": "bleu", "bleu_sentences": 0}, "set bleu_sentences"),
-        ({"patience": 3}, "set select = loss, or bleu"),
+        ({"patience": 3, "select": "last"}, "set select = loss, or bleu"),
         ({"average_last": 2, "average_decay": 0.9}, "set one of them"),
         ({"optimizer": "sgd"}, "optimizer = 'sgd'"),
     ],

@@ -33,6 +33,9 @@ TEXT_LIMITS = {
 }  # fmt: skip
 """The most characters of each text."""
 
+LENGTH_LIMIT = 10**9
+"""The largest `trained_length`."""
+
 NOT_RECOMMENDED = ("n_best", "seed", "exhaustive")
 """Search options that a user chooses: they do not change which translation is the best."""
 
@@ -62,6 +65,8 @@ class About:
         parent: the name or address of what it was fine-tuned from, or imported from.
         examples: source texts of the kind that it translates.
         intended_use: sentences about what it is for, and what it cannot do.
+        trained_length: tokens, with the end token, that all but one in a thousand of its training
+            sources have at most; 0 if it is not known. Longer sentences are translated in parts.
 
     Raises:
         CheckpointError: a value is of a wrong type or out of bounds; all faults at once.
@@ -76,6 +81,7 @@ class About:
     parent: str = ""
     examples: tuple[str, ...] = ()
     intended_use: str = ""
+    trained_length: int = 0
 
     def __post_init__(self) -> None:
         """Check every value."""
@@ -157,6 +163,9 @@ def faults(values: Mapping[str, Any]) -> Iterator[str]:
         yield f"examples must be lines of at most {most:,} characters"
     if type(values["origin"]) is not str or values["origin"] not in get_args(Origin):
         yield f"origin must be {' or '.join(get_args(Origin))}"
+    length = values["trained_length"]
+    if type(length) is not int or not 0 <= length <= LENGTH_LIMIT:
+        yield f"trained_length must be a whole number of at most {LENGTH_LIMIT:,}"
     yield from decoding_faults(values["decoding"])
 
 

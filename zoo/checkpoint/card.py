@@ -202,6 +202,7 @@ def generated_section(data: CardData) -> str:
         f"```python\nimport zoo\n\n{_example(data.name, about)}\n```",
         _recommended(about),
         f"Intended use: {intended_use(about)}",
+        f"Length: {trained_length(about)}." if about.trained_length else "",
         f"Paper: {data.architecture.paper}.",
         f"## Scores\n\n{scores_table(data.scores, data.name)}" if data.scores else "",
         f"## Fine-tuning\n\n{_tuning_table(training['tuning'])}" if training.get("tuning") else "",
@@ -231,6 +232,15 @@ def intended_use(about: About) -> str:
         f"For {kind}{f' ({languages})' if languages else ''}, one sentence at a time. Translations "
         "of other kinds of text are worse, and any may be wrong: check what matters."
     )
+
+
+def trained_length(about: About) -> str:
+    """Return how long the sources of training were; empty if that is not known."""
+    if not about.trained_length:
+        return ""
+    length = f"training sources of up to {counted(about.trained_length, 'token')}"
+    translates = about.source_languages and about.target_languages
+    return f"{length}; longer sentences are translated in parts" if translates else length
 
 
 def _example(name: str, about: About) -> str:

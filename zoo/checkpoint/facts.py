@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from zoo.checkpoint.card import CARD_LIMIT, completed, intended_use, split_card
+from zoo.checkpoint.card import CARD_LIMIT, completed, intended_use, split_card, trained_length
 from zoo.checkpoint.format import CARD, FILES, TRAINING, WEIGHTS, about_of
 from zoo.checkpoint.scores import metrics, read_scores
 from zoo.decoding.options import as_flags
@@ -61,6 +61,8 @@ def checkpoint_facts(
         "origin": about.origin,
         "parent": about.parent,
         "intended_use": intended_use(about),
+        "trained_length": about.trained_length,
+        "length": trained_length(about),
     }
 
 
@@ -83,6 +85,7 @@ def facts_in_words(facts: Mapping[str, Any]) -> dict[str, str]:
         "decoding": as_flags(facts["decoding"]) or "greedy search (the default)",
         "example": next(iter(facts["examples"]), ""),
         "intended use": facts["intended_use"],
+        "length": facts["length"],
     }
     return {name: line for name, line in lines.items() if line}
 

@@ -124,7 +124,7 @@ def eval_(
         other = load_translator((against,), *wanted, engine, languages=reading)
         others = _translate(other, items, against, search, recommended)
     scores, comparison = _score(texts, others, items, using, confidence)
-    _warn([*_others(translator, dataset), *using.problems, *scores.problems], texts, scores)
+    _warn([*_others(translator, dataset, split), *using.problems, *scores.problems], texts, scores)
     if as_json:
         options = {"limit": limit, "metric": names, "several_references": several_references,
                    "lowercase": lowercase, "with": more, "no_recommended": not recommended,
@@ -168,11 +168,17 @@ def _write_translations(output: Path | None, texts: Sequence[str]) -> None:
             file.write("".join(lines).encode())
 
 
-def _others(translator: Translator, dataset: Dataset) -> list[str]:
-    """Return a warning if the data is of other languages than the checkpoint's, or nothing."""
+def _others(translator: Translator, dataset: Dataset, split: str) -> list[str]:
+    """Return a warning if the data is of other languages than the checkpoint's, or its training."""
     from zoo.translation.languages import other_languages
 
-    return other_languages(translator.checkpoint, dataset.languages)
+    warnings = other_languages(translator.checkpoint, dataset.languages)
+    about = translator.checkpoint.about
+    if dataset.name == about.data and split in ("all", "train"):
+        other = "validation" if "validation" in dataset.splits else ""
+        advice = f" Score the others with --split {other}" if other and split == "all" else ""
+        warnings.append(f"{about.data} is what it was trained on, on most pairs.{advice}")
+    return warnings
 
 
 def _warn(problems: Sequence[str], texts: Sequence[str], scores: Scores) -> None:

@@ -74,13 +74,22 @@ def shows_progress() -> bool:
 
 DESCRIPTOR = re.compile(r"/dev/std(out|err)|/(?:dev|proc/self)/fd/(\d+)")
 """The names of files that are open already, such as standard output."""
+STANDARD_OUTPUT = Path("-")
 
 
 def is_stream(file: Path) -> bool:
     """Return whether a name is that of an open file, a pipe or a device, which is not replaced."""
-    return bool(DESCRIPTOR.fullmatch(os.path.abspath(file))) or (
+    return _descriptor(file) is not None or (
         file.exists() and not file.is_file() and not file.is_dir()
     )
+
+
+def _descriptor(file: Path) -> int | None:
+    """Return the number of the open file that a name is of; None for another name."""
+    if file == STANDARD_OUTPUT:
+        return 1
+    named = DESCRIPTOR.fullmatch(os.path.abspath(file))
+    return None if named is None else int(named[2] or {"out": 1, "err": 2}[named[1]])
 
 
 @contextlib.contextmanager
@@ -94,11 +103,8 @@ def open_output(file: Path) -> Iterator[IO[bytes]]:
         with whole_file(file) as part, part.open("wb") as output:
             yield output
         return
-    named = DESCRIPTOR.fullmatch(os.path.abspath(file))
-    if named is None:
-        handle = os.open(file, os.O_WRONLY)
-    else:
-        handle = os.dup(int(named[2] or {"out": 1, "err": 2}[named[1]]))
+    descriptor = _descriptor(file)
+    handle = os.open(file, os.O_WRONLY) if descriptor is None else os.dup(descriptor)
     with os.fdopen(handle, "wb") as output:
         yield output
 

@@ -40,6 +40,7 @@ from zoo.cli.output import (
 from zoo.cli.search import search_options
 from zoo.data.compressed import open_text
 from zoo.data.readers import bounded_lines, count_lines, decode_line
+from zoo.errors import counted
 from zoo.registry.registry import Registry
 from zoo.translation.shards import Shard, join, open_shard
 
@@ -215,6 +216,7 @@ def _record(translation: Translation) -> dict[str, Any]:
         "score": translation.score,
         "finished": translation.finished,
         "unknown": translation.unknown,
+        "divided": translation.divided,
         "tokens": translation.tokens,
     }
     if translation.alignment is not None:
@@ -282,8 +284,11 @@ def _output(file: Path | None) -> Iterator[IO[str] | None]:
 def _with_warnings(
     stream: Iterator[Translation], what: str, first: int = 0
 ) -> Iterator[Translation]:
-    """Yield translations; warn of sources without known tokens: the first, and how many."""
-    count = 0
+    """Yield translations; warn of sources without known tokens: the first, and how many.
+
+    Say at the end how many have a sentence that was divided.
+    """
+    count = divided = 0
     for number, translation in enumerate(stream, first + 1):
         if translation.unknown:
             count += 1
@@ -292,7 +297,13 @@ def _with_warnings(
                     f"Warning: {what} {number} has no token of the model's vocabulary (is it in "
                     "another script?); its translation is meaningless"
                 )
+        divided += translation.divided
         yield translation
+    if divided:
+        say(
+            f"Note: {counted(divided, what)} had a sentence longer than those of training; "
+            "it was translated in parts"
+        )
     if count > 1:
         say(f"Warning: {count:,} {what}s in all have no token of the model's vocabulary")
 

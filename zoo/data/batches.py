@@ -104,6 +104,11 @@ class LeftOut:
     def __add__(self, other: LeftOut) -> LeftOut:
         return LeftOut(self.empty + other.empty, self.long + other.long)
 
+    def in_words(self) -> str:
+        """Return the numbers that are not 0, such as `2 too long and 1 empty`."""
+        words = [f"{self.long:,} too long"] * bool(self.long)
+        return " and ".join(words + [f"{self.empty:,} empty"] * bool(self.empty))
+
 
 def with_end(source: Sequence[int]) -> Sequence[int]:
     """Return a source's ids with the end token; feature vectors have none."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from glob import escape
@@ -122,7 +123,10 @@ def read_items(
 
 
 def given_items(
-    registry: Registry, data: str | Iterable[PairLike], split: str | None, limit: int | None
+    registry: Registry,
+    data: str | os.PathLike[str] | Iterable[PairLike],
+    split: str | None,
+    limit: int | None,
 ) -> tuple[list[Item], tuple[str, ...]]:
     """Return what to score, and the names of the metrics of its dataset.
 
@@ -140,7 +144,8 @@ def given_items(
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
         why = f"the limit is {shown(limit)}, not a whole number from 1 on"
         raise DataError("these pairs cannot be read", why)
-    if isinstance(data, str):
+    if isinstance(data, str | os.PathLike):
+        data = os.fspath(data)
         dataset = find_dataset(registry, data)
         return read_items(dataset, split, limit)[1], dataset.metrics
     if split is not None:
@@ -248,18 +253,30 @@ def _held_out(sources: Iterable[str], part: int = 20, most: int = 1000) -> set[s
     """Return the sources that `hash_split` holds out for validation, in bounded memory.
 
     The `most` sources with the smallest hashes suffice as soon as `part` × `most` distinct sources
-    have been read; until then, all of them are kept.
+    have been read; until then, all of them are kept. A source with so many pairs that more than
+    two in `part` would be held out stays in training.
     """
     hashes: dict[str, bytes] = {}
-    enough = False
+    counts = Counter[str]()
+    enough, total = False, 0
     for source in sources:
+        total += 1
+        counts[source] += 1
         if source not in hashes:
             hashes[source] = text_hash(source)
         if len(hashes) >= part * most:
             enough = True
             hashes = dict(sorted(hashes.items(), key=lambda item: item[1])[:most])
-    ranked = sorted(hashes, key=hashes.__getitem__)
-    return set(ranked[: most if enough else len(ranked) // part])
+            # Exact for those that remain in the end: they have been among these since the first.
+            counts = Counter({source: counts[source] for source in hashes})
+    held_out, room = set[str](), 2 * total // part
+    for source in sorted(hashes, key=hashes.__getitem__):
+        if len(held_out) == (most if enough else len(hashes) // part):
+            break
+        if counts[source] <= room:
+            held_out.add(source)
+            room -= counts[source]
+    return held_out
 
 
 def _split_languages(spec: str) -> tuple[str, tuple[str, ...]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ def write_pairs(pairs: Iterable[PairLike], name: str = "pairs") -> Path:
     folder = cache_folder() / "pairs"
     folder.mkdir(parents=True, exist_ok=True)
     digest, size = hashlib.sha256(), 0
-    part = folder / f".{name}.{os.getpid()}.part"
+    part = folder / f".{name}.{os.getpid()}.{secrets.token_hex(4)}.part"
     try:
         with part.open("w", encoding="utf-8") as out:
             for source, target in checked:

@@ -26,8 +26,11 @@ from zoo.interop.fairseq import Fairseq as Fairseq
 from zoo.interop.fairseq import FairseqImporter as FairseqImporter
 from zoo.interop.fast_tokenizer import write_fast_tokenizer as write_fast_tokenizer
 from zoo.interop.files import write_tokenizers as write_tokenizers
+from zoo.interop.framing import GENERIC as GENERIC
 from zoo.interop.framing import Frame as Frame
 from zoo.interop.framing import checked_frame as checked_frame
+from zoo.interop.framing import stated_frame as stated_frame
+from zoo.interop.generation import Generation as Generation
 from zoo.interop.generation import recommended_search as recommended_search
 from zoo.interop.importer import Imported as Imported
 from zoo.interop.importer import Importer as Importer
@@ -51,6 +54,7 @@ from zoo.interop.weights import read_npz as read_npz
 from zoo.registry.imports import require as require
 
 __all__ = [
+    "GENERIC",
     "LIST_LIMIT",
     "WEIGHT_FILES",
     "About",
@@ -61,6 +65,7 @@ __all__ = [
     "FairseqImporter",
     "ForeignTokenizer",
     "Frame",
+    "Generation",
     "Imported",
     "Importer",
     "JoeyNMT",
@@ -90,6 +95,7 @@ __all__ = [
     "read_yaml",
     "recommended_search",
     "require",
+    "stated_frame",
     "weights_of",
     "whole_file",
     "write_fast_tokenizer",

@@ -15,7 +15,7 @@ from zoo.errors import ZooError
 ORIGIN = "seq2seq-zoo"
 """The key of the metadata from which an import knows again what a checkpoint said about itself."""
 
-FACTS = ("source_languages", "target_languages", "data", "terms")
+FACTS = ("source_languages", "target_languages", "data", "terms", "trained_length")
 
 
 def facts_of(about: About) -> dict[str, Any]:

@@ -1,13 +1,107 @@
-"""The search that an exported Hugging Face folder recommends."""
+"""The search that a Hugging Face folder recommends: of an exported one, and of one that is read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.decoding.options import Search
 from zoo.nn.contract import BEGIN, END, PADDING, UNKNOWN
+
+MOST_BEAM, MOST_NGRAM = 64, 10_000
+MOST_TOKENS = {"min_length": 10_000, "max_length": 100_000}
+
+
+class Generation:
+    """What the settings of an imported folder say about a search.
+
+    Args:
+        values: `generation_config.json` over `config.json`.
+    """
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.values = values
+
+    def search(self) -> dict[str, Any]:
+        """Return the recommended search options, as far as the zoo has the same ones.
+
+        It has no beam search that draws, in groups, or that prefers shorter outputs the more tokens
+        they have.
+        """
+        matched: dict[str, Any] = {}
+        beam, penalty = self.values.get("num_beams"), self._number("length_penalty", 1.0, 10.0)
+        plain = self.values.get("num_beam_groups") in (None, 1) and not self._samples()
+        if plain and type(beam) is int and 1 < beam <= MOST_BEAM and penalty is not None:
+            matched |= {"beam": beam, "length_penalty": penalty}
+        ngram = self.values.get("no_repeat_ngram_size")
+        if type(ngram) is int and 0 < ngram <= MOST_NGRAM:
+            matched["no_repeat_ngram_size"] = ngram
+        matched |= self._lengths()
+        if self._samples():
+            matched |= self._sampling()
+        return matched
+
+    def never(self) -> frozenset[int]:
+        """Return the ids that are never written."""
+        return _ids(self.values.get("suppress_tokens"))
+
+    def banned(self) -> frozenset[int]:
+        """Return the ids that outputs never contain: those of `never`, and `bad_words_ids`.
+
+        Words of several tokens are not among them.
+        """
+        words = self.values.get("bad_words_ids")
+        single = (word for word in (words if isinstance(words, list) else ())
+                  if isinstance(word, list) and len(word) == 1)  # fmt: skip
+        return self.never().union(*map(_ids, single))
+
+    def _lengths(self) -> dict[str, int]:
+        """Return the shortest and the longest length.
+
+        `min_length` and `max_length` count the token before the first one, but the shortest length
+        no end token; neither is counted by `min_new_tokens` and `max_new_tokens`, which precede.
+        """
+        matched: dict[str, int] = {}
+        lengths = [("min_length", "min_length", 2, 0), ("max_length", "max_length", 21, -1)]
+        if "num_beams" not in self.values:  # they may be the defaults of an old version
+            lengths = []
+        lengths += [("min_new_tokens", "min_length", 1, 1), ("max_new_tokens", "max_length", 1, 0)]
+        for name, own, least, more in lengths:
+            value = self.values.get(name)
+            if type(value) is int and least <= value <= MOST_TOKENS[own]:
+                matched[own] = min(value + more, MOST_TOKENS[own])
+        if matched.get("min_length", 0) > matched.get("max_length", MOST_TOKENS["max_length"]):
+            del matched["min_length"]
+        return matched
+
+    def _samples(self) -> bool:
+        return self.values.get("do_sample") is True
+
+    def _sampling(self) -> dict[str, Any]:
+        """Return the options of sampling; without a `top_k`, the library draws from 50 tokens."""
+        matched: dict[str, Any] = {"sample": True}
+        top_k = self.values.get("top_k", 50)
+        if type(top_k) is int and top_k > 0:
+            matched["top_k"] = top_k
+        for name, most in (("temperature", 100.0), ("top_p", 1.0)):
+            value = self._number(name, 1.0, most)
+            if value is not None and 0 < value != 1:
+                matched[name] = value
+        return matched
+
+    def _number(self, name: str, default: float, most: float) -> float | None:
+        """Return a number from 0 on, the default if there is none, or None for another value."""
+        value = self.values.get(name)
+        if value is None:
+            return default
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return float(value) if is_number and 0 <= value <= most else None
+
+
+def _ids(value: object) -> frozenset[int]:
+    given = value if isinstance(value, list) else ()
+    return frozenset(i for i in given if type(i) is int)
 
 
 def recommended_search(

@@ -84,9 +84,10 @@ class JoeyNMT:
             return default
         return value
 
-    def equal(self, name: str, default: Any) -> Any:
-        """Return a setting that encoder and decoder must share."""
-        one, two = (self.get(side, name, default) for side in ("encoder", "decoder"))
+    def equal(self, name: str, default: Any, of_decoder: Any = None) -> Any:
+        """Return a setting that encoder and decoder must share; their defaults may differ."""
+        one = self.get("encoder", name, default)
+        two = self.get("decoder", name, default if of_decoder is None else of_decoder)
         differ = f"{name} of encoder and decoder differ: {brief(one)}, {brief(two)}"
         self.reasons.check(one == two, differ)
         return one

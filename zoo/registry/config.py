@@ -7,7 +7,7 @@ import json
 import reprlib
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -29,6 +29,10 @@ def _plain(value: Any) -> Any:
     with contextlib.suppress(*FAILURES):  # an array of several values is no number
         return value.item()
     return str(value)
+
+
+def _is_none(value: Any) -> bool:
+    return isinstance(value, str) and value == "none"
 
 
 class Settings(BaseModel):
@@ -137,11 +141,20 @@ class Config(Settings):
     def parse(cls, values: Mapping[str, Any], where: str) -> Self:
         """Validate plain values, as all settings, and what the config says about its sources.
 
+        `none` is None where a value may be that: TOML has no other word for it.
+
         Raises:
             ConfigError: as for all settings.
             PluginError: the config is not complete, raises, or contradicts itself.
         """
-        config = super().parse(values, where)
+        optional = {
+            name
+            for name, declared in cls.model_fields.items()
+            if type(None) in get_args(declared.annotation)
+        }
+        config = super().parse(
+            {k: None if k in optional and _is_none(v) else v for k, v in values.items()}, where
+        )
         try:
             sources, features = config.sources, config.features
             width, limits = config.width, config.length_limits

@@ -21,6 +21,9 @@ class Translation(BaseModel):
     score: float
     finished: bool = Field(description="False where it was cut at the longest length.")
     unknown: bool = Field(description="True where no token of the source is in the vocabulary.")
+    divided: bool = Field(
+        description="True where a sentence longer than those of training was translated in parts."
+    )
     alignment: list[tuple[int, int]] | None = Field(
         description="Pairs of source and target word, counted from 0; null unless asked for."
     )

@@ -111,6 +111,7 @@ def _record(translator: Translator, one: Translation, token_scores: bool) -> dic
         "score": one.score,
         "finished": one.finished,
         "unknown": one.unknown,
+        "divided": one.divided,
         "alignment": one.alignment,
     }
     if token_scores:

@@ -157,8 +157,9 @@ class StreamRequest(SearchRequest, Reading):
     )
 
     def options(self) -> dict[str, Any]:
-        """Return the options of the search for a piece, which is not split again."""
-        return {**super().options(), "split": False, "source_prefix": self.source_prefix}
+        """Return the options of the search for a piece: it is a sentence."""
+        reading = {"splitter": "lines"} if self.split else {"split": False}
+        return {**super().options(), **reading, "source_prefix": self.source_prefix}
 
 
 class ScoreRequest(Languages):

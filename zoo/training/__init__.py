@@ -18,6 +18,7 @@ The modules in reading order, from the call to the weight update:
     augmentation    changes of each epoch's corpus, or of each batch
     initialization  the network with its first weights
     trainer         the training loop
+    window          the updates between two reports
     training_batch  a batch, with the network that is trained on it
     objective       the loss: a sum of objectives
     distillation    the objective that learns from another checkpoint
@@ -46,7 +47,7 @@ Plugins that bring objectives or augmentations import the classes that are expor
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
@@ -75,10 +76,10 @@ def train(
     from_: str | PathLike[str] | None = None,
     new_vocabulary: NewVocabulary | None = None,
     freeze: Sequence[str] = (),
-    also_score: Sequence[str] = (),
+    also_score: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
     limit: int | None = None,
     validation: Data | None = None,
-    recipe: str | None = None,
+    recipe: str | PathLike[str] | None = None,
     settings: Mapping[str, Any] | None = None,
     steps: int | None = None,
     epochs: int | None = None,
@@ -139,7 +140,7 @@ def train(
         limit=plain_number(limit),
         validation=as_file(validation, OWN_PAIRS["validation"], copies),
         copies=tuple(copies),
-        recipe=recipe,
+        recipe=None if recipe is None else fspath(recipe),
         settings={**(settings or {}), **({"recipe.freeze": _listed(freeze)} if freeze else {})},
         steps=plain_number(steps),
         epochs=plain_number(epochs),
@@ -152,9 +153,9 @@ def train(
         return run_shown(begun, on_event, progress)
 
 
-def _listed(names: str | Sequence[str]) -> list[str]:
-    """Return names as a list, also a single one."""
-    return [names] if isinstance(names, str) else list(names)
+def _listed(names: str | PathLike[str] | Sequence[str | PathLike[str]]) -> list[str]:
+    """Return names or paths as a list of texts, also a single one."""
+    return [fspath(one) for one in ([names] if isinstance(names, str | PathLike) else names)]
 
 
 def resume(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from zoo.data.batches import Sequences
+from zoo.data.languages import is_language, same_language
 from zoo.errors import counted
 from zoo.nn.contract import BEGIN, UNKNOWN
 from zoo.registry.open_shelf import name_of
@@ -20,6 +21,8 @@ FEW_PAIRS = 1000
 FEW_UPDATES = 500
 RARE = 5
 """A token that occurs less often can hardly be learned."""
+SMALL = 500
+"""A vocabulary of so many pieces of words is not too large for any text."""
 COUNTED = 5_000_000
 """Tokens of a corpus that are counted."""
 MUCH_UNKNOWN = 1 / 3
@@ -65,7 +68,7 @@ def early_warnings(plan: Plan, data: TrainingData, batches: int) -> list[str]:
     unknown = {side: _unknown_part(sequences) for side, sequences in sides.items()}
     # Where many tokens are unknown, different texts have the same tokens.
     if plan.validation is not None:
-        warnings += _shared_sources(data)
+        warnings += _shared_sources(data) + _validation_faults(data)
     distinct = 0 if unknown["target"] > MUCH_UNKNOWN else _few_distinct(data.corpus.target)
     if distinct:
         warnings.append(
@@ -115,6 +118,22 @@ def _shared_sources(data: TrainingData) -> list[str]:
     ]
 
 
+def _validation_faults(data: TrainingData) -> list[str]:
+    """Return a warning if pairs to validate on are left out, or are of other languages."""
+    validation, warnings = data.validation, []
+    if skipped := validation.left_out.in_words():
+        warnings.append(
+            f"{skipped} of the pairs to validate on are skipped: scores are of the other "
+            f"{counted(len(validation), 'pair')}"
+        )
+    sides = list(zip(validation.languages, data.dataset.languages, strict=True))
+    known = all(is_language(code) for side in sides for code in side)
+    if known and not all(same_language(*side) for side in sides):
+        given, own = (" to ".join(pair) for pair in zip(*sides, strict=True))
+        warnings.append(f"the data to validate on is {given}, and the training data is {own}")
+    return warnings
+
+
 def _contents(sequences: Sequences) -> Iterator[bytes]:
     """Yield what identifies each of the first sequences: the bytes of its numbers."""
     for start, end in itertools.pairwise(sequences.starts[: COMPARED + 1].tolist()):
@@ -128,10 +147,13 @@ def _large_vocabularies(sides: Mapping[str, Sequences], data: TrainingData) -> l
     for side, sequences in sides.items():
         tokenizer = data.target_tokenizer if side == "target" else data.source_tokenizer
         size, rare = tokenizer.size, rare_tokens(sequences, tokenizer.size)
-        if size > 100 and rare > size / 2:
+        kind = name_of(data.setup.recipe.tokenizers[side == "target"])
+        pieces = kind == "bpe"
+        if size > (SMALL if pieces else 100) and rare > size / 2:
+            other = "" if pieces else ", or set tokenizer = bpe"
             warnings.append(
                 f"the {side} vocabulary is larger than the text supports: {rare:,} of {size:,} "
-                f"entries occur fewer than {RARE} times. Lower vocab_size, or set tokenizer = bpe"
+                f"entries occur fewer than {RARE} times. Lower vocab_size{other}"
             )
     return warnings
 

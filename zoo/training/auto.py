@@ -66,6 +66,12 @@ class Choice:
         return value
 
     @property
+    def accumulate(self) -> int:
+        """The batches of an update."""
+        given = self.fixed.get("accumulate")
+        return given if type(given) is int and given > 0 else 1
+
+    @property
     def natural(self) -> bool:
         """Whether the corpus is natural language: new text has words that the corpus lacks."""
         return not (self.statistics.source.closed and self.statistics.target.closed)
@@ -117,12 +123,14 @@ def choose(
     shared = choice.set("shared_vocab", config.one_vocabulary)
     kind, why = _tokenizer(statistics)
     kind = name_of(choice.set("tokenizer", kind))
-    size = choice.set("vocab_size", _vocabulary_size(statistics, kind, shared, vocabulary))
+    kinds = (kind, kind if shared else name_of(fixed.get("target_tokenizer") or kind))
+    size = choice.set("vocab_size", _vocabulary_size(statistics, kinds, shared, vocabulary))
     sides = "one vocabulary" if shared else "a vocabulary for each side"
     if "tokenizer" in fixed:
         why = "as you set it"
-    choice.reasons.append(f"{kind} tokenizer ({why}), {sides} of at most {size:,} entries")
-    _limit_length(choice, kind)
+    names = " and ".join(dict.fromkeys(kinds))
+    choice.reasons.append(f"{names} tokenizer ({why}), {sides} of at most {size:,} entries")
+    _limit_length(choice, kinds)
     return choice
 
 
@@ -140,11 +148,35 @@ def _tokenizer(statistics: CorpusStatistics) -> tuple[str, str]:
     return "bpe", f"{new:.0f}% of the words are seen once: pieces of words"
 
 
-def _vocabulary_size(statistics: CorpusStatistics, kind: str, shared: bool, largest: int) -> int:
-    """Return the most entries of a vocabulary that the text supports."""
+def _vocabulary_size(
+    statistics: CorpusStatistics, kinds: tuple[str, str], shared: bool, largest: int
+) -> int:
+    """Return the most entries of a vocabulary that the text supports.
+
+    Args:
+        statistics: of the text.
+        kinds: the tokenizers of source and target.
+        shared: whether the vocabulary is that of both sides.
+        largest: the model's usual size.
+    """
     sides = (statistics.source, statistics.target)
     scale = statistics.pairs / max(statistics.sampled, 1)
-    combine: Callable[[list[int]], int] = sum if shared else max
+    if kinds[0] == kinds[1]:
+        return _size_of_kind(kinds[0], sides, scale, sum if shared else max, largest)
+    return max(
+        _size_of_kind(kind, (side,), scale, max, largest)
+        for kind, side in zip(kinds, sides, strict=True)
+    )
+
+
+def _size_of_kind(
+    kind: str,
+    sides: tuple[SideStatistics, ...],
+    scale: float,
+    combine: Callable[[list[int]], int],
+    largest: int,
+) -> int:
+    """Return the entries that a kind of tokenizer needs for these sides, `scale` times as large."""
     if kind == "char":
         return _rounded(2 * combine([side.distinct_characters for side in sides]) + 50)
     if kind == "byte":
@@ -171,10 +203,11 @@ def _rounded(value: float) -> int:
     return math.ceil(value / unit) * unit
 
 
-def _limit_length(choice: Choice, kind: str) -> None:
+def _limit_length(choice: Choice, kinds: tuple[str, str]) -> None:
     """Raise the length limit where many texts are long; a few very long ones are skipped."""
     longest = 0
-    for side in (choice.statistics.source, choice.statistics.target):
+    sides = (choice.statistics.source, choice.statistics.target)
+    for kind, side in zip(kinds, sides, strict=True):
         if kind == "word":
             tokens = side.long_length * side.words / max(side.characters, 1)
         else:
@@ -198,11 +231,12 @@ def fit(choice: Choice, config: Config, size: Size) -> None:
     if not any(size.totals.values()):
         choice.set("steps", updates)
     schedule = name_of(choice.set("schedule", "one_cycle"))
-    scale = min(math.sqrt(256 / config.width), 1.0) * min(max(math.sqrt(batch / 1024), 1.0), 1.5)
+    larger = min(max(math.sqrt(batch * choice.accumulate / 1024), 1.0), 1.5)
+    scale = min(math.sqrt(256 / config.width), 1.0) * larger
     rate = choice.set("learning_rate", float(f"{RATE * scale:.2g}"))
     choice.set("label_smoothing", 0.1 if choice.natural else 0.0)
     choice.set("precision", "auto" if size.totals["minutes"] else "float32")
-    per_epoch = max(size.tokens / batch, 1)
+    per_epoch = _updates_of_epoch(choice, size, batch)
     epochs = updates / per_epoch
     dropout = _regularize(choice, config, epochs)
     choice.reasons.append(
@@ -222,7 +256,7 @@ def _batch(choice: Choice, size: Size) -> int:
     chosen = candidates[0]
     for batch in candidates[1:]:
         too_few = _updates(choice, size, batch) < ENOUGH_UPDATES
-        if too_few or size.tokens < UPDATES_PER_EPOCH * batch:
+        if too_few or size.tokens < UPDATES_PER_EPOCH * batch * choice.accumulate:
             break
         chosen = batch
     return int(choice.set("batch_tokens", chosen))
@@ -230,7 +264,7 @@ def _batch(choice: Choice, size: Size) -> int:
 
 def _updates(choice: Choice, size: Size, batch: int) -> int:
     """Return how many updates the run makes, or should make, with batches of so many tokens."""
-    per_epoch = max(size.tokens / batch, 1)
+    per_epoch = _updates_of_epoch(choice, size, batch)
     totals = size.totals
     counts = []
     if totals["steps"]:
@@ -239,13 +273,18 @@ def _updates(choice: Choice, size: Size, batch: int) -> int:
         counts.append(totals["epochs"] * per_epoch)
     if totals["minutes"] and size.speed:
         # A tenth of the time is for validation and saving.
-        counts.append(0.9 * 60 * totals["minutes"] / size.speed.seconds(batch))
+        seconds = choice.accumulate * size.speed.seconds(batch)
+        counts.append(0.9 * 60 * totals["minutes"] / seconds)
     if not counts:
         # Forty epochs; few pairs are learned by heart in fewer updates, and many need no epoch.
         most = 50_000 if choice.natural else 10_000
         least = min(3000.0, 40 * per_epoch * max(1.0, choice.statistics.distinct / 100))
         counts.append(min(max(40 * per_epoch, least, 300), max(most, 2 * per_epoch)))
     return max(round(min(counts)), 1)
+
+
+def _updates_of_epoch(choice: Choice, size: Size, batch: int) -> float:
+    return max(size.tokens / (batch * choice.accumulate), 1)
 
 
 def _about(size: Size) -> str:
@@ -291,7 +330,9 @@ def _validate(choice: Choice, size: Size, updates: int) -> None:
     if not averaged:
         averaged = bool(choice.set("average_decay", float(f"{min(decay, 0.9995):.4f}")))
     average = f"releases {'an average of ' if averaged else ''}the last weights"
-    if size.validation < 20:
+    # Few pairs can still say when to stop, if that is wanted.
+    stops = any(choice.fixed.get(key) for key in ("patience", "cooldown", "tolerance"))
+    if size.validation < 20 and not (stops and size.validation and "select" not in choice.fixed):
         if choice.set("select", "last") not in ("last", "loss"):
             choice.set("bleu_sentences", max(size.validation, 1))
         choice.reasons.append(f"{average}; {size.validation} held-out pairs are too few to stop by")

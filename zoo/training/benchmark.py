@@ -13,7 +13,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from zoo.nn.linear import linear
 from zoo.training.precision import synchronize
-from zoo.training.trainer import Trainer, Window
+from zoo.training.trainer import Trainer
+from zoo.training.window import Window
 
 WARM_UP = 3
 SIZE = 2048

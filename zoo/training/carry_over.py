@@ -29,11 +29,15 @@ Shapes = Mapping[str, torch.Size]
 
 
 class CarriedOver(NamedTuple):
-    """First weights by name, and how many tokens of each side's vocabulary kept their rows."""
+    """First weights by name, and how many tokens of each side's vocabulary kept their rows.
+
+    new: the names of the weights that have other rows too.
+    """
 
     weights: dict[str, Tensor]
     source: int
     target: int
+    new: tuple[str, ...] = ()
 
 
 class TokenRows(NamedTuple):
@@ -83,7 +87,9 @@ def first_weights(
             side, dim = side_and_dim
             weights[name] = _with_rows(weight, old[name], rows[side], dim, generator)
     _check_same_shapes(checkpoint.model_name, weights, fresh)
-    return CarriedOver(weights, len(rows[0].new), len(rows[1].new))
+    sizes = (source.size, target.size)
+    new = [name for name, (side, _) in dims.items() if len(rows[side].new) < sizes[side]]
+    return CarriedOver(weights, len(rows[0].new), len(rows[1].new), tuple(new))
 
 
 def shared_rows(new: Tokenizer, old: Tokenizer) -> TokenRows:

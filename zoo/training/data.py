@@ -6,9 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
+
 from zoo.data.batches import Batches, Corpus, LeftOut, encode_pairs, shuffled_batches, without_end
 from zoo.data.corpus import open_corpus
 from zoo.data.datasets import find_dataset
+from zoo.data.features import FeatureReader
+from zoo.data.source_tokenizer import SourceTokenizer
 from zoo.data.tokenizer import Tokenizer
 from zoo.errors import ConfigError, DataError
 from zoo.registry.declarations import Dataset, Pair
@@ -31,6 +36,7 @@ PLAIN_SELECTIONS = ("last", "loss", "bleu", "chrf")
 class ValidationSet:
     """The pairs to validate on, as tokens and as text, without those that are too long or empty.
 
+    `left_out` counts these; `languages` are those of the data, empty where they are not known.
     `metric` is the one that the recipe selects by, by its name, if that is neither the loss nor
     one that is always computed.
     """
@@ -42,6 +48,7 @@ class ValidationSet:
         target: Tokenizer,
         limits: LengthLimits,
         metric: Shelf[Metric] | None = None,
+        languages: tuple[str, str] = ("", ""),
     ) -> None:
         encoded = list(encode_pairs(pairs, source, target, limits))
         self.pairs = [
@@ -49,7 +56,9 @@ class ValidationSet:
         ]
         self.sources = [without_end(ids[0]) for ids in encoded if not isinstance(ids, LeftOut)]
         self.corpus = Corpus.encode(self.pairs, source, target, limits)
+        self.left_out = sum((ids for ids in encoded if isinstance(ids, LeftOut)), LeftOut())
         self.target_tokenizer, self.limits, self.metric = target, limits, metric
+        self.languages = languages
 
     def __len__(self) -> int:
         return len(self.pairs)
@@ -75,6 +84,13 @@ class TrainingData:
     validation: ValidationSet
     setup: Setup
     augmentations: Augmentations
+
+    @property
+    def trained_length(self) -> int:
+        """The tokens, with the end token, of nearly all sources; 0 unless these are text."""
+        if isinstance(self.source_tokenizer, FeatureReader | SourceTokenizer):
+            return 0
+        return length_of_nearly_all(self.corpus.source.lengths.numpy())
 
     def following(self, plan: Plan) -> TrainingData:
         """Return the same data for a plan whose recipe and configuration have changed.
@@ -105,6 +121,11 @@ class TrainingData:
         return corpus, batches
 
 
+def length_of_nearly_all(lengths: Sequence[int] | npt.NDArray[np.int32]) -> int:
+    """Return the length that all but one in a thousand have at most; of fewer, the greatest."""
+    return int(np.quantile(lengths, 0.999, method="higher"))
+
+
 def load_data(
     registry: Registry, plan: Plan, tokenizers: tuple[Tokenizer, Tokenizer]
 ) -> TrainingData:
@@ -130,8 +151,8 @@ def load_data(
         from zoo.evaluation.metrics import make_metric
 
         metric = make_metric(recipe.select, registry.metrics, tokenizers[1])
-    pairs = _validation_pairs(registry, dataset, plan)
-    validation = ValidationSet(pairs, *tokenizers, limits, metric)
+    pairs, languages = _validation_pairs(registry, dataset, plan)
+    validation = ValidationSet(pairs, *tokenizers, limits, metric, languages)
     if recipe.select != "last" and not len(validation):
         raise ConfigError(
             f"select = {recipe.select} needs validation data",
@@ -143,11 +164,15 @@ def load_data(
     return TrainingData(dataset, *tokenizers, corpus, validation, setup, augmentations)
 
 
-def _validation_pairs(registry: Registry, dataset: Dataset, plan: Plan) -> list[Pair]:
+def _validation_pairs(
+    registry: Registry, dataset: Dataset, plan: Plan
+) -> tuple[list[Pair], tuple[str, str]]:
+    """Return the pairs to validate on, and their languages."""
     if plan.validation is None:
-        return dataset.load("validation", plan.limit) if "validation" in dataset.splits else []
+        some = dataset.load("validation", plan.limit) if "validation" in dataset.splits else []
+        return some, dataset.languages
     other = find_dataset(registry, plan.validation)
     pairs = other.load("all" if "all" in other.splits else "validation")
     if not pairs:
         raise DataError(f"no pairs to validate on in {plan.validation}", "it has none")
-    return pairs
+    return pairs, other.languages

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
 from zoo.data.corpus import learn_tokenizers
+from zoo.data.readers import without_long_words
 from zoo.data.tokenizer import Tokenizer
 from zoo.errors import ConfigError
 from zoo.registry.declarations import Dataset
@@ -24,7 +25,7 @@ from zoo.registry.recipe import Recipe
 from zoo.registry.registry import Registry
 from zoo.training.parent import Parent
 from zoo.training.plan import Plan, absolute, resolve, unknown_names
-from zoo.training.recipe_layers import TOTALS, add_layers, named_recipe
+from zoo.training.recipe_layers import TOTALS, add_layers, named_recipe, update
 from zoo.training.request import NewVocabulary, TrainingRequest
 
 KEPT = (
@@ -78,7 +79,7 @@ def make_tuning_plan(
     validates = request.validation is not None or _has_validation(dataset, request.limit)
     size = data_size(dataset, request.limit, parent)
     config_values: dict[str, Any] = checkpoint.config.model_dump(mode="json")
-    usual = _default_recipe(registry, request, parent, size, validates)
+    usual = _default_recipe(registry, _given(registry, request), parent, size, validates)
     recipe_values = {**usual, "shared_vocab": shared}
     if request.recipe is not None:
         add_layers(named_recipe(registry, request.recipe), config_values, recipe_values)
@@ -139,7 +140,8 @@ def tuning_tokenizers(
         return learn_tokenizers(dataset, limit, recipe, registry, config)[0], target
 
     def texts() -> Iterator[str]:
-        return (getattr(pair, new) for pair in dataset.stream("train", limit))
+        pairs = dataset.stream("train", limit)
+        return (without_long_words(getattr(pair, new)) for pair in pairs)
 
     kind = recipe.tokenizers[new == "target"]
     learned = Tokenizer.train(texts(), kind, recipe.vocab_size, registry)
@@ -166,19 +168,37 @@ def _has_validation(dataset: Dataset, limit: int | None) -> bool:
     return next(dataset.stream("validation", limit), None) is not None
 
 
+def _given(registry: Registry, request: TrainingRequest) -> dict[str, Any]:
+    """Return the values of the recipe that a request sets, by itself or by a recipe's name."""
+    values: dict[str, Any] = {}
+    if request.recipe is not None:
+        add_layers(named_recipe(registry, request.recipe), {}, values)
+    update(values, {key.removeprefix("recipe."): v for key, v in request.overrides.items()})
+    update(values, {key: total for key, total in request.totals.items() if total is not None})
+    return values
+
+
 def _default_recipe(
-    registry: Registry, request: TrainingRequest, parent: Parent, size: DataSize, validates: bool
+    registry: Registry, given: Mapping[str, Any], parent: Parent, size: DataSize, validates: bool
 ) -> dict[str, Any]:
-    """Return the recipe of tuning; what plugins of the parent's brought may not be installed."""
+    """Return the recipe of tuning beside the given values, as far as these are numbers.
+
+    What plugins of the parent's brought may not be installed.
+    """
     kept = {
         key: parent.recipe[key]
         for key in KEPT
         if key in parent.recipe and not unknown_names(registry, {key: parent.recipe[key]})
     }
     batch = _within(size.tokens // BATCHES_PER_EPOCH, BATCH_TOKENS)
-    per_epoch = max(1, math.ceil(size.tokens / batch))
+    of_update = _number(given, "batch_tokens", batch)
+    if sentences := _number(given, "batch_sentences", 0):
+        of_update = sentences * math.ceil(size.tokens / max(size.pairs, 1))
+    of_update *= _number(given, "accumulate", 1)
+    per_epoch = max(1, math.ceil(size.tokens / max(of_update, 1)))
     epochs = _within(math.ceil(UPDATES / per_epoch), EPOCHS)
-    updates = request.steps or per_epoch * (request.epochs or epochs)
+    steps = _number(given, "steps", 0)
+    updates = steps or per_epoch * _number(given, "epochs", epochs)
     selection = {"select": "loss", "patience": PATIENCE} if validates else {}
     return {
         **kept,
@@ -189,6 +209,12 @@ def _default_recipe(
         "epochs": epochs,
         **selection,
     }
+
+
+def _number(given: Mapping[str, Any], key: str, default: int) -> int:
+    """Return a given whole number; the default if there is none, or something else."""
+    value = given.get(key)
+    return value if type(value) is int and value > 0 else default
 
 
 def _within(value: int, bounds: tuple[int, int]) -> int:
@@ -210,6 +236,13 @@ def _check_vocabulary(request: TrainingRequest, parent: Parent) -> None:
             f"{', '.join(given)} cannot be set",
             f"tuning keeps the tokenizers of {parent.checkpoint.name}",
             "To learn new ones, add --new-vocabulary both",
+        )
+    kept = {"source": ("target_tokenizer", "shared_vocab"), "target": ("shared_vocab",)}
+    if idle := [bare[key] for key in kept.get(new or "", ()) if key in bare]:
+        raise ConfigError(
+            f"{', '.join(idle)} cannot be set",
+            f"--new-vocabulary {new} keeps the tokenizer of the other side",
+            "Give --new-vocabulary both",
         )
     if new in ("source", "both") and parent.checkpoint.config.features:
         raise ConfigError(

@@ -10,6 +10,20 @@ from torch import nn
 from zoo.errors import ConfigError, near
 
 
+def check_not_frozen(new: Sequence[str], model: nn.Module, patterns: Sequence[str]) -> None:
+    """Make sure that no weight with new, random rows is frozen; the model's others are.
+
+    Raises:
+        ConfigError: one is.
+    """
+    if patterns and (frozen := sorted({*new} & {*freeze(model, patterns)})):
+        raise ConfigError(
+            f"{', '.join(frozen)} cannot be frozen",
+            "the rows of tokens that the parent lacks are random, and would stay so",
+            "Leave out --freeze for them, or --new-vocabulary",
+        )
+
+
 def freeze(model: nn.Module, patterns: Sequence[str]) -> list[str]:
     """Freeze the parameters whose names match a pattern, and return their names.
 

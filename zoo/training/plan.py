@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,13 +101,10 @@ class Plan:
         return cls(model, architecture, config, recipe, data, limit, validation, parent, whole)
 
     def to_toml(self) -> str:
-        """Return recipe and configuration as TOML: `--recipe FILE` makes the same plan from it.
-
-        Values of the configuration that are None are omitted.
-        """
+        """Return recipe and configuration as TOML: `--recipe FILE` makes the same plan from it."""
         config = self.config.model_dump(mode="json")
-        lines = [f"{key} = {toml_value(value)}" for key, value in config.items()
-                 if value is not None]  # fmt: skip
+        lines = [f"{key} = {toml_value('none' if value is None else value)}"
+                 for key, value in config.items()]  # fmt: skip
         return f"# {self.model}\n\n{self.recipe.to_toml()}\n[config]\n" + "\n".join(lines) + "\n"
 
 
@@ -189,6 +187,7 @@ def resolve(
         raise ConfigError(where, "; ".join(idle))
     if config.one_vocabulary and "shared_vocab" not in recipe_values:
         recipe = recipe.model_copy(update={"shared_vocab": True})
+    recipe = recipe.model_copy(update={"objective": _absolute_teachers(registry, recipe.objective)})
     _check(config, recipe, where)
     return config, recipe
 
@@ -237,6 +236,18 @@ def absolute(registry: Registry, spec: str | None) -> str | None:
     if spec is None or spec in registry.datasets or not is_file_spec(spec):
         return spec
     return str(Path(spec).absolute())
+
+
+def _absolute_teachers(registry: Registry, objective: Any) -> Any:
+    """Return objectives whose teachers, where these are folders, have absolute paths."""
+    if isinstance(objective, list):
+        return [_absolute_teachers(registry, each) for each in objective]
+    teacher = objective.get("teacher") if isinstance(objective, dict) else None
+    if not isinstance(teacher, str) or teacher in registry.checkpoints:
+        return objective
+    return (
+        {**objective, "teacher": os.path.abspath(teacher)} if Path(teacher).is_dir() else objective
+    )
 
 
 def uses_auto(registry: Registry, request: TrainingRequest) -> bool:

@@ -82,10 +82,8 @@ def introduction(session: Session) -> Iterator[str]:
     if plan.config.features:
         sizes = f"vectors of {source:,} numbers, a vocabulary of {target:,} tokens"
     yield f"{plan.model}: {parameters:,} parameters, {sizes}"
-    left = data.corpus.left_out
-    skipped = [f"{left.long:,} too long"] * bool(left.long)
-    skipped += [f"{left.empty:,} empty"] * bool(left.empty)
-    without = f" ({' and '.join(skipped)} skipped)" if skipped else ""
+    skipped = data.corpus.left_out.in_words()
+    without = f" ({skipped} skipped)" if skipped else ""
     padding = f"{100 * trainer.corpus.padding(trainer.batches):.1f}% padding"
     yield f"{from_here(data.dataset.name)}: {len(data.corpus):,} training pairs{without}, {padding}"
     for line in session.chosen:

@@ -84,7 +84,7 @@ class RunFolder:
             CheckpointError: one of them exists.
         """
         for path, holds in ((self.out, "a checkpoint or other files"), (self.path, "a run")):
-            if os.path.lexists(path):
+            if os.path.lexists(path) and not (path == self.out and is_empty_folder(path)):
                 raise CheckpointError(
                     f"{path} exists already",
                     f"it holds {holds}",
@@ -230,7 +230,9 @@ class RunFolder:
         return str(self.describe()["id"])
 
     def may_replace(self) -> bool:
-        """Return whether the checkpoint folder is one that this run wrote."""
+        """Return whether the checkpoint folder is one that this run wrote, or an empty one."""
+        if is_empty_folder(self.out):
+            return True
         with contextlib.suppress(CheckpointError):
             return bool(read_json(self.out / TRAINING, TEXT_LIMIT).get("run") == self.id)
         return False
@@ -306,6 +308,11 @@ class RunFolder:
         """Return the files of weights up to update `step`, oldest first."""
         files = [f for f in self.path.glob("weights/*.safetensors") if f.stem.isdecimal()]
         return sorted(f for f in files if int(f.stem) <= step)
+
+
+def is_empty_folder(path: Path) -> bool:
+    """Return whether there is a folder, and nothing in it."""
+    return path.is_dir() and not path.is_symlink() and not any(path.iterdir())
 
 
 def _write_tokenizer(file: Path, tokenizer: Tokenizer, registry: Registry | None) -> None:

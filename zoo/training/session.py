@@ -23,6 +23,7 @@ from zoo.errors import ZooError
 from zoo.files import replace_file
 from zoo.registry.events import Event
 from zoo.registry.imports import require
+from zoo.registry.recipe import Recipe
 from zoo.registry.registry import Registry, default_registry
 from zoo.training.callbacks import load_callbacks
 from zoo.training.carry_over import first_weights
@@ -31,7 +32,7 @@ from zoo.training.data import TrainingData, load_data
 from zoo.training.failures import explain_failures
 from zoo.training.fine_tuning import describe_choice, make_tuning_plan, tuning_tokenizers
 from zoo.training.fitting import Automatic, first_plan
-from zoo.training.freezing import freeze
+from zoo.training.freezing import check_not_frozen, freeze
 from zoo.training.held_out import HeldOutScores, score_held_out
 from zoo.training.initialization import build_network
 from zoo.training.objective import TrainingLoss
@@ -120,7 +121,7 @@ class Session:
             self.trainer.model,
             data.source_tokenizer,
             data.target_tokenizer,
-            about=About.of_dataset(data.dataset),
+            about=replace(About.of_dataset(data.dataset), trained_length=data.trained_length),
         )
         training = self._training()
         if (tuned := TuningRecord.read(folder.path)) is not None:
@@ -246,14 +247,13 @@ def resume(
     """
     registry = registry or default_registry()
     totals = dict(zip(TOTALS, (steps, epochs, minutes), strict=True))
-    if was_restarted() or not any(totals.values()):
+    if was_restarted() or all(total is None for total in totals.values()):
         totals = {}  # a restarted process finds its totals in the run folder
     with ExitStack() as resources:
         group, folder = _acquire(resources, out, device, shard)
         description = folder.describe()
         folder.acquire()
-        description["recipe"] = {**description["recipe"], **totals}
-        plan = Plan.parse(registry, description)
+        plan = Plan.parse(registry, description | {"recipe": description["recipe"] | totals})
         with explain_failures(0, plan.recipe, group, folder.path):
             repairs = folder.repair()
             if group.is_first:
@@ -262,7 +262,7 @@ def resume(
             folder.check_same_data(data.fingerprints())
             trainer, notes = _make_trainer(registry, plan, data, folder, group)
             if totals:
-                trainer.check_totals()
+                trainer.check_totals(Recipe.parse(description["recipe"], "the run's recipe"))
             folder.update_description(plan.describe() | data.fingerprints(), plan.to_toml())
         return Session(registry, trainer, repairs + notes, resources=resources.pop_all())
 
@@ -335,6 +335,7 @@ def _first_files(
     architecture = registry.architecture(plan.architecture)
     tokenizers = (data.source_tokenizer, data.target_tokenizer)
     first = first_weights(parent, fresh, architecture, *tokenizers)
+    check_not_frozen(first.new, fresh, plan.recipe.freeze)
     record, unscored = make_record(registry, plan, data, parent, request.also_score)
     notes = [describe_choice(plan, parent)]
     if request.new_vocabulary is not None:

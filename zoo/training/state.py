@@ -18,6 +18,9 @@ from zoo.training.parts import Parts
 LARGEST = 2**48
 """From here on a number is no counter."""
 
+LARGEST_LOSS = float(2**128)
+"""From here on float32 has no loss."""
+
 COUNTERS = ("step", "epoch", "position", "seconds", "best", "best_step", "not_improved")
 LATER_COUNTERS = {"cooldown_start": 0, "finished": 0}
 """Counters that states of earlier versions lack, with their values there."""
@@ -126,8 +129,8 @@ class TrainingState:
             value: Any = values.get(name)
             if name == "best" and value is None:
                 continue
-            lowest = -LARGEST if name == "best" else 0
-            if type(value) not in kinds or not lowest <= value < LARGEST:
+            lowest, largest = (0, LARGEST) if name != "best" else (-LARGEST_LOSS, LARGEST_LOSS)
+            if type(value) not in kinds or not lowest <= value < largest:
                 raise CheckpointError("a state lacks a counter", f"{name} is {shown(value)}")
         for name in (*COUNTERS, *LATER_COUNTERS):
             setattr(self, name, values[name])

@@ -100,9 +100,14 @@ def next_commands(out: Path, data: TrainingData, plan: Plan) -> tuple[str, ...]:
     validated = bool(held_out) and "validation" in splits
     split = " --split validation" if validated and "test" not in splits else ""
     folder = shlex.quote(from_here(out))
+    score: tuple[str, ...] = (
+        f"zoo eval {folder} --data {shlex.quote(from_here(plan.data))}{split}",
+    )
+    if validated and plan.limit is not None and "all" in splits:
+        score = ()  # of all pairs of the files, others are held out
     serve = () if config.features else (f"zoo serve {folder}",)
     return (
         f"zoo translate {folder} {shlex.quote(text)}",
-        f"zoo eval {folder} --data {shlex.quote(from_here(plan.data))}{split}",
+        *score,
         *serve,
     )

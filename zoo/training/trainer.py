@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator
+from dataclasses import asdict
 
 import torch
 from torch import Tensor
@@ -16,6 +16,7 @@ from zoo.files import replace_file
 from zoo.nn.contract import Seq2Seq
 from zoo.registry.events import Event, Note, Report, Stopped, Validation
 from zoo.registry.open_shelf import name_of
+from zoo.registry.recipe import Recipe
 from zoo.training.advice import rising
 from zoo.training.averaging import AveragedWeights
 from zoo.training.callbacks import Callbacks
@@ -40,27 +41,10 @@ from zoo.training.saving import load_state, save_state
 from zoo.training.schedule import Progress, make_schedule
 from zoo.training.state import TrainingState
 from zoo.training.validation import validate
+from zoo.training.window import Window
 
 REPORT_EVERY = 10
 """Updates between reports. Between them, the loss is not copied from the device."""
-
-
-@dataclass
-class Window:
-    """The updates since the last report: their losses and gradient norms, still on the device."""
-
-    began: float
-    losses: list[Tensor] = field(default_factory=list)
-    norms: list[Tensor] = field(default_factory=list)
-    batches: list[list[Tensor]] = field(default_factory=list)
-    tokens: int = 0
-    own: dict[str, Tensor] = field(default_factory=dict)
-    """The sums of the network's own losses, by name."""
-
-    def add_own(self, losses: Mapping[str, Tensor], weight: float) -> None:
-        """Add a batch's own losses of the network."""
-        for name, loss in losses.items():
-            self.own[name] = self.own.get(name, 0) + loss.detach().float() * weight
 
 
 class Trainer:
@@ -161,9 +145,9 @@ class Trainer:
                 yield Stopped(state.step)
                 return
 
-    def fraction_done(self) -> float:
-        """Return the fraction of the run that is over, by what ends it first."""
-        recipe, state = self.plan.recipe, self.state
+    def fraction_done(self, recipe: Recipe | None = None) -> float:
+        """Return the fraction of the run, or of one with another recipe, that is over."""
+        recipe, state = recipe or self.plan.recipe, self.state
         if state.finished or (state.out_of_patience(recipe) and not recipe.cooldown):
             return 1.0
         planned = state.fraction_done(recipe, len(self.batches))
@@ -177,14 +161,17 @@ class Trainer:
 
         return RunView(self.state, self.group, finish)
 
-    def check_totals(self) -> None:
-        """Make sure that new totals are beyond what was done. They undo an early stop.
+    def check_totals(self, before: Recipe) -> None:
+        """Make sure that new totals are beyond what was done; they undo an early stop.
+
+        A run that was not over by its recipe `before` goes on as it was.
 
         Raises:
             ConfigError: the run has passed them.
         """
         state = self.state
-        state.not_improved = state.cooldown_start = state.finished = 0
+        if self.fraction_done(before) >= 1:
+            state.not_improved = state.cooldown_start = state.finished = 0
         if self.fraction_done() > 1:
             raise ConfigError(
                 "the run is past that already",

@@ -188,6 +188,9 @@ def about(registry: Registry, data: TrainingData, parent: Parent) -> About:
     old, new = parent.checkpoint.about, About.of_dataset(data.dataset)
     if data.source_tokenizer.tags or data.target_tokenizer.tags:
         new = replace(new, source_languages=(), target_languages=())
+    length = old.trained_length and max(old.trained_length, data.trained_length)
+    if data.source_tokenizer is not parent.checkpoint.source_tokenizer:  # counts other tokens
+        length = data.trained_length
     decoding = dict(old.decoding)
     if data.target_tokenizer is not parent.checkpoint.target_tokenizer:
         decoding.pop("banned", None)
@@ -203,6 +206,7 @@ def about(registry: Registry, data: TrainingData, parent: Parent) -> About:
         terms=one_line(terms, 10_000),
         origin="fine-tuned",
         parent=one_line(parent.checkpoint.name, 1_000),
+        trained_length=length,
     )
 
 

@@ -46,7 +46,8 @@ class Part(NamedTuple):
     """A text, a sentence of one, or a part of a long one, that is encoded as one source.
 
     text_index: the index of its text among all; part_index: its index within the text; space: the
-    white space before it in the text, if it is not the first.
+    white space before it in the text, if it is not the first; begins, ends: whether it is the
+    beginning and the end of its sentence.
     """
 
     text_index: int
@@ -54,6 +55,8 @@ class Part(NamedTuple):
     space: str
     text: str
     tokens: Tokens
+    begins: bool = True
+    ends: bool = True
 
     @property
     def random_index(self) -> int:
@@ -97,7 +100,8 @@ class SourceReader:
             texts: (index, text) pairs.
             long_texts: whether a longer text or sentence is refused or split.
             max_length: tokens of a part, with its end token; the models' limits hold as well.
-            split: splits lines into sentences; None leaves texts whole.
+            split: splits lines into sentences, of which those that are longer than the sources of
+                training are split too; None leaves texts whole.
             prefix: a text that the models read before every part, such as a task's tag.
 
         Raises:
@@ -108,6 +112,7 @@ class SourceReader:
         several = any(len(config.sources) > 1 or config.features for config in configs)
         limits = [member.config.length_limits.source for member in self.checkpoints]
         limit = min([max_length, *(limit for limit in limits if limit is not None)])
+        usual = limit if split is None or several else min(limit, self._trained_length or limit)
         pieces = []
         for index, text in texts:
             # What every part begins with: the prefix, or the tag that a text begins with.
@@ -120,23 +125,34 @@ class SourceReader:
         parts: list[Part] = []
         for (index, lead, piece), tokens in zip(pieces, tokenized, strict=True):
             number = parts[-1].part_index + 1 if parts and parts[-1].text_index == index else 0
-            if _length(tokens) <= limit:
+            if _length(tokens) > limit and (several or long_texts == "refuse"):
+                raise self._too_long(index, tokens, limit)
+            if _length(tokens) <= usual:
                 parts.append(Part(index, number, *piece, tokens))
-            elif long_texts == "split" and not several:
-                parts += self._split(index, number, piece, limit, lead)
             else:
-                bound = f"max_source_length is {limit:,}"
-                if limit in limits:
-                    bound = f"{self.checkpoints[0].model_name} reads {limit:,} at most"
-                advice = "Split it into sentences, as `zoo translate --long-texts split` does"
-                if several:
-                    advice = "Shorten it: texts of several sources, and features, are not split"
-                raise DecodingError(
-                    f"text {index + 1} is too long",
-                    f"{_length(tokens):,} tokens with the end token, and {bound}",
-                    advice,
-                )
+                parts += self._split(index, number, piece, (usual, limit), lead)
         return parts
+
+    @property
+    def _trained_length(self) -> int | None:
+        """The length of nearly all training sources, if all translate and one knows it."""
+        abouts = [member.about for member in self.checkpoints]
+        known = [about.trained_length for about in abouts if about.trained_length]
+        return min(known, default=None) if all(a.target_languages for a in abouts) else None
+
+    def _too_long(self, index: int, tokens: Tokens, limit: int) -> DecodingError:
+        config = self.checkpoints[0].config
+        bound = f"max_source_length is {limit:,}"
+        if limit in [member.config.length_limits.source for member in self.checkpoints]:
+            bound = f"{self.checkpoints[0].model_name} reads {limit:,} at most"
+        advice = "Split it into sentences, as `zoo translate --long-texts split` does"
+        if len(config.sources) > 1 or config.features:
+            advice = "Shorten it: texts of several sources, and features, are not split"
+        return DecodingError(
+            f"text {index + 1} is too long",
+            f"{_length(tokens):,} tokens with the end token, and {bound}",
+            advice,
+        )
 
     def _pieces(self, text: str, split: Split | None, prefix: str) -> list[Piece]:
         if isinstance(text, Features) and not self.checkpoints[0].config.features:
@@ -155,13 +171,22 @@ class SourceReader:
         batches = [batch_sources([part.tokens[member] for part in parts]) for member in members]
         return [(source.to(self.device), mask.to(self.device)) for source, mask in batches]
 
-    def _split(self, index: int, number: int, piece: Piece, limit: int, lead: str) -> list[Part]:
+    def _split(
+        self, index: int, number: int, piece: Piece, most: tuple[int, int], lead: str
+    ) -> list[Part]:
         """Return the parts of a long piece, the first of which has a number within its text.
 
+        Args:
+            index, number: of its text, and of its first part there.
+            piece: what is split.
+            most: the usual tokens of a source, and the most.
+            lead: what every part begins with, such as a tag.
+
         Raises:
-            DecodingError: what each part begins with leaves no room for a token of the text.
+            DecodingError: that leaves no room for a token of the text.
         """
-        # The end token, and what every part begins with, such as a tag.
+        usual, limit = most
+        # The end token, and what every part begins with.
         (same,) = self._tokenize([lead])
         if (fixed := _length(same)) >= limit:
             raise DecodingError(
@@ -169,16 +194,18 @@ class SourceReader:
                 f"it has {fixed:,} tokens with the end token, and a source may have {limit:,}",
                 "Shorten it, or raise max_source_length",
             )
+        if 2 * fixed > usual:  # a prefix that is none of training's
+            usual = limit
 
         def count(texts: Sequence[str]) -> list[int]:
             tokenized = self._tokenize([lead + text for text in texts])
             return [_length(tokens) - fixed for tokens in tokenized]
 
-        first, *rest = split_long(piece.text, limit - fixed, count)
+        first, *rest = split_long(piece.text, usual - fixed, count)
         pieces = [Piece(piece.space, first.text), *rest]
         tokenized = self._tokenize([lead + part.text for part in pieces])
         return [
-            Part(index, number + i, *part, tokens)
+            Part(index, number + i, *part, tokens, i == 0, i == len(rest))
             for i, (part, tokens) in enumerate(zip(pieces, tokenized, strict=True))
         ]
 

@@ -42,7 +42,12 @@ from zoo.translation.parts import (
     source_length,
 )
 from zoo.translation.sentences import Split, separator
-from zoo.translation.translation import Translation, from_hypothesis, join_parts
+from zoo.translation.translation import (
+    Translation,
+    from_hypothesis,
+    join_parts,
+    within_sentence,
+)
 from zoo.translation.vocabulary import blank_tokens, shared_vocabulary
 
 Result = TypeVar("Result")
@@ -260,9 +265,12 @@ class TextSearch:
         lead = self.reader.prefix(request.source_prefix)
         return [
             [
-                from_hypothesis(
-                    part.text, part.tokens[0], hypothesis, tokenizers,
-                    aligned[i][rank] if aligned else None, lead,
+                within_sentence(
+                    from_hypothesis(
+                        part.text, part.tokens[0], hypothesis, tokenizers,
+                        aligned[i][rank] if aligned else None, lead,
+                    ),
+                    part.begins, part.ends, tokenizers[1],
                 )
                 for rank, hypothesis in enumerate(ranked)
             ]

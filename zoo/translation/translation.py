@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -20,7 +21,9 @@ class Translation(NamedTuple):
     indices, words being separated by white space; each target token is aligned to the source token
     with the highest attention weight; None if it was not requested. alternatives: the next best
     translations, in order. unknown: whether no token of the source is in the vocabulary.
-    source_ids: the token ids of each part as they were read; none for feature vectors.
+    source_ids: the token ids of each part as they were read; none for feature vectors. divided:
+    whether a sentence was translated in parts, because it is longer than those of training, or than
+    the model reads.
     """
 
     source: str
@@ -31,6 +34,7 @@ class Translation(NamedTuple):
     alternatives: tuple[Translation, ...] = ()
     unknown: bool = False
     source_ids: tuple[tuple[int, ...], ...] = ()
+    divided: bool = False
 
     @property
     def score(self) -> float:
@@ -110,6 +114,45 @@ def from_hypothesis(
         unknown=has_tokens and _is_unknown(source_tokenizer, source, prefix.tokens),
         source_ids=(tuple(source),) if has_tokens else (),
     )
+
+
+FULL_STOP = re.compile(r"\s*[.!?…]+$|\s*[。！？]+$")
+CLAUSE = re.compile(r"[,;:]$")
+FIRST_WORD = re.compile(r"(?!I\b)\w+")
+"""A word, but for the English one that has a capital everywhere."""
+
+
+def within_sentence(
+    one: Translation, begins: bool, ends: bool, tokenizer: Tokenizer
+) -> Translation:
+    """Return the translation of a part of a sentence without a stop and a capital of its own.
+
+    A network that was trained on sentences writes both around any text. The text changes, not the
+    tokens.
+
+    Args:
+        one: the translation of the part.
+        begins: whether the part is the beginning of the sentence.
+        ends: whether it is the end of it.
+        tokenizer: of the target. Names, and German nouns, are those words whose text without a
+            capital has more tokens.
+    """
+    if begins and ends:
+        return one
+    source, text = one.source, one.text
+    stop = FULL_STOP.search(text)
+    if stop and not ends and not FULL_STOP.search(source):
+        text = text[: stop.start()]
+        clause = CLAUSE.search(source)
+        text += clause.group() if clause and not CLAUSE.search(text) else ""
+    word = FIRST_WORD.match(text)
+    if word and not begins and source[:1].islower():
+        lower = text[0].lower() + word.group()[1:]
+        before, after = tokenizer.encode([word.group(), lower])
+        text = lower + text[word.end() :] if len(after) <= len(before) else text
+    words = _words(text)
+    pairs = one.alignment and tuple((s, t) for s, t in one.alignment if t < words)
+    return one._replace(text=text, alignment=pairs, divided=True)
 
 
 def _labels(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
@@ -206,6 +249,7 @@ def _join(
         None if parts[0].alignment is None else tuple(dict.fromkeys(pairs)),
         unknown=all(part.unknown for part in parts),
         source_ids=tuple(ids for part in parts for ids in part.source_ids),
+        divided=any(part.divided for part in parts),
     )
 
 

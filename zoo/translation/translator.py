@@ -179,7 +179,8 @@ class Translator:
                 source_lang, target_lang: names or codes of languages, if the checkpoint knows
                 several; its own defaults otherwise;
                 split: whether the sentences of a text are translated one by one and joined, with
-                line breaks kept, where the checkpoint's source language is known;
+                line breaks kept, where the checkpoint's source language is known; those that are
+                longer than the sources of training (`trained_length`) in parts;
                 splitter: what splits sentences (`zoo list splitters`), also where the language is
                 not known; by default `sentencex`, where it is;
                 window: texts that are read ahead, so that a batch has texts of similar lengths;
@@ -266,7 +267,7 @@ class Translator:
     @keywords(SearchOptions)
     def evaluate(
         self,
-        data: str | Iterable[tuple[str, str]],
+        data: str | PathLike[str] | Iterable[tuple[str, str]],
         split: str | None = None,
         *,
         limit: int | None = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from zoo.interop import Reasons, Source
+from zoo.interop import Generation, Reasons, Source
 
 ACTIVATIONS = {
     "relu": "relu", "gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh",
@@ -46,6 +46,7 @@ class Settings:
         generation = "generation_config.json"
         more = source.json(generation) if source.has(generation) else {}
         self.reasons = reasons
+        self.generation = Generation({**given, **more})
         self.given: dict[str, Any] = {
             **DEFAULTS,
             **{k: v for k, v in given.items() if v is not None},
@@ -78,6 +79,10 @@ class Settings:
         reasons.check(self.start != self.end, "the decoder starts with the end token")
         reasons.check(
             self.given.get("is_encoder_decoder", True) is True, "is_encoder_decoder is not true"
+        )
+        forced = self.generation.values.get("forced_bos_token_id")
+        reasons.check(
+            forced is None, "forced_bos_token_id: no token is forced here at the beginning"
         )
         reasons.check("quantization_config" not in self.given, "its weights are quantized")
 

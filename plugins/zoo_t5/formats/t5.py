@@ -10,8 +10,10 @@ import torch
 from torch import Tensor
 
 from zoo.interop import (
+    LIST_LIMIT,
     WEIGHT_FILES,
     About,
+    ForeignTokenizer,
     Imported,
     Importer,
     Reasons,
@@ -19,6 +21,7 @@ from zoo.interop import (
     check_weight,
     open_weights,
 )
+from zoo.nn import UNKNOWN
 from zoo_t5.formats.settings import Settings
 from zoo_t5.formats.vocabulary import BYTES, TOKENIZER_FILES, make_tokenizer, read_entries
 
@@ -57,7 +60,18 @@ class T5Folder(Importer):
         weights, share = _weights(tensors, settings, rows)
         tensors.raise_rest()
         config = {**settings.config, "share": share}
-        return Imported("t5", settings.kind, config, weights, tokenizer, tokenizer, About())
+        decoding = settings.generation.search()
+        if banned := _banned(settings, rows, tokenizer):
+            decoding["banned"] = banned
+        about = About(decoding=decoding, origin="imported")
+        return Imported("t5", settings.kind, config, weights, tokenizer, tokenizer, about)
+
+
+def _banned(settings: Settings, rows: list[int], tokenizer: ForeignTokenizer) -> tuple[str, ...]:
+    """Return the texts of entries that are never written, but for those that never are here."""
+    ids = settings.generation.banned()
+    inner = [i for i, id in enumerate(rows) if id in ids and i > UNKNOWN]
+    return tuple(tokenizer.token(i) for i in inner if i not in tokenizer.control)[:LIST_LIMIT]
 
 
 class Tensors:

@@ -18,11 +18,11 @@ from zoo_transformer.formats.tokenizer_files import (
     from_pipeline,
     from_sentencepiece,
     pipeline_names,
+    read_pipeline,
     special_ids,
 )
 from zoo_transformer.formats.transformers_folder import (
     JSON_FILES,
-    VOCABULARY_LIMIT,
     Folder,
     HuggingFaceImporter,
     forced_token,
@@ -38,13 +38,15 @@ class Bart(HuggingFaceImporter):
     """Reads BART, whose sources begin and end with special tokens."""
 
     model_type: ClassVar[str] = "bart"
+    tokenizer_classes: ClassVar[tuple[str, ...]] = ("BartTokenizer", "RobertaTokenizer")
+    forces: ClassVar[bool] = True
     kind: ClassVar[Kind] = Kind("post", "learned", embedding_norm=True)
     files: ClassVar[tuple[str, ...]] = (*JSON_FILES, PIPELINE, VOCABULARY, MERGES, *WEIGHT_FILES)
 
     def pipeline(self, folder: Folder) -> dict[str, Any]:
         """Return `tokenizer.json`, or what `vocab.json` and `merges.txt` state."""
         if folder.source.has(PIPELINE) or not folder.source.has(MERGES):
-            return folder.source.json(PIPELINE, VOCABULARY_LIMIT)
+            return read_pipeline(folder)
         return byte_level_pipeline(folder)
 
     def names(self, folder: Folder) -> dict[int, str]:
@@ -63,6 +65,10 @@ class Bart(HuggingFaceImporter):
         forced = forced_token(folder)
         content = self.pipeline(folder)
         control = special_ids(content)
+        if forced is not None and forced < made.target_vocab and forced not in {begin, *control}:
+            folder.reasons.add(
+                f"forced_bos_token_id {forced} is a token of text, not a special one"
+            )
         frame = folder.frame(content, made.end)
         before = (begin,) if frame is None else frame.before
         source = Framing(prefix=before, control=control)
@@ -78,6 +84,8 @@ class Pegasus(Bart):
     """Reads Pegasus: no token precedes its sources and targets."""
 
     model_type: ClassVar[str] = "pegasus"
+    tokenizer_classes: ClassVar[tuple[str, ...]] = ("PegasusTokenizer",)
+    forces: ClassVar[bool] = False
     kind: ClassVar[Kind] = Kind("pre", "halves", padding=0, start=0, end=1)
     files: ClassVar[tuple[str, ...]] = (*JSON_FILES, PIPELINE, MODEL, *WEIGHT_FILES)
 

@@ -27,6 +27,7 @@ class FSMT(HuggingFaceImporter):
     """Reads two vocabularies of byte-pair parts of Moses' tokens."""
 
     model_type: ClassVar[str] = "fsmt"
+    tokenizer_classes: ClassVar[tuple[str, ...]] = ("FSMTTokenizer",)
     kind: ClassVar[Kind] = Kind(
         "post", "fairseq", activation="relu", scale=True, bias=False, output=OUTPUT
     )

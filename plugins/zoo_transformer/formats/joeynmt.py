@@ -42,7 +42,7 @@ def _config(joey: JoeyNMT) -> dict[str, Any]:
     reasons.check(
         alpha == 1 or (norm == "post" and alpha > 0), f"its alpha {alpha} needs layer_norm: post"
     )
-    heads = joey.equal("num_heads", 8)
+    heads = joey.equal("num_heads", 4, of_decoder=8)
     reasons.check(
         heads > 0 and dim % max(heads, 1) == 0, f"its width {dim} is no multiple of {heads} heads"
     )

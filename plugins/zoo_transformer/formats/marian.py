@@ -12,6 +12,7 @@ from zoo_transformer.formats.tokenizer_files import (
     Framing,
     from_pipeline,
     pipeline_names,
+    read_pipeline,
     special_ids,
 )
 from zoo_transformer.formats.transformers_folder import (
@@ -39,6 +40,7 @@ class Marian(HuggingFaceImporter):
     """
 
     model_type: ClassVar[str] = "marian"
+    tokenizer_classes: ClassVar[tuple[str, ...]] = ("MarianTokenizer",)
     kind: ClassVar[Kind] = Kind("post", "halves", padding=58100, start=58100, end=0)
     files: ClassVar[tuple[str, ...]] = (
         *JSON_FILES, SOURCE_MODEL, TARGET_MODEL, VOCABULARY, TARGET_VOCABULARY, PIPELINE,
@@ -66,7 +68,7 @@ class Marian(HuggingFaceImporter):
     ) -> tuple[ForeignTokenizer, ForeignTokenizer]:
         """Return the tokenizers of both SentencePiece models, or of an export of the zoo."""
         if _has_pipeline(folder):
-            content = folder.source.json(PIPELINE, VOCABULARY_LIMIT)
+            content = read_pipeline(folder)
             tokenizer = from_pipeline(
                 folder, content, rows[0], Framing(control=special_ids(content)), "source"
             )

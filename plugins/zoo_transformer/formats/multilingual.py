@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from zoo.interop import WEIGHT_FILES, ForeignTokenizer, Source
+from zoo.interop import GENERIC, WEIGHT_FILES, ForeignTokenizer, Source, stated_frame
 from zoo_transformer.formats.family import Kind, Layout
 from zoo_transformer.formats.slow_tokenizers import fairseq_names
 from zoo_transformer.formats.tokenizer_files import (
@@ -17,6 +18,7 @@ from zoo_transformer.formats.tokenizer_files import (
     from_pipeline,
     from_sentencepiece,
     pipeline_names,
+    read_pipeline,
 )
 from zoo_transformer.formats.transformers_folder import (
     CONFIG,
@@ -66,6 +68,7 @@ class Multilingual(HuggingFaceImporter):
     """The base of models in which a tag of its language precedes each source and each target."""
 
     options: ClassVar[dict[str, str]] = LANGUAGE_OPTIONS
+    forces: ClassVar[bool] = True
     files: ClassVar[tuple[str, ...]] = (*JSON_FILES, PIPELINE, MODEL, VOCABULARY, *WEIGHT_FILES)
     default_source: ClassVar[str] = "en_XX"
 
@@ -135,22 +138,27 @@ class Multilingual(HuggingFaceImporter):
         others |= {i for i, name in names.items() if not tags and TAG.fullmatch(name)}
         framing = Framing(tags, control=others, tags_last=self.tags_last and side == "source")
         if folder.source.has(PIPELINE):
-            content = folder.source.json(PIPELINE, VOCABULARY_LIMIT)
-            return from_pipeline(folder, content, rows, framing, side)
+            return from_pipeline(folder, read_pipeline(folder), rows, framing, side)
         folder.check_added([name for name in names.values() if TAG.fullmatch(name)])
         return from_sentencepiece(folder, MODEL, rows, names, framing, side)
 
     def default(
         self, folder: Folder, tokenizer: ForeignTokenizer, tags: Mapping[str, int], side: str
     ) -> str:
-        """Return the default language: the option, that of the files, else English and German."""
-        given = folder.options.get(f"{side}-lang")
+        """Return the default language: the option, that of the files, else English and German.
+
+        The library's `generate` begins a target with the forced token, whatever its `tgt_lang` is.
+        """
+        given, forced = folder.options.get(f"{side}-lang"), forced_token(folder)
+        if side == "target" and forced is not None and not given:
+            of_forced = [code for code, tag in tags.items() if tag == forced]
+            folder.reasons.check(
+                bool(of_forced), f"forced_bos_token_id {forced} is not the tag of a language"
+            )
+            given = next(iter(of_forced), None)
         given = given or folder.tokenizer.get("src_lang" if side == "source" else "tgt_lang")
         if given:
             return str(given)
-        forced = forced_token(folder)
-        if side == "target" and forced is not None and forced in tags.values():
-            return next(code for code, tag in tags.items() if tag == forced)
         wanted = ("en", "eng") if side == "source" else ("de", "deu")
         matched = [code for code in tokenizer.tags if re.split("_", code)[0] in wanted]
         return matched[0] if matched else next(iter(tokenizer.tags))
@@ -160,6 +168,7 @@ class MBart50(Multilingual):
     """Reads mBART-50."""
 
     model_type: ClassVar[str] = "mbart"
+    tokenizer_classes: ClassVar[tuple[str, ...]] = ("MBart50Tokenizer",)
     kind: ClassVar[Kind] = Kind("pre", "learned", embedding_norm=True)
 
     def recognizes(self, source: Source) -> bool:
@@ -178,6 +187,7 @@ class MBart(Multilingual):
     """
 
     model_type: ClassVar[str] = "mbart"
+    tokenizer_classes: ClassVar[tuple[str, ...]] = ("MBartTokenizer",)
     kind: ClassVar[Kind] = Kind("pre", "learned", embedding_norm=True)
     tags_last: ClassVar[bool] = True
     options: ClassVar[dict[str, str]] = {
@@ -196,11 +206,15 @@ class MBart(Multilingual):
     def target(self, folder: Folder) -> tuple[str, int]:
         """Return the code and the tag of the target language: where the decoder starts."""
         tags = dict(self.tags(folder))
-        start = folder.generation.get("decoder_start_token_id")
+        start = folder.stated.get("decoder_start_token_id")
         of_start = next((code for code, tag in tags.items() if tag == start), None)
-        given = folder.options.get("target-lang") or of_start or folder.tokenizer.get("tgt_lang")
+        given = folder.options.get("target-lang") or of_start
+        if given is None and start is None:
+            given = folder.tokenizer.get("tgt_lang")
         if not isinstance(given, str) or given not in tags:
             what = "names no target language" if given is None else f"has no {reprlib.repr(given)}"
+            if given is None and start is not None:
+                what = f"begins targets with {reprlib.repr(start)}, which is no tag of a language"
             near = ", ".join([*tags][:30]) or "none"
             folder.reasons.add(f"it {what}: give --option target-lang=CODE, one of {near}")
             return "", 0
@@ -232,6 +246,11 @@ class MBart(Multilingual):
 def _is_mbart50(source: Source) -> bool:
     settings = source.json(TOKENIZER) if source.has(TOKENIZER) else {}
     named = settings.get("tokenizer_class") or source.json(CONFIG).get("tokenizer_class")
+    if named in GENERIC and source.has(PIPELINE):  # the tag precedes the text, by its template
+        content = source.json(PIPELINE, VOCABULARY_LIMIT)
+        with contextlib.suppress(ValueError):
+            frame = stated_frame({"tokenizer_class": named}, content)
+            return frame is not None and bool(frame.before)
     return str(named or "").startswith("MBart50")
 
 
@@ -239,6 +258,7 @@ class M2M100(Multilingual):
     """Reads M2M-100 and NLLB-200."""
 
     model_type: ClassVar[str] = "m2m_100"
+    tokenizer_classes: ClassVar[tuple[str, ...]] = ("M2M100Tokenizer", "NllbTokenizer")
     kind: ClassVar[Kind] = Kind("pre", "fairseq", activation="relu", scale=True, bias=False)
 
     def known_tags(self, folder: Folder) -> Sequence[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from zoo.interop import ForeignTokenizer, SentencePiece, TokenizersPipeline, Vocabulary
-from zoo_transformer.formats.transformers_folder import Folder
+from zoo_transformer.formats.transformers_folder import VOCABULARY_LIMIT, Folder
 from zoo_transformer.formats.vocabulary import Rows, check_names, codes
 
 PIPELINE = "tokenizer.json"
@@ -55,6 +55,13 @@ def from_sentencepiece(
     vocabulary = _vocabulary(rows, names, framing, side, str)
     model = SentencePiece(folder.source.bytes(file, MODEL_LIMIT), vocabulary)
     return ForeignTokenizer(model, vocabulary)
+
+
+def read_pipeline(folder: Folder) -> dict[str, Any]:
+    """Return `tokenizer.json`; what other files change about it is a reason."""
+    content = folder.source.json(PIPELINE, VOCABULARY_LIMIT)
+    folder.check_pipeline(content, set(pipeline_names(content).values()))
+    return content
 
 
 def pipeline_names(content: Mapping[str, Any]) -> dict[int, str]:

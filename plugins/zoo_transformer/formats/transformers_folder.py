@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
@@ -10,10 +11,12 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from zoo.interop import (
+    GENERIC,
     LIST_LIMIT,
     About,
     ForeignTokenizer,
     Frame,
+    Generation,
     Imported,
     Importer,
     Reasons,
@@ -34,6 +37,13 @@ PREFIX, BARE = "model.", ("shared.", "encoder.", "decoder.")
 
 VOCABULARY_LIMIT = 100_000_000
 """The most bytes of a vocabulary."""
+
+ALIASES = {"hidden_size": "d_model", "num_attention_heads": "encoder_attention_heads"}
+"""Other names of the library for values of `config.json`, and the usual ones."""
+
+ROLES = frozenset(f"{role}_token" for role in ("bos", "eos", "unk", "sep", "pad", "cls", "mask"))
+USUAL = re.compile(r"</?s>|<(pad|unk|mask)>|<(unk|mask)_[0-9]{1,3}>")
+"""Special tokens that a SentencePiece model has, the numbered ones of Pegasus among them."""
 
 MOST_ENTRIES = 10_000_000
 """The most entries of a vocabulary."""
@@ -65,8 +75,10 @@ class Folder:
         self.config = source.json(CONFIG)
         self.tokenizer = source.json(TOKENIZER) if source.has(TOKENIZER) else {}
         generation = source.json(GENERATION) if source.has(GENERATION) else {}
-        self.generation: dict[str, Any] = {**self.config, **generation}
-        values = dict(self.config)
+        self.stated: dict[str, Any] = {**self.config, **generation}
+        self.generation = Generation(self.stated)
+        aliased = {own: self.config[name] for name, own in ALIASES.items() if name in self.config}
+        values = {**aliased, **self.config}
         if (start := generation.get("decoder_start_token_id")) is not None:
             values["decoder_start_token_id"] = start  # `generate` reads this one
         if isinstance(ends := values.get("eos_token_id"), list) and len(ends) == 1:
@@ -95,17 +107,12 @@ class Folder:
     def check_added(self, known: Collection[str]) -> None:
         """Add a reason if tokens were added to a SentencePiece model.
 
-        The library finds these in a text before the model cuts the rest; the model does not.
+        The library finds these in a text before the model cuts the rest; the model does not. The
+        kind's own special tokens are no such tokens, nor are those of `known`.
         """
-        decoder = self.tokenizer.get("added_tokens_decoder")
-        entries = decoder.values() if isinstance(decoder, dict) else ()
-        flags = {
-            str(e.get("content")): e.get("special") is True for e in entries if isinstance(e, dict)
-        }
-        if self.source.has(ADDED):
-            flags = {**dict.fromkeys(self.source.json(ADDED), False), **flags}
+        texts = self._added()
         special = {*known, *self._special_tokens()}
-        added = [text for text, marked in flags.items() if not marked and text not in special]
+        added = [text for text in texts if text not in special and not USUAL.fullmatch(text)]
         if added:
             more = f" and {len(added) - 3} more" if len(added) > 3 else ""
             self.reasons.add(
@@ -113,51 +120,32 @@ class Folder:
                 "which need tokenizer.json"
             )
 
-    def decoding(self) -> dict[str, Any]:
-        """Return the recommended search options, as far as the zoo has the same ones."""
-        matched: dict[str, Any] = {}
-        beam = self.generation.get("num_beams")
-        if type(beam) is int and 1 < beam <= 64:
-            matched["beam"] = beam
-            matched["length_penalty"] = self._number("length_penalty", 1.0, 10.0)
-        ngram = self.generation.get("no_repeat_ngram_size")
-        if type(ngram) is int and 0 < ngram <= 10_000:
-            matched["no_repeat_ngram_size"] = ngram
-        # They count the token before the first one, but to the shortest length no end token.
-        for name, least, counted in (("min_length", 2, 0), ("max_length", 21, 1)):
-            value = self.generation.get(name)
-            if type(value) is int and least <= value <= 100_000 and "num_beams" in self.generation:
-                matched[name] = value - counted
-        if matched.get("min_length", 0) > matched.get("max_length", 10**9):
-            del matched["min_length"]
-        if self.generation.get("do_sample") is True and "beam" not in matched:
-            matched |= self._sampling()
-        return matched
+    def _added(self) -> list[str]:
+        """Return the texts of added tokens that the files beside the tokenizer name."""
+        decoder = self.tokenizer.get("added_tokens_decoder")
+        entries = decoder.values() if isinstance(decoder, dict) else ()
+        texts = [str(entry.get("content")) for entry in entries if isinstance(entry, dict)]
+        return [
+            *dict.fromkeys([*texts, *(self.source.json(ADDED) if self.source.has(ADDED) else ())])
+        ]
 
-    def _sampling(self) -> dict[str, Any]:
-        """Return the options of sampling; without a `top_k`, the library draws from 50 tokens."""
-        matched: dict[str, Any] = {"sample": True}
-        top_k = self.generation.get("top_k", 50)
-        if type(top_k) is int and top_k > 0:
-            matched["top_k"] = top_k
-        for name, most in (("temperature", 100.0), ("top_p", 1.0)):
-            value = self._number(name, 1.0, most)
-            if 0 < value != 1:
-                matched[name] = value
-        return matched
+    def check_pipeline(self, content: Mapping[str, Any], names: Collection[str]) -> None:
+        """Add a reason where `tokenizer_config.json` changes a pipeline, which is read as it is.
 
-    def banned(self) -> frozenset[int]:
-        """Return the ids that outputs never contain: those of `never`, and `bad_words_ids`.
-
-        Words of several tokens are not among them.
+        Args:
+            content: `tokenizer.json`.
+            names: the texts of its entries.
         """
-        words = self.generation.get("bad_words_ids")
-        single = (
-            word[0]
-            for word in (words if isinstance(words, list) else ())
-            if isinstance(word, list) and len(word) == 1 and type(word[0]) is int
+        lacking = [text[:40] for text in self._added() if text not in names]
+        self.reasons.check(
+            not lacking, f"tokenizer.json lacks the added tokens {', '.join(lacking[:3])}"
         )
-        return self.never() | frozenset(single)
+        before, wanted = content.get("pre_tokenizer"), self.tokenizer.get("add_prefix_space")
+        stated = before.get("add_prefix_space") if isinstance(before, dict) else None
+        self.reasons.check(
+            None in (stated, wanted) or stated == wanted,
+            f"add_prefix_space is {str(wanted)[:10]} in {TOKENIZER}, and not so in tokenizer.json",
+        )
 
     def frame(self, content: Mapping[str, Any], end: int) -> Frame | None:
         """Return what a `tokenizer.json` puts around a text; None if the tokenizer's class decides.
@@ -171,28 +159,14 @@ class Folder:
             )
         return frame
 
-    def never(self) -> frozenset[int]:
-        """Return the ids that are never written."""
-        given = self.generation.get("suppress_tokens")
-        return frozenset(i for i in given if type(i) is int) if isinstance(given, list) else (
-            frozenset())  # fmt: skip
-
     def _special_tokens(self) -> Iterator[str]:
-        """Yield the texts of the special tokens that the files of the tokenizer name."""
+        """Yield the texts of the special tokens, each by its role, that the files name."""
         named = self.source.json(SPECIAL) if self.source.has(SPECIAL) else {}
         for values in (self.tokenizer, named):
             for name, value in values.items():
-                if name.endswith(("_token", "_tokens")):
-                    for entry in value if isinstance(value, list) else [value]:
-                        text = entry.get("content") if isinstance(entry, dict) else entry
-                        if isinstance(text, str):
-                            yield text
-
-    def _number(self, name: str, default: float, most: float) -> float:
-        value = self.generation.get(name)
-        if isinstance(value, int | float) and 0 <= value <= most:
-            return float(value)
-        return default
+                text = value.get("content") if isinstance(value, dict) else value
+                if name in ROLES and isinstance(text, str):
+                    yield text
 
     def special(self, made: Layout, unknown: int) -> SpecialIds:
         """Return the special ids, checked against both vocabularies."""
@@ -211,6 +185,11 @@ class HuggingFaceImporter(Importer):
 
     model_type: ClassVar[str]
     kind: ClassVar[Kind]
+    tokenizer_classes: ClassVar[tuple[str, ...]]
+    """Classes of tokenizers that frame texts as this importer does, without `Fast` at the end."""
+
+    forces: ClassVar[bool] = False
+    """Whether it reads a token with which every target begins (`forced_bos_token_id`)."""
 
     def recognizes(self, source: Source) -> bool:
         """Return whether `config.json` names the kind of model."""
@@ -247,6 +226,12 @@ class HuggingFaceImporter(Importer):
         """
         folder = Folder(source, options)
         kind = self.kind
+        named = folder.tokenizer.get("tokenizer_class") or folder.config.get("tokenizer_class")
+        known = named in (None, *GENERIC) or str(named).removesuffix("Fast") in (
+            self.tokenizer_classes)  # fmt: skip
+        folder.reasons.check(known, f"its tokenizer_class {str(named)[:60]!r} may read otherwise")
+        if not self.forces and forced_token(folder) is not None:
+            folder.reasons.add("forced_bos_token_id: no token is forced here at the beginning")
         made = self.layout(folder)
         special = folder.special(made, self.unknown(folder))
         folder.reasons.raise_if_any()
@@ -254,7 +239,7 @@ class HuggingFaceImporter(Importer):
         names = Names(folder.weights, folder.reasons)
         names.check_vocabulary(made.target_vocab)
         folder.reasons.raise_if_any()
-        never = folder.never()
+        never = folder.generation.never()
         rows = Rows.of(special, made.vocab, never), Rows.of(special, made.target_vocab, never)
         network = Network(names, made, kind, *rows)
         weights = network.weights()
@@ -262,8 +247,8 @@ class HuggingFaceImporter(Importer):
         tokenizers = self.tokenizers(folder, made, rows)
         folder.reasons.raise_if_any()
         languages = self.languages(folder, tokenizers)
-        decoding = folder.decoding()
-        if banned := _texts(folder.banned(), rows[1], tokenizers[1]):
+        decoding = folder.generation.search()
+        if banned := _texts(folder.generation.banned(), rows[1], tokenizers[1]):
             decoding["banned"] = banned[:LIST_LIMIT]
         about = About(*languages, decoding=decoding, origin="imported")
         return Imported("transformer", self.model_type, network.values, weights, *tokenizers, about)
@@ -284,5 +269,5 @@ def _with_default(tokenizer: ForeignTokenizer) -> tuple[str, ...]:
 
 def forced_token(folder: Folder) -> int | None:
     """Return the id of the token with which every target begins, if there is one."""
-    forced = folder.generation.get("forced_bos_token_id")
+    forced = folder.stated.get("forced_bos_token_id")
     return forced if type(forced) is int and forced >= 0 else None

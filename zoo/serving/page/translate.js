@@ -36,6 +36,7 @@ export async function translateView({send, state, asked}) {
   });
   const notes = [];
   if (best.unknown) notes.push("The model knows no token of this text, so the translation means nothing.");
+  if (best.divided) notes.push("A sentence is longer than those of training, and was translated in parts.");
   if (!best.finished) notes.push("The translation was cut at the longest length.");
   const text = best.tokens.length ? tokens(best.tokens) : [best.text];
   return [element("div", {className: "split"},

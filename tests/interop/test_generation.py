@@ -1,0 +1,66 @@
+"""The search that an imported folder recommends, of what its settings say about `generate`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.interop.t5_folder import imported, write_folder
+from zoo.interop import Generation
+
+SEARCHES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "nothing": ({}, {}),
+    "a beam": ({"num_beams": 4}, {"beam": 4, "length_penalty": 1.0}),
+    "a beam and a penalty": (
+        {"num_beams": 4, "length_penalty": 0}, {"beam": 4, "length_penalty": 0.0}),
+    "a preference for short outputs": ({"num_beams": 4, "length_penalty": -2.0}, {}),
+    "a penalty of text": ({"num_beams": 4, "length_penalty": "long"}, {}),
+    "groups of beams": ({"num_beams": 6, "num_beam_groups": 3, "diversity_penalty": 0.5}, {}),
+    "one group": ({"num_beams": 6, "num_beam_groups": 1}, {"beam": 6, "length_penalty": 1.0}),
+    "a beam that draws": (
+        {"num_beams": 4, "do_sample": True, "top_k": 9}, {"sample": True, "top_k": 9}),
+    "sampling": (
+        {"do_sample": True, "temperature": 0.7, "top_p": 0.9, "top_k": 0},
+        {"sample": True, "temperature": 0.7, "top_p": 0.9}),
+    "lengths with the first token": (
+        {"num_beams": 1, "min_length": 5, "max_length": 60}, {"min_length": 5, "max_length": 59}),
+    "the default length": ({"max_length": 60}, {}),
+    "lengths of new tokens": (
+        {"min_new_tokens": 5, "max_new_tokens": 30}, {"min_length": 6, "max_length": 30}),
+    "both": (
+        {"num_beams": 1, "max_length": 60, "max_new_tokens": 30, "min_length": 2,
+         "min_new_tokens": 9}, {"min_length": 10, "max_length": 30}),
+    "lengths that contradict": (
+        {"min_new_tokens": 50, "max_new_tokens": 30}, {"max_length": 30}),
+    "lengths without bounds": (
+        {"min_new_tokens": 10**9, "max_new_tokens": 10**9, "no_repeat_ngram_size": 10**9}, {}),
+    "repetition": ({"no_repeat_ngram_size": 3}, {"no_repeat_ngram_size": 3}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SEARCHES)
+def test_the_search_that_settings_say(case: str) -> None:
+    settings, expected = SEARCHES[case]
+    assert Generation(settings).search() == expected
+
+
+def test_what_is_never_written() -> None:
+    settings = {"suppress_tokens": [3, True, "x"], "bad_words_ids": [[5], [6, 7], "x", [True]]}
+    assert Generation(settings).never() == {3}
+    assert Generation(settings).banned() == {3, 5}
+    assert Generation({"suppress_tokens": 3, "bad_words_ids": [3]}).banned() == set()
+
+
+def test_t5_recommends_what_its_settings_say(tmp_path: Path) -> None:
+    write_folder(tmp_path / "t5")
+    settings = {"num_beams": 5, "length_penalty": 0.6, "suppress_tokens": [0, 2, 8]}
+    (tmp_path / "t5" / "generation_config.json").write_text(json.dumps(settings))
+    checkpoint = imported(tmp_path / "t5")
+    tokenizer = checkpoint.target_tokenizer
+    (word,) = (tokenizer.token(i) for i in range(tokenizer.size) if tokenizer.token(i) == "▁ab")
+    assert dict(checkpoint.about.decoding) == {
+        "beam": 5, "length_penalty": 0.6, "banned": (word,)
+    }  # fmt: skip
