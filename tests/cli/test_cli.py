@@ -56,6 +56,7 @@ def test_list_as_json(run: Run) -> None:
     kinds = ["architectures", "models", "checkpoints", "datasets", "importers", "exporters"]
     kinds += [
         "engines",
+        "metrics",
         "recipes",
         "tokenizers",
         "objectives",
@@ -124,6 +125,13 @@ def test_list_shows_the_options_of_an_entry(run: Run) -> None:
     assert "transformer-6x6" not in run("list", "models", "transformer-tiny").stdout
     failed(run("list", "schedules", "noma"), "unknown schedule 'noma': did you mean noam?")
     failed(run("list", "schedule"), "unknown kind 'schedule': did you mean schedules?")
+
+
+def test_metrics_can_be_listed(run: Run) -> None:
+    (rows,) = json.loads(run("list", "metrics", "--json").stdout).values()
+    assert {"bleu", "chrf", "ter", "exact_match", "word_error_rate"} <= {r["name"] for r in rows}
+    assert "Papineni" in run("list", "metrics", "bleu").stdout
+    failed(run("list", "metrics", "blue"), "unknown metric 'blue': did you mean bleu?")
 
 
 def test_every_shelf_of_entries_can_be_listed() -> None:

@@ -203,7 +203,7 @@ def test_a_broken_metric_is_reported_and_the_other_scores_survive(where: str, re
     using = make_metrics(registry_with(where).metrics)
     scores = score(["a b"], ["o k"], using)
     (problem,) = (*using.problems, *scores.problems)
-    assert problem.startswith("metric 'vowels' of vowels (zoo-vowels 1.0) is left out: ")
+    assert problem.startswith("metric 'vowels' of vowels (zoo-vowels 1.0) has no score: ")
     assert reason in problem
     assert "\n" not in problem
     assert set(scores.by_name) == {"bleu", "chrf", "ter", "exact_match"}
@@ -245,12 +245,23 @@ def test_zoo_eval_prints_its_scores_and_a_line_for_each_broken_metric(tmp_path: 
     done = zoo_command(tmp_path, "eval", "seq2seq-tiny.numbers-en-fr", *options)
     assert {"bleu", "chrf", "exact_match"} <= json.loads(done.stdout).keys()
     first, second = done.stderr.splitlines()
-    assert first.startswith("Warning: metric 'absent' of breaking (zoo-breaking 1.0) is left out: ")
-    assert second.endswith("(zoo-breaking 1.0) is left out: it raised RuntimeError: never")
+    assert first.startswith(
+        "Warning: metric 'absent' of breaking (zoo-breaking 1.0) has no score: "
+    )
+    assert second.endswith("(zoo-breaking 1.0) has no score: it raised RuntimeError: never")
     alone = ("--data", "numbers-en-fr", "--limit", "20", "--metric", "counting")
     done = zoo_command(tmp_path, "eval", "seq2seq-tiny.numbers-en-fr", *alone, code=1)
     assert done.stdout == ""
     assert done.stderr.endswith("Error: no score: no metric that --metric names can be computed\n")
+
+
+@pytest.mark.parametrize("name", ["BLEU", "ChrF", "bleu_7", "sentences", "bleu-signature"])
+def test_a_plugins_metric_is_not_taken_for_another_value(name: str) -> None:
+    using = make_metrics(registry_with(f"{__name__}:Vowels", name).metrics)
+    assert name not in using
+    assert using.problems == [
+        f"metric {name!r} of vowels (zoo-vowels 1.0) is ignored: the name is taken"
+    ]
 
 
 def test_a_plugin_does_not_replace_a_built_in_metric() -> None:

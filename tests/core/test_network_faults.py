@@ -62,6 +62,15 @@ class Narrow(RecurrentSeq2Seq):
         output = super().forward(*given)
         return output._replace(logits=output.logits[..., :-1])
 
+class LayersFirst(RecurrentSeq2Seq):
+    def init_state(self, memory):
+        return [torch.zeros(7, 2)]
+
+class NarrowStep(RecurrentSeq2Seq):
+    def step(self, *given):
+        step = super().step(*given)
+        return step._replace(logits=step.logits[:, :-1])
+
 class Deaf(RecurrentSeq2Seq):
     def encode(self, source, source_mask, attention=False):
         raise KeyError("no ear")
@@ -168,6 +177,11 @@ def ensemble_of(name: str) -> object:
         (ensemble_of, "Deaf", f"the network Deaf of {OWNER} is broken: it raised KeyE"),
         (ensemble_of, "Raising", f"the network Raising of {OWNER} is broken: it raised KeyE"),
         (ensemble_of, "Lacking", f"the network Lacking of {OWNER} is broken: step returned a v"),
+        *(
+            (use, "LayersFirst", f"the network LayersFirst of {OWNER} is broken: tensors of its ")
+            for use in (beam_of, greedy_of, ensemble_of)
+        ),
+        (greedy_of, "NarrowStep", f"the network NarrowStep of {OWNER} is broken: step returned l"),
         (beam_of, "Odd", "cannot gather rows of a dict: memory and state are nested"),
     ],
 )

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+import torch
 from onnx import TensorProto, helper, numpy_helper
 from onnxruntime import InferenceSession
 from torch import Tensor, nn
@@ -21,6 +22,7 @@ from zoo.interop import onnx_export
 from zoo.interop.exporter import export_checkpoint
 from zoo.interop.onnx_weights import quantized
 from zoo.nn import Seq2Seq
+from zoo.nn.build import build
 from zoo.registry.registry import default_registry
 from zoo.testing import BrokenLawError, Case, case, exports_to_onnx
 from zoo.translation.translator import Translator
@@ -146,6 +148,37 @@ def test_the_law_breaks_for_a_network_that_looks_at_values() -> None:
     wrong = Case(network, good.config, good.model, good.source, good.mask, good.target)
     with pytest.raises(BrokenLawError, match="cannot be exported to ONNX"):
         exports_to_onnx(wrong)
+
+
+def test_the_law_holds_for_a_memory_of_two_lengths() -> None:
+    """A step may read every token of the source, and of every two tokens a vector."""
+    good = case("rnnsearch", cell="gru")
+
+    class Halved(cast("type[Any]", good.network)):  # type: ignore[misc]  # a class of the registry
+        def encode(self, source: Tensor, mask: Tensor, attention: bool = False) -> Any:
+            encoded = super().encode(source, mask, attention)
+            embedded = self.source_embedding(source)
+            length = source.shape[1]
+            padded = nn.functional.pad(embedded.mT, (1, 2 + length % 2))
+            halves = nn.functional.avg_pool1d(padded, 4, 2).mT[:, : (length + 1) // 2]
+            return encoded._replace(memory=(encoded.memory, halves, mask[:, ::2], source, mask))
+
+        def init_state(self, memory: Any) -> Any:
+            return super().init_state(memory[0])
+
+        def step(self, token: Tensor, state: Any, memory: Any, attention: bool = False) -> Any:
+            inner, halves, half_mask, source, mask = memory
+            step = super().step(token, state, inner, attention)
+            read = halves.masked_fill(~half_mask[..., None], -torch.inf).amax((1, 2))
+            ids = source.clamp(max=step.logits.shape[1] - 1)
+            rows = step.logits.unflatten(0, (len(mask), -1))
+            copied = torch.zeros_like(rows).scatter_add(-1, ids[:, None], mask[:, None].float())
+            return step._replace(logits=(rows + read[:, None, None] + copied).flatten(0, 1))
+
+    network = cast("type[Seq2Seq]", Halved)
+    torch.manual_seed(1)
+    model = build(network, good.config, good.model.source_vocab, good.model.target_vocab).eval()
+    exports_to_onnx(Case(network, good.config, model, good.source, good.mask, good.target))
 
 
 def test_the_law_holds_for_layers_of_gru_in_both_directions() -> None:

@@ -13,8 +13,9 @@ from zoo.cli.completion import complete_entry
 from zoo.cli.options import json_option
 from zoo.cli.output import console, loaded_registry, plain, print_json
 from zoo.errors import UnknownNameError
-from zoo.evaluation.labels import metric_label
+from zoo.evaluation.labels import BUILT_IN, metric_label
 from zoo.registry.catalogue import Released
+from zoo.registry.declarations import Metric
 from zoo.registry.open_shelf import OpenShelf
 from zoo.registry.registry import Registry
 
@@ -90,6 +91,7 @@ COLUMNS = {
         Column("summary"),
     ),
     "engines": (Column("name"), Column("format"), Column("summary")),
+    "metrics": (Column("name"), Column("summary")),
     "recipes": (
         Column("name", lambda _, recipe: recipe[0]),
         Column("values", lambda _, recipe: recipe[1], shown=False),
@@ -116,9 +118,12 @@ def rows_of(registry: Registry, kind: str, name: str = "") -> list[dict[str, Any
         PluginError: the entry that is named is broken.
     """
     shelf = registry.shelves[kind]
-    if name:
-        shelf.find(name)
     things: Mapping[str, Any] = shelf
+    if kind == "metrics":  # those that need no plugin are on no shelf
+        own = (Metric(each, summary, "") for each, summary in BUILT_IN.items())
+        things = {**shelf, **{each.name: each for each in own}}
+    if name and name not in things:
+        raise UnknownNameError(shelf.kind, name, things, shelf.hint)
     if kind == "recipes":  # values only, which do not have their name
         things = {each: (each, shelf[each]) for each in shelf}
     rows = [
@@ -142,11 +147,11 @@ def rows_of(registry: Registry, kind: str, name: str = "") -> list[dict[str, Any
 def list_(kind: str | None, name: str | None, as_json: bool) -> None:
     """List architectures, models, checkpoints, datasets, and everything else that has a name.
 
-    KIND is one of: architectures, models, checkpoints, datasets, importers, exporters, engines,
-    recipes; tokenizers, objectives, schedules, optimizers, initializations, augmentations, which a
-    recipe names; processors, searches, splitters, which decoding names. Without it, the number of
-    each is shown. NAME shows one of them: a recipe with its values, and what a recipe or decoding
-    names with its options: `zoo list schedules cosine`.
+    KIND is one of: architectures, models, checkpoints, datasets, metrics, importers, exporters,
+    engines, recipes; tokenizers, objectives, schedules, optimizers, initializations, augmentations,
+    which a recipe names; processors, searches, splitters, which decoding names. Without it, the
+    number of each is shown. NAME shows one of them: a recipe with its values, and what a recipe or
+    decoding names with its options: `zoo list schedules cosine`.
     """
     if kind is not None and kind not in COLUMNS:
         raise UnknownNameError("kind", kind, COLUMNS, "See `zoo list --help`")

@@ -45,8 +45,8 @@ def not_a_number() -> DecodingError:
     """Return the error for a network whose results are not numbers."""
     return DecodingError(
         "the model's scores are not numbers",
-        "its weights are so large that they overflow, or are damaged",
-        "Pull or train it again",
+        "its weights are so large that they overflow, or are damaged, or its network is broken",
+        "Pull or train it again, or report it to the author of the network",
     )
 
 

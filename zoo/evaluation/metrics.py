@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from zoo.data.tokenizer import Tokenizer
 from zoo.errors import FAILURES, DataError, PluginError, UnknownNameError, ZooError
+from zoo.evaluation.labels import reserved
 from zoo.evaluation.library import (
     BLEU,
     CHRF,
@@ -121,6 +122,9 @@ def make_metrics(
             if not ((name in names) if names else declaration.everywhere):
                 continue
             owner = declared.owner(name)
+            if name not in metrics and reserved(name):
+                metrics.problems.append(f"metric {name!r} of {owner} is ignored: the name is taken")
+                continue
             with _isolated(name, owner, metrics.problems):
                 metric = import_object(declaration.metric, f"metric {name!r}")()
                 if not isinstance(metric, Metric):
@@ -179,7 +183,7 @@ def _isolated(name: str, owner: Owner, problems: list[str]) -> Iterator[None]:
             raise
         known_why = error.why if isinstance(error, PluginError) else ""
         reason = known_why or f"it raised {type(error).__name__}: {error}"
-        problems.append(f"metric {name!r} of {owner} is left out: {' '.join(reason.split())}")
+        problems.append(f"metric {name!r} of {owner} has no score: {' '.join(reason.split())}")
 
 
 def _owner(metrics: Mapping[str, Metric], name: str) -> Owner:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.export import Dim
 
 from zoo.checkpoint.checkpoint import Checkpoint
@@ -29,7 +30,7 @@ from zoo.interop.onnx_graphs import (
 from zoo.interop.onnx_weights import WEIGHTS, quantized, write_models
 from zoo.nn.contract import Seq2Seq
 from zoo.nn.padded import onnx_layer
-from zoo.nn.tree import tensors
+from zoo.nn.tree import Tree, tensors
 from zoo.registry.imports import require
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 LOGGERS = ("root", "torch", "torch.onnx", "onnxscript", "onnx_ir")
 """Loggers of the exporter and of onnxruntime's quantizer."""
+
+COLOR = re.compile("\x1b\\[[0-9;]*m")
 
 ENCODER, STEP, LAYOUT = "encoder.onnx", "step.onnx", "zoo.json"
 
@@ -132,11 +135,16 @@ def graphs(model: Seq2Seq) -> tuple[Layout, dict[str, ModelProto]]:
     )
     step = _traced(
         StepGraph(model, made.memory, made.state),
-        (made.token, tensors(made.memory), tensors(made.state)),
+        (made.token, _copies(made.memory), _copies(made.state)),
         ({0: rows}, of_memory, of_state),
         (["token", *names[0], *names[1]], ["logits", *(f"next_{name}" for name in names[1])]),
     )
     return inputs, {ENCODER: encoder, STEP: step}
+
+
+def _copies(tree: Tree) -> list[Tensor]:
+    """Return copies of a tree's tensors: torch guards the base of a view, which no input is."""
+    return [tensor.clone(memory_format=torch.contiguous_format) for tensor in tensors(tree)]
 
 
 def _traced(
@@ -158,11 +166,19 @@ def _traced(
     except Exception as error:  # torch raises many kinds, private ones too
         raise ConversionError(
             "the network cannot be exported to ONNX",
-            str(error)[:600],
+            _cause(error),
             "See “Networks that export” in docs/export.md",
         ) from error
     assert exported is not None
     return exported.model_proto
+
+
+def _cause(error: BaseException) -> str:
+    """Return the first line that says why: of the innermost cause, without colors."""
+    while (inner := error.__cause__ or error.__context__) is not None:
+        error = inner
+    lines = [line.strip() for line in COLOR.sub("", str(error)).splitlines()]
+    return f"{type(error).__name__}: {next(filter(None, lines), '')[:300]}"
 
 
 @contextlib.contextmanager

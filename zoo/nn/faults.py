@@ -11,6 +11,7 @@ from torch import Tensor
 
 from zoo.errors import FAILURES, PluginError, ZooError
 from zoo.nn.contract import Encoded, Memory, Seq2Seq, State, Step
+from zoo.nn.tree import plain_tensors
 from zoo.registry.open_shelf import BrokenEntryError
 from zoo.registry.owners import Plugin
 from zoo.registry.registry import default_registry
@@ -74,10 +75,16 @@ def init_state(network: Any, memory: Memory) -> Any:
     """Return the state of a network, or of what has its methods, before the first token.
 
     Raises:
-        PluginError: the network raised something.
+        PluginError: the network raised something, or rows are not the first dimension.
     """
     with blaming_network(network):
-        return network.init_state(memory)
+        state = network.init_state(memory)
+    rows = [len(tensor) if tensor.dim() else 0 for tensor in plain_tensors((memory, state))]
+    if len(set(rows)) > 1:
+        shapes = ", ".join(str(tuple(t.shape)) for t in plain_tensors(state)[:3])
+        reason = "tensors of its memory and state have different sizes on dimension 0, the rows"
+        raise broken_network(type(network), f"{reason}; those of the state begin with {shapes}")
+    return state
 
 
 def step(
@@ -92,5 +99,9 @@ def step(
         step = network.step(token, state, memory, attention)
     if not isinstance(step, Step):
         reason = f"step returned a value of type {type(step).__name__}, not a Step"
+        raise broken_network(type(network), reason)
+    expected = len(token), getattr(network, "target_vocab", step.logits.shape[-1])
+    if step.logits.shape != expected:
+        reason = f"step returned logits of shape {tuple(step.logits.shape)}, not {expected}"
         raise broken_network(type(network), reason)
     return step

@@ -51,6 +51,14 @@ def _gather(tree: Tree, rows: Tensor) -> Tree:
     raise TreeError(f"cannot gather rows of a {type(tree).__name__}", ALLOWED)
 
 
+def plain_tensors(tree: Tree) -> list[Tensor]:
+    """Return every tensor in the tree that is in no cache."""
+    if isinstance(tree, Tensor):
+        return [tree]
+    parts = tree if isinstance(tree, tuple | list) else ()
+    return [tensor for part in parts for tensor in plain_tensors(part)]
+
+
 def tensors(tree: Tree) -> list[Tensor]:
     """Return every tensor in the tree; for a cache, the values written so far.
 

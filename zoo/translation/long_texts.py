@@ -18,6 +18,9 @@ BOUNDARIES = (
 MOST_CHARACTERS = 16
 """Characters for each token of a part beyond which a text is split without counting its tokens."""
 
+EVEN = 50
+"""Parts of a text up to which they are made even; of more, one short part does not matter."""
+
 Count = Callable[[Sequence[str]], Sequence[int]]
 """Returns the number of tokens of each text."""
 
@@ -36,7 +39,7 @@ def split_long(text: str, max_tokens: int, count: Count) -> list[Piece]:
     pieces = _filled(given, max_tokens, max_tokens, count)
     # The last part may be short, such as a sentence's last word: fill all alike.
     low, high = max_tokens // 2, max_tokens
-    while len(pieces) > 1 and high - low > 1:
+    while 1 < len(pieces) <= EVEN and high - low > 1:
         middle = (low + high) // 2
         even = _filled(given, max_tokens, middle, count)
         low, high = (middle, high) if len(even) > len(pieces) else (low, middle)
