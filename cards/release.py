@@ -116,7 +116,7 @@ def write_sections(name: str) -> None:
     """Write the sections of a card below its generated part."""
     from training import EVERYDAY, INVENTED_WORDS, TEACHERS_OF
 
-    from zoo.checkpoint.card import END
+    from zoo.checkpoint.card_text import END
     from zoo.checkpoint.format import ATTENTION
 
     task = task_of(name)

@@ -3,7 +3,7 @@
 import json
 import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import zoo
 from zoo.data.tokenizer import Tokenizer
 from zoo.decoding.options import Hypothesis
 from zoo.registry.builtin import top
+from zoo.translation.long_sentences import divide
 from zoo.translation.parts import SourceReader
 from zoo.translation.sentences import (
     LANGUAGES,
@@ -232,7 +233,7 @@ def test_a_sentence_longer_than_those_of_training_is_translated_in_parts() -> No
     one = translator.translate(text, alignment=True, details=True)
     assert one.divided
     assert len(one.hypotheses) == len(one.source_ids) > 1
-    assert all(len(ids) < length for ids in one.source_ids)
+    assert all(len(ids) <= length + 1 for ids in one.source_ids)
     assert one.text.count(".") == 1, "of the parts, the last alone has a full stop"
     assert one.text[1:].replace("Ils", "ils").replace("Elles", "elles").islower()
     assert one.alignment is not None
@@ -250,6 +251,60 @@ def test_a_prefix_that_is_long_for_the_training_data_divides_nothing() -> None:
     assert not one.divided
 
 
+def tokens_of(texts: Sequence[str]) -> list[int]:
+    """A word has a token, a capital another one, and a digit one of its own."""
+    return [len(t.split()) + sum(map(str.isupper, t)) + sum(map(str.isdigit, t)) for t in texts]
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("a b c d e", ["a b c d e"]),
+        ("a b c d e f g", ["a b c", "d e f g"]),
+        ("a b c, d e f g", ["a b c,", "d e f g"]),
+        ("yes, a b c d e", ["yes,", "a b c d e"]),
+        ("mr. a b c d e", ["mr. a b", "c d e"]),
+        ("a b c d e f g h i j k", ["a b c", "d e f g", "h i j k"]),
+        ("a  b\tc d\u00a0e   f", ["a  b\tc", "d\u00a0e   f"]),
+        ("call 0612345678 a", ["call 0612345678 a"]),
+        ("a WASHINGTON b c d", ["a WASHINGTON", "b c d"]),
+        ("一只狗在走，一只猫在睡", ["一只狗在走，一只猫在睡"]),
+    ],
+)
+def test_a_sentence_is_divided_where_that_harms_least(text: str, parts: list[str]) -> None:
+    pieces = divide(text, 5, tokens_of)
+    assert [piece.text for piece in pieces] == parts
+    assert "".join(piece.space + piece.text for piece in pieces) == text
+
+
+def test_every_sentence_is_its_parts_and_their_spaces() -> None:
+    generator = random.Random(3)
+    for _ in range(500):
+        text = "".join(generator.choices(" ab,.;，。漢\t\u3000'", k=generator.randrange(60)))
+        pieces = divide(text, 6, lambda texts: [len(t) for t in texts])
+        assert "".join(piece.space + piece.text for piece in pieces) == text.strip()
+
+
+def test_a_clause_without_spaces_counts_all_its_tokens() -> None:
+    parts = divide("一只狗在走，一只猫在睡", 6, lambda texts: [len(t) for t in texts])
+    assert [part.text for part in parts] == ["一只狗在走，", "一只猫在睡"]
+
+
+def test_a_prefix_stays_what_a_translation_begins_with() -> None:
+    translator = zoo.load(CARDS / "transformer-tiny.tatoeba-en-fr-76k")
+    text = "I have never seen such a dog in my life, and I will never forget the old man."
+    for prefix in ("Je n'ai jamais vu un tel chien.", "Je n'ai jamais "):
+        one = translator.translate(text, prefix=prefix, details=True)
+        assert one.divided
+        assert one.text.startswith(prefix.rstrip())
+
+
+def test_spaces_make_no_sentence_long() -> None:
+    translator = zoo.load(CARDS / "transformer-tiny.tatoeba-en-fr-76k")
+    expected = translator.translate("The cat is on the table.")
+    assert translator.translate("The cat    is on " + 40 * " " + "the table.") == expected
+
+
 @pytest.mark.parametrize(
     ("begins", "ends", "source", "text", "expected"),
     [
@@ -264,6 +319,7 @@ def test_a_prefix_that_is_long_for_the_training_data_divides_nothing() -> None:
         (False, True, "dogs.", "Hunde.", "Hunde."),
         (False, False, "a dog,", "Ein ?", "ein,"),
         (False, True, "i see.", "I see.", "I see."),
+        (False, True, "I see a dog.", "Ein Hund.", "ein Hund."),
     ],
 )
 def test_parts_of_a_sentence_have_no_stop_and_no_capital_of_their_own(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from zoo.checkpoint.card import published
+from zoo.checkpoint.card_text import published
 from zoo.errors import ZooError
 from zoo.hub.digest import FileDigest
 

@@ -12,14 +12,8 @@ from huggingface_hub import ModelCard, ModelCardData, parse_eval_result_entries
 
 import zoo
 from tests.hub.helpers import fingerprint, refused
-from zoo.checkpoint.card import (
-    BEGIN,
-    END,
-    card_of,
-    published,
-    render_front_matter,
-    split_card,
-)
+from zoo.checkpoint.card import card_of, render_front_matter, split_card
+from zoo.checkpoint.card_text import BEGIN, END, published
 from zoo.checkpoint.checkpoint import convert
 from zoo.checkpoint.tensors import read_tensors
 from zoo.errors import CheckpointError
@@ -213,3 +207,60 @@ def test_a_published_card_installs_the_package_and_loads_from_its_address(
     assert fingerprint(checkpoint) == before, "the local folder does not change"
     by_hand = '# Mine\n\nzoo.load("x")\n'
     assert published(by_hand, address, "zoo-gated") == by_hand
+
+
+def sections(card: str) -> int:
+    return card.count("\n## Parameters")
+
+
+def test_marks_are_seen_however_lines_end(mine: Path, run: Run) -> None:
+    file = mine / "README.md"
+    text = file.read_text()
+    for changed in (text.replace("\n", "\r\n"), text[: text.index(END) + len(END) - 1]):
+        file.write_bytes(changed.encode())
+        assert run("card", mine, "--write").exit_code == 0
+        text = file.read_bytes().decode()
+        assert (text.count(BEGIN), text.count(END), sections(text)) == (1, 1, 1)
+
+
+def test_text_with_a_mark_ends_no_section(mine: Path, run: Run) -> None:
+    about = "--about=intended_use=Numbers. <!-- end --> More."
+    assert run("card", mine, "--write", about).exit_code == 0
+    size = len((mine / "README.md").read_text())
+    for _ in range(2):
+        assert run("card", mine, "--write").exit_code == 0
+    text = (mine / "README.md").read_text()
+    assert (text.count(END), sections(text), len(text)) == (1, 1, size)
+
+
+def test_the_title_is_that_of_the_generated_section(mine: Path, run: Run) -> None:
+    file = mine / "README.md"
+    text = file.read_text()
+    front, begin, rest = text.partition(BEGIN)
+    front = front.replace("---\n", "---\n# my license\n", 1)
+    file.write_text(f"{front}# About this model\n\nMine.\n\n{begin}{rest}")
+    assert run("card", mine, "--write").exit_code == 0
+    assert 'zoo.load("small")' in file.read_text()
+    assert "# About this model" in file.read_text()
+
+
+def test_what_cannot_be_written_changes_nothing(mine: Path, run: Run) -> None:
+    (mine / "README.md").write_text(f"---\na: b\n---\n{BEGIN}no end")
+    before = fingerprint(mine)
+    refused_ = run("card", mine, "--write", "--about", "terms=changed")
+    assert refused_.exit_code == 1
+    assert "lacks the mark" in refused_.stderr
+    assert fingerprint(mine) == before
+
+
+def test_names_and_licenses_control_no_terminal(mine: Path, run: Run) -> None:
+    file = mine / "README.md"
+    escape = json.dumps("x\x1b[2J\nspoofed")
+    file.write_text(file.read_text().replace("---\n", f"---\nlicense: {escape}\n", 1))
+    shown = run("info", mine).stdout
+    assert "\x1b" not in shown
+    assert "license" in shown
+    config = json.loads((mine / "config.json").read_text())
+    for name in ("a\x1b[31m", "a\nb", "a`b", "<b>"):
+        (mine / "config.json").write_text(json.dumps({**config, "model": name}))
+        assert "'model' must be a name" in run("info", mine).stderr

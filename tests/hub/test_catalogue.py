@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import os
 import shutil
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from zoo.errors import CatalogueError, IntegrityError
 from zoo.hub import user_catalogue
 from zoo.hub.pull import expected_files, pull
 from zoo.registry import catalogue
+from zoo.registry.cache_folder import cache_folder
 from zoo.registry.plugins import Plugins
 from zoo.registry.registry import Registry, _registry_of, default_registry
 
@@ -337,3 +339,26 @@ def test_a_package_of_further_checkpoints(tmp_path: Path) -> None:
     assert error == (
         "no checkpoint 'small.a': it is in the package zoo-attic (none). pip install zoo-attic"
     )
+
+
+def test_a_user_without_a_home_has_no_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", homeless)
+    for name in ("ZOO_CACHE", "ZOO_REGISTRY", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    assert not catalogue.user_catalogue().exists()
+    assert not cache_folder().exists()
+    with pytest.raises(OSError, match="Not a directory"):
+        cache_folder().mkdir(parents=True)
+    assert "transformer-tiny.numbers-en-fr" in default_registry().checkpoints
+
+
+def test_a_name_is_added_to_an_inline_table(
+    fresh: Callable[[], Registry], checkpoint: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "registry.toml"
+    file.write_text("format = 1\ncheckpoints = {}\n")
+    user_catalogue.add("dogs", str(checkpoint), fresh())
+    assert "dogs" in tomllib.loads(file.read_text())["checkpoints"]

@@ -9,7 +9,8 @@ import click
 from zoo import files
 from zoo.checkpoint import format, tensors
 from zoo.checkpoint.about import About
-from zoo.checkpoint.card import BEGIN, CARD_LIMIT, END
+from zoo.checkpoint.card import CARD_LIMIT
+from zoo.checkpoint.card_text import BEGIN, END
 from zoo.cli import cli
 from zoo.hub.retry import RetryPolicy
 from zoo.hub.settings import Settings

@@ -1,5 +1,6 @@
 """Push: the files it sends, and failures at every step. A push makes one commit, or none."""
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from click.testing import Result
 import zoo
 from tests.hub.helpers import ADDRESS, NAME, as_pushed, fingerprint, refused
 from tests.hub.server import Blob, Repository, Server
+from zoo.checkpoint.checkpoint import convert
 from zoo.errors import (
     AccessError,
     CheckpointError,
@@ -101,6 +103,67 @@ def test_private_is_an_error_for_a_public_repository(server: Server, checkpoint:
     push(checkpoint, ADDRESS)
     with refused(HubError, "is public", "--private applies to a new repository only"):
         push(checkpoint, ADDRESS, private=True)
+
+
+def test_a_new_branch_of_a_public_repository_is_not_private(
+    server: Server, checkpoint: Path
+) -> None:
+    push(checkpoint, ADDRESS)
+    with refused(HubError, "is public", "--private applies to a new repository only"):
+        push(checkpoint, f"{ADDRESS}@secret", private=True)
+    assert list(server.repositories[NAME].branches) == ["main"]
+
+
+def test_a_new_branch_of_another_format_is_refused(server: Server, checkpoint: Path) -> None:
+    repository = server.repositories[NAME] = Repository()
+    names = ("config.json", "tokenizer.json", "pytorch_model.bin")
+    repository.commit({name: Blob(b"{}") for name in names})
+    with refused(HubError, "holds a folder of transformers", "Push to another repository"):
+        push(checkpoint, f"{ADDRESS}@zoo")
+    assert "zoo" not in repository.branches
+
+
+def test_a_dry_run_compares_with_what_a_new_branch_begins_with(
+    server: Server, checkpoint: Path, edited: Path
+) -> None:
+    push(checkpoint, ADDRESS)
+    dry = push(edited, f"{ADDRESS}@new", dry_run=True)
+    assert [(change.kind, change.path) for change in dry.changes] == [("change", "README.md")]
+    assert list(server.repositories[NAME].branches) == ["main"]
+
+
+@pytest.mark.parametrize("name", ["curve.png", "README.md", "training.json"])
+def test_a_link_out_of_the_folder_is_not_published(
+    server: Server, edited: Path, tmp_path: Path, name: str
+) -> None:
+    secret = tmp_path / "id"
+    secret.write_bytes((edited / name).read_bytes())
+    (edited / name).unlink()
+    (edited / name).symlink_to(secret)
+    with refused(CheckpointError, f"{name} cannot be read: it is a link to a file elsewhere"):
+        push(edited, ADDRESS)
+    assert NAME not in server.repositories
+    with refused(CheckpointError, "it is a link to a file elsewhere"):
+        convert(edited, tmp_path / "half", "float16")
+
+
+@pytest.mark.parametrize("size", [0, 100, 5_000])
+def test_damaged_weights_are_not_pushed(server: Server, edited: Path, size: int) -> None:
+    weights = edited / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:size])
+    with refused(CheckpointError, "model.safetensors"):
+        push(edited, ADDRESS)
+    assert NAME not in server.repositories
+
+
+def test_the_name_of_a_package_is_no_place_for_a_script(server: Server, edited: Path) -> None:
+    config = json.loads((edited / "config.json").read_text())
+    config["plugin"]["package"] = "evil\n```\n<script>x</script>\n"
+    (edited / "config.json").write_text(json.dumps(config))
+    push(edited, ADDRESS)
+    card = (pull(ADDRESS) / "README.md").read_text()
+    assert "pip install seq2seq-zoo\n" in card
+    assert "script" not in card
 
 
 def test_20_a_failing_upload_is_retried_and_nothing_is_committed(

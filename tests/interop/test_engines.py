@@ -54,6 +54,18 @@ def test_ctranslate2_greedy_search_is_equal(made: Checkpoint, options: dict[str,
         assert one.finished == other.finished
 
 
+def test_a_damaged_export_in_the_cache_is_made_again(
+    made: Checkpoint, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path))
+    expected = Translator(made, engine="ctranslate2").translate(TEXTS)
+    (file,) = tmp_path.glob("exports/ctranslate2/*/model.bin")
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 2])
+    assert Translator(made, engine="ctranslate2").translate(TEXTS) == expected
+    assert file.read_bytes() == whole
+
+
 def test_ctranslate2_without_the_sources_end() -> None:
     """CTranslate2 then adds none, and the zoo searches for the empty source."""
     made = checkpoint("transformer", source_end=False)

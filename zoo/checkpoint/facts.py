@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from zoo.checkpoint.about import one_line
 from zoo.checkpoint.card import CARD_LIMIT, completed, intended_use, split_card, trained_length
-from zoo.checkpoint.format import CARD, FILES, TRAINING, WEIGHTS, about_of
+from zoo.checkpoint.format import CARD, FILES, TRAINING, WEIGHTS, about_of, check_own
 from zoo.checkpoint.scores import metrics, read_scores
 from zoo.decoding.options import as_flags
-from zoo.errors import CheckpointError
 from zoo.evaluation.labels import metric_label
 from zoo.files import TEXT_LIMIT, read_json, read_text
 from zoo.registry.registry import Registry
@@ -43,7 +43,9 @@ def checkpoint_facts(
         "target_languages": about.target_languages,
         "data": about.data,
         "terms": about.terms,
-        "license": str(metadata.get("license_name") or metadata.get("license") or ""),
+        "license": one_line(
+            str(metadata.get("license_name") or metadata.get("license") or ""), 100
+        ),
         "scores": [
             {
                 "data": record["data"],
@@ -107,10 +109,5 @@ def read_card(folder: Path) -> str:
         CheckpointError: it is missing or too large, or a link to a file that is neither in the
             folder nor a blob of the Hub's cache.
     """
-    file, parents = folder / CARD, [folder.resolve()]
-    if folder.parent.name == "snapshots":
-        parents.append(folder.parent.parent.resolve() / "blobs")
-    if not any(file.resolve().is_relative_to(parent) for parent in parents):
-        why = "it is a link to a file elsewhere, which may not be for others"
-        raise CheckpointError(f"{file} cannot be read", why, "Copy the file into the folder")
-    return read_text(file, CARD_LIMIT)
+    check_own(folder, CARD)
+    return read_text(folder / CARD, CARD_LIMIT)

@@ -66,6 +66,21 @@ def is_checkpoint(path: Path) -> bool:
         return True
 
 
+def check_own(folder: Path, name: str) -> None:
+    """Make sure that a file of a folder, which is going to be shown to others, is the folder's own.
+
+    Raises:
+        CheckpointError: it is a link to a file that is neither in the folder nor a blob of the
+            Hub's cache.
+    """
+    file, parents = folder / name, [folder.resolve()]
+    if folder.parent.name == "snapshots":
+        parents.append(folder.parent.parent.resolve() / "blobs")
+    if not any(file.resolve().is_relative_to(parent) for parent in parents):
+        why = "it is a link to a file elsewhere, which may not be for others"
+        raise CheckpointError(f"{file} cannot be read", why, "Copy the file into the folder")
+
+
 def trained_on(training: Mapping[str, Any]) -> str:
     """Return the data that a training record names; empty if it names none."""
     data = training.get("data")
@@ -149,6 +164,8 @@ def _faults_of(description: Mapping[str, Any]) -> list[str]:
         name = description.get(key)
         if type(name) is str and not 1 <= len(name) <= NAME_LIMIT:
             faults.append(f"{key!r} must have 1 to {NAME_LIMIT} characters")
+        elif type(name) is str and (not name.isprintable() or set("`<>") & set(name)):
+            faults.append(f"{key!r} must be a name")
     for key in ("tied", "plugin"):
         table = description.get(key)
         if type(table) is dict and len(table) > TABLE_LIMIT:

@@ -87,6 +87,12 @@ def attention(
     registry = loaded_registry()
     translator = load_translator((checkpoint,), registry, device, languages=languages)
     computed = _compute(translator, text, target, search, recommended)
+    length = translator.checkpoint.about.trained_length
+    if 0 < length < len(computed.source):
+        say(
+            f"Note: the text has {len(computed.source):,} tokens, training sources had up to "
+            f"{length:,}: `zoo translate` divides it, and its translation is another one"
+        )
     default: Literal["all", "mean"] = "all" if suffix in (".png", ".svg") or as_json else "mean"
     if kind is None and default == "mean":
         kind = next(iter(computed.weights))

@@ -66,7 +66,7 @@ def card(
         raise click.UsageError("name a model or a checkpoint, or use --all")
     if write:
         records = None if scores is None else _read_records(scores)
-        _change_about(Path(name), changes)
+        _change_about(registry, Path(name), changes)
         _write_card(registry, Path(name), records, benchmark)
         return
     text = _card_text(registry, name)
@@ -161,12 +161,14 @@ def _write_card(
     say(f"{folder / CARD} is written")
 
 
-def _change_about(folder: Path, changes: Sequence[str]) -> None:
-    """Write changes into what a checkpoint folder says about itself."""
+def _change_about(registry: Registry, folder: Path, changes: Sequence[str]) -> None:
+    """Write changes into what a checkpoint folder says about itself, if its card can be written."""
     if changes:
+        from zoo.checkpoint.card import card_of
         from zoo.checkpoint.format import about_of, describe, write_about
         from zoo.registry.config import parse_settings
 
+        card_of(folder, registry)
         write_about(folder, about_of(describe(folder)).with_changes(parse_settings(changes)))
 
 

@@ -41,10 +41,13 @@ def messages() -> Console:
 
 
 def plain(text: object) -> Text:
-    """Return text for a table's cell, without rich's markup; a long word goes on below."""
+    """Return text for a table's cell, without rich's markup; a long word goes on below.
+
+    Characters that would control a terminal are replaced.
+    """
     from rich.text import Text
 
-    return Text(str(text), overflow="fold")
+    return Text(CONTROL.sub("�", str(text)), overflow="fold")
 
 
 def say(text: str) -> None:
@@ -74,6 +77,7 @@ def shows_progress() -> bool:
 
 DESCRIPTOR = re.compile(r"/dev/std(out|err)|/(?:dev|proc/self)/fd/(\d+)")
 """The names of files that are open already, such as standard output."""
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 STANDARD_OUTPUT = Path("-")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -48,6 +48,8 @@ def score(
 
     warned = False
     pairs = [(source, target)] if source is not None and target is not None else _read_pairs()
+    wrong: list[DataError] = []
+    pairs = _until_wrong(pairs, wrong)
     for window in chunks(pairs, WINDOW, lambda pair: len(pair[0]) + len(pair[1])):
         sources, targets = zip(*window, strict=True)
         scores = translator.score(sources, targets)
@@ -60,6 +62,18 @@ def score(
                 print_json({**record, "tokens": tokens}, lines=True)
             else:
                 click.echo(f"{sum(tokens):.4f}")
+    if wrong:
+        raise wrong[0]
+
+
+def _until_wrong(
+    pairs: Iterable[tuple[str, str]], wrong: list[DataError]
+) -> Iterator[tuple[str, str]]:
+    """Yield pairs up to a line that is none; the error, after their scores, goes to `wrong`."""
+    try:
+        yield from pairs
+    except DataError as error:
+        wrong.append(error)
 
 
 def _unknown_target(translator: Translator, targets: Sequence[str]) -> str:

@@ -199,7 +199,7 @@ def _lines_of(translation: Translation, *, as_json: bool, with_scores: bool) -> 
     for ranked in (translation, *translation.alternatives):
         line = ranked.text
         # The translation of a line is one line.
-        if with_scores or ranked.alignment is not None or len(ranked.source.splitlines()) < 2:
+        if with_scores or ranked.alignment is not None or "\n" not in ranked.source.strip():
             line = " ".join(line.splitlines())
         if with_scores:
             line = f"{ranked.score:.4f}\t{line}"

@@ -160,6 +160,8 @@ def verify(commits: list[CachedCommit]) -> Iterator[tuple[CachedCommit, list[Fau
                 difference = cached_digest(file).difference(file)
                 if difference:
                     faults.append(Fault(file, f"{name} does not match its digest: {difference}"))
+            elif file.is_dir():
+                faults.append(Fault(file, f"{name} is a folder, not a file"))
             elif file.is_symlink():
                 faults.append(Fault(file, "the target of its link is missing"))
         lacking = _lacking(cached.folder)
@@ -172,7 +174,10 @@ def discard(faults: list[Fault]) -> int:
     """Remove damaged files, so that the next pull downloads them again; return their number."""
     hub = HuggingFace()
     files = {fault.file for fault in faults if os.path.lexists(fault.file)}
+    folders = {file for file in files if file.is_dir() and file.name in FILES}
+    for folder in folders:  # in the place of a file
+        shutil.rmtree(folder, ignore_errors=True)
     files = {file for file in files if not file.is_dir()}
     for file in files:
         hub.discard(file)
-    return len(files)
+    return len(files) + len(folders)

@@ -101,6 +101,10 @@ class Hub(ABC):
     def record(self, address: Address, commit: str) -> None:
         """Record that an address's revision is this commit, which is complete and checked here."""
 
+    def base(self, address: Address) -> Listing | None:
+        """Return what a new branch of an existing repository begins with; None if with nothing."""
+        return None
+
     @abstractmethod
     def create(self, address: Address, *, private: bool) -> None:
         """Create the repository and the branch of an address where they do not exist."""

@@ -15,13 +15,15 @@ from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 from huggingface_hub.utils.tqdm import tqdm
 
 from zoo.checkpoint.format import FILES
-from zoo.errors import ConflictError, HubError, IntegrityError, UnavailableError
+from zoo.errors import ConflictError, HubError, IntegrityError, NotFoundError, UnavailableError
 from zoo.files import replace_file
 from zoo.hub.contract import Commit, Hub, Listing, LocalCommit, Progress
 from zoo.hub.digest import FileDigest
 from zoo.hub.session import Failures, operation
 from zoo.hub.settings import Settings
 from zoo.registry.address import COMMIT, SHA256, Address, is_inside
+
+FORBIDDEN = re.compile('[:*?"<>|]')
 
 T = TypeVar("T")
 MAIN = "main"
@@ -151,6 +153,13 @@ class HuggingFace(Hub):
 
     # --- writing --------------------------------------------------------------------------------
 
+    def base(self, address: Address) -> Listing | None:
+        """Return the main branch, from which the Hub makes others."""
+        try:
+            return self.listing(address.at(None))
+        except NotFoundError:
+            return None
+
     def create(self, address: Address, *, private: bool) -> None:
         """Create the repository, and the branch if it is not the main one."""
         branch = address.revision or MAIN
@@ -236,7 +245,8 @@ def _contains(listing: Listing, commit: Commit) -> bool:
 def _listed_file(address: Address, sibling: Any) -> tuple[str, FileDigest]:
     """Return the name and the digest of a file in the Hub's listing."""
     name, size = sibling.rfilename, sibling.size
-    if not isinstance(name, str) or not is_inside(name):
+    # Names that some systems forbid are no fault of files that are not downloaded.
+    if not isinstance(name, str) or not is_inside(FORBIDDEN.sub("_", name)):
         raise IntegrityError(
             f"{address} lists a file outside of the repository", f"{str(name)[:100]!r}"
         )

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from zoo.checkpoint.card import CARD_LIMIT, LIBRARY, published
-from zoo.checkpoint.format import CARD, FILES, describe
-from zoo.errors import HubError, NotFoundError
+from zoo.checkpoint.card import CARD_LIMIT, LIBRARY
+from zoo.checkpoint.card_text import published
+from zoo.checkpoint.format import CARD, FILES, WEIGHTS, check_own, describe
+from zoo.errors import CheckpointError, HubError, NotFoundError
 from zoo.files import read_text
 from zoo.hub.contract import Change, Commit, Hub, Listing
 from zoo.hub.hubs import hub_of
@@ -27,6 +29,9 @@ FORMATS = {
     "encoder.onnx": "ONNX graphs",
 }
 """Files that show what format a repository has."""
+
+PACKAGE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
+"""The name of a distribution."""
 
 COMMON = frozenset({"config.json", "tokenizer.json"})
 """Names of files that several formats have."""
@@ -69,9 +74,31 @@ def push(
     description = describe(folder)
     check_card(folder)
     registry = registry or default_registry()
+    check_whole(folder, registry)
     message = message or f"Push {folder.resolve().name}"
     with _published(folder, address, str(description["plugin"].get("package", ""))) as ready:
         return send(ready, address, registry, FILES, private, message, dry_run)
+
+
+def check_whole(folder: Path, registry: Registry) -> None:
+    """Make sure that weights and tokenizers can be read, before others pull them.
+
+    Of an architecture that is not installed, the header of the weights is read.
+
+    Raises:
+        CheckpointError: they are damaged, or a weight is not finite.
+    """
+    from zoo.checkpoint.checkpoint import read
+    from zoo.checkpoint.tensors import is_finite, open_tensors
+
+    if describe(folder)["architecture"] not in registry.architectures:
+        with open_tensors(folder / WEIGHTS):
+            return
+    weights = read(folder, registry).model.named_parameters()
+    if diverged := [name for name, weight in weights if not is_finite(weight)]:
+        raise CheckpointError(
+            f"{folder} cannot be pushed", f"{diverged[0]} has values that are not finite"
+        )
 
 
 @contextlib.contextmanager
@@ -82,11 +109,13 @@ def _published(folder: Path, address: Address, package: str) -> Iterator[Path]:
         for path in FILES:
             file = folder / path
             if file.is_file():
+                check_own(folder, path)
                 (ready / path).parent.mkdir(exist_ok=True)
                 (ready / path).symlink_to(file.resolve())
         card = read_text(ready / CARD, CARD_LIMIT)
         (ready / CARD).unlink()
-        text = published(card, str(address), package or LIBRARY)
+        named = package if PACKAGE.fullmatch(package) else LIBRARY
+        text = published(card, str(address), named)
         (ready / CARD).write_bytes(text.encode())
         yield ready
 
@@ -109,30 +138,16 @@ def send(
     address = branch(address)
     hub = hub_of(address, registry)
     before = _listing(hub, address)
-    if before is not None and private and before.private is None:
-        raise HubError(
-            f"{address} cannot be made private",
-            "its hub has no private repositories",
-            "Leave out --private; a folder's permissions apply",
-        )
-    if before is not None and private and before.private is False:
-        raise HubError(
-            f"{address} is public",
-            "--private applies to a new repository only",
-            "Make it private on its page first, or push to another one",
-        )
-    present = before.files if before else {}
-    common = COMMON.intersection(files, present)
-    for name, content in FORMATS.items():
-        if common and name in present and name not in files:
-            raise HubError(
-                f"{address} holds {content} ({name})",
-                f"its {' and its '.join(sorted(common))} would be replaced, and the rest left",
-                "Push to another repository",
-            )
+    if before is None and address.revision:
+        before = hub.base(address)
+        _check(address, before, files, private)
+        if not dry_run:
+            before = None  # the branch is to be made
+    _check(address, before, files, private)
     if before is None and not dry_run:
         hub.create(address, private=private)
         before = _listing(hub, address)
+        _check(address, before, files, private)
     damaged = hub.damaged(address, before) if before is not None else []
     changes = changes_of(folder, before, files, damaged)
     page = hub.page(address)
@@ -141,6 +156,36 @@ def send(
         return Pushed(address, changes, parent, page)
     commit = Commit(folder, changes, parent, message or f"Push {folder.resolve().name}", files)
     return Pushed(address, changes, hub.commit(address, commit), page)
+
+
+def _check(address: Address, before: Listing | None, files: Sequence[str], private: bool) -> None:
+    """Make sure that a repository, if there is one, has the wanted visibility and format.
+
+    Raises:
+        HubError: it has not.
+    """
+    if before is None:
+        return
+    if private and before.private is None:
+        raise HubError(
+            f"{address} cannot be made private",
+            "its hub has no private repositories",
+            "Leave out --private; a folder's permissions apply",
+        )
+    if private and before.private is False:
+        raise HubError(
+            f"{address} is public",
+            "--private applies to a new repository only",
+            "Make it private on its page first, or push to another one",
+        )
+    common = COMMON.intersection(files, before.files)
+    for name, content in FORMATS.items():
+        if common and name in before.files and name not in files:
+            raise HubError(
+                f"{address} holds {content} ({name})",
+                f"its {' and its '.join(sorted(common))} would be replaced, and the rest left",
+                "Push to another repository",
+            )
 
 
 def branch(address: Address | str) -> Address:

@@ -61,6 +61,10 @@ def add(
     with _changing() as document:  # read again: another process may have changed it since
         _check_free(name, registry, document, replace=replace)
         entries = document.setdefault("checkpoints", tomlkit.table(is_super_table=True))
+        if isinstance(entries, tomlkit.items.InlineTable):  # it holds no tables of several lines
+            entries = tomlkit.table(is_super_table=True)
+            entries.update(document.pop("checkpoints"))
+            document["checkpoints"] = entries
         entries[name] = entry
     return pinned
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import reprlib
+import shutil
 from pathlib import Path
 from typing import cast
 
@@ -13,7 +14,7 @@ import filelock
 from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.decoding.options import Hypothesis, Search
 from zoo.decoding.search import search
-from zoo.errors import DecodingError
+from zoo.errors import FAILURES, DecodingError, ZooError
 from zoo.interop.exporter import export_checkpoint, exporter_of
 from zoo.interop.runner import Runner, Sources
 from zoo.registry.cache_folder import cache_folder
@@ -89,11 +90,19 @@ def load_engine(
         )
     folder = cached_export(checkpoint, declared.format, precision, registry)
     if owner.plugin is None or owner.plugin.builtin:
-        return LoadedEngine(name, kind.load(folder, checkpoint, threads), checkpoint)
-    runner = _Reporting(
+        try:
+            runner = kind.load(folder, checkpoint, threads)
+        except ZooError:
+            raise
+        except FAILURES:  # of the engine's library: the export is damaged
+            shutil.rmtree(folder, ignore_errors=True)
+            folder = cached_export(checkpoint, declared.format, precision, registry)
+            runner = kind.load(folder, checkpoint, threads)
+        return LoadedEngine(name, runner, checkpoint)
+    reporting = _Reporting(
         lambda: kind.load(folder, checkpoint, threads), what, Runner, RETURNS, made_by="load"
     )
-    return LoadedEngine(name, cast(Runner, runner), checkpoint)
+    return LoadedEngine(name, cast(Runner, reporting), checkpoint)
 
 
 class _Reporting(Reporting):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shutil
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatch
@@ -18,9 +19,12 @@ from typing import cast
 
 import filelock
 
-from zoo.checkpoint.format import CONFIG, FORMAT, is_checkpoint
+from zoo.checkpoint import format as own_format
+from zoo.checkpoint.format import CONFIG, FORMAT, describe, is_checkpoint
+from zoo.checkpoint.tensors import open_tensors
 from zoo.errors import (
     AccessError,
+    CheckpointError,
     HubError,
     HubWarning,
     IntegrityError,
@@ -236,7 +240,20 @@ def _folder(name: str, format: str, registry: Registry) -> Path:
 def _kept(name: str, registry: Registry) -> Path | None:
     """Return the conversion of this name that is in the cache."""
     folders = (_folder(name, format, registry) for format in registry.importers)
-    return next((folder for folder in folders if folder.is_dir()), None)
+    return next((folder for folder in folders if _is_whole(folder)), None)
+
+
+def _is_whole(folder: Path) -> bool:
+    """Return whether a conversion in the cache is there; one that is damaged is removed."""
+    if not folder.is_dir():
+        return False
+    try:
+        describe(folder)
+        with open_tensors(folder / own_format.WEIGHTS):
+            return True
+    except CheckpointError:
+        shutil.rmtree(folder, ignore_errors=True)
+        return False
 
 
 def _converted(
@@ -244,7 +261,7 @@ def _converted(
 ) -> Path:
     """Return the folder of a conversion, which is made at first use."""
     folder = _folder(name, format, registry)
-    if not folder.is_dir():
+    if not _is_whole(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         with filelock.FileLock(f"{folder}.lock"):
             if not folder.is_dir():

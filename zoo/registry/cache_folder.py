@@ -34,7 +34,18 @@ def cache_folder() -> Path:
     given = os.environ.get("ZOO_CACHE")
     if given:
         return Path(given)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "zoo"
+    return user_folder("XDG_CACHE_HOME", ".cache") / "zoo"
+
+
+def user_folder(variable: str, name: str) -> Path:
+    """Return the folder that a variable names, or that of this name in the user's home.
+
+    A user without a home has none: the path is then one at which nothing can be.
+    """
+    try:
+        return Path(os.environ.get(variable) or Path.home() / name)
+    except RuntimeError:
+        return Path(os.devnull) / name
 
 
 def contents() -> list[Contents]:

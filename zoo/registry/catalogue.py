@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from zoo.errors import CheckpointError, HubError, near
 from zoo.files import read_text
 from zoo.registry.address import SHA256, Address, is_inside
+from zoo.registry.cache_folder import user_folder
 
 FORMAT = 1
 LARGEST = 10_000_000
@@ -151,8 +152,7 @@ def user_catalogue() -> Path:
     given = os.environ.get("ZOO_REGISTRY")
     if given:
         return Path(given)
-    config = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
-    return Path(config) / "zoo" / "registry.toml"
+    return user_folder("XDG_CONFIG_HOME", ".config") / "zoo" / "registry.toml"
 
 
 def read(file: Path, origin: str = "") -> Contents:

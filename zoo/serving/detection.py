@@ -76,8 +76,20 @@ def _shares(models: Models, writers: Sequence[dict[str, Any] | None], text: str)
 
 
 def _tokenizers(folders: Sequence[str]) -> list[Tokenizer]:
-    files = [Path(folder) / SHARED for folder in folders]
-    return [_tokenizer(file if file.is_file() else file.with_name(SOURCE)) for file in files]
+    """Return the tokenizers of checkpoints, as far as these can be read.
+
+    Raises:
+        CheckpointGoneError: none can.
+    """
+    tokenizers, gone = [], None
+    for file in (Path(folder) / SHARED for folder in folders):
+        try:
+            tokenizers.append(_tokenizer(file if file.is_file() else file.with_name(SOURCE)))
+        except CheckpointGoneError as error:
+            gone = error
+    if gone is not None and not tokenizers:
+        raise gone
+    return tokenizers
 
 
 def _tokenizer(file: Path) -> Tokenizer:

@@ -51,14 +51,14 @@ class Markup(HTMLParser):
         self._kept = max(0, self._kept - (tag in UNTRANSLATED))
 
     def handle_data(self, data: str) -> None:
-        """Take a text, without the white space around it."""
-        text = data.strip()
-        if self._kept or not text:
+        """Take a text, without the white space around it; keep one without a letter."""
+        text = " ".join(data.split())  # a browser shows line breaks as spaces
+        if self._kept or not any(map(str.isalpha, text)):
             raw = self.cdata_elem is not None
             self._parts.append(data if raw else html.escape(data, quote=False))
             return
-        start = data.index(text)
-        self._parts += [data[:start], len(self.texts), data[start + len(text) :]]
+        start, end = len(data) - len(data.lstrip()), len(data.rstrip())
+        self._parts += [data[:start], len(self.texts), data[end:]]
         self.texts.append(text)
 
     def handle_comment(self, data: str) -> None:

@@ -18,15 +18,12 @@ BOUNDARIES = (
 MOST_CHARACTERS = 16
 """Characters for each token of a part beyond which a text is split without counting its tokens."""
 
-EVEN = 50
-"""Parts of a text up to which they are made even; of more, one short part does not matter."""
-
 Count = Callable[[Sequence[str]], Sequence[int]]
 """Returns the number of tokens of each text."""
 
 
 def split_long(text: str, max_tokens: int, count: Count) -> list[Piece]:
-    """Return the text in parts of at most `max_tokens`, as few as filling each makes, and even.
+    """Return the text in parts of at most `max_tokens`, each filled greedily from the left.
 
     A single word that is too long is split between characters. Takes time linear in the text.
 
@@ -35,15 +32,7 @@ def split_long(text: str, max_tokens: int, count: Count) -> list[Piece]:
         max_tokens: tokens of a part, at least 1.
         count: returns the numbers of tokens of texts; those of a single character need not fit.
     """
-    given, count = Piece("", text.strip()), _remembered(count)
-    pieces = _filled(given, max_tokens, max_tokens, count)
-    # The last part may be short, such as a sentence's last word: fill all alike.
-    low, high = max_tokens // 2, max_tokens
-    while 1 < len(pieces) <= EVEN and high - low > 1:
-        middle = (low + high) // 2
-        even = _filled(given, max_tokens, middle, count)
-        low, high = (middle, high) if len(even) > len(pieces) else (low, middle)
-    pieces = _filled(given, max_tokens, high, count)
+    pieces = [piece for piece, _ in _parts(Piece("", text.strip()), max_tokens, count, 0)]
     # The tokens of two neighbors may be more than those of each by itself.
     checked: list[Piece] = []
     for piece, tokens in zip(pieces, count([piece.text for piece in pieces]), strict=True):
@@ -55,31 +44,12 @@ def split_long(text: str, max_tokens: int, count: Count) -> list[Piece]:
     return checked
 
 
-def _remembered(count: Count) -> Count:
-    """Return `count`, which counts the tokens of each text once."""
-    known: dict[str, int] = {}
-
-    def remember(texts: Sequence[str]) -> Sequence[int]:
-        new = [text for text in dict.fromkeys(texts) if text not in known]
-        known.update(zip(new, count(new), strict=True))
-        return [known[text] for text in texts]
-
-    return remember
-
-
-def _filled(given: Piece, max_tokens: int, fill: int, count: Count) -> list[Piece]:
-    """Return the parts of a text: segments that fit are whole, and joined up to `fill` tokens."""
-    return [piece for piece, _ in _parts(given, max_tokens, fill, count, 0)]
-
-
-def _parts(
-    given: Piece, max_tokens: int, fill: int, count: Count, level: int
-) -> Iterator[tuple[Piece, int]]:
+def _parts(given: Piece, max_tokens: int, count: Count, level: int) -> Iterator[tuple[Piece, int]]:
     """Yield the parts of a text and their tokens, split at boundaries of this level, or finer."""
     part, total = Piece("", ""), 0
     segments = list(_segments(given, max_tokens, level))
     for segment, tokens in zip(segments, _counts(segments, max_tokens, count), strict=True):
-        if part.text and total + tokens <= fill:
+        if part.text and total + tokens <= max_tokens:
             part = Piece(part.space, f"{part.text}{segment.space}{segment.text}")
             total += tokens
             continue
@@ -88,7 +58,7 @@ def _parts(
         if tokens <= max_tokens or len(segment.text) == 1:
             part, total = segment, tokens
         else:
-            *complete, (part, total) = _parts(segment, max_tokens, fill, count, level + 1)
+            *complete, (part, total) = _parts(segment, max_tokens, count, level + 1)
             yield from complete
     if part.text:
         yield part, total

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
@@ -15,7 +16,8 @@ from zoo.data.tokenizer import Tokenizer
 from zoo.errors import DecodingError
 from zoo.nn.contract import END
 from zoo.registry.registry import Registry
-from zoo.translation.long_texts import split_long
+from zoo.translation.long_sentences import divide
+from zoo.translation.long_texts import Count, split_long
 from zoo.translation.sentences import (
     SPLITTER,
     Piece,
@@ -34,6 +36,8 @@ GPU_BATCH_TOKENS = 16 * BATCH_TOKENS
 
 MAX_SOURCE_LENGTH = 1024
 """Default maximum length of a part in tokens, with its end token."""
+
+SPACES = re.compile(r"\s+")
 
 LongTexts = Literal["refuse", "split"]
 """Whether a text that is too long raises an error or is split into parts."""
@@ -120,17 +124,24 @@ class SourceReader:
             own = text[len(tag) :] if tag else text  # a slice would be plain text
             of_text = self._pieces(own, None if several else split, prefix)
             pieces += [(index, prefix or tag, piece) for piece in of_text]
-        tokenized = self._tokenize([lead + piece.text if lead else piece.text
+        read = (lambda text: SPACES.sub(" ", text)) if split is not None else str
+        tokenized = self._tokenize([lead + read(piece.text) if lead or split else piece.text
                                     for _, lead, piece in pieces])  # fmt: skip
         parts: list[Part] = []
         for (index, lead, piece), tokens in zip(pieces, tokenized, strict=True):
             number = parts[-1].part_index + 1 if parts and parts[-1].text_index == index else 0
             if _length(tokens) > limit and (several or long_texts == "refuse"):
                 raise self._too_long(index, tokens, limit)
-            if _length(tokens) <= usual:
-                parts.append(Part(index, number, *piece, tokens))
+            if _length(tokens) > usual and (of_piece := self._divided(piece, usual, limit, lead)):
+                last = len(of_piece) - 1
+                parts += [
+                    Part(index, number + i, *part, ids, i == 0, i == last)
+                    for i, (part, ids) in enumerate(of_piece)
+                ]
+            elif _length(tokens) > limit:
+                parts += self._split(index, number, piece, limit, lead)
             else:
-                parts += self._split(index, number, piece, (usual, limit), lead)
+                parts.append(Part(index, number, *piece, tokens))
         return parts
 
     @property
@@ -171,22 +182,48 @@ class SourceReader:
         batches = [batch_sources([part.tokens[member] for part in parts]) for member in members]
         return [(source.to(self.device), mask.to(self.device)) for source, mask in batches]
 
-    def _split(
-        self, index: int, number: int, piece: Piece, most: tuple[int, int], lead: str
-    ) -> list[Part]:
-        """Return the parts of a long piece, the first of which has a number within its text.
+    def _divided(
+        self, piece: Piece, usual: int, limit: int, lead: str
+    ) -> list[tuple[Piece, Tokens]]:
+        """Return the parts of a sentence that is longer than those of training, with their tokens.
 
         Args:
-            index, number: of its text, and of its first part there.
-            piece: what is split.
-            most: the usual tokens of a source, and the most.
+            piece: the sentence.
+            usual, limit: the usual tokens of a source, and the most.
             lead: what every part begins with, such as a tag.
 
-        Raises:
-            DecodingError: that leaves no room for a token of the text.
+        Returns:
+            The parts; none if it is not long, or if a part is longer than the limit.
         """
-        usual, limit = most
-        # The end token, and what every part begins with.
+        (same,) = self._tokenize([lead])
+        fixed = _length(same)
+        if 2 * fixed > usual:  # a prefix that is none of training's
+            return []
+        pieces = divide(piece.text, usual - fixed, self._counter(lead, fixed))
+        if len(pieces) < 2:
+            return []
+        pieces[0] = Piece(piece.space, pieces[0].text)
+        tokenized = self._tokenize([lead + SPACES.sub(" ", part.text) for part in pieces])
+        if max(map(_length, tokenized)) > limit:
+            return []
+        return list(zip(pieces, tokenized, strict=True))
+
+    def _counter(self, lead: str, fixed: int) -> Count:
+        """Return a function that counts the tokens of texts, without those of what precedes."""
+
+        def count(texts: Sequence[str]) -> list[int]:
+            tokenized = self._tokenize([lead + text for text in texts])
+            return [_length(tokens) - fixed for tokens in tokenized]
+
+        return count
+
+    def _split(self, index: int, number: int, piece: Piece, limit: int, lead: str) -> list[Part]:
+        """Return the parts of a long piece, the first of which has a number within its text.
+
+        Raises:
+            DecodingError: what each part begins with leaves no room for a token of the text.
+        """
+        # The end token, and what every part begins with, such as a tag.
         (same,) = self._tokenize([lead])
         if (fixed := _length(same)) >= limit:
             raise DecodingError(
@@ -194,18 +231,11 @@ class SourceReader:
                 f"it has {fixed:,} tokens with the end token, and a source may have {limit:,}",
                 "Shorten it, or raise max_source_length",
             )
-        if 2 * fixed > usual:  # a prefix that is none of training's
-            usual = limit
-
-        def count(texts: Sequence[str]) -> list[int]:
-            tokenized = self._tokenize([lead + text for text in texts])
-            return [_length(tokens) - fixed for tokens in tokenized]
-
-        first, *rest = split_long(piece.text, usual - fixed, count)
+        first, *rest = split_long(piece.text, limit - fixed, self._counter(lead, fixed))
         pieces = [Piece(piece.space, first.text), *rest]
         tokenized = self._tokenize([lead + part.text for part in pieces])
         return [
-            Part(index, number + i, *part, tokens, i == 0, i == len(rest))
+            Part(index, number + i, *part, tokens)
             for i, (part, tokens) in enumerate(zip(pieces, tokenized, strict=True))
         ]
 

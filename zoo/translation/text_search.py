@@ -142,7 +142,7 @@ class TextSearch:
         Raises:
             DecodingError: the target vocabulary lacks one.
         """
-        (tokens,) = self.checkpoint.target_tokenizer.encode([text])
+        (tokens,) = self.checkpoint.target_tokenizer.encode([text.rstrip()])
         if UNKNOWN in tokens:
             raise DecodingError(
                 f"no translation can begin with {text!r}",
@@ -197,9 +197,9 @@ class TextSearch:
             raise DecodingError("an ensemble cannot score given targets", "name one checkpoint")
         parts = self.reader.parts(enumerate(sources), "refuse", MAX_SOURCE_LENGTH)
         encoded = self.checkpoint.target_tokenizer.encode(list(targets))
-        limit = self.checkpoint.config.length_limits.target
+        limit = self.checkpoint.config.length_limits.target or MAX_SOURCE_LENGTH
         for i, target in enumerate(encoded):
-            if limit is not None and len(target) + 2 > limit:
+            if len(target) + 2 > limit:
                 raise DecodingError(f"target {i + 1} is too long", f"over {limit:,} tokens")
 
         def length(part: Part) -> int:
@@ -261,6 +261,7 @@ class TextSearch:
                 )
                 hypotheses = search(task, request.search)
         tokenizers = self.checkpoint.source_tokenizer, self.checkpoint.target_tokenizer
+        written = tokenizers[1].decode(request.prefix)
         aligned = self._align(source, mask, hypotheses) if request.alignment else None
         lead = self.reader.prefix(request.source_prefix)
         return [
@@ -270,7 +271,7 @@ class TextSearch:
                         part.text, part.tokens[0], hypothesis, tokenizers,
                         aligned[i][rank] if aligned else None, lead,
                     ),
-                    part.begins, part.ends, tokenizers[1],
+                    part.begins, part.ends, tokenizers[1], "" if part.part_index else written,
                 )
                 for rank, hypothesis in enumerate(ranked)
             ]

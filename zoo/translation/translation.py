@@ -118,12 +118,13 @@ def from_hypothesis(
 
 FULL_STOP = re.compile(r"\s*[.!?…]+$|\s*[。！？]+$")
 CLAUSE = re.compile(r"[,;:]$")
+PRONOUN = re.compile(r"I\b")
 FIRST_WORD = re.compile(r"(?!I\b)\w+")
 """A word, but for the English one that has a capital everywhere."""
 
 
 def within_sentence(
-    one: Translation, begins: bool, ends: bool, tokenizer: Tokenizer
+    one: Translation, begins: bool, ends: bool, tokenizer: Tokenizer, prefix: str = ""
 ) -> Translation:
     """Return the translation of a part of a sentence without a stop and a capital of its own.
 
@@ -136,17 +137,18 @@ def within_sentence(
         ends: whether it is the end of it.
         tokenizer: of the target. Names, and German nouns, are those words whose text without a
             capital has more tokens.
+        prefix: what the text begins with in any case.
     """
     if begins and ends:
         return one
     source, text = one.source, one.text
     stop = FULL_STOP.search(text)
-    if stop and not ends and not FULL_STOP.search(source):
+    if stop and not ends and not FULL_STOP.search(source) and stop.start() >= len(prefix):
         text = text[: stop.start()]
         clause = CLAUSE.search(source)
         text += clause.group() if clause and not CLAUSE.search(text) else ""
     word = FIRST_WORD.match(text)
-    if word and not begins and source[:1].islower():
+    if word and not begins and (source[:1].islower() or PRONOUN.match(source)):
         lower = text[0].lower() + word.group()[1:]
         before, after = tokenizer.encode([word.group(), lower])
         text = lower + text[word.end() :] if len(after) <= len(before) else text

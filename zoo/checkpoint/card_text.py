@@ -1,0 +1,42 @@
+"""The text of a card around and in its generated section, which is between two marks."""
+
+from __future__ import annotations
+
+import json
+import re
+
+BEGIN, END = "<!-- generated: zoo card -->\n", "<!-- end -->\n"
+_MARK = re.compile(r"(<!-- (?:generated: zoo card|end) -->)[ \t]*(?:\r?\n|\Z)")
+_LOAD = re.compile(r"zoo\.load\(\"(?:[^\"\\]|\\.)*\"\)")
+
+
+def plain_marks(text: str) -> str:
+    """Return a card's text with the two marks on lines of their own, however its lines end."""
+    return _MARK.sub(lambda match: f"{match[1]}\n", text)
+
+
+def title_of(card: str) -> str:
+    """Return the title of a card's generated section; empty if it has none."""
+    section = plain_marks(card).partition(BEGIN)[2].partition(END)[0]
+    match = re.search(r"^# (.+)$", section, re.MULTILINE)
+    return match[1].strip() if match else ""
+
+
+def published(card: str, address: str, package: str) -> str:
+    """Return a card whose generated section installs the package and loads from an address.
+
+    Args:
+        card: the whole card.
+        address: where the checkpoint is pushed to.
+        package: the distribution that brings its architecture.
+    """
+    before, begin, rest = plain_marks(card).partition(BEGIN)
+    section, end, after = rest.partition(END)
+    name = _LOAD.search(section)
+    if name is None:
+        return card
+    section = _LOAD.sub(lambda match: f"zoo.load({json.dumps(address)})", section)
+    install = f"```sh\npip install {package}\n```\n\n"
+    if "```sh\npip install " not in section:
+        section = section.replace("```python\nimport zoo\n", f"{install}```python\nimport zoo\n", 1)
+    return f"{before}{begin}{section}{end}{after}"
