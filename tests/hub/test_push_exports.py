@@ -84,7 +84,7 @@ def test_another_format_is_pushed_and_a_new_push_removes_old_files(
 
 @pytest.mark.parametrize("format", ["ctranslate2", "onnx", None])
 def test_a_repository_of_another_format_is_not_broken(server: Server, format: str | None) -> None:
-    folder = "transformer-tiny.numbers-en-fr"
+    folder = "transformer-tiny.tatoeba-en-fr-76k"
     first = None if format else "huggingface"
     zoo.push(folder, f"hf://{NAME}", format=first)
     commits = len(server.repositories[NAME].branches["main"])
