@@ -28,9 +28,9 @@ AFTER_WORD, AFTER_STOP = 2.0, 3.0
 
 
 def lengths_of(words: Sequence[str], count: Count) -> list[int]:
-    """Return how much each word adds to the length of a sentence."""
+    """Return how much each word adds to the length of a sentence, at least one token."""
     return [
-        tokens if UNSPACED.search(word) else min(tokens, MOST_OF_A_WORD)
+        max(tokens, 1) if UNSPACED.search(word) else min(max(tokens, 1), MOST_OF_A_WORD)
         for word, tokens in zip(words, count(words), strict=True)
     ]
 

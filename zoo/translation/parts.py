@@ -37,6 +37,9 @@ GPU_BATCH_TOKENS = 16 * BATCH_TOKENS
 MAX_SOURCE_LENGTH = 1024
 """Default maximum length of a part in tokens, with its end token."""
 
+LONGEST_SENTENCE = 20_000
+"""A text of more characters is no sentence: it is split where the limit is."""
+
 SPACES = re.compile(r"\s+")
 
 LongTexts = Literal["refuse", "split"]
@@ -116,23 +119,27 @@ class SourceReader:
         several = any(len(config.sources) > 1 or config.features for config in configs)
         limits = [member.config.length_limits.source for member in self.checkpoints]
         limit = min([max_length, *(limit for limit in limits if limit is not None)])
-        usual = limit if split is None or several else min(limit, self._trained_length or limit)
+        split = None if several else split
+        usual = limit if split is None else min(limit, self._trained_length or limit)
         pieces = []
         for index, text in texts:
             # What every part begins with: the prefix, or the tag that a text begins with.
             tag = "" if prefix or several else self._source_tokenizer.leading_tag(text)
             own = text[len(tag) :] if tag else text  # a slice would be plain text
-            of_text = self._pieces(own, None if several else split, prefix)
+            of_text = self._pieces(own, split, prefix)
             pieces += [(index, prefix or tag, piece) for piece in of_text]
-        read = (lambda text: SPACES.sub(" ", text)) if split is not None else str
-        tokenized = self._tokenize([lead + read(piece.text) if lead or split else piece.text
-                                    for _, lead, piece in pieces])  # fmt: skip
+        if split is not None:  # runs of white space are no words
+            read = [lead + SPACES.sub(" ", piece.text) for _, lead, piece in pieces]
+        else:  # a sum would be plain text
+            read = [lead + piece.text if lead else piece.text for _, lead, piece in pieces]
+        tokenized = self._tokenize(read)
         parts: list[Part] = []
         for (index, lead, piece), tokens in zip(pieces, tokenized, strict=True):
             number = parts[-1].part_index + 1 if parts and parts[-1].text_index == index else 0
             if _length(tokens) > limit and (several or long_texts == "refuse"):
                 raise self._too_long(index, tokens, limit)
-            if _length(tokens) > usual and (of_piece := self._divided(piece, usual, limit, lead)):
+            long = usual < limit and _length(tokens) > usual
+            if long and (of_piece := self._divided(piece, usual, limit, lead)):
                 last = len(of_piece) - 1
                 parts += [
                     Part(index, number + i, *part, ids, i == 0, i == last)
@@ -197,8 +204,8 @@ class SourceReader:
         """
         (same,) = self._tokenize([lead])
         fixed = _length(same)
-        if 2 * fixed > usual:  # a prefix that is none of training's
-            return []
+        if 2 * fixed > usual or len(piece.text) > LONGEST_SENTENCE:
+            return []  # a prefix that is none of training's, or no sentence
         pieces = divide(piece.text, usual - fixed, self._counter(lead, fixed))
         if len(pieces) < 2:
             return []

@@ -22,8 +22,7 @@ class Translation(NamedTuple):
     with the highest attention weight; None if it was not requested. alternatives: the next best
     translations, in order. unknown: whether no token of the source is in the vocabulary.
     source_ids: the token ids of each part as they were read; none for feature vectors. divided:
-    whether a sentence was translated in parts, because it is longer than those of training, or than
-    the model reads.
+    whether a sentence was translated in parts, because it is longer than those of training.
     """
 
     source: str
