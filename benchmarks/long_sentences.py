@@ -25,6 +25,7 @@ MOST = 250
 def joined(sentences: Sequence[str], count: int, separator: str) -> list[str]:
     """Return sentences that are each made of `count` consecutive ones."""
     bodies = [sentence.strip().rstrip(".!?… \u00a0\u202f") for sentence in sentences]
+    # Sentences at the end that fill no group are left out.
     groups = zip(*(bodies[i::count] for i in range(count)), strict=False)
     return [
         separator.join([first, *(body[:1].lower() + body[1:] for body in rest)]) + "."

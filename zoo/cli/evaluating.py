@@ -175,8 +175,8 @@ def _others(translator: Translator, dataset: Dataset, split: str) -> list[str]:
     warnings = other_languages(translator.checkpoint, dataset.languages)
     about = translator.checkpoint.about
     if dataset.name == about.data and split in ("all", "train"):
-        other = "validation" if "validation" in dataset.splits else ""
-        advice = f" Score the others with --split {other}" if other and split == "all" else ""
+        held_out = split == "all" and "validation" in dataset.splits
+        advice = " Score the others with --split validation" if held_out else ""
         warnings.append(f"{about.data} is what it was trained on, on most pairs.{advice}")
     return warnings
 

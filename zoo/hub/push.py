@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import re
 import tempfile
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from zoo.checkpoint.card import CARD_LIMIT, LIBRARY
 from zoo.checkpoint.card_text import published
@@ -74,16 +75,17 @@ def push(
     description = describe(folder)
     check_card(folder)
     registry = registry or default_registry()
-    check_whole(folder, registry)
+    check_whole(folder, description, registry)
     message = message or f"Push {folder.resolve().name}"
     with _published(folder, address, str(description["plugin"].get("package", ""))) as ready:
         return send(ready, address, registry, FILES, private, message, dry_run)
 
 
-def check_whole(folder: Path, registry: Registry) -> None:
+def check_whole(folder: Path, description: Mapping[str, Any], registry: Registry) -> None:
     """Make sure that weights and tokenizers can be read, before others pull them.
 
-    Of an architecture that is not installed, the header of the weights is read.
+    Of an architecture that is not installed, by its `config.json`, the header of the weights is
+    read.
 
     Raises:
         CheckpointError: they are damaged, or a weight is not finite.
@@ -91,7 +93,7 @@ def check_whole(folder: Path, registry: Registry) -> None:
     from zoo.checkpoint.checkpoint import read
     from zoo.checkpoint.tensors import is_finite, open_tensors
 
-    if describe(folder)["architecture"] not in registry.architectures:
+    if description["architecture"] not in registry.architectures:
         with open_tensors(folder / WEIGHTS):
             return
     weights = read(folder, registry).model.named_parameters()
@@ -138,13 +140,11 @@ def send(
     address = branch(address)
     hub = hub_of(address, registry)
     before = _listing(hub, address)
-    if before is None and address.revision:
-        before = hub.base(address)
-        _check(address, before, files, private)
-        if not dry_run:
-            before = None  # the branch is to be made
-    _check(address, before, files, private)
-    if before is None and not dry_run:
+    base = hub.base(address) if before is None and address.revision else None
+    _check(address, before or base, files, private)
+    if before is None and dry_run:
+        before = base
+    elif before is None:
         hub.create(address, private=private)
         before = _listing(hub, address)
         _check(address, before, files, private)

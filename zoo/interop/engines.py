@@ -95,8 +95,7 @@ def load_engine(
         except ZooError:
             raise
         except FAILURES:  # of the engine's library: the export is damaged
-            shutil.rmtree(folder, ignore_errors=True)
-            folder = cached_export(checkpoint, declared.format, precision, registry)
+            folder = cached_export(checkpoint, declared.format, precision, registry, anew=True)
             runner = kind.load(folder, checkpoint, threads)
         return LoadedEngine(name, runner, checkpoint)
     reporting = _Reporting(
@@ -126,8 +125,10 @@ class _Reporting(Reporting):
         return results
 
 
-def cached_export(checkpoint: Checkpoint, format: str, precision: str, registry: Registry) -> Path:
-    """Return the folder in the cache with a checkpoint's export; it is written at first use.
+def cached_export(
+    checkpoint: Checkpoint, format: str, precision: str, registry: Registry, *, anew: bool = False
+) -> Path:
+    """Return the folder in the cache with a checkpoint's export; written at first use, or `anew`.
 
     It is found by a digest of weights, configuration and tokenizers, by the exporter's version and
     by the precision.
@@ -137,6 +138,8 @@ def cached_export(checkpoint: Checkpoint, format: str, precision: str, registry:
     folder = parent / f"{digest(checkpoint)}-{precision}-{exporter.version}"
     parent.mkdir(parents=True, exist_ok=True)
     with filelock.FileLock(parent / f"{folder.name}.lock"):
+        if anew:
+            shutil.rmtree(folder, ignore_errors=True)
         if not folder.is_dir():
             export_checkpoint(checkpoint, format, folder, registry, precision)
     return folder

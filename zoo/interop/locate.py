@@ -244,15 +244,12 @@ def _kept(name: str, registry: Registry) -> Path | None:
 
 
 def _is_whole(folder: Path) -> bool:
-    """Return whether a conversion in the cache is there; one that is damaged is removed."""
-    if not folder.is_dir():
-        return False
+    """Return whether a conversion in the cache is there and not damaged."""
     try:
         describe(folder)
         with open_tensors(folder / own_format.WEIGHTS):
             return True
     except CheckpointError:
-        shutil.rmtree(folder, ignore_errors=True)
         return False
 
 
@@ -264,7 +261,8 @@ def _converted(
     if not _is_whole(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         with filelock.FileLock(f"{folder}.lock"):
-            if not folder.is_dir():
+            if not _is_whole(folder):
+                shutil.rmtree(folder, ignore_errors=True)
                 path = source.file or source.folder
                 import_checkpoint(path, folder, registry, format, parent=parent)
     return folder

@@ -319,6 +319,11 @@ def _regularize(choice: Choice, config: Config, epochs: float) -> str:
     return f"dropout {dropout:g}"
 
 
+def stops_early(fixed: Mapping[str, Any]) -> bool:
+    """Return whether values that are set say when a run stops early."""
+    return any(fixed.get(key) for key in ("patience", "cooldown", "tolerance"))
+
+
 def _validate(choice: Choice, size: Size, updates: int) -> None:
     """Choose how often to validate, by what to select, which average to release, when to stop."""
     minutes = size.totals["minutes"]
@@ -331,8 +336,8 @@ def _validate(choice: Choice, size: Size, updates: int) -> None:
         averaged = bool(choice.set("average_decay", float(f"{min(decay, 0.9995):.4f}")))
     average = f"releases {'an average of ' if averaged else ''}the last weights"
     # Few pairs can still say when to stop, if that is wanted.
-    stops = any(choice.fixed.get(key) for key in ("patience", "cooldown", "tolerance"))
-    if size.validation < 20 and not (stops and size.validation and "select" not in choice.fixed):
+    stops = stops_early(choice.fixed) and "select" not in choice.fixed
+    if size.validation < 20 and not (stops and size.validation):
         if choice.set("select", "last") not in ("last", "loss"):
             choice.set("bleu_sentences", max(size.validation, 1))
         choice.reasons.append(f"{average}; {size.validation} held-out pairs are too few to stop by")

@@ -13,7 +13,7 @@ import torch
 from zoo.data.batches import Batch, Corpus, shuffled_batches
 from zoo.data.statistics import corpus_statistics
 from zoo.registry.registry import Registry
-from zoo.training.auto import PATIENCE, Choice, Size, UpdateTime, choose, fit
+from zoo.training.auto import PATIENCE, Choice, Size, UpdateTime, choose, fit, stops_early
 from zoo.training.data import TrainingData
 from zoo.training.initialization import build_network
 from zoo.training.objective import TrainingLoss
@@ -53,8 +53,7 @@ def first_plan(registry: Registry, request: TrainingRequest) -> tuple[Plan, Auto
 def _needed(fixed: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the request's own values need until `auto` has chosen all others."""
     needed: dict[str, Any] = {}
-    stops = any(fixed.get(key) for key in ("patience", "tolerance", "cooldown"))
-    if stops and "select" not in fixed:
+    if stops_early(fixed) and "select" not in fixed:
         needed["select"] = "loss"
     if fixed.get("cooldown") and "patience" not in fixed:
         needed["patience"] = PATIENCE

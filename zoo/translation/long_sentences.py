@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
+from zoo.translation.long_texts import Count
 from zoo.translation.sentences import Piece
-
-Count = Callable[[Sequence[str]], Sequence[int]]
-"""Returns the number of tokens of each text."""
 
 # A clause of a language without spaces is a word here; only its marks end it.
 WORD = re.compile(r"(\s*)([^\s、，；：]+[、，；：]*|[、，；：]+)")

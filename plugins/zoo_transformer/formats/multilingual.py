@@ -206,7 +206,7 @@ class MBart(Multilingual):
     def target(self, folder: Folder) -> tuple[str, int]:
         """Return the code and the tag of the target language: where the decoder starts."""
         tags = dict(self.tags(folder))
-        start = folder.stated.get("decoder_start_token_id")
+        start = folder.generation.values.get("decoder_start_token_id")
         of_start = next((code for code, tag in tags.items() if tag == start), None)
         given = folder.options.get("target-lang") or of_start
         if given is None and start is None:

@@ -75,8 +75,7 @@ class Folder:
         self.config = source.json(CONFIG)
         self.tokenizer = source.json(TOKENIZER) if source.has(TOKENIZER) else {}
         generation = source.json(GENERATION) if source.has(GENERATION) else {}
-        self.stated: dict[str, Any] = {**self.config, **generation}
-        self.generation = Generation(self.stated)
+        self.generation = Generation({**self.config, **generation})
         aliased = {own: self.config[name] for name, own in ALIASES.items() if name in self.config}
         values = {**aliased, **self.config}
         if (start := generation.get("decoder_start_token_id")) is not None:
@@ -269,5 +268,5 @@ def _with_default(tokenizer: ForeignTokenizer) -> tuple[str, ...]:
 
 def forced_token(folder: Folder) -> int | None:
     """Return the id of the token with which every target begins, if there is one."""
-    forced = folder.stated.get("forced_bos_token_id")
+    forced = folder.generation.values.get("forced_bos_token_id")
     return forced if type(forced) is int and forced >= 0 else None
