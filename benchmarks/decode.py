@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -127,12 +128,12 @@ def measure(case: Case, repeats: int, seconds: float) -> Row:
     }
 
 
-def prepare() -> None:
-    """Write the sources and weights unless they exist."""
-    files = ["sources.json", *(f"{shape}.npz" for shape in SHAPES)]
+def prepare(shapes: Iterable[str] = SHAPES) -> None:
+    """Write the sources and weights of shapes unless they exist."""
+    files = ["sources.json", *(f"{shape}.npz" for shape in shapes)]
     if not all((FOLDER / file).is_file() for file in files):
         program = HERE / "decoders" / "with_zoo.py"
-        peers.run([sys.executable, program, "--prepare", FOLDER])
+        peers.run([sys.executable, program, "--prepare", FOLDER, *shapes])
 
 
 def same_outputs(case: Case) -> float | None:

@@ -1,15 +1,15 @@
 """Training and decoding speed on a GPU beside other projects: all sides of a case in turn.
 
     python benchmarks/gpu.py --minutes 5
-    python benchmarks/gpu.py --only decode/transformer-256
+    python benchmarks/gpu.py --only decode/transformer-256 --only train/transformer-256
     python benchmarks/gpu.py --table                only write the tables again
 
 All projects run in the Python that runs this script: install the peers there, beside a torch for
 the GPU (`peers/` lists them). A project that is missing, or that fails, is left out with a line
-that says so. All processes of a case run at once; only one computes at a time, and rounds of one
-follow rounds of the other until the case's share of `--minutes` is over. The median of all updates
-counts, and the fastest round of decoding. Rows are stored in `gpu.jsonl`, by kind of GPU, and the
-tables are written to `RESULTS-gpu.md`.
+that says so. Cases are measured in the order of `--only`. All processes start at first; then only
+one computes at a time, and rounds of one follow rounds of the other until the case's share of
+`--minutes` is over. The median of all updates counts, and the fastest round of decoding. Rows are
+stored in `gpu.jsonl`, by kind of GPU, and the tables are written to `RESULTS-gpu.md`.
 """
 
 from __future__ import annotations
@@ -58,13 +58,12 @@ class Case:
     def name(self) -> str:
         return f"{self.what}/{self.shape}"
 
-    @property
-    def sides(self) -> list[tuple[str, bool]]:
-        """The projects, and whether each is compiled."""
+    def sides(self, compiled: bool) -> list[tuple[str, bool]]:
+        """Return the projects, and whether each is compiled."""
         if self.what == "decode":
             return [(project, False) for project in DECODED[self.shape]]
         plain = [(project, False) for project in ("zoo", *train.PEERS[self.shape])]
-        return plain + [(project, True) for project in COMPILED.get(self.shape, ())]
+        return plain + [(project, True) for project in COMPILED.get(self.shape, ()) if compiled]
 
 
 def key(row: Row) -> tuple[Any, ...]:
@@ -107,10 +106,13 @@ class Side:
 class Sides:
     """The processes of a case; those that end are left out from then on."""
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: Case, compiled: bool) -> None:
         self.case = case
         self.versions: dict[Side, str] = {}
-        self.running = [Side(project, compiled, case) for project, compiled in case.sides]
+        self.running = [Side(project, compiled, case) for project, compiled in case.sides(compiled)]
+
+    def wait(self) -> None:
+        """Wait until all have started."""
         for side, about in self._answers().items():
             self.versions[side] = about["version"]
 
@@ -226,17 +228,22 @@ def table(rows: list[Row], unit: str) -> list[str]:
         "|---|---|" + "--:|" * (len(projects) + 1) + "---|",
     ]
     for precision, setting in dict.fromkeys((r["precision"], r["setting"]) for r in rows):
-        speeds = {
-            r["project"]: r["per_second"]
-            for r in rows
-            if (r["precision"], r["setting"]) == (precision, setting)
+        of_row = {
+            r["project"]: r for r in rows if (r["precision"], r["setting"]) == (precision, setting)
         }
+        measured = max(row["measured"] for row in of_row.values())
+        speeds = {project: row["per_second"] for project, row in of_row.items()}
         others = [speed for project, speed in speeds.items() if not project.startswith("zoo")]
         own = [speed for project, speed in speeds.items() if project.startswith("zoo")]
         ratio = f"**{max(own) / max(others):.2f}**" if others and own else "—"
-        cells = [f"{speeds[p]:,.0f}" if p in speeds else "—" for p in projects]
-        measured = next(r["measured"] for r in rows if r["setting"] == setting)
+        cells = []
+        for project in projects:
+            earlier = project in of_row and of_row[project]["measured"] != measured
+            mark = "†" if earlier else ""
+            cells.append(f"{speeds[project]:,.0f}{mark}" if project in speeds else "—")
         lines.append(f"| {precision} | {setting} | {' | '.join([*cells, ratio])} | {measured} |")
+    if any("†" in line for line in lines):
+        lines.append("\n† from an earlier run, on a card of the same kind")
     return lines
 
 
@@ -245,20 +252,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--only", action="append", default=[], help="part of a case's name")
     parser.add_argument("--minutes", type=float, default=10.0, help="for all cases together")
+    parser.add_argument("--compiled", action="store_true", help="with torch.compile, too")
     parser.add_argument("--table", action="store_true", help="only write the tables again")
     options = parser.parse_args()
-    chosen = [case for case in cases() if all(part in case.name for part in options.only)]
+    named = [case for part in options.only for case in cases() if part in case.name]
+    chosen = list(dict.fromkeys(named)) if options.only else cases()
     if not options.table:
         import torch
 
         common = {"gpu": f"{torch.cuda.get_device_name()}, torch {torch.__version__}"}
-        decode.prepare()
+        decode.prepare([case.shape for case in chosen if case.what == "decode"])
         end = time.perf_counter() + 60 * options.minutes
-        for number, case in enumerate(chosen):
+        started = [Sides(case, options.compiled) for case in chosen]
+        for sides in started:
+            sides.wait()
+        for number, (case, sides) in enumerate(zip(chosen, started, strict=True)):
             share = (end - time.perf_counter()) / (len(chosen) - number)
             common |= {"what": case.what, "shape": case.shape}
             common["measured"] = f"{datetime.now(UTC):%Y-%m-%d %H:%M}"
-            sides = Sides(case)
             measure = training if case.what == "train" else decoding
             for row in measure(sides, share * 0.5):  # the rest is for starts
                 words = row["precision"], row["setting"], row["project"], row["per_second"]

@@ -14,10 +14,12 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 import zoo
 from tests.core.test_training import weights
 from tests.external_plugins.journey import TOP
+from zoo.decoding import step_graphs
 from zoo.decoding.candidates import best_continuations, best_token
 from zoo.decoding.forced import forced_log_probs
 from zoo.decoding.options import Hypothesis, Search
@@ -29,6 +31,8 @@ from zoo.nn.device import pick_device
 from zoo.registry.registry import default_registry
 from zoo.testing.case import Case
 from zoo.testing.case import case as make_case
+from zoo.training import passes
+from zoo_transformer.network import Transformer
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -83,6 +87,52 @@ def test_a_search_finds_the_same_on_the_gpu(architecture: str, name: str) -> Non
     if name in ("greedy", "beam", "sampling"):
         expected = hypotheses(case.model, case, options, prefixes)
         assert_same(hypotheses(on_gpu, case, options, prefixes), expected)
+
+
+class Waiting(Transformer):
+    """A network whose step waits for the GPU, which cannot be recorded."""
+
+    recordable = True
+
+    def step(self, token: Tensor, state: Any, memory: Any, attention: bool = False) -> Any:
+        assert int(token.max()) >= 0
+        return super().step(token, state, memory, attention)
+
+
+def test_a_step_that_cannot_be_recorded_leaves_no_trace() -> None:
+    case = make_case("transformer")
+    network = copy.deepcopy(case.model).to("cuda")
+    network.__class__ = Waiting  # type: ignore[assignment]  # it has the same weights
+    for _ in range(2):
+        assert_same(
+            hypotheses(network, case, SEARCHES["beam"]),
+            hypotheses(case.model, case, SEARCHES["beam"]),
+        )
+        assert step_graphs._GRAPHS[network].failure is not None
+        assert torch.nn.functional.dropout(torch.ones(99, device="cuda")).sum() > 0
+        assert torch.rand(3, device="cuda").sum() > 0
+    again = copy.deepcopy(case.model).to("cuda")
+    hypotheses(again, case, SEARCHES["beam"])
+    assert step_graphs._GRAPHS[again].failure is None
+
+
+@pytest.mark.filterwarnings("ignore:RNN module weights")  # of torch, for bf16
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_steps_are_recorded(family: str, dtype: torch.dtype) -> None:
+    case = make_case(family)
+    network = copy.deepcopy(case.model).to("cuda", dtype)
+    steps = 0
+    for options in (SEARCHES["greedy"], SEARCHES["beam"], SEARCHES["greedy"]):
+        actual = hypotheses(network, case, options)
+        assert step_graphs._GRAPHS[network].failure is None
+        steps = len(step_graphs._GRAPHS[network]._graphs)
+        assert steps
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(step_graphs, "can_record", lambda device: False)
+            expected = hypotheses(network, case, options)
+        if dtype is torch.float64:
+            assert_same(actual, expected)
 
 
 @pytest.mark.parametrize("spread", [3, 100_000])
@@ -198,6 +248,35 @@ def test_training_on_the_gpu_is_that_of_the_cpu(
         train(parallel, tmp_path / device, 12, device, **settings)
     expected = pytest.approx(losses(tmp_path / "cpu"), rel=2e-3)
     assert losses(tmp_path / "cuda") == expected
+
+
+@pytest.mark.parametrize("settings", [
+    {}, {"precision": "bf16"}, {"average_decay": 0.9, "r_drop": 1.0}, {"word_dropout": 0.1},
+    {"accumulate": 2}, {"model": "convs2s-tiny"},
+], ids=str)  # fmt: skip
+def test_recorded_passes_train_the_same(
+    settings: dict[str, Any], parallel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With dropout: a recorded pass draws what it would have drawn."""
+    repeated = []
+    original = passes._Recorded.repeat
+
+    def repeat(self: Any, *given: Any) -> Any:
+        repeated.append(1)
+        return original(self, *given)
+
+    monkeypatch.setattr(passes._Recorded, "repeat", repeat)
+    train(parallel, tmp_path / "recorded", 40, **settings)
+    assert len(repeated) > 5
+    monkeypatch.setattr(passes, "can_record", lambda device: False)
+    train(parallel, tmp_path / "plain", 40, **settings)
+    expected = pytest.approx(losses(tmp_path / "plain"), rel=1e-3)
+    assert losses(tmp_path / "recorded") == expected
+
+
+def test_a_network_that_waits_for_the_gpu_is_trained(parallel: Path, tmp_path: Path) -> None:
+    run = train(parallel, tmp_path / "a", 30, model="rnnsearch-tiny")
+    assert zoo.load(run, device="cuda").translate(["the dog runs."], max_length=5)
 
 
 @pytest.mark.parametrize("settings", [

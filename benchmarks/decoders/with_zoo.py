@@ -113,11 +113,11 @@ def sources() -> Batch:
     return [[*(draw.randrange(UNKNOWN + 1, VOCAB) for _ in range(n)), END] for n in lengths]
 
 
-def prepare(folder: Path) -> None:
-    """Write `sources.json`, and `SHAPE.npz` for every shape."""
+def prepare(folder: Path, shapes: list[str]) -> None:
+    """Write `sources.json`, and `SHAPE.npz` for each of the shapes."""
     folder.mkdir(parents=True, exist_ok=True)
     texts = sources()
-    for shape in SHAPES:
+    for shape in shapes:
         if (folder / f"{shape}.npz").is_file():
             continue
         model = create(shape)
@@ -172,10 +172,10 @@ def make(job: Job) -> tuple[Decode, int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("--prepare", type=Path)
-    folder = parser.parse_known_args()[0].prepare
-    if folder:
-        prepare(folder)
+    parser.add_argument("--prepare", nargs="+")
+    given = parser.parse_known_args()[0].prepare
+    if given:
+        prepare(Path(given[0]), given[1:])
         return
     measure("zoo", zoo.__version__, make, parallel_map)
 

@@ -50,15 +50,21 @@ def batch(rows: int = ROWS, device: str = "cpu") -> tuple[Tensor, Tensor, Tensor
 
 def update(
     model: nn.Module, optimizer: torch.optim.Optimizer, precision: str, loss: Callable[[], Tensor],
-    tokens: int,
+    tokens: int, gradients: Callable[[], Tensor] | None = None,
 ) -> float:  # fmt: skip
-    """Run one update and return the loss per token."""
-    optimizer.zero_grad(set_to_none=True)
-    kind = next(model.parameters()).device.type
-    with torch.autocast(kind, torch.bfloat16, enabled=precision == "bf16"):
-        total = loss()
-    mean = total.float() / tokens
-    mean.backward()
+    """Run one update and return the loss per token.
+
+    gradients: computes the gradients in the project's own way, and returns the loss per token.
+    """
+    if gradients is not None:
+        mean = gradients()
+    else:
+        optimizer.zero_grad(set_to_none=True)
+        kind = next(model.parameters()).device.type
+        with torch.autocast(kind, torch.bfloat16, enabled=precision == "bf16"):
+            total = loss()
+        mean = total.float() / tokens
+        mean.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
     optimizer.step()
     return float(mean.detach())
@@ -73,12 +79,14 @@ def measure(
     version: str,
     make: Callable[[str], tuple[nn.Module, Loss]],
     extra: Callable[[Callable[[], Tensor], str], dict[str, float]] | None = None,
+    gpu_gradients: Callable[..., Tensor] | None = None,
 ) -> None:
     """Make updates on one batch as standard input asks, and answer by lines of JSON.
 
     A line with a number asks for that many updates; the answer has the wall and processor seconds
     of each. Two more words set the batch's rows and the precision. The end of the input asks for
-    `extra`: further fields, from the loss of the batch and the precision.
+    `extra`: further fields, from the loss of the batch and the precision. `gpu_gradients` computes
+    the gradients on a GPU, given the model, the precision and the batch, in the project's own way.
     """
     parser = argparse.ArgumentParser()
     parser.add_argument("--shape", choices=SHAPES, required=True)
@@ -108,7 +116,11 @@ def measure(
         seconds, processor, last = [], [], math.nan
         for _ in range(int(count)):
             wall, used = time.perf_counter(), time.process_time()
-            last = update(model, optimizer, options.precision, batch_loss, labels.numel())
+            own = None
+            if gpu_gradients is not None and options.device != "cpu" and not options.compile:
+                given = model, options.precision, source, inputs, labels
+                own = functools.partial(gpu_gradients, *given)
+            last = update(model, optimizer, options.precision, batch_loss, labels.numel(), own)
             if options.device != "cpu":
                 torch.cuda.synchronize()
             seconds.append(time.perf_counter() - wall)

@@ -18,6 +18,7 @@ import zoo
 from zoo.data.batches import Batch
 from zoo.training.benchmark import SIZE, count_flops
 from zoo.training.objective import teacher_forcing
+from zoo.training.passes import Passes, RecordedPasses
 
 CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
     **{
@@ -54,6 +55,9 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+PASSES: dict[str, Passes] = {}
+
+
 def make(shape: str) -> tuple[nn.Module, Loss]:
     name, config = CONFIGS[shape]
     model = zoo.create_model(
@@ -61,12 +65,29 @@ def make(shape: str) -> tuple[nn.Module, Loss]:
     )
 
     def loss(source: Tensor, inputs: Tensor, labels: Tensor) -> Tensor:
-        target = torch.cat([inputs[:, :1], labels], 1)
-        indices = torch.arange(len(source), device=source.device)
-        batch = Batch(source, source != 0, target, indices)
-        return teacher_forcing(model, batch, SMOOTHING).total
+        return teacher_forcing(model, as_batch(source, inputs, labels), SMOOTHING).total
 
     return model, loss
+
+
+def as_batch(source: Tensor, inputs: Tensor, labels: Tensor) -> Batch:
+    target = torch.cat([inputs[:, :1], labels], 1)
+    indices = torch.arange(len(source), device=source.device)
+    return Batch(source, source != 0, target, indices)
+
+
+def gpu_gradients(
+    model: nn.Module, precision: str, source: Tensor, inputs: Tensor, labels: Tensor
+) -> Tensor:
+    """Compute gradients as the zoo's trainer does on a GPU; return the loss per token."""
+    if precision not in PASSES:
+        PASSES[precision] = RecordedPasses(
+            lambda batch: teacher_forcing(model, batch, SMOOTHING),
+            list(model.parameters()), source.device, precision, [model],
+        )  # fmt: skip
+    passes = PASSES[precision]
+    passes.clear()
+    return passes(as_batch(source, inputs, labels), labels.numel())[0]
 
 
 def throughput(loss: Callable[[], Tensor], precision: str) -> dict[str, float]:
@@ -88,4 +109,4 @@ def throughput(loss: Callable[[], Tensor], precision: str) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    measure("zoo", zoo.__version__, make, throughput)
+    measure("zoo", zoo.__version__, make, throughput, gpu_gradients)

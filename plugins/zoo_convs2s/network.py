@@ -243,6 +243,8 @@ class Stack(nn.Module):
 class ConvS2S(Seq2Seq[Memory, State]):
     """Encoder and decoder stacks with multi-step attention."""
 
+    recordable = True
+
     def __init__(self, config: ConvS2SConfig, source_vocab: int, target_vocab: int) -> None:
         super().__init__(config, source_vocab, target_vocab)
         self.config = config

@@ -94,6 +94,8 @@ class Advanced(NamedTuple):
 class RNNSearch(Seq2Seq[Memory, State]):
     """Encoder and decoder, connected by attention."""
 
+    recordable = True
+
     def __init__(self, config: RNNSearchConfig, source_vocab: int, target_vocab: int) -> None:
         super().__init__(config, source_vocab, target_vocab)
         self.config = config

@@ -26,6 +26,8 @@ class Memory(NamedTuple):
 class RecurrentSeq2Seq(Seq2Seq[Memory, State]):
     """Two recurrent networks, connected by a vector of fixed size."""
 
+    recordable = True
+
     def __init__(self, config: Seq2SeqConfig, source_vocab: int, target_vocab: int) -> None:
         super().__init__(config, source_vocab, target_vocab)
         self.config = config

@@ -55,6 +55,8 @@ class Memory(NamedTuple):
 class Transformer(Seq2Seq[Memory, KeyValueCache]):
     """Encoder and decoder stacks between embeddings and the output projection."""
 
+    recordable = True
+
     def __init__(self, config: TransformerConfig, source_vocab: int, target_vocab: int) -> None:
         super().__init__(config, source_vocab, target_vocab)
         self.config = config
@@ -112,13 +114,16 @@ class Transformer(Seq2Seq[Memory, KeyValueCache]):
             x = getattr(self, f"{side}_norm")(x)
         return self.dropout(x)
 
-    def positions(self, side: Literal["source", "target"], start: int, end: int) -> Tensor | None:
-        """Return positions start … end − 1 of a side, (end − start, d); None if it has none."""
+    def positions(self, side: Literal["source", "target"], count: int) -> Tensor | None:
+        """Return the first positions of a side, at least so many if it has them, (…, d).
+
+        None if it has none.
+        """
         config, like = self.config, self.target_embedding.weight
-        start, end = start + config.position_offset, end + config.position_offset
+        start, end = config.position_offset, count + config.position_offset
         if config.positions == "learned":
             learned: Tensor = getattr(self, f"{side}_positions").weight
-            return learned.narrow(0, start, end - start)
+            return learned[start:]
         if config.positions == "none":
             return None
         table, kind = self._sinusoids, (config.dim, like.dtype, like.device)
@@ -128,7 +133,12 @@ class Transformer(Seq2Seq[Memory, KeyValueCache]):
         if table is None or table.shape[0] < end or (table.dtype, table.device) != kind[1:]:
             with torch.inference_mode(False):  # training may use the table later
                 table = self._sinusoids = formula(2 * end, *kind)
-        return table[start:end]
+        return table[start:]
+
+    def first_positions(self, side: Literal["source", "target"], count: int) -> Tensor | None:
+        """Return so many positions of a side, (count, d); None if it has none."""
+        table = self.positions(side, count)
+        return None if table is None else table.narrow(0, 0, count)
 
     def encode(
         self, source: Tensor, source_mask: Tensor, attention: bool = False
@@ -137,7 +147,7 @@ class Transformer(Seq2Seq[Memory, KeyValueCache]):
         weights: Weights = [] if attention else None
         if not self.config.source_end:
             source_mask = without_end(source, source_mask)
-        positions = self.positions("source", 0, source.shape[1])
+        positions = self.first_positions("source", source.shape[1])
         key_padding_mask = ~source_mask[:, None, None]
         if not attention:
             sources = encoder_sources(
@@ -165,7 +175,8 @@ class Transformer(Seq2Seq[Memory, KeyValueCache]):
         """Read one token per row; only self-attention grows with the position."""
         state = state.extended()
         mask = None if state.mask is None else ~state.mask
-        position = self.positions("target", state.length - 1, state.length)
+        table = self.positions("target", state.room)
+        position = None if table is None else state.last_of(table)
         if not attention:
             sources = Sources(*memory)
             by_kernel = decoder_step(
@@ -183,7 +194,7 @@ class Transformer(Seq2Seq[Memory, KeyValueCache]):
         """Return the logits of all positions at once."""
         encoded = self.encode(source, source_mask, attention)
         n = target.shape[1]
-        x = self.embed(target, "target", self.positions("target", 0, n))
+        x = self.embed(target, "target", self.first_positions("target", n))
         causal_mask = torch.ones(n, n, dtype=torch.bool, device=target.device).triu(1)
         logits, kinds = self._decode(x, None, causal_mask, encoded.memory, attention)
         return Output(logits, {**encoded.attention, **kinds})

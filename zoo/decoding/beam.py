@@ -11,17 +11,19 @@ beam with a slot for every prefix finds what an exhaustive search finds.
 from __future__ import annotations
 
 import bisect
-from typing import Generic
+from collections.abc import Sequence
+from typing import Any, Generic, NamedTuple
 
 import torch
 from torch import Tensor
 
-from zoo.decoding.candidates import Candidates, best_continuations
+from zoo.decoding.candidates import Candidates, best_continuations, likely_continuations
 from zoo.decoding.options import Hypothesis, Search
 from zoo.decoding.pipeline import Pipeline, dead_ends
 from zoo.decoding.processor import Rows
 from zoo.decoding.ranking import best, ended, length_divisor, not_a_number
-from zoo.decoding.task import LEAVE_FRACTION, Task
+from zoo.decoding.step_graphs import recorded
+from zoo.decoding.task import Task
 from zoo.nn.contract import BEGIN, END, Memory, State
 from zoo.nn.faults import init_state
 from zoo.nn.tree import gather
@@ -30,12 +32,80 @@ from zoo.nn.tree import gather
 @torch.inference_mode()
 def beam_search(task: Task[Memory, State], options: Search) -> list[list[Hypothesis]]:
     """Return up to n best hypotheses of each sentence, best first."""
-    beam = _Beam(task, options)
-    while len(beam.alive):
-        beam.advance()
+    with recorded(task) as repeated:
+        beam = _Beam(repeated, options)
+        while len(beam.alive):
+            beam.advance()
     if not all(beam.ended):
         raise not_a_number()
     return [best(hypotheses, options) for hypotheses in beam.ended]
+
+
+class _Chosen(NamedTuple):
+    """The continuations that a step leads to, (sentences, slots) each.
+
+    Attributes:
+        score: −inf where a slot is not live.
+        rows: the number of the row that is continued.
+        token: what it is continued with.
+        over: which of them end.
+        alive: (sentences,), whether one of the live ones can be among the n best.
+    """
+
+    score: Tensor
+    rows: Tensor
+    token: Tensor
+    over: Tensor
+    alive: Tensor
+
+
+class _Facts(NamedTuple):
+    """Whether any continuation is over, all are live, and all continue the row of their own slot.
+
+    done: how many sentences are not alive.
+    """
+
+    over: bool
+    full: bool
+    same: bool
+    done: int
+
+
+def _choose(
+    candidates: Candidates, own: Tensor, free: Tensor, lengths: Tensor, threshold: Tensor,
+    divisor: Tensor, position: Tensor | int, *, crowded: bool,
+) -> _Chosen:  # fmt: skip
+    """Return what candidates lead to; `own` are the numbers of the rows."""
+    score, parent, token = candidates
+    if crowded:  # finished hypotheses occupy slots: the last continuations are dropped
+        slots = torch.arange(score.shape[1], device=score.device)
+        score = score.masked_fill(slots >= free[:, None], -torch.inf)
+    over = ((token == END) | (position >= lengths)[:, None]) & (score > -torch.inf)
+    alive = score.amax(1) / divisor > threshold
+    return _Chosen(score, own[:, :1] + parent, token, over, alive)
+
+
+def _facts(chosen: _Chosen, own: Tensor) -> _Facts:
+    full = bool((chosen.score > -torch.inf).all())
+    done = len(chosen.alive) - int(chosen.alive.sum())
+    return _Facts(bool(chosen.over.any()), full, torch.equal(chosen.rows, own), done)
+
+
+def _choose_likely(
+    logits: Tensor, score: Tensor, own: Tensor, *given: Any, beam: int, banned: Sequence[int],
+    crowded: bool,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """Return what likely continuations lead to, and the facts in one tensor, (5,) int64.
+
+    The last fact is whether other continuations may be equally good.
+    """
+    candidates, unsure = likely_continuations(logits, score, beam, banned)
+    chosen = _choose(candidates, own, *given, crowded=crowded)
+    full, same = (chosen.score > -torch.inf).all(), unsure.new_zeros(())
+    if chosen.rows.shape == own.shape:
+        same = (chosen.rows == own).all()
+    facts = chosen.over.any(), full, same, (~chosen.alive).sum(), unsure
+    return *chosen, torch.stack([fact.long() for fact in facts])
 
 
 class _Beam(Generic[Memory, State]):
@@ -57,7 +127,6 @@ class _Beam(Generic[Memory, State]):
         self.states = self.pipeline.init_state(self.alive)
         self.lengths = self.pipeline.max_lengths
         self.free = torch.full((count,), options.beam, device=device)
-        self.slots = torch.arange(options.beam, device=device)
         self.rows = torch.arange(count, device=device)[:, None]
         self.score = self.log_prob = torch.zeros(count, 1, device=device)
         self.written = torch.full((count, 1, 0), BEGIN, device=device)
@@ -72,39 +141,53 @@ class _Beam(Generic[Memory, State]):
     def advance(self) -> None:
         """Append one token to every live prefix."""
         position = self.written.shape[2] + 1
-        (score, parent, token), log_prob = self._continuations(position)
-        if any(self.ended):  # finished hypotheses occupy slots: the last continuations are dropped
-            taken = self.slots[: score.shape[1]] >= self.free[:, None]
-            score = score.masked_fill(taken, -torch.inf)
-        rows = self.rows[:, :1] + parent  # the row that each slot continues
-        written = torch.cat([self.written.flatten(0, 1)[rows], token[..., None]], 2)
-        ends = token == END
-        over = (ends | (position >= self.lengths)[:, None]) & (score > -torch.inf)
-        if bool(over.any()):
-            self._end(over, written, score, score if log_prob is None else log_prob, rows)
-            self.free = self.free - (over & ends).sum(1)
-            score = score.masked_fill(over, -torch.inf)
-        highest = score.amax(1)
         if self.options.stop == "first":  # the rank if it ended here
-            reachable = highest / length_divisor(self.options, position)
+            divisor = torch.full_like(self.divisor, length_divisor(self.options, position))
         else:  # more tokens only lower the score and increase the divisor
-            reachable = highest / self.divisor
-        alive = reachable > self.threshold
-        done = len(alive) - int(alive.sum())
-        if done and bool(highest.isnan().any()):
+            divisor = self.divisor
+        chosen, facts, log_prob = self._chosen(position, divisor)
+        score, rows, token, over, alive = chosen
+        any_over, full, same, done = facts
+        written = torch.cat([self.written.flatten(0, 1)[rows], token[..., None]], 2)
+        if any_over:
+            self._end(over, written, score, score if log_prob is None else log_prob, rows)
+            self.free = self.free - (over & (token == END)).sum(1)
+            score = score.masked_fill(over, -torch.inf)
+            alive = score.amax(1) / divisor > self.threshold
+            full, done = False, len(alive) - int(alive.sum())
+        if done and bool(score.isnan().any()):
             raise not_a_number()
-        self._keep_live(score, log_prob, rows, written, alive, done)
+        self._keep_live(score, log_prob, rows, written, alive, done, (full, same))
 
-    def _continuations(self, position: int) -> tuple[Candidates, Tensor | None]:
-        """Take a step; return the best continuations, and log probabilities if not the scores."""
-        pipeline, sentences = self.pipeline, self.score.shape[0]
+    def _chosen(self, position: int, divisor: Tensor) -> tuple[_Chosen, _Facts, Tensor | None]:
+        """Take a step; return what it leads to, and log probabilities if not the scores."""
+        pipeline, beam, then = self.pipeline, self.options.beam, self.task.then
         step = self.task.step(self.token, self.state, self.memory, pipeline.needs_attention)
         self.state = step.state
         self.states = pipeline.update(self.states, self.token, step.attention)
         banned = pipeline.bans(position, self.states, step.logits.shape[1])
-        if banned is not None:
-            return best_continuations(step.logits, self.score, self.options.beam, banned), None
-        log_probs = step.logits.log_softmax(1)
+        crowded = any(self.ended)
+        given: Any = self.rows, self.free, self.lengths, self.threshold, divisor, position
+        log_prob = None
+        if banned is None:
+            candidates, log_prob = self._processed(step.logits)
+        else:
+            if then is not None:
+                settings = {"beam": beam, "banned": tuple(banned), "crowded": crowded}
+                self.score = self.score.clone()  # it may be a result, which is overwritten
+                *likely, about = then(_choose_likely, step.logits, self.score, *given, **settings)
+                over, full, same, done, unsure = about.tolist()
+                if not unsure:
+                    facts = _Facts(bool(over), bool(full), bool(same), done)
+                    return _Chosen(*likely), facts, None
+            candidates = best_continuations(step.logits, self.score, beam, banned)
+        chosen = _choose(candidates, *given, crowded=crowded)
+        return chosen, _facts(chosen, self.rows), log_prob
+
+    def _processed(self, logits: Tensor) -> tuple[Candidates, Tensor | None]:
+        """Return the best continuations by what the processors make of the scores."""
+        pipeline, sentences = self.pipeline, self.score.shape[0]
+        log_probs = logits.log_softmax(1)
         rows = Rows(self._sentences(), self.written.flatten(0, 1), log_probs)
         scores = pipeline.process(self.states, rows)
         dead = dead_ends(scores).view_as(self.score) & (self.score > -torch.inf)
@@ -143,31 +226,35 @@ class _Beam(Generic[Memory, State]):
         if thresholds:
             device = self.threshold.device
             index = torch.tensor(list(thresholds), device=device)
-            self.threshold[index] = torch.tensor(list(thresholds.values()), device=device)
+            values = torch.tensor(list(thresholds.values()), device=device)
+            self.threshold = self.threshold.index_put((index,), values)
 
     def _keep_live(
         self, score: Tensor, log_prob: Tensor | None, rows: Tensor, written: Tensor, alive: Tensor,
-        done: int,
+        done: int, whole: tuple[bool, bool],
     ) -> None:  # fmt: skip
         """Keep the live prefixes of sentences that are not done, in as few rows as possible.
 
         score, log_prob, rows: (sentences, slots); written: (sentences, slots, position); alive:
-        (sentences,), false where no prefix is live; done: the number of these sentences.
+        (sentences,), false where no prefix is live; done: the number of these sentences; whole:
+        whether every slot has a live prefix, and whether each continues its own row.
         """
+        full, same = whole
         if done == len(alive):
             self.alive = self.alive[:0]
             return
-        if done or not bool((score > -torch.inf).all()):
+        if done or not full:
             score = score.masked_fill(~alive[:, None], -torch.inf)
             live = score > -torch.inf
             width = int(live.sum(1).amax())
             if width < score.shape[1]:
                 slots = (~live).int().argsort(dim=1, stable=True)[:, :width]
-                score, rows = score.gather(1, slots), rows.gather(1, slots)
+                score, rows, same = score.gather(1, slots), rows.gather(1, slots), False
                 log_prob = None if log_prob is None else log_prob.gather(1, slots)
                 written = written.gather(1, slots[..., None].expand(-1, -1, written.shape[2]))
-        if done * LEAVE_FRACTION >= len(alive):
-            kept = alive.nonzero()[:, 0]
+        within = rows.shape == self.rows.shape
+        if done * self.task.leave_fraction >= len(alive):
+            kept, same, within = alive.nonzero()[:, 0], False, False
             score, rows, written = score[kept], rows[kept], written[kept]
             log_prob = None if log_prob is None else log_prob[kept]
             self.alive, self.free, self.threshold = (
@@ -179,8 +266,8 @@ class _Beam(Generic[Memory, State]):
             self.memory = gather(self.memory, kept)
         self.score, self.written = score, written
         self.log_prob = score if log_prob is None else log_prob
-        if not torch.equal(rows, self.rows):
-            self.state = gather(self.state, rows.flatten())
+        if not same:
+            self.state = gather(self.state, rows.flatten(), within)
             self.states = gather(self.states, rows.flatten())
         if rows.shape != self.rows.shape:
             self.rows = torch.arange(rows.numel(), device=rows.device).view_as(rows)

@@ -160,16 +160,44 @@ def _by_topk(values: Tensor, base: Tensor, k: int, banned: Sequence[int]) -> Can
     scores = _ban(values + base[..., None], banned).flatten(1)
     count = scores.shape[1]
     top = scores.topk(min(k + 1, count))
-    chosen, last, beyond = top.indices[:, :k], top.values[:, k - 1 : k], top.values[:, k:]
-    if bool(((last == beyond) & (beyond > -torch.inf)).any()):
+    chosen, last = top.indices[:, :k], top.values[:, k - 1 : k]
+    if bool(_is_unsure(top.values, k)):
         larger = chosen.masked_fill(top.values[:, :k] <= last, count)
         index = torch.arange(count, device=scores.device)
         equal = torch.where(scores == last, index, count).topk(k, largest=False).values
         chosen = torch.cat([larger, equal], 1)
+    return _in_order(scores, chosen, k, values.shape[2])
+
+
+def likely_continuations(
+    values: Tensor, score: Tensor, k: int, banned: Sequence[int]
+) -> tuple[Candidates, Tensor]:
+    """Return k best continuations, and whether others may be equally good, bool ().
+
+    For a GPU, which need not wait for an answer in between. The arguments are those of
+    `best_continuations`, with logits.
+    """
+    base = score - values.logsumexp(1).view_as(score)
+    scores = _ban(values.view(*score.shape, -1) + base[..., None], banned).flatten(1)
+    k = min(k, scores.shape[1])
+    top = scores.topk(min(k + 1, scores.shape[1]))
+    unsure = _is_unsure(top.values, k)
+    return _in_order(scores, top.indices[:, :k], k, values.shape[1]), unsure
+
+
+def _is_unsure(top: Tensor, k: int) -> Tensor:
+    """Return whether any row's k-th value equals the next, bool (); top: (rows, k or k + 1)."""
+    last, beyond = top[:, k - 1 : k], top[:, k:]
+    return ((last == beyond) & (beyond > -torch.inf)).any()
+
+
+def _in_order(scores: Tensor, chosen: Tensor, k: int, vocab: int) -> Candidates:
+    """Return the k best of the chosen indices, (sentences, k or more); equal ones by index."""
+    count = scores.shape[1]
     chosen = chosen.sort(1).values
     best = scores.gather(1, chosen.clamp(max=count - 1)).masked_fill(chosen == count, -torch.inf)
     ranked, order = best.sort(dim=1, descending=True, stable=True)
-    return _candidates(ranked[:, :k], chosen.gather(1, order)[:, :k], values.shape[2])
+    return _candidates(ranked[:, :k], chosen.gather(1, order)[:, :k], vocab)
 
 
 def _ban(scores: Tensor, banned: Sequence[int]) -> Tensor:

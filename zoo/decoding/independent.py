@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic
+from typing import Generic, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,7 +13,8 @@ from zoo.decoding.options import Hypothesis, Search
 from zoo.decoding.pipeline import Pipeline, dead_ends
 from zoo.decoding.processor import Rows
 from zoo.decoding.ranking import best, ended
-from zoo.decoding.task import LEAVE_FRACTION, Task
+from zoo.decoding.step_graphs import recorded
+from zoo.decoding.task import Task
 from zoo.nn.contract import BEGIN, END, PADDING, Memory, State
 from zoo.nn.faults import init_state
 from zoo.nn.tree import gather
@@ -21,6 +22,25 @@ from zoo.nn.tree import gather
 Choose = Callable[[Tensor, int, Tensor], Tensor]
 """Chooses a token for each row, (rows,), from the scores (rows, V), the position, and which
 hypothesis each row is, (rows,)."""
+
+
+class _Best(NamedTuple):
+    """The best token of each row, the score with it, and which rows are over, (rows,) each."""
+
+    token: Tensor
+    score: Tensor
+    over: Tensor
+    any_over: Tensor
+
+
+def _best(
+    logits: Tensor, score: Tensor, live: Tensor, lengths: Tensor, position: Tensor,
+    banned: tuple[int, ...],
+) -> _Best:  # fmt: skip
+    """Choose the next token of each row at a position, ()."""
+    token, gained = best_token(logits, banned)
+    over = ((token == END) | (position >= lengths)) & live
+    return _Best(token, score + gained, over, over.any())
 
 
 @torch.inference_mode()
@@ -31,10 +51,11 @@ def decode_independently(
 
     Each token is chosen by `choose`; without it, each is the best one, of equal ones the lowest.
     """
-    batch = _Batch(task, options)
-    while batch.finished < len(batch.live):
-        batch.advance(choose)
-        batch.drop_ended()
+    with recorded(task) as repeated:
+        batch = _Batch(repeated, options)
+        while batch.finished < len(batch.live):
+            batch.advance(choose)
+            batch.drop_ended()
     width = options.n_best
     return [
         best((batch.ended[first + i] for i in range(width)), options)
@@ -76,6 +97,9 @@ class _Batch(Generic[Memory, State]):
         self.state = step.state
         self.states = pipeline.update(self.states, self.token, step.attention)
         banned = pipeline.bans(position, self.states, step.logits.shape[1])
+        if choose is None and banned is not None and self.task.then is not None:
+            self._take_best(step.logits, position, tuple(banned))
+            return
         dead = None
         if choose is None and banned is not None:
             self.token, gained = best_token(step.logits, banned)
@@ -84,17 +108,34 @@ class _Batch(Generic[Memory, State]):
             gained, log_prob, dead = self._choose(choose, step.logits, position, banned)
         self.score = self.score + gained
         self.log_prob = self.log_prob + log_prob if pipeline.changes_scores else self.score
-        column = self.token
-        if self.row.shape[0] < self.count:
-            zeros = torch.zeros(self.count, dtype=torch.long, device=self.row.device)
-            column = zeros.index_copy(0, self.row, self.token)
-        self.written.append(column)
+        self._write()
         over = self.token == END
         if position >= self.shortest:
             over |= position >= self.lengths
         if dead is not None:
             over |= dead
-        self._end(over & self.live if self.finished else over)
+        over = over & self.live if self.finished else over
+        if bool(over.any()):
+            self._end(over)
+
+    def _take_best(self, logits: Tensor, position: int, banned: tuple[int, ...]) -> None:
+        """Write the best token of every hypothesis by a recorded function."""
+        assert self.task.then is not None
+        given = self.score, self.live, self.lengths, position
+        best = self.task.then(_best, logits, *given, banned=banned)
+        self.token, self.score = best.token.clone(), best.score
+        self.log_prob = self.score
+        self._write()
+        if bool(best.any_over):
+            self._end(best.over)
+
+    def _write(self) -> None:
+        """Add the token of every row to what has been written."""
+        column = self.token
+        if self.row.shape[0] < self.count:
+            zeros = torch.zeros(self.count, dtype=torch.long, device=self.row.device)
+            column = zeros.index_copy(0, self.row, self.token)
+        self.written.append(column)
 
     def _choose(
         self, choose: Choose | None, logits: Tensor, position: int, banned: list[int] | None
@@ -125,7 +166,11 @@ class _Batch(Generic[Memory, State]):
     def drop_ended(self) -> None:
         """Drop the rows that have ended, once they are a good part of the batch."""
         ended = self.finished
-        if not ended or ended == len(self.live) or ended * LEAVE_FRACTION < len(self.live):
+        if (
+            not ended
+            or ended == len(self.live)
+            or ended * self.task.leave_fraction < len(self.live)
+        ):
             return
         rows = self.live.nonzero()[:, 0]
         self.finished = 0
@@ -136,8 +181,6 @@ class _Batch(Generic[Memory, State]):
 
     def _end(self, over: Tensor) -> None:
         """Record the hypotheses of some rows, (rows,) bool."""
-        if not bool(over.any()):
-            return
         self.live = self.live & ~over
         self.finished = len(self.live) - int(self.live.sum())
         states = gather(self.states, over.nonzero()[:, 0])

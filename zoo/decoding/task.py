@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol
+from typing import Any, Generic, Protocol
 
 import torch
 from torch import Tensor
@@ -18,6 +18,11 @@ from zoo.registry.registry import Registry
 
 LEAVE_FRACTION = 8
 """Finished sentences leave the batch, which copies the memory, once they are 1/8 of it."""
+
+RECORDED_LEAVE_FRACTION = 2
+"""The same where steps are recorded: a smaller batch has to be recorded anew."""
+
+Tensors = TypeVar("Tensors", bound=tuple[Tensor, ...])
 
 MemoryIn = TypeVar("MemoryIn", bound=Tree, contravariant=True)
 """The memory that a decoder reads."""
@@ -33,6 +38,19 @@ class Decoder(Protocol[MemoryIn, State]):
         self, token: Tensor, state: State, memory: MemoryIn, attention: bool = False
     ) -> Step[State]:
         """Read one token a row, (rows,) int64, and predict the next, as `Seq2Seq.step` does."""
+
+
+class Then(Protocol):
+    """Computes a function of the logits of the last step, given other values and settings."""
+
+    def __call__(
+        self,
+        function: Callable[..., Tensors],
+        logits: Tensor,
+        *given: Tensor | int,
+        **settings: Any,
+    ) -> Tensors:
+        """Return its results, which the next step overwrites."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +69,8 @@ class Task(Generic[Memory, State]):
         registry: where searches and logits processors are looked up; by default that of the
             installed plugins.
         on_step: called before each step; what it raises ends the search.
+        then: computes a function of a step's logits and of other values as `step_graphs.recorded`
+            does; None if there is nothing to gain from it.
     """
 
     model: Decoder[Memory, State]
@@ -62,6 +82,7 @@ class Task(Generic[Memory, State]):
     blank: Tensor | None = None
     registry: Registry | None = None
     on_step: Callable[[], None] | None = None
+    then: Then | None = None
 
     def __len__(self) -> int:
         return len(self.mask)
@@ -75,6 +96,11 @@ class Task(Generic[Memory, State]):
         result = step(self.model, token, state, memory, attention)
         logits = full_precision(result.logits)
         return result if logits is result.logits else result._replace(logits=logits)
+
+    @property
+    def leave_fraction(self) -> int:
+        """Finished sentences leave the batch once they are one in so many."""
+        return LEAVE_FRACTION if self.then is None else RECORDED_LEAVE_FRACTION
 
     def sentence(self, index: int) -> Task[Memory, State]:
         """Return the task of one sentence."""

@@ -110,6 +110,12 @@ class Seq2Seq(nn.Module, ABC, Generic[Memory, State]):
     attention_kinds: Mapping[str, AttentionKind] = {}
     """What is unusual about kinds of attention, by kind."""
 
+    recordable = False
+    """Whether a GPU may repeat `step` as it was recorded once: see `docs/contract.md`.
+
+    A subclass has to say so itself.
+    """
+
     def __init__(self, config: Config, source_vocab: int, target_vocab: int) -> None:
         super().__init__()
         if config.one_vocabulary and source_vocab != target_vocab:

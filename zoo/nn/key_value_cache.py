@@ -53,6 +53,15 @@ class KeyValueCache:
             cache._origin = torch.cat([self._origin, writers], 2)
         return cache
 
+    @property
+    def room(self) -> int:
+        """How many positions a table must have, of which `last_of` returns one."""
+        return self.length
+
+    def last_of(self, table: Tensor) -> Tensor:
+        """Return what a table, (positions, d), has for the last position, (1, d)."""
+        return table.narrow(0, self.length - 1, 1)
+
     def write(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Write a layer's last position, (rows, heads, 1, d); return all its keys and values."""
         new = self.fold_beam(key), self.fold_beam(value)  # (sentences, heads, beam, d)
@@ -80,6 +89,10 @@ class KeyValueCache:
         while len(self._layers) < layers:
             self.storage(len(self._layers), heads, d, like)
         return self._layers
+
+    def storage_parts(self) -> list[Tensor]:
+        """Return the keys' and the values' storage of every layer that has written."""
+        return [part for layer in self._layers for part in layer]
 
     def holds(self, storage: object) -> bool:
         """Return whether this is what `storages` returns."""
@@ -123,12 +136,15 @@ class KeyValueCache:
             part.movedim(1, 3)[index].transpose(1, 2) for layer in self._layers for part in layer
         ]
 
-    def gather(self, rows: Tensor) -> KeyValueCache:
-        """Return a cache of the given rows, (new rows,); rows of a sentence must be adjacent."""
+    def gather(self, rows: Tensor, within: bool = False) -> KeyValueCache:
+        """Return a cache of the given rows, (new rows,); rows of a sentence must be adjacent.
+
+        within: whether they are known to be as many as before, each of the sentence of its place.
+        """
         cache = self._shared()
         cache._mask, cache._device = None, rows.device
         sentence = rows // self.beam
-        if torch.equal(sentence, self._row_numbers(rows.device)[1]):
+        if within or torch.equal(sentence, self._row_numbers(rows.device)[1]):
             if self.beam > 1:
                 parents = (rows % self.beam).view(self.sentences, -1, 1)
                 origin = self._origins(rows.device)

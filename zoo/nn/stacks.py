@@ -115,6 +115,8 @@ def decoder_step(
     Raises:
         IndexError: a token is not in the vocabulary.
     """
+    if type(cache) is not KeyValueCache:
+        return None
     rows, length = cache.sentences * cache.beam, cache.length * cache.beam
     if not 0 < length <= MAX_KEYS or cache.beam > MAX_QUERIES or not rows == tokens.shape[0] > 0:
         return None

@@ -217,7 +217,7 @@ def _prefix(
 ) -> tuple[Tensor, Tensor, tuple[int, ...]] | None:
     """Return a layer's keys and values and their strides; None if the kernels cannot use them."""
     rows, n, dim = x.shape
-    if n != 1 or rows != cache.sentences * cache.beam:
+    if type(cache) is not KeyValueCache or n != 1 or rows != cache.sentences * cache.beam:
         return None
     keys, values = cache.storage(layer, heads, dim // heads, x)
     if not is_storage(cache, (keys, values), heads, dim // heads):

@@ -11,6 +11,9 @@ from zoo.errors import PluginError
 from zoo.nn.cache import Cache
 from zoo.nn.key_value_cache import KeyValueCache
 
+Leaf: TypeAlias = Tensor | Cache | KeyValueCache
+"""What a tree holds."""
+
 Tree: TypeAlias = "Tensor | Cache | KeyValueCache | Sequence[Tree]"
 """Nested NamedTuples, tuples or lists of tensors and caches, rows on dimension 0."""
 
@@ -27,28 +30,58 @@ ALLOWED = (
 )
 
 
-def gather(tree: T, rows: Tensor) -> T:
+def gather(tree: T, rows: Tensor, within: bool = False) -> T:
     """Return `tree` with the given rows, (new rows,) int64, of every tensor and cache in it.
 
     It reorders beams, widens sentences to a beam and drops finished sentences.
 
+    Args:
+        tree: memory or state.
+        rows: which ones.
+        within: whether they are known to be as many as before, each of the sentence of its place.
+
     Raises:
         TreeError: the tree holds an object of another type.
     """
-    return cast(T, _gather(tree, rows))
+
+    def of_leaf(leaf: Leaf) -> Leaf:
+        if isinstance(leaf, KeyValueCache):
+            return leaf.gather(rows, within)
+        return leaf.index_select(0, rows) if isinstance(leaf, Tensor) else leaf.gather(rows)
+
+    return mapped(tree, of_leaf)
 
 
-def _gather(tree: Tree, rows: Tensor) -> Tree:
-    if isinstance(tree, Tensor):
-        return tree.index_select(0, rows)
-    if isinstance(tree, Cache | KeyValueCache):
-        return tree.gather(rows)
+def mapped(tree: T, function: Callable[[Leaf], Leaf]) -> T:
+    """Return a tree of the same structure, with what a function returns for each of its leaves.
+
+    Raises:
+        TreeError: the tree holds an object of another type.
+    """
+    return cast(T, _mapped(tree, function))
+
+
+def _mapped(tree: Tree, function: Callable[[Leaf], Leaf]) -> Tree:
+    if isinstance(tree, Tensor | Cache | KeyValueCache):
+        return function(tree)
     if isinstance(tree, tuple | list):
-        parts = [_gather(part, rows) for part in tree]
+        parts = [_mapped(part, function) for part in tree]
         make = cast("Callable[..., Tree]", type(tree))
         # A NamedTuple takes its fields as separate arguments.
         return make(*parts) if hasattr(tree, "_fields") else make(parts)
     raise TreeError(f"cannot gather rows of a {type(tree).__name__}", ALLOWED)
+
+
+def leaves(tree: Tree) -> list[Leaf]:
+    """Return every tensor and cache in the tree, in order."""
+    listed: list[Leaf] = []
+
+    def add(leaf: Leaf) -> Leaf:
+        listed.append(leaf)
+        return leaf
+
+    _mapped(tree, add)
+    return listed
 
 
 def plain_tensors(tree: Tree) -> list[Tensor]:

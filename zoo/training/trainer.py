@@ -32,8 +32,8 @@ from zoo.training.failures import (
 from zoo.training.objective import TrainingLoss
 from zoo.training.optimizer import make_optimizer
 from zoo.training.parts import Parts
+from zoo.training.passes import make_passes
 from zoo.training.plan import Plan
-from zoo.training.precision import autocast
 from zoo.training.process_group import ProcessGroup
 from zoo.training.run_folder import RunFolder
 from zoo.training.run_view import RunView
@@ -71,7 +71,7 @@ class Trainer:
                 "an objective has weights of its own",
                 "Leave out --shard",
             )
-        self.compute_loss = group.distribute(self.loss)
+        self.passes = make_passes(self.loss, group, recipe)
         self.schedule = make_schedule(registry, recipe)
         optimizer = make_optimizer(registry, recipe, self.loss.parameters())
         parts = {"schedule": self.schedule.rate, **self.loss.named_parts()}
@@ -200,20 +200,17 @@ class Trainer:
         optimizer, recipe = self.state.optimizer, self.plan.recipe
         for group in optimizer.param_groups:
             group["lr"] = rate
-        optimizer.zero_grad(set_to_none=True)
+        self.passes.clear()
         tokens = sum(self.corpus.predicted(indices) for indices in batches)
         total = torch.zeros((), device=self.group.device)
         for number, indices in enumerate(batches):
             rows, weight = self.group.local_rows(indices)
             with self.group.accumulating(number == len(batches) - 1):
                 batch = self.corpus.batch(rows).to(self.group.device)
-                with autocast(self.group.device, recipe.precision):
-                    loss = self.compute_loss(batch)
-                mean = loss.total * weight / tokens
-                # The processes' gradients are averaged; the factor turns that into their sum.
-                (mean * self.group.size).backward()
-            total = total + mean.detach()
-            window.add_own(loss.own, weight / tokens)
+                # The processes' gradients are averaged; their number turns that into the sum.
+                mean, own = self.passes(batch, tokens, weight, self.group.size)
+            total = total + mean
+            window.add_own(own, weight / tokens)
         if recipe.clip is not None:
             norm = torch.nn.utils.clip_grad_norm_(self.loss.parameters(), recipe.clip)
             window.norms.append(self.group.to_local(norm))

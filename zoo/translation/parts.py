@@ -15,6 +15,7 @@ from zoo.data.sources import Sources
 from zoo.data.tokenizer import Tokenizer
 from zoo.errors import DecodingError
 from zoo.nn.contract import END
+from zoo.nn.cuda_graphs import can_record
 from zoo.registry.registry import Registry
 from zoo.translation.long_sentences import divide
 from zoo.translation.long_texts import Count, split_long
@@ -185,9 +186,14 @@ class SourceReader:
 
     def tensors(self, parts: Sequence[Part]) -> list[tuple[Tensor, Tensor]]:
         """Return each checkpoint's source tokens and mask, (parts, length), on its device."""
-        members = range(len(self.checkpoints))
-        batches = [batch_sources([part.tokens[member] for part in parts]) for member in members]
-        return [(source.to(self.device), mask.to(self.device)) for source, mask in batches]
+        pairs = []
+        for member, checkpoint in enumerate(self.checkpoints):
+            pair = batch_sources([part.tokens[member] for part in parts])
+            if can_record(self.device):  # what is recorded of a batch is repeated for others
+                limit = checkpoint.config.length_limits.source
+                pair = rounded(pair[0], limit), rounded(pair[1], limit)
+            pairs.append((pair[0].to(self.device), pair[1].to(self.device)))
+        return pairs
 
     def _divided(
         self, piece: Piece, usual: int, limit: int, lead: str
@@ -288,3 +294,13 @@ def batches(
         batch.append(part)
     if batch:
         yield batch
+
+
+def rounded(x: Tensor, limit: int | None) -> Tensor:
+    """Pad (parts, length, …) with zeros to a length of 8, 16, 24, …, or to the longest allowed."""
+    length = -(-x.shape[1] // 8) * 8
+    if limit is not None:
+        length = max(min(length, limit), x.shape[1])
+    padded = x.new_zeros(len(x), length, *x.shape[2:])
+    padded[:, : x.shape[1]] = x
+    return padded

@@ -1,0 +1,221 @@
+"""Steps that are repeated as they were recorded; here a processor repeats them, call by call."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import zoo
+from tests.external_plugins.journey import TOP
+from zoo.decoding import step_graphs
+from zoo.decoding.options import Search
+from zoo.decoding.search import search
+from zoo.decoding.step_graph import StepGraph
+from zoo.decoding.task import Task
+from zoo.testing.case import Case
+from zoo.testing.case import case as make_case
+from zoo.translation import parts
+from zoo.translation.parts import rounded
+from zoo_transformer.network import Transformer
+
+FAMILIES = ("transformer", "rnnsearch", "convs2s", "seq2seq")
+SEARCHES = {
+    "greedy": Search(max_length=40),
+    "beam": Search(beam=4, n_best=3, length_penalty=1.0, max_length=40),
+    "first": Search(beam=4, stop="first", max_length=12),
+    "lengths": Search(beam=3, min_length=36, max_length=39),
+    "processors": Search(beam=3, no_repeat_ngram_size=2, repetition_penalty=1.3, max_length=12),
+    "sampling": Search(sample=True, n_best=4, top_k=9, seed=3, max_length=12),
+}
+NUMBERS = TOP / "cards" / "checkpoints"
+TEXTS = ["405", "780099", "7", "1000000", "21", "999999"] * 3
+
+
+@pytest.fixture
+def repeated(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[StepGraph]]:
+    """Record steps on the CPU; return the recorded steps that have been repeated."""
+    uses: list[StepGraph] = []
+
+    def repeat(self: StepGraph, *given: Any) -> Any:
+        uses.append(self)
+        return original(self, *given)
+
+    def record(function: Callable[[], None], pool: Any) -> Callable[[], None]:
+        function()
+        return function
+
+    original = StepGraph.repeat
+    monkeypatch.setattr(StepGraph, "repeat", repeat)
+    monkeypatch.setattr(step_graphs, "can_record", lambda device: True)
+    monkeypatch.setattr(step_graphs, "record", record)
+    monkeypatch.setattr(step_graphs, "new_pool", lambda: (0, 1))
+    yield uses
+    step_graphs._GRAPHS.clear()
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_search_is_the_same(family: str, name: str, repeated: list[StepGraph]) -> None:
+    case = make_case(family)
+    config: Any = case.model.config
+    task = task_of(case.model, case, config.length_limits.target)
+    for _ in range(2):
+        actual = search(task, SEARCHES[name])
+    assert repeated
+    with unrecorded():
+        expected = search(task, SEARCHES[name])
+    for one, other in zip(actual, expected, strict=True):
+        assert [h.tokens for h in one] == [h.tokens for h in other]
+        assert [h.score for h in one] == pytest.approx([h.score for h in other], abs=1e-9)
+
+
+@contextlib.contextmanager
+def unrecorded() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(step_graphs, "can_record", lambda device: False)
+        yield
+
+
+def task_of(model: Any, case: Case, limit: int | None = None) -> Task[Any, Any]:
+    with torch.inference_mode():
+        return Task(model, model.encode(case.source, case.mask).memory, case.mask, limit)
+
+
+def tokens_of(task: Task[Any, Any], options: Search) -> list[list[tuple[int, ...]]]:
+    return [[h.tokens for h in one] for one in search(task, options)]
+
+
+def test_equally_good_continuations_are_chosen_as_without_a_recording(
+    repeated: list[StepGraph],
+) -> None:
+    """With weights of zero, every token is as good as every other one."""
+    case = make_case("transformer")
+    torch.nn.init.zeros_(case.model.target_embedding.weight)  # type: ignore[union-attr,arg-type]
+    for name, weight in case.model.named_parameters():
+        if name.startswith("output"):
+            torch.nn.init.zeros_(weight)
+    task = task_of(case.model, case)
+    actual = tokens_of(task, SEARCHES["beam"])
+    assert repeated
+    with unrecorded():
+        assert actual == tokens_of(task, SEARCHES["beam"])
+
+
+def test_an_ensemble_is_recorded(repeated: list[StepGraph]) -> None:
+    folders = [NUMBERS / f"{family}-tiny.numbers-en-fr" for family in ("transformer", "rnnsearch")]
+    ensemble = zoo.load(*folders, device="cpu")
+    actual = ensemble.translate(TEXTS, beam=3)
+    assert repeated
+    with unrecorded():
+        assert actual == ensemble.translate(TEXTS, beam=3)
+
+
+def test_other_weights_settings_and_hooks_are_not_those_that_were_recorded(
+    repeated: list[StepGraph],
+) -> None:
+    case = make_case("transformer")
+    model: Any = case.model
+    task = task_of(model, case)
+    before = tokens_of(task, SEARCHES["beam"])
+    graphs = set(repeated)
+    assert tokens_of(task, SEARCHES["beam"]) == before
+    assert set(repeated) == graphs
+    with torch.no_grad():
+        model.target_embedding.weight.mul_(-1)
+    repeated.clear()
+    changed = tokens_of(task, SEARCHES["beam"])
+    assert repeated
+    assert graphs.isdisjoint(repeated)
+    with unrecorded():
+        assert changed == tokens_of(task, SEARCHES["beam"])
+    graphs = set(repeated)
+    model.decoder[0].cross_norm.eps = 0.5
+    repeated.clear()
+    tokens_of(task, SEARCHES["beam"])
+    assert graphs.isdisjoint(repeated)
+    model.decoder[0].register_forward_hook(lambda *given: None)
+    repeated.clear()
+    tokens_of(task, SEARCHES["beam"])
+    assert not repeated, "a hook would not be called"
+
+
+class Inherited(Transformer):
+    """It may do other things in its step, and does not say that it can be recorded."""
+
+
+class ReadsLength(Transformer):
+    """Its step reads the number of positions, which is another one in the next step."""
+
+    recordable = True
+
+    def step(self, token: Tensor, state: Any, memory: Any, attention: bool = False) -> Any:
+        assert state.length >= 0
+        return super().step(token, state, memory, attention)
+
+
+@pytest.mark.parametrize("kind", [Inherited, ReadsLength])
+def test_what_cannot_be_recorded_is_computed_as_usual(
+    kind: type[Transformer], repeated: list[StepGraph]
+) -> None:
+    case = make_case("transformer")
+    expected = tokens_of(task_of(case.model, case), SEARCHES["beam"])
+    assert repeated
+    repeated.clear()
+    case.model.__class__ = kind  # type: ignore[assignment]  # it has the same weights
+    assert tokens_of(task_of(case.model, case), SEARCHES["beam"]) == expected
+    assert not repeated
+
+
+def test_one_search_at_a_time_uses_the_recorded_steps(repeated: list[StepGraph]) -> None:
+    case = make_case("rnnsearch")
+    task = task_of(case.model, case)
+    inside: list[list[list[tuple[int, ...]]]] = []
+
+    def search_again() -> None:
+        if not inside:
+            inside.append([])
+            inside[0] = tokens_of(replace(task, on_step=None), SEARCHES["greedy"])
+
+    actual = tokens_of(replace(task, on_step=search_again), SEARCHES["greedy"])
+    assert inside[0] == actual
+    assert repeated
+    with unrecorded():
+        assert actual == tokens_of(task, SEARCHES["greedy"])
+
+
+def test_steps_that_are_unused_for_longest_are_dropped(
+    repeated: list[StepGraph], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(step_graphs, "MOST_BYTES", 1)
+    case = make_case("transformer")
+    task = task_of(case.model, case)
+    expected = tokens_of(task, SEARCHES["beam"])
+    with unrecorded():
+        assert expected == tokens_of(task, SEARCHES["beam"])
+    assert len(step_graphs._GRAPHS[case.model]._graphs) == 1
+
+
+@pytest.mark.parametrize(("length", "limit", "expected"), [
+    (1, None, 8), (8, None, 8), (9, None, 16), (9, 12, 12), (12, 10, 12),
+])  # fmt: skip
+def test_sources_are_padded_to_few_lengths(length: int, limit: int | None, expected: int) -> None:
+    source = torch.ones(2, length, dtype=torch.long)
+    padded = rounded(source, limit)
+    assert padded.shape == (2, expected)
+    assert padded.sum() == source.sum()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_padded_sources_have_the_same_translations(
+    family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    translator = zoo.load(NUMBERS / f"{family}-tiny.numbers-en-fr", device="cpu")
+    expected = translator.translate(TEXTS, beam=3)
+    monkeypatch.setattr(parts, "can_record", lambda device: True)
+    assert translator.translate(TEXTS, beam=3) == expected

@@ -1,0 +1,128 @@
+"""Passes that are repeated as they were recorded; here a processor repeats them, call by call."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import inspect
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import zoo
+from tests.core.test_training import weights
+from zoo.training import passes
+from zoo.training.passes import RecordedPasses
+
+SETTINGS: dict[str, Any] = {
+    "warmup": 4, "batch_tokens": 60, "validate_every": 12, "save_every": 8, "seed": 3,
+    "bleu_sentences": 3, "schedule": "constant", "vocab_size": 90,
+}  # fmt: skip
+
+
+@pytest.fixture
+def recorded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Record passes on the CPU; return what has been recorded and repeated."""
+    log: list[str] = []
+
+    def record(function: Callable[[], None], pool: Any, stream: Any) -> Callable[[], None]:
+        given = inspect.getclosurevars(function).nonlocals
+        made, owner = given["made"], given["self"]
+        function()
+        # A GPU computes nothing while it records.
+        gradients = [(w, w.grad.clone()) for w in owner._weights if w.grad is not None]
+        with torch.random.fork_rng([]):
+            function()
+        for weight, gradient in gradients:
+            weight.grad.copy_(gradient)
+        log.append("recorded")
+
+        def repeat() -> None:
+            function()
+            total, parts = made.pop()
+            made[1][0].copy_(total)
+            for name, part in parts.items():
+                made[1][1][name].copy_(part)
+            log.append("repeated")
+
+        return repeat
+
+    monkeypatch.setattr(passes, "can_record", lambda device: True)
+    monkeypatch.setattr(passes, "new_pool", lambda: (0, 1))
+    monkeypatch.setattr(passes, "record", record)
+    monkeypatch.setattr(RecordedPasses, "_has_memory", lambda self: True)
+    monkeypatch.setattr(RecordedPasses, "_on_stream", lambda self: contextlib.nullcontext())
+    return log
+
+
+def train(data: Path, out: Path, steps: int, **settings: Any) -> Path:
+    model = settings.pop("model", "transformer-tiny")
+    changes = {**SETTINGS, **settings}
+    return zoo.train(model, f"{data}:en-de", out, steps=steps, settings=changes, device="cpu")
+
+
+@pytest.mark.parametrize("settings", [
+    {}, {"precision": "bf16"}, {"average_decay": 0.9, "r_drop": 1.0}, {"word_dropout": 0.1},
+    {"accumulate": 2}, {"model": "convs2s-tiny"}, {"model": "rnnsearch-tiny"},
+], ids=str)  # fmt: skip
+def test_training_is_the_same(
+    settings: dict[str, Any], parallel: Path, tmp_path: Path, recorded: list[str]
+) -> None:
+    actual = weights(train(parallel, tmp_path / "recorded", 40, **settings))
+    assert "repeated" in recorded
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(passes, "can_record", lambda device: False)
+        expected = weights(train(parallel, tmp_path / "plain", 40, **settings))
+    for name, weight in expected.items():
+        torch.testing.assert_close(actual[name], weight, rtol=0, atol=0)
+
+
+def test_what_a_recorded_pass_reads_is_not_freed(
+    parallel: Path, tmp_path: Path, recorded: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A longer translation, in a validation, replaces a table of positions."""
+    tables: list[weakref.ref[Any]] = []
+
+    def record(self: RecordedPasses, *given: Any) -> Any:
+        made = original(self, *given)
+        tables.append(weakref.ref(self._networks[0]._sinusoids))
+        self._networks[0]._sinusoids = None  # type: ignore[assignment]
+        gc.collect()
+        assert tables[-1]() is not None
+        return made
+
+    original = RecordedPasses._record
+    monkeypatch.setattr(RecordedPasses, "_record", record)
+    train(parallel, tmp_path / "run", 12)
+    assert tables
+
+
+def test_training_goes_on_where_recording_fails(
+    parallel: Path, tmp_path: Path, recorded: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def record(function: Callable[[], None], pool: Any, stream: Any) -> Callable[[], None]:
+        function()  # the update itself
+        recorded.append("failed")
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    monkeypatch.setattr(passes, "record", record)
+    actual = weights(train(parallel, tmp_path / "recorded", 20))
+    assert recorded == ["failed"]
+    monkeypatch.setattr(passes, "can_record", lambda device: False)
+    expected = weights(train(parallel, tmp_path / "plain", 20))
+    for name, weight in expected.items():
+        torch.testing.assert_close(actual[name], weight, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("settings", [
+    {"objective": "minimum_risk"}, {"objective": ["cross_entropy", "minimum_risk"]},
+], ids=str)  # fmt: skip
+def test_objectives_that_read_values_are_not_recorded(
+    settings: dict[str, Any], parallel: Path, tmp_path: Path, recorded: list[str]
+) -> None:
+    train(parallel, tmp_path / "run", 12, **settings)
+    assert not recorded

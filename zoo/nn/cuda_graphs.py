@@ -1,0 +1,156 @@
+"""Recording what a function does on an NVIDIA GPU, to repeat it at once: CUDA graphs.
+
+A small network is a hundred or more short computations. To start them one by one from Python takes
+a GPU several times as long as to compute them; a CUDA graph starts all of them together. It repeats
+the same operations on the same memory, whatever Python has decided: what is recorded may depend on
+shapes and settings, not on values.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from zoo.errors import FAILURES
+from zoo.nn.stack_parts import Watched
+
+
+def can_record(device: torch.device) -> bool:
+    """Return whether a device can repeat what it has recorded."""
+    return device.type == "cuda"
+
+
+def declares_recordable(network: nn.Module) -> bool:
+    """Return whether a network's own class, not one that it inherits from, is `recordable`."""
+    return bool(vars(type(network)).get("recordable", False))
+
+
+def record(
+    function: Callable[[], None], pool: Any, stream: torch.cuda.Stream | None = None
+) -> Callable[[], None]:
+    """Call a function, and record what it does on the GPU; return what repeats it.
+
+    The function is called twice: the first time it computes, and libraries prepare themselves,
+    which cannot be recorded; the second time nothing is computed.
+
+    Args:
+        function: it does not wait for the GPU.
+        pool: the memory for what it allocates, from `new_pool`. Functions that share it are
+            repeated in turn, each after the results of the last one have been used.
+        stream: where it is recorded, not the default one.
+    """
+    with on_stream(stream or torch.cuda.Stream()) as recording:
+        function()
+        recording.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        try:
+            graph.capture_begin(pool, capture_error_mode="thread_local")
+            try:
+                function()
+            finally:
+                graph.capture_end()
+        except FAILURES:
+            _stop_recording(pool)
+            raise
+    return graph.replay
+
+
+@contextlib.contextmanager
+def on_stream(stream: torch.cuda.Stream) -> Iterator[torch.cuda.Stream]:
+    """Compute the block on a stream, after what was begun before and before what follows."""
+    current = torch.cuda.current_stream()
+    stream.wait_stream(current)
+    try:
+        with torch.cuda.stream(stream):
+            yield stream
+    finally:
+        current.wait_stream(stream)
+
+
+def new_pool() -> Any:
+    """Return memory for recorded functions; it is gone with the last of them."""
+    return torch.cuda.graph_pool_handle()
+
+
+def _stop_recording(pool: Any) -> None:
+    """Let the random generator and the memory leave a recording that failed.
+
+    torch leaves both in it, and the next random number, of any computation, would fail.
+    """
+    device = torch.cuda.current_device()
+    generator = torch.cuda.default_generators[device]
+    generator.graphsafe_set_state(generator.clone_state())
+    with contextlib.suppress(RuntimeError):
+        torch._C._cuda_endAllocateToPool(device, pool)
+
+
+class Snapshot(NamedTuple):
+    """Networks as they were when something was recorded of them.
+
+    Attributes:
+        watched: their modules.
+        weights: their weights, where these are, and how often they were written to.
+    """
+
+    watched: list[Watched]
+    weights: list[tuple[Tensor, int, int]]
+
+    @classmethod
+    def of(cls, networks: list[nn.Module]) -> Snapshot | None:
+        """Return how networks are now; None if a method is replaced, or a module has hooks."""
+        watched = [Watched.of(network) for network in networks]
+        if None in watched:
+            return None
+        return cls([one for one in watched if one is not None], _weights(networks))
+
+    def has_same_modules(self, networks: list[nn.Module]) -> bool:
+        """Return whether the modules and their settings are as they were."""
+        pairs = zip(self.watched, networks, strict=True)
+        return all(watched.is_current(network) for watched, network in pairs)
+
+    def has_same_weights(self, networks: list[nn.Module]) -> bool:
+        """Return whether no weight was written to, or replaced."""
+        now = _weights(networks)
+        return len(now) == len(self.weights) and all(
+            weight is before and rest == earlier
+            for (weight, *rest), (before, *earlier) in zip(now, self.weights, strict=True)
+        )
+
+
+_OF_EVERY_MODULE = frozenset(vars(nn.Module()))
+
+
+def held_tensors(networks: list[nn.Module]) -> list[Tensor]:
+    """Return every tensor that a module holds besides weights, such as a table of positions.
+
+    What was recorded reads it, even if the module has replaced it since: it must not be freed.
+    """
+    held: list[Tensor] = []
+    for network in networks:
+        for module in network.modules():
+            own = vars(module)
+            _add_tensors([own[name] for name in own.keys() - _OF_EVERY_MODULE], held)
+    return held
+
+
+def _weights(networks: list[nn.Module]) -> list[tuple[Tensor, int, int]]:
+    return [
+        (weight, weight.data_ptr(), 0 if weight.is_inference() else weight._version)
+        for network in networks
+        for weight in network.parameters()
+    ]
+
+
+def _add_tensors(values: Iterable[object], to: list[Tensor]) -> None:
+    """Add all tensors among values, and in those that are tuples, lists or dictionaries."""
+    for value in values:
+        if isinstance(value, Tensor):
+            to.append(value)
+        elif isinstance(value, tuple | list):
+            _add_tensors(value, to)
+        elif isinstance(value, dict):
+            _add_tensors(value.values(), to)
