@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 pytest.importorskip("starlette", reason="the extra `serve` is not installed")
 
+from starlette.requests import Request
+
 from tests.serving.client import start
 from tests.serving.conftest import CAPTIONS, CARDS
-from zoo.errors import DataError
+from zoo.errors import DataError, DecodingError
 from zoo.registry.registry import Registry
-from zoo.serving.checkpoints import languages_of, unique_names
+from zoo.serving.checkpoints import Checkpoints, languages_of, unique_names
+from zoo.serving.detection import _means
+from zoo.serving.errors import TimeoutExceededError
 from zoo.serving.libretranslate import LibreTranslate
+from zoo.serving.limits import Limits
+from zoo.serving.service import Service
 
 
 def test_names_are_the_last_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,16 +57,18 @@ def test_languages_are_those_of_the_training_data(
 
 
 def test_an_automatic_source_is_one_that_can_be_translated() -> None:
-    async def detect(text: str) -> list[dict[str, Any]]:
-        return [{"language": code, "confidence": 50.0} for code in ("en", "de", "fr")]
+    async def detect(texts: Sequence[str], client: object) -> list[list[dict[str, Any]]]:
+        return [[{"language": code, "confidence": 50.0} for code in ("en", "de", "fr")]
+                for _ in texts]  # fmt: skip
 
     known = {("de", "en"), ("en", "de"), ("en", "fr")}
     checkpoints = SimpleNamespace(translating=lambda *pair: pair if pair in known else None)
     service: Any = SimpleNamespace(detect=detect, checkpoints=checkpoints)
     libre = LibreTranslate(service, lambda key: True)
     for target, source in (("en", "de"), ("de", "en"), ("fr", "en"), ("nl", "en")):
-        assert asyncio.run(libre._detected("Danke", target))["language"] == source
-    assert asyncio.run(libre._detected(" ", "en"))["language"] == ""
+        both = asyncio.run(libre._detected([" ", "Danke"], target, object()))
+        assert [one["language"] for one in both] == ["", source]
+    assert asyncio.run(libre._detected([" "], "en", object()))[0]["language"] == ""
 
 
 def test_languages_of_a_shared_vocabulary_are_told_apart() -> None:
@@ -75,3 +84,55 @@ def test_languages_of_a_shared_vocabulary_are_told_apart() -> None:
                 assert first["confidence"] > 60
             else:
                 assert first["confidence"] == second["confidence"] == 0
+
+
+def test_languages_of_many_texts_are_detected_in_batches_as_those_of_one() -> None:
+    pair = [str(CARDS / f"transformer-tiny.tatoeba-{one}-76k") for one in ("en-fr", "fr-en")]
+    texts = ["Where is the station?", "Je ne sais pas.", "table", "日本", "Oui " * 60]
+    with start(*pair, "--workers", "1") as server:
+        alone = [server.send("/detect", {"q": text}).json[0] for text in texts]
+        assert {one["language"] for one in alone} == {"en", "fr"}
+        before = server.metric("zoo_batch_texts_count")
+        asked = {"q": [*texts * 16, " "], "source": "auto", "target": "de"}  # none translates
+        assert server.send("/translate", asked).status == 400
+        assert server.metric("zoo_batch_texts_count") - before <= len(texts)
+        made = server.send("/translate", {**asked, "q": [*texts, " "], "target": "fr"}).json
+    *together, empty = made["detectedLanguage"]
+    assert empty == {"language": "", "confidence": 0.0}
+    for one, wanted in zip(together, alone, strict=True):
+        assert one["language"] == "en"  # the one that can be translated into French
+        assert one["confidence"] == wanted["confidence"] or wanted["language"] != "en"
+
+
+def test_a_text_that_has_no_score_changes_no_other_ones_language() -> None:
+    class Writer:
+        def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[list[float]]:
+            if "long" in sources:
+                raise DecodingError("text is too long")
+            return [[-float(len(text))] for text in sources]
+
+    assert _means(cast(Any, Writer()), ["a", "long", "abc"]) == [-1, None, -3]
+
+
+def test_the_time_of_a_request_is_limited_as_a_whole(registry: Registry) -> None:
+    service = Service(Checkpoints({}, registry), Limits(request_seconds=0.2), workers=1, threads=1)
+
+    async def detected(texts: Sequence[str], client: object) -> list[list[dict[str, Any]]]:
+        await asyncio.sleep(0.15)
+        return [[{"language": "en", "confidence": 50.0}] for _ in texts]
+
+    async def made(*arguments: Any, **options: Any) -> list[Any]:
+        await asyncio.sleep(0.15)
+        return [{"text": "a", "alternatives": []}]
+
+    async def receive() -> dict[str, Any]:
+        body = json.dumps({"q": "a", "source": "auto", "target": "de"}).encode()
+        return {"type": "http.request", "body": body}
+
+    libre = LibreTranslate(service, lambda key: True)
+    changes: dict[str, Any] = {"detect": detected, "translate": made}
+    vars(service).update(changes)
+    vars(libre)["_served"] = lambda source, target: (SimpleNamespace(beam=1), ("", ""))
+    scope = {"type": "http", "method": "POST", "headers": [], "query_string": b""}
+    with pytest.raises(TimeoutExceededError, match=r"over 0\.2 seconds"):
+        asyncio.run(libre.translate(Request(scope, receive)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,17 +14,18 @@ from zoo.data.foreign_tokenizer import load_tokenizer
 from zoo.data.tokenizer import Tokenizer
 from zoo.errors import CheckpointError, ZooError
 from zoo.nn.contract import END, UNKNOWN
-from zoo.serving.errors import CheckpointGoneError, RequestError
+from zoo.serving.errors import CheckpointGoneError
 from zoo.serving.models import Models
+from zoo.translation.translator import Translator
 
 CHARACTERS = 200
 """How much of a text is scored to choose among languages of one vocabulary."""
 
 
 def detected(
-    models: Models, languages: Mapping[str, dict[str, Any]], text: str
-) -> list[dict[str, Any]]:
-    """Return each language with its confidence in percent, the best first.
+    models: Models, languages: Mapping[str, dict[str, Any]], texts: Sequence[str]
+) -> list[list[dict[str, Any]]]:
+    """Return, for each text, the languages with their confidences in percent, the best first.
 
     A tokenizer's value is the share of characters in known tokens, times the mean length of a
     token: a vocabulary cuts its own language into few long pieces. A language's value is that of
@@ -34,45 +36,84 @@ def detected(
         models: the loaded checkpoints.
         languages: for each, its `folders` of checkpoints that read it, or write it with a shared
             vocabulary, and as `writer` the job of one that writes it so, or None.
-        text: the text.
+        texts: the texts, none of them empty.
     """
-    if not text.strip():
-        raise RequestError("no language to detect", "the text is empty")
-    coverages = {
-        language: max(_coverage(one, text) for one in _tokenizers(about["folders"]))
-        for language, about in languages.items()
-    }
-    values = {language: value for language, (value, _) in coverages.items()}
-    highest = max(values.values())
-    tied = [language for language, value in values.items() if value == highest > 0]
-    if len(tied) > 1:
-        writers = [languages[language]["writer"] for language in tied]
-        for language, share in zip(tied, _shares(models, writers, text), strict=True):
-            values[language] *= len(tied) * share
+    coverages = {language: _coverages(about["folders"], texts)
+                 for language, about in languages.items()}  # fmt: skip
+    values = [{language: of_texts[i][0] for language, of_texts in coverages.items()}
+              for i in range(len(texts))]  # fmt: skip
+    tied: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for i, of_text in enumerate(values):
+        highest = max(of_text.values())
+        tied[tuple(name for name, value in of_text.items() if value == highest > 0)].append(i)
+    for names, rows in tied.items():
+        if len(names) < 2:
+            continue
+        writers = [languages[name]["writer"] for name in names]
+        shares = _shares(models, writers, [texts[i] for i in rows])
+        for i, of_writers in zip(rows, shares, strict=True):
+            for name, share in zip(names, of_writers, strict=True):
+                values[i][name] *= len(names) * share
+    return [
+        _ranked(of_text, {language: of_texts[i][1] for language, of_texts in coverages.items()})
+        for i, of_text in enumerate(values)
+    ]
+
+
+def _ranked(values: Mapping[str, float], known: Mapping[str, float]) -> list[dict[str, Any]]:
+    """Return the languages of a text, by their values and the shares of known characters."""
     total = sum(values.values()) or 1.0
     detections = [
-        {"language": language, "confidence": round(100 * known * values[language] / total, 1)}
-        for language, (_, known) in coverages.items()
+        {"language": language, "confidence": round(100 * known[language] * value / total, 1)}
+        for language, value in values.items()
     ]
     return sorted(detections, key=lambda one: -one["confidence"])
 
 
-def _shares(models: Models, writers: Sequence[dict[str, Any] | None], text: str) -> Sequence[float]:
-    """Return the share of each writer, by the mean log probability of the text's tokens.
+def _shares(
+    models: Models, writers: Sequence[dict[str, Any] | None], texts: Sequence[str]
+) -> list[Sequence[float]]:
+    """Return, for each text, the share of each writer by the mean log probability of its tokens.
 
-    The text is scored as a translation of itself. The shares are equal if one cannot score it.
+    A text is scored as a translation of itself. The shares are equal if one cannot score it.
     """
-    part, means = text.strip()[:CHARACTERS], []
+    starts = [text.strip()[:CHARACTERS] for text in texts]
+    equal = [1 / len(writers)] * len(writers)
+    means: list[Sequence[float | None]] = []
+    for writer in writers:
+        try:
+            translator = None if writer is None else models.get(writer)
+        except CheckpointGoneError:
+            translator = None
+        if translator is None:
+            return [equal] * len(texts)
+        means.append(_means(translator, starts))
+    shares: list[Sequence[float]] = []
+    for of_text in zip(*means, strict=True):
+        scored = [mean for mean in of_text if mean is not None]
+        weights = [math.exp(mean - max(scored)) for mean in scored]
+        complete = len(scored) == len(writers)
+        shares.append([weight / sum(weights) for weight in weights] if complete else equal)
+    return shares
+
+
+def _means(translator: Translator, texts: Sequence[str]) -> list[float | None]:
+    """Return the mean log probability of each text's tokens, None for one that has no score.
+
+    That is a text that is too long, or any text where the model reads several sources.
+    """
     try:
-        for writer in writers:
-            if writer is None:
-                return [1 / len(writers)] * len(writers)
-            ((*row,),) = models.get(writer).score([part], [part])
-            means.append(sum(row) / len(row))
-    except ZooError:  # such as a checkpoint that was removed, or one that reads several sources
-        return [1 / len(writers)] * len(writers)
-    weights = [math.exp(mean - max(means)) for mean in means]
-    return [weight / sum(weights) for weight in weights]
+        return [sum(row) / len(row) for row in translator.score(texts, texts)]
+    except ZooError:
+        if len(texts) == 1:
+            return [None]
+        return [mean for text in texts for mean in _means(translator, [text])]
+
+
+def _coverages(folders: Sequence[str], texts: Sequence[str]) -> list[tuple[float, float]]:
+    """Return what `_coverage` does for each text, by the best tokenizer of checkpoints."""
+    of_tokenizers = [_coverage(tokenizer, texts) for tokenizer in _tokenizers(folders)]
+    return [max(of_text) for of_text in zip(*of_tokenizers, strict=True)]
 
 
 def _tokenizers(folders: Sequence[str]) -> list[Tokenizer]:
@@ -106,10 +147,13 @@ def _loaded(file: Path, changed: int) -> Tokenizer:
     return load_tokenizer(file)
 
 
-def _coverage(tokenizer: Tokenizer, text: str) -> tuple[float, float]:
-    """Return a tokenizer's value for a text, and the share of characters in known tokens."""
-    (ids,) = tokenizer.encode([text])
-    ids = [i for i in ids if i != END and i not in tokenizer.control]  # of the text, without a tag
-    covered = sum(len(tokenizer.token(i).replace("▁", "")) for i in ids if i != UNKNOWN)
-    known = min(1.0, covered / len("".join(text.split())))
-    return known * covered / max(1, len(ids)), known
+def _coverage(tokenizer: Tokenizer, texts: Sequence[str]) -> list[tuple[float, float]]:
+    """Return a tokenizer's value for each text, and the share of characters in known tokens."""
+    coverages = []
+    for text, encoded in zip(texts, tokenizer.encode(texts), strict=True):
+        # Of the text, without a tag.
+        ids = [i for i in encoded if i != END and i not in tokenizer.control]
+        covered = sum(len(tokenizer.token(i).replace("▁", "")) for i in ids if i != UNKNOWN)
+        known = min(1.0, covered / len("".join(text.split())))
+        coverages.append((known * covered / max(1, len(ids)), known))
+    return coverages

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from starlette.requests import Request
@@ -35,7 +35,7 @@ class LibreTranslate:
         options = {"beam": asked.alternatives + 1, "n_best": asked.alternatives + 1}
         given = options if asked.alternatives else {}
         work = self._translated(texts, asked.source, asked.target, given, asked.format == "html")
-        answer = await while_connected(request, work)
+        answer = await while_connected(request, service.in_time(work))
         if isinstance(asked.q, str):
             answer = {key: values[0] for key, values in answer.items()}
         return JSONResponse(answer)
@@ -46,7 +46,8 @@ class LibreTranslate:
         asked = parse_form(DetectRequest, request, await read_body(request, service.limits))
         self._check_key(request, asked.api_key)
         service.check_texts([asked.q])
-        return JSONResponse(await while_connected(request, service.detect(asked.q)))
+        (detections,) = await while_connected(request, service.detect([asked.q]))
+        return JSONResponse(detections)
 
     async def languages(self, request: Request) -> Response:
         """List source languages and what each can be translated into."""
@@ -88,12 +89,12 @@ class LibreTranslate:
         pieces = [one.texts for one in documents] if is_html else [[text] for text in texts]
         flat = [piece for part in pieces for piece in part]
         self.service.check_texts(flat)
-        detected: list[dict[str, Any]] = []
+        client, detected = object(), []
         if source == "auto":
-            detected = [await self._detected(" ".join(part), target) for part in pieces]
+            detected = await self._detected([" ".join(part) for part in pieces], target, client)
         of_text = [one["language"] for one in detected] or [source] * len(texts)
         sources = [language for language, part in zip(of_text, pieces, strict=True) for _ in part]
-        made = iter(await self._made(flat, sources, target, options))
+        made = iter(await self._made(flat, sources, target, options, client))
         results = [[next(made) for _ in part] for part in pieces]
 
         def whole(number: int, rank: int) -> str:
@@ -128,18 +129,33 @@ class LibreTranslate:
             raise TooLargeError("the HTML is too long", f"{most:,} characters are the most")
         return await asyncio.to_thread(lambda: [Markup(text) for text in texts])
 
-    async def _detected(self, text: str, target: str) -> dict[str, Any]:
-        """Return the most probable language of a text that can be translated to the target.
+    async def _detected(
+        self, texts: Sequence[str], target: str, client: object
+    ) -> list[dict[str, Any]]:
+        """Return the most probable language of each text that can be translated to the target.
 
         It is the most probable of all if none can; an empty text has none.
         """
-        languages = await self.service.detect(text) if text.strip() else []
+        detected = [{"language": "", "confidence": 0.0} for _ in texts]
+        rows = [number for number, text in enumerate(texts) if text.strip()]
+        if not rows:
+            return detected
+        ranked = await self.service.detect([texts[number] for number in rows], client)
+        known = {one["language"] for languages in ranked for one in languages}
         translating = self.service.checkpoints.translating
-        known = [one for one in languages if translating(one["language"], target)]
-        return next(iter(known or languages), {"language": "", "confidence": 0.0})
+        possible = {language for language in known if translating(language, target)}
+        for number, languages in zip(rows, ranked, strict=True):
+            fitting = [one for one in languages if one["language"] in possible]
+            detected[number] = (fitting or languages)[0]
+        return detected
 
     async def _made(
-        self, texts: list[str], sources: list[str], target: str, options: dict[str, Any]
+        self,
+        texts: list[str],
+        sources: list[str],
+        target: str,
+        options: dict[str, Any],
+        client: object,
     ) -> list[Any]:
         """Return the translation of each text from its own language."""
         made: list[Any] = [{"text": "", "alternatives": []} for _ in texts]
@@ -150,7 +166,7 @@ class LibreTranslate:
             served, languages = self._served(language, target)
             chosen = {**options, "beam": max(options["beam"], served.beam)} if options else {}
             translations = await self.service.translate(
-                served, [texts[n] for n in rows], chosen, languages=languages
+                served, [texts[n] for n in rows], chosen, languages=languages, client=client
             )
             for number, one in zip(rows, translations, strict=True):
                 made[number] = one

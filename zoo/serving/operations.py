@@ -83,7 +83,7 @@ def tree(models: Models, job: dict[str, Any], texts: list[Any], on_step: OnStep)
 
 def detect(models: Models, job: dict[str, Any], texts: list[Any], on_step: OnStep) -> list[Any]:
     """Return the languages that each text may be in, the best first."""
-    return [detected(models, job["languages"], text) for text in texts]
+    return [*detected(models, job["languages"], texts)]
 
 
 OPERATIONS: dict[str, Operation] = {

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Awaitable, Sequence
+from typing import Any, TypeVar
 
 from zoo.checkpoint.format import SHARED
 from zoo.serving.checkpoints import Checkpoints, Served
 from zoo.serving.errors import (
+    CheckpointGoneError,
     RequestError,
     StoppingError,
     TimeoutExceededError,
@@ -20,6 +22,8 @@ from zoo.serving.limits import Limits
 from zoo.serving.metrics import Metrics, resident_bytes
 from zoo.serving.queue import Item
 from zoo.serving.workers import Workers
+
+Result = TypeVar("Result")
 
 
 class Service:
@@ -109,7 +113,7 @@ class Service:
         if self.stopping:
             raise StoppingError("the server stops")
         whole = {"operation": operation, **(served.job() if served else {}), **job}
-        shared = operation in ("translate", "score")
+        shared = operation in ("translate", "score", "detect")
         loop, client = asyncio.get_running_loop(), client or object()
         items = [
             Item(
@@ -125,14 +129,24 @@ class Service:
         ]
         self.workers.submit(items)
         try:
-            async with asyncio.timeout(self.limits.request_seconds):
-                return list(await asyncio.gather(*(item.future for item in items)))
-        except TimeoutError:
-            raise TimeoutExceededError(
-                "the request took too long", f"over {self.limits.request_seconds:g} seconds"
-            ) from None
+            return list(await self.in_time(asyncio.gather(*(item.future for item in items))))
         finally:
             self.workers.discard(items)
+
+    async def in_time(self, work: Awaitable[Result]) -> Result:
+        """Return what `work` gives: all that a request needs, or a step of it.
+
+        Raises:
+            TimeoutExceededError: it took longer than a request may take.
+        """
+        most = self.limits.request_seconds
+        try:
+            async with asyncio.timeout(most):
+                return await work
+        except TimeoutError:
+            raise TimeoutExceededError(
+                "the request took too long", f"over {most:g} seconds"
+            ) from None
 
     async def translate(
         self,
@@ -155,22 +169,26 @@ class Service:
             options=options, languages=languages, token_scores=token_scores, client=client,
         )  # fmt: skip
 
-    async def detect(self, text: str) -> list[dict[str, Any]]:
-        """Return the source languages, the most probable first, with confidences in percent.
+    async def detect(
+        self, texts: Sequence[str], client: object = None
+    ) -> list[list[dict[str, Any]]]:
+        """Return each text's source languages, the best first, with confidences in percent.
 
         Raises:
+            RequestError: a text is empty, or as `run` does.
             UnknownCheckpointError: no checkpoint has a known source language.
         """
+        if not all(map(str.strip, texts)):
+            raise RequestError("no language to detect", "the text is empty")
         languages = _readers_and_writers(self.checkpoints)
         if not languages:
             raise UnknownCheckpointError(
                 "no language can be detected", "no checkpoint names its own"
             )
-        (detections,) = await self.run(
-            "detect", None, [text], lengths=[len(text)], languages=languages
-        )
-        result: list[dict[str, Any]] = detections
-        return result
+        return await self.run(
+            "detect", None, texts, lengths=[len(text) for text in texts], client=client,
+            languages=languages,
+        )  # fmt: skip
 
 
 def _readers_and_writers(checkpoints: Checkpoints) -> dict[str, dict[str, Any]]:
@@ -185,7 +203,8 @@ def _readers_and_writers(checkpoints: Checkpoints) -> dict[str, dict[str, Any]]:
         written = languages.get(served.default[1])
         if written is not None and (served.folder / SHARED).is_file():
             written["folders"].append(str(served.folder))
-            written["writer"] = written["writer"] or served.job()
+            with contextlib.suppress(CheckpointGoneError):  # it has lost its weights
+                written["writer"] = written["writer"] or served.job()
     return languages
 
 
