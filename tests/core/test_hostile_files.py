@@ -29,7 +29,7 @@ from zoo.nn.build import build, network_type
 from zoo.nn.device import pick_device
 from zoo.registry.catalogue import read as read_catalogue
 from zoo.registry.registry import Registry
-from zoo.serving.checkpoints import curve
+from zoo.serving.descriptions import curve
 
 Run = Callable[..., Result]
 TOP = Path(__file__).parents[2]

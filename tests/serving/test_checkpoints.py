@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,16 +16,19 @@ pytest.importorskip("starlette", reason="the extra `serve` is not installed")
 
 from starlette.requests import Request
 
+import zoo
 from tests.serving.client import start
-from tests.serving.conftest import CAPTIONS, CARDS
+from tests.serving.conftest import CAPTIONS, CARDS, NUMBERS
+from zoo.checkpoint.about import About
 from zoo.errors import DataError, DecodingError
 from zoo.registry.registry import Registry
 from zoo.serving.checkpoints import Checkpoints, languages_of, unique_names
+from zoo.serving.descriptions import summary
 from zoo.serving.detection import _means
 from zoo.serving.errors import TimeoutExceededError
 from zoo.serving.libretranslate import LibreTranslate
 from zoo.serving.limits import Limits
-from zoo.serving.service import Service
+from zoo.serving.service import Service, _readers_and_writers
 
 
 def test_names_are_the_last_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,7 +57,9 @@ def test_languages_are_those_of_the_training_data(
     data: str, languages: tuple[str, str], tmp_path: Path, registry: Registry
 ) -> None:
     (tmp_path / "training.json").write_text(json.dumps({"data": data}), encoding="utf-8")
-    assert languages_of(tmp_path, registry) == tuple((code,) if code else () for code in languages)
+    assert languages_of(tmp_path, About(), registry) == tuple(
+        (code,) if code else () for code in languages
+    )
 
 
 def test_an_automatic_source_is_one_that_can_be_translated() -> None:
@@ -136,3 +142,47 @@ def test_the_time_of_a_request_is_limited_as_a_whole(registry: Registry) -> None
     scope = {"type": "http", "method": "POST", "headers": [], "query_string": b""}
     with pytest.raises(TimeoutExceededError, match=r"over 0\.2 seconds"):
         asyncio.run(libre.translate(Request(scope, receive)))
+
+
+def test_what_is_known_of_a_checkpoint_is_that_of_the_folder_as_it_is(
+    tmp_path: Path, registry: Registry
+) -> None:
+    folder, other = tmp_path / "changing", tmp_path / "other"
+    shutil.copytree(CARDS / NUMBERS, folder)
+    shutil.copytree(CARDS / CAPTIONS, other)
+    checkpoints = Checkpoints({"changing": folder, "other": other}, registry)
+    version = checkpoints["changing"].version
+    assert checkpoints.offered == {"en": ["fr", "de"]}
+    shutil.rmtree(folder)
+    assert checkpoints["changing"].default == ("en", "fr"), "as it was, until it is back"
+    shutil.copytree(CARDS / "transformer-tiny.tatoeba-fr-en-76k", folder)
+    assert checkpoints.offered == {"en": ["de"], "fr": ["en"]}
+    now = checkpoints.named("changing")
+    assert (now.default, now.version != version) == (("fr", "en"), True)
+    version = now.version
+    assert summary(now, registry)["examples"] == list(now.about.examples) != []
+    assert checkpoints.translating("en", "fr") is None
+    tokenizer = folder / "tokenizer.json"
+    tokenizer.write_bytes(tokenizer.read_bytes() + b" ")
+    assert now.version != version, "another tokenizer"
+    (folder / "model.safetensors").unlink()
+    languages = _readers_and_writers(checkpoints)  # of what is left of it
+    assert {code: about["writer"] for code, about in languages.items()} == {"en": None, "fr": None}
+
+
+def test_a_replaced_checkpoint_is_listed_and_used_by_its_own_languages(tmp_path: Path) -> None:
+    folder = tmp_path / "changing"
+    shutil.copytree(CARDS / NUMBERS, folder)
+    with start(str(folder), "--workers", "1") as server:
+        assert server.send("/languages").json[0]["targets"] == ["fr"]
+        assert server.send("/api/models").json["models"][0]["decoding"] == {}
+        shutil.rmtree(folder)
+        shutil.copytree(CARDS / CAPTIONS, folder)
+        assert server.send("/languages").json[0]["targets"] == ["de"]
+        (about,) = server.send("/api/models").json["models"]
+        assert about["decoding"] == {"beam": 5, "length_penalty": 1.5}
+        assert about["target_language"] == "de"
+        asked = {"q": "Two dogs play.", "source": "en", "target": "de"}
+        made = server.send("/translate", asked).json["translatedText"]
+        assert made == zoo.load(CARDS / CAPTIONS).translate("Two dogs play.")
+        assert server.send("/translate", {**asked, "target": "fr"}).status == 400

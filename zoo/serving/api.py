@@ -14,7 +14,8 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from zoo.data.languages import find_language
 from zoo.errors import ZooError
 from zoo.serving.body import parse, read_body
-from zoo.serving.checkpoints import Served, details, of_languages, summary
+from zoo.serving.checkpoints import Served
+from zoo.serving.descriptions import details, of_languages, summary
 from zoo.serving.errors import CheckpointGoneError, QueueFullError, RequestError
 from zoo.serving.http import sse, while_connected
 from zoo.serving.schema import (

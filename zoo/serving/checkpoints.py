@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping, Sequence, ValuesView
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,9 @@ from zoo.checkpoint.facts import read_card
 from zoo.checkpoint.format import (
     CARD,
     CONFIG,
+    SHARED,
+    SOURCE,
+    TARGET,
     TRAINING,
     WEIGHTS,
     about_of,
@@ -24,19 +26,15 @@ from zoo.checkpoint.format import (
     describe,
     trained_on,
 )
-from zoo.data.languages import find_language, is_language, language_name, short_codes
+from zoo.data.languages import find_language, is_language, short_codes
 from zoo.errors import DataError, DecodingError, ZooError, near
 from zoo.files import TEXT_LIMIT, read_json
 from zoo.registry.address import Address
-from zoo.registry.config import parameters_of
 from zoo.registry.registry import Registry
 from zoo.serving.errors import CheckpointGoneError, UnknownCheckpointError
 
-LARGEST = 1e15
-"""Updates and losses from here on are not drawn."""
-
-CURVE_POINTS = 400
-"""The most points of each training curve that the page gets."""
+READ = CONFIG, WEIGHTS, SHARED, SOURCE, TARGET
+"""The files of a checkpoint that are read in order to translate, as far as it has them."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +43,7 @@ class Served:
 
     sources, targets: codes of the languages that it reads and writes, the default first; none
     where nothing records them. short: what clients call each of them, where that is shorter.
+    described: the state of the folder when all this was read.
     """
 
     name: str
@@ -53,6 +52,7 @@ class Served:
     targets: tuple[str, ...] = ()
     about: About = field(default_factory=About)
     short: Mapping[str, str] = field(default_factory=dict)
+    described: tuple[str, ...] = ()
 
     @property
     def languages(self) -> tuple[list[str], list[str]]:
@@ -99,19 +99,18 @@ class Served:
 
     @property
     def version(self) -> str:
-        """A string that changes when the folder is replaced.
+        """A string that changes when the network or a tokenizer is replaced.
 
         Raises:
             CheckpointGoneError: the folder is not there.
         """
-        try:
-            states = [os.stat(self.folder / file) for file in (CONFIG, WEIGHTS)]
-        except OSError:
+        config, weights, *more = state_of(self.folder, READ)
+        if not (config and weights):
             raise CheckpointGoneError(
                 f"checkpoint {self.name!r} is not there any more",
                 "its folder was removed or is incomplete",
-            ) from None
-        return "-".join(f"{s.st_ino:x}.{s.st_size:x}.{s.st_mtime_ns:x}" for s in states)
+            )
+        return "-".join([config, weights, *more])
 
     def job(self) -> dict[str, Any]:
         """Return what a worker needs to load it."""
@@ -128,16 +127,13 @@ class Checkpoints(Mapping[str, Served]):
             DataError: one reads feature vectors, which no request can hold.
         """
         self.registry = registry
-        languages = {name: languages_of(folder, registry) for name, folder in folders.items()}
-        short = short_codes(itertools.chain.from_iterable(languages.values()))
-        self._served = {
-            name: Served(name, folder, *languages[name], _about(folder), short)
-            for name, folder in folders.items()
-        }
+        self._served = {name: Served(name, folder) for name, folder in folders.items()}
+        self._refresh(folders)
         for name, folder in folders.items():
             _check_text(name, folder, registry)
 
     def __getitem__(self, name: str) -> Served:
+        self._refresh([name] if name in self._served else [])
         return self._served[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -145,6 +141,33 @@ class Checkpoints(Mapping[str, Served]):
 
     def __len__(self) -> int:
         return len(self._served)
+
+    def values(self) -> ValuesView[Served]:
+        """Return all checkpoints, as they are now."""
+        self._refresh(self._served)
+        return self._served.values()
+
+    def _refresh(self, names: Iterable[str]) -> None:
+        """Describe anew those of some checkpoints whose folders were replaced.
+
+        One that is removed or damaged is known as it was, until it is back.
+        """
+        changed: dict[str, Served] = {}
+        for name in names:
+            one = self._served[name]
+            state = state_of(one.folder, (*READ, CARD, TRAINING))
+            if state != one.described:
+                with contextlib.suppress(ZooError):
+                    about = about_of(describe(one.folder))
+                    sources, targets = languages_of(one.folder, about, self.registry)
+                    changed[name] = replace(
+                        one, sources=sources, targets=targets, about=about, described=state
+                    )
+        if changed:
+            served = {**self._served, **changed}
+            known = ((one.sources, one.targets) for one in served.values())
+            short = short_codes(itertools.chain.from_iterable(known))
+            self._served = {name: replace(one, short=short) for name, one in served.items()}
 
     def named(self, name: str) -> Served:
         """Return the checkpoint called `name`.
@@ -159,7 +182,7 @@ class Checkpoints(Mapping[str, Served]):
                 f"did you mean {' or '.join(suggestions)}?" if suggestions else "",
                 "" if suggestions else "GET /api/models lists them",
             )
-        return self._served[name]
+        return self[name]
 
     def translating(self, source: str, target: str) -> tuple[Served, tuple[str, str]] | None:
         """Return a checkpoint from one language to another, and what chooses them; None without.
@@ -169,7 +192,7 @@ class Checkpoints(Mapping[str, Served]):
         """
         fitting = (
             (served, choice)
-            for served in self._served.values()
+            for served in self.values()
             if (choice := served.choice(source, target)) is not None
         )
         return min(
@@ -178,11 +201,11 @@ class Checkpoints(Mapping[str, Served]):
             default=None,
         )
 
-    @cached_property
+    @property
     def offered(self) -> dict[str, list[str]]:
         """The languages that each source language can be translated into, by code."""
         targets: dict[str, dict[str, None]] = {}
-        for served in self._served.values():
+        for served in self.values():
             for source, target in itertools.product(*served.languages):
                 if source != target or (source, target) == served.default:
                     targets.setdefault(source, {})[target] = None
@@ -212,9 +235,29 @@ def unique_names(given: Sequence[tuple[str, str]]) -> dict[str, str]:
     return served
 
 
-def languages_of(folder: Path, registry: Registry) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the languages that a checkpoint reads and writes, none where nothing records them."""
-    about = _about(folder)
+def state_of(folder: Path, files: Sequence[str]) -> tuple[str, ...]:
+    """Return, for each of a folder's files, what changes when it is replaced; empty without it."""
+    states = []
+    for file in files:
+        try:
+            s = os.stat(os.path.join(folder, file))  # far faster than a Path, at each request
+        except OSError:
+            states.append("")
+        else:
+            states.append(f"{s.st_ino:x}.{s.st_size:x}.{s.st_mtime_ns:x}")
+    return tuple(states)
+
+
+def languages_of(
+    folder: Path, about: About, registry: Registry
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the languages that a checkpoint reads and writes, none where nothing records them.
+
+    Args:
+        folder: the checkpoint.
+        about: what it says about itself.
+        registry: the datasets that it may have been trained on.
+    """
     if about.source_languages or about.target_languages:
         return about.source_languages, about.target_languages
     source, target = (code.lower() for code in _languages_of_data(folder, registry))
@@ -252,90 +295,3 @@ def _check_text(name: str, folder: Path, registry: Registry) -> None:
             f"cannot serve {name}", "it reads files of feature vectors, and a request holds text",
             "Use `zoo translate`",
         )  # fmt: skip
-
-
-def _about(folder: Path) -> About:
-    """Return what a checkpoint says about itself; nothing if it is damaged."""
-    with contextlib.suppress(ZooError):
-        return about_of(describe(folder))
-    return About()
-
-
-def of_languages(served: Served) -> dict[str, Any]:
-    """Return what the list of models says about a checkpoint's languages."""
-    (source, target), (reads, writes) = served.default, served.languages
-    return {
-        "source_language": source,
-        "target_language": target,
-        "source_languages": [{"code": one, "name": language_name(one)} for one in reads],
-        "target_languages": [{"code": one, "name": language_name(one)} for one in writes],
-    }
-
-
-def summary(served: Served, registry: Registry) -> dict[str, Any]:
-    """Return what the list of models says about a checkpoint.
-
-    Raises:
-        ZooError: the folder is damaged or its architecture is not installed.
-    """
-    description = describe(served.folder)
-    architecture = architecture_of(served.folder, description, registry)
-    config = architecture.config_type().parse(description["config"], CONFIG)
-    table = parameters_of(config, description["source_vocab"], description["target_vocab"])
-    return {
-        "name": served.name,
-        "model": description["model"],
-        "architecture": architecture.name,
-        "summary": architecture.summary,
-        **of_languages(served),
-        "sources": list(config.sources),
-        "parameters": table.total,
-        "decoding": dict(served.about.decoding),
-        "examples": list(served.about.examples),
-    }
-
-
-def details(served: Served, registry: Registry) -> dict[str, Any]:
-    """Return the summary with the card, parameters by block, settings and training curve.
-
-    Raises:
-        ZooError: as `summary` does.
-    """
-    about = summary(served, registry)
-    description = describe(served.folder)
-    architecture = architecture_of(served.folder, description, registry)
-    config = architecture.config_type().parse(description["config"], CONFIG)
-    table = parameters_of(config, description["source_vocab"], description["target_vocab"])
-    training: dict[str, Any] = {}
-    if (served.folder / TRAINING).is_file():
-        training = read_json(served.folder / TRAINING, TEXT_LIMIT)
-    card = ""
-    if (served.folder / CARD).is_file():
-        card = split_card(read_card(served.folder), CARD)[1]
-    return {
-        **about,
-        "paper": architecture.paper,
-        "blocks": table.blocks(),
-        "config": config.model_dump(mode="json"),
-        "curve": curve(training.get("curve")),
-        "card": card,
-    }
-
-
-def curve(records: object) -> dict[str, list[list[float]]]:
-    """Return the training and validation loss as [update, nats per token], thinned for a plot."""
-    rows = records if isinstance(records, list) else []
-    curves: dict[str, list[list[float]]] = {}
-    for key in ("loss", "validation_loss", "bleu"):
-        points = [
-            [float(row["step"]), float(row[key])]
-            for row in rows
-            if isinstance(row, dict)
-            and all(
-                type(row.get(name)) in (int, float) and abs(row[name]) < LARGEST
-                for name in (key, "step")
-            )
-        ]
-        step = max(1, -(-len(points) // CURVE_POINTS))
-        curves[key] = points[::-step][::-1]
-    return curves

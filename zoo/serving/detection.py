@@ -14,6 +14,7 @@ from zoo.data.foreign_tokenizer import load_tokenizer
 from zoo.data.tokenizer import Tokenizer
 from zoo.errors import CheckpointError, ZooError
 from zoo.nn.contract import END, UNKNOWN
+from zoo.serving.checkpoints import state_of
 from zoo.serving.errors import CheckpointGoneError
 from zoo.serving.models import Models
 from zoo.translation.translator import Translator
@@ -135,14 +136,14 @@ def _tokenizers(folders: Sequence[str]) -> list[Tokenizer]:
 
 def _tokenizer(file: Path) -> Tokenizer:
     try:
-        return _loaded(file, file.stat().st_mtime_ns)
+        return _loaded(file, state_of(file.parent, [file.name]))
     except (OSError, CheckpointError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise CheckpointGoneError(f"{file.parent.name} cannot be read", reason) from None
 
 
 @functools.lru_cache(maxsize=64)
-def _loaded(file: Path, changed: int) -> Tokenizer:
+def _loaded(file: Path, state: tuple[str, ...]) -> Tokenizer:
     """Return the tokenizer in a file; one that was changed is loaded again."""
     return load_tokenizer(file)
 
