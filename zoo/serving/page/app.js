@@ -29,7 +29,7 @@ const SIDES = ["source", "target"];  // the languages that are chosen
 
 const find = id => document.getElementById(id);
 const [select, text, beam, view, status] = ["checkpoint", "text", "beam", "view", "status"].map(find);
-const page = {models: [], state: {}, running: null, timer: 0};
+const page = {models: [], state: {}, notice: "", running: null, timer: 0};
 
 function read() {
   const given = new URLSearchParams(location.hash.slice(1));
@@ -41,6 +41,17 @@ function read() {
   page.state = {...state, view, checkpoint, beam: Math.min(Math.max(beam, 1), MOST_BEAM)};
   Object.assign(page.state, known(page.state));
   page.state.text = state.text ?? examples()[0] ?? "";
+  page.notice = replaced(state);
+}
+
+// What a link chooses and this server does not have, in one line.
+function replaced(chosen) {
+  const {checkpoint} = page.state;
+  if (chosen.checkpoint && chosen.checkpoint !== checkpoint)
+    return `This server has no checkpoint “${chosen.checkpoint}”. “${checkpoint}” is used instead.`;
+  const side = SIDES.find(one => chosen[one] && chosen[one] !== page.state[one]);
+  return side ? `“${checkpoint}” does not know the language “${chosen[side]}”. ` +
+                `“${page.state[side]}” is used instead.` : "";
 }
 
 function model(name) {
@@ -92,6 +103,8 @@ function say(message, wrong = false) {
 function show() {
   const state = page.state;
   select.value = state.checkpoint;
+  find("notice").textContent = page.notice;
+  find("notice").hidden = !page.notice;
   for (const side of SIDES) {
     const codes = model(state.checkpoint)?.[`${side}_languages`] ?? [];
     const byName = [...codes].sort((one, other) => one.name.localeCompare(other.name));
@@ -177,12 +190,14 @@ async function begin() {
 select.addEventListener("change", () => {
   const before = examples();
   write(moved({checkpoint: select.value}));
+  page.notice = "";
   if (before.includes(text.value)) write({text: examples()[0] ?? ""});
   show();
   run();
 });
 for (const side of SIDES) find(side).addEventListener("change", () => {
   write({[side]: find(side).value});
+  page.notice = "";
   show();
   run();
 });
