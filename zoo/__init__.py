@@ -88,9 +88,9 @@ if TYPE_CHECKING:
     from zoo.registry.text_entries import TokenizerKind as TokenizerKind
     from zoo.training import resume as resume
     from zoo.training import train as train
+    from zoo.translation.loading import load as load
     from zoo.translation.translation import Translation as Translation
     from zoo.translation.translator import Translator as Translator
-    from zoo.translation.translator import load as load
 
 __version__ = "0.2.0"
 
@@ -151,7 +151,7 @@ _HOMES = {
     "list_datasets": "registry.registry",
     "list_models": "registry.registry",
     "list_plugins": "registry.discovery",
-    "load": "translation.translator",
+    "load": "translation.loading",
     "pull": "hub.pull",
     "push": "interop.publishing",
     "read_parallel": "data.readers",

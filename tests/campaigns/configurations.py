@@ -30,8 +30,8 @@ from zoo.registry.registry import default_registry
 from zoo.testing.case import case
 from zoo.testing.law import BrokenLawError
 from zoo.testing.laws import LAWS
+from zoo.translation.loading import load
 from zoo.translation.options import Options
-from zoo.translation.translator import load
 
 ARCHITECTURES = ("convs2s", "rnnsearch", "seq2seq", "t5", "transformer")
 SIZES = (1, 2, 3, 4, 5, 6, 8, 12, 24)

@@ -207,6 +207,18 @@ def test_recommended_options_give_way_to_those_given(run: Run, tmp_path: Path) -
     failed(run("attention", folder, TEXT, "--target", TARGET, "--beam", 2), "beam cannot apply")
 
 
+def test_a_text_that_translation_reads_in_parts_is_noted(run: Run) -> None:
+    checkpoint = "transformer-tiny.tatoeba-en-fr-76k"
+    clauses = "I like music, and she likes tea, and we are not alone, and they want to go home."
+    for text, parts in (("I like tea.", 1), ("I like tea. We go home.", 2), (clauses, 3)):
+        result = run("attention", checkpoint, text, "--json")
+        assert json.loads(result.stdout)["parts"] == parts
+        assert (f"Note: the text is read whole here. `zoo translate` reads it in {parts} parts"
+                in result.stderr) == (parts > 1)  # fmt: skip
+    failed(run("attention", checkpoint, "I go.", "--target", "Je pars.", "--no-recommended"),
+           "recommended cannot apply")  # fmt: skip
+
+
 def test_no_attention_and_too_long(run: Run, tmp_path: Path) -> None:
     folder = train("seq2seq-tiny", tmp_path)
     failed(run("attention", folder, "the dog"), "seq2seq-tiny has no attention")

@@ -132,8 +132,25 @@ def test_attention_is_that_of_the_translation(translator: zoo.Translator) -> Non
     assert attention.target == given.target
     assert set(attention.weights) == set(given.weights) == {"cross"}
     assert attention.weights["cross"].equal(given.weights["cross"])
+    assert (attention.text, attention.parts) == (translator.translate(TEXT), 1)
+    with pytest.raises(DecodingError, match="recommended cannot apply"):
+        translator.attention(TEXT, "un", recommended=False)
     with pytest.raises(DecodingError, match="an ensemble has no attention"):
         zoo.load(NUMBERS, NUMBERS).attention(TEXT)
+
+
+def test_the_parts_of_a_text_are_those_that_are_translated(translator: zoo.Translator) -> None:
+    text = " one\n\ntwo hundred and six "
+    parts = translator.parts(text)
+    assert parts == ["one", "two hundred and six"]
+    assert translator.attention(text).parts == 2
+    made = translator.translate(text, details=True)
+    rows = translator.score_ids(made.source_ids, [one.tokens for one in made.hypotheses])
+    for row, wanted in zip(rows, translator.score(parts, made.text.split("\n\n")), strict=True):
+        assert row == pytest.approx(wanted, abs=1e-5)
+    assert translator.parts("") == []
+    with pytest.raises(DecodingError, match="an ensemble cannot score"):
+        zoo.load(NUMBERS, NUMBERS).score_ids([[5]], [[5]])
 
 
 def test_what_is_shown_of_a_translator(translator: zoo.Translator) -> None:

@@ -26,6 +26,11 @@ TEXTS = [
     "Several people sit around a table in the park, and one of them holds a red umbrella.",
     "Ein 日本 🙂 text",
 ]
+LONG = ", and ".join([
+    "a man in a blue shirt is standing on a ladder cleaning a window",
+    "two dogs are playing in the snow", "a little girl climbs into a wooden playhouse",
+    "several people sit around a table in the park",
+])  # fmt: skip
 
 
 def test_texts_equal_those_of_zoo_translate(server: Running, run: Callable[..., Result]) -> None:
@@ -67,6 +72,38 @@ def test_n_best_scores_tokens_alignment_and_prefix(server: Running) -> None:
         assert sum(t["log_prob"] for t in one["tokens"]) == pytest.approx(one["score"], abs=1e-3)
         assert [tuple(pair) for pair in one["alignment"]] == list(wanted.alignment or ())
         assert one["text"].startswith("Ein Mann")
+
+
+def test_the_tokens_of_a_text_in_parts_have_their_probabilities(server: Running) -> None:
+    asked = {"checkpoint": CAPTIONS, "token_scores": True, "beam": 3, "n_best": 2}
+    texts = [f"{TEXTS[0]}\nTwo dogs play.", LONG, "", TEXTS[1]]
+    made = server.send("/api/translate", {**asked, "texts": texts}).json["translations"]
+    assert [one["divided"] for one in made] == [False, True, False, False]
+    assert [made[0]["parts"], made[2]["parts"], made[3]["parts"]] == [2, 0, 1]
+    for best in made:
+        for one in (best, *best["alternatives"]):
+            assert sum(t["log_prob"] for t in one["tokens"]) == pytest.approx(
+                one["score"], abs=1e-3
+            )
+            assert sum(t["token"] == "</s>" for t in one["tokens"]) == one["parts"]
+    cut = {**asked, "texts": texts[:1], "max_length": 3}
+    (best,) = server.send("/api/translate", cut).json["translations"]
+    assert len(best["tokens"]) == 6
+    assert sum(t["log_prob"] for t in best["tokens"]) == pytest.approx(best["score"], abs=1e-3)
+
+
+def test_what_reads_a_text_whole_says_in_how_many_parts_translation_reads_it(
+    server: Running,
+) -> None:
+    for text in (TEXTS[0], LONG, f"{TEXTS[0]} Two dogs play."):
+        asked = {"checkpoint": CAPTIONS, "text": text}
+        body = {"checkpoint": CAPTIONS, "texts": [text]}
+        (made,) = server.send("/api/translate", body).json["translations"]
+        assert (made["parts"] > 1) == (text != TEXTS[0])
+        assert server.send("/api/attention", asked).json["parts"] == made["parts"]
+        given = {**asked, "target": "Ein Mann"}
+        assert server.send("/api/attention", given).json["parts"] == made["parts"]
+        assert server.send("/api/tree", asked).json["parts"] == made["parts"]
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,11 @@ pytest.importorskip("selenium", reason="selenium is not installed")
 pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason=MISSING)
 
 TEXT = "A man rides a horse."
+LONG = ", and ".join([
+    "a man in a blue shirt is standing on a ladder cleaning a window",
+    "two dogs are playing in the snow", "a little girl climbs into a wooden playhouse",
+    "several people sit around a table in the park",
+])  # fmt: skip
 VIEWS = ("translate", "attention", "search", "compare", "model")
 TAB, ENTER = "\ue004", "\ue007"
 EVIL = "<img src=x onerror=alert(1)>"
@@ -167,6 +172,48 @@ def test_checkpoints_side_by_side(page: Browser, server: Running) -> None:
     assert len(page.all("canvas.mini")) == 1
     page.all(".choices button")[1].click()
     wait_until(lambda: len(page.all("article")) == 1)
+
+
+def test_what_a_link_names_and_the_server_lacks_is_said(page: Browser, server: Running) -> None:
+    notice = "return document.getElementById('notice').checkVisibility()"
+    page.open(address(server))
+    assert not page.script(notice)
+    page.open(address(server, checkpoint="none.such"))
+    assert text(page, "#notice") == (
+        f"This server has no checkpoint “none.such”. “{CAPTIONS}” is used instead."
+    )
+    page.script("const s = document.getElementById('checkpoint'); s.value = arguments[0];"
+                "s.dispatchEvent(new Event('change'))", NUMBERS)  # fmt: skip
+    page.settle()
+    assert not page.script(notice)
+    page.open(address(server, target="xx"))
+    assert "does not know the language “xx”. “de” is used" in text(page, "#notice")
+    page.open(address(server, view="compare", checkpoint=NUMBERS, text="four",
+                      **{"with": f"{SEQ2SEQ}\nnone.such"}))  # fmt: skip
+    assert "Not compared: none.such." in text(page, "#view")
+    assert len(page.all("article")) == 1
+
+
+def test_a_text_of_parts_has_its_probabilities_and_is_read_whole_elsewhere(
+    page: Browser, server: Running
+) -> None:
+    for several in ("A man walks.\nTwo dogs play.", f"{LONG}."):
+        (made,) = server.send("/api/translate", {
+            "checkpoint": CAPTIONS, "texts": [several], "beam": 3, "token_scores": True,
+        }).json["translations"]  # fmt: skip
+        page.open(address(server, text=several))
+        assert page.one("#translation").text == made["text"]
+        tokens = [one for one in made["tokens"] if one["token"] != "</s>"]
+        assert len(page.all(".written .probability")) == len(tokens)
+        assert f"read the text in {made['parts']} parts, each by itself" in text(page, "#view")
+        for view in ("attention", "search", "compare"):
+            page.open(address(server, view=view, text=several))
+            assert f"Translate reads it in {made['parts']} parts" in text(page, "#view"), view
+    page.open(address(server))
+    assert page.all("#translation .probability")
+    assert "part" not in text(page, "#view")
+    page.open(address(server, view="attention"))
+    assert "read whole" not in text(page, "#view")
 
 
 def test_the_model_view(page: Browser, server: Running) -> None:

@@ -23,7 +23,6 @@ from zoo.errors import DataError
 
 if TYPE_CHECKING:
     from zoo.translation.attention import Attention, Panel, Selection
-    from zoo.translation.translator import Translator
 
 SUFFIXES = (".png", ".svg", ".html")
 
@@ -86,12 +85,13 @@ def attention(
         check_writable(out, stream=False)
     registry = loaded_registry()
     translator = load_translator((checkpoint,), registry, device, languages=languages)
-    computed = _compute(translator, text, target, search, recommended)
-    length = translator.checkpoint.about.trained_length
-    if 0 < length < len(computed.source):
+    how = search if recommended else {**search, "recommended": False}
+    computed = translator.attention(text, target, **how)
+    if computed.parts > 1:
         say(
-            f"Note: the text has {len(computed.source):,} tokens, training sources had up to "
-            f"{length:,}: `zoo translate` divides it, and its translation is another one"
+            "Note: the text is read whole here. `zoo translate` reads it in "
+            f"{computed.parts} parts (sentences, or parts of one that is longer than those of "
+            "training), and may translate it differently"
         )
     default: Literal["all", "mean"] = "all" if suffix in (".png", ".svg") or as_json else "mean"
     if kind is None and default == "mean":
@@ -116,28 +116,6 @@ def attention(
             print_heatmap(console(), computed, panel)
 
 
-def _compute(
-    translator: Translator,
-    text: str,
-    target: str | None,
-    search: dict[str, Any],
-    recommended: bool,
-) -> Attention:
-    """Return the attention for a given target, or for the model's translation.
-
-    Raises:
-        DecodingError: as `Translator.attention`.
-    """
-    from zoo.translation.attention import compute_attention
-
-    checkpoint = translator.checkpoint
-    if target is not None:
-        return translator.attention(text, target, **search)
-    made = next(translator.stream([text], split=False, recommended=recommended, **search))
-    hypotheses = made.hypotheses
-    return compute_attention(checkpoint, text, hypotheses[0].tokens if hypotheses else ())
-
-
 def _drawn(attention: Attention, panels: list[Panel], suffix: str) -> bytes:
     if suffix == ".html":
         from zoo.translation.attention_page import page
@@ -155,6 +133,7 @@ def _record(checkpoint: str, attention: Attention, panels: list[Panel]) -> dict[
         "checkpoint": checkpoint,
         "source": attention.source,
         "target": attention.target,
+        "parts": attention.parts,
         "kinds": {kind: attention.describe(kind) for kind in kinds},
         "panels": [
             {

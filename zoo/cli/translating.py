@@ -183,7 +183,7 @@ def load_translator(
         tags = ", ".join(map(repr, known))
         say(f"Warning: {checkpoints[0]} was scored with other source prefixes: {tags}")
     # Imports torch: a wrong name is reported before.
-    from zoo.translation.translator import load
+    from zoo.translation.loading import load
 
     translator = load(
         *folders, device=device, precision=precision, engine=engine, registry=registry

@@ -6,6 +6,11 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+PARTS = (
+    "In how many parts POST /api/translate reads the text: sentences, and parts of a sentence that "
+    "is longer than those of training. Here it is read whole."
+)
+
 
 class TokenScore(BaseModel):
     """A target token and the natural log of its probability."""
@@ -21,13 +26,17 @@ class Translation(BaseModel):
     score: float
     finished: bool = Field(description="False where it was cut at the longest length.")
     unknown: bool = Field(description="True where no token of the source is in the vocabulary.")
+    parts: int = Field(description="In how many parts the text was read, such as sentences.")
     divided: bool = Field(
         description="True where a sentence longer than those of training was translated in parts."
     )
     alignment: list[tuple[int, int]] | None = Field(
         description="Pairs of source and target word, counted from 0; null unless asked for."
     )
-    tokens: list[TokenScore] | None = None
+    tokens: list[TokenScore] | None = Field(
+        None,
+        description="The tokens of each part in order, as the model wrote them; </s> ends a part.",
+    )
     alternatives: list[Translation] = Field(description="The next best translations.")
 
 
@@ -66,6 +75,7 @@ class AttentionAnswer(BaseModel):
     source: list[str]
     target: list[str]
     text: str
+    parts: int = Field(description=PARTS)
     kinds: dict[str, Weights]
 
 
@@ -93,6 +103,7 @@ class TreeAnswer(BaseModel):
     """A beam search: the nodes of each step, and the hypotheses, the best first."""
 
     source: list[str]
+    parts: int = Field(description=PARTS)
     beam: int
     steps: list[list[Node]]
     hypotheses: list[Hypothesis]

@@ -10,8 +10,9 @@ from typing import Any
 from zoo.checkpoint.format import WEIGHTS
 from zoo.registry.registry import Registry
 from zoo.serving.errors import CheckpointGoneError
+from zoo.translation.loading import load
 from zoo.translation.text_search import Precision
-from zoo.translation.translator import Translator, load
+from zoo.translation.translator import Translator
 
 COPIES = 2
 """Copies of its weights that a model needs at most: its own, and those packed for decoding.

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from zoo.data.batches import batch_sources
 from zoo.data.tokenizer import Tokenizer
-from zoo.decoding.forced import forced_log_probs
 from zoo.serving.beam_tree import beam_tree
 from zoo.serving.detection import detected
 from zoo.serving.models import Models
-from zoo.translation.attention import compute_attention, printable
+from zoo.translation.attention import printable
 from zoo.translation.attention_page import explorer_kinds
 from zoo.translation.translation import Translation
 from zoo.translation.translator import Translator
@@ -29,8 +27,9 @@ class StoppedError(Exception):
 def translate(models: Models, job: dict[str, Any], texts: list[Any], on_step: OnStep) -> list[Any]:
     """Return the translation of each text, as plain values."""
     translator = _translator(models, job)
-    translations = translator.stream(texts, long_texts="split", on_step=on_step, **_options(job))
-    return [_record(translator, one, job["token_scores"]) for one in translations]
+    made = [*translator.stream(texts, long_texts="split", on_step=on_step, **_options(job))]
+    scores = _scores(translator, made) if job["token_scores"] else None
+    return [_record(translator.checkpoint.target_tokenizer, one, scores) for one in made]
 
 
 def score(models: Models, job: dict[str, Any], pairs: list[Any], on_step: OnStep) -> list[Any]:
@@ -40,13 +39,7 @@ def score(models: Models, job: dict[str, Any], pairs: list[Any], on_step: OnStep
     scores = translator.score(sources, targets)
     tokenizer = translator.checkpoint.target_tokenizer
     return [
-        {
-            "score": sum(row),
-            "tokens": [
-                {"token": printable(token), "log_prob": log_prob}
-                for token, log_prob in zip(_tokens(tokenizer, ids), row, strict=True)
-            ],
-        }
+        {"score": sum(row), "tokens": _token_scores(tokenizer, ids, row)}
         for ids, row in zip(tokenizer.encode(list(targets)), scores, strict=True)
     ]
 
@@ -54,22 +47,16 @@ def score(models: Models, job: dict[str, Any], pairs: list[Any], on_step: OnStep
 def attention(models: Models, job: dict[str, Any], texts: list[Any], on_step: OnStep) -> list[Any]:
     """Return the attention weights of one text and its translation, by kind; {} if it has none."""
     translator = _translator(models, job)
-    checkpoint = translator.checkpoint
     (text,) = texts
-    if job["target"] is None:
-        made = translator.stream([text], split=False, on_step=on_step, **_options(job))
-        translation = next(made)
-        hypotheses = translation.hypotheses
-        target: Sequence[int] = hypotheses[0].tokens if hypotheses else ()
-    else:
-        target = checkpoint.target_tokenizer.encode([job["target"]])[0]
-    weights = compute_attention(checkpoint, text, target, required=False)
+    options = _options(job) if job["target"] is None else {}
+    made = translator.attention(text, job["target"], required=False, on_step=on_step, **options)
     return [
         {
-            "source": weights.source,
-            "target": weights.target,
-            "text": checkpoint.target_tokenizer.decode(target),
-            "kinds": explorer_kinds(weights),
+            "source": made.source,
+            "target": made.target,
+            "text": made.text,
+            "parts": made.parts,
+            "kinds": explorer_kinds(made),
         }
     ]
 
@@ -78,7 +65,8 @@ def tree(models: Models, job: dict[str, Any], texts: list[Any], on_step: OnStep)
     """Return the beam search of one text as a tree."""
     translator = _translator(models, job)
     (text,) = texts
-    return [beam_tree(translator.checkpoint, text, _options(job), on_step)]
+    made = beam_tree(translator.checkpoint, text, _options(job), on_step)
+    return [{**made, "parts": len(translator.parts(text))}]
 
 
 def detect(models: Models, job: dict[str, Any], texts: list[Any], on_step: OnStep) -> list[Any]:
@@ -105,35 +93,44 @@ def _options(job: dict[str, Any]) -> dict[str, Any]:
     return {k: tuple(v) if isinstance(v, list) else v for k, v in job["options"].items()}
 
 
-def _record(translator: Translator, one: Translation, token_scores: bool) -> dict[str, Any]:
+def _scores(translator: Translator, made: Sequence[Translation]) -> Iterator[list[float]]:
+    """Return the log probabilities of each part's tokens, those of alternatives too, in order."""
+    several = [one for best in made for one in (best, *best.alternatives)]
+    sources = [ids for one in several for ids in one.source_ids]
+    targets = [hypothesis.tokens for one in several for hypothesis in one.hypotheses]
+    return iter(translator.score_ids(sources, targets))
+
+
+def _record(
+    tokenizer: Tokenizer, one: Translation, scores: Iterator[list[float]] | None
+) -> dict[str, Any]:
+    """Return a translation as plain values; `scores` are those of its parts and what follows."""
     record: dict[str, Any] = {
         "text": one.text,
         "score": one.score,
         "finished": one.finished,
         "unknown": one.unknown,
+        "parts": len(one.hypotheses),
         "divided": one.divided,
         "alignment": one.alignment,
     }
-    if token_scores:
-        record["tokens"] = _token_scores(translator, one)
-    record["alternatives"] = [_record(translator, o, token_scores) for o in one.alternatives]
+    if scores is not None:
+        record["tokens"] = [
+            score
+            for written in one.hypotheses
+            for score in _token_scores(tokenizer, written.tokens, next(scores), written.finished)
+        ]
+    record["alternatives"] = [_record(tokenizer, other, scores) for other in one.alternatives]
     return record
 
 
-def _token_scores(translator: Translator, one: Translation) -> list[dict[str, Any]]:
-    """Return each token of a translation with its log probability; none for a text of parts."""
-    if len(one.hypotheses) != 1:
-        return []
-    checkpoint, ids = translator.checkpoint, one.hypotheses[0].tokens
-    source, mask = batch_sources(one.source_ids)
-    (row,) = forced_log_probs(checkpoint.model, source, mask, [ids])
-    tokens = _tokens(checkpoint.target_tokenizer, ids)
-    count = len(tokens) if one.finished else len(tokens) - 1
+def _token_scores(
+    tokenizer: Tokenizer, ids: Sequence[int], row: Sequence[float], ends: bool = True
+) -> list[dict[str, Any]]:
+    """Return each token with its log probability, the end token if it was written."""
+    tokens = [*(tokenizer.token(i) for i in ids), "</s>"]
+    pairs = list(zip(tokens, row, strict=True))
     return [
         {"token": printable(token), "log_prob": log_prob}
-        for token, log_prob in zip(tokens[:count], row[:count], strict=True)
+        for token, log_prob in pairs[: len(pairs) if ends else -1]
     ]
-
-
-def _tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
-    return [*(tokenizer.token(i) for i in ids), "</s>"]

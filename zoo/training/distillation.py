@@ -17,7 +17,7 @@ from zoo.errors import CheckpointError, ConfigError
 from zoo.nn.contract import PADDING, Seq2Seq
 from zoo.training.setup import Setup
 from zoo.training.training_batch import TrainingBatch
-from zoo.translation.translator import load
+from zoo.translation.loading import load
 
 
 class Distillation:

@@ -18,7 +18,8 @@ from zoo.registry.declarations import Dataset
 from zoo.registry.open_shelf import name_of
 from zoo.registry.registry import Registry
 from zoo.translation.languages import choose
-from zoo.translation.translator import Translator, load
+from zoo.translation.loading import load
+from zoo.translation.translator import Translator
 
 LEARNING_RATE_PER_WIDTH = 0.02
 """Divided by a model's width: the peak rate for a parent whose own rate is unknown, 4e-5 at 512."""

@@ -60,6 +60,8 @@ class Attention:
     end; weights: by kind, (layers, heads, queries, keys) float32 on the CPU; strides: by kind, how
     many source tokens a key of the source stands for, if not one; None if for none; source_ends:
     whether the model reads an end token after the source, as it does unless it reads features.
+    text: the target as text. parts: in how many parts translation reads the source, which is read
+    whole here: its sentences, and parts of a sentence that is longer than those of training.
     """
 
     model: str
@@ -68,6 +70,8 @@ class Attention:
     weights: dict[str, Tensor]
     strides: Mapping[str, int | None] = field(default_factory=dict)
     source_ends: bool = True
+    text: str = ""
+    parts: int = 1
 
     def _repr_html_(self) -> str:
         """Return the first kind, averaged over layers and heads, as an HTML table."""
@@ -222,6 +226,7 @@ def compute_attention(
         {kind: weights[0].float().cpu() for kind, weights in _ordered(by_kind).items()},
         {kind: model.attention_kinds.get(kind, USUAL_KIND).stride for kind in by_kind},
         not checkpoint.config.features,
+        checkpoint.target_tokenizer.decode(target),
     )
 
 

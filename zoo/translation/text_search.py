@@ -191,16 +191,38 @@ class TextSearch:
             else:
                 yield Translation(text, "", alignment=() if request.alignment else None)
 
+    def parts(self, text: str) -> list[str]:
+        """Return the parts in which a text is read, if it is not asked to stay whole."""
+        split = self.reader.splitter("", self.registry)
+        parts = self.reader.parts([(0, text)], "split", MAX_SOURCE_LENGTH, split)
+        return [part.text for part in parts]
+
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[list[float]]:
         """Return the log probability of each token of each target, the end token's last."""
-        if len(self.checkpoints) > 1:
-            raise DecodingError("an ensemble cannot score given targets", "name one checkpoint")
+        self._check_one()
         parts = self.reader.parts(enumerate(sources), "refuse", MAX_SOURCE_LENGTH)
         encoded = self.checkpoint.target_tokenizer.encode(list(targets))
         limit = self.checkpoint.config.length_limits.target or MAX_SOURCE_LENGTH
         for i, target in enumerate(encoded):
             if len(target) + 2 > limit:
                 raise DecodingError(f"target {i + 1} is too long", f"over {limit:,} tokens")
+        return self._score(parts, encoded)
+
+    def score_ids(
+        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+    ) -> list[list[float]]:
+        """Return what `score` does for the ids of sources and targets."""
+        self._check_one()
+        return self._score(
+            [Part(i, 0, "", "", ([*ids],)) for i, ids in enumerate(sources)], targets
+        )
+
+    def _check_one(self) -> None:
+        if len(self.checkpoints) > 1:
+            raise DecodingError("an ensemble cannot score given targets", "name one checkpoint")
+
+    def _score(self, parts: Sequence[Part], encoded: Sequence[Sequence[int]]) -> list[list[float]]:
+        """Return the log probabilities of the tokens of targets, each with its end token's."""
 
         def length(part: Part) -> int:
             return max(len(part.tokens[0]), len(encoded[part.text_index]))

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
 
 import torch
 
-from zoo.checkpoint import checkpoint as folder_format
 from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.data.datasets import given_items
 from zoo.decoding.ensemble import Ensemble
 from zoo.decoding.option import plain_number
 from zoo.decoding.options import as_flags, combine
 from zoo.errors import DecodingError, shown
-from zoo.interop.locate import locate
 from zoo.nn.contract import Seq2Seq
-from zoo.nn.device import pick_device
-from zoo.registry.registry import Registry, default_registry
+from zoo.registry.registry import Registry
 from zoo.translation.attention import Attention, compute_attention
 from zoo.translation.languages import choose
 from zoo.translation.options import (
@@ -236,20 +233,44 @@ class Translator:
             raise DecodingError("each source needs one target", counts)
         return self._search.score(*lists)
 
+    def score_ids(
+        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+    ) -> list[list[float]]:
+        """Return the log probability of each token of each target, the end token's last.
+
+        Args:
+            sources: token ids, without the end token: `source_ids` of translations.
+            targets: token ids, without begin and end: `tokens` of their hypotheses.
+
+        Raises:
+            DecodingError: there is more than one checkpoint.
+        """
+        return self._search.score_ids(sources, targets)
+
     @keywords(SearchOptions)
     def attention(
-        self, text: Source, target: str | None = None, **options: Unpack[SearchOptions]
+        self,
+        text: Source,
+        target: str | None = None,
+        *,
+        required: bool = True,
+        on_step: Callable[[], None] | None = None,
+        **options: Unpack[SearchOptions],
     ) -> Attention:
         """Return the attention weights with which the model predicts a target from a text.
 
         Args:
-            text: the source, read as one sentence.
+            text: the source, read as one sentence; `parts` of the result says in how many parts
+                `translate` reads it.
             target: a target; by default the model's own translation.
+            required: whether a model without attention is an error; else its weights are empty.
+            on_step: called before each step of the search; what it raises ends it.
             options: of the search for the translation, the fields of `zoo.Search`.
 
         Raises:
-            DecodingError: the model has no attention, a side is too long, there is more than one
-                checkpoint, or a target and options of a search are given.
+            DecodingError: the text is empty, the model has no attention and it is required, a side
+                is too long, there is more than one checkpoint, or a target and options of a search
+                are given.
         """
         if len(self.checkpoints) > 1:
             raise DecodingError("an ensemble has no attention", "", "Name one checkpoint")
@@ -260,9 +281,21 @@ class Translator:
                 raise DecodingError(f"{names} cannot apply", "a target is given: none is searched")
             (tokens,) = self.checkpoint.target_tokenizer.encode([check_text(target, "the target")])
         else:
-            (translation,) = self.stream([text], split=False, **options)
+            (translation,) = self.stream([text], split=False, on_step=on_step, **options)
             tokens = [token for h in translation.hypotheses for token in h.tokens]
-        return compute_attention(self.checkpoint, text, tokens)
+        computed = compute_attention(self.checkpoint, text, tokens, required=required)
+        return replace(computed, parts=len(self.parts(text)))
+
+    def parts(self, text: Source) -> list[str]:
+        """Return the parts in which `translate` reads a text.
+
+        They are its sentences, where the checkpoint's source language is known, and parts of a
+        sentence that is longer than those of training or than the model reads.
+
+        Raises:
+            DecodingError: the text is not a string, or it is of several sources and too long.
+        """
+        return self._search.parts(check_text(text, "the text"))
 
     @keywords(SearchOptions)
     def evaluate(
@@ -307,42 +340,3 @@ class Translator:
 
 def _rebuild(made: Sequence[Checkpoint], precision: Precision, engine: str | None) -> Translator:
     return Translator(*made, precision=precision, engine=engine)
-
-
-def load(
-    name_or_path: str | PathLike[str],
-    *more: str | PathLike[str],
-    device: str = "auto",
-    precision: Precision = "float32",
-    engine: str | None = None,
-    registry: Registry | None = None,
-) -> Translator:
-    """Load a checkpoint from its released name, its address or its folder.
-
-    A checkpoint that is not on this machine is pulled first; every file is verified.
-
-    Args:
-        name_or_path: the checkpoint.
-        *more: further members of an ensemble.
-        device: `cpu`, `cuda`, or `auto`.
-        precision: as for `Translator`.
-        engine: the engine that searches, such as `ctranslate2`; by default the zoo's decoder.
-        registry: where names are looked up; by default the installed plugins' and the user's.
-
-    Raises:
-        CheckpointError, PluginError: as `zoo.checkpoint.checkpoint.read` does.
-        DecodingError: as `Translator` does.
-        HubError: as `zoo.interop.locate.locate` does.
-    """
-    registry = registry or default_registry()
-    picked = pick_device("cpu" if engine is not None and device == "auto" else device)
-    members = [_read(given, registry, picked) for given in (name_or_path, *more)]
-    return Translator(*members, precision=precision, engine=engine, registry=registry)
-
-
-def _read(given: str | PathLike[str], registry: Registry, device: torch.device) -> Checkpoint:
-    folder = locate(given, registry)
-    checkpoint = folder_format.read(folder, registry, device)
-    if str(folder) != str(given):  # a path in a cache means nothing to a reader
-        checkpoint.name = str(given)
-    return checkpoint

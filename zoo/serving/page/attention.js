@@ -1,6 +1,7 @@
 // The attention explorer on the text.
 
 import {element, explorer} from "/explorer/explorer.js";
+import {readWhole} from "./translate.js";
 
 export async function attentionView({send, state, asked, keep}) {
   if (!state.text.trim()) return [element("p", {className: "note"}, "Type a text first.")];
@@ -16,5 +17,5 @@ export async function attentionView({send, state, asked, keep}) {
   };
   // The explorer measures its width, so it is drawn once it is on the page.
   root.addEventListener("shown", () => explorer(root, data, chosen, keep), {once: true});
-  return [root];
+  return [root, readWhole(data)];
 }

@@ -2,7 +2,7 @@
 
 import {element, shown} from "/explorer/explorer.js";
 import {languages} from "./api.js";
-import {tokens} from "./translate.js";
+import {readWhole, written} from "./translate.js";
 
 function miniature(data) {
   const kind = data.kinds.cross;
@@ -39,13 +39,13 @@ async function panel(model, {send, state}) {
     const answer = await send("/api/translate", {...options, texts: [state.text], token_scores: true});
     const [best] = answer.translations, took = Math.round(performance.now() - started);
     part.append(
-      element("p", {className: "translation"}, best.tokens.length ? tokens(best.tokens) : best.text),
+      ...written(best),
       element("p", {className: "number"}, `log probability ${best.score.toFixed(2)} · ${took} ms`));
     const data = await send("/api/attention", {...options, text: state.text}).catch(error => {
       if (error.name === "AbortError") throw error;
       return {kinds: {}};
     });
-    part.append(miniature(data));
+    part.append(miniature(data), ...readWhole(data));
   } catch (error) {
     if (error.name === "AbortError") throw error;
     part.append(element("p", {className: "note"}, error.message));
@@ -59,7 +59,9 @@ export async function compareView(tools) {
   const alike = models.filter(model => knows(model.source_languages, state.source) &&
                                        knows(model.target_languages, state.target) &&
                                        !model.problem);
-  const kept = (state.with ?? "").split("\n").filter(name => alike.some(m => m.name === name));
+  const chosen = (state.with ?? "").split("\n").filter(name => name);
+  const kept = chosen.filter(name => alike.some(m => m.name === name));
+  const missing = chosen.filter(name => !kept.includes(name));
   const families = new Map();
   for (const model of alike) if (tail(model) === tail(here) && !families.has(model.architecture))
     families.set(model.architecture, model.name);
@@ -73,10 +75,12 @@ export async function compareView(tools) {
         keep({with: left.join("\n")});
         dispatchEvent(new HashChangeEvent("hashchange"));
       }}, model.name)));
-  if (!state.text.trim()) return [choices];
+  const notes = missing.length ? [element("p", {className: "note"},
+    `Not compared: ${missing.join(", ")}. This server does not have them for these languages.`)] : [];
+  if (!state.text.trim()) return [choices, notes];
   const panels = await Promise.all(alike.filter(model => names.includes(model.name))
                                         .map(model => panel(model, tools)));
-  return [choices, element("div", {className: "columns"}, panels)];
+  return [choices, notes, element("div", {className: "columns"}, panels)];
 }
 
 // Whether a language is one of a list; without a language, whether the list is empty.

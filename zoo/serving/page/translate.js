@@ -18,6 +18,23 @@ export function tokens(list) {
   });
 }
 
+// A translation with its tokens, after its text where they do not spell it: a part of a sentence has
+// no stop of its own, and line breaks are no tokens.
+export function written(one) {
+  const spans = tokens(one.tokens), spelled = spans.map(span => span.textContent).join("");
+  const text = (...children) => element("p", {className: "translation"}, ...children);
+  if (!spans.length) return [text(one.text)];
+  return spelled.trim() === one.text.trim() ? [text(spans)]
+                                            : [text(one.text), element("p", {className: "written"}, spans)];
+}
+
+// What a view that reads a text whole says where translation does not; nothing where it does.
+export function readWhole({parts}) {
+  return parts > 1 ? [element("p", {className: "note"},
+    `The text is read whole here. Translate reads it in ${parts} parts (sentences, or parts of one ` +
+    "that is longer than those of training), and may translate it differently.")] : [];
+}
+
 export async function translateView({send, state, asked}) {
   if (!state.text.trim()) return [element("p", {className: "note"}, "Type a text to translate.")];
   const {translations: [best]} = await send("/api/translate", {
@@ -35,16 +52,18 @@ export async function translateView({send, state, asked}) {
       element("span", {className: "meter"}, bar));
   });
   const notes = [];
+  if (best.tokens.length)
+    notes.push("The underline shows each token's probability, from red (low) to green (high).");
+  if (best.parts > 1) notes.push(`The model read the text in ${best.parts} parts, each by itself.`);
   if (best.unknown) notes.push("The model knows no token of this text, so the translation means nothing.");
   if (best.divided) notes.push("A sentence is longer than those of training, and was translated in parts.");
   if (!best.finished) notes.push("The translation was cut at the longest length.");
-  const text = best.tokens.length ? tokens(best.tokens) : [best.text];
+  const [translation, ...more] = written(best);
+  translation.id = "translation";
   return [element("div", {className: "split"},
     element("section", {className: "card", "aria-label": "Translation"},
       element("h2", {}, "Translation"),
-      element("p", {className: "translation", id: "translation"}, text),
-      element("p", {className: "note"},
-              "The underline shows each token's probability, from red (low) to green (high)."),
+      translation, more,
       notes.map(note => element("p", {className: "note"}, note))),
     element("section", {className: "card", "aria-label": "Best translations"},
       element("h2", {}, several.length > 1 ? `The ${several.length} best` : "Score"),

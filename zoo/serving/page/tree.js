@@ -1,7 +1,7 @@
 // A beam search as a tree that can be stepped through.
 
 import {element, refill, shown, svg} from "/explorer/explorer.js";
-import {percent} from "./translate.js";
+import {percent, readWhole} from "./translate.js";
 
 const MOST = 8;  // the widest beam that is drawn
 const [WIDTH, HEIGHT, GAP, ROW] = [108, 36, 34, 46];
@@ -101,7 +101,7 @@ export async function treeView({send, state, asked, keep}) {
       button("◀", "Step back", () => Number(range.value) - 1),
       button("▶", "Step forward", () => Number(range.value) + 1),
       button("▶|", "Last step", () => last), range),
-    summary, holder,
+    summary, readWhole(tree), holder,
     element("ul", {className: "legend"},
       ["solid border: kept in the beam", "dashed: pruned", "green: finished",
        "filled: the way to the chosen hypothesis"].map(text => element("li", {}, text))));

@@ -1,0 +1,54 @@
+"""Translators of checkpoints that are named."""
+
+from __future__ import annotations
+
+from os import PathLike
+
+import torch
+
+from zoo.checkpoint import checkpoint as folder_format
+from zoo.checkpoint.checkpoint import Checkpoint
+from zoo.interop.locate import locate
+from zoo.nn.device import pick_device
+from zoo.registry.registry import Registry, default_registry
+from zoo.translation.text_search import Precision
+from zoo.translation.translator import Translator
+
+
+def load(
+    name_or_path: str | PathLike[str],
+    *more: str | PathLike[str],
+    device: str = "auto",
+    precision: Precision = "float32",
+    engine: str | None = None,
+    registry: Registry | None = None,
+) -> Translator:
+    """Load a checkpoint from its released name, its address or its folder.
+
+    A checkpoint that is not on this machine is pulled first; every file is verified.
+
+    Args:
+        name_or_path: the checkpoint.
+        *more: further members of an ensemble.
+        device: `cpu`, `cuda`, or `auto`.
+        precision: as for `Translator`.
+        engine: the engine that searches, such as `ctranslate2`; by default the zoo's decoder.
+        registry: where names are looked up; by default the installed plugins' and the user's.
+
+    Raises:
+        CheckpointError, PluginError: as `zoo.checkpoint.checkpoint.read` does.
+        DecodingError: as `Translator` does.
+        HubError: as `zoo.interop.locate.locate` does.
+    """
+    registry = registry or default_registry()
+    picked = pick_device("cpu" if engine is not None and device == "auto" else device)
+    members = [_read(given, registry, picked) for given in (name_or_path, *more)]
+    return Translator(*members, precision=precision, engine=engine, registry=registry)
+
+
+def _read(given: str | PathLike[str], registry: Registry, device: torch.device) -> Checkpoint:
+    folder = locate(given, registry)
+    checkpoint = folder_format.read(folder, registry, device)
+    if str(folder) != str(given):  # a path in a cache means nothing to a reader
+        checkpoint.name = str(given)
+    return checkpoint
