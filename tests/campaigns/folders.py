@@ -177,7 +177,7 @@ class Direct(Service):
 
     async def run(
         self, operation: str, served: Served | None, inputs: Sequence[Any], *,
-        lengths: Sequence[int], width: int = 1, **job: Any,
+        lengths: Sequence[int], width: int = 1, client: object = None, **job: Any,
     ) -> list[Any]:  # fmt: skip
         """Compute an operation as a worker does."""
         whole = {"operation": operation, **(served.job() if served else {}), **job}
