@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -86,18 +87,21 @@ def test_an_export_that_is_imported_again_keeps_languages_and_terms(
     run("export", CAPTIONS, "--format", "huggingface", "--out", tmp_path / "out")
     run("import", tmp_path / "out", "--out", tmp_path / "back")
     back = zoo.load(tmp_path / "back")
-    for name in ("source_languages", "target_languages", "data", "terms"):
-        assert getattr(back.checkpoint.about, name) == getattr(about, name) != ""
+    assert back.checkpoint.about == replace(about, origin="imported", parent="out")
+    license = (CARDS / CAPTIONS / "README.md").read_text(encoding="utf-8").split("license: ")[1]
+    for folder in ("out", "back"):
+        card = (tmp_path / folder / "README.md").read_text(encoding="utf-8")
+        assert f"\nlicense: {license.splitlines()[0]}\n" in card
     text = "Two dogs play. A man walks."
     assert len(back.translate(text, details=True).hypotheses) == 2
 
 
 def test_facts_of_a_card_are_checked() -> None:
-    about = zoo.load(CARDS / CAPTIONS).checkpoint.about
-    card = render_front_matter({ORIGIN: facts_of(about)}) + "\ntext\n"
-    assert split_card(card, "x")[0][ORIGIN]["terms"] == about.terms
-    plain = type(about)()
-    assert with_facts(plain, card).target_languages == ("de",)
-    for wrong in ("text", "---\n[1]\n---\n", render_front_matter({ORIGIN: [1]}),
-                  render_front_matter({ORIGIN: {"terms": [3], "data": 4}})):  # fmt: skip
+    checkpoint = zoo.load(CARDS / CAPTIONS).checkpoint
+    card = render_front_matter({ORIGIN: facts_of(checkpoint)}) + "\ntext\n"
+    facts = split_card(card, "x")[0][ORIGIN]
+    assert facts["terms"] == checkpoint.about.terms
+    plain = type(checkpoint.about)()
+    assert with_facts(plain, facts).target_languages == ("de",)
+    for wrong in (None, [1], {"terms": [3], "data": 4}, {"longest": 9, "decoding": {"beam": "x"}}):
         assert with_facts(plain, wrong) == plain

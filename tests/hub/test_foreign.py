@@ -26,7 +26,8 @@ def foreign(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     folder = tmp_path / "opus"
     marian(folder)
     (folder / "pytorch_model.bin").write_bytes(b"a pickle")
-    (folder / "README.md").write_text("not read")
+    (folder / "README.md").write_text("---\nlicense: cc-by-4.0\nlanguage: [en, no]\n---\ntext\n")
+    (folder / "flax.txt").write_text("not read")
     (folder / "tf_model.h5").write_bytes(b"not read")
     server.put("them/opus", folder)
     return folder
@@ -43,8 +44,10 @@ def test_a_foreign_repository_is_pulled_and_converted_once(
     assert translator.checkpoint.about.parent == ADDRESS
     (folder,) = conversions(tmp_path)
     downloaded = " ".join(server.requests())
-    for name in ("pytorch_model.bin", "tf_model.h5", "README.md"):
+    for name in ("pytorch_model.bin", "tf_model.h5", "flax.txt"):
         assert name not in downloaded
+    assert "license: cc-by-4.0\n" in (folder / "README.md").read_text(encoding="utf-8")
+    assert translator.checkpoint.about.terms == "license of the imported weights: cc-by-4.0"
     before = len(server.requests())
     text = translator.translate("A dog", max_length=6)
     assert zoo.load(ADDRESS).translate("A dog", max_length=6) == text
@@ -91,6 +94,12 @@ def test_an_old_conversion_is_used_with_a_warning_unless_offline(
     server.fault("GET", "/api/models/", headers={"Content-Encoding": "gzip"}, times=99)
     with pytest.raises(HubError, match="the Hub sent an invalid response"):
         locate(ADDRESS)
+
+
+def test_a_download_is_announced_once(foreign: Path, run: Callable[..., Result]) -> None:
+    announced = run("info", ADDRESS).stderr.splitlines()
+    assert len(announced) == 1
+    assert announced[0].startswith(f"Pulling {ADDRESS}@")
 
 
 def test_the_commit_of_a_conversion_is_that_of_its_repository(

@@ -19,6 +19,7 @@ import zoo.nn
 from tests.external_plugins.packages import put
 from tests.external_plugins.test_plugins import zoo as run
 from zoo import Format, Registry, hookimpl
+from zoo.checkpoint.card import split_card
 from zoo.checkpoint.checkpoint import Checkpoint, read
 from zoo.data.tokenizer import Tokenizer
 from zoo.errors import CheckpointError, ConversionError, UnknownNameError
@@ -113,6 +114,68 @@ def test_an_imported_checkpoint_is_the_network_that_the_importer_read(
     assert isinstance(zoo.load(out).translate("a b"), str)
     with pytest.raises(CheckpointError, match="already exists"):
         import_checkpoint(tmp_path / "toy", out, registry)
+
+
+LICENSES = {
+    "license: cc-by-nc-4.0": ("cc-by-nc-4.0", "cc-by-nc-4.0"),
+    "license: [mit, cc-by-4.0]": (["mit", "cc-by-4.0"], "mit, cc-by-4.0"),
+    "license: other\nlicense_name: theirs": ("other", "theirs"),
+    "widget: []": ("unknown", "unknown"),
+    "license: [1]": ("unknown", "unknown (the metadata of its README.md is invalid: 'license' "
+                                "must be one or more strings)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("stated", LICENSES)
+def test_an_import_keeps_the_license_and_the_metadata_of_its_origin(
+    stated: str, tmp_path: Path, registry: Registry
+) -> None:
+    folder, out = toy_folder(tmp_path / "toy"), tmp_path / "out"
+    card = f"---\nlibrary_name: toy\n{stated}\nlanguage: [no, de]\nauthors: [Ann]\n---\n# Toy\n"
+    (folder / "README.md").write_text(card)
+    import_checkpoint(folder, out, registry)
+    metadata = split_card((out / "README.md").read_text(), "the card")[0]
+    license, terms = LICENSES[stated]
+    assert metadata["license"] == license
+    assert metadata["library_name"] == "seq2seq-zoo"
+    if "(" not in terms:  # the metadata is valid
+        assert (metadata["language"], metadata["authors"]) == (["no", "de"], ["Ann"])
+    about = read(out, registry).about
+    assert about.terms == f"license of the imported weights: {terms}"
+
+
+@pytest.mark.parametrize(
+    ("file", "license", "terms"),
+    [("toy.txt", "unknown", "unknown"), ("COPYING", "other", "see the file COPYING of its folder")],
+)
+def test_an_import_without_a_card_has_no_license_of_its_own(
+    file: str, license: str, terms: str, tmp_path: Path, registry: Registry
+) -> None:
+    folder, out = toy_folder(tmp_path / "toy"), tmp_path / "out"
+    (folder / file).write_text("terms")
+    import_checkpoint(folder, out, registry)
+    assert f"\nlicense: {license}\n" in (out / "README.md").read_text()
+    assert read(out, registry).about.terms == f"license of the imported weights: {terms}"
+
+
+def test_a_card_that_is_changed_is_read_again(tmp_path: Path, registry: Registry) -> None:
+    folder = toy_folder(tmp_path / "toy")
+    assert "license: unknown" in (locate(folder, registry) / "README.md").read_text()
+    (folder / "README.md").write_text("---\nlicense: mit\n---\n")
+    assert "license: mit" in (locate(folder, registry) / "README.md").read_text()
+
+
+def test_an_export_shows_the_license_of_the_checkpoint(tmp_path: Path, registry: Registry) -> None:
+    import_checkpoint(toy_folder(tmp_path / "toy"), tmp_path / "in", registry)
+    for number, line in enumerate(("license: mit", "license: [1]", "")):
+        (tmp_path / "in" / "README.md").write_text(f"---\n{line}\nauthors: [Ann]\n---\n")
+        out = tmp_path / str(number)
+        export_checkpoint(read(tmp_path / "in", registry), "words", out, registry)
+        card = (out / "README.md").read_text()
+        assert ("\nlicense: mit\n" in card) == (line == "license: mit")
+        assert ("- License: mit\n" if line == "license: mit" else "- License: unknown") in card
+        assert ("\nauthors:\n- Ann\n" in card) == ("[1]" not in line)
+        assert "- Terms: license of the imported weights: unknown\n" in card
 
 
 def test_a_device_is_no_checkpoint() -> None:

@@ -166,6 +166,31 @@ def test_a_beam_is_recommended_only_without_a_penalty_of_another_formula(
     assert given["max_length"] == 512
 
 
+@pytest.mark.parametrize(
+    "decoding", [{}, {"beam": 5, "length_penalty": 1.5}, {"max_length": 40, "min_length": 3}]
+)
+def test_a_recommended_search_comes_back_unless_the_folder_was_changed(
+    decoding: dict[str, float], tmp_path: Path
+) -> None:
+    made = checkpoint("transformer", share="all")
+    made = replace(made, about=replace(made.about, decoding=decoding))
+    export_checkpoint(made, "huggingface", tmp_path / "out", default_registry())
+    assert zoo.load(tmp_path / "out").checkpoint.about.decoding == decoding
+    file = tmp_path / "out" / "generation_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"max_length": 100}))
+    assert zoo.load(tmp_path / "out").checkpoint.about.decoding["max_length"] == 99
+
+
+def test_the_longest_output_is_within_learned_positions(tmp_path: Path) -> None:
+    positions = {"positions": "learned", "position_offset": 2, "max_source_positions": 60,
+                 "max_target_positions": 60}  # fmt: skip
+    made = checkpoint("transformer", share="all", embedding_norm=True, **positions)
+    export_checkpoint(made, "huggingface", tmp_path / "out", default_registry())
+    given = json.loads((tmp_path / "out" / "generation_config.json").read_text())
+    assert given["max_length"] == 60
+    assert zoo.load(tmp_path / "out").checkpoint.about.decoding == {}
+
+
 def test_all_of_the_recommended_search_that_they_have_is_written(tmp_path: Path) -> None:
     made = checkpoint("transformer", share="all")
     token = made.target_tokenizer.token(7)

@@ -49,6 +49,7 @@ METADATA_LIMIT = 50_000
 """The most characters of a card's metadata: YAML is read slowly."""
 
 LIBRARY = "seq2seq-zoo"
+BOOLEAN = "tag:yaml.org,2002:bool"
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(.*?\r?\n)---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
 
 
@@ -147,14 +148,7 @@ def render_card(data: CardData, before: str) -> str:
     """
     metadata, text = split_card(before, CARD)
     text = plain_marks(text)
-    tags = metadata.get("tags")
-    tags = [*(tags if isinstance(tags, list) else []), "seq2seq", data.architecture.name]
-    generated_metadata = {
-        "library_name": LIBRARY,
-        "pipeline_tag": "translation",
-        "language": _languages(data.about) or metadata.get("language"),
-        "tags": list(dict.fromkeys(tags)),
-    }
+    generated = generated_metadata(data.about, data.architecture.name, metadata)
     start, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if begin and not end:
@@ -162,9 +156,23 @@ def render_card(data: CardData, before: str) -> str:
     if not begin:
         start, after = "", f"\n{text.strip()}\n" if text.strip() else ""
     preface = f"{start.strip()}\n\n" if start.strip() else ""
-    front_matter = render_front_matter({**metadata, **generated_metadata})
+    front_matter = render_front_matter({**metadata, "library_name": LIBRARY, **generated})
     section = generated_section(data).replace("<!--", "&lt;!--")  # no mark of ours
     return f"{front_matter}\n{preface}{BEGIN}{section}{END}{after}"
+
+
+def generated_metadata(
+    about: About, architecture: str, metadata: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the task, the languages and the tags of a card; the author's `metadata` has some."""
+    tags = metadata.get("tags")
+    tags = tags if isinstance(tags, list) else [tags] if tags else []
+    languages = [*dict.fromkeys([*about.source_languages, *about.target_languages])]
+    return {
+        "pipeline_tag": "translation",
+        "language": languages or metadata.get("language"),
+        "tags": [*dict.fromkeys([*tags, "seq2seq", architecture])],
+    }
 
 
 def render_front_matter(metadata: Mapping[str, Any]) -> str:
@@ -213,11 +221,6 @@ def generated_section(data: CardData) -> str:
         f"## Parameters\n\n{parameter_table(parameters_of(config, *data.vocab_sizes))}",
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
-
-
-def _languages(about: About) -> list[str]:
-    """Return the languages of both sides, each once."""
-    return list(dict.fromkeys([*about.source_languages, *about.target_languages]))
 
 
 def intended_use(about: About) -> str:
@@ -296,14 +299,14 @@ def split_card(card: str, source: str) -> tuple[dict[str, Any], str]:
             metadata = {}
         if not isinstance(metadata, dict) or not all(type(key) is str for key in metadata):
             raise ValueError("it is not a mapping with strings as keys")
-        for key in ("library_name", "pipeline_tag", "license"):
+        for key in ("library_name", "pipeline_tag"):
             if not isinstance(metadata.get(key), str | None):
                 raise ValueError(f"{key!r} must be a string")
-        for key in ("language", "tags", "datasets", "metrics"):
+        for key in ("license", "language", "tags", "datasets", "metrics"):
             value = [] if metadata.get(key) is None else metadata[key]
             values = value if isinstance(value, list) else [value]
             if not all(isinstance(value, str) for value in values):
-                raise ValueError(f"{key!r} must be one or more strings (quote no and on)")
+                raise ValueError(f"{key!r} must be one or more strings")
         render_front_matter(metadata)
     except Exception as error:  # constructors of YAML raise arbitrary built-in exceptions
         reason = str(error)[:300] or type(error).__name__
@@ -311,10 +314,17 @@ def split_card(card: str, source: str) -> tuple[dict[str, Any], str]:
     return metadata, card[match.end() :]
 
 
+def license_of(metadata: Mapping[str, Any]) -> str:
+    """Return the license that a card's metadata names; empty if it names none."""
+    stated = metadata.get("license_name") or metadata.get("license") or ""
+    return one_line(", ".join(stated) if isinstance(stated, list) else str(stated), 100)
+
+
 def _load_yaml(text: str) -> Any:
     """Return the value of a YAML text of bounded size, without anchors.
 
-    A name for a value (`&a`, `*a`, `<<`) can multiply it: a kilobyte becomes gigabytes.
+    A name for a value (`&a`, `*a`, `<<`) can multiply it: a kilobyte becomes gigabytes. As for the
+    Hub, only true and false are booleans: `no` is Norwegian.
 
     Raises:
         ValueError: the text is too long, or has an anchor.
@@ -329,6 +339,10 @@ def _load_yaml(text: str) -> Any:
                 raise ValueError("it has an anchor or an alias: write the value out")
             return super().compose_node(parent, index)
 
+    Loader.yaml_implicit_resolvers = {
+        letter: [(tag, form) for tag, form in forms if letter in "tTfF" or tag != BOOLEAN]
+        for letter, forms in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
     if len(text) > METADATA_LIMIT:
         raise ValueError(f"it has over {METADATA_LIMIT:,} characters")
     return yaml.load(text, Loader)  # a subclass of the safe loader

@@ -52,7 +52,7 @@ ON_DISK = ("F32", "F16", "BF16")
 
 @dataclass
 class Checkpoint:
-    """A trained model with its tokenizers."""
+    """A trained model with its tokenizers; `folder` is where it was read from, if it was."""
 
     name: str
     model_name: str
@@ -62,6 +62,7 @@ class Checkpoint:
     source_tokenizer: Tokenizer
     target_tokenizer: Tokenizer
     about: About = field(default_factory=About)
+    folder: Path | None = None
 
 
 def write(
@@ -160,6 +161,7 @@ def read(folder: Path, registry: Registry, device: str | torch.device = "cpu") -
         source_tokenizer=source,
         target_tokenizer=target,
         about=about_of(description),
+        folder=folder,
     )
 
 

@@ -6,8 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from zoo.checkpoint.about import one_line
-from zoo.checkpoint.card import CARD_LIMIT, completed, intended_use, split_card, trained_length
+from zoo.checkpoint.card import (
+    CARD_LIMIT,
+    completed,
+    intended_use,
+    license_of,
+    split_card,
+    trained_length,
+)
 from zoo.checkpoint.format import CARD, FILES, TRAINING, WEIGHTS, about_of, check_own
 from zoo.checkpoint.scores import metrics, read_scores
 from zoo.decoding.options import as_flags
@@ -43,9 +49,7 @@ def checkpoint_facts(
         "target_languages": about.target_languages,
         "data": about.data,
         "terms": about.terms,
-        "license": one_line(
-            str(metadata.get("license_name") or metadata.get("license") or ""), 100
-        ),
+        "license": license_of(metadata),
         "scores": [
             {
                 "data": record["data"],

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from zoo.checkpoint import checkpoint as folder_format
 from zoo.checkpoint.about import TEXT_LIMITS, one_line
-from zoo.checkpoint.card import CardData, render_card
+from zoo.checkpoint.card import CardData, render_card, render_front_matter
 from zoo.checkpoint.checkpoint import Checkpoint
-from zoo.checkpoint.format import CARD
 from zoo.errors import (
     CheckpointError,
     ConversionError,
@@ -22,7 +20,7 @@ from zoo.errors import (
     PluginWarning,
     UnknownNameError,
 )
-from zoo.interop.export_card import with_facts
+from zoo.interop.export_card import with_card
 from zoo.interop.importer import Imported, Importer
 from zoo.interop.project import several
 from zoo.interop.reasons import Reasons
@@ -90,14 +88,10 @@ def import_checkpoint(
         if name not in importer.options:
             raise UnknownNameError(f"option of {format}", name, importer.options)
     imported = importer.read(source, options or {})
-    about = imported.about
-    if source.has(CARD):
-        with contextlib.suppress(CheckpointError):  # it is only a card
-            about = with_facts(about, source.text(CARD))
+    about, metadata = with_card(imported.about, source)
     if parent:
         about = replace(about, parent=one_line(parent, TEXT_LIMITS["parent"]))
-    imported = replace(imported, about=about)
-    write_imported(imported, source, out, registry)
+    write_imported(replace(imported, about=about), metadata, source, out, registry)
     return format
 
 
@@ -180,8 +174,12 @@ def _refuse_several(source: Source, registry: Registry, family: str | None) -> N
             raise several(source, names)
 
 
-def write_imported(imported: Imported, source: Source, out: Path, registry: Registry) -> None:
+def write_imported(
+    imported: Imported, metadata: Mapping[str, Any], source: Source, out: Path, registry: Registry
+) -> None:
     """Check what an importer returned against the network, and write the checkpoint folder.
+
+    `metadata` is the author's, of the new card.
 
     Raises:
         ConversionError: weights are missing, unknown or of other shapes; lists all of them.
@@ -212,5 +210,6 @@ def write_imported(imported: Imported, source: Source, out: Path, registry: Regi
     )
     card = CardData(out.name, imported.model_name, architecture, config, sizes, about)
     folder_format.write(
-        out, checkpoint, registry, render_card(card, ""), training={}, weights=imported.weights
-    )
+        out, checkpoint, registry, render_card(card, render_front_matter(metadata)), training={},
+        weights=imported.weights,
+    )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The `README.md` of an exported folder."""
+"""What the `README.md` of an imported or exported folder says, and who may use its weights."""
 
 from __future__ import annotations
 
@@ -7,40 +7,93 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from zoo.checkpoint.about import About
-from zoo.checkpoint.card import render_front_matter, split_card
+from zoo.checkpoint.about import TEXT_LIMITS, About, one_line
+from zoo.checkpoint.card import generated_metadata, license_of, render_front_matter, split_card
 from zoo.checkpoint.checkpoint import Checkpoint
-from zoo.errors import ZooError
+from zoo.checkpoint.facts import read_card
+from zoo.checkpoint.format import CARD
+from zoo.errors import CheckpointError, ZooError
+from zoo.interop.generation import longest_output, was_written
+from zoo.interop.source import Source
 
 ORIGIN = "seq2seq-zoo"
 """The key of the metadata from which an import knows again what a checkpoint said about itself."""
 
-FACTS = ("source_languages", "target_languages", "data", "terms", "trained_length")
+FACTS = (
+    "source_languages", "target_languages", "data", "terms", "decoding", "examples",
+    "intended_use", "trained_length",
+)  # fmt: skip
+
+OWN = ("library_name", "pipeline_tag", ORIGIN)
+"""Keys of the metadata that each folder has of its own: the others are the author's."""
+
+LICENSES = ("LICENSE", "LICENSE.md", "LICENSE.txt", "COPYING")
+STATEMENTS = (CARD, *LICENSES)
+"""Files that say who may use the weights."""
 
 
-def facts_of(about: About) -> dict[str, Any]:
-    """Return what an export says about the languages and terms of a checkpoint, as plain values."""
-    facts = {name: getattr(about, name) for name in FACTS}
-    return {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in facts.items()
-        if value
-    }
+def facts_of(checkpoint: Checkpoint) -> dict[str, Any]:
+    """Return what an export says about a checkpoint, as plain values.
+
+    `longest` is the longest output that some formats state, which is no recommendation.
+    """
+    about = checkpoint.about.as_json()
+    facts = {name: _plain(about[name]) for name in FACTS if name in about}
+    return {**facts, "longest": longest_output(checkpoint)}
 
 
-def with_facts(about: About, card: str) -> About:
-    """Return what is said about a checkpoint, with the facts of an export's card that it lacks."""
+def _plain(value: object) -> object:
+    """Return a value with lists for tuples, as YAML and JSON have them."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, tuple | list) else value
+
+
+def with_facts(about: About, facts: object) -> About:
+    """Return what is said about a checkpoint, with the facts of an export's card that it lacks.
+
+    The recommended search is the exported one, unless the folder's has been changed since.
+    """
+    if not isinstance(facts, dict):
+        return about
     try:
-        facts = split_card(card, "the card")[0].get(ORIGIN)
-        known = {name: facts.get(name) for name in FACTS} if isinstance(facts, dict) else {}
-        new: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in known.items()
-            if value and not getattr(about, name)
-        }
+        stated = About.parse({name: facts[name] for name in FACTS if name in facts})
+        new = {name: getattr(stated, name) for name in FACTS if not getattr(about, name)}
+        if was_written(stated.decoding, about.decoding, facts.get("longest")):
+            banned = {key: value for key, value in about.decoding.items() if key == "banned"}
+            kept = {key: value for key, value in stated.decoding.items() if key != "banned"}
+            new["decoding"] = kept | banned
         return replace(about, **new)
     except ZooError:  # it is only a card
         return about
+
+
+def stated_card(folder: Path) -> tuple[dict[str, Any], str]:
+    """Return the metadata of a folder's card, {} if it has none, and the license in words."""
+    metadata, fault = dict[str, Any](), ""
+    if (folder / CARD).is_file():
+        try:
+            metadata = split_card(read_card(folder), f"its {CARD}")[0]
+        except CheckpointError as error:
+            fault = f" ({error})"
+    files = [name for name in LICENSES if (folder / name).is_file()]
+    terms = f"see the file {files[0]} of its folder" if files else f"unknown{fault}"
+    return metadata, license_of(metadata) or terms
+
+
+def with_card(about: About, source: Source) -> tuple[About, dict[str, Any]]:
+    """Return what is said about an imported checkpoint with what its card adds, and metadata.
+
+    The metadata is that of the new card: the author's, with a license; what no file states is
+    `unknown`.
+    """
+    metadata, license = stated_card(source.folder)
+    about = with_facts(about, metadata.get(ORIGIN))
+    terms = about.terms or f"license of the imported weights: {license}"
+    author = {key: value for key, value in metadata.items() if key not in OWN}
+    if not license_of(metadata):
+        author["license"] = "other" if license.startswith("see") else "unknown"
+    return replace(about, terms=one_line(terms, TEXT_LIMITS["terms"])), author
 
 
 def export_card(
@@ -60,6 +113,7 @@ def export_card(
         library: the library that loads the folder, by its name on the Hub.
     """
     about = checkpoint.about
+    author, license = stated_card(checkpoint.folder) if checkpoint.folder else ({}, "unknown")
     facts = [f"Model: {checkpoint.model_name} (architecture {checkpoint.architecture})"]
     facts.append(f"Precision: {precision}")
     if about.source_languages or about.target_languages:
@@ -67,6 +121,8 @@ def export_card(
         facts.append("Languages: " + " to ".join(", ".join(side) or "unknown" for side in sides))
     facts += [f"Data: {about.data}"] if about.data else []
     facts += [f"Terms: {about.terms}"] if about.terms else []
+    facts += [f"License: {license}"]
+    facts += [f"Intended use: {about.intended_use}"] if about.intended_use else []
     lines = [f"# {checkpoint.name}", "", "Exported from a checkpoint of seq2seq-zoo.", ""]
     lines += [f"- {fact}" for fact in (*facts, *notes)]
     lines += ["", "| file | bytes |", "|---|---|"]
@@ -74,12 +130,10 @@ def export_card(
     lines += [
         f"| {file.relative_to(folder).as_posix()} | {file.stat().st_size:,} |" for file in files
     ]
-    languages = [*dict.fromkeys((*about.source_languages, *about.target_languages))]
     metadata = {
         "library_name": library,
-        "pipeline_tag": "translation",
-        "language": languages or None,
-        "tags": ["seq2seq", checkpoint.architecture],
-        ORIGIN: facts_of(about) or None,
+        **generated_metadata(about, checkpoint.architecture, author),
+        ORIGIN: facts_of(checkpoint),
     }
-    return render_front_matter(metadata) + "\n" + "\n".join(lines) + "\n"
+    front_matter = render_front_matter(metadata | {**author, **metadata})
+    return front_matter + "\n" + "\n".join(lines) + "\n"

@@ -9,6 +9,9 @@ from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.decoding.options import Search
 from zoo.nn.contract import BEGIN, END, PADDING, UNKNOWN
 
+LONGEST = 512
+"""The most tokens of an output of an export, unless the checkpoint recommends another number."""
+
 MOST_BEAM, MOST_NGRAM = 64, 10_000
 MOST_TOKENS = {"min_length": 10_000, "max_length": 100_000}
 
@@ -104,8 +107,13 @@ def _ids(value: object) -> frozenset[int]:
     return frozenset(i for i in given if type(i) is int)
 
 
+def longest_output(checkpoint: Checkpoint) -> int:
+    """Return the most tokens that an export's outputs have if no length is recommended."""
+    return min(LONGEST, checkpoint.config.length_limits.target or LONGEST)
+
+
 def recommended_search(
-    checkpoint: Checkpoint, longest: int, of: Callable[[int], int], has_begin: bool
+    checkpoint: Checkpoint, of: Callable[[int], int], has_begin: bool
 ) -> dict[str, Any]:
     """Return values of `generation_config.json`: those of the recommended search that it has.
 
@@ -115,7 +123,6 @@ def recommended_search(
 
     Args:
         checkpoint: what is exported.
-        longest: the most tokens of an output, if none are recommended.
         of: from an id of the zoo to that of the exported vocabulary.
         has_begin: whether the exported vocabulary has the begin token.
     """
@@ -123,7 +130,34 @@ def recommended_search(
     vocabulary = [target.token(i) for i in range(target.size)]
     search = Search(**checkpoint.about.decoding).with_banned_ids(vocabulary)
     same = checkpoint.about.origin == "imported" or not search.length_penalty
-    values: dict[str, Any] = {"num_beams": search.beam if same else 1}
+    values = _values(search, longest_output(checkpoint), beam=same)
+    never = {PADDING, UNKNOWN, *search.banned} | ({BEGIN} if has_begin else set())
+    values["suppress_tokens"] = sorted(of(int(i)) for i in never)
+    values["begin_suppress_tokens"] = None if search.allow_empty else [of(END)]
+    return values
+
+
+def was_written(
+    recommended: Mapping[str, Any], options: Mapping[str, Any], longest: object
+) -> bool:
+    """Return whether an import reads these options from an export of the recommended ones.
+
+    Args:
+        recommended: the exported search options.
+        options: those that were read; banned tokens are not compared.
+        longest: the most tokens of an output, as the export states it.
+    """
+    if type(longest) is not int:
+        return False
+    options = {name: value for name, value in options.items() if name != "banned"}
+    search = Search(**{name: value for name, value in recommended.items() if name != "banned"})
+    both = (_values(search, longest, beam=beam) for beam in (True, False))
+    return any(Generation(values).search() == options for values in both)
+
+
+def _values(search: Search, longest: int, *, beam: bool) -> dict[str, Any]:
+    """Return a search as `generation_config.json` has it, without ids, and perhaps greedy."""
+    values: dict[str, Any] = {"num_beams": search.beam if beam else 1}
     if values["num_beams"] > 1:
         values["length_penalty"] = search.length_penalty
     values["max_length"] = (search.max_length or longest - 1) + 1
@@ -134,7 +168,4 @@ def recommended_search(
     if search.sample:
         drawn = {"temperature": search.temperature, "top_k": search.top_k or 0}
         values |= {"do_sample": True, **drawn, "top_p": search.top_p or 1.0}
-    never = {PADDING, UNKNOWN, *search.banned} | ({BEGIN} if has_begin else set())
-    values["suppress_tokens"] = sorted(of(int(i)) for i in never)
-    values["begin_suppress_tokens"] = None if search.allow_empty else [of(END)]
     return values

@@ -43,6 +43,7 @@ from zoo.interop.conversion import (
     importer_of,
     recognize,
 )
+from zoo.interop.export_card import STATEMENTS
 from zoo.interop.source import Source
 from zoo.interop.weights import WHOLE
 from zoo.registry.address import Address
@@ -176,11 +177,13 @@ def _foreign_repository(
     patterns = chain.from_iterable(
         each_importer(registry, registry.importers, lambda one: one.files).values()
     )
-    folder = hub.pull_files(pinned, _matching(small, patterns), registry, on_pull, progress)
+    few = _matching(small, [*patterns, *STATEMENTS])
+    folder = hub.pull_files(pinned, few, registry, lambda _: None, progress)
     if folder is None or is_checkpoint(folder) or not formats_of(Source(folder), registry):
         return None
     format = recognize(Source(folder), registry)
-    wanted = _without_copies(_matching(listing.files, importer_of(format, registry).files))
+    read = [*importer_of(format, registry).files, *STATEMENTS]
+    wanted = _without_copies(_matching(listing.files, read))
     folder = hub.pull_files(pinned, wanted, registry, on_pull, progress) or folder
     where.record(address, listing.commit)
     name = _name(address, listing.commit)
@@ -219,7 +222,7 @@ def _digest(source: Source, format: str, registry: Registry) -> str:
     The time of a file's last change (ctime) is one of these, which cannot be set: a copy with the
     times of its original has another one. Inodes may change with each mount.
     """
-    patterns = importer_of(format, registry).files
+    patterns = [*importer_of(format, registry).files, *STATEMENTS]
     names = [n for n in source.names if any(fnmatch(n, pattern) for pattern in patterns)]
     if source.file is not None:
         names = sorted({*names, source.file.name})

@@ -28,9 +28,6 @@ from zoo_t5.formats.settings import SIZES
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_tanh": "gelu_new", "silu": "silu"}
 """Its names of the activations."""
 
-LONGEST = 512
-"""The most tokens that its search writes, unless the checkpoint recommends another number."""
-
 
 class HuggingFace(Exporter):
     """Writes a T5, or a UMT5 where each layer has its own position biases."""
@@ -74,7 +71,7 @@ class HuggingFace(Exporter):
         }
         model = foreign_config(config, len(ids))
         write_json(folder / "config.json", {**model, **special, "dtype": precision})
-        search = recommended_search(checkpoint, LONGEST, ids.index, BEGIN in ids)
+        search = recommended_search(checkpoint, ids.index, BEGIN in ids)
         write_json(folder / "generation_config.json", {**special, **search})
         _write_tokenizer(checkpoint, ids, folder)
 

@@ -169,7 +169,7 @@ def generation(checkpoint: Checkpoint, target: Numbering) -> dict[str, Any]:
         "decoder_start_token_id": target.start,
         "forced_bos_token_id": target.of(prefix[0]) if prefix else None,
         "forced_eos_token_id": None,
-        **recommended_search(checkpoint, POSITIONS // 2, target.of, BEGIN in target.ids),
+        **recommended_search(checkpoint, target.of, BEGIN in target.ids),
     }
 
 
