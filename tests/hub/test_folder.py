@@ -50,6 +50,28 @@ def test_push_and_pull_round_trip(checkpoint: Path, address: str, tmp_path: Path
     assert pull(address).name == first.commit, "equal files are an equal commit"
 
 
+@pytest.mark.parametrize("name", ["ann@work/captions", "captions@2", "a@b/c@d"])
+def test_the_name_of_a_folder_may_have_an_at_sign(
+    name: str, checkpoint: Path, tmp_path: Path
+) -> None:
+    plain = Path(shutil.copytree(checkpoint, tmp_path / "plain" / name))
+    assert pull(f"file://{plain}") == plain
+    hub = tmp_path / "hub" / name
+    hub.mkdir(parents=True)
+    pushed = push(checkpoint, f"file://{hub}")
+    assert (pushed.address.path, pushed.address.revision) == (str(hub), None)
+    push(checkpoint, f"file://{hub}@old")
+    for address in (f"file://{hub}", f"file://{hub}@old", f"file://{hub}@{pushed.commit}"):
+        assert pull(address).is_relative_to(hub)
+    assert Address.parse(f"file://{hub}@new/one") == Address("file", str(hub), "new/one")
+
+
+@pytest.mark.parametrize("text", ["file://", "hf://a/b@", "hf://a/b@../c", "file:///a@b c"])
+def test_what_is_no_address(text: str) -> None:
+    with refused(HubError, f"{text!r} is not an address"):
+        Address.parse(text)
+
+
 def test_a_commit_s_files_are_checked(checkpoint: Path, address: str) -> None:
     push(checkpoint, address)
     weights = pull(address) / "model.safetensors"

@@ -122,7 +122,7 @@ LICENSES = {
     "license: other\nlicense_name: theirs": ("other", "theirs"),
     "widget: []": ("unknown", "unknown"),
     "license: [1]": ("unknown", "unknown (the metadata of its README.md is invalid: 'license' "
-                                "must be one or more strings)"),
+                                "must be one or more strings (quote no and on))"),
 }  # fmt: skip
 
 

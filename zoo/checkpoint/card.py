@@ -284,8 +284,10 @@ def _curve_table(curve: Sequence[Mapping[str, Any]]) -> str:
     return markdown_table(["update", "validation loss (nats per token)"], rows)
 
 
-def split_card(card: str, source: str) -> tuple[dict[str, Any], str]:
+def split_card(card: str, source: str, *, lenient: bool = False) -> tuple[dict[str, Any], str]:
     """Return the metadata and the text of a card; `source` names it in errors.
+
+    A `lenient` reader takes only true and false for booleans, as the Hub does: `no` is Norwegian.
 
     Raises:
         CheckpointError: the front matter is not a YAML mapping of the expected types.
@@ -294,7 +296,7 @@ def split_card(card: str, source: str) -> tuple[dict[str, Any], str]:
     if match is None:
         return {}, card
     try:
-        metadata = _load_yaml(match[1])
+        metadata = _load_yaml(match[1], lenient=lenient)
         if metadata is None:
             metadata = {}
         if not isinstance(metadata, dict) or not all(type(key) is str for key in metadata):
@@ -306,7 +308,7 @@ def split_card(card: str, source: str) -> tuple[dict[str, Any], str]:
             value = [] if metadata.get(key) is None else metadata[key]
             values = value if isinstance(value, list) else [value]
             if not all(isinstance(value, str) for value in values):
-                raise ValueError(f"{key!r} must be one or more strings")
+                raise ValueError(f"{key!r} must be one or more strings (quote no and on)")
         render_front_matter(metadata)
     except Exception as error:  # constructors of YAML raise arbitrary built-in exceptions
         reason = str(error)[:300] or type(error).__name__
@@ -320,11 +322,10 @@ def license_of(metadata: Mapping[str, Any]) -> str:
     return one_line(", ".join(stated) if isinstance(stated, list) else str(stated), 100)
 
 
-def _load_yaml(text: str) -> Any:
+def _load_yaml(text: str, *, lenient: bool) -> Any:
     """Return the value of a YAML text of bounded size, without anchors.
 
-    A name for a value (`&a`, `*a`, `<<`) can multiply it: a kilobyte becomes gigabytes. As for the
-    Hub, only true and false are booleans: `no` is Norwegian.
+    A name for a value (`&a`, `*a`, `<<`) can multiply it: a kilobyte becomes gigabytes.
 
     Raises:
         ValueError: the text is too long, or has an anchor.
@@ -339,10 +340,11 @@ def _load_yaml(text: str) -> Any:
                 raise ValueError("it has an anchor or an alias: write the value out")
             return super().compose_node(parent, index)
 
-    Loader.yaml_implicit_resolvers = {
-        letter: [(tag, form) for tag, form in forms if letter in "tTfF" or tag != BOOLEAN]
-        for letter, forms in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
+    if lenient:
+        Loader.yaml_implicit_resolvers = {
+            letter: [(tag, form) for tag, form in forms if letter in "tTfF" or tag != BOOLEAN]
+            for letter, forms in yaml.SafeLoader.yaml_implicit_resolvers.items()
+        }
     if len(text) > METADATA_LIMIT:
         raise ValueError(f"it has over {METADATA_LIMIT:,} characters")
     return yaml.load(text, Loader)  # a subclass of the safe loader

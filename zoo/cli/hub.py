@@ -137,7 +137,7 @@ def _target(address: str, revision: str | None) -> Address:
         return target
     if target.revision not in (None, revision):
         raise HubError(f"{address} already names a revision", f"--revision {revision} differs")
-    return Address.parse(f"{target.at(None)}@{revision}")
+    return target.at(revision)
 
 
 def _converted(checkpoint: Path, parent: Path, dtype: str) -> Path:

@@ -73,7 +73,7 @@ def stated_card(folder: Path) -> tuple[dict[str, Any], str]:
     metadata, fault = dict[str, Any](), ""
     if (folder / CARD).is_file():
         try:
-            metadata = split_card(read_card(folder), f"its {CARD}")[0]
+            metadata = split_card(read_card(folder), f"its {CARD}", lenient=True)[0]
         except CheckpointError as error:
             fault = f" ({error})"
     files = [name for name in LICENSES if (folder / name).is_file()]

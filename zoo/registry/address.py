@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
@@ -13,18 +14,39 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 _ADDRESS = re.compile(r"([a-z][a-z0-9+.-]*)://(.*)", re.DOTALL)
 _REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*(/[A-Za-z0-9][A-Za-z0-9._+-]*)*")
 
+LONGEST_REVISION = 200
+"""The most characters of a revision."""
+
 
 @dataclass(frozen=True)
 class Address:
-    """`SCHEME://PATH` or `SCHEME://PATH@REVISION`; the revision is a branch, a tag or a commit."""
+    """`SCHEME://PATH` or `SCHEME://PATH@REVISION`; the revision is a branch, a tag or a commit.
+
+    Raises:
+        HubError: the path is empty, or the revision is invalid.
+    """
 
     scheme: str
     path: str
     revision: str | None = None
 
+    def __post_init__(self) -> None:
+        """Check the path and the revision."""
+        name = self.revision
+        if not self.path:
+            raise HubError(f"{str(self)!r} is not an address", "it has no path")
+        if name is not None and (
+            not _REVISION.fullmatch(name) or ".." in name or len(name) > LONGEST_REVISION
+        ):
+            why = f"invalid branch, tag or commit {name!r}"
+            raise HubError(f"{str(self)!r} is not an address", why)
+
     @classmethod
     def parse(cls, text: str) -> Address:
         """Read an address.
+
+        The last @ begins the revision, but in `file://` not if it is in the name of a folder that
+        exists, unless a commit follows.
 
         Raises:
             HubError: it is not an address, or its revision is invalid.
@@ -36,12 +58,13 @@ class Address:
                 "an address is SCHEME://PATH or SCHEME://PATH@REVISION",
             )
         scheme, rest = match.groups()
-        path, at, revision = rest.rpartition("@") if "@" in rest else (rest, "", "")
-        fits = _REVISION.fullmatch(revision) and ".." not in revision and len(revision) <= 200
-        if not path or (at and not fits):
-            why = "it has no path" if not path else f"invalid branch, tag or commit {revision!r}"
-            raise HubError(f"{text!r} is not an address", why)
-        return cls(scheme, path, revision or None)
+        path, at, revision = rest.rpartition("@")
+        folder = f"{path}@{revision.partition('/')[0]}"
+        if not at or (
+            scheme == "file" and not COMMIT.fullmatch(revision) and os.path.isdir(folder)
+        ):
+            return cls(scheme, rest)
+        return cls(scheme, path, revision)
 
     @staticmethod
     def is_one(text: str) -> bool:
@@ -58,7 +81,8 @@ class Address:
         return replace(self, revision=revision)
 
     def __str__(self) -> str:
-        return f"{self.scheme}://{self.path}" + (f"@{self.revision}" if self.revision else "")
+        revision = "" if self.revision is None else f"@{self.revision}"
+        return f"{self.scheme}://{self.path}{revision}"
 
 
 def is_inside(path: str) -> bool:

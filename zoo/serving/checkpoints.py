@@ -223,7 +223,7 @@ def unique_names(given: Sequence[tuple[str, str]]) -> dict[str, str]:
     served: dict[str, str] = {}
     for name, checkpoint in given:
         if not name and Address.is_one(checkpoint):
-            name = Path(checkpoint.partition("@")[0]).name
+            name = Path(Address.parse(checkpoint).path).name
         chosen = name or Path(checkpoint).name or Path(checkpoint).resolve().name
         if chosen in served:
             raise DataError(
