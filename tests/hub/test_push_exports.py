@@ -13,6 +13,8 @@ from tests.hub.server import Blob, Server
 from tests.interop.checkpoints import SOURCES, TARGETS, checkpoint, write
 from zoo.errors import CheckpointError, ConversionError, HubError
 from zoo.hub.digest import FileDigest
+from zoo.interop.conversion import import_checkpoint
+from zoo.registry.registry import default_registry
 
 NAME = "ann/toy"
 CONFIGS: dict[str, dict[str, Any]] = {
@@ -78,8 +80,14 @@ def test_another_format_is_pushed_and_a_new_push_removes_old_files(
     repository.commit({**files, **extra})
     pushed = zoo.push(folder, f"hf://{NAME}", format=format)
     assert [(c.kind, c.path) for c in pushed.changes] == [("remove", "source.tokenizer.json")]
-    with pytest.raises(HubError, match="is not a checkpoint of the zoo"):
+    why = r"of the zoo: its model\.bin is a model of CTranslate2, which has no importer\. Name the"
+    with pytest.raises(HubError, match=why):
         zoo.load(f"hf://{NAME}")
+    with pytest.raises(CheckpointError, match=why):
+        zoo.load(tmp_path / "out")
+    for path in (tmp_path / "out", tmp_path / "out" / "model.bin"):
+        with pytest.raises(ConversionError, match=why.replace("of the zoo", "cannot be imported")):
+            import_checkpoint(path, tmp_path / "in", default_registry())
 
 
 @pytest.mark.parametrize("format", ["ctranslate2", "onnx", None])

@@ -9,8 +9,9 @@ import contextlib
 import functools
 import json
 import shlex
-from collections.abc import Collection, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from fnmatch import fnmatch
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from zoo.checkpoint.about import About
@@ -36,6 +37,18 @@ FILES = (
 )  # fmt: skip
 """All files of a checkpoint. Other files are not read, downloaded or uploaded."""
 
+UNREAD = {
+    "model.bin": "CTranslate2", "*.onnx": "ONNX", "*.gguf": "llama.cpp", "*.tflite": "TensorFlow",
+    "*.h5": "TensorFlow", "*.msgpack": "Flax",
+}  # fmt: skip
+"""Names of models that no importer reads, and whose they are."""
+
+IMPORTED = ("*.safetensors", "pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt", "*.npz")
+"""Names of weights that an importer may read."""
+
+ORIGINAL = "Name the model from which it was converted"
+"""What to do with such a model."""
+
 KEYS: dict[str, type] = {
     "model": str,
     "architecture": str,
@@ -56,6 +69,19 @@ def missing(present: Collection[str]) -> list[str]:
     """Return the required files of a checkpoint that are not among those present."""
     tokenizers = [SHARED] if SHARED in present else [SOURCE, TARGET]
     return [file for file in (CONFIG, WEIGHTS, *tokenizers) if file not in present]
+
+
+def unread(files: Iterable[str]) -> str:
+    """Return which file is a model that no importer reads; empty if another may be read."""
+    known = ""
+    for file in files:
+        name = PurePosixPath(file).name
+        if any(fnmatch(name, pattern) for pattern in IMPORTED):
+            return ""
+        project = next((whose for form, whose in UNREAD.items() if fnmatch(name, form)), "")
+        if project and not known:
+            known = f"its {file} is a model of {project}, which has no importer"
+    return known
 
 
 def is_checkpoint(path: Path) -> bool:
@@ -101,6 +127,8 @@ def describe(folder: Path) -> dict[str, Any]:
             "See `zoo list checkpoints`, or train one with `zoo train`",
         )
     lacking = missing([file for file in FILES if (folder / file).exists()])
+    if lacking and (other := unread(file.name for file in folder.iterdir())):
+        raise CheckpointError(f"{folder} is not a checkpoint of the zoo", other, ORIGINAL)
     if lacking and (folder / RUN).is_file():
         out = Path(str(folder).removesuffix(".run"))
         raise CheckpointError(

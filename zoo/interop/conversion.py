@@ -13,6 +13,7 @@ from zoo.checkpoint import checkpoint as folder_format
 from zoo.checkpoint.about import TEXT_LIMITS, one_line
 from zoo.checkpoint.card import CardData, render_card, render_front_matter
 from zoo.checkpoint.checkpoint import Checkpoint
+from zoo.checkpoint.format import ORIGINAL, unread
 from zoo.errors import (
     CheckpointError,
     ConversionError,
@@ -156,6 +157,8 @@ def recognize(source: Source, registry: Registry, family: str | None = None) -> 
         )
     if source.file is None:
         _refuse_several(source, registry, family)
+    if other := unread([source.file.name] if source.file else source.names):
+        raise ConversionError(f"{source} cannot be imported", other, ORIGINAL)
     tried = [n for n in registry.importers if family is None or n.startswith(f"{family}-")]
     known = ", ".join(tried) or "none"
     what = f"{source} is of no known format" if family is None else f"{source} is not of {family}"
