@@ -1,6 +1,8 @@
 """Shell completion: models, checkpoints, datasets, recipes and keys of `--set`."""
 
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -41,10 +43,54 @@ def completed(line: str) -> list[str]:
         ("list schedules co", ["constant", "cosine"]),
         ("list models seq2seq-l", ["seq2seq-lstm4"]),
         ("list nothing x", []),
+        ("list metrics ble", ["bleu"]),
+        ("list recipes numb", ["numbers-en-fr"]),
+        ("export seq2seq-tiny.n", ["seq2seq-tiny.numbers-en-fr"]),
+        ("export x --format ", ["ctranslate2", "huggingface", "onnx"]),
+        ("push x hf://a/b --format hug", ["huggingface"]),
+        ("import x --format joey", ["joeynmt-rnn", "joeynmt-transformer"]),
+        ("data get multi30k-de", ["multi30k-de-en"]),
+        ("data get numb", []),
+        ("data show numb", ["numbers-en-fr"]),
+        ("translate x --engine c", ["ctranslate2"]),
+        ("serve x --engine onnx", ["onnxruntime"]),
+        ("eval x --metric ble", ["bleu"]),
+        ("eval x --metric phone_error_rate_w", ["phone_error_rate_without_stress"]),
+        ("translate x --splitter sen", ["sentencex"]),
+        ("translate x --search be", ["beam"]),
+        ("translate x --processor min", ["min-length"]),
+        ("train --from seq2seq-tiny.n", ["seq2seq-tiny.numbers-en-fr"]),
+        ("train --also-score numb", ["numbers-en-fr"]),
+        ("registry add x seq2seq-tiny.n", ["seq2seq-tiny.numbers-en-fr"]),
+        ("plugins transf", ["transformer"]),
     ],
 )
 def test_names_are_completed(line: str, expected: list[str]) -> None:
     assert completed(line) == expected
+
+
+def test_completion_needs_no_torch() -> None:
+    words = {"COMP_WORDS": "zoo export x --format ", "COMP_CWORD": "4"}
+    code = "import sys; from zoo.cli import cli; "
+    code += "cli(standalone_mode=False, prog_name='zoo', complete_var='_ZOO_COMPLETE')"
+    code = f"import atexit, sys; atexit.register(lambda: print('torch' in sys.modules)); {code}"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True,
+        env={**os.environ, **words, "_ZOO_COMPLETE": "bash_complete",
+             "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert done.stdout.split() == ["plain,ctranslate2", "plain,huggingface", "plain,onnx", "False"]
+
+
+def test_names_of_the_own_catalogue_are_completed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "registry.toml"
+    monkeypatch.setenv("ZOO_REGISTRY", str(file))
+    assert completed("registry remove ") == []
+    entry = 'model = "m"\ndataset = "d"\nsummary = "s"\n'
+    file.write_text(f"format = 1\n[checkpoints.mine]\n{entry}[recipes.more]\nseed = 1\n")
+    assert completed("registry remove m") == ["mine", "more"]
 
 
 def test_aliases_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,6 +52,44 @@ def test_aliases_and_defaults(settings: Callable[[str], Path], run: Run) -> None
     assert run("pull", "numbers").stdout == run("pull", NAME).stdout
 
 
+def test_an_alias_may_stand_for_an_alias_and_never_for_itself(
+    settings: Callable[[str], Path], run: Run
+) -> None:
+    settings(f'[aliases]\nbest = "numbers"\nnumbers = "{NAME}"\n')
+    assert run("translate", "best", "twenty-one").stdout == "vingt et un\n"
+    settings('[aliases]\na = "b"\nb = "c"\nc = "b"\nd = "d"\ne = "x"\n')
+    message = run("translate", "e", "x").stderr
+    assert "; ".join(f"alias {name} stands for itself" for name in "abcd") in message
+    assert "alias e" not in message
+
+
+def test_an_alias_with_the_name_of_a_model_is_refused(
+    settings: Callable[[str], Path], run: Run
+) -> None:
+    for name, kind in (("rnnsearch-tiny", "a model"), ("transformer", "an architecture")):
+        file = settings(f'[aliases]\n"{name}" = "{NAME}"\n')
+        message = f"Error: alias {name} of {file} is the name of {kind}. Rename the alias\n"
+        for command in (("info",), ("card",), ("pull",)):
+            assert run(*command, name).stderr == message
+        assert run("translate", name, "x").stderr == message
+        assert run("info", NAME).exit_code == 0
+
+
+def test_the_card_of_an_alias_is_written(
+    settings: Callable[[str], Path], run: Run, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(top() / "cards" / "checkpoints" / NAME, tmp_path / "numbers")
+    settings(f'[aliases]\nown = "{folder}"\nreleased = "{NAME}"\n')
+    written = run("card", "own", "--write", "--about", "data=others")
+    assert written.stderr == f"{folder / 'README.md'} is written\n"
+    assert json.loads((folder / "config.json").read_text())["about"]["data"] == "others"
+    refused = run("card", "released", "--write", "--about", "data=others").stderr
+    assert refused == (
+        f"Error: the card of {NAME} cannot be written: --write needs a checkpoint folder. Copy it: "
+        f"`zoo convert {NAME} FOLDER --dtype float32`\n"
+    )
+
+
 def test_defaults_of_the_settings_are_no_arguments_of_a_resumed_run(
     settings: Callable[[str], Path], run: Run, tmp_path: Path
 ) -> None:

@@ -14,6 +14,7 @@ from click.testing import Result
 import zoo
 from tests.hub.helpers import ADDRESS, NAME, fingerprint, refused
 from tests.hub.server import Server
+from tests.interop.huggingface import marian
 from zoo.errors import CatalogueError, IntegrityError
 from zoo.hub import user_catalogue
 from zoo.hub.pull import expected_files, pull
@@ -99,6 +100,44 @@ def test_a_folder_gets_a_name(
     assert run("registry", "remove", "dogs").exit_code == 0
     assert "dogs" not in fresh().checkpoints
     assert "lists no checkpoints" in run("registry", "list").stdout
+
+
+def test_a_released_name_and_an_alias_get_another_name(
+    fresh: Callable[[], Registry], tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released = "seq2seq-tiny.numbers-en-fr"
+    (tmp_path / "settings.toml").write_text(f'[aliases]\nnumbers = "{released}"\n')
+    monkeypatch.setenv("ZOO_SETTINGS", str(tmp_path / "settings.toml"))
+    fresh()
+    for name, where in (("a", released), ("b", "numbers"), ("c", "a")):
+        result = run("registry", "add", name, where)
+        assert result.exit_code == 0, result.output
+        registry = fresh()
+        given = registry.checkpoints[name]
+        assert given.terms == registry.checkpoints[released].terms != ""
+        assert given.summary == registry.checkpoints["a"].summary
+        assert pull(name, registry) == registry.checkpoints[released].folder
+    unknown = run("registry", "add", "d", "seq2seq-tiny.numbers-en-fx").stderr
+    assert "no checkpoint 'seq2seq-tiny.numbers-en-fx': did you mean" in unknown
+
+
+def test_a_checkpoint_of_another_project_is_converted_before_it_gets_a_name(
+    server: Server, fresh: Callable[[], Registry], tmp_path: Path, run: Run
+) -> None:
+    fresh()
+    marian(tmp_path / "opus")
+    server.put("them/opus", tmp_path / "opus")
+    folder = tmp_path / "opus"
+    for name, where in (("a", "hf://them/opus"), ("b", f"{folder}"), ("c", f"file://{folder}")):
+        refused = run("registry", "add", name, where).stderr
+        assert len(refused.splitlines()) == 1
+        advice = f"`zoo convert {where} CHECKPOINT --dtype float32`; or write an alias"
+        assert advice in refused
+        out = tmp_path / name
+        assert run("convert", where, out, "--dtype", "float32").exit_code == 0
+        assert run("registry", "add", name, out).exit_code == 0
+        terms = fresh().checkpoints[name].terms
+        assert terms == "license of the imported weights: unknown"
 
 
 CATALOGUE = """# My names.

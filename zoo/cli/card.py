@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 import unicodedata
 from collections.abc import Sequence
@@ -14,8 +15,10 @@ import click
 from zoo.cli.completion import complete_any
 from zoo.cli.fetching import located
 from zoo.cli.output import console, loaded_registry, say
+from zoo.cli.settings import checkpoint_of
 from zoo.errors import CheckpointError
 from zoo.files import locked, replace_file
+from zoo.registry.address import Address
 from zoo.registry.catalogue import Model
 from zoo.registry.registry import Registry
 
@@ -64,10 +67,12 @@ def card(
         return
     if name is None:
         raise click.UsageError("name a model or a checkpoint, or use --all")
+    meant = checkpoint_of(name, registry)
     if write:
+        folder = _own_folder(registry, meant)
         records = None if scores is None else _read_records(scores)
-        _change_about(registry, Path(name), changes)
-        _write_card(registry, Path(name), records, benchmark)
+        _change_about(registry, folder, changes)
+        _write_card(registry, folder, records, benchmark)
         return
     text = _card_text(registry, name)
     if out is not None:
@@ -120,6 +125,24 @@ def _card_text(registry: Registry, name: str) -> str:
     return read_card(folder)
 
 
+def _own_folder(registry: Registry, name: str) -> Path:
+    """Return the folder of a checkpoint whose card can be written.
+
+    Raises:
+        CheckpointError: it is a released checkpoint or an address, or there is no such folder.
+    """
+    folder = Path(name)
+    if folder.is_dir():
+        return folder
+    if name in registry.checkpoints or Address.is_one(name):
+        raise CheckpointError(
+            f"the card of {name} cannot be written",
+            "--write needs a checkpoint folder",
+            f"Copy it: `zoo convert {shlex.quote(name)} FOLDER --dtype float32`",
+        )
+    raise CheckpointError(f"no folder {name!r}", "--write needs a checkpoint folder")
+
+
 def _is_control(character: str) -> bool:
     """Return whether a character could control the terminal."""
     return unicodedata.category(character) == "Cc"
@@ -142,8 +165,6 @@ def _write_card(
     from zoo.checkpoint.scores import read_scores, with_score
     from zoo.hub.metadata import evaluation_results
 
-    if not folder.is_dir():
-        raise CheckpointError(f"no folder {str(folder)!r}", "--write needs a checkpoint folder")
     with locked(folder / CARD):  # scores of several evaluations may arrive at once
         records = read_scores(folder)
         for record in added or []:

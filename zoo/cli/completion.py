@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from zoo.cli.settings import read_settings
 from zoo.errors import ConfigError
+from zoo.evaluation.labels import BUILT_IN
+from zoo.registry import catalogue
 from zoo.registry.registry import Registry, default_registry
+
+Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 SHELLS = ("bash", "fish", "zsh")
 
@@ -41,16 +45,52 @@ def complete_data(ctx: click.Context, param: click.Parameter, word: str) -> list
     return _named(default_registry(), "datasets", word) or [CompletionItem(word, type="file")]
 
 
+def complete_dataset(ctx: click.Context, param: click.Parameter, word: str) -> list[CompletionItem]:
+    """Complete the name of a dataset that can be downloaded."""
+    datasets = default_registry().datasets
+    return [item for item in _named(default_registry(), "datasets", word)
+            if datasets[item.value].downloads]  # fmt: skip
+
+
+def complete_own(ctx: click.Context, param: click.Parameter, word: str) -> list[CompletionItem]:
+    """Complete a name in the user's own catalogue."""
+    file = catalogue.user_catalogue()
+    own = catalogue.read(file) if file.exists() else catalogue.Contents()
+    names = sorted({*own.checkpoints, *own.models, *own.recipes})
+    return [CompletionItem(name) for name in names if name.startswith(word)]
+
+
+def complete_named(kind: str) -> Complete:
+    """Return a function that completes a name of a kind, which is given in the plural.
+
+    A format that has an exporter for each of several architectures is named once.
+    """
+
+    def complete(ctx: click.Context, param: click.Parameter, word: str) -> list[CompletionItem]:
+        items = _named(default_registry(), kind, word)
+        names = {item.value.partition(":")[0]: item.help for item in reversed(items)}
+        return [CompletionItem(name, help=names[name]) for name in sorted(names)]
+
+    return complete
+
+
+def complete_plugin(ctx: click.Context, param: click.Parameter, word: str) -> list[CompletionItem]:
+    """Complete the name of a plugin or of its package."""
+    known = default_registry().plugins
+    plugins = (*known.loaded.values(), *known.broken, *known.skipped)
+    names = {name for each in plugins for name in (each.name, each.distribution)}
+    return [CompletionItem(name) for name in sorted(names) if name.startswith(word)]
+
+
 def complete_recipe(ctx: click.Context, param: click.Parameter, word: str) -> list[CompletionItem]:
     """Complete the name of a recipe, or a file."""
-    names = sorted(name for name in default_registry().recipes if name.startswith(word))
-    return [CompletionItem(name) for name in names] or [CompletionItem(word, type="file")]
+    return _named(default_registry(), "recipes", word) or [CompletionItem(word, type="file")]
 
 
 def complete_entry(ctx: click.Context, param: click.Parameter, word: str) -> list[CompletionItem]:
     """Complete a name of the kind that is given before."""
     registry, kind = default_registry(), ctx.params.get("kind")
-    return _named(registry, kind, word) if kind in {*registry.shelves} - {"recipes"} else []
+    return _named(registry, kind, word) if kind in registry.shelves else []
 
 
 def complete_setting(ctx: click.Context, param: click.Parameter, word: str) -> list[CompletionItem]:
@@ -91,9 +131,10 @@ def _settings(ctx: click.Context) -> Iterator[tuple[str, str]]:
 
 
 def _named(registry: Registry, kind: str, word: str) -> list[CompletionItem]:
-    shelf = registry.shelves[kind]
-    names = sorted(name for name in shelf if name.startswith(word))
-    return [CompletionItem(name, help=shelf[name].summary) for name in names]
+    things = {name: getattr(each, "summary", None) for name, each in registry.shelves[kind].items()}
+    if kind == "metrics":
+        things |= BUILT_IN
+    return [CompletionItem(n, help=things[n]) for n in sorted(things) if n.startswith(word)]
 
 
 @click.command()

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from zoo.cli.completion import complete_data, complete_dataset
 from zoo.cli.fetching import progress_bars, readable
 from zoo.cli.options import Group, json_option, limit_option
 from zoo.cli.output import console, loaded_registry, plain, print_json, say
@@ -35,7 +36,7 @@ def data() -> None:
 
 
 @data.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_dataset)
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.option(
     "--accept-changed",
@@ -101,7 +102,7 @@ def _dataset(registry: Registry, name: str) -> Dataset:
 
 
 @data.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_data)
 @limit_option
 @click.option("--pairs", type=click.IntRange(0), default=3, show_default=True,
               help="Pairs of each split to show.")  # fmt: skip

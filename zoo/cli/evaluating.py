@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zoo.checkpoint.format import describe
-from zoo.cli.completion import complete_checkpoint, complete_data
+from zoo.cli.completion import complete_checkpoint, complete_data, complete_named
 from zoo.cli.fetching import located
 from zoo.cli.options import (
     device_option,
@@ -62,6 +62,7 @@ TOKENIZED = 100
 @click.option("--bleu-order", "orders", type=click.IntRange(1, 3), multiple=True, metavar="N",
               help="Add BLEU of maximum order N; may be repeated.")  # fmt: skip
 @click.option("--metric", "names", multiple=True, metavar="NAME",
+              shell_complete=complete_named("metrics"),
               help="Report only this metric; repeatable. Default: those of the data.")  # fmt: skip
 @click.option("--several-references", is_flag=True,
               help="The targets of one source are references of one translation.")  # fmt: skip

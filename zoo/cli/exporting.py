@@ -6,14 +6,15 @@ from pathlib import Path
 
 import click
 
+from zoo.cli.completion import complete_checkpoint, complete_named
 from zoo.cli.fetching import located, readable
 from zoo.cli.options import json_option
 from zoo.cli.output import loaded_registry, print_json, say
 
 
 @click.command()
-@click.argument("checkpoint")
-@click.option("--format", "format_name", required=True,
+@click.argument("checkpoint", shell_complete=complete_checkpoint)
+@click.option("--format", "format_name", required=True, shell_complete=complete_named("exporters"),
               help="The format; see `zoo list exporters`.")  # fmt: skip
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="The new folder.")
 @click.option("--precision",

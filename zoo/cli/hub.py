@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zoo.cli.completion import complete_checkpoint
+from zoo.cli.completion import complete_checkpoint, complete_named
 from zoo.cli.fetching import located, readable
 from zoo.cli.options import json_option
 from zoo.cli.output import loaded_registry, print_json, say
@@ -58,7 +58,7 @@ def pull(name: str, offline: bool, as_json: bool) -> None:
 @click.option("--revision", help="The branch to push to; created if it does not exist.")
 @click.option("--message", "-m", help="The commit message.")
 @click.option("--dtype", type=click.Choice(DTYPES), help="Convert the weights to this type.")
-@click.option("--format", "format_name",
+@click.option("--format", "format_name", shell_complete=complete_named("exporters"),
               help="Push an export, such as huggingface; see `zoo list exporters`.")  # fmt: skip
 @click.option("--precision", help="The type of an export's weights, such as bfloat16 or int8.")
 @click.option("--dry-run", is_flag=True, help="Only show what would change.")
@@ -83,6 +83,7 @@ def push(
     your token, from `hf auth login` or HF_TOKEN.
     """
     registry = loaded_registry()
+    checkpoint = checkpoint_of(checkpoint, registry)
     target = _target(address, revision)
     if dtype is not None and format_name is not None:
         raise click.UsageError("--dtype is not for an export: use --precision.")

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import click
 
-from zoo.cli.completion import complete_checkpoint, complete_recipe, complete_setting
+from zoo.cli.completion import (
+    complete_checkpoint,
+    complete_named,
+    complete_recipe,
+    complete_setting,
+)
 
 
 class Group(click.Group):
@@ -36,7 +41,7 @@ precision_option = click.option(
     "of the whole network.",
 )  # fmt: skip
 engine_option = click.option(
-    "--engine", metavar="ENGINE",
+    "--engine", metavar="ENGINE", shell_complete=complete_named("engines"),
     help="Search with this engine, such as ctranslate2 (see `zoo list engines`), instead of the "
     "zoo's decoder; the checkpoint is exported once, into the cache.",
 )  # fmt: skip

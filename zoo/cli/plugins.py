@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from zoo.cli.completion import complete_plugin
 from zoo.cli.options import json_option
 from zoo.cli.output import console, plain, print_json
 from zoo.errors import FAILURES, UnknownNameError, shown
@@ -60,7 +61,7 @@ SINGULAR = {"searches": "search"}
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=complete_plugin)
 @click.option("--traceback", is_flag=True, help="Show where each broken plugin failed.")
 @click.option("--api-changes", is_flag=True,
               help="Print what a plugin for the previous plugin API has to change.")  # fmt: skip

@@ -6,9 +6,11 @@ import sys
 
 import click
 
+from zoo.cli.completion import complete_checkpoint, complete_own
 from zoo.cli.fetching import progress_bars
 from zoo.cli.options import Group, json_option
 from zoo.cli.output import console, loaded_registry, plain, print_json, say
+from zoo.cli.settings import checkpoint_of
 
 
 @click.group(cls=Group)
@@ -44,20 +46,24 @@ def list_(as_json: bool) -> None:
 
 @registry.command()
 @click.argument("name")
-@click.argument("where", metavar="ADDRESS|FOLDER")
+@click.argument("where", metavar="NAME|ADDRESS|FOLDER", shell_complete=complete_checkpoint)
 @click.option("--summary", help="A description of one line.")
 @click.option("--terms", default="", help="The terms of use of its weights and its data.")
 @click.option("--replace", is_flag=True, help="Replace the entry of this name in your catalogue.")
 def add(name: str, where: str, summary: str | None, terms: str, replace: bool) -> None:
-    """Name the checkpoint at ADDRESS or in FOLDER, pinned to its present commit."""
+    """Name the checkpoint at ADDRESS or in FOLDER, pinned to its present commit.
+
+    Also another name, in NAME, of a released checkpoint or an alias.
+    """
     from zoo.hub import user_catalogue
     from zoo.registry import catalogue
 
+    names = loaded_registry()
     with progress_bars() as progress:
         pinned = user_catalogue.add(
             name,
-            where,
-            loaded_registry(),
+            checkpoint_of(where, names),
+            names,
             summary=summary,
             terms=terms,
             replace=replace,
@@ -67,7 +73,7 @@ def add(name: str, where: str, summary: str | None, terms: str, replace: bool) -
 
 
 @registry.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_own)
 def remove(name: str) -> None:
     """Remove NAME from your catalogue; the checkpoint itself is kept."""
     from zoo.hub import user_catalogue

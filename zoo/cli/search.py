@@ -8,8 +8,12 @@ from typing import Any
 
 import click
 
+from zoo.cli.completion import complete_named
 from zoo.decoding import options
 from zoo.decoding.option import Option
+
+PLURALS = {"search": "searches", "processor": "processors"}
+"""The kinds of what options name."""
 
 
 def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -62,4 +66,8 @@ def _add(option: Option) -> Callable[..., Any]:
     if option.kind is bool:
         return click.option(flag, option.name, is_flag=True, help=option.help)
     kind = click.Choice(option.choices) if option.choices else option.kind
-    return click.option(flag, option.name, type=kind, multiple=option.repeated, help=option.help)
+    named = complete_named(PLURALS[option.word]) if option.word else None
+    return click.option(
+        flag, option.name, type=kind, multiple=option.repeated, help=option.help,
+        shell_complete=named,
+    )  # fmt: skip

@@ -75,12 +75,23 @@ def read_settings(commands: Mapping[str, click.Command]) -> Settings:
 
 
 def checkpoint_of(name: str, registry: Registry) -> str:
-    """Return the checkpoint that an alias stands for; a released name is none."""
-    if name in registry.checkpoints:
-        return name
+    """Return the checkpoint that an alias stands for, perhaps by other aliases.
+
+    A released name is no alias.
+
+    Raises:
+        ConfigError: a model or an architecture has the name of the alias.
+    """
     context = click.get_current_context(silent=True)
     settings = context.find_root().obj if context is not None else None
-    return settings.aliases.get(name, name) if isinstance(settings, Settings) else name
+    aliases = settings.aliases if isinstance(settings, Settings) else {}
+    while name in aliases and name not in registry.checkpoints:
+        kinds = {"a model": registry.models, "an architecture": registry.architectures}
+        for kind in (kind for kind, names in kinds.items() if name in names):
+            what = f"alias {name} of {settings_file()} is the name of {kind}"
+            raise ConfigError(what, "", "Rename the alias")
+        name = aliases[name]
+    return name
 
 
 def _read_aliases(entries: Mapping[str, Any], settings: Settings) -> list[str]:
@@ -92,7 +103,23 @@ def _read_aliases(entries: Mapping[str, Any], settings: Settings) -> list[str]:
             faults.append(f"alias {name} must name a checkpoint, in quotes")
         else:
             settings.aliases[name] = checkpoint
-    return faults
+    return (
+        faults
+        + [
+            f"alias {name} stands for itself"
+            for name in settings.aliases
+            if _is_circular(name, settings)
+        ][:LISTED]
+    )
+
+
+def _is_circular(name: str, settings: Settings) -> bool:
+    """Return whether an alias stands for others without an end."""
+    seen = set()
+    while name in settings.aliases and name not in seen:
+        seen.add(name)
+        name = settings.aliases[name]
+    return name in seen
 
 
 def _read_defaults(

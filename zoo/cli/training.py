@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from zoo.cli.completion import complete_data, complete_model
+from zoo.cli.completion import complete_checkpoint, complete_data, complete_model
 from zoo.cli.options import (
     device_option,
     json_option,
@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 @click.option("--data", shell_complete=complete_data,
               help="A dataset's name, or files: PREFIX:en-de, FILE.tsv, .csv, .jsonl.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path), help="Checkpoint folder.")
-@click.option("--from", "from_", metavar="CHECKPOINT", help="Tune this checkpoint.")
+@click.option("--from", "from_", metavar="CHECKPOINT", shell_complete=complete_checkpoint,
+              help="Tune this checkpoint.")  # fmt: skip
 @click.option(
     "--new-vocabulary",
     type=click.Choice(["source", "target", "both"]),
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     "--also-score",
     multiple=True,
     metavar="DATA",
+    shell_complete=complete_data,
     help="With --from: compare the checkpoints on this data too; repeatable.",
 )
 @limit_option

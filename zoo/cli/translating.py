@@ -16,7 +16,7 @@ import click
 
 from zoo import __version__
 from zoo.checkpoint.scores import source_prefixes
-from zoo.cli.completion import complete_checkpoint
+from zoo.cli.completion import complete_checkpoint, complete_named
 from zoo.cli.fetching import located
 from zoo.cli.options import (
     device_option,
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 @click.option("--split/--no-split", default=True, show_default=True,
               help="Translate the sentences of a text one by one, where the checkpoint's source "
               "language is known.")  # fmt: skip
-@click.option("--splitter", metavar="NAME", default="",
+@click.option("--splitter", metavar="NAME", default="", shell_complete=complete_named("splitters"),
               help="What splits sentences, as NAME or NAME:option=value (see `zoo list "
               "splitters`).  [default: sentencex, if the source language is known]")  # fmt: skip
 @click.option("--long-texts", type=click.Choice(["refuse", "split"]), default="refuse",

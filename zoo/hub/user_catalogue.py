@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +11,23 @@ from pathlib import Path
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
-from zoo.checkpoint.format import FILES, NAME_LIMIT, TRAINING, describe, trained_on
-from zoo.errors import CatalogueError, HubError, IntegrityError, ZooError
+from zoo.checkpoint.format import (
+    FILES,
+    NAME_LIMIT,
+    TRAINING,
+    about_of,
+    describe,
+    is_checkpoint,
+    trained_on,
+)
+from zoo.errors import (
+    CatalogueError,
+    CheckpointError,
+    HubError,
+    IntegrityError,
+    NotOursError,
+    ZooError,
+)
 from zoo.files import TEXT_LIMIT, locked, read_json, replace_file
 from zoo.hub.contract import Progress
 from zoo.hub.digest import FileDigest
@@ -46,17 +62,27 @@ def add(
 ) -> Address:
     """Add a name for a checkpoint, pinned to its present commit, and return the pinned address.
 
-    `where` is an address or a folder. The checkpoint is pulled to compute the digests of its files.
+    `where` is a released name, an address or a folder. The checkpoint is pulled to compute the
+    digests of its files. Without `terms`, those that it states are listed.
 
     Raises:
         CatalogueError: the name is taken or invalid, or the catalogue cannot be written.
-        HubError, CheckpointError: the checkpoint is not available, or not complete.
+        HubError, CheckpointError: the checkpoint is not available, not complete, or of another
+            project.
     """
     _check_free(name, registry, _read_document(), replace=replace)
-    address = Address.parse(where) if Address.is_one(where) else _folder_address(Path(where))
-    commit = hub_of(address, registry).listing(address).commit
-    pinned = address.at(commit)
-    folder = pull(str(pinned), registry, progress=progress)
+    released = registry.checkpoints.get(where)
+    address = _address_of(where, registry)
+    try:
+        commit = hub_of(address, registry).listing(address).commit
+        pinned = address.at(commit)
+        folder = pull(str(pinned), registry, progress=progress)
+    except NotOursError as error:
+        raise NotOursError(error.what, error.why, _copy_first(where)) from None
+    if released is not None:
+        verify_files(folder, expected_files(released), where)
+        summary, terms = summary or released.summary, terms or released.terms
+    terms = terms or about_of(describe(folder)).terms
     entry = entry_of(folder, summary=summary, location=str(pinned), terms=terms)
     with _changing() as document:  # read again: another process may have changed it since
         _check_free(name, registry, document, replace=replace)
@@ -133,9 +159,33 @@ def remove(name: str) -> None:
     raise CatalogueError(f"{name!r} is not in {user_catalogue()}", "", "See `zoo registry list`")
 
 
-def _folder_address(folder: Path) -> Address:
+def _address_of(where: str, registry: Registry) -> Address:
+    """Return the address of a checkpoint that is given by a released name, an address or a folder.
+
+    Raises:
+        CheckpointError: there is none, or the folder is of another project.
+    """
+    released = registry.checkpoints.get(where)
+    if released is None and Address.is_one(where):
+        return Address.parse(where)
+    if released is not None and released.address is not None:
+        return released.address
+    folder = Path(where) if released is None else released.folder
+    if not folder.exists():
+        raise registry.no_checkpoint(where)
+    if not is_checkpoint(folder):
+        raise CheckpointError(f"{where} is not a checkpoint of the zoo", "", _copy_first(where))
     describe(folder)
     return Address("file", str(folder.resolve()))
+
+
+def _copy_first(where: str) -> str:
+    """Return how another project's checkpoint, if it is one, gets a name."""
+    quoted = shlex.quote(where)
+    return (
+        f"If another project wrote it, convert it and name the result: `zoo convert {quoted} "
+        "CHECKPOINT --dtype float32`; or write an alias into your settings"
+    )
 
 
 @contextlib.contextmanager
