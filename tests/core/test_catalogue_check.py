@@ -100,6 +100,46 @@ def test_each_fault_is_reported_in_one_line_with_its_owner(
     assert "\n" not in reported
 
 
+@pytest.mark.parametrize(
+    ("text", "faults"),
+    [
+        (MODEL.replace("mine", '"a b"').replace("716_264", '"x"'),
+         ["'a b' is not a valid name", "'parameters' must be an integer"]),
+        (MODEL.replace("mine", "other").replace('"transformer"', '"gone"')
+         .replace("= 1000", "= 0") + "recipe = { shared_vocb = true }",
+         ["architecture 'gone' is not installed", "unknown key 'shared_vocb'",
+          "source_vocab = 0 is not from 1", "target_vocab = 0 is not from 1"]),
+        ('[checkpoints."a/b"]\nmodel = 3\nsummary = "s"\nlocation = "hf://a/b@main"\n'
+         'files = { "../x" = { size = "1" } }',
+         ["'a/b' is not a valid name", "'dataset' is missing", "'model' must be a string",
+          "files.'../x' leads out of its folder", "files.'../x' 'size' must be an integer",
+          "files.'../x' 'sha256' is missing", "must name a commit"]),
+        ('[checkpoints.a]\nmodel = "m"\nlocation = "nowhere"',
+         ["'dataset' is missing", "'summary' is missing", "is not an address",
+          "'files' is missing"]),
+        ("[packages.a]\nsummary = 3\ncheckpoints = [1]",
+         ["'summary' must be a string", "'terms' is missing", "must be an array of strings"]),
+        ("[recipes.numbers-en-fr]\nwarmup = inf\nconfig = { heads = nan }",
+         ["'warmup' has a date", "'config' 'heads' has a date"]),
+        ('[recipes."mine.multi30"]\nlabel_smooting = 0.1\nconfig = { head = 3 }',
+         ["there is no dataset 'multi30'", "unknown key 'label_smooting'", "unknown key 'head'"]),
+    ],
+)  # fmt: skip
+def test_all_faults_of_an_entry_are_reported_in_one_line(
+    tmp_path: Path, text: str, faults: list[str]
+) -> None:
+    (reported,) = own(registry_of(tmp_path, MODEL + text))
+    for fault in faults:
+        assert reported.count(fault) == 1
+
+
+def test_of_very_many_faults_the_first_are_reported_and_their_number(tmp_path: Path) -> None:
+    files = "".join(f'"../{n}" = {{ }}\n' for n in range(50))
+    text = '[checkpoints.a]\nmodel = "m"\ndataset = "d"\nsummary = "s"\n[checkpoints.a.files]\n'
+    (reported,) = own(registry_of(tmp_path, text + files))
+    assert reported.endswith("; and 100 more")
+
+
 def test_the_catalogue_of_the_zoo_and_a_correct_one_have_no_faults(tmp_path: Path) -> None:
     text = f"""{MODEL}
 [recipes."mine.multi30k"]

@@ -182,8 +182,10 @@ def test_a_recommended_search_comes_back_unless_the_folder_was_changed(
 
 
 def test_the_longest_output_is_within_learned_positions(tmp_path: Path) -> None:
-    positions = {"positions": "learned", "position_offset": 2, "max_source_positions": 60,
-                 "max_target_positions": 60}  # fmt: skip
+    positions: dict[str, Any] = {
+        "positions": "learned", "position_offset": 2, "max_source_positions": 60,
+        "max_target_positions": 60,
+    }  # fmt: skip
     made = checkpoint("transformer", share="all", embedding_norm=True, **positions)
     export_checkpoint(made, "huggingface", tmp_path / "out", default_registry())
     given = json.loads((tmp_path / "out" / "generation_config.json").read_text())

@@ -126,20 +126,8 @@ def describe(folder: Path) -> dict[str, Any]:
             "it is not a folder, an address or the name of a released checkpoint",
             "See `zoo list checkpoints`, or train one with `zoo train`",
         )
-    lacking = missing([file for file in FILES if (folder / file).exists()])
-    if lacking and (other := unread(file.name for file in folder.iterdir())):
-        raise CheckpointError(f"{folder} is not a checkpoint of the zoo", other, ORIGINAL)
-    if lacking and (folder / RUN).is_file():
-        out = Path(str(folder).removesuffix(".run"))
-        raise CheckpointError(
-            f"{folder} is the folder of a training run",
-            "the checkpoint is written beside it, at the end",
-            f"Name {out}" if is_checkpoint(out) else f"Go on with `zoo train --resume --out {out}`",
-        )
-    if lacking:
-        raise CheckpointError(
-            f"{folder} is not a complete checkpoint", f"it has no {', no '.join(lacking)}"
-        )
+    if lacking := missing([file for file in FILES if (folder / file).exists()]):
+        raise _incomplete(folder, lacking)
     wrong = [name for name in FILES if (folder / name).exists() and not (folder / name).is_file()]
     if wrong:
         kinds = {True: "a folder", False: "a pipe or a device"}
@@ -171,6 +159,22 @@ def describe(folder: Path) -> dict[str, Any]:
     if faults:
         raise CheckpointError(f"{file} is invalid", "; ".join(faults))
     return description
+
+
+def _incomplete(folder: Path, lacking: list[str]) -> CheckpointError:
+    """Return the error of a folder that lacks files of a checkpoint: what it is instead."""
+    if other := unread(file.name for file in folder.iterdir()):
+        return CheckpointError(f"{folder} is not a checkpoint of the zoo", other, ORIGINAL)
+    if (folder / RUN).is_file():
+        out = Path(str(folder).removesuffix(".run"))
+        return CheckpointError(
+            f"{folder} is the folder of a training run",
+            "the checkpoint is written beside it, at the end",
+            f"Name {out}" if is_checkpoint(out) else f"Go on with `zoo train --resume --out {out}`",
+        )
+    return CheckpointError(
+        f"{folder} is not a complete checkpoint", f"it has no {', no '.join(lacking)}"
+    )
 
 
 def _faults_of(description: Mapping[str, Any]) -> list[str]:

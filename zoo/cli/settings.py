@@ -86,8 +86,8 @@ def checkpoint_of(name: str, registry: Registry) -> str:
     settings = context.find_root().obj if context is not None else None
     aliases = settings.aliases if isinstance(settings, Settings) else {}
     while name in aliases and name not in registry.checkpoints:
-        kinds = {"a model": registry.models, "an architecture": registry.architectures}
-        for kind in (kind for kind, names in kinds.items() if name in names):
+        if name in registry.models or name in registry.architectures:
+            kind = "a model" if name in registry.models else "an architecture"
             what = f"alias {name} of {settings_file()} is the name of {kind}"
             raise ConfigError(what, "", "Rename the alias")
         name = aliases[name]

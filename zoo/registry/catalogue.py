@@ -5,12 +5,11 @@ Everything that is wrong in a catalogue is listed, by file and entry; the rest o
 
 from __future__ import annotations
 
-import functools
 import math
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,6 +25,9 @@ LARGEST = 10_000_000
 
 LISTED = 20
 """The most unknown keys of an entry that are named."""
+
+MOST_FAULTS = 50
+"""The most faults of an entry that are listed."""
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
 
@@ -169,87 +171,100 @@ def read(file: Path, origin: str = "") -> Contents:
     if content.pop("format", None) != FORMAT:
         contents.problems.append(f"{origin}: `format` must be {FORMAT}; the catalogue is ignored")
         return contents
-    sections: dict[str, Callable[[str, Any], list[str]]] = {
-        "models": functools.partial(_add_model, contents),
-        "packages": functools.partial(_add_package, contents),
-        "checkpoints": functools.partial(_add_checkpoint, contents, file),
-        "recipes": functools.partial(_add_recipe, contents),
-    }
     for section, entries in content.items():
-        if section not in sections:
+        if section not in CHECKS:
             contents.problems.append(f"{origin}: unknown section [{section}]")
         elif not isinstance(entries, dict):
             contents.problems.append(f"{origin}: [{section}] must be a table of tables")
         else:
             for name, entry in entries.items():
                 faults = [] if NAME.fullmatch(name) else [f"{name!r} is not a valid name"]
-                faults = faults or sections[section](name, entry)
+                faults += CHECKS[section](entry)
                 if faults:
-                    contents.problems.append(f"{origin}, {section}.{name}: {'; '.join(faults)}")
+                    contents.problems.append(f"{origin}, {section}.{name}: {all_faults(faults)}")
+                else:
+                    _add(contents, file, section, name, entry)
     return contents
 
 
-def _add_model(contents: Contents, name: str, entry: Any) -> list[str]:
-    faults = _faults(entry, MODEL_KEYS)
-    if not faults:
+def all_faults(faults: Sequence[str]) -> str:
+    """Return all faults of an entry in one line; of very many, the first ones and their number."""
+    more = f"; and {len(faults) - MOST_FAULTS:,} more" if len(faults) > MOST_FAULTS else ""
+    return "; ".join(faults[:MOST_FAULTS]) + more
+
+
+def _add(contents: Contents, file: Path, section: str, name: str, entry: Any) -> None:
+    """Add an entry without faults."""
+    if section == "models":
         contents.models[name] = Model(name=name, **entry)
-    return faults
-
-
-def _add_package(contents: Contents, name: str, entry: Any) -> list[str]:
-    faults = _faults(entry, PACKAGE_KEYS)
-    if not faults and not all(isinstance(pattern, str) for pattern in entry["checkpoints"]):
-        faults = ["'checkpoints' must be an array of strings"]
-    if not faults:
+    elif section == "packages":
         contents.packages[name] = Package(name, **entry)
-    return faults
-
-
-def _add_recipe(contents: Contents, name: str, entry: Any) -> list[str]:
-    faults = _faults(entry, {}) or _faults(entry.get("config", {}), {}, "'config' ")
-    if not faults:
+    elif section == "recipes":
         contents.recipes[name] = entry
-    return faults
-
-
-def _add_checkpoint(contents: Contents, file: Path, name: str, entry: Any) -> list[str]:
-    faults = _faults(entry, CHECKPOINT_KEYS)
-    if faults:
-        return faults
-    files = entry.get("files", {})
-    for path, listed in files.items():
-        where = f"files.{path!r} "
-        if not is_inside(path):
-            faults.append(f"{where}leads out of its folder or is not a file name")
-        else:
-            more = _faults(listed, FILE_KEYS, where)
-            if not more and (listed["size"] < 0 or not SHA256.fullmatch(listed["sha256"])):
-                more = [f"{where}needs a size and 64 hexadecimal digits of SHA-256"]
-            faults += more
-    faults += _location_faults(entry)
-    if not faults:
-        values = {key: entry[key] for key in CHECKPOINT_KEYS if key in entry and key != "files"}
-        hashes = {path: FileEntry(**listed) for path, listed in files.items()}
+    else:
+        values = {key: value for key, value in entry.items() if key != "files"}
+        hashes = {path: FileEntry(**listed) for path, listed in entry.get("files", {}).items()}
         folder = file.parent / "cards" / "checkpoints" / name
         contents.checkpoints[name] = Released(
             name, folder=folder, files=hashes, catalogue=str(file), **values
         )
+
+
+def _model_faults(entry: Any) -> list[str]:
+    return _faults(entry, MODEL_KEYS)
+
+
+def _package_faults(entry: Any) -> list[str]:
+    faults = _faults(entry, PACKAGE_KEYS)
+    patterns = entry.get("checkpoints") if isinstance(entry, dict) else None
+    if isinstance(patterns, list) and not all(isinstance(each, str) for each in patterns):
+        faults.append("'checkpoints' must be an array of strings")
     return faults
+
+
+def _recipe_faults(entry: Any) -> list[str]:
+    config = entry.get("config", {}) if isinstance(entry, dict) else {}
+    return _faults(entry, {}) + _faults(config, {}, "'config' ")
+
+
+def _checkpoint_faults(entry: Any) -> list[str]:
+    faults = _faults(entry, CHECKPOINT_KEYS)
+    if not isinstance(entry, dict):
+        return faults
+    files = entry.get("files", {})
+    for path, listed in files.items() if isinstance(files, dict) else ():
+        where = f"files.{path[:100]!r} "
+        if not is_inside(path):
+            faults.append(f"{where}leads out of its folder or is not a file name")
+        more = _faults(listed, FILE_KEYS, where)
+        if not more and (listed["size"] < 0 or not SHA256.fullmatch(listed["sha256"])):
+            more = [f"{where}needs a size and 64 hexadecimal digits of SHA-256"]
+        faults += more
+    return faults + _location_faults(entry)
 
 
 def _location_faults(entry: Mapping[str, Any]) -> list[str]:
-    if "location" not in entry:
-        return []
-    try:
-        address = Address.parse(entry["location"])
-    except HubError as error:
-        return [f"'location': {error}"]
+    location = entry.get("location")
+    if not isinstance(location, str):
+        return []  # there is none, or its type is a fault
     faults = []
-    if address.commit is None:
-        faults.append("'location' must name a commit: 40 hexadecimal digits after the @")
-    if not entry.get("files"):
+    try:
+        if Address.parse(location).commit is None:
+            faults.append("'location' must name a commit: 40 hexadecimal digits after the @")
+    except HubError as error:
+        faults.append(f"'location': {error}")
+    if entry.get("files", {}) == {}:
         faults.append("'files' is missing: files that are downloaded need sizes and hashes")
     return faults
+
+
+CHECKS: Mapping[str, Callable[[Any], list[str]]] = {
+    "models": _model_faults,
+    "packages": _package_faults,
+    "checkpoints": _checkpoint_faults,
+    "recipes": _recipe_faults,
+}
+"""What returns everything that is wrong with an entry, by section."""
 
 
 def _faults(entry: object, keys: Mapping[str, Key], where: str = "") -> list[str]:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from zoo.errors import FAILURES, ConfigError, PluginError, ZooError, near
+from zoo.registry.catalogue import all_faults
 from zoo.registry.config import Config, parameters_of
 from zoo.registry.imports import import_object
 from zoo.registry.open_shelf import OpenShelf, name_of
@@ -46,7 +47,7 @@ def catalogue_problems(registry: Registry) -> list[str]:
                 faults = [f"{type(error).__name__}: {error}"]
             if faults:
                 owner, section = shelf.owner(name), shelf.plural
-                problems.append(f"{owner}, {section}.{name}: {'; '.join(faults)}")
+                problems.append(f"{owner}, {section}.{name}: {all_faults(faults)}")
     return problems + entry_problems(registry)
 
 
@@ -82,23 +83,22 @@ def entry_problems(registry: Registry) -> list[str]:
 def model_faults(registry: Registry, name: str) -> list[str]:
     """Return what is wrong with a model: its configuration, its parameter count, its recipe."""
     entry = registry.models[name]
-    if entry.architecture not in registry.architectures:
-        return [f"architecture {entry.architecture!r} is not installed"]
     faults = _recipe_values(registry, entry.recipe)
+    sizes = {"source_vocab": entry.source_vocab, "target_vocab": entry.target_vocab}
+    wrong = {side: size for side, size in sizes.items() if not 0 < size <= VOCABULARY_LIMIT}
+    faults += [f"{s} = {size:,} is not from 1 to {VOCABULARY_LIMIT:,}" for s, size in wrong.items()]
+    if entry.architecture not in registry.architectures:
+        return [f"architecture {entry.architecture!r} is not installed", *faults]
     try:
         config = registry.config(name)
         if config.one_vocabulary and entry.source_vocab != entry.target_vocab:
-            return [*faults, "it needs one vocabulary: source_vocab and target_vocab must be equal"]
-        sizes = {"source_vocab": entry.source_vocab, "target_vocab": entry.target_vocab}
-        for side, size in sizes.items():
-            if not 0 < size <= VOCABULARY_LIMIT:
-                faults.append(f"{side} = {size:,} is not from 1 to {VOCABULARY_LIMIT:,}")
-                return faults
-        table = parameters_of(config, entry.source_vocab, entry.target_vocab)
+            faults.append("it needs one vocabulary: source_vocab and target_vocab must be equal")
+        elif not wrong:
+            total = parameters_of(config, entry.source_vocab, entry.target_vocab).total
+            if total != entry.parameters:
+                faults.append(f"it has {total:,} parameters, not {entry.parameters:,}")
     except ZooError as error:
         return [*faults, error.why if isinstance(error, ConfigError) else str(error)]
-    if table.total != entry.parameters:
-        faults.append(f"it has {table.total:,} parameters, not {entry.parameters:,}")
     return faults + _vocabulary_faults(config, entry.recipe)
 
 
@@ -113,12 +113,12 @@ def recipe_faults(registry: Registry, name: str) -> list[str]:
             f'write [recipes."{name}.{key}"], in quotes, for a dataset, or `recipe` in '
             f"[models.{name}] for all"
         ]
-    faults = [*_name_faults(registry, name, model), *_recipe_values(registry, values)]
-    if faults or "config" not in values:
-        return faults + (_pair_faults(registry, name, model) if model and not faults else [])
-    if model:
-        return _pair_faults(registry, name, model)
-    return _config_keys(registry, values["config"])
+    faults = _recipe_values(registry, values)
+    if model and isinstance(values.get("config", {}), dict):
+        faults += _pair_faults(registry, name, model, alone=not faults)
+    elif isinstance(values.get("config"), dict):
+        faults += _config_keys(registry, values["config"])
+    return [*_name_faults(registry, name, model), *faults]
 
 
 def checkpoint_faults(registry: Registry, name: str) -> list[str]:
@@ -144,21 +144,30 @@ def _name_faults(registry: Registry, name: str, model: str) -> Iterator[str]:
         yield f"there is no dataset {data!r}{_hint(data, tasks)}"
 
 
-def _pair_faults(registry: Registry, name: str, model: str) -> list[str]:
-    """Return what is wrong with the recipe of a model and its data, together with those of each."""
+def _pair_faults(registry: Registry, name: str, model: str, *, alone: bool) -> list[str]:
+    """Return what is wrong with the recipe of a model and its data, together with those of each.
+
+    `alone`: its values are right by themselves, so that those of all three can be checked.
+    """
     entry, values = registry.models[model], registry.recipes[name]
     if entry.architecture not in registry.architectures:
         return []  # reported with the model
     data = registry.recipes.get(name[len(model) + 1 :], {})
     recipe = {**data, **entry.recipe, **values}
+    faults = []
     try:
         config = registry.config(model, {**data.get("config", {}), **values.get("config", {})})
-        Recipe.parse({key: value for key, value in recipe.items() if key != "config"}, name)
+        faults += _vocabulary_faults(config, recipe)
     except ConfigError as error:
-        return [error.why]
+        faults.append(error.why)
     except ZooError:
         return []  # reported with the model
-    return _vocabulary_faults(config, recipe)
+    if alone:
+        try:
+            Recipe.parse({key: value for key, value in recipe.items() if key != "config"}, name)
+        except ConfigError as error:
+            faults.append(error.why)
+    return faults
 
 
 def _vocabulary_faults(config: Config, recipe: Mapping[str, Any]) -> list[str]:
