@@ -14,7 +14,11 @@ from tests.interop.t5_folder import imported as imported_t5
 from tests.interop.test_families import folder_of, imported, names_of
 from tests.interop.test_t5 import sentencepiece_model
 from zoo.errors import ConversionError
+from zoo.files import read_json
+from zoo.interop import source
+from zoo.interop.conversion import import_checkpoint
 from zoo.interop.framing import Frame, stated_frame
+from zoo.registry.registry import default_registry
 
 GENERIC = {"tokenizer_class": "PreTrainedTokenizerFast"}
 
@@ -42,6 +46,23 @@ def bart_with_pipeline(folder: Path, added: list[AddedToken]) -> ByteLevelBPETok
     made._tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
     made.save(str(folder / "tokenizer.json"))
     return made
+
+
+def test_each_json_file_is_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+
+    def counted(file: Path, limit: int) -> dict[str, Any]:
+        parsed.append(file.name)
+        return read_json(file, limit)
+
+    monkeypatch.setattr(source, "read_json", counted)
+    bart_with_pipeline(tmp_path / "bart", [])
+    write_folder(tmp_path / "t5")
+    for name in ("bart", "t5"):
+        import_checkpoint(tmp_path / name, tmp_path / f"{name}.zoo", default_registry())
+        assert "tokenizer.json" in parsed
+        assert len(parsed) == len({*parsed})
+        parsed.clear()
 
 
 def test_added_special_tokens_are_found_in_a_text_as_the_library_finds_them(

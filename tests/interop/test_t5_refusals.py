@@ -107,7 +107,7 @@ REFUSED: dict[str, tuple[Callable[[Path], object], list[str]]] = {
         change_config(relative_attention_max_distance=4), ["max_distance 4 must be greater"]),
     "tensors missing, of other shapes and unknown": (
         change_tensors(lambda t: (t.pop(WO), t.update({"x": t.pop("shared.weight")}))),
-        [f"{WO} is missing", "shared.weight is missing", "x is not a weight of this network"],
+        [f"{WO} is missing", "shared.weight is missing", "x is not a tensor of this network"],
     ),
     "a wrong shape and a wrong type": (
         change_tensors(lambda t: t.update({WO: t[WO].T.contiguous(),

@@ -33,6 +33,7 @@ class Source:
             raise ConversionError(f"{path} cannot be read", why, "Name a file or a folder")
         self.file = path if path.is_file() else None
         self.folder = path.parent if path.is_file() else path
+        self._parsed: dict[tuple[str, int], dict[str, Any]] = {}
 
     def __str__(self) -> str:
         return str(self.file or self.folder)
@@ -79,13 +80,17 @@ class Source:
         return path
 
     def json(self, name: str, limit: int = TEXT_LIMIT) -> dict[str, Any]:
-        """Return the JSON object in a file of at most `limit` bytes.
+        """Return the JSON object in a file of at most `limit` bytes, which is parsed once.
+
+        The object is new each time, what it contains is not.
 
         Raises:
             ConversionError: the folder has no such file.
             CheckpointError: it is too large, or not a JSON object.
         """
-        return read_json(self.path(name), limit)
+        if (name, limit) not in self._parsed:
+            self._parsed[name, limit] = read_json(self.path(name), limit)
+        return dict(self._parsed[name, limit])
 
     def text(self, name: str, limit: int = TEXT_LIMIT) -> str:
         """Return the text of a file of at most `limit` bytes.

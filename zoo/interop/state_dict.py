@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import math
 from collections.abc import Mapping
-from typing import Any, TypeGuard
+from typing import Any, ClassVar, TypeGuard
 
 import torch
 from torch import Tensor
@@ -53,6 +53,9 @@ class StateDict:
         reasons: where faults go.
     """
 
+    single: ClassVar[bool] = False
+    """Whether float64 that float32 would round is a fault."""
+
     def __init__(self, tensors: Mapping[str, Any], reasons: Reasons) -> None:
         self.tensors, self.reasons = tensors, reasons
         self.taken: set[str] = set()
@@ -73,7 +76,7 @@ class StateDict:
         """
         self.taken.add(name)
         tensor = self.tensors.get(name)
-        if check_weight(tensor, name, shape, self.reasons):
+        if check_weight(tensor, name, shape, self.reasons, single=self.single):
             tensor = tensor.detach()
             return tensor if tensor.dtype == torch.float64 else tensor.float()
         if math.prod(shape) > self.stored:

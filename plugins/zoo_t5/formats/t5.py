@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,7 +17,7 @@ from zoo.interop import (
     Importer,
     Reasons,
     Source,
-    check_weight,
+    StateDict,
     open_weights,
 )
 from zoo.nn import UNKNOWN
@@ -58,7 +57,9 @@ class T5Folder(Importer):
         rows = settings.rows(entries.unknown)
         tokenizer = make_tokenizer(entries, settings, rows)
         weights, share = _weights(tensors, settings, rows)
-        tensors.raise_rest()
+        tensors.ignore(UNUSED)
+        tensors.finish()
+        reasons.raise_if_any()
         config = {**settings.config, "share": share}
         decoding = settings.generation.search()
         if banned := _banned(settings, rows, tokenizer):
@@ -74,27 +75,17 @@ def _banned(settings: Settings, rows: list[int], tokenizer: ForeignTokenizer) ->
     return tuple(tokenizer.token(i) for i in inner if i not in tokenizer.control)[:LIST_LIMIT]
 
 
-class Tensors:
+class Tensors(StateDict):
     """The tensors of the folder; each is taken once, which frees its memory."""
 
-    def __init__(self, tensors: dict[str, Tensor], reasons: Reasons) -> None:
-        self.tensors, self.reasons = tensors, reasons
-        tensors.pop(UNUSED, None)
-        self.stored = sum(tensor.numel() for tensor in tensors.values())
+    tensors: dict[str, Any]
+    single = True
 
     def take(self, name: str, *shape: int) -> Tensor:
-        """Return a tensor as float32; a missing or wrong one is a reason and gives zeros.
-
-        Raises:
-            ConversionError: there is a reason, and the shape has more numbers than all tensors
-                together: what is made of such zeros could fill the memory.
-        """
-        tensor = self.tensors.pop(name, None)
-        if check_weight(tensor, name, shape, self.reasons, single=True):
-            return tensor.float()
-        if math.prod(shape) > self.stored:
-            self.reasons.raise_if_any()
-        return torch.zeros(()).expand(shape)
+        """Return a tensor as float32, as `StateDict.take` does."""
+        weight = super().take(name, *shape).float()
+        self.tensors.pop(name, None)
+        return weight
 
     def check_embedding(self, rows: int) -> None:
         """Check that the embedding has the rows of the vocabulary, before as many are made.
@@ -114,12 +105,6 @@ class Tensors:
             same = torch.equal(self.take(name, *shape), matrix)
             self.reasons.check(same, f"{name} is not equal to {first}")
         return matrix
-
-    def raise_rest(self) -> None:
-        """Raise if there are reasons; a tensor that was not taken is one."""
-        for name in self.tensors:
-            self.reasons.add(f"{name} is not a weight of this network")
-        self.reasons.raise_if_any()
 
 
 def _weights(

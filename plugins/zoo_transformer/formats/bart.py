@@ -47,7 +47,9 @@ class Bart(HuggingFaceImporter):
         """Return `tokenizer.json`, or what `vocab.json` and `merges.txt` state."""
         if folder.source.has(PIPELINE) or not folder.source.has(MERGES):
             return read_pipeline(folder)
-        return byte_level_pipeline(folder)
+        if folder.pipeline is None:
+            folder.pipeline = byte_level_pipeline(folder)
+        return folder.pipeline
 
     def names(self, folder: Folder) -> dict[int, str]:
         """Return the text of each entry by its id."""

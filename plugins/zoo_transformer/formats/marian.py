@@ -53,7 +53,7 @@ class Marian(HuggingFaceImporter):
     def unknown(self, folder: Folder) -> int:
         """Return the id that the vocabulary gives to `<unk>`."""
         if _has_pipeline(folder):
-            names = pipeline_names(folder.source.json(PIPELINE, VOCABULARY_LIMIT))
+            names = pipeline_names(read_pipeline(folder))
             number = next((i for i, name in names.items() if name == "<unk>"), None)
         else:
             number = folder.source.json(VOCABULARY, VOCABULARY_LIMIT).get("<unk>")

@@ -88,7 +88,7 @@ class Multilingual(HuggingFaceImporter):
     def read_names(self, folder: Folder) -> dict[int, str]:
         """Read what `names` returns."""
         if folder.source.has(PIPELINE):
-            return pipeline_names(folder.source.json(PIPELINE, VOCABULARY_LIMIT))
+            return pipeline_names(read_pipeline(folder))
         if folder.source.has(VOCABULARY):
             given = folder.source.json(VOCABULARY, VOCABULARY_LIMIT)
             names = inverse(given, VOCABULARY, folder.reasons)

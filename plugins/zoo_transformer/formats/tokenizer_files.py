@@ -58,10 +58,11 @@ def from_sentencepiece(
 
 
 def read_pipeline(folder: Folder) -> dict[str, Any]:
-    """Return `tokenizer.json`; what other files change about it is a reason."""
-    content = folder.source.json(PIPELINE, VOCABULARY_LIMIT)
-    folder.check_pipeline(content, set(pipeline_names(content).values()))
-    return content
+    """Return `tokenizer.json`; what other files change about it is a reason, once."""
+    if folder.pipeline is None:
+        folder.pipeline = folder.source.json(PIPELINE, VOCABULARY_LIMIT)
+        folder.check_pipeline(folder.pipeline, set(pipeline_names(folder.pipeline).values()))
+    return folder.pipeline
 
 
 def pipeline_names(content: Mapping[str, Any]) -> dict[int, str]:

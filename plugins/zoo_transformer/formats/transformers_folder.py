@@ -91,6 +91,7 @@ class Folder:
         )
         self.fields = Fields(values, self.reasons)
         self.names: dict[int, str] | None = None  # of the vocabulary, once an importer has read it
+        self.pipeline: dict[str, Any] | None = None  # of the library tokenizers, in the same way
 
     @cached_property
     def weights(self) -> Mapping[str, Tensor]:
