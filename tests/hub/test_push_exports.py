@@ -85,6 +85,8 @@ def test_another_format_is_pushed_and_a_new_push_removes_old_files(
         zoo.load(f"hf://{NAME}")
     with pytest.raises(CheckpointError, match=why):
         zoo.load(tmp_path / "out")
+    with pytest.raises(HubError, match=why):
+        zoo.load(f"file://{tmp_path}/out")
     for path in (tmp_path / "out", tmp_path / "out" / "model.bin"):
         with pytest.raises(ConversionError, match=why.replace("of the zoo", "cannot be imported")):
             import_checkpoint(path, tmp_path / "in", default_registry())

@@ -7,6 +7,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -176,6 +177,21 @@ def test_an_export_shows_the_license_of_the_checkpoint(tmp_path: Path, registry:
         assert ("- License: mit\n" if line == "license: mit" else "- License: unknown") in card
         assert ("\nauthors:\n- Ann\n" in card) == ("[1]" not in line)
         assert "- Terms: license of the imported weights: unknown\n" in card
+
+
+def test_the_metadata_of_an_export_is_short_enough_to_be_read_again(
+    tmp_path: Path, registry: Registry
+) -> None:
+    import_checkpoint(toy_folder(tmp_path / "toy"), tmp_path / "in", registry)
+    (tmp_path / "in" / "README.md").write_text(f"---\nlicense: mit\nnotes: {'x' * 30_000}\n---\n")
+    made = read(tmp_path / "in", registry)
+    examples = tuple(f"{n} {'word ' * 300}" for n in range(100))
+    made.about = replace(made.about, examples=examples, intended_use="tests")
+    export_checkpoint(made, "words", tmp_path / "out", registry)
+    metadata = split_card((tmp_path / "out" / "README.md").read_text(), "the card")[0]
+    assert metadata["license"] == "mit"
+    assert metadata["seq2seq-zoo"]["intended_use"] == "tests"
+    assert "examples" not in metadata["seq2seq-zoo"]
 
 
 def test_a_device_is_no_checkpoint() -> None:

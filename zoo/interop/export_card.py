@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from zoo.checkpoint.about import TEXT_LIMITS, About, one_line
-from zoo.checkpoint.card import generated_metadata, license_of, render_front_matter, split_card
+from zoo.checkpoint.card import (
+    METADATA_LIMIT,
+    generated_metadata,
+    license_of,
+    render_front_matter,
+    split_card,
+)
 from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.checkpoint.facts import read_card
 from zoo.checkpoint.format import CARD
@@ -32,14 +38,18 @@ STATEMENTS = (CARD, *LICENSES)
 """Files that say who may use the weights."""
 
 
-def facts_of(checkpoint: Checkpoint) -> dict[str, Any]:
-    """Return what an export says about a checkpoint, as plain values.
+def facts_of(checkpoint: Checkpoint, room: int = METADATA_LIMIT) -> dict[str, Any]:
+    """Return what an export says about a checkpoint, as plain values of at most `room` characters.
 
     `longest` is the longest output that some formats state, which is no recommendation.
     """
     about = checkpoint.about.as_json()
-    facts = {name: _plain(about[name]) for name in FACTS if name in about}
-    return {**facts, "longest": longest_output(checkpoint)}
+    facts: dict[str, Any] = {"longest": longest_output(checkpoint)}
+    for name in (name for name in FACTS if name in about):
+        more = {**facts, name: _plain(about[name])}
+        if len(render_front_matter({ORIGIN: more})) <= room:
+            facts = more
+    return facts
 
 
 def _plain(value: object) -> object:
@@ -133,7 +143,8 @@ def export_card(
     metadata = {
         "library_name": library,
         **generated_metadata(about, checkpoint.architecture, author),
-        ORIGIN: facts_of(checkpoint),
     }
-    front_matter = render_front_matter(metadata | {**author, **metadata})
+    metadata |= {**author, **metadata}
+    metadata[ORIGIN] = facts_of(checkpoint, METADATA_LIMIT - len(render_front_matter(metadata)))
+    front_matter = render_front_matter(metadata)
     return front_matter + "\n" + "\n".join(lines) + "\n"

@@ -20,7 +20,7 @@ from typing import cast
 import filelock
 
 from zoo.checkpoint import format as own_format
-from zoo.checkpoint.format import CONFIG, FORMAT, describe, is_checkpoint
+from zoo.checkpoint.format import CONFIG, FORMAT, ORIGINAL, describe, is_checkpoint, unread
 from zoo.checkpoint.tensors import open_tensors
 from zoo.errors import (
     AccessError,
@@ -161,7 +161,11 @@ def _foreign_repository(
     """
     address = Address.parse(given)
     if address.scheme == "file" and (Path(address.path) / CONFIG).exists():
-        return _foreign_path(Path(address.path), registry)
+        folder = Path(address.path)
+        converted = _foreign_path(folder, registry)
+        if converted is None and (other := unread(file.name for file in folder.iterdir())):
+            raise NotOursError(f"{address} is not a checkpoint of the zoo", other, ORIGINAL)
+        return converted
     kept = _kept_before(str(address), registry) if address.commit or offline else None
     if kept is not None:
         return kept
@@ -178,16 +182,16 @@ def _foreign_repository(
         each_importer(registry, registry.importers, lambda one: one.files).values()
     )
     few = _matching(small, [*patterns, *STATEMENTS])
-    folder = hub.pull_files(pinned, few, registry, lambda _: None, progress)
-    if folder is None or is_checkpoint(folder) or not formats_of(Source(folder), registry):
+    pulled = hub.pull_files(pinned, few, registry, lambda _: None, progress)
+    if pulled is None or is_checkpoint(pulled) or not formats_of(Source(pulled), registry):
         return None
-    format = recognize(Source(folder), registry)
+    format = recognize(Source(pulled), registry)
     read = [*importer_of(format, registry).files, *STATEMENTS]
     wanted = _without_copies(_matching(listing.files, read))
-    folder = hub.pull_files(pinned, wanted, registry, on_pull, progress) or folder
+    pulled = hub.pull_files(pinned, wanted, registry, on_pull, progress) or pulled
     where.record(address, listing.commit)
     name = _name(address, listing.commit)
-    return _converted(Source(folder), name, format, registry, str(address))
+    return _converted(Source(pulled), name, format, registry, str(address))
 
 
 def _is_small(name: str, digest: FileDigest) -> bool:
