@@ -37,6 +37,8 @@ def test_names_are_the_last_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert unique_names([("", one) for one in given]) == dict(
         zip([tmp_path.name, "best", "captions", "mine"], given, strict=True)
     )
+    (tmp_path / "me@work" / "best").mkdir(parents=True)
+    assert [*unique_names([("", f"file://{tmp_path}/me@work/best")])] == ["best"]
     assert unique_names([("a", "x"), ("", "x")]) == {"a": "x", "x": "x"}
     with pytest.raises(DataError, match="two checkpoints are called 'best'"):
         unique_names([("", "me@work/best"), ("", "you@work/best")])
