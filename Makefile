@@ -20,13 +20,17 @@ PYTHON ?= python3
 VENV ?= .venv
 LOWEST ?= build/lowest
 PIP_ARGS ?=
-# One more than the cores, because many tests wait for other processes.
-PROCESSES := $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
+# One more than the cores, because many tests wait for other processes. nproc counts no core more
+# than OMP_NUM_THREADS, which is about the threads of one process.
+PROCESSES := $(shell expr $$(OMP_NUM_THREADS= nproc 2>/dev/null || echo 2) + 1)
 PYTEST_ARGS ?= --numprocesses $(PROCESSES) --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 MODEL ?= rnnsearch-tiny
 NAMES ?=
 DEMO ?= runs/demo/$(MODEL)
 BIN := $(VENV)/bin
+
+# The tests start some hundred processes of the zoo: none compiles its modules again.
+test test-lowest: export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: setup demo test test-lowest cards docs notebooks screens release-checkpoints verify-release verify-install verify-exports clean
 setup: $(VENV)/ready
