@@ -9,6 +9,7 @@ import os
 import sys
 
 import matplotlib.figure  # noqa: F401  # imported once here, not in every process
+import torch._dynamo  # every optimizer imports it
 import torch.distributed.fsdp  # noqa: F401
 from torch.distributed import TCPStore  # type: ignore[attr-defined]  # public, but not in __all__
 
