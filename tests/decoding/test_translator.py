@@ -36,7 +36,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     other = {**PLAIN, "dim": 32, "feedforward_dim": 64, "encoder_layers": 1, "decoder_layers": 1,
              "tokenizer": SMALL["tokenizer"], "batch_tokens": SMALL["batch_tokens"]}  # fmt: skip
     two = zoo.train("transformer-tiny", data, folder / "two", settings={**other, **learning},
-                    steps=300)  # fmt: skip
+                    steps=150)  # fmt: skip
     return one, two
 
 

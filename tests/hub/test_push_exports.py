@@ -93,8 +93,12 @@ def test_another_format_is_pushed_and_a_new_push_removes_old_files(
 
 
 @pytest.mark.parametrize("format", ["ctranslate2", "onnx", None])
-def test_a_repository_of_another_format_is_not_broken(server: Server, format: str | None) -> None:
-    folder = "transformer-tiny.tatoeba-en-fr-76k"
+def test_a_repository_of_another_format_is_not_broken(
+    server: Server, tmp_path: Path, run: Callable[..., Result], format: str | None
+) -> None:
+    made = checkpoint("transformer", share="all", encoder_layers=1, decoder_layers=1)
+    folder = write(made, tmp_path / "toy")  # every format can hold it
+    assert run("card", folder, "--write").exit_code == 0
     first = None if format else "huggingface"
     zoo.push(folder, f"hf://{NAME}", format=first)
     commits = len(server.repositories[NAME].branches["main"])
