@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import zoo
+from tests.conftest import Once
 from tests.core.test_training import PLAIN
 from tests.hub.server import Server
 
@@ -17,13 +18,17 @@ SETTINGS = {
 
 
 @pytest.fixture(scope="session")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def checkpoint(once: Once) -> Path:
     """A small checkpoint, about 100 kB."""
-    folder = tmp_path_factory.mktemp("hub")
-    lines = [f"the dog {n} runs\tder Hund {n} rennt\n" for n in "abcdefghijklmnopqrstuvwxyz"]
-    (folder / "a.tsv").write_text("".join(lines))
-    return zoo.train("rnnsearch-tiny", str(folder / "a.tsv"), folder / "small", settings=SETTINGS,
-                     steps=150)  # fmt: skip
+
+    def train(folder: Path) -> None:
+        lines = [f"the dog {n} runs\tder Hund {n} rennt\n" for n in "abcdefghijklmnopqrstuvwxyz"]
+        # A run validates and saves after each epoch, which takes longer than its few updates.
+        (folder / "a.tsv").write_text("".join(lines * 20))
+        zoo.train("rnnsearch-tiny", str(folder / "a.tsv"), folder / "small", settings=SETTINGS,
+                  steps=150)  # fmt: skip
+
+    return once("hub", train) / "small"
 
 
 @pytest.fixture
