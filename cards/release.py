@@ -6,6 +6,7 @@
     python cards/release.py --seeds NAME                       train and score two more seeds
     python cards/release.py --choose NAME                      choose the length penalty anew
     python cards/release.py --describe                         write metadata, cards and entries
+    python cards/release.py --speed                            time the shipped files on one core
     python cards/release.py --rescore                          score the shipped files again and
                                                                write their cards and entries
     python cards/release.py --verify                           score the shipped files again and
@@ -28,6 +29,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import speed
 from released import (
     CATALOGUE,
     NAMES,
@@ -142,7 +144,7 @@ def write_sections(name: str) -> None:
                 "another name that both sides share are also in it with the names of other people."
             )
     sections += selection_sections(name)
-    sections += [f"## Terms\n\n{task.terms}", *examples(name)]
+    sections += [f"## Terms\n\n{task.terms}", *speed.section(name), *examples(name)]
     if not name.startswith("seq2seq"):
         text = task.example
         picture = (folder / ATTENTION).relative_to(TOP)
@@ -293,6 +295,7 @@ def main() -> None:
     what.add_argument("--seeds", action="store_true", help="train and score with other seeds")
     what.add_argument("--choose", action="store_true", help="choose the length penalty anew")
     what.add_argument("--describe", action="store_true", help="write metadata, cards and entries")
+    what.add_argument("--speed", action="store_true", help="time shipped files on one core")
     what.add_argument("--rescore", action="store_true", help="score and describe shipped files")
     what.add_argument("--verify", action="store_true", help="compare shipped files with cards")
     options = parser.parse_args()
@@ -315,6 +318,21 @@ def describe_again(name: str) -> None:
     write_entry(name)
 
 
+def measure_speed(name: str) -> None:
+    """Time a shipped checkpoint, and write the card's section about its speed."""
+    speed.measure(name, TOP / SHIPPED / name)
+    file = TOP / SHIPPED / name / "README.md"
+    text = file.read_text(encoding="utf-8")
+    (section,) = speed.section(name)
+    before, mark, after = text.partition("\n## Speed\n")
+    if not mark:
+        before, mark, after = text.partition("\n## Examples\n")
+        file.write_text(f"{before}\n{section}\n{mark}{after}", encoding="utf-8")
+        return
+    rest = after[after.index("\n## ") :]
+    file.write_text(f"{before}\n{section}\n{rest}", encoding="utf-8")
+
+
 def train_only(name: str) -> None:
     """Train a checkpoint, or resume its interrupted run."""
     from training import train
@@ -327,6 +345,7 @@ ACTIONS = {
     "seeds": score_seeds,
     "choose": choose,
     "describe": describe_again,
+    "speed": measure_speed,
     "rescore": rescore,
     "release": release,
 }

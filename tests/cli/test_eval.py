@@ -182,3 +182,40 @@ def test_lowercase(run: Run, checkpoint: Path, tmp_path: Path, data: str) -> Non
     for name in ("bleu", "chrf", "ter", "exact_match"):
         assert either[name] == pytest.approx(plain[name])
     assert cased["bleu"] < either["bleu"]
+
+
+def test_a_table_is_no_file_of_translations(
+    run: Run, checkpoint: Path, data: str, tmp_path: Path
+) -> None:
+    table = tmp_path / "pairs.tsv"
+    table.write_bytes(Path(data).read_bytes())
+    failed(run("eval", checkpoint, "--data", data, "--against", table), f"{table} is a table",
+           "has a tab", f"cut -f 2 {table}")  # fmt: skip
+
+
+def test_files_have_the_metrics_of_what_a_checkpoint_was_trained_on(
+    run: Run, tmp_path: Path
+) -> None:
+    words = tmp_path / "words.tsv"
+    words.write_text("hello\tHH AH0 L OW1\nhello\tHH EH0 L OW1\nroad\tR OW1 D\n", encoding="utf-8")
+    given = ("eval", "transformer-tiny.g2p-en", "--data", words, "--several-references")
+    shown = run(*given).stdout
+    assert "word error rate" in shown
+    assert "BLEU" not in shown
+    assert "chrF" in run(*given, "--metric", "chrf").stdout
+    scores = zoo.load("transformer-tiny.g2p-en").evaluate([("road", "R OW1 D")])
+    assert scores.by_name["word_error_rate"].value == 0
+
+
+@pytest.mark.parametrize(("lines", "parts"), [
+    ("src_text\ttgt_text\na dog runs\tein Hund rennt\nthe cat sings\tdie Katze singt\n",
+     ["names of columns in its first line, src_text and tgt_text"]),
+    ('{"source": "a dog", "target": ["ein Hund", "der Hund"]}\n',
+     ["no text under source and target", "an object for each target", "--several-references"]),
+])  # fmt: skip
+def test_other_shapes_of_data_are_explained(
+    lines: str, parts: list[str], run: Run, checkpoint: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / ("pairs.jsonl" if lines.startswith("{") else "pairs.tsv")
+    file.write_text(lines, encoding="utf-8")
+    failed(run("eval", checkpoint, "--data", file), *parts)

@@ -27,7 +27,7 @@ from zoo.checkpoint.format import (
     trained_on,
 )
 from zoo.checkpoint.markdown import markdown_table
-from zoo.checkpoint.model_card import parameter_table, settings_table
+from zoo.checkpoint.model_card import parameter_table, settings_table, size_of
 from zoo.checkpoint.scores import scores_table
 from zoo.decoding.options import as_flags
 from zoo.errors import CheckpointError, counted
@@ -55,7 +55,10 @@ _FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(.*?\r?\n)---[ \t]*(?:\r?\n|\Z)", r
 
 @dataclass(frozen=True)
 class CardData:
-    """The data from which a checkpoint's card is generated; `training`, `scores` may be empty."""
+    """The data from which a checkpoint's card is generated; `training`, `scores` may be empty.
+
+    `weights` are the bytes of the weights, 0 if there are none.
+    """
 
     name: str
     model: str
@@ -65,6 +68,7 @@ class CardData:
     about: About
     training: Mapping[str, Any] = field(default_factory=dict)
     scores: Sequence[Mapping[str, Any]] = ()
+    weights: int = 0
 
 
 def checkpoint_card(
@@ -80,6 +84,7 @@ def checkpoint_card(
         (model.source_vocab, model.target_vocab),
         checkpoint.about,
         training=training,
+        weights=sum(weight.nbytes for weight in model.parameters()),
     )
     return render_card(data, "")
 
@@ -107,6 +112,7 @@ def card_of(folder: Path, registry: Registry, scores: Sequence[Mapping[str, Any]
         completed(about_of(description), training, registry),
         training=training,
         scores=scores,
+        weights=sum(file.stat().st_size for file in folder.glob("*.safetensors")),
     )
     try:
         for key in ("recipe", "tuning"):
@@ -204,6 +210,7 @@ def generated_section(data: CardData) -> str:
     ]
     if curve:
         details.append(f"validation loss {curve[-1]['validation_loss']:.3f} nats per token")
+    table = parameters_of(config, *data.vocab_sizes)
     sections = [
         f"# {data.name}",
         summary + (f": {', '.join(details)}." if details else "."),
@@ -212,13 +219,14 @@ def generated_section(data: CardData) -> str:
         _recommended(about),
         f"Intended use: {intended_use(about)}",
         f"Length: {trained_length(about)}." if about.trained_length else "",
+        f"Size: {size_of(table, data.weights)}.",
         f"Paper: {data.architecture.paper}.",
         f"## Scores\n\n{scores_table(data.scores, data.name)}" if data.scores else "",
         f"## Fine-tuning\n\n{_tuning_table(training['tuning'])}" if training.get("tuning") else "",
         f"## Configuration\n\n{settings_table(config)}",
         f"## Recipe\n\n{_recipe_table(training['recipe'])}" if training.get("recipe") else "",
         f"## Training curve\n\n{picture}{_curve_table(curve)}" if curve else "",
-        f"## Parameters\n\n{parameter_table(parameters_of(config, *data.vocab_sizes))}",
+        f"## Parameters\n\n{parameter_table(table)}",
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
 

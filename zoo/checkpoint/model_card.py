@@ -33,6 +33,12 @@ def parameter_table(table: Table) -> str:
     return f"{markdown_table(head, rows)}\n\n{markdown_table(['block', 'parameters'], sums)}"
 
 
+def size_of(table: Table, weights: int) -> str:
+    """Return the number of parameters, and the size of the weights unless it is 0 bytes."""
+    size = f" in {weights / 1e6:.1f} MB" if weights else ""
+    return f"{table.total:,} parameters{size}"
+
+
 def settings_table(config: Config) -> str:
     """Return a configuration with the meaning of each value, as a Markdown table."""
     fields = type(config).model_fields

@@ -32,7 +32,7 @@ from zoo.cli.output import (
 )
 from zoo.cli.search import best_search_options, given_options
 from zoo.cli.translating import load_translator
-from zoo.data.datasets import Item, find_dataset, read_items
+from zoo.data.datasets import Item, find_dataset, metrics_of_data, read_items
 from zoo.data.readers import read_lines
 from zoo.decoding.options import as_flags
 from zoo.errors import DataError, PluginError, counted
@@ -70,6 +70,8 @@ TOKENIZED = 100
 @click.option("--confidence", is_flag=True, help="Add 95% bootstrap confidence intervals.")
 @click.option("--against", metavar="OTHER", shell_complete=complete_checkpoint,
               help="Paired bootstrap test against a checkpoint or a text file.")  # fmt: skip
+@click.option("--sentences", is_flag=True,
+              help="Read sources by sentences, as `zoo translate` does.")  # fmt: skip
 @click.option("--out", "output", type=click.Path(path_type=Path), metavar="FILE",
               help="Write the translations to a file, one per line.")  # fmt: skip
 @source_lang_option
@@ -92,6 +94,7 @@ def eval_(
     lowercase: bool,
     confidence: bool,
     against: str | None,
+    sentences: bool,
     output: Path | None,
     more: tuple[str, ...],
     search: dict[str, Any],
@@ -111,25 +114,24 @@ def eval_(
     data, split = (data, split) if data else _own_data(checkpoint, split, registry)
     dataset = find_dataset(registry, data)
     split, items = read_items(dataset, split, limit, several_references)
-    if output is not None:
-        check_writable(output)
-    others = _read_translations(against, registry, items) if against is not None else None
+    others = _before_translating(output, against, registry, items)
     wanted = (registry, device, precision)
     prefix = search["source_prefix"] = reading.pop("source_prefix")
     translator = load_translator((checkpoint, *more), *wanted, engine, reading, prefix)
-    using = _metrics(registry, translator, orders, lowercase, names or dataset.metrics)
+    using = _metrics(registry, translator, orders, lowercase, names, dataset)
     effective = translator.search_options(search, recommended=recommended)
-    texts = _translate(translator, items, split, search, recommended)
-    _write_translations(output, texts)
+    how = {"split": sentences, "recommended": recommended, **search}
+    texts = _translate(translator, items, split, how, output)
     if against is not None and others is None:
         other = load_translator((against,), *wanted, engine, languages=reading)
-        others = _translate(other, items, against, search, recommended)
+        others = _translate(other, items, against, how)
     scores, comparison = _score(texts, others, items, using, confidence)
-    _warn([*_others(translator, dataset, split), *using.problems, *scores.problems], texts, scores)
+    _warn([*_others(translator, dataset, split), *using.problems], texts, scores)
     if as_json:
         options = {"limit": limit, "metric": names, "several_references": several_references,
                    "lowercase": lowercase, "with": more, "no_recommended": not recommended,
-                   "engine": engine, "precision": precision.replace("float32", "")}  # fmt: skip
+                   "sentences": sentences, "engine": engine,
+                   "precision": precision.replace("float32", "")}  # fmt: skip
         print_json({"checkpoint": checkpoint, "data": data, "split": split, **scores.as_json(),
                     **given_options({**options, **reading, **effective}),
                     **_comparison_record(against, comparison)})  # fmt: skip
@@ -188,7 +190,7 @@ def _warn(problems: Sequence[str], texts: Sequence[str], scores: Scores) -> None
     Raises:
         PluginError: none of the metrics could be computed.
     """
-    for problem in dict.fromkeys(problems):
+    for problem in dict.fromkeys([*problems, *scores.problems]):
         say(f"Warning: {problem}")
     if not scores.by_name:
         raise PluginError("no score: no metric that --metric names can be computed")
@@ -196,15 +198,25 @@ def _warn(problems: Sequence[str], texts: Sequence[str], scores: Scores) -> None
         say("Warning: the translations look tokenized (they end in ` .`); BLEU expects plain text")
 
 
-def _read_translations(against: str, registry: Registry, items: Sequence[Item]) -> list[str] | None:
-    """Return another system's translations if `against` is a file of them.
+def _before_translating(
+    output: Path | None, against: str | None, registry: Registry, items: Sequence[Item]
+) -> list[str] | None:
+    """Make sure that a file can be written; return another system's translations, if any.
 
     Raises:
-        DataError: it does not have one line per source.
+        DataError: `against` is a file that does not have a translation of each source in a line.
     """
-    if against in registry.checkpoints or not Path(against).is_file():
+    if output is not None:
+        check_writable(output)
+    if against is None or against in registry.checkpoints or not Path(against).is_file():
         return None
     lines = list(read_lines(Path(against)))
+    if sum("\t" in line for line in lines) == len(lines) > 0:
+        raise DataError(
+            f"{against} is a table",
+            "each of its lines has a tab: they are no translations",
+            f"Take the column of the translations: cut -f 2 {against} > translations.txt",
+        )
     if len(lines) != len(items):
         raise DataError(
             f"{against} does not translate these sentences",
@@ -218,10 +230,10 @@ def _translate(
     translator: Translator,
     items: Sequence[Item],
     what: str,
-    search: Mapping[str, Any],
-    recommended: bool,
+    how: Mapping[str, Any],
+    output: Path | None = None,
 ) -> list[str]:
-    """Return a translation of each source, with a progress bar in a terminal."""
+    """Return a translation of each source, written to a file too, with a progress bar."""
     from rich.progress import Progress
 
     from zoo.translation.translation import in_parts
@@ -230,16 +242,17 @@ def _translate(
         task = bar.add_task(f"Translating {what}", total=len(items))
         stream = translator.stream(
             (item.source for item in items),
-            split=False,
             long_texts="split",
-            recommended=recommended,
             on_batch=lambda count: bar.update(task, completed=count),
-            **search,
+            **how,
         )
         translations = list(stream)
-    for warning in in_parts(translations):
+    warnings = [*in_parts(translations), *translator.read_whole([item.source for item in items])]
+    for warning in [] if how["split"] else warnings:
         say(f"Warning: {what}: {warning}")
-    return [translation.text for translation in translations]
+    texts = [translation.text for translation in translations]
+    _write_translations(output, texts)
+    return texts
 
 
 def _metrics(
@@ -248,10 +261,16 @@ def _metrics(
     orders: Sequence[int],
     lowercase: bool,
     names: Sequence[str],
+    dataset: Dataset,
 ) -> Shelf[Metric]:
-    """Return the metrics by name, those of plugins included; only some if there are names."""
+    """Return the metrics by name, those of plugins included; only some if there are names.
+
+    By default they are those of the dataset, or of what the checkpoint was trained on.
+    """
     from zoo.evaluation import metrics
 
+    trained_on = translator.checkpoint.about.data
+    names = names or metrics_of_data(registry, dataset.metrics, trained_on)
     return metrics.make_metrics(
         registry.metrics,
         lowercase=lowercase,

@@ -286,9 +286,12 @@ def _with_warnings(
 ) -> Iterator[Translation]:
     """Yield translations; warn of sources without known tokens: the first, and how many.
 
-    Say at the end how many have a sentence that was divided.
+    Say at the end how many have a sentence that was divided, another spelling, or an unknown token.
     """
-    count = divided = 0
+    from zoo.nn.contract import UNKNOWN
+
+    count = divided = respelled = 0
+    partly: list[int] = []
     for number, translation in enumerate(stream, first + 1):
         if translation.unknown:
             count += 1
@@ -297,12 +300,25 @@ def _with_warnings(
                     f"Warning: {what} {number} has no token of the model's vocabulary (is it in "
                     "another script?); its translation is meaningless"
                 )
+        elif any(UNKNOWN in ids for ids in translation.source_ids):
+            partly.append(number)
         divided += translation.divided
+        respelled += translation.respelled
         yield translation
     if divided:
         say(
             f"Note: {counted(divided, what)} had a sentence longer than those of training; "
             "it was translated in parts"
+        )
+    if respelled:
+        say(
+            f"Note: {counted(respelled, what)} with capitals or marks that the model hardly knows, "
+            "read in the spelling of training"
+        )
+    if partly:
+        say(
+            f"Note: {counted(len(partly), what)} with something that the model's vocabulary lacks, "
+            f"and that is lost; the first is {what} {partly[0]:,}"
         )
     if count > 1:
         say(f"Warning: {count:,} {what}s in all have no token of the model's vocabulary")

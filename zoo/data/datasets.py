@@ -122,6 +122,13 @@ def read_items(
     return split, items
 
 
+def metrics_of_data(registry: Registry, named: tuple[str, ...], trained_on: str) -> tuple[str, ...]:
+    """Return the metrics that data names, or else those of what a checkpoint was trained on."""
+    if named or trained_on not in registry.datasets:
+        return named
+    return registry.datasets[trained_on].metrics
+
+
 def given_items(
     registry: Registry,
     data: str | os.PathLike[str] | Iterable[PairLike],

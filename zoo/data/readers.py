@@ -34,7 +34,11 @@ NO_FILES: Mapping[str, Path] = {}
 NUMBERED = 20
 """How many lines of a file show whether its first column numbers them."""
 
-COLUMN_NAMES = {"source", "target", "src", "tgt", "trg", "text", "translation", "input", "output"}
+COLUMN_NAMES = {
+    name + ending
+    for name in ("source", "target", "src", "tgt", "trg", "input", "output", "reference", "ref")
+    for ending in ("", "_text", "_sentence", "_lang", "text", "sentence")
+} | {"text", "translation", "sentence", "sentence1", "sentence2"}
 """What a first line calls its columns, besides names and codes of languages."""
 
 CHUNK_LIMIT = 5_000_000
@@ -300,6 +304,8 @@ def read_jsonl(file: Path, keys: tuple[str, ...], more: Sequence[str] = ()) -> I
 def _other_keys(file: Path, record: object) -> str:
     """Return how to read a file whose objects have other keys, or have theirs in another object."""
     nested = record if isinstance(record, dict) else {}
+    if any(isinstance(value, list) for value in nested.values()):
+        return "Write an object for each target; --several-references scores them together"
     name = next((key for key, value in nested.items() if isinstance(value, dict)), None)
     if name is None:
         return f"To use other keys, name them after the file: {file}:en-de"

@@ -14,7 +14,7 @@ from zoo.data.features import Features
 from zoo.data.sources import Sources
 from zoo.data.tokenizer import Tokenizer
 from zoo.errors import DecodingError
-from zoo.nn.contract import END
+from zoo.nn.contract import END, UNKNOWN
 from zoo.nn.cuda_graphs import can_record
 from zoo.registry.registry import Registry
 from zoo.translation.long_sentences import divide
@@ -27,6 +27,7 @@ from zoo.translation.sentences import (
     make_splitter,
     split_sentences,
 )
+from zoo.translation.spelling import Cost, Spelling, spelled
 from zoo.translation.translation import Prefix
 
 BATCH_TOKENS = 4096
@@ -55,7 +56,8 @@ class Part(NamedTuple):
 
     text_index: the index of its text among all; part_index: its index within the text; space: the
     white space before it in the text, if it is not the first; begins, ends: whether it is the
-    beginning and the end of its sentence.
+    beginning and the end of its sentence; respelled, capitals: whether it is read in another
+    spelling, and whether its translation is written in capitals.
     """
 
     text_index: int
@@ -65,6 +67,8 @@ class Part(NamedTuple):
     tokens: Tokens
     begins: bool = True
     ends: bool = True
+    respelled: bool = False
+    capitals: bool = False
 
     @property
     def random_index(self) -> int:
@@ -101,6 +105,7 @@ class SourceReader:
         max_length: int,
         split: Split | None = None,
         prefix: str = "",
+        respell: bool = False,
     ) -> list[Part]:
         """Return the parts of texts, each given with its index.
 
@@ -111,6 +116,8 @@ class SourceReader:
             split: splits lines into sentences, of which those that are longer than the sources of
                 training are split too; None leaves texts whole.
             prefix: a text that the models read before every part, such as a task's tag.
+            respell: reads what is written in capitals, or with marks that a vocabulary hardly
+                knows, in the spelling of training, if the checkpoints know their training.
 
         Raises:
             PluginError: the splitter is broken.
@@ -122,20 +129,21 @@ class SourceReader:
         limit = min([max_length, *(limit for limit in limits if limit is not None)])
         split = None if several else split
         usual = limit if split is None else min(limit, self._trained_length or limit)
-        pieces = []
-        for index, text in texts:
-            # What every part begins with: the prefix, or the tag that a text begins with.
-            tag = "" if prefix or several else self._source_tokenizer.leading_tag(text)
-            own = text[len(tag) :] if tag else text  # a slice would be plain text
-            of_text = self._pieces(own, split, prefix)
-            pieces += [(index, prefix or tag, piece) for piece in of_text]
+        pieces = self._leads_and_pieces(texts, split, prefix, several)
+        spellings = self._spellings(pieces, respell and not several)
+        pieces = [
+            (index, lead, piece._replace(text=spelling.text) if spelling else piece)
+            for (index, lead, piece), spelling in zip(pieces, spellings, strict=True)
+        ]
         if split is not None:  # runs of white space are no words
             read = [lead + SPACES.sub(" ", piece.text) for _, lead, piece in pieces]
         else:  # a sum would be plain text
             read = [lead + piece.text if lead else piece.text for _, lead, piece in pieces]
         tokenized = self._tokenize(read)
         parts: list[Part] = []
-        for (index, lead, piece), tokens in zip(pieces, tokenized, strict=True):
+        every = zip(pieces, tokenized, spellings, strict=True)
+        for (index, lead, piece), tokens, spelling in every:
+            first = len(parts)
             number = parts[-1].part_index + 1 if parts and parts[-1].text_index == index else 0
             if _length(tokens) > limit and (several or long_texts == "refuse"):
                 raise self._too_long(index, tokens, limit)
@@ -150,7 +158,46 @@ class SourceReader:
                 parts += self._split(index, number, piece, limit, lead)
             else:
                 parts.append(Part(index, number, *piece, tokens))
+            if spelling:
+                capitals = spelling.capitals
+                made = [p._replace(respelled=True, capitals=capitals) for p in parts[first:]]
+                parts[first:] = made
         return parts
+
+    def _leads_and_pieces(
+        self, texts: Iterable[tuple[int, str]], split: Split | None, prefix: str, several: bool
+    ) -> list[tuple[int, str, Piece]]:
+        """Return each text's pieces with its index, and with what every part of it begins with.
+
+        That is the prefix, or the tag that the text begins with.
+        """
+        pieces = []
+        for index, text in texts:
+            tag = "" if prefix or several else self._source_tokenizer.leading_tag(text)
+            own = text[len(tag) :] if tag else text  # a slice would be plain text
+            of_text = self._pieces(own, split, prefix)
+            pieces += [(index, prefix or tag, piece) for piece in of_text]
+        return pieces
+
+    def _spellings(
+        self, pieces: Sequence[tuple[int, str, Piece]], respell: bool
+    ) -> list[Spelling | None]:
+        """Return the spelling of each piece, None for those that are read as they are."""
+        none: list[Spelling | None] = [None] * len(pieces)
+        if not respell or not all(member.about.trained_length for member in self.checkpoints):
+            return none
+        languages = self.checkpoints[0].about.source_languages
+        texts = [str(piece.text) for _, _, piece in pieces]
+        read = spelled(texts, self._costs, language_code(languages) if languages else "")
+        both = zip(read, texts, strict=True)
+        return [spelling if spelling.text != text else None for spelling, text in both]
+
+    def _costs(self, texts: Sequence[str]) -> list[Cost]:
+        """Return the unknown tokens and all tokens of texts, of all checkpoints together."""
+        return [
+            (sum(ids.count(UNKNOWN) for ids in tokens), sum(map(len, tokens)))
+            for tokens in self._tokenize(texts)
+        ]
 
     @property
     def _trained_length(self) -> int | None:

@@ -44,6 +44,7 @@ from zoo.translation.parts import (
 from zoo.translation.sentences import Split, separator
 from zoo.translation.translation import (
     Translation,
+    as_typed,
     from_hypothesis,
     join_parts,
     within_sentence,
@@ -165,7 +166,9 @@ class TextSearch:
         """Translate texts, the first of which has the index `start` among all."""
         nonempty = ((i, text) for i, text in enumerate(texts, start) if text.strip())
         limits = request.long_texts, request.max_source_length
-        parts = self.reader.parts(nonempty, *limits, split, request.source_prefix)
+        parts = self.reader.parts(
+            nonempty, *limits, split, request.source_prefix, respell=request.split
+        )
         width = max(request.search.beam, request.search.n_best)
         size = BATCH_TOKENS if self._on_cpu else GPU_BATCH_TOKENS
         work = self._shared(list(batches(parts, width, size)), width, source_length)
@@ -194,8 +197,14 @@ class TextSearch:
     def parts(self, text: str) -> list[str]:
         """Return the parts in which a text is read, if it is not asked to stay whole."""
         split = self.reader.splitter("", self.registry)
-        parts = self.reader.parts([(0, text)], "split", MAX_SOURCE_LENGTH, split)
+        parts = self.reader.parts([(0, text)], "split", MAX_SOURCE_LENGTH, split, respell=True)
         return [part.text for part in parts]
+
+    def read_otherwise(self, texts: Sequence[str]) -> int:
+        """Return how many texts are not read whole and as they are, unless that is requested."""
+        split = self.reader.splitter("", self.registry)
+        parts = self.reader.parts(enumerate(texts), "split", MAX_SOURCE_LENGTH, split, respell=True)
+        return len({part.text_index for part in parts if part.part_index or part.respelled})
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[list[float]]:
         """Return the log probability of each token of each target, the end token's last."""
@@ -284,21 +293,24 @@ class TextSearch:
                 hypotheses = search(task, request.search)
         tokenizers = self.checkpoint.source_tokenizer, self.checkpoint.target_tokenizer
         written = tokenizers[1].decode(request.prefix)
+        languages = self.checkpoint.about.target_languages
         aligned = self._align(source, mask, hypotheses) if request.alignment else None
         lead = self.reader.prefix(request.source_prefix)
+
+        def translation(part: Part, hypothesis: Hypothesis, of: Any) -> Translation:
+            """Return the translation of a part, written as the part is in its text."""
+            one = from_hypothesis(part.text, part.tokens[0], hypothesis, tokenizers, of, lead)
+            begins = "" if part.part_index else written
+            one = within_sentence(one, part.begins, part.ends, tokenizers[1], begins)
+            return as_typed(one, part.respelled, part.capitals and bool(languages))
+
         return [
             [
-                within_sentence(
-                    from_hypothesis(
-                        part.text, part.tokens[0], hypothesis, tokenizers,
-                        aligned[i][rank] if aligned else None, lead,
-                    ),
-                    part.begins, part.ends, tokenizers[1], "" if part.part_index else written,
-                )
+                translation(part, hypothesis, aligned[i][rank] if aligned else None)
                 for rank, hypothesis in enumerate(ranked)
             ]
             for i, (part, ranked) in enumerate(zip(batch, hypotheses, strict=True))
-        ]  # fmt: skip
+        ]
 
     def _encode(self, sources: list[tuple[Tensor, Tensor]]) -> Tree:
         if self._in_bf16:

@@ -23,6 +23,7 @@ class Translation(NamedTuple):
     translations, in order. unknown: whether no token of the source is in the vocabulary.
     source_ids: the token ids of each part as they were read; none for feature vectors. divided:
     whether a sentence was translated in parts, because it is longer than those of training.
+    respelled: whether a part was read in another spelling than it is written in, that of training.
     """
 
     source: str
@@ -34,6 +35,7 @@ class Translation(NamedTuple):
     unknown: bool = False
     source_ids: tuple[tuple[int, ...], ...] = ()
     divided: bool = False
+    respelled: bool = False
 
     @property
     def score(self) -> float:
@@ -156,6 +158,13 @@ def within_sentence(
     return one._replace(text=text, alignment=pairs, divided=True)
 
 
+def as_typed(one: Translation, respelled: bool, capitals: bool) -> Translation:
+    """Return the translation of a part that was read in another spelling, perhaps in capitals."""
+    if not respelled:
+        return one
+    return one._replace(text=one.text.upper() if capitals else one.text, respelled=True)
+
+
 def _labels(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
     """Return the label of each position; an empty one for tags and end tokens, of no word."""
     labels = tokenizer.labels(ids)
@@ -251,6 +260,7 @@ def _join(
         unknown=all(part.unknown for part in parts),
         source_ids=tuple(ids for part in parts for ids in part.source_ids),
         divided=any(part.divided for part in parts),
+        respelled=any(part.respelled for part in parts),
     )
 
 

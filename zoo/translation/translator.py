@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
 import torch
 
 from zoo.checkpoint.checkpoint import Checkpoint
-from zoo.data.datasets import given_items
+from zoo.data.datasets import given_items, metrics_of_data
 from zoo.decoding.ensemble import Ensemble
 from zoo.decoding.option import plain_number
 from zoo.decoding.options import as_flags, combine
@@ -304,6 +304,7 @@ class Translator:
         split: str | None = None,
         *,
         limit: int | None = None,
+        sentences: bool = False,
         **options: Unpack[SearchOptions],
     ) -> Scores:
         """Translate sources and return the scores that `zoo eval` prints.
@@ -312,6 +313,8 @@ class Translator:
             data: a dataset's name, files of parallel text, or pairs of source and target.
             split: of a dataset; by default the one that `zoo eval` scores.
             limit: score only the first pairs, this many.
+            sentences: reads sources as `translate` does, and not whole; `problems` of the scores
+                counts those for which that differs.
             options: of the search, the fields of `zoo.Search`.
 
         Raises:
@@ -324,12 +327,25 @@ class Translator:
         registry = self._search.registry
         items, names = given_items(registry, data, split, plain_number(limit))
         sources, references = [item.source for item in items], [item.references for item in items]
-        made = [*self.stream(sources, split=False, long_texts="split", **options)]
+        made = [*self.stream(sources, split=sentences, long_texts="split", **options)]
         texts = [one.text for one in made]
         tokenizer = self.checkpoint.target_tokenizer
+        names = metrics_of_data(registry, names, self.checkpoint.about.data)
         using = make_metrics(registry.metrics, tokenizer=tokenizer, names=names)
         scores = score(texts, references, using, sources=sources, resamples=0)
-        return replace(scores, problems=(*using.problems, *scores.problems, *in_parts(made)))
+        whole = [] if sentences else [*in_parts(made), *self.read_whole(sources)]
+        return replace(scores, problems=(*using.problems, *scores.problems, *whole))
+
+    def read_whole(self, sources: Sequence[Source]) -> list[str]:
+        """Return a warning if sources were read whole that `translate` reads otherwise."""
+        texts = [source for source in sources if isinstance(source, str)]
+        if not (number := self._search.read_otherwise(texts)):
+            return []
+        are = "source was" if number == 1 else "sources were"
+        return [
+            f"{number:,} {are} read whole, which zoo translate reads by sentences, in parts or in "
+            "another spelling; --sentences scores that"
+        ]
 
     def search_options(
         self, given: Mapping[str, Any], *, recommended: bool = True

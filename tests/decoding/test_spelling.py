@@ -1,0 +1,102 @@
+"""Sources in capitals, with typographic apostrophes, and with what a vocabulary lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from click.testing import CliRunner
+
+import zoo
+from tests.external_plugins.journey import TOP
+from zoo.cli import cli
+from zoo.translation.spelling import Spelling, spelled
+
+CHECKPOINTS = TOP / "cards" / "checkpoints"
+EVERYDAY = CHECKPOINTS / "transformer-tiny.tatoeba-en-fr-76k"
+WORDS = {"i", "I", "you", "You", "love", "No", "no", "no!", "No!", "it's", "NASA", "IBM", "Café"}
+
+
+def costs(texts: Sequence[str]) -> list[tuple[int, int]]:
+    """Count a known word as one token, and another one as its letters; § is unknown."""
+    return [
+        (text.count("§"), sum(1 if word in WORDS else len(word) for word in text.split()))
+        for text in texts
+    ]
+
+
+@pytest.mark.parametrize(("text", "language", "expected"), [
+    ("NO!", "", Spelling("No!", capitals=True)),
+    ("I LOVE YOU", "en", Spelling("I love you", capitals=True)),
+    ("YOU LOVE I", "en", Spelling("You love I", capitals=True)),
+    ("YOU LOVE I", "fr", Spelling("You love i", capitals=True)),
+    ("NASA", "en", Spelling("NASA")),
+    ("I", "en", Spelling("I")),
+    ("?!", "en", Spelling("?!")),
+    ("", "en", Spelling("")),
+    ("42", "en", Spelling("42")),
+    ("No IBM", "en", Spelling("No IBM")),
+    ("it’s", "en", Spelling("it's")),
+    ("it`s", "en", Spelling("it's")),
+    ("‘no’", "en", Spelling("‘no’")),
+    ("Ǆ", "", Spelling("Ǆ")),
+])  # fmt: skip
+def test_a_spelling_with_fewer_tokens_is_read(text: str, language: str, expected: Spelling) -> None:
+    assert spelled([text, "No"], costs, language) == [expected, Spelling("No")]
+
+
+def test_a_capital_that_a_vocabulary_lacks_is_read_small() -> None:
+    def lacking(texts: Sequence[str]) -> list[tuple[int, int]]:
+        return [(sum(map(str.isupper, text)), len(text)) for text in texts]
+
+    assert spelled(["Hello", "hello"], lacking) == [Spelling("hello"), Spelling("hello")]
+
+
+def test_what_people_type_is_translated_as_what_a_network_has_read() -> None:
+    translator = zoo.load(EVERYDAY, device="cpu")
+    plain = translator.translate(["No!", "Thank you.", "Mary's car is red."])
+    texts = ["NO!", "THANK YOU.", "Mary’s car is red."]
+    typed = translator.translate(texts, details=True)
+    assert [one.text for one in typed] == [plain[0].upper(), plain[1].upper(), plain[2]]
+    assert [one.source for one in typed] == texts
+    assert all(one.respelled for one in typed)
+    (as_it_is,) = translator.translate(["NO!"], split=False, details=True)
+    assert as_it_is.text != plain[0].upper()
+    assert not as_it_is.respelled
+
+
+def test_the_alignment_is_of_the_words_that_are_typed() -> None:
+    translator = zoo.load(EVERYDAY, device="cpu")
+    small, large = (
+        translator.translate([text], details=True, alignment=True)[0]
+        for text in ("I love you.", "I LOVE YOU.")
+    )
+    assert small.alignment == large.alignment
+
+
+def test_phones_stay_as_they_are() -> None:
+    """A checkpoint without a target language translates into no capitals."""
+    translator = zoo.load(CHECKPOINTS / "transformer-tiny.g2p-en", device="cpu")
+    assert translator.translate(["Hello", "HELLO"]) == translator.translate(["hello"] * 2)
+
+
+def test_notes_say_what_was_read_otherwise_and_what_was_lost() -> None:
+    text = "STOP!\nGood ⺘ morning.\nGood morning.\n"
+    result = CliRunner().invoke(cli, ["translate", str(EVERYDAY)], input=text)
+    notes = [line for line in result.stderr.splitlines() if line.startswith("Note")]
+    assert notes == [
+        "Note: 1 line with capitals or marks that the model hardly knows, read in the spelling of "
+        "training",
+        "Note: 1 line with something that the model's vocabulary lacks, and that is lost; the "
+        "first is line 2",
+    ]
+
+
+def test_eval_says_what_translate_reads_otherwise() -> None:
+    pairs = [("No! Thank you.", "Non ! Merci."), ("NO!", "NON !"), ("Yes.", "Oui.")]
+    translator = zoo.load(EVERYDAY, device="cpu")
+    whole = translator.evaluate(pairs)
+    assert any("2 sources were read whole" in problem for problem in whole.problems)
+    by_sentences = translator.evaluate(pairs, sentences=True)
+    assert not any("read whole" in problem for problem in by_sentences.problems)
+    assert by_sentences.by_name["exact_match"].value > whole.by_name["exact_match"].value

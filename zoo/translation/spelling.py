@@ -1,0 +1,74 @@
+"""Sources as people type them, in the spelling that a vocabulary knows better."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+APOSTROPHE = re.compile(r"(?<=[^\W\d_])[\u2018\u2019\u02bc`\u00b4](?=[^\W\d_])")
+"""A mark between two letters that stands for an apostrophe."""
+
+PRONOUN = re.compile(r"\bi\b")
+"""The English word that has a capital everywhere."""
+
+Cost = tuple[int, int]
+"""How many tokens of a text are unknown, and how many it has."""
+
+
+class Spelling(NamedTuple):
+    """A text as it is read.
+
+    capitals: whether it was written in capitals, which its translation is given again.
+    """
+
+    text: str
+    capitals: bool = False
+
+
+def spelled(
+    texts: Sequence[str], costs: Callable[[Sequence[str]], list[Cost]], language: str = ""
+) -> list[Spelling]:
+    """Return texts in other spellings, where these have fewer unknown tokens, or fewer tokens.
+
+    A typographic apostrophe becomes a plain one; a text in capitals is read in small letters, with
+    the first one large; and so is a text of which a vocabulary has no capitals, without large ones.
+
+    Args:
+        texts: sentences.
+        costs: returns the cost of each text.
+        language: theirs, by its code.
+    """
+    spellings = [Spelling(text) for text in texts]
+    for change in (_plain_apostrophes, _small_letters, _no_capitals):
+        changed = {
+            i: new
+            for i, old in enumerate(spellings)
+            if (new := change(old, language)).text != old.text
+        }
+        before = costs([spellings[i].text for i in changed])
+        after = costs([new.text for new in changed.values()])
+        for (i, new), old_cost, new_cost in zip(changed.items(), before, after, strict=True):
+            # Small letters alone are no reason: they would lose names.
+            if new_cost[:1] < old_cost[:1] or (change is not _no_capitals and new_cost < old_cost):
+                spellings[i] = new
+    return spellings
+
+
+def _plain_apostrophes(old: Spelling, language: str) -> Spelling:
+    return old._replace(text=APOSTROPHE.sub("'", old.text))
+
+
+def _small_letters(old: Spelling, language: str) -> Spelling:
+    text = old.text
+    if not text.isupper() or sum(map(str.isupper, text)) < 2:
+        return old
+    small = text.lower()
+    if language == "en":
+        small = PRONOUN.sub("I", small)
+    first = next(i for i, letter in enumerate(small) if letter.isalpha())
+    return Spelling(small[:first] + small[first].upper() + small[first + 1 :], capitals=True)
+
+
+def _no_capitals(old: Spelling, language: str) -> Spelling:
+    return old._replace(text=old.text.lower())
