@@ -149,6 +149,11 @@ def test_the_parts_of_a_text_are_those_that_are_translated(translator: zoo.Trans
     for row, wanted in zip(rows, translator.score(parts, made.text.split("\n\n")), strict=True):
         assert row == pytest.approx(wanted, abs=1e-5)
     assert translator.parts("") == []
+    with pytest.raises(DecodingError, match="2 sources and 1 targets"):
+        translator.score_ids([[5], [5]], [[5]])
+    for sources, targets in (([[5, 10_000]], [[5]]), ([[5]], [[-1]])):
+        with pytest.raises(DecodingError, match="there is no token"):
+            translator.score_ids(sources, targets)
     with pytest.raises(DecodingError, match="an ensemble cannot score"):
         zoo.load(NUMBERS, NUMBERS).score_ids([[5]], [[5]])
 

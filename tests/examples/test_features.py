@@ -69,6 +69,9 @@ def test_it_learns_and_reads_arrays_tensors_and_files(trained: Path) -> None:
     assert translator.translate(str(trained.parent / "0.npy"), beam=2) == first
     assert translator.translate(zoo.Features(spoken[0], "a"), beam=2) == first
     assert len(translator.score(spoken[0], "chat rouge court")) == 4
+    long = np.concatenate([speak("the red cat runs")] * 200)
+    assert len(long) > 1_024
+    assert translator.attention(zoo.Features(long), "chat rouge").parts == 1
 
 
 def test_every_kind_of_file_gives_the_same_translation(

@@ -21,14 +21,16 @@ from tests.serving.client import start
 from tests.serving.conftest import CAPTIONS, CARDS, NUMBERS
 from zoo.checkpoint.about import About
 from zoo.errors import DataError, DecodingError
-from zoo.registry.registry import Registry
+from zoo.registry.registry import Registry, default_registry
 from zoo.serving.checkpoints import Checkpoints, languages_of, unique_names
 from zoo.serving.descriptions import summary
 from zoo.serving.detection import _means
 from zoo.serving.errors import TimeoutExceededError
 from zoo.serving.libretranslate import LibreTranslate
 from zoo.serving.limits import Limits
+from zoo.serving.operations import OPERATIONS
 from zoo.serving.service import Service, _readers_and_writers
+from zoo.serving.worker import answer
 
 
 def test_names_are_the_last_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,6 +172,38 @@ def test_what_is_known_of_a_checkpoint_is_that_of_the_folder_as_it_is(
     (folder / "model.safetensors").unlink()
     languages = _readers_and_writers(checkpoints)  # of what is left of it
     assert {code: about["writer"] for code, about in languages.items()} == {"en": None, "fr": None}
+
+
+def test_a_folder_that_vanishes_while_it_is_read_is_known_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "changing"
+    shutil.copytree(CARDS / NUMBERS, folder)
+    checkpoints = Checkpoints({"changing": folder}, default_registry())
+    before = checkpoints["changing"]
+    (folder / "README.md").write_text("changed", encoding="utf-8")
+
+    def vanish(of: Path) -> Any:
+        raise FileNotFoundError(of)
+
+    monkeypatch.setattr("zoo.serving.checkpoints.describe", vanish)
+    assert checkpoints["changing"].targets == before.targets
+
+
+def test_a_text_that_a_tokenizer_cannot_read_is_the_only_one_without_an_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def run(models: Any, job: Any, inputs: list[str], on_step: Any) -> list[str]:
+        if "evil" in inputs:
+            raise DataError("the tokenizer cannot read this text")
+        return inputs
+
+    monkeypatch.setitem(OPERATIONS, "detect", run)
+    job = {"operation": "detect", "inputs": ["good", "evil"]}
+    models: Any = SimpleNamespace(loaded=[], size=0, loads=0, evictions=0)
+    good, evil = answer(models, job, lambda: None)["results"]
+    assert good == {"value": "good"}
+    assert "cannot read" in evil["error"][0]
 
 
 def test_a_replaced_checkpoint_is_listed_and_used_by_its_own_languages(tmp_path: Path) -> None:

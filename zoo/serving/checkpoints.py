@@ -157,7 +157,7 @@ class Checkpoints(Mapping[str, Served]):
             one = self._served[name]
             state = state_of(one.folder, (*READ, CARD, TRAINING))
             if state != one.described:
-                with contextlib.suppress(ZooError):
+                with contextlib.suppress(ZooError, OSError):
                     about = about_of(describe(one.folder))
                     sources, targets = languages_of(one.folder, about, self.registry)
                     changed[name] = replace(

@@ -115,9 +115,10 @@ class Service:
         whole = {"operation": operation, **(served.job() if served else {}), **job}
         shared = operation in ("translate", "score", "detect")
         loop, client = asyncio.get_running_loop(), client or object()
+        key = json.dumps(whole, sort_keys=True) if shared else ""
         items = [
             Item(
-                json.dumps(whole, sort_keys=True) if shared else object(),
+                key or object(),
                 whole,
                 payload,
                 length,

@@ -196,6 +196,8 @@ class TextSearch:
 
     def parts(self, text: str) -> list[str]:
         """Return the parts in which a text is read, if it is not asked to stay whole."""
+        if any(len(m.config.sources) > 1 or m.config.features for m in self.checkpoints):
+            return [text]  # never in parts
         split = self.reader.splitter("", self.registry)
         parts = self.reader.parts([(0, text)], "split", MAX_SOURCE_LENGTH, split, respell=True)
         return [part.text for part in parts]
@@ -222,6 +224,16 @@ class TextSearch:
     ) -> list[list[float]]:
         """Return what `score` does for the ids of sources and targets."""
         self._check_one()
+        if len(sources) != len(targets):
+            counts = f"{len(sources):,} sources and {len(targets):,} targets are given"
+            raise DecodingError("each source needs one target", counts)
+        checkpoint = self.checkpoint
+        for side, tokenizer in (
+            (sources, checkpoint.source_tokenizer), (targets, checkpoint.target_tokenizer)
+        ):  # fmt: skip
+            size = tokenizer.size
+            if unknown := [i for ids in side for i in ids if not 0 <= i < size]:
+                raise DecodingError(f"there is no token {unknown[0]}", f"ids are 0 to {size - 1:,}")
         return self._score(
             [Part(i, 0, "", "", ([*ids],)) for i, ids in enumerate(sources)], targets
         )

@@ -243,7 +243,8 @@ class Translator:
             targets: token ids, without begin and end: `tokens` of their hypotheses.
 
         Raises:
-            DecodingError: there is more than one checkpoint.
+            DecodingError: there is more than one checkpoint, the lists differ in length, or an id
+                is of no token.
         """
         return self._search.score_ids(sources, targets)
 

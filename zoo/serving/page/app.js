@@ -50,8 +50,8 @@ function replaced(chosen) {
   if (chosen.checkpoint && chosen.checkpoint !== checkpoint)
     return `This server has no checkpoint “${chosen.checkpoint}”. “${checkpoint}” is used instead.`;
   const side = SIDES.find(one => chosen[one] && chosen[one] !== page.state[one]);
-  return side ? `“${checkpoint}” does not know the language “${chosen[side]}”. ` +
-                `“${page.state[side]}” is used instead.` : "";
+  const instead = page.state[side] ? ` “${page.state[side]}” is used instead.` : "";
+  return side ? `“${checkpoint}” does not know the language “${chosen[side]}”.${instead}` : "";
 }
 
 function model(name) {
