@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import copy
+import gc
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.modules.module import register_module_forward_hook
 
 import zoo
 from tests.external_plugins.journey import TOP
-from zoo.decoding import step_graphs
+from zoo.decoding import step_graph, step_graphs
 from zoo.decoding.options import Search
 from zoo.decoding.search import search
 from zoo.decoding.step_graph import StepGraph
@@ -22,6 +27,7 @@ from zoo.testing.case import Case
 from zoo.testing.case import case as make_case
 from zoo.translation import parts
 from zoo.translation.parts import rounded
+from zoo_rnnsearch.network import RNNSearch
 from zoo_transformer.network import Transformer
 
 FAMILIES = ("transformer", "rnnsearch", "convs2s", "seq2seq")
@@ -46,7 +52,7 @@ def repeated(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[StepGraph]]:
         uses.append(self)
         return original(self, *given)
 
-    def record(function: Callable[[], None], pool: Any) -> Callable[[], None]:
+    def record(function: Callable[[], None], pool: Any, stream: Any) -> Callable[[], None]:
         function()
         return function
 
@@ -55,6 +61,7 @@ def repeated(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[StepGraph]]:
     monkeypatch.setattr(step_graphs, "can_record", lambda device: True)
     monkeypatch.setattr(step_graphs, "record", record)
     monkeypatch.setattr(step_graphs, "new_pool", lambda: (0, 1))
+    monkeypatch.setattr(step_graphs, "new_stream", lambda device: SimpleNamespace())
     yield uses
     step_graphs._GRAPHS.clear()
 
@@ -101,10 +108,30 @@ def test_equally_good_continuations_are_chosen_as_without_a_recording(
         if name.startswith("output"):
             torch.nn.init.zeros_(weight)
     task = task_of(case.model, case)
-    actual = tokens_of(task, SEARCHES["beam"])
+    actual = search(task, SEARCHES["beam"])
     assert repeated
     with unrecorded():
-        assert actual == tokens_of(task, SEARCHES["beam"])
+        expected = search(task, SEARCHES["beam"])
+    for one, other in zip(actual, expected, strict=True):
+        assert [h.tokens for h in one] == [h.tokens for h in other]
+        assert [h.score for h in one] == pytest.approx([h.score for h in other], abs=1e-9)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_search_has_the_score_of_another(family: str, repeated: list[StepGraph]) -> None:
+    """The second step that is recorded, for more positions, is taken once in each search."""
+    case = make_case(family)
+    config: Any = case.model.config
+    length = min(config.length_limits.target or 34, 34) - 1
+    options = Search(min_length=length, max_length=length)
+    for source in (case.source, case.source.flip(0), case.source):
+        mask = source != 0
+        task = task_of(case.model, replace(case, source=source, mask=mask))
+        actual = [one[0].score for one in search(task, options)]
+        with unrecorded():
+            expected = [one[0].score for one in search(task, options)]
+        assert actual == pytest.approx(expected, abs=1e-5)
+    assert repeated
 
 
 def test_an_ensemble_is_recorded(repeated: list[StepGraph]) -> None:
@@ -139,10 +166,99 @@ def test_other_weights_settings_and_hooks_are_not_those_that_were_recorded(
     repeated.clear()
     tokens_of(task, SEARCHES["beam"])
     assert graphs.isdisjoint(repeated)
-    model.decoder[0].register_forward_hook(lambda *given: None)
-    repeated.clear()
+    hooks: list[Callable[[], Any]] = [
+        lambda: model.decoder[0].register_forward_hook(lambda *given: None),
+        lambda: model.decoder[0].register_full_backward_hook(lambda *given: None),
+        lambda: model.target_embedding.weight.register_hook(lambda gradient: None),
+        lambda: register_module_forward_hook(lambda *given: None),
+    ]
+    for register in hooks:
+        handle = register()
+        repeated.clear()
+        tokens_of(task, SEARCHES["beam"])
+        assert not repeated, "a hook would not be called"
+        handle.remove()
     tokens_of(task, SEARCHES["beam"])
-    assert not repeated, "a hook would not be called"
+    assert repeated
+
+
+def test_a_table_that_a_network_replaces_is_not_freed(repeated: list[StepGraph]) -> None:
+    case = make_case("transformer")
+    model: Any = case.model
+    model.register_buffer("table", torch.zeros(3), persistent=False)
+    tokens_of(task_of(model, case), SEARCHES["greedy"])
+    table, positions = weakref.ref(model.table), weakref.ref(model._sinusoids)
+    model.table, model._sinusoids = torch.zeros(4), None
+    gc.collect()
+    assert table() is not None
+    assert positions() is not None
+
+
+def test_a_network_that_failed_is_freed(repeated: list[StepGraph]) -> None:
+    case = make_case("transformer")
+    model = copy.deepcopy(case.model)
+    model.__class__ = ReadsLength  # type: ignore[assignment]  # it has the same weights
+    tokens_of(task_of(model, case), SEARCHES["greedy"])
+    assert "length" in step_graphs._GRAPHS[model].failure
+    reference = weakref.ref(model)
+    del model
+    gc.collect()
+    assert reference() is None
+
+
+def test_a_search_leaves_no_batch_behind(repeated: list[StepGraph]) -> None:
+    case = make_case("transformer")
+    task = task_of(case.model, case)
+    tokens_of(task, SEARCHES["greedy"])
+    memory = weakref.ref(task.memory.keys[0])
+    del task
+    gc.collect()
+    assert memory() is None
+
+
+def test_few_functions_of_a_step_are_kept(
+    repeated: list[StepGraph], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(step_graph, "MOST_FUNCTIONS", 3)
+    case = make_case("rnnsearch")
+    task = task_of(case.model, case)
+    for banned in range(4, 9):
+        options = Search(banned=(banned,), min_length=9, max_length=9)
+        actual = tokens_of(task, options)
+        with unrecorded():
+            assert actual == tokens_of(task, options)
+    assert max(len(graph._functions) for graph in repeated) == 3
+
+
+class Swapping(RNNSearch):
+    """Two parts of its state change places in each step."""
+
+    recordable = True
+
+    def init_state(self, memory: Any) -> Any:
+        state = super().init_state(memory)
+        rows = state.hidden[0].shape[0]
+        tick = torch.arange(rows)[:, None].double()
+        return (state, tick, tick + 100)
+
+    def step(self, token: Tensor, state: Any, memory: Any, attention: bool = False) -> Any:
+        own, a, b = state
+        made: Any = super().step(token, own, memory, attention)
+        return made._replace(logits=made.logits + a * 1e-3, state=(made.state, b, a))
+
+
+def test_a_part_of_the_next_state_may_be_another_part_of_this_one(
+    repeated: list[StepGraph],
+) -> None:
+    case = make_case("rnnsearch")
+    case.model.__class__ = Swapping  # type: ignore[assignment]  # it has the same weights
+    task = task_of(case.model, case)
+    options = Search(beam=2, min_length=8, max_length=8)
+    actual = [one[0].score for one in search(task, options)]
+    assert repeated
+    with unrecorded():
+        expected = [one[0].score for one in search(task, options)]
+    assert actual == pytest.approx(expected, abs=1e-9)
 
 
 class Inherited(Transformer):

@@ -8,6 +8,7 @@ import inspect
 import weakref
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +16,9 @@ import torch
 
 import zoo
 from tests.core.test_training import weights
+from zoo.data.batches import Batch
 from zoo.training import passes
+from zoo.training.objective import Loss
 from zoo.training.passes import RecordedPasses
 
 SETTINGS: dict[str, Any] = {
@@ -55,7 +58,8 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(passes, "new_pool", lambda: (0, 1))
     monkeypatch.setattr(passes, "record", record)
     monkeypatch.setattr(RecordedPasses, "_has_memory", lambda self: True)
-    monkeypatch.setattr(RecordedPasses, "_on_stream", lambda self: contextlib.nullcontext())
+    monkeypatch.setattr(passes, "new_stream", lambda device: SimpleNamespace())
+    monkeypatch.setattr(passes, "on_stream", lambda stream: contextlib.nullcontext())
     return log
 
 
@@ -126,3 +130,61 @@ def test_objectives_that_read_values_are_not_recorded(
 ) -> None:
     train(parallel, tmp_path / "run", 12, **settings)
     assert not recorded
+
+
+@pytest.mark.parametrize("change", ["hook", "frozen", "setting", "elsewhere"])
+def test_what_has_changed_is_recorded_anew(
+    change: str, parallel: Path, tmp_path: Path, recorded: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """What a callback changes in the middle of a run counts, as without recordings."""
+    calls = []
+
+    def changing(self: RecordedPasses, *given: Any) -> Any:
+        calls.append(1)
+        network: Any = self._networks[0]
+        if len(calls) == 20:
+            weight = network.target_embedding.weight
+            if change == "hook":
+                weight.register_hook(lambda gradient: gradient * 0)
+            elif change == "frozen":
+                network.decoder[0].inner.weight.requires_grad_(False)
+            elif change == "setting":
+                network.decoder[0].cross_norm.eps = 0.5
+            else:
+                weight.data = weight.data.clone()
+        return original(self, *given)
+
+    original = RecordedPasses.__call__
+    monkeypatch.setattr(RecordedPasses, "__call__", changing)
+    actual = weights(train(parallel, tmp_path / "recorded", 40))
+    assert "repeated" in recorded
+    calls.clear()
+    monkeypatch.setattr(RecordedPasses, "_may_record", lambda self: False)
+    expected = weights(train(parallel, tmp_path / "plain", 40))
+    for name, weight in expected.items():
+        torch.testing.assert_close(actual[name], weight, rtol=0, atol=0)
+
+
+def test_a_weight_that_only_some_batches_use_has_no_gradient_in_others() -> None:
+    """Nothing is recorded then: its gradient would be zero, by which AdamW decays it."""
+    used, other = (torch.nn.Parameter(torch.ones(2)) for _ in range(2))
+
+    def compute(batch: Batch) -> Loss:
+        total = (used * batch.source).sum() + (other.sum() if len(batch.source) > 2 else 0)
+        return Loss(total, torch.tensor(1))
+
+    computed = RecordedPasses(
+        compute, [used, other], torch.device("cpu"), "float32", [torch.nn.Linear(1, 1)]
+    )
+    assert not computed._gradients
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RecordedPasses, "_has_memory", lambda self: True)
+        patch.setattr(passes, "new_stream", lambda device: SimpleNamespace())
+        patch.setattr(passes, "on_stream", lambda stream: contextlib.nullcontext())
+        for rows in (1, 1, 3, 1):
+            computed.clear()
+            ones = torch.ones(rows, 2)
+            computed(Batch(ones, ones > 0, ones.long(), torch.arange(rows)), 1)
+            assert (other.grad is None) == (rows == 1)
+    assert not computed._recorded

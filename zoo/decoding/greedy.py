@@ -15,7 +15,11 @@ from zoo.nn.faults import encode
 
 @torch.inference_mode()
 def greedy(
-    model: Seq2Seq[Memory, State], source: Tensor, source_mask: Tensor, limit: int | None = None
+    model: Seq2Seq[Memory, State],
+    source: Tensor,
+    source_mask: Tensor,
+    limit: int | None = None,
+    record: bool = True,
 ) -> list[Hypothesis]:
     """Encode sources, and decode each by greedy search, or by the network's own.
 
@@ -23,12 +27,13 @@ def greedy(
         model: a network.
         source, source_mask: (sentences, m) int64 and bool.
         limit: the model's maximum target length in tokens, begin and end included.
+        record: whether a GPU may record the steps, as in `Task`.
 
     Returns:
         One hypothesis for each sentence, in order.
     """
     memory = encode(model, source, source_mask)
-    task = Task(model, memory, source_mask, limit)
+    task = Task(model, memory, source_mask, limit, record=record)
     if isinstance(model, NonAutoregressive):
         return [best[0] for best in own_search(model, task, Search())]
     hypotheses = greedy_search(task, Search())

@@ -123,7 +123,7 @@ class _Batch(Generic[Memory, State]):
         assert self.task.then is not None
         given = self.score, self.live, self.lengths, position
         best = self.task.then(_best, logits, *given, banned=banned)
-        self.token, self.score = best.token.clone(), best.score
+        self.token, self.score = best.token.clone(), best.score.clone()
         self.log_prob = self.score
         self._write()
         if bool(best.any_over):

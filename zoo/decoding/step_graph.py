@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from zoo.decoding.ensemble import Ensemble
 from zoo.decoding.task import Tensors, full_precision
 from zoo.nn.cache import Cache
 from zoo.nn.contract import Memory, State, Step
+from zoo.nn.cuda_graphs import held_tensors
 from zoo.nn.faults import step
 from zoo.nn.key_value_cache import KeyValueCache
 from zoo.nn.recorded_cache import RecordedCache
@@ -18,6 +20,9 @@ from zoo.nn.tree import Leaf, Tree, leaves, mapped
 
 CAPACITY = 32
 """The fewest positions of a recorded step; with more, it is recorded again for twice as many."""
+
+MOST_FUNCTIONS = 64
+"""The most recorded functions of a step; above it, the oldest is dropped."""
 
 Record = Callable[[Callable[[], None]], Callable[[], None]]
 """From a function to another that repeats its operations."""
@@ -57,12 +62,12 @@ class StepGraph:
         self._token = torch.zeros(sentences * beam, dtype=torch.long, device=like.device)
         self._logits = self._token  # until a step is recorded
         self._functions: dict[Any, _Function] = {}
-        self._results: set[int] = set()  # ids of what the functions overwrite
+        self._seen: set[Any] = set()  # what has been computed once, and is recorded next time
         self._loaded: Tree | None = None
         self._count = 0  # rows of the last step
-        self.held: list[Tensor] = []  # what the network has computed once, and reads in each step
         self._record = record
         self._repeat = record(lambda: self._run(model))
+        self._held = held_tensors(networks_of(model))  # what they compute once, and keep, is there
 
     def _run(self, model: Any) -> None:
         result = step(model, self._token, self._state, self._memory)
@@ -85,7 +90,10 @@ class StepGraph:
                 leaf.advance()
 
     def fits(self, token: Tensor, state: Tree, memory: Tree) -> bool:
-        """Return whether a state is what `repeat` returned last, with its rows in any order."""
+        """Return whether memory is that of the last step, and a state what `repeat` returned then.
+
+        Its rows may be in another order.
+        """
         if memory is not self._loaded or len(token) != self._count:
             return False
         pairs = zip(self._leaves, leaves(state), strict=True)
@@ -141,15 +149,29 @@ class StepGraph:
         self, function: Callable[..., Tensors], count: int, given: Sequence[Tensor | int],
         settings: Mapping[str, Any],
     ) -> Tensors:  # fmt: skip
-        """Return a function of the first logits, so many rows, and of other values, recorded."""
-        shapes = (value.shape if isinstance(value, Tensor) else () for value in given)
-        key = function, count, *shapes, *settings.values()
+        """Return a function of the first logits, so many rows, and of other values.
+
+        It is recorded when it comes a second time.
+        """
+        kinds = ((v.shape, v.dtype) if isinstance(v, Tensor) else () for v in given)
+        key = function, count, *kinds, *settings.items()
         if key not in self._functions:
+            if key not in self._seen:
+                self._seen.add(key)
+                return function(self._logits[:count], *given, **settings)
+            if len(self._functions) == MOST_FUNCTIONS:
+                self._seen.clear()
+                del self._functions[next(iter(self._functions))]
             made = _Function.of(lambda *x: function(self._logits[:count], *x, **settings), given)
             self._functions[key] = made._replace(repeat=self._record(made.repeat))
-            self._results.update(map(id, made.results))
-        results: Tensors = self._functions[key](given, self._results)
+        results: Tensors = self._functions[key](given)
         return results
+
+    def release(self) -> None:
+        """Let go of what the last search has given."""
+        self._loaded = None
+        for function in self._functions.values():
+            function.last[:] = [None] * len(function.last)
 
     def size(self) -> int:
         """Return the bytes of what is read and written."""
@@ -189,12 +211,12 @@ class _Function(NamedTuple):
 
         return cls(repeat, room, results, [None] * len(room))
 
-    def __call__(self, given: Sequence[Tensor | int], results: set[int]) -> Any:
-        """Return the results, given values of which no tensor is written to but these results."""
+    def __call__(self, given: Sequence[Tensor | int]) -> Any:
+        """Return the results; a tensor that is given again must not have been written to."""
         for number, (to, value) in enumerate(zip(self.room, given, strict=True)):
             if not isinstance(value, Tensor):
                 to.fill_(value)
-            elif value is not self.last[number] or id(value) in results:
+            elif value is not self.last[number]:
                 to.copy_(value)
             self.last[number] = value
         self.repeat()
@@ -212,6 +234,11 @@ def _fill(room: Tensor, rows: Tensor) -> None:
     room[:count] = rows
     if count < len(room):
         room[count:] = rows[:1]
+
+
+def networks_of(model: Any) -> list[nn.Module]:
+    """Return the networks that a search calls as one."""
+    return [*model.models] if isinstance(model, Ensemble) else [model]
 
 
 def row_count(tree: Tree) -> int:

@@ -17,8 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from zoo.decoding.ensemble import Ensemble
-from zoo.decoding.step_graph import NotRecordableError, StepGraph, kind, row_count
+from zoo.decoding.step_graph import NotRecordableError, StepGraph, kind, networks_of, row_count
 from zoo.decoding.task import Task, Tensors
 from zoo.errors import FAILURES
 from zoo.nn.contract import Memory, State, Step
@@ -26,11 +25,12 @@ from zoo.nn.cuda_graphs import (
     Snapshot,
     can_record,
     declares_recordable,
-    held_tensors,
+    failures,
     new_pool,
+    new_stream,
     record,
 )
-from zoo.nn.faults import step
+from zoo.nn.faults import init_state, step
 from zoo.nn.tree import Tree
 
 MOST_ROWS = 4096
@@ -45,49 +45,72 @@ class StepGraphs:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.failure: BaseException | None = None  # why nothing can be recorded
-        self._graphs: OrderedDict[Any, StepGraph] = OrderedDict()
+        self.failure = ""  # why nothing can be recorded; not the error, which holds the network
+        self._graphs: OrderedDict[Any, StepGraph | None] = OrderedDict()
+        self._failures = failures()
+        self._stream: torch.cuda.Stream | None = None
         self._snapshot: Snapshot | None = None
         self._pool: Any = None  # the memory that recorded steps compute in
 
     def prepare(self, networks: list[nn.Module]) -> bool:
         """Drop what was recorded of other weights; return whether steps can be recorded."""
         snapshot = self._snapshot
-        if snapshot is None or not (
-            snapshot.has_same_modules(networks) and snapshot.has_same_weights(networks)
+        if (
+            snapshot is None
+            or not snapshot.has_same_modules(networks)
+            or not snapshot.has_same_weights(networks)
+            or self._failures != failures()
         ):
-            self._graphs.clear()
-            self._pool = None  # its memory is gone with the last of them
-            self._snapshot, self.failure = Snapshot.of(networks), None
-        return self._snapshot is not None and self.failure is None
+            self._forget()
+            self._snapshot, self._failures = Snapshot.of(networks), failures()
+        return self._snapshot is not None and not self.failure
 
     def find(self, model: Any, token: Tensor, state: Tree, memory: Tree) -> StepGraph | None:
         """Return a recorded step for what these show; None if there can be none."""
-        if self.failure is not None or not 0 < len(token) <= MOST_ROWS:
+        if self.failure or not 0 < len(token) <= MOST_ROWS:
             return None
         try:
             sentences = row_count(memory)
             shape = _rounded(sentences), len(token) // sentences
             key = *shape, kind(memory), kind(state)
             if key not in self._graphs:
+                self._graphs[key] = None
+                self._stream = self._stream or new_stream(token.device)
                 self._graphs[key] = StepGraph(model, state, memory, *shape, self._record)
-                # What networks compute once and keep is there now.
-                self._graphs[key].held = held_tensors(_networks(model))
-                self._snapshot = Snapshot.of(_networks(model))
+                self._snapshot = Snapshot.of(networks_of(model))
         except NotRecordableError:
             return None
         except FAILURES as error:
-            self.failure, self._pool = error, None
+            self.fail(error)
             return None
         self._graphs.move_to_end(key)
         graph = self._graphs[key]
-        while len(self._graphs) > 1 and sum(g.size() for g in self._graphs.values()) > MOST_BYTES:
+        while len(self._graphs) > 1 and self._size() > MOST_BYTES:
             self._graphs.popitem(last=False)
-        return graph if graph.has_room(state) else None
+        return graph if graph is not None and graph.has_room(state) else None
+
+    def fail(self, error: BaseException) -> None:
+        """Record nothing any more."""
+        self._forget()
+        self.failure, self._failures = f"{type(error).__name__}: {error}", failures()
+
+    def release(self) -> None:
+        """Let go of what a search has given."""
+        for graph in self._graphs.values():
+            if graph is not None:
+                graph.release()
+
+    def _forget(self) -> None:
+        self._graphs.clear()
+        self._pool, self.failure = None, ""  # a pool's memory is gone with the last of them
+
+    def _size(self) -> int:
+        return sum(graph.size() for graph in self._graphs.values() if graph is not None)
 
     def _record(self, function: Callable[[], None]) -> Callable[[], None]:
         self._pool = self._pool or new_pool()
-        return record(function, self._pool)
+        assert self._stream is not None
+        return record(function, self._pool, self._stream)
 
 
 class Recorded:
@@ -99,6 +122,10 @@ class Recorded:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
+
+    def init_state(self, memory: Tree) -> Any:
+        """Return the state before the first token."""
+        return init_state(self._model, memory)
 
     def step(self, token: Tensor, state: Tree, memory: Tree, attention: bool = False) -> Step[Any]:
         """Read one token a row, and predict the next, as `Seq2Seq.step` does."""
@@ -124,7 +151,8 @@ class Recorded:
         try:
             return self._last.then(function, len(logits), given, settings)
         except FAILURES as error:
-            self._graphs.failure, self._last = error, None
+            self._graphs.fail(error)
+            self._last = None
             return function(logits, *given, **settings)
 
 
@@ -137,8 +165,9 @@ def recorded(task: Task[Memory, State]) -> Iterator[Task[Memory, State]]:
 
     It is possible on an NVIDIA GPU, for networks that are `recordable`, in one search at a time.
     """
-    networks = _networks(task.model)
-    usable = can_record(task.mask.device) and all(map(declares_recordable, networks))
+    networks = networks_of(task.model)
+    usable = task.record and can_record(task.mask.device)
+    usable = usable and all(map(declares_recordable, networks))
     if not usable or torch.is_autocast_enabled(task.mask.device.type):
         yield task
         return
@@ -151,11 +180,8 @@ def recorded(task: Task[Memory, State]) -> Iterator[Task[Memory, State]]:
         model = Recorded(task.model, graphs)
         yield replace(task, model=model, then=model.then) if is_ready else task
     finally:
+        graphs.release()
         graphs.lock.release()
-
-
-def _networks(model: Any) -> list[nn.Module]:
-    return [*model.models] if isinstance(model, Ensemble) else [model]
 
 
 def _rounded(sentences: int) -> int:

@@ -69,6 +69,7 @@ class Task(Generic[Memory, State]):
         registry: where searches and logits processors are looked up; by default that of the
             installed plugins.
         on_step: called before each step; what it raises ends the search.
+        record: whether a GPU may record its steps, which pays unless the weights change soon.
         then: computes a function of a step's logits and of other values as `step_graphs.recorded`
             does; None if there is nothing to gain from it.
     """
@@ -82,6 +83,7 @@ class Task(Generic[Memory, State]):
     blank: Tensor | None = None
     registry: Registry | None = None
     on_step: Callable[[], None] | None = None
+    record: bool = True
     then: Then | None = None
 
     def __len__(self) -> int:

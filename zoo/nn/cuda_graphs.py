@@ -9,11 +9,13 @@ shapes and settings, not on values.
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import _has_any_global_hook
 
 from zoo.errors import FAILURES
 from zoo.nn.stack_parts import Watched
@@ -21,7 +23,7 @@ from zoo.nn.stack_parts import Watched
 
 def can_record(device: torch.device) -> bool:
     """Return whether a device can repeat what it has recorded."""
-    return device.type == "cuda"
+    return device.type == "cuda" and torch.version.hip is None
 
 
 def declares_recordable(network: nn.Module) -> bool:
@@ -30,7 +32,7 @@ def declares_recordable(network: nn.Module) -> bool:
 
 
 def record(
-    function: Callable[[], None], pool: Any, stream: torch.cuda.Stream | None = None
+    function: Callable[[], None], pool: Any, stream: torch.cuda.Stream
 ) -> Callable[[], None]:
     """Call a function, and record what it does on the GPU; return what repeats it.
 
@@ -41,11 +43,11 @@ def record(
         function: it does not wait for the GPU.
         pool: the memory for what it allocates, from `new_pool`. Functions that share it are
             repeated in turn, each after the results of the last one have been used.
-        stream: where it is recorded, not the default one.
+        stream: from `new_stream`; the same for all functions that share the memory.
     """
-    with on_stream(stream or torch.cuda.Stream()) as recording:
+    with _RECORDING, on_stream(stream):
         function()
-        recording.synchronize()
+        stream.synchronize()
         graph = torch.cuda.CUDAGraph()
         try:
             graph.capture_begin(pool, capture_error_mode="thread_local")
@@ -54,7 +56,7 @@ def record(
             finally:
                 graph.capture_end()
         except FAILURES:
-            _stop_recording(pool)
+            _stop_recording(pool, stream.device)
             raise
     return graph.replay
 
@@ -62,7 +64,7 @@ def record(
 @contextlib.contextmanager
 def on_stream(stream: torch.cuda.Stream) -> Iterator[torch.cuda.Stream]:
     """Compute the block on a stream, after what was begun before and before what follows."""
-    current = torch.cuda.current_stream()
+    current = torch.cuda.current_stream(stream.device)
     stream.wait_stream(current)
     try:
         with torch.cuda.stream(stream):
@@ -76,16 +78,35 @@ def new_pool() -> Any:
     return torch.cuda.graph_pool_handle()
 
 
-def _stop_recording(pool: Any) -> None:
+def new_stream(device: torch.device) -> torch.cuda.Stream:
+    """Return a stream of a device, on which functions are recorded."""
+    return torch.cuda.Stream(device)
+
+
+def failures() -> int:
+    """Return how many recordings have failed: with a new one, earlier ones must be forgotten."""
+    return _FAILED[0]
+
+
+_RECORDING = threading.Lock()
+"""torch records one function at a time."""
+
+_FAILED = [0]
+
+
+def _stop_recording(pool: Any, device: torch.device) -> None:
     """Let the random generator and the memory leave a recording that failed.
 
-    torch leaves both in it, and the next random number, of any computation, would fail.
+    torch leaves both in it, and the next random number, of any computation, would fail. What was
+    recorded before still draws from the generator's old state: its owners forget it.
     """
-    device = torch.cuda.current_device()
-    generator = torch.cuda.default_generators[device]
+    _FAILED[0] += 1
+    index = torch.cuda.current_device() if device.index is None else device.index
+    generator = torch.cuda.default_generators[index]
     generator.graphsafe_set_state(generator.clone_state())
     with contextlib.suppress(RuntimeError):
-        torch._C._cuda_endAllocateToPool(device, pool)
+        torch._C._cuda_endAllocateToPool(index, pool)
+        torch._C._cuda_releasePool(index, pool)
 
 
 class Snapshot(NamedTuple):
@@ -101,7 +122,9 @@ class Snapshot(NamedTuple):
 
     @classmethod
     def of(cls, networks: list[nn.Module]) -> Snapshot | None:
-        """Return how networks are now; None if a method is replaced, or a module has hooks."""
+        """Return how networks are now; None if a method is replaced, or there are hooks."""
+        if _have_hooks(networks):
+            return None
         watched = [Watched.of(network) for network in networks]
         if None in watched:
             return None
@@ -110,7 +133,9 @@ class Snapshot(NamedTuple):
     def has_same_modules(self, networks: list[nn.Module]) -> bool:
         """Return whether the modules and their settings are as they were."""
         pairs = zip(self.watched, networks, strict=True)
-        return all(watched.is_current(network) for watched, network in pairs)
+        return not _have_hooks(networks) and all(
+            watched.is_current(network) for watched, network in pairs
+        )
 
     def has_same_weights(self, networks: list[nn.Module]) -> bool:
         """Return whether no weight was written to, or replaced."""
@@ -121,7 +146,18 @@ class Snapshot(NamedTuple):
         )
 
 
-_OF_EVERY_MODULE = frozenset(vars(nn.Module()))
+def _have_hooks(networks: list[nn.Module]) -> bool:
+    """Return whether Python is called in a pass besides the networks' own methods."""
+    return _has_any_global_hook() or any(
+        hooks
+        for network in networks
+        for part in (*network.modules(), *network.parameters())
+        for name in ("_backward_hooks", "_backward_pre_hooks", "_post_accumulate_grad_hooks")
+        if (hooks := getattr(part, name, None))
+    )
+
+
+_OF_EVERY_MODULE = frozenset(vars(nn.Module())) - {"_buffers"}
 
 
 def held_tensors(networks: list[nn.Module]) -> list[Tensor]:

@@ -15,8 +15,10 @@ from zoo.nn.cuda_graphs import (
     Snapshot,
     can_record,
     declares_recordable,
+    failures,
     held_tensors,
     new_pool,
+    new_stream,
     on_stream,
     record,
 )
@@ -88,8 +90,8 @@ class RecordedPasses(Passes):
     """Passes that an NVIDIA GPU repeats as it has recorded them, for each shape of a batch.
 
     A shape is recorded when it comes a second time. What is computed is the same. Nothing is
-    recorded any more once that has failed, as for a network that waits for the GPU. One process
-    computes all rows of a batch.
+    recorded any more once that has failed, as for a network that waits for the GPU, and nothing of
+    a network of which a batch does not use every weight. One process computes all rows of a batch.
 
     Args:
         compute, weights, device, precision: as for `Passes`.
@@ -105,11 +107,12 @@ class RecordedPasses(Passes):
         networks: list[nn.Module],
     ) -> None:
         super().__init__(compute, weights, device, precision)
-        self.failure: BaseException | None = None
+        self.failure = ""  # not the error, which holds tensors
         self._networks = networks
         self._snapshot: Snapshot | None = None
         self._addresses: list[tuple[int, bool]] = []
         self._pool: Any = None
+        self._failures = failures()
         self._stream: torch.cuda.Stream | None = None
         self._seen: set[Any] = set()
         self._recorded: dict[Any, _Recorded] = {}
@@ -127,6 +130,7 @@ class RecordedPasses(Passes):
         self, batch: Batch, tokens: int, weight: float = 1.0, copies: int = 1
     ) -> tuple[Tensor, Parts]:
         """Return a batch's loss per token, without gradient, and the parts of its whole loss."""
+        assert weight == copies == 1
         self._look()
         # All on one stream: backward passes add to a gradient on the stream of the first one.
         with self._on_stream():
@@ -145,24 +149,27 @@ class RecordedPasses(Passes):
         return result
 
     def _on_stream(self) -> contextlib.AbstractContextManager[Any]:
-        self._stream = self._stream or torch.cuda.Stream(self.device)
+        self._stream = self._stream or new_stream(self.device)
         return on_stream(self._stream)
 
     def _look(self) -> None:
         """Forget what was recorded of other settings, or of weights that were elsewhere."""
         addresses = [(weight.data_ptr(), weight.requires_grad) for weight in self._weights]
-        known = self._snapshot if addresses == self._addresses else None
+        is_known = addresses == self._addresses and self._failures == failures()
+        known = self._snapshot if is_known else None
         if known is not None and known.has_same_modules(self._networks):
             return
         self._recorded.clear()
         self._seen.clear()
-        self._gradients, self._pool = [], None
+        self._gradients, self._pool, self._failures = [], None, failures()
         self._snapshot, self._addresses = Snapshot.of(self._networks), addresses
 
     def _may_record(self) -> bool:
         return (
-            self.failure is None
+            not self.failure
             and self._snapshot is not None
+            and len(self._gradients) == sum(weight.requires_grad for weight in self._weights)
+            and not torch.is_autocast_enabled(self.device.type)
             and len(self._recorded) < MOST_SHAPES
             and self._has_memory()
         )
@@ -178,11 +185,12 @@ class RecordedPasses(Passes):
         made: list[tuple[Tensor, Parts]] = []
         self._pool = self._pool or new_pool()
         try:
+            assert self._stream is not None
             repeat = record(lambda: made.append(self._run(room, count)), self._pool, self._stream)
         except FAILURES as error:
             if not made:
                 raise
-            self.failure, self._pool = error, None
+            self.failure, self._pool = f"{type(error).__name__}: {error}", None
         else:
             held = held_tensors(self._networks)
             self._recorded[key] = _Recorded(repeat, room, count, *made[1], held)

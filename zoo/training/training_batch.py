@@ -130,7 +130,10 @@ class TrainingBatch:
             with torch.inference_mode(), torch.autocast(device, enabled=False):
                 memory = encode(self.network, self.source, self.source_mask)
                 indices = self.indices.tolist()
-                task = Task(self.network, memory, self.source_mask, self.limit, indices=indices)
+                task = Task(
+                    self.network, memory, self.source_mask, self.limit, indices=indices,
+                    record=False,
+                )  # fmt: skip
                 return sample(task, options)
         finally:
             self.network.train(training)

@@ -71,7 +71,7 @@ def _translate(
         rows = translated[start : start + ROWS]
         source, mask = batch_sources([validation.sources[i] for i in rows])
         source, mask = source.to(device), mask.to(device)
-        hypotheses = greedy(model, source, mask, longest)
+        hypotheses = greedy(model, source, mask, longest, record=False)
         texts |= {
             i: validation.target_tokenizer.decode(hypothesis.tokens)
             for i, hypothesis in zip(rows, hypotheses, strict=True)
