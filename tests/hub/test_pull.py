@@ -14,8 +14,10 @@ from click.testing import Result
 import zoo
 from tests.hub.helpers import ADDRESS, NAME, WEIGHTS, clean, fingerprint, outside, refused
 from tests.hub.server import Server
+from zoo.checkpoint.format import unread, unread_in
 from zoo.errors import (
     AccessError,
+    CheckpointError,
     HubError,
     HubWarning,
     IntegrityError,
@@ -248,6 +250,27 @@ def test_14_missing_repositories_revisions_and_files(
     served.repositories[NAME].branches["main"][-1].files.pop("model.safetensors")
     with refused(NotOursError, "is not a checkpoint of the zoo: it has no model.safetensors"):
         pull(ADDRESS)
+
+
+@pytest.mark.parametrize("other", ["encoder.onnx", "model.bin", "cache.h5", "tf_model.h5"])
+def test_14_an_incomplete_checkpoint_is_no_model_of_another_project(
+    served: Server, checkpoint: Path, tmp_path: Path, other: str
+) -> None:
+    folder = tmp_path / "part"
+    shutil.copytree(checkpoint, folder)
+    (folder / "model.safetensors").unlink()
+    (folder / other).write_bytes(b"x")
+    served.put(NAME, folder)
+    with refused(NotOursError, "it has no model.safetensors"):
+        pull(ADDRESS)
+    with refused(CheckpointError, f"{folder} is not a complete checkpoint: it has no model."):
+        zoo.load(folder)
+
+
+def test_14_only_a_model_of_tensorflow_is_called_one(tmp_path: Path) -> None:
+    assert unread(["tf_model-00001-of-00002.h5"]).startswith("its tf_model-00001-of-00002.h5 is")
+    assert unread(["vocabulary.h5"]) == ""
+    assert unread_in(tmp_path / "removed") == ""
 
 
 def test_15_a_token_revoked_while_cached(

@@ -39,7 +39,7 @@ FILES = (
 
 UNREAD = {
     "model.bin": "CTranslate2", "*.onnx": "ONNX", "*.gguf": "llama.cpp", "*.tflite": "TensorFlow",
-    "*.h5": "TensorFlow", "*.msgpack": "Flax",
+    "tf_model*.h5": "TensorFlow", "*.msgpack": "Flax",
 }  # fmt: skip
 """Names of models that no importer reads, and whose they are."""
 
@@ -82,6 +82,14 @@ def unread(files: Iterable[str]) -> str:
         if project and not known:
             known = f"its {file} is a model of {project}, which has no importer"
     return known
+
+
+def unread_in(folder: Path) -> str:
+    """Return which file of a folder is such a model; empty for a checkpoint of the zoo."""
+    names = list[str]()
+    with contextlib.suppress(OSError):  # the folder may have been removed
+        names = [file.name for file in folder.iterdir()]
+    return "" if is_checkpoint(folder) else unread(names)
 
 
 def is_checkpoint(path: Path) -> bool:
@@ -163,7 +171,7 @@ def describe(folder: Path) -> dict[str, Any]:
 
 def _incomplete(folder: Path, lacking: list[str]) -> CheckpointError:
     """Return the error of a folder that lacks files of a checkpoint: what it is instead."""
-    if other := unread(file.name for file in folder.iterdir()):
+    if other := unread_in(folder):
         return CheckpointError(f"{folder} is not a checkpoint of the zoo", other, ORIGINAL)
     if (folder / RUN).is_file():
         out = Path(str(folder).removesuffix(".run"))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from zoo.checkpoint.format import FILES, ORIGINAL, missing, unread
+from zoo.checkpoint.format import FILES, ORIGINAL, TRAINING, missing, unread
 from zoo.errors import (
     AccessError,
     HubError,
@@ -235,7 +235,8 @@ def _files_to_pull(
     available = {path: listing.files[path] for path in FILES if path in listing.files}
     lacking = missing(expected or available)
     lacking += [path for path in expected if path not in listing.files]
-    if lacking and (other := unread(listing.files)):
+    of_zoo = bool(expected) or TRAINING in available
+    if lacking and not of_zoo and (other := unread(listing.files)):
         raise NotOursError(f"{address} is not a checkpoint of the zoo", other, ORIGINAL)
     if lacking:
         pickles = [path for path in listing.files if path.endswith(PICKLES)]

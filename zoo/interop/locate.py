@@ -20,7 +20,7 @@ from typing import cast
 import filelock
 
 from zoo.checkpoint import format as own_format
-from zoo.checkpoint.format import CONFIG, FORMAT, ORIGINAL, describe, is_checkpoint, unread
+from zoo.checkpoint.format import CONFIG, FORMAT, ORIGINAL, describe, is_checkpoint, unread_in
 from zoo.checkpoint.tensors import open_tensors
 from zoo.errors import (
     AccessError,
@@ -163,7 +163,7 @@ def _foreign_repository(
     if address.scheme == "file" and (Path(address.path) / CONFIG).exists():
         folder = Path(address.path)
         converted = _foreign_path(folder, registry)
-        if converted is None and (other := unread(file.name for file in folder.iterdir())):
+        if converted is None and (other := unread_in(folder)):
             raise NotOursError(f"{address} is not a checkpoint of the zoo", other, ORIGINAL)
         return converted
     kept = _kept_before(str(address), registry) if address.commit or offline else None
