@@ -122,9 +122,9 @@ LICENSES = {
     "license: [mit, cc-by-4.0]": (["mit", "cc-by-4.0"], "mit, cc-by-4.0"),
     "license: other\nlicense_name: theirs": ("other", "theirs"),
     "widget: []": ("unknown", "unknown"),
-    "license: [1]": ("unknown", "unknown (the metadata of its README.md is invalid: 'license' "
-                                "must be one or more strings (quote no and on))"),
-}  # fmt: skip
+    "license: other\nlicense_name: [1]": ("other", "1"),
+    "license: [1]": ("unknown", "unknown (its README.md cannot be read)"),
+}
 
 
 @pytest.mark.parametrize("stated", LICENSES)
@@ -192,6 +192,40 @@ def test_the_metadata_of_an_export_is_short_enough_to_be_read_again(
     assert metadata["license"] == "mit"
     assert metadata["seq2seq-zoo"]["intended_use"] == "tests"
     assert "examples" not in metadata["seq2seq-zoo"]
+
+
+COMPACT = {
+    "many tags": f"tags: [{', '.join(f'a{n}' for n in range(7_000))}]",
+    "a long line": f"note: {'x' * 49_950}",
+    "pairs": "d: !!omap [a: 1]",
+}
+
+
+@pytest.mark.parametrize("name", COMPACT)
+def test_metadata_that_a_new_card_cannot_hold_keeps_no_folder_from_being_read(
+    name: str, tmp_path: Path, registry: Registry
+) -> None:
+    folder = toy_folder(tmp_path / "toy")
+    card = f"---\nlicense: mit\n{COMPACT[name]}\n---\n# Toy\n"
+    assert split_card(card, "the card")[0]["license"] == "mit"
+    (folder / "README.md").write_text(card)
+    import_checkpoint(folder, tmp_path / "in", registry)
+    assert read(tmp_path / "in", registry).about.terms.endswith(": mit")
+    (tmp_path / "in" / "README.md").write_text(card)
+    export_checkpoint(read(tmp_path / "in", registry), "words", tmp_path / "out", registry)
+    for made in ("in", "out"):
+        metadata = split_card((tmp_path / made / "README.md").read_text(), made)[0]
+        assert metadata["license"] == "mit"
+
+
+def test_a_card_that_cannot_be_read_is_mentioned_without_its_path(
+    tmp_path: Path, registry: Registry
+) -> None:
+    folder = toy_folder(tmp_path / "toy")
+    (folder / "README.md").write_bytes(b"\xff")
+    import_checkpoint(folder, tmp_path / "out", registry)
+    terms = read(tmp_path / "out", registry).about.terms
+    assert terms == "license of the imported weights: unknown (its README.md cannot be read)"
 
 
 def test_a_device_is_no_checkpoint() -> None:

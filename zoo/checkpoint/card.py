@@ -186,7 +186,7 @@ def render_front_matter(metadata: Mapping[str, Any]) -> str:
     import yaml
 
     present = {key: value for key, value in metadata.items() if value is not None}
-    text = yaml.dump(present, sort_keys=False, allow_unicode=True).strip()
+    text = yaml.safe_dump(present, sort_keys=False, allow_unicode=True).strip()
     return f"---\n{text}\n---\n"
 
 
@@ -327,7 +327,8 @@ def split_card(card: str, source: str, *, lenient: bool = False) -> tuple[dict[s
 def license_of(metadata: Mapping[str, Any]) -> str:
     """Return the license that a card's metadata names; empty if it names none."""
     stated = metadata.get("license_name") or metadata.get("license") or ""
-    return one_line(", ".join(stated) if isinstance(stated, list) else str(stated), 100)
+    names = stated if isinstance(stated, list) else [stated]
+    return one_line(", ".join(map(str, names)), 100)
 
 
 def _load_yaml(text: str, *, lenient: bool) -> Any:

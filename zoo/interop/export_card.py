@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +33,9 @@ FACTS = (
 
 OWN = ("library_name", "pipeline_tag", ORIGIN)
 """Keys of the metadata that each folder has of its own: the others are the author's."""
+
+ROOM = 10_000
+"""Characters of the metadata for what a new card adds: tags, languages, facts of an export."""
 
 LICENSES = ("LICENSE", "LICENSE.md", "LICENSE.txt", "COPYING")
 STATEMENTS = (CARD, *LICENSES)
@@ -78,17 +82,33 @@ def with_facts(about: About, facts: object) -> About:
         return about
 
 
-def stated_card(folder: Path) -> tuple[dict[str, Any], str]:
-    """Return the metadata of a folder's card, {} if it has none, and the license in words."""
+def stated_card(folder: Path) -> tuple[dict[str, Any], str, object]:
+    """Return what a folder's card says: the author's metadata, the license in words, and facts.
+
+    The facts are those of an export; None if it is none.
+    """
     metadata, fault = dict[str, Any](), ""
     if (folder / CARD).is_file():
         try:
-            metadata = split_card(read_card(folder), f"its {CARD}", lenient=True)[0]
-        except CheckpointError as error:
-            fault = f" ({error})"
+            metadata = split_card(read_card(folder), CARD, lenient=True)[0]
+        except CheckpointError:  # it names the folder, which is not for others
+            fault = f" (its {CARD} cannot be read)"
     files = [name for name in LICENSES if (folder / name).is_file()]
     terms = f"see the file {files[0]} of its folder" if files else f"unknown{fault}"
-    return metadata, license_of(metadata) or terms
+    author = _kept({key: value for key, value in metadata.items() if key not in OWN})
+    return author, license_of(author) or terms, metadata.get(ORIGIN)
+
+
+def _kept(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Return an author's metadata; of those that a new card cannot hold, the license at most."""
+    keys = ("license", "license_name")
+    for kept in (metadata, {key: value for key, value in metadata.items() if key in keys}):
+        text = render_front_matter(kept)
+        with contextlib.suppress(CheckpointError):
+            split_card(text, CARD)
+            if len(text) <= METADATA_LIMIT - ROOM:
+                return kept
+    return {}
 
 
 def with_card(about: About, source: Source) -> tuple[About, dict[str, Any]]:
@@ -97,11 +117,10 @@ def with_card(about: About, source: Source) -> tuple[About, dict[str, Any]]:
     The metadata is that of the new card: the author's, with a license; what no file states is
     `unknown`.
     """
-    metadata, license = stated_card(source.folder)
-    about = with_facts(about, metadata.get(ORIGIN))
+    author, license, facts = stated_card(source.folder)
+    about = with_facts(about, facts)
     terms = about.terms or f"license of the imported weights: {license}"
-    author = {key: value for key, value in metadata.items() if key not in OWN}
-    if not license_of(metadata):
+    if not license_of(author):
         author["license"] = "other" if license.startswith("see") else "unknown"
     return replace(about, terms=one_line(terms, TEXT_LIMITS["terms"])), author
 
@@ -123,7 +142,9 @@ def export_card(
         library: the library that loads the folder, by its name on the Hub.
     """
     about = checkpoint.about
-    author, license = stated_card(checkpoint.folder) if checkpoint.folder else ({}, "unknown")
+    author, license = dict[str, Any](), "unknown"
+    if checkpoint.folder is not None:
+        author, license, _ = stated_card(checkpoint.folder)
     facts = [f"Model: {checkpoint.model_name} (architecture {checkpoint.architecture})"]
     facts.append(f"Precision: {precision}")
     if about.source_languages or about.target_languages:
@@ -140,11 +161,9 @@ def export_card(
     lines += [
         f"| {file.relative_to(folder).as_posix()} | {file.stat().st_size:,} |" for file in files
     ]
-    metadata = {
-        "library_name": library,
-        **generated_metadata(about, checkpoint.architecture, author),
-    }
-    metadata |= {**author, **metadata}
+    generated = generated_metadata(about, checkpoint.architecture, author)
+    others = {key: value for key, value in author.items() if key not in generated}
+    metadata = {"library_name": library, **generated, **others}
     metadata[ORIGIN] = facts_of(checkpoint, METADATA_LIMIT - len(render_front_matter(metadata)))
     front_matter = render_front_matter(metadata)
     return front_matter + "\n" + "\n".join(lines) + "\n"
