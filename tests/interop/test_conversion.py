@@ -123,6 +123,7 @@ LICENSES = {
     "license: other\nlicense_name: theirs": ("other", "theirs"),
     "widget: []": ("unknown", "unknown"),
     "license: other\nlicense_name: [1]": ("other", "1"),
+    "license: mit\nlicense_name: '[mit](x) `<b>`'": ("mit", "mit(x) b"),
     "license: [1]": ("unknown", "unknown (its README.md cannot be read)"),
 }
 
@@ -147,7 +148,7 @@ def test_an_import_keeps_the_license_and_the_metadata_of_its_origin(
 
 @pytest.mark.parametrize(
     ("file", "license", "terms"),
-    [("toy.txt", "unknown", "unknown"), ("COPYING", "other", "see the file COPYING of its folder")],
+    [("toy.txt", "unknown", "unknown"), ("COPYING", "other", "see the file COPYING of toy")],
 )
 def test_an_import_without_a_card_has_no_license_of_its_own(
     file: str, license: str, terms: str, tmp_path: Path, registry: Registry
@@ -157,6 +158,45 @@ def test_an_import_without_a_card_has_no_license_of_its_own(
     import_checkpoint(folder, out, registry)
     assert f"\nlicense: {license}\n" in (out / "README.md").read_text()
     assert read(out, registry).about.terms == f"license of the imported weights: {terms}"
+
+
+@pytest.mark.parametrize("link", ["LICENSE", "https://example.org/license"])
+def test_a_link_to_a_license_that_is_not_copied_is_left_out(
+    link: str, tmp_path: Path, registry: Registry
+) -> None:
+    folder = toy_folder(tmp_path / "toy")
+    card = f"---\nlicense: other\nlicense_name: theirs\nlicense_link: {link}\n---\n"
+    (folder / "README.md").write_text(card)
+    import_checkpoint(folder, tmp_path / "in", registry)
+    imported = (tmp_path / "in" / "README.md").read_text()
+    (tmp_path / "in" / "README.md").write_text(card)
+    export_checkpoint(read(tmp_path / "in", registry), "words", tmp_path / "out", registry)
+    for text in (imported, (tmp_path / "out" / "README.md").read_text()):
+        assert (f"\nlicense_link: {link}\n" in text) == ("://" in link)
+        assert "\nlicense_name: theirs\n" in text
+
+
+def test_a_file_has_no_license_of_what_lies_beside_it(tmp_path: Path, registry: Registry) -> None:
+    folder = toy_folder(tmp_path / "toy")
+    (folder / "README.md").write_text("---\nlicense: mit\nauthors: [Ann]\n---\n# A tool\n")
+    import_checkpoint(folder / "toy.json", tmp_path / "out", registry)
+    metadata = split_card((tmp_path / "out" / "README.md").read_text(), "the card")[0]
+    assert metadata["license"] == "unknown"
+    assert "authors" not in metadata
+    terms = read(tmp_path / "out", registry).about.terms
+    assert terms == "license of the imported weights: unknown"
+
+
+def test_an_export_has_the_license_after_the_working_folder_changed(
+    tmp_path: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import_checkpoint(toy_folder(tmp_path / "toy"), tmp_path / "in", registry)
+    (tmp_path / "in" / "README.md").write_text("---\nlicense: mit\n---\n")
+    monkeypatch.chdir(tmp_path)
+    made = read(Path("in"), registry)
+    monkeypatch.chdir("/")
+    export_checkpoint(made, "words", tmp_path / "out", registry)
+    assert "\nlicense: mit\n" in (tmp_path / "out" / "README.md").read_text()
 
 
 def test_a_card_that_is_changed_is_read_again(tmp_path: Path, registry: Registry) -> None:

@@ -161,7 +161,7 @@ def read(folder: Path, registry: Registry, device: str | torch.device = "cpu") -
         source_tokenizer=source,
         target_tokenizer=target,
         about=about_of(description),
-        folder=folder,
+        folder=folder.absolute(),  # the process may change its working folder
     )
 
 

@@ -89,7 +89,7 @@ def import_checkpoint(
         if name not in importer.options:
             raise UnknownNameError(f"option of {format}", name, importer.options)
     imported = importer.read(source, options or {})
-    about, metadata = with_card(imported.about, source)
+    about, metadata = with_card(imported.about, source, parent)
     if parent:
         about = replace(about, parent=one_line(parent, TEXT_LIMITS["parent"]))
     write_imported(replace(imported, about=about), metadata, source, out, registry)

@@ -37,6 +37,9 @@ OWN = ("library_name", "pipeline_tag", ORIGIN)
 ROOM = 10_000
 """Characters of the metadata for what a new card adds: tags, languages, facts of an export."""
 
+MARKUP = "`<>[]"
+"""Characters that no license has, but code of another card: it would become part of a new one."""
+
 LICENSES = ("LICENSE", "LICENSE.md", "LICENSE.txt", "COPYING")
 STATEMENTS = (CARD, *LICENSES)
 """Files that say who may use the weights."""
@@ -82,10 +85,11 @@ def with_facts(about: About, facts: object) -> About:
         return about
 
 
-def stated_card(folder: Path) -> tuple[dict[str, Any], str, object]:
+def stated_card(folder: Path, name: str) -> tuple[dict[str, Any], str, object]:
     """Return what a folder's card says: the author's metadata, the license in words, and facts.
 
-    The facts are those of an export; None if it is none.
+    The license has no markup and names the folder by `name`. The facts are those of an export; None
+    if it is none. A link to a file of the folder is left out: the file is not copied.
     """
     metadata, fault = dict[str, Any](), ""
     if (folder / CARD).is_file():
@@ -94,9 +98,12 @@ def stated_card(folder: Path) -> tuple[dict[str, Any], str, object]:
         except CheckpointError:  # it names the folder, which is not for others
             fault = f" (its {CARD} cannot be read)"
     files = [name for name in LICENSES if (folder / name).is_file()]
-    terms = f"see the file {files[0]} of its folder" if files else f"unknown{fault}"
+    terms = f"see the file {files[0]} of {name}" if files else f"unknown{fault}"
     author = _kept({key: value for key, value in metadata.items() if key not in OWN})
-    return author, license_of(author) or terms, metadata.get(ORIGIN)
+    if "://" not in str(author.get("license_link")):
+        author.pop("license_link", None)
+    license = "".join(c for c in license_of(author) or terms if c not in MARKUP)
+    return author, license, metadata.get(ORIGIN)
 
 
 def _kept(metadata: dict[str, Any]) -> dict[str, Any]:
@@ -111,13 +118,20 @@ def _kept(metadata: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def with_card(about: About, source: Source) -> tuple[About, dict[str, Any]]:
+def with_card(about: About, source: Source, parent: str = "") -> tuple[About, dict[str, Any]]:
     """Return what is said about an imported checkpoint with what its card adds, and metadata.
 
     The metadata is that of the new card: the author's, with a license; what no file states is
-    `unknown`.
+    `unknown`. Of a single file nothing is known: a card beside it may be of something else.
+
+    Args:
+        about: what the importer read.
+        source: the files.
+        parent: the address of the folder, if it was downloaded.
     """
-    author, license, facts = stated_card(source.folder)
+    author, license, facts = dict[str, Any](), "unknown", None
+    if source.file is None:
+        author, license, facts = stated_card(source.folder, parent or source.folder.resolve().name)
     about = with_facts(about, facts)
     terms = about.terms or f"license of the imported weights: {license}"
     if not license_of(author):
@@ -144,7 +158,7 @@ def export_card(
     about = checkpoint.about
     author, license = dict[str, Any](), "unknown"
     if checkpoint.folder is not None:
-        author, license, _ = stated_card(checkpoint.folder)
+        author, license, _ = stated_card(checkpoint.folder, checkpoint.name)
     facts = [f"Model: {checkpoint.model_name} (architecture {checkpoint.architecture})"]
     facts.append(f"Precision: {precision}")
     if about.source_languages or about.target_languages:

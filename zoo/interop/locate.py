@@ -226,7 +226,7 @@ def _digest(source: Source, format: str, registry: Registry) -> str:
     The time of a file's last change (ctime) is one of these, which cannot be set: a copy with the
     times of its original has another one. Inodes may change with each mount.
     """
-    patterns = [*importer_of(format, registry).files, *STATEMENTS]
+    patterns = [*importer_of(format, registry).files, *(STATEMENTS if source.file is None else ())]
     names = [n for n in source.names if any(fnmatch(n, pattern) for pattern in patterns)]
     if source.file is not None:
         names = sorted({*names, source.file.name})
