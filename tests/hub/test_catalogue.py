@@ -15,7 +15,7 @@ import zoo
 from tests.hub.helpers import ADDRESS, NAME, fingerprint, refused
 from tests.hub.server import Server
 from tests.interop.huggingface import marian
-from zoo.errors import CatalogueError, IntegrityError
+from zoo.errors import CatalogueError, CheckpointError, IntegrityError
 from zoo.hub import user_catalogue
 from zoo.hub.pull import expected_files, pull
 from zoo.registry import catalogue
@@ -138,6 +138,34 @@ def test_a_checkpoint_of_another_project_is_converted_before_it_gets_a_name(
         assert run("registry", "add", name, out).exit_code == 0
         terms = fresh().checkpoints[name].terms
         assert terms == "license of the imported weights: unknown"
+
+
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_what_is_no_complete_checkpoint_gets_no_name(
+    scheme: str, checkpoint: Path, fresh: Callable[[], Registry], tmp_path: Path
+) -> None:
+    for name, file in (("toy", "model.npz"), ("begun.run", "run.json")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / file).write_text("{}")
+    shutil.copytree(checkpoint, tmp_path / "part")
+    (tmp_path / "part" / "model.safetensors").unlink()
+    toy = f"{scheme}{tmp_path}/toy"
+    for name, message in {
+        "begun.run": f"Go on with `zoo train --resume --out {tmp_path}/begun`",
+        "part": f"{tmp_path}/part is not a complete checkpoint: it has no model.safetensors",
+        "toy": f"{toy} is not a checkpoint of the zoo. If another project wrote it, convert it and "
+        f"name the result: `zoo convert {toy} CHECKPOINT --dtype float32`",
+    }.items():
+        with refused(CheckpointError, message):
+            user_catalogue.add("mine", f"{scheme}{tmp_path / name}", fresh())
+
+
+def test_a_repository_in_a_folder_gets_a_name(
+    checkpoint: Path, fresh: Callable[[], Registry], tmp_path: Path
+) -> None:
+    zoo.push(checkpoint, f"file://{tmp_path}/shared")
+    pinned = user_catalogue.add("mine", f"file://{tmp_path}/shared", fresh())
+    assert pull("mine", fresh()) == tmp_path / "shared" / str(pinned.commit)
 
 
 CATALOGUE = """# My names.

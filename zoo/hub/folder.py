@@ -36,7 +36,7 @@ from zoo.hub.contract import Commit, Hub, Listing, LocalCommit, Progress
 from zoo.hub.digest import FileDigest
 from zoo.registry.address import COMMIT, Address, is_inside
 
-MAIN, MANIFEST = "main", "manifest"
+MAIN, MANIFEST, REFS = "main", "manifest", "refs"
 SIZE = re.compile(r"[0-9]{1,15}")
 WAIT = 30
 """The longest time in seconds to wait for another push."""
@@ -69,7 +69,7 @@ class Folder(Hub):
                     f"{address} has changed", f"its files are now those of commit {commit}"
                 )
             return Listing(commit, digests)
-        commit = address.commit or _read_ref(root / "refs" / revision) or ""
+        commit = address.commit or _read_ref(root / REFS / revision) or ""
         if not commit or not (root / commit).is_dir():
             raise NotFoundError(f"{address.at(None)} has no revision {revision!r}")
         return Listing(commit, _read_manifest(root / commit / MANIFEST, commit))
@@ -112,7 +112,7 @@ class Folder(Hub):
                 f"cannot push to {root}", "it is a checkpoint itself", "Choose another folder"
             )
         sent = _digests(commit.folder, commit.files)
-        ref = root / "refs" / revision
+        ref = root / REFS / revision
         with writing(root, HubError):
             ref.parent.mkdir(parents=True, exist_ok=True)
         with _exclusive(root):

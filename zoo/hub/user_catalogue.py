@@ -14,6 +14,7 @@ from tomlkit.exceptions import TOMLKitError
 from zoo.checkpoint.format import (
     FILES,
     NAME_LIMIT,
+    RUN,
     TRAINING,
     about_of,
     describe,
@@ -31,6 +32,7 @@ from zoo.errors import (
 from zoo.files import TEXT_LIMIT, locked, read_json, replace_file
 from zoo.hub.contract import Progress
 from zoo.hub.digest import FileDigest
+from zoo.hub.folder import REFS
 from zoo.hub.hubs import hub_of
 from zoo.hub.pull import expected_files, pull, verify_files
 from zoo.registry.address import Address
@@ -167,16 +169,29 @@ def _address_of(where: str, registry: Registry) -> Address:
     """
     released = registry.checkpoints.get(where)
     if released is None and Address.is_one(where):
-        return Address.parse(where)
+        address = Address.parse(where)
+        folder = Path(address.path)
+        if address.scheme == "file" and folder.is_dir() and not (folder / REFS).is_dir():
+            _check_folder(folder, where)
+        return address
     if released is not None and released.address is not None:
         return released.address
     folder = Path(where) if released is None else released.folder
     if not folder.exists():
         raise registry.no_checkpoint(where)
-    if not is_checkpoint(folder):
+    _check_folder(folder, where)
+    return Address("file", str(folder.resolve()))
+
+
+def _check_folder(folder: Path, where: str) -> None:
+    """Make sure that a folder, given by `where`, is a complete checkpoint.
+
+    Raises:
+        CheckpointError: it is not; it may be of another project, or a training run.
+    """
+    if not is_checkpoint(folder) and not (folder / RUN).is_file():
         raise CheckpointError(f"{where} is not a checkpoint of the zoo", "", _copy_first(where))
     describe(folder)
-    return Address("file", str(folder.resolve()))
 
 
 def _copy_first(where: str) -> str:
