@@ -94,6 +94,11 @@ def test_an_export_that_is_imported_again_keeps_languages_and_terms(
         assert f"\nlicense: {license.splitlines()[0]}\n" in card
     text = "Two dogs play. A man walks."
     assert len(back.translate(text, details=True).hypotheses) == 2
+    (tmp_path / "out" / "generation_config.json").unlink()
+    run("import", tmp_path / "out", "--out", tmp_path / "changed")
+    assert zoo.load(tmp_path / "changed").checkpoint.about == replace(
+        back.checkpoint.about, decoding={}
+    )
 
 
 def test_facts_of_a_card_are_checked() -> None:
@@ -103,5 +108,7 @@ def test_facts_of_a_card_are_checked() -> None:
     assert facts["terms"] == checkpoint.about.terms
     plain = type(checkpoint.about)()
     assert with_facts(plain, facts).target_languages == ("de",)
+    assert checkpoint.about.decoding
+    assert with_facts(plain, facts).decoding == {}, "the folder's search was removed"
     for wrong in (None, [1], {"terms": [3], "data": 4}, {"longest": 9, "decoding": {"beam": "x"}}):
         assert with_facts(plain, wrong) == plain

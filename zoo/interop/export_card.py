@@ -69,13 +69,14 @@ def _plain(value: object) -> object:
 def with_facts(about: About, facts: object) -> About:
     """Return what is said about a checkpoint, with the facts of an export's card that it lacks.
 
-    The recommended search is the exported one, unless the folder's has been changed since.
+    The recommended search is the exported one if the folder still has what was written of it.
     """
     if not isinstance(facts, dict):
         return about
     try:
         stated = About.parse({name: facts[name] for name in FACTS if name in facts})
-        new = {name: getattr(stated, name) for name in FACTS if not getattr(about, name)}
+        lacking = (name for name in FACTS if name != "decoding" and not getattr(about, name))
+        new = {name: getattr(stated, name) for name in lacking}
         if was_written(stated.decoding, about.decoding, facts.get("longest")):
             banned = {key: value for key, value in about.decoding.items() if key == "banned"}
             kept = {key: value for key, value in stated.decoding.items() if key != "banned"}
