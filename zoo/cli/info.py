@@ -15,7 +15,7 @@ from zoo.cli.completion import complete_any, complete_setting
 from zoo.cli.fetching import located
 from zoo.cli.options import json_option
 from zoo.cli.output import console, loaded_registry, plain, print_json
-from zoo.cli.settings import checkpoint_of
+from zoo.cli.settings import check_alias
 from zoo.errors import CheckpointError, ConfigError
 from zoo.registry.registry import Registry
 
@@ -95,7 +95,7 @@ def info(
     from zoo.registry.config import parse_settings
 
     registry = loaded_registry()
-    checkpoint_of(name, registry)  # an alias is no model
+    check_alias(name, registry)
     if name in registry.architectures and name not in registry.models:
         if settings or source_vocab or target_vocab or parameters:
             models = [each for each, model in registry.models.items() if model.architecture == name]

@@ -82,16 +82,32 @@ def checkpoint_of(name: str, registry: Registry) -> str:
     Raises:
         ConfigError: a model or an architecture has the name of the alias.
     """
-    context = click.get_current_context(silent=True)
-    settings = context.find_root().obj if context is not None else None
-    aliases = settings.aliases if isinstance(settings, Settings) else {}
+    aliases = _aliases()
     while name in aliases and name not in registry.checkpoints:
-        if name in registry.models or name in registry.architectures:
-            kind = "a model" if name in registry.models else "an architecture"
-            what = f"alias {name} of {settings_file()} is the name of {kind}"
-            raise ConfigError(what, "", "Rename the alias")
+        check_alias(name, registry)
         name = aliases[name]
     return name
+
+
+def check_alias(name: str, registry: Registry) -> None:
+    """Make sure that a name is not an alias with the name of a model or an architecture.
+
+    Raises:
+        ConfigError: it is.
+    """
+    if name not in _aliases() or name in registry.checkpoints:
+        return
+    if name in registry.models or name in registry.architectures:
+        kind = "a model" if name in registry.models else "an architecture"
+        what = f"alias {name} of {settings_file()} is the name of {kind}"
+        raise ConfigError(what, "", "Rename the alias")
+
+
+def _aliases() -> Mapping[str, str]:
+    """Return the aliases of the settings of the running command."""
+    context = click.get_current_context(silent=True)
+    settings = context.find_root().obj if context is not None else None
+    return settings.aliases if isinstance(settings, Settings) else {}
 
 
 def _read_aliases(entries: Mapping[str, Any], settings: Settings) -> list[str]:
