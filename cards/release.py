@@ -327,10 +327,11 @@ def measure_speed(name: str) -> None:
     before, mark, after = text.partition("\n## Speed\n")
     if not mark:
         before, mark, after = text.partition("\n## Examples\n")
-        file.write_text(f"{before}\n{section}\n{mark}{after}", encoding="utf-8")
-        return
-    rest = after[after.index("\n## ") :]
+        rest = mark + after
+    else:
+        rest = after[after.index("\n## ") :]
     file.write_text(f"{before}\n{section}\n{rest}", encoding="utf-8")
+    write_entry(name)
 
 
 def train_only(name: str) -> None:
