@@ -18,6 +18,7 @@ from torch.nn.modules.module import register_module_forward_hook
 
 import zoo
 from tests.external_plugins.journey import TOP
+from zoo.data.batches import rounded
 from zoo.decoding import step_graph, step_graphs
 from zoo.decoding.options import Search
 from zoo.decoding.search import search
@@ -26,7 +27,6 @@ from zoo.decoding.task import Task
 from zoo.testing.case import Case
 from zoo.testing.case import case as make_case
 from zoo.translation import parts
-from zoo.translation.parts import rounded
 from zoo_rnnsearch.network import RNNSearch
 from zoo_transformer.network import Transformer
 

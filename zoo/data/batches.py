@@ -265,6 +265,16 @@ def batch_sources(sources: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
     return padded, torch.arange(padded.shape[1]) < sequences.lengths[:, None]
 
 
+def rounded(x: Tensor, limit: int | None) -> Tensor:
+    """Pad (rows, length, …) with zeros to a length of 8, 16, 24, …, or to the longest allowed."""
+    length = -(-x.shape[1] // 8) * 8
+    if limit is not None:
+        length = max(min(length, limit), x.shape[1])
+    padded = x.new_zeros(len(x), length, *x.shape[2:])
+    padded[:, : x.shape[1]] = x
+    return padded
+
+
 def shuffled_batches(
     corpus: Corpus, tokens: int, sentences: int | None, seed: int, epoch: int
 ) -> Batches:

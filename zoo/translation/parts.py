@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 from torch import Tensor
 
 from zoo.checkpoint.checkpoint import Checkpoint
-from zoo.data.batches import batch_sources, with_end
+from zoo.data.batches import batch_sources, rounded, with_end
 from zoo.data.features import Features
 from zoo.data.sources import Sources
 from zoo.data.tokenizer import Tokenizer
@@ -27,7 +27,7 @@ from zoo.translation.sentences import (
     make_splitter,
     split_sentences,
 )
-from zoo.translation.spelling import Cost, Spelling, spelled
+from zoo.translation.spelling import Cost, Spelling, may_be_respelled, spelled
 from zoo.translation.translation import Prefix
 
 BATCH_TOKENS = 4096
@@ -49,6 +49,10 @@ LongTexts = Literal["refuse", "split"]
 
 Tokens = tuple[list[int], ...]
 """A text's token ids by each checkpoint's source tokenizer, without the end token."""
+
+
+_LedPiece = tuple[int, str, Piece]
+"""The index of a text, what every part of it begins with, and a piece of it."""
 
 
 class Part(NamedTuple):
@@ -130,19 +134,17 @@ class SourceReader:
         split = None if several else split
         usual = limit if split is None else min(limit, self._trained_length or limit)
         pieces = self._leads_and_pieces(texts, split, prefix, several)
-        spellings = self._spellings(pieces, respell and not several)
-        pieces = [
-            (index, lead, piece._replace(text=spelling.text) if spelling else piece)
-            for (index, lead, piece), spelling in zip(pieces, spellings, strict=True)
-        ]
-        if split is not None:  # runs of white space are no words
-            read = [lead + SPACES.sub(" ", piece.text) for _, lead, piece in pieces]
-        else:  # a sum would be plain text
-            read = [lead + piece.text if lead else piece.text for _, lead, piece in pieces]
-        tokenized = self._tokenize(read)
+        tokenized = self._tokenize(_texts(pieces, split))
+        spellings = self._spellings(pieces, tokenized) if respell and not several else {}
+        if spellings:
+            for i, spelling in spellings.items():
+                index, lead, piece = pieces[i]
+                pieces[i] = index, lead, piece._replace(text=spelling.text)
+            again = self._tokenize(_texts([pieces[i] for i in spellings], split))
+            for i, tokens in zip(spellings, again, strict=True):
+                tokenized[i] = tokens
         parts: list[Part] = []
-        every = zip(pieces, tokenized, spellings, strict=True)
-        for (index, lead, piece), tokens, spelling in every:
+        for i, ((index, lead, piece), tokens) in enumerate(zip(pieces, tokenized, strict=True)):
             first = len(parts)
             number = parts[-1].part_index + 1 if parts and parts[-1].text_index == index else 0
             if _length(tokens) > limit and (several or long_texts == "refuse"):
@@ -151,22 +153,22 @@ class SourceReader:
             if long and (of_piece := self._divided(piece, usual, limit, lead)):
                 last = len(of_piece) - 1
                 parts += [
-                    Part(index, number + i, *part, ids, i == 0, i == last)
-                    for i, (part, ids) in enumerate(of_piece)
+                    Part(index, number + n, *part, ids, n == 0, n == last)
+                    for n, (part, ids) in enumerate(of_piece)
                 ]
             elif _length(tokens) > limit:
                 parts += self._split(index, number, piece, limit, lead)
             else:
                 parts.append(Part(index, number, *piece, tokens))
-            if spelling:
-                capitals = spelling.capitals
+            if i in spellings:
+                capitals = spellings[i].capitals
                 made = [p._replace(respelled=True, capitals=capitals) for p in parts[first:]]
                 parts[first:] = made
         return parts
 
     def _leads_and_pieces(
         self, texts: Iterable[tuple[int, str]], split: Split | None, prefix: str, several: bool
-    ) -> list[tuple[int, str, Piece]]:
+    ) -> list[_LedPiece]:
         """Return each text's pieces with its index, and with what every part of it begins with.
 
         That is the prefix, or the tag that the text begins with.
@@ -180,17 +182,19 @@ class SourceReader:
         return pieces
 
     def _spellings(
-        self, pieces: Sequence[tuple[int, str, Piece]], respell: bool
-    ) -> list[Spelling | None]:
-        """Return the spelling of each piece, None for those that are read as they are."""
-        none: list[Spelling | None] = [None] * len(pieces)
-        if not respell or not all(member.about.trained_length for member in self.checkpoints):
-            return none
-        languages = self.checkpoints[0].about.source_languages
-        texts = [str(piece.text) for _, _, piece in pieces]
-        read = spelled(texts, self._costs, language_code(languages) if languages else "")
-        both = zip(read, texts, strict=True)
-        return [spelling if spelling.text != text else None for spelling, text in both]
+        self, pieces: Sequence[_LedPiece], tokenized: Sequence[Tokens]
+    ) -> dict[int, Spelling]:
+        """Return the spellings of the pieces that are not read as they are, by their numbers."""
+        if not all(member.about.trained_length for member in self.checkpoints):
+            return {}
+        texts = {
+            i: piece.text
+            for i, ((_, _, piece), tokens) in enumerate(zip(pieces, tokenized, strict=True))
+            if may_be_respelled(piece.text) or any(UNKNOWN in ids for ids in tokens)
+        }
+        code = language_code(self.checkpoints[0].about.source_languages)
+        read = zip(texts, spelled([*texts.values()], self._costs, code), strict=True)
+        return {i: spelling for i, spelling in read if spelling.text != texts[i]}
 
     def _costs(self, texts: Sequence[str]) -> list[Cost]:
         """Return the unknown tokens and all tokens of texts, of all checkpoints together."""
@@ -316,6 +320,14 @@ class SourceReader:
         return list(zip(*by_member, strict=True))
 
 
+def _texts(pieces: Iterable[_LedPiece], split: Split | None) -> list[str]:
+    """Return what is read of pieces."""
+    if split is not None:  # runs of white space are no words
+        return [lead + SPACES.sub(" ", piece.text) for _, lead, piece in pieces]
+    # A sum would be plain text.
+    return [lead + piece.text if lead else piece.text for _, lead, piece in pieces]
+
+
 def _length(tokens: Tokens) -> int:
     """Return the number of tokens, with the end token, for the tokenizer that cuts the most."""
     return max(len(with_end(each)) for each in tokens)
@@ -341,13 +353,3 @@ def batches(
         batch.append(part)
     if batch:
         yield batch
-
-
-def rounded(x: Tensor, limit: int | None) -> Tensor:
-    """Pad (parts, length, …) with zeros to a length of 8, 16, 24, …, or to the longest allowed."""
-    length = -(-x.shape[1] // 8) * 8
-    if limit is not None:
-        length = max(min(length, limit), x.shape[1])
-    padded = x.new_zeros(len(x), length, *x.shape[2:])
-    padded[:, : x.shape[1]] = x
-    return padded

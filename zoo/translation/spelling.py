@@ -26,6 +26,11 @@ class Spelling(NamedTuple):
     capitals: bool = False
 
 
+def may_be_respelled(text: str) -> bool:
+    """Return whether a text looks as if it had another spelling."""
+    return text.isupper() or APOSTROPHE.search(text) is not None
+
+
 def spelled(
     texts: Sequence[str], costs: Callable[[Sequence[str]], list[Cost]], language: str = ""
 ) -> list[Spelling]:
