@@ -30,8 +30,8 @@ SLOW = (
     "training/test_fine_tuning_page.py", "examples/test_losses.py", "cli/test_attention.py",
     "training/test_fine_tuning.py", "serving/test_api.py", "core/test_checkpoint.py",
     "core/test_training.py", "decoding/test_beam.py", "training/test_recipe.py",
-    "core/test_corpora.py", "examples/test_attention_kinds.py", "training/test_corpus.py",
-    "training/test_auto.py", "test_install.py", "test_release.py",
+    "training/test_passes.py", "core/test_corpora.py", "examples/test_attention_kinds.py",
+    "training/test_corpus.py", "training/test_auto.py", "test_install.py", "test_release.py",
 )  # fmt: skip
 """The slowest files. A parallel run starts with them, so that it does not end waiting for one."""
 

@@ -22,7 +22,7 @@ from zoo.training.objective import Loss
 from zoo.training.passes import RecordedPasses
 
 SETTINGS: dict[str, Any] = {
-    "warmup": 4, "batch_tokens": 60, "validate_every": 12, "save_every": 8, "seed": 3,
+    "warmup": 4, "batch_tokens": 120, "validate_every": 16, "save_every": 16, "seed": 3,
     "bleu_sentences": 3, "schedule": "constant", "vocab_size": 90,
 }  # fmt: skip
 
@@ -63,8 +63,17 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return log
 
 
+SMALL = {
+    "transformer-tiny": {
+        "dim": 16, "heads": 2, "feedforward_dim": 32, "encoder_layers": 1, "decoder_layers": 2,
+    },
+    "rnnsearch-tiny": {}, "convs2s-tiny": {},
+}  # fmt: skip
+
+
 def train(data: Path, out: Path, steps: int, **settings: Any) -> Path:
     model = settings.pop("model", "transformer-tiny")
+    settings = {**SMALL[model], **settings}
     changes = {**SETTINGS, **settings}
     return zoo.train(model, f"{data}:en-de", out, steps=steps, settings=changes, device="cpu")
 
@@ -76,11 +85,11 @@ def train(data: Path, out: Path, steps: int, **settings: Any) -> Path:
 def test_training_is_the_same(
     settings: dict[str, Any], parallel: Path, tmp_path: Path, recorded: list[str]
 ) -> None:
-    actual = weights(train(parallel, tmp_path / "recorded", 40, **settings))
+    actual = weights(train(parallel, tmp_path / "recorded", 20, **settings))
     assert "repeated" in recorded
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(passes, "can_record", lambda device: False)
-        expected = weights(train(parallel, tmp_path / "plain", 40, **settings))
+        expected = weights(train(parallel, tmp_path / "plain", 20, **settings))
     for name, weight in expected.items():
         torch.testing.assert_close(actual[name], weight, rtol=0, atol=0)
 
@@ -114,10 +123,10 @@ def test_training_goes_on_where_recording_fails(
         raise RuntimeError("operation not permitted when stream is capturing")
 
     monkeypatch.setattr(passes, "record", record)
-    actual = weights(train(parallel, tmp_path / "recorded", 20))
+    actual = weights(train(parallel, tmp_path / "recorded", 12))
     assert recorded == ["failed"]
     monkeypatch.setattr(passes, "can_record", lambda device: False)
-    expected = weights(train(parallel, tmp_path / "plain", 20))
+    expected = weights(train(parallel, tmp_path / "plain", 12))
     for name, weight in expected.items():
         torch.testing.assert_close(actual[name], weight, rtol=0, atol=0)
 
@@ -128,7 +137,7 @@ def test_training_goes_on_where_recording_fails(
 def test_objectives_that_read_values_are_not_recorded(
     settings: dict[str, Any], parallel: Path, tmp_path: Path, recorded: list[str]
 ) -> None:
-    train(parallel, tmp_path / "run", 12, **settings)
+    train(parallel, tmp_path / "run", 8, batch_tokens=400, **settings)
     assert not recorded
 
 
@@ -143,7 +152,7 @@ def test_what_has_changed_is_recorded_anew(
     def changing(self: RecordedPasses, *given: Any) -> Any:
         calls.append(1)
         network: Any = self._networks[0]
-        if len(calls) == 20:
+        if len(calls) == 14:
             weight = network.target_embedding.weight
             if change == "hook":
                 weight.register_hook(lambda gradient: gradient * 0)
@@ -157,11 +166,11 @@ def test_what_has_changed_is_recorded_anew(
 
     original = RecordedPasses.__call__
     monkeypatch.setattr(RecordedPasses, "__call__", changing)
-    actual = weights(train(parallel, tmp_path / "recorded", 40))
+    actual = weights(train(parallel, tmp_path / "recorded", 20))
     assert "repeated" in recorded
     calls.clear()
     monkeypatch.setattr(RecordedPasses, "_may_record", lambda self: False)
-    expected = weights(train(parallel, tmp_path / "plain", 40))
+    expected = weights(train(parallel, tmp_path / "plain", 20))
     for name, weight in expected.items():
         torch.testing.assert_close(actual[name], weight, rtol=0, atol=0)
 
