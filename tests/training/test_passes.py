@@ -19,7 +19,7 @@ from tests.core.test_training import weights
 from zoo.data.batches import Batch
 from zoo.training import passes
 from zoo.training.objective import Loss
-from zoo.training.passes import RecordedPasses
+from zoo.training.passes import Passes, RecordedPasses
 
 SETTINGS: dict[str, Any] = {
     "warmup": 4, "batch_tokens": 120, "validate_every": 16, "save_every": 16, "seed": 3,
@@ -79,8 +79,8 @@ def train(data: Path, out: Path, steps: int, **settings: Any) -> Path:
 
 
 @pytest.mark.parametrize("settings", [
-    {}, {"precision": "bf16"}, {"average_decay": 0.9, "r_drop": 1.0}, {"word_dropout": 0.1},
-    {"accumulate": 2}, {"model": "convs2s-tiny"}, {"model": "rnnsearch-tiny"},
+    {}, {"precision": "bf16", "word_dropout": 0.1}, {"average_decay": 0.9, "r_drop": 1.0},
+    {"accumulate": 2}, {"model": "convs2s-tiny"},
 ], ids=str)  # fmt: skip
 def test_training_is_the_same(
     settings: dict[str, Any], parallel: Path, tmp_path: Path, recorded: list[str]
@@ -141,36 +141,36 @@ def test_objectives_that_read_values_are_not_recorded(
     assert not recorded
 
 
-@pytest.mark.parametrize("change", ["hook", "frozen", "setting", "elsewhere"])
 def test_what_has_changed_is_recorded_anew(
-    change: str, parallel: Path, tmp_path: Path, recorded: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    parallel: Path, tmp_path: Path, recorded: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What a callback changes in the middle of a run counts, as without recordings."""
-    calls = []
+    calls: list[int] = []
 
     def changing(self: RecordedPasses, *given: Any) -> Any:
-        calls.append(1)
         network: Any = self._networks[0]
         if len(calls) == 14:
+            network.decoder[0].inner.weight.requires_grad_(False)
+        if len(calls) == 26:
+            network.decoder[0].cross_norm.eps = 0.5
+        if len(calls) == 38:
             weight = network.target_embedding.weight
-            if change == "hook":
-                weight.register_hook(lambda gradient: gradient * 0)
-            elif change == "frozen":
-                network.decoder[0].inner.weight.requires_grad_(False)
-            elif change == "setting":
-                network.decoder[0].cross_norm.eps = 0.5
-            else:
-                weight.data = weight.data.clone()
+            weight.data = weight.data.clone()
+        if len(calls) == 50:
+            network.target_embedding.weight.register_hook(lambda gradient: gradient * 0)
+        calls.append(recorded.count("repeated"))
         return original(self, *given)
 
     original = RecordedPasses.__call__
     monkeypatch.setattr(RecordedPasses, "__call__", changing)
-    actual = weights(train(parallel, tmp_path / "recorded", 20))
-    assert "repeated" in recorded
+    actual = weights(train(parallel, tmp_path / "recorded", 54, validate_every=54))
+    repeated = [calls[i] for i in (14, 26, 38, 50)]
+    assert all(a < b for a, b in zip([0, *repeated], repeated, strict=False))
+    assert calls[50] == calls[53], "a hook would not be called"
     calls.clear()
+    monkeypatch.setattr(RecordedPasses, "clear", Passes.clear)
     monkeypatch.setattr(RecordedPasses, "_may_record", lambda self: False)
-    expected = weights(train(parallel, tmp_path / "plain", 20))
+    expected = weights(train(parallel, tmp_path / "plain", 54, validate_every=54))
     for name, weight in expected.items():
         torch.testing.assert_close(actual[name], weight, rtol=0, atol=0)
 

@@ -145,7 +145,8 @@ class RecordedPasses(Passes):
         self._seen.add(key)
         result = self._run(batch, tokens)
         if not self._gradients:
-            self._gradients = [(w, w.grad) for w in self._weights if w.grad is not None]
+            trained = [weight for weight in self._weights if weight.requires_grad]
+            self._gradients = [(w, w.grad) for w in trained if w.grad is not None]
         return result
 
     def _on_stream(self) -> contextlib.AbstractContextManager[Any]:
@@ -159,6 +160,9 @@ class RecordedPasses(Passes):
         known = self._snapshot if is_known else None
         if known is not None and known.has_same_modules(self._networks):
             return
+        for weight in self._weights:
+            if not weight.requires_grad:  # an optimizer would move it, if by zero
+                weight.grad = None
         self._recorded.clear()
         self._seen.clear()
         self._gradients, self._pool, self._failures = [], None, failures()
