@@ -67,9 +67,9 @@ def speeds_of_all() -> dict[str, dict[str, Any]]:
 
 def section(name: str) -> list[str]:
     """Return the section of a card about its speed, if that has been measured."""
-    if name not in speeds_of_all():
+    of = speeds_of_all().get(name)
+    if of is None:
         return []
-    of = speeds_of_all()[name]
     compiled = "with" if of["kernels"] else "without"
     return [
         f"## Speed\n\n{of['greedy']:,} sentences/s by greedy search, {of['recommended']:,} with "

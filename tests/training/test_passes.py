@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import inspect
+import itertools
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -165,7 +166,7 @@ def test_what_has_changed_is_recorded_anew(
     monkeypatch.setattr(RecordedPasses, "__call__", changing)
     actual = weights(train(parallel, tmp_path / "recorded", 54, validate_every=54))
     repeated = [calls[i] for i in (14, 26, 38, 50)]
-    assert all(a < b for a, b in zip([0, *repeated], repeated, strict=False))
+    assert all(a < b for a, b in itertools.pairwise([0, *repeated]))
     assert calls[50] == calls[53], "a hook would not be called"
     calls.clear()
     monkeypatch.setattr(RecordedPasses, "clear", Passes.clear)

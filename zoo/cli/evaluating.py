@@ -247,9 +247,10 @@ def _translate(
             **how,
         )
         translations = list(stream)
-    warnings = [*in_parts(translations), *translator.read_whole([item.source for item in items])]
-    for warning in [] if how["split"] else warnings:
-        say(f"Warning: {what}: {warning}")
+    if not how["split"]:
+        whole = translator.read_whole([item.source for item in items])
+        for warning in (*in_parts(translations), *whole):
+            say(f"Warning: {what}: {warning}")
     texts = [translation.text for translation in translations]
     _write_translations(output, texts)
     return texts

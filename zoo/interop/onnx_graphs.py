@@ -7,8 +7,8 @@ state: whoever runs the graph repeats the rows of a sentence for its beam.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, cast
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from zoo.nn.cache import Cache
 from zoo.nn.contract import BEGIN, END, Seq2Seq
 from zoo.nn.key_value_cache import KeyValueCache
-from zoo.nn.tree import Tree, tensors
+from zoo.nn.tree import Leaf as TreeLeaf
+from zoo.nn.tree import Tree, mapped, tensors
 
 ROWS, SOURCE, PAST = "rows", "source", "past"
 """Names of dynamic dimensions: rows, and those that grow with the source or with each step."""
@@ -72,16 +73,16 @@ class GrowingCache(KeyValueCache):
 
 def rebuilt(tree: Tree, parts: Iterator[Tensor]) -> Tree:
     """Return a tree of the same structure with other tensors."""
-    if isinstance(tree, Tensor):
-        return next(parts)
-    if isinstance(tree, Cache):
-        return Cache(next(parts), tree.dim)
-    if isinstance(tree, KeyValueCache):
-        flat = [next(parts) for _ in tree.values()]
+
+    def of_leaf(leaf: TreeLeaf) -> TreeLeaf:
+        if isinstance(leaf, Tensor):
+            return next(parts)
+        if isinstance(leaf, Cache):
+            return Cache(next(parts), leaf.dim)
+        flat = [next(parts) for _ in leaf.values()]
         return GrowingCache(list(zip(flat[::2], flat[1::2], strict=True)))
-    made = [rebuilt(part, parts) for part in tree]
-    make = cast("Callable[..., Tree]", type(tree))
-    return make(*made) if hasattr(tree, "_fields") else make(made)
+
+    return mapped(tree, of_leaf)
 
 
 class EncoderGraph(nn.Module):

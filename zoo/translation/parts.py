@@ -127,8 +127,7 @@ class SourceReader:
             PluginError: the splitter is broken.
             DecodingError: a text is too long, and `long_texts` is `refuse`.
         """
-        configs = [member.config for member in self.checkpoints]
-        several = any(len(config.sources) > 1 or config.features for config in configs)
+        several = self.several
         limits = [member.config.length_limits.source for member in self.checkpoints]
         limit = min([max_length, *(limit for limit in limits if limit is not None)])
         split = None if several else split
@@ -202,6 +201,12 @@ class SourceReader:
             (sum(ids.count(UNKNOWN) for ids in tokens), sum(map(len, tokens)))
             for tokens in self._tokenize(texts)
         ]
+
+    @property
+    def several(self) -> bool:
+        """Whether sources are several texts, or features, which are never read in parts."""
+        configs = (member.config for member in self.checkpoints)
+        return any(len(config.sources) > 1 or config.features for config in configs)
 
     @property
     def _trained_length(self) -> int | None:

@@ -196,21 +196,21 @@ class TextSearch:
 
     def parts(self, text: str) -> list[str]:
         """Return the parts in which a text is read, if it is not asked to stay whole."""
-        if any(len(m.config.sources) > 1 or m.config.features for m in self.checkpoints):
-            return [text]  # never in parts
-        split = self.reader.splitter("", self.registry)
-        parts = self.reader.parts([(0, text)], "split", MAX_SOURCE_LENGTH, split, respell=True)
-        return [part.text for part in parts]
+        return [text] if self.reader.several else [part.text for part in self._parts([text])]
 
     def read_otherwise(self, texts: Sequence[str]) -> int:
         """Return how many texts are not read whole and as they are, unless that is requested."""
-        split = self.reader.splitter("", self.registry)
-        parts = self.reader.parts(enumerate(texts), "split", MAX_SOURCE_LENGTH, split, respell=True)
+        parts = self._parts(texts)
         return len({part.text_index for part in parts if part.part_index or part.respelled})
+
+    def _parts(self, texts: Sequence[str]) -> list[Part]:
+        """Return the parts in which texts are read by default."""
+        split = self.reader.splitter("", self.registry)
+        return self.reader.parts(enumerate(texts), "split", MAX_SOURCE_LENGTH, split, respell=True)
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[list[float]]:
         """Return the log probability of each token of each target, the end token's last."""
-        self._check_one()
+        self._check_pairs(sources, targets)
         parts = self.reader.parts(enumerate(sources), "refuse", MAX_SOURCE_LENGTH)
         encoded = self.checkpoint.target_tokenizer.encode(list(targets))
         limit = self.checkpoint.config.length_limits.target or MAX_SOURCE_LENGTH
@@ -223,10 +223,7 @@ class TextSearch:
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
     ) -> list[list[float]]:
         """Return what `score` does for the ids of sources and targets."""
-        self._check_one()
-        if len(sources) != len(targets):
-            counts = f"{len(sources):,} sources and {len(targets):,} targets are given"
-            raise DecodingError("each source needs one target", counts)
+        self._check_pairs(sources, targets)
         checkpoint = self.checkpoint
         for side, tokenizer in (
             (sources, checkpoint.source_tokenizer), (targets, checkpoint.target_tokenizer)
@@ -238,7 +235,10 @@ class TextSearch:
             [Part(i, 0, "", "", ([*ids],)) for i, ids in enumerate(sources)], targets
         )
 
-    def _check_one(self) -> None:
+    def _check_pairs(self, sources: Sequence[object], targets: Sequence[object]) -> None:
+        if len(sources) != len(targets):
+            counts = f"{len(sources):,} sources and {len(targets):,} targets are given"
+            raise DecodingError("each source needs one target", counts)
         if len(self.checkpoints) > 1:
             raise DecodingError("an ensemble cannot score given targets", "name one checkpoint")
 

@@ -228,9 +228,6 @@ class Translator:
             texts = check_text(sources, "source"), check_text(targets, "target")
             return self._search.score([texts[0]], [texts[1]])[0]
         lists = list(check_texts(sources, "source")), list(check_texts(targets, "target"))
-        if len(lists[0]) != len(lists[1]):
-            counts = f"{len(lists[0]):,} sources and {len(lists[1]):,} targets are given"
-            raise DecodingError("each source needs one target", counts)
         return self._search.score(*lists)
 
     def score_ids(
