@@ -1,31 +1,53 @@
-"""Everyday checkpoints on validation text as people type it, and with names that they do not know.
+"""Everyday checkpoints on validation text as people type it, with numbers, names and longer text.
 
     python benchmarks/everyday.py transformer-tiny.tatoeba-en-fr-76k
 
 The sources are those of the validation data: as they are, in lowercase, without their final mark,
-and both. Names of both sides are replaced by Dutch, Polish and Swedish ones that training has not.
+both, in quotes, in brackets, and as statements joined to longer sentences. Names of both sides are
+replaced by Dutch, Polish and Swedish ones that training has not, of one word and of two. Numbers
+are in sentences written for this, unlike those of training.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
+import re
 import sys
 from pathlib import Path
 
 from sacrebleu import corpus_bleu
 
 import zoo
+from zoo import Pair
 from zoo.data.datasets import find_dataset, read_items
 from zoo.registry.registry import default_registry
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "cards"))
 
+from more_sentences import clauses, joined
 from rewritten_sentences import LOCALES, MARK, WORD, names_of_people, with_other_names
 
 OTHER_LOCALES = ("nl_NL", "pl_PL", "sv_SE")
 TIMES = 3
 """How often each pair with a name is rewritten."""
+NUMBERED = {
+    "en": (
+        "He collected {n} stamps.", "The library has {n} computers.", "We drove {n} miles.",
+        "The bridge is {n} meters long.", "My grandmother is {n}.", "Chapter {n} is boring.",
+        "She has worked here since {n}.", "The ticket cost {n} pounds.", "Flight {n} is late.",
+        "{n} soldiers were killed.",
+    ),
+    "fr": (
+        "Il collectionne {n} timbres.", "La bibliothèque a {n} ordinateurs.",
+        "Nous avons roulé {n} kilomètres.", "Le pont mesure {n} mètres.",
+        "Ma grand-mère a {n} ans.", "Le chapitre {n} est ennuyeux.",
+        "Elle travaille ici depuis {n}.", "Le billet a coûté {n} livres.",
+        "Le vol {n} est en retard.", "{n} soldats ont été tués.",
+    ),
+}  # fmt: skip
+PER_PATTERN, JOINED = 20, 500
+"""How many numbers are put into each, and how many longer sentences are made."""
 
 
 def main() -> None:
@@ -51,15 +73,42 @@ def main() -> None:
     ):
         bleu = corpus_bleu(translator.translate(texts, split=False), columns).score
         print(f"BLEU, {what:<20} {bleu:6.2f}", flush=True)
-    names = set(names_of_people(OTHER_LOCALES)) - set(names_of_people(LOCALES))
     pairs = list(dataset.load("validation"))
-    named = list(with_other_names(pairs, sorted(names), TIMES, random.Random(3)))
-    texts = translator.translate([pair.source for pair in named], split=False)
-    kept = 0
-    for pair, text in zip(named, texts, strict=True):
-        words = [set(WORD.findall(each)) for each in (pair.source, pair.target)]
-        kept += (words[0] & words[1] & names) <= set(WORD.findall(text))
-    print(f"names copied, {len(named)} pairs     {100 * kept / len(named):6.1f}%")
+    english_first = data.startswith("tatoeba-en")
+    marks = ('"', '"', "« ", " »") if english_first else ("« ", " »", '"', '"')
+    for what, begin, end, begun, ended in (("in quotes", *marks), ("in brackets", *"()()")):
+        wrapped = [[text and f"{begun}{text}{ended}" for text in column] for column in columns]
+        texts = translator.translate([f"{begin}{text}{end}" for text in sources], split=False)
+        print(f"BLEU, {what:<20} {corpus_bleu(texts, wrapped).score:6.2f}", flush=True)
+    draw = random.Random(3)
+    statements = clauses(pairs if english_first else [Pair(*pair[::-1]) for pair in pairs])
+    longer = [joined(statements, draw) for _ in range(JOINED)]
+    longer = longer if english_first else [Pair(*pair[::-1]) for pair in longer]
+    texts = translator.translate([pair.source for pair in longer], split=False)
+    bleu = corpus_bleu(texts, [[pair.target for pair in longer]]).score
+    print(f"BLEU, {'joined':<20} {bleu:6.2f}", flush=True)
+    names = sorted(set(names_of_people(OTHER_LOCALES)) - set(names_of_people(LOCALES)))
+    full = [" ".join(both) for both in zip(names, draw.sample(names, len(names)), strict=True)]
+    for what, new in (("one word", names), ("two words", full)):
+        named = list(with_other_names(pairs, new, TIMES, random.Random(3)))
+        texts = translator.translate([pair.source for pair in named], split=False)
+        kept = 0
+        for pair, text in zip(named, texts, strict=True):
+            words = [set(WORD.findall(each)) for each in (pair.source, pair.target)]
+            kept += (words[0] & words[1] & set(names)) <= set(WORD.findall(text))
+        print(f"names of {what} copied, {len(named)} pairs {100 * kept / len(named):6.1f}%")
+    for digits in (2, 3, 4):
+        numbers = [str(draw.randrange(10 ** (digits - 1), 10**digits)) for _ in range(PER_PATTERN)]
+        patterns = NUMBERED["en" if english_first else "fr"]
+        numbered = [(pattern.replace("{n}", n), n) for pattern in patterns for n in numbers]
+        texts = translator.translate([text for text, _ in numbered], split=False)
+        right = sum(
+            "".join(re.findall(r"\d", text)) == n
+            for text, (_, n) in zip(texts, numbered, strict=True)
+        )
+        print(
+            f"numbers of {digits} digits copied, {len(numbered)} {100 * right / len(texts):6.1f}%"
+        )
 
 
 if __name__ == "__main__":

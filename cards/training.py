@@ -17,13 +17,15 @@ from pathlib import Path
 
 from courtesies import courtesies
 from invented_words import invent
+from more_sentences import more_sentences
 from released import RUNS, SHIPPED, TOP, as_options, run
 from rewritten_sentences import rewritten
 from tasks import PARTS, TASKS
 
-from zoo import Dataset
+from zoo import Dataset, Pair
 from zoo.data.datasets import find_dataset
 from zoo.registry.registry import default_registry
+from zoo_corpora.near_copies import keys
 
 CAPTIONS = "transformer-tiny.multi30k-en-de"
 UNDISTILLED, DISTILLED_ONCE = f"{CAPTIONS}.undistilled", f"{CAPTIONS}.distilled-once"
@@ -119,10 +121,12 @@ TUNED = {
         for model, size in zip(FAMILIES, ((7_000, 2_048), *[(4_000, 1_024)] * 3), strict=True)
     },
     **{
-        name: _tuning(earlier, steps, 2_048, 100, "bleu_sentences=200", rate=rate)
-        for (name, earlier), (steps, rate) in zip(
-            TUNED_ONCE.items(), ((800, "2e-4"), (1_200, "3e-4")), strict=True
+        name: (
+            *_tuning(earlier, 4_000, 2_048, 300, "bleu_sentences=200", rate="7e-4"),
+            "--new-vocabulary",
+            "both",
         )
+        for name, earlier in TUNED_ONCE.items()
     },
     JOINT: _tuning(JOINT_UNDISTILLED, 8_000, 3_072, 300, "bleu_sentences=200"),
 }
@@ -156,7 +160,10 @@ def options_of(name: str) -> list[str]:
     texts = [(as_lines(p.source for p in pairs), as_lines(p.target for p in pairs))]
     if task in EVERYDAY:
         more = rewritten(pairs)
-        more += courtesies(task) if name in TUNED_ONCE else []
+        if name in TUNED_ONCE:
+            english_first = source == "en"
+            new = [*courtesies(english_first), *more_sentences(pairs, english_first)]
+            more += without_near_copies(new, dataset)
         texts.append((as_lines(p.source for p in more), as_lines(p.target for p in more)))
     if name == JOINT:
         taught = zip(TEACHERS_OF[name], LANGUAGE_PAIRS, strict=True)
@@ -174,6 +181,17 @@ def options_of(name: str) -> list[str]:
     if recipe not in registry.recipes:
         recipe = f"{model}.{registry.datasets[task].recipe}"
     return [model, *data, "--recipe", recipe, *changes]
+
+
+def without_near_copies(pairs: Sequence[Pair], dataset: Dataset) -> list[Pair]:
+    """Return the pairs of which neither side is a near copy of a dataset's held-out text."""
+    held_out = {
+        key
+        for split in ("validation", "test")
+        for pair in dataset.load(split)
+        for key in keys(pair)
+    }
+    return [pair for pair in pairs if held_out.isdisjoint(keys(pair))]
 
 
 def suffixes(task: str) -> tuple[str, str]:

@@ -6,10 +6,12 @@ import random
 import re
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import numpy as np
 import pytest
+from num2words import num2words
 
 import zoo
 from tests.conftest import SLOW
@@ -216,3 +218,113 @@ def test_names_of_both_sides_are_replaced(monkeypatch: pytest.MonkeyPatch) -> No
     every = rewritten.rewritten(pairs, times=2)
     assert len(every) == len(pairs) + 2
     assert every == rewritten.rewritten(pairs, times=2)
+
+
+def test_sentences_with_numbers_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(TOP / "cards"))
+    more = importlib.import_module("more_sentences")
+    draw, kinds = random.Random(0), set()
+    numbers: list[int] = []
+    in_words = more._in_words
+
+    def recorded(number: int, french: str) -> list[str]:
+        numbers.append(number)
+        return in_words(number, french)
+
+    monkeypatch.setattr(more, "_in_words", recorded)
+    for _ in range(3_000):
+        english, french = more.numbered(["Zoé"], draw)
+        assert not set("{}*") & {*english, *french}
+        sides = [re.findall(r"\d", text.replace(",", "")) for text in (english, french)]
+        if re.search(r"\d [ap]\.?m|o'clock", english):
+            kinds.add("time")
+            hour = int("".join(sides[0]))
+            later = 0 if hour == 12 else 12
+            expected = {hour % 24, hour + later} if "p" in english[-6:] else {hour}
+            words = {"midi": 12, "minuit": 12}
+            found = next((n for word, n in words.items() if word in french), None)
+            assert (found or int("".join(sides[1]))) in expected
+        elif all(sides):
+            kinds.add("digits")
+            assert sorted(sides[0]) == sorted(sides[1]) or "1er" in french
+        elif not any(sides):
+            kinds.add("words")
+            for text, language in ((english, "en"), (french, "fr")):
+                assert num2words(numbers[-1], lang=language) in text
+            assert not re.search(r"\bun (maisons|voitures|pommes|personnes|heures)", french)
+        else:
+            kinds.add("both")
+            assert sides[1]
+            assert not sides[0]
+    assert kinds == {"time", "digits", "words", "both"}
+
+
+def test_statements_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(TOP / "cards"))
+    more = importlib.import_module("more_sentences")
+    statements = more.clauses(
+        [
+            zoo.Pair("Tom is ill.", "Tom est malade."),
+            zoo.Pair("He eats bread.", "Il mange du pain."),
+            zoo.Pair("I ate what he ate.", "J'ai mangé ce qu'il mangeait."),
+            zoo.Pair("Who am I?", "Que j'écoute ?"),
+        ]
+    )
+    assert statements == [
+        ("Tom is ill", "Tom est malade"),
+        ("he eats bread", "il mange du pain"),
+        ("I ate what he ate", "j'ai mangé ce qu'il mangeait"),
+    ]
+    draw = random.Random(0)
+    made = [more.joined(statements, draw) for _ in range(2_000)]
+    texts = {text for pair in made for text in pair}
+    assert all(re.fullmatch(r"[A-ZÀ].+[^.]\.", text) for text in texts)
+    assert not any(re.search(r"\b[Qq]ue [iaeéê]", text) for text in texts)
+    assert (
+        "Tom is ill because he eats bread.",
+        "Tom est malade parce qu'il mange du pain.",
+    ) in made
+    assert ("I think that Tom is ill.", "Je pense que Tom est malade.") in made
+    assert any(english.count("he eats bread") and english.count("I ate") for english, _ in made)
+
+
+def test_sentences_are_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(TOP / "cards"))
+    more = importlib.import_module("more_sentences")
+    draw = random.Random(0)
+    statement = zoo.Pair("Tom is ill.", "Tom est malade.")
+    question = zoo.Pair("Who is he?", "Qui est-il ?")
+    made = {more.quoted(pair, draw) for _ in range(300) for pair in (statement, question)}
+    assert ('"Tom is ill," she said.', "« Tom est malade », dit-elle.") in made
+    assert ('"Who is he?" he asked.', "« Qui est-il ? » demanda-t-il.") in made
+    assert ("(Tom is ill)", "(Tom est malade)") in made
+    assert ('He said, "Who is he?"', "Il a dit : « Qui est-il ? »") in made
+
+
+@pytest.mark.parametrize("english_first", [True, False])
+def test_courtesies_have_one_translation_each(
+    monkeypatch: pytest.MonkeyPatch, english_first: bool
+) -> None:
+    monkeypatch.syspath_prepend(str(TOP / "cards"))
+    courtesies = importlib.import_module("courtesies")
+    pairs = courtesies.courtesies(english_first)
+    written = {tuple(pair) if english_first else tuple(pair)[::-1] for pair in courtesies.PAIRS}
+    sources = [pair.source for pair in set(pairs) if tuple(pair) in written]
+    assert len(sources) == len(set(sources)) > 100
+    hello, bonjour = ("Hello.", "Bonjour.") if english_first else ("Bonjour.", "Hello.")
+    assert pairs.count(zoo.Pair(hello, bonjour)) >= courtesies.TIMES // 2
+    cat, chat = ("cat", "chat") if english_first else ("chat", "cat")
+    for form in (cat, cat.capitalize(), f"{cat.capitalize()}."):
+        assert any(p.source == form and p.target.lower().startswith(chat) for p in pairs)
+
+
+def test_near_copies_of_held_out_text_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(TOP / "cards"))
+    training = importlib.import_module("training")
+    splits = {"validation": [zoo.Pair("He is here now, Tom!", "Il est là.")], "test": []}
+    dataset = types.SimpleNamespace(load=splits.__getitem__)
+    pairs = [
+        zoo.Pair("He is here, Tom.", "Oui."), zoo.Pair("Yes.", "il est la"),
+        zoo.Pair("He was here.", "Il était là."),
+    ]  # fmt: skip
+    assert training.without_near_copies(pairs, dataset) == pairs[2:]
