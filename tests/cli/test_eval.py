@@ -80,6 +80,9 @@ def test_a_limit_takes_the_first_of_a_split(run: Run, checkpoint: Path, tmp_path
     held_out = [pair.source for pair in file_dataset(str(file)).stream("validation")]
     asked = ("eval", checkpoint, "--data", file, "--split", "validation", "--json")
     assert json.loads(run(*asked, "--limit", 3).stdout)["sentences"] == 3
+    by_sentences = json.loads(run(*asked, "--limit", 3, "--sentences").stdout)
+    assert (by_sentences["sentences"], by_sentences["by_sentences"]) == (3, True)
+    assert "--sentences" in command(by_sentences, "x")
     assert json.loads(run(*asked).stdout)["sentences"] == len(held_out) > 3
 
 

@@ -24,6 +24,7 @@ def record(**more: Any) -> dict[str, Any]:
         {"beam": 5},
         {"lowercase": True},
         {"limit": 3},
+        {"by_sentences": True},
         {"banned": ["a", "b"]},
         {"with": ["other"]},
         {"bleu_2": 1.0, "bleu_2_signature": "c"},
@@ -43,7 +44,8 @@ def test_the_command_exists_with_its_options() -> None:
     evaluated = record(
         beam=5, length_penalty=0.6, lowercase=True, bleu_2=50.0, bleu_2_signature="c",
         bleu_confidence=1.5, bleu_mean=30.1, against="other", against_bleu=20.0, bleu_p_value=0.01,
-        benchmark="ann/dogs", banned=["a", "▁b"], **{"with": ["second"]},
+        benchmark="ann/dogs", banned=["a", "▁b"], by_sentences=True, method="beam",
+        processors=["no-repeat-ngrams:size=3"], **{"with": ["second"]},
     )  # fmt: skip
     assert is_score(evaluated)
     assert metrics(evaluated) == ["bleu", "bleu_2"]
@@ -52,7 +54,8 @@ def test_the_command_exists_with_its_options() -> None:
     context = cli.commands["eval"].make_context("eval", words[2:])
     expected = {"data": "dogs", "split": "test", "beam": 5, "length_penalty": 0.6,
               "lowercase": True, "orders": (2,), "confidence": True, "against": None,
-              "banned": ("a", "▁b"), "more": ("second",)}  # fmt: skip
+              "banned": ("a", "▁b"), "sentences": True, "method": "beam",
+              "processors": ("no-repeat-ngrams:size=3",), "more": ("second",)}  # fmt: skip
     assert expected.items() <= context.params.items()
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from zoo.checkpoint.format import SCORES
 from zoo.checkpoint.markdown import markdown_table
+from zoo.decoding.options import search_options
 from zoo.errors import CheckpointError
 from zoo.evaluation.labels import metric_label
 from zoo.files import read_json
@@ -123,8 +124,10 @@ def _options(record: Mapping[str, Any]) -> dict[str, Any]:
 def command(record: Mapping[str, Any], checkpoint: str) -> str:
     """Return the command that reproduces a record's scores."""
     words = ["zoo", "eval", checkpoint, "--data", record["data"], "--split", record["split"]]
+    flags = {option.name: option.flag.strip("`") for option in search_options()}
+    flags["by_sentences"] = "--sentences"
     for name, value in _options(record).items():
-        option = f"--{name.replace('_', '-')}"
+        option = flags.get(name, f"--{name.replace('_', '-')}")
         for item in value if isinstance(value, list | tuple) else [value]:
             words += [option] if item is True else [option, str(item)]
     names = metrics(record)

@@ -130,7 +130,7 @@ def eval_(
     if as_json:
         options = {"limit": limit, "metric": names, "several_references": several_references,
                    "lowercase": lowercase, "with": more, "no_recommended": not recommended,
-                   "sentences": sentences, "engine": engine,
+                   "by_sentences": sentences, "engine": engine,
                    "precision": precision.replace("float32", "")}  # fmt: skip
         print_json({"checkpoint": checkpoint, "data": data, "split": split, **scores.as_json(),
                     **given_options({**options, **reading, **effective}),

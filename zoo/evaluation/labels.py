@@ -11,8 +11,9 @@ BUILT_IN = {
 """The metrics that need no plugin, and what they measure."""
 
 RECORDED = frozenset(
-    ("checkpoint", "data", "split", "sentences", "limit", "lowercase", "metric", "with", "against")
-)
+    ("checkpoint", "data", "split", "sentences", "by_sentences", "limit", "lowercase", "metric",
+     "with", "against")
+)  # fmt: skip
 """Keys of a record of scores that are no metric's."""
 
 
