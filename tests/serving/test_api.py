@@ -76,9 +76,10 @@ def test_n_best_scores_tokens_alignment_and_prefix(server: Running) -> None:
 
 def test_the_tokens_of_a_text_in_parts_have_their_probabilities(server: Running) -> None:
     asked = {"checkpoint": CAPTIONS, "token_scores": True, "beam": 3, "n_best": 2}
-    texts = [f"{TEXTS[0]}\nTwo dogs play.", LONG, "", TEXTS[1]]
+    texts = [f"{TEXTS[0]}\nTwo dogs play.", LONG, "", TEXTS[1], "TWO DOGS ARE PLAYING."]
     made = server.send("/api/translate", {**asked, "texts": texts}).json["translations"]
-    assert [one["divided"] for one in made] == [False, True, False, False]
+    assert [one["divided"] for one in made] == [False, True, False, False, False]
+    assert [one["respelled"] for one in made] == [False, False, False, False, True]
     assert [made[0]["parts"], made[2]["parts"], made[3]["parts"]] == [2, 0, 1]
     for best in made:
         for one in (best, *best["alternatives"]):

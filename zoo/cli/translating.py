@@ -70,7 +70,7 @@ if TYPE_CHECKING:
               "SOURCE-TARGET pairs of word indices from 0.")  # fmt: skip
 @click.option("--split/--no-split", default=True, show_default=True,
               help="Translate the sentences of a text one by one, where the checkpoint's source "
-              "language is known.")  # fmt: skip
+              "language is known; --no-split reads each text whole and as it is.")  # fmt: skip
 @click.option("--splitter", metavar="NAME", default="", shell_complete=complete_named("splitters"),
               help="What splits sentences, as NAME or NAME:option=value (see `zoo list "
               "splitters`).  [default: sentencex, if the source language is known]")  # fmt: skip
@@ -217,6 +217,7 @@ def _record(translation: Translation) -> dict[str, Any]:
         "finished": translation.finished,
         "unknown": translation.unknown,
         "divided": translation.divided,
+        "respelled": translation.respelled,
         "tokens": translation.tokens,
     }
     if translation.alignment is not None:

@@ -30,6 +30,9 @@ class Translation(BaseModel):
     divided: bool = Field(
         description="True where a sentence longer than those of training was translated in parts."
     )
+    respelled: bool = Field(
+        description="True where capitals or marks were read in the spelling of training."
+    )
     alignment: list[tuple[int, int]] | None = Field(
         description="Pairs of source and target word, counted from 0; null unless asked for."
     )

@@ -112,6 +112,7 @@ def _record(
         "unknown": one.unknown,
         "parts": len(one.hypotheses),
         "divided": one.divided,
+        "respelled": one.respelled,
         "alignment": one.alignment,
     }
     if scores is not None:

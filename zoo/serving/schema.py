@@ -96,7 +96,11 @@ class SearchRequest(Languages):
 class Reading(Strict):
     """How a text is read."""
 
-    split: bool = Field(True, description="Translate the sentences of a text one by one.")
+    split: bool = Field(
+        True,
+        description="Translate the sentences of a text one by one; false reads it whole and as it "
+        "is.",
+    )
     splitter: str = Field(
         "",
         max_length=200,

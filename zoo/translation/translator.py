@@ -177,7 +177,8 @@ class Translator:
                 several; its own defaults otherwise;
                 split: whether the sentences of a text are translated one by one and joined, with
                 line breaks kept, where the checkpoint's source language is known; those that are
-                longer than the sources of training (`trained_length`) in parts;
+                longer than the sources of training (`trained_length`) in parts, and capitals and
+                marks that the model hardly knows in the spelling of training;
                 splitter: what splits sentences (`zoo list splitters`), also where the language is
                 not known; by default `sentencex`, where it is;
                 window: texts that are read ahead, so that a batch has texts of similar lengths;

@@ -57,6 +57,7 @@ export async function translateView({send, state, asked}) {
   if (best.parts > 1) notes.push(`The model read the text in ${best.parts} parts, each by itself.`);
   if (best.unknown) notes.push("The model knows no token of this text, so the translation means nothing.");
   if (best.divided) notes.push("A sentence is longer than those of training, and was translated in parts.");
+  if (best.respelled) notes.push("Capitals or marks that the model hardly knows were read in the spelling of training.");
   if (!best.finished) notes.push("The translation was cut at the longest length.");
   const [translation, ...more] = written(best);
   translation.id = "translation";
