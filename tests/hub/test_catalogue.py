@@ -15,7 +15,7 @@ import zoo
 from tests.hub.helpers import ADDRESS, NAME, fingerprint, refused
 from tests.hub.server import Server
 from tests.interop.huggingface import marian
-from zoo.errors import CatalogueError, CheckpointError, IntegrityError
+from zoo.errors import CatalogueError, CheckpointError, HubError, IntegrityError
 from zoo.hub import user_catalogue
 from zoo.hub.pull import expected_files, pull
 from zoo.registry import catalogue
@@ -42,6 +42,13 @@ def fresh(server: Server) -> Iterator[Callable[[], Registry]]:
 def served(server: Server, checkpoint: Path) -> Server:
     server.put(NAME, checkpoint)
     return server
+
+
+def test_a_name_of_no_checkpoint_is_answered_with_near_ones(tmp_path: Path) -> None:
+    with refused(CheckpointError, "did you mean rnnsearch-tiny.numbers-en-fr"):
+        zoo.pull("rnnsearch-tiny.numbers-en-ft")
+    with refused(HubError, "is not an address"):
+        zoo.pull(str(tmp_path))
 
 
 def test_a_name_always_gives_the_same_bytes(

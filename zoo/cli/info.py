@@ -87,8 +87,8 @@ def info(
 ) -> None:
     """Show the details of a model, an architecture or a checkpoint.
 
-    Of a checkpoint: languages, data, terms, scores, size, recommended decoding, an example and
-    intended use.
+    Of a checkpoint: languages, data, origin, terms, license, size, scores, recommended decoding, an
+    example, intended use, and how long its training sources were.
 
     --set and the vocabulary sizes apply to models; those of a checkpoint are fixed.
     """

@@ -87,7 +87,8 @@ def pull(
     called before a download, `progress` during it.
 
     Raises:
-        UnknownNameError: there is no such checkpoint or hub.
+        CheckpointError: there is no checkpoint of this name; near names are suggested.
+        UnknownNameError: there is no such hub.
         HubError: the checkpoint is not available, or a file does not match its digest; that file is
             removed.
     """
@@ -95,6 +96,8 @@ def pull(
     released = registry.checkpoints.get(name)
     if released is not None and not released.location:
         return locate(name, registry)
+    if released is None and not Address.is_one(name) and not os.path.exists(name):
+        raise registry.no_checkpoint(name)
     address = (released.address if released else None) or Address.parse(name)
     hub = hub_of(address, registry)
     expected = expected_files(released) if released else {}

@@ -122,10 +122,11 @@ def export(
         registry: where names are looked up; by default that of the installed plugins.
 
     Raises:
-        UnknownNameError: there is no such checkpoint or format.
+        UnknownNameError: there is no such format.
         ConversionError: the format does not write this architecture or precision, or cannot express
             the checkpoint exactly; lists all reasons.
-        CheckpointError: `out` exists, or the checkpoint is damaged.
+        CheckpointError: there is no such checkpoint, it is damaged, or `out` exists.
+        HubError: the checkpoint cannot be pulled.
     """
     registry = registry or default_registry()
     folder = locate(name_or_path, registry)

@@ -30,7 +30,7 @@ def load(
     Args:
         name_or_path: the checkpoint.
         *more: further members of an ensemble.
-        device: `cpu`, `cuda`, or `auto`.
+        device: `cpu`, `cuda`, `mps` (Apple), or `auto`.
         precision: as for `Translator`.
         engine: the engine that searches, such as `ctranslate2`; by default the zoo's decoder.
         registry: where names are looked up; by default the installed plugins' and the user's.
