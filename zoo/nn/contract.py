@@ -111,9 +111,9 @@ class Seq2Seq(nn.Module, ABC, Generic[Memory, State]):
     """What is unusual about kinds of attention, by kind."""
 
     recordable = False
-    """Whether a GPU may repeat `step` as it was recorded once: see `docs/contract.md`.
+    """Whether a GPU may repeat `step`, and in training `forward`, as it was recorded once.
 
-    A subclass has to say so itself.
+    See `docs/contract.md`. A subclass has to say so itself.
     """
 
     def __init__(self, config: Config, source_vocab: int, target_vocab: int) -> None:
