@@ -215,6 +215,10 @@ def test_a_text_that_translation_reads_in_parts_is_noted(run: Run) -> None:
         assert json.loads(result.stdout)["parts"] == parts
         assert (f"Note: the text is read whole here. `zoo translate` reads it in {parts} parts"
                 in result.stderr) == (parts > 1)  # fmt: skip
+        assert "Note: the text is read as it is" not in result.stderr
+    result = run("attention", checkpoint, "I LIKE TEA.", "--json")
+    assert json.loads(result.stdout)["respelled"]
+    assert "Note: the text is read as it is here. `zoo translate` reads capitals" in result.stderr
     failed(run("attention", checkpoint, "I go.", "--target", "Je pars.", "--no-recommended"),
            "recommended cannot apply")  # fmt: skip
 

@@ -93,18 +93,19 @@ def test_the_tokens_of_a_text_in_parts_have_their_probabilities(server: Running)
     assert sum(t["log_prob"] for t in best["tokens"]) == pytest.approx(best["score"], abs=1e-3)
 
 
-def test_what_reads_a_text_whole_says_in_how_many_parts_translation_reads_it(
+def test_what_reads_a_text_whole_says_how_translation_reads_it(
     server: Running,
 ) -> None:
-    for text in (TEXTS[0], LONG, f"{TEXTS[0]} Two dogs play."):
+    for text in (TEXTS[0], LONG, f"{TEXTS[0]} Two dogs play.", TEXTS[0].upper()):
         asked = {"checkpoint": CAPTIONS, "text": text}
         body = {"checkpoint": CAPTIONS, "texts": [text]}
         (made,) = server.send("/api/translate", body).json["translations"]
-        assert (made["parts"] > 1) == (text != TEXTS[0])
-        assert server.send("/api/attention", asked).json["parts"] == made["parts"]
+        assert (made["parts"] > 1) == (text not in (TEXTS[0], TEXTS[0].upper()))
+        assert made["respelled"] == text.isupper()
         given = {**asked, "target": "Ein Mann"}
-        assert server.send("/api/attention", given).json["parts"] == made["parts"]
-        assert server.send("/api/tree", asked).json["parts"] == made["parts"]
+        for path, one in (("attention", asked), ("attention", given), ("tree", asked)):
+            whole = server.send(f"/api/{path}", one).json
+            assert [whole[key] == made[key] for key in ("parts", "respelled")] == [True, True]
 
 
 @pytest.mark.parametrize(

@@ -87,12 +87,7 @@ def attention(
     translator = load_translator((checkpoint,), registry, device, languages=languages)
     how = search if recommended else {**search, "recommended": False}
     computed = translator.attention(text, target, **how)
-    if computed.parts > 1:
-        say(
-            "Note: the text is read whole here. `zoo translate` reads it in "
-            f"{computed.parts} parts (sentences, or parts of one that is longer than those of "
-            "training), and may translate it differently"
-        )
+    _note(computed)
     default: Literal["all", "mean"] = "all" if suffix in (".png", ".svg") or as_json else "mean"
     if kind is None and default == "mean":
         kind = next(iter(computed.weights))
@@ -116,6 +111,21 @@ def attention(
             print_heatmap(console(), computed, panel)
 
 
+def _note(computed: Attention) -> None:
+    """Say how translation reads the text, where that is not as it is read here."""
+    if computed.parts > 1:
+        say(
+            "Note: the text is read whole here. `zoo translate` reads it in "
+            f"{computed.parts} parts (sentences, or parts of one that is longer than those of "
+            "training), and may translate it differently"
+        )
+    if computed.respelled:
+        say(
+            "Note: the text is read as it is here. `zoo translate` reads capitals or marks that "
+            "the model hardly knows in the spelling of training"
+        )
+
+
 def _drawn(attention: Attention, panels: list[Panel], suffix: str) -> bytes:
     if suffix == ".html":
         from zoo.translation.attention_page import page
@@ -134,6 +144,7 @@ def _record(checkpoint: str, attention: Attention, panels: list[Panel]) -> dict[
         "source": attention.source,
         "target": attention.target,
         "parts": attention.parts,
+        "respelled": attention.respelled,
         "kinds": {kind: attention.describe(kind) for kind in kinds},
         "panels": [
             {

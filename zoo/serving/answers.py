@@ -10,6 +10,10 @@ PARTS = (
     "In how many parts POST /api/translate reads the text: sentences, and parts of a sentence that "
     "is longer than those of training. Here it is read whole."
 )
+RESPELLED = (
+    "Whether POST /api/translate reads capitals or marks in the spelling of training. Here the "
+    "text is read as it is."
+)
 
 
 class TokenScore(BaseModel):
@@ -79,6 +83,7 @@ class AttentionAnswer(BaseModel):
     target: list[str]
     text: str
     parts: int = Field(description=PARTS)
+    respelled: bool = Field(description=RESPELLED)
     kinds: dict[str, Weights]
 
 
@@ -107,6 +112,7 @@ class TreeAnswer(BaseModel):
 
     source: list[str]
     parts: int = Field(description=PARTS)
+    respelled: bool = Field(description=RESPELLED)
     beam: int
     steps: list[list[Node]]
     hypotheses: list[Hypothesis]

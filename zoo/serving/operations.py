@@ -56,6 +56,7 @@ def attention(models: Models, job: dict[str, Any], texts: list[Any], on_step: On
             "target": made.target,
             "text": made.text,
             "parts": made.parts,
+            "respelled": made.respelled,
             "kinds": explorer_kinds(made),
         }
     ]
@@ -66,7 +67,8 @@ def tree(models: Models, job: dict[str, Any], texts: list[Any], on_step: OnStep)
     translator = _translator(models, job)
     (text,) = texts
     made = beam_tree(translator.checkpoint, text, _options(job), on_step)
-    return [{**made, "parts": len(translator.parts(text))}]
+    how = {"parts": len(translator.parts(text)), "respelled": translator.respells(text)}
+    return [{**made, **how}]
 
 
 def detect(models: Models, job: dict[str, Any], texts: list[Any], on_step: OnStep) -> list[Any]:

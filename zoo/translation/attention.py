@@ -62,6 +62,7 @@ class Attention:
     whether the model reads an end token after the source, as it does unless it reads features.
     text: the target as text. parts: in how many parts translation reads the source, which is read
     whole here: its sentences, and parts of a sentence that is longer than those of training.
+    respelled: whether translation reads it in the spelling of training; here it is as it is.
     """
 
     model: str
@@ -72,6 +73,7 @@ class Attention:
     source_ends: bool = True
     text: str = ""
     parts: int = 1
+    respelled: bool = False
 
     def _repr_html_(self) -> str:
         """Return the first kind, averaged over layers and heads, as an HTML table."""

@@ -198,6 +198,10 @@ class TextSearch:
         """Return the parts in which a text is read, if it is not asked to stay whole."""
         return [text] if self.reader.several else [part.text for part in self._parts([text])]
 
+    def respells(self, text: str) -> bool:
+        """Return whether a text is read in another spelling, if it need not stay as it is."""
+        return not self.reader.several and any(part.respelled for part in self._parts([text]))
+
     def read_otherwise(self, texts: Sequence[str]) -> int:
         """Return how many texts are not read whole and as they are, unless that is requested."""
         parts = self._parts(texts)

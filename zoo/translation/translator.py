@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
@@ -81,7 +82,8 @@ class Translator:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return how another process rebuilds the translator: from its checkpoints' tensors."""
-        return _rebuild, (self.checkpoints, self.precision, self.engine)
+        make = functools.partial(Translator, precision=self.precision, engine=self.engine)
+        return make, self.checkpoints
 
     def __repr__(self) -> str:
         about = self.checkpoint.about
@@ -259,8 +261,8 @@ class Translator:
         """Return the attention weights with which the model predicts a target from a text.
 
         Args:
-            text: the source, read as one sentence; `parts` of the result says in how many parts
-                `translate` reads it.
+            text: the source, read as one sentence and as it is; `parts` and `respelled` of the
+                result say how `translate` reads it.
             target: a target; by default the model's own translation.
             required: whether a model without attention is an error; else its weights are empty.
             on_step: called before each step of the search; what it raises ends it.
@@ -283,7 +285,7 @@ class Translator:
             (translation,) = self.stream([text], split=False, on_step=on_step, **options)
             tokens = [token for h in translation.hypotheses for token in h.tokens]
         computed = compute_attention(self.checkpoint, text, tokens, required=required)
-        return replace(computed, parts=len(self.parts(text)))
+        return replace(computed, parts=len(self.parts(text)), respelled=self.respells(text))
 
     def parts(self, text: Source) -> list[str]:
         """Return the parts in which `translate` reads a text.
@@ -295,6 +297,10 @@ class Translator:
             DecodingError: the text is not a string, or it is of several sources and too long.
         """
         return self._search.parts(check_text(text, "the text"))
+
+    def respells(self, text: Source) -> bool:
+        """Return whether `translate` reads a text in the spelling of training, not as it is."""
+        return self._search.respells(check_text(text, "the text"))
 
     @keywords(SearchOptions)
     def evaluate(
@@ -351,7 +357,3 @@ class Translator:
     ) -> dict[str, Any]:
         """Return the given search options with the recommended ones that apply besides."""
         return combine(given, self._recommended if recommended else {})
-
-
-def _rebuild(made: Sequence[Checkpoint], precision: Precision, engine: str | None) -> Translator:
-    return Translator(*made, precision=precision, engine=engine)

@@ -28,11 +28,15 @@ export function written(one) {
                                             : [text(one.text), element("p", {className: "written"}, spans)];
 }
 
-// What a view that reads a text whole says where translation does not; nothing where it does.
-export function readWhole({parts}) {
-  return parts > 1 ? [element("p", {className: "note"},
+// What a view that reads a text whole and as it is says where translation does not.
+export function readWhole({parts, respelled}) {
+  const notes = [];
+  if (parts > 1) notes.push(
     `The text is read whole here. Translate reads it in ${parts} parts (sentences, or parts of one ` +
-    "that is longer than those of training), and may translate it differently.")] : [];
+    "that is longer than those of training), and may translate it differently.");
+  if (respelled) notes.push("The text is read as it is here. Translate reads capitals or marks that " +
+                            "the model hardly knows in the spelling of training.");
+  return notes.map(note => element("p", {className: "note"}, note));
 }
 
 export async function translateView({send, state, asked}) {
