@@ -179,7 +179,10 @@ def test_patterns_are_checked_before_anything_is_written(
 ) -> None:
     data, parent = f"{home / 'new'}:en-de", parents("transformer-tiny")
     for patterns, message in (
-        (["encoder", "decoder.*"], r"'encoder' matches no parameter \(did you mean encoder\.\*"),
+        (
+            ["encoder", "decoder.*"],
+            r"'encoder' matches no parameter \(did you mean encoder\.\*.*info MODEL --parameters",
+        ),
         (["xyz"], r"the network has source_embedding\.\*"),
         (["*"], "'\\*' freezes all parameters"),
     ):

@@ -40,7 +40,8 @@ def freeze(model: nn.Module, patterns: Sequence[str]) -> list[str]:
         if not any(fnmatchcase(name, pattern) for name in names)
     ]
     if faults:
-        raise ConfigError("nothing to freeze", "; ".join(faults), "See `zoo info` for the names")
+        hint = "`zoo info MODEL --parameters` lists the names"
+        raise ConfigError("nothing to freeze", "; ".join(faults), hint)
     for name, weight in model.named_parameters(remove_duplicate=False):
         if any(fnmatchcase(name, pattern) for pattern in patterns):
             weight.requires_grad_(False)
