@@ -114,7 +114,7 @@ def feedforward_sublayer(
 ) -> Tensor | None:
     """Return norm(x + f(x)), or x + f(norm(x)) if `pre`, with f(x) = W_2 max(0, W_1 x + b_1) + b_2.
 
-    x: (…, d).
+    None if it is not supported. x: (…, d).
     """
     width = getattr(inner, "out_features", 0)  # it may have been replaced by another module
     usable = _find(x, (inner, outer), norm, pre, (width, width))
@@ -142,6 +142,8 @@ def attention_sublayer(
     mask: Tensor | None = None,
 ) -> Tensor | None:
     """Return norm(x + f(x)), or x + f(norm(x)) if `pre`, where f is multi-head attention.
+
+    None if it is not supported.
 
     Args:
         x: (rows, n, d); with a source, rows are the sentences' or their beams'.
