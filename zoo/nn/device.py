@@ -26,7 +26,7 @@ def devices() -> list[str]:
 
 
 def pick_device(device: str | torch.device = "auto") -> torch.device:
-    """Return the device of that name; `auto` is the GPU if there is one, else the CPU.
+    """Return the device of that name; `auto` is a CUDA GPU if there is one, else the CPU.
 
     Raises:
         ConfigError: the machine has no such device.
