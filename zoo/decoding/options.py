@@ -81,6 +81,7 @@ class Search:
 
     Raises:
         DecodingError: values are out of range or contradict each other; the error lists them all.
+        UnknownNameError: there is no such field; near ones are suggested.
     """
 
     beam: int = declared(

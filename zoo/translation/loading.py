@@ -37,8 +37,9 @@ def load(
 
     Raises:
         CheckpointError, PluginError: as `zoo.checkpoint.checkpoint.read` does.
-        DecodingError: as `Translator` does.
-        HubError: as `zoo.interop.locate.locate` does.
+        ConfigError: there is no such device.
+        DecodingError, UnknownNameError, ConversionError: as `Translator` does.
+        HubError, ConversionError: as `zoo.interop.locate.locate` does.
     """
     registry = registry or default_registry()
     picked = pick_device("cpu" if engine is not None and device == "auto" else device)

@@ -60,6 +60,7 @@ class Translator:
         DecodingError: there is no such precision, the checkpoints have different target
             vocabularies, they are not on the CPU with int8 or an engine, or an engine is given
             for an ensemble.
+        UnknownNameError: there is no such engine.
         ConversionError: the engine cannot run this checkpoint; lists all reasons.
     """
 
@@ -200,7 +201,8 @@ class Translator:
             DecodingError: a text is too long or not a string, the vocabulary lacks the prefix,
                 the options contradict each other, the model has no attention to align by, or a
                 language is not one of the checkpoint's.
-            UnknownNameError: an option does not exist; near ones are suggested.
+            UnknownNameError, ConfigError: an option, or what one names, does not exist or fit.
+            PluginError: what an option names is broken.
         """
         own, given = separated(options)
         effective = self.search_options(given, recommended=own.pop("recommended"))
@@ -277,8 +279,7 @@ class Translator:
             raise DecodingError("an ensemble has no attention", "", "Name one checkpoint")
         text = check_text(text, "the text")
         if target is not None:
-            if options:
-                names = ", ".join(sorted(options))
+            if names := ", ".join(sorted(options)):
                 raise DecodingError(f"{names} cannot apply", "a target is given: none is searched")
             (tokens,) = self.checkpoint.target_tokenizer.encode([check_text(target, "the target")])
         else:
@@ -323,7 +324,7 @@ class Translator:
             options: of the search, the fields of `zoo.Search`.
 
         Raises:
-            DataError: there is no such data, no pair, or an item is not a pair of texts.
+            UnknownNameError, DataError: there is no such data, no pair, or an item is none.
             DecodingError: an item of several sources is longer than the model reads. Longer texts
                 are translated in parts; `problems` of the scores counts them.
         """
