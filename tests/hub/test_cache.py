@@ -12,6 +12,7 @@ from filelock import FileLock
 from tests.hub.helpers import ADDRESS, NAME
 from tests.hub.server import Server
 from zoo.hub.pull import pull
+from zoo.registry.cache_folder import KINDS
 
 Run = Callable[..., Result]
 
@@ -141,3 +142,5 @@ def test_clean_removes_what_can_be_made_again(
     assert half_written.is_dir()
     assert sorted(locks) == ["b-t5-v1-1.lock", "d.lock"]
     assert run("cache", "clean", "no-such").exit_code == 2
+    explained = run("cache", "clean", "--help").stdout
+    assert all(kind in explained for kind in KINDS)

@@ -71,8 +71,9 @@ def remove(address: str, yes: bool) -> None:
 def clean(kinds: tuple[str, ...], yes: bool, as_json: bool) -> None:
     """Remove files of these KINDs, which are made or downloaded again when they are needed.
 
-    Without a KIND, show what there is: conversions of other projects' checkpoints, exports for
-    other engines, tokenized data and the like.
+    A KIND is imported, exports, tokens, pairs, datasets, downloads or kernels. Without one, show
+    what there is: conversions of other projects' checkpoints, exports for other engines, tokenized
+    data and the like.
     """
     from rich.table import Table as Grid
 
