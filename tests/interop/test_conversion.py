@@ -298,7 +298,11 @@ def test_unknown_names_and_files_are_answered_in_one_line(
         import_checkpoint(folder, out, registry, "toi")
     with pytest.raises(UnknownNameError, match="unknown option of toy 'kep': did you mean keep"):
         import_checkpoint(folder, out, registry, "toy", {"kep": "all"})
+    import_checkpoint(folder, out, registry)
+    with pytest.raises(ConversionError, match="it is a checkpoint of the zoo already"):
+        import_checkpoint(out, tmp_path / "again", registry)
     (folder / "toy.json").rename(folder / "other.json")
+    out = tmp_path / "other"
     with pytest.raises(ConversionError, match="is of no known format: the formats are toy"):
         import_checkpoint(folder, out, registry)
     with pytest.raises(ConversionError, match=f"no file or folder '{tmp_path}/absent'"):

@@ -13,7 +13,7 @@ from zoo.checkpoint import checkpoint as folder_format
 from zoo.checkpoint.about import TEXT_LIMITS, one_line
 from zoo.checkpoint.card import CardData, render_card, render_front_matter
 from zoo.checkpoint.checkpoint import Checkpoint
-from zoo.checkpoint.format import ORIGINAL, unread
+from zoo.checkpoint.format import ORIGINAL, is_checkpoint, unread
 from zoo.errors import (
     CheckpointError,
     ConversionError,
@@ -156,6 +156,9 @@ def recognize(source: Source, registry: Registry, family: str | None = None) -> 
             f"{source} may be of several formats", ", ".join(names), "Choose one with --format"
         )
     if source.file is None:
+        if is_checkpoint(source.folder):
+            what = f"{source} is not imported"
+            raise ConversionError(what, "it is a checkpoint of the zoo already", "Use it as it is")
         _refuse_several(source, registry, family)
     if other := unread([source.file.name] if source.file else source.names):
         raise ConversionError(f"{source} cannot be imported", other, ORIGINAL)
