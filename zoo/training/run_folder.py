@@ -83,12 +83,13 @@ class RunFolder:
         Raises:
             CheckpointError: one of them exists.
         """
+        hint = "Continue that run with --resume, give" if self.exists() else "Give"
         for path, holds in ((self.out, "a checkpoint or other files"), (self.path, "a run")):
             if os.path.lexists(path) and not (path == self.out and is_empty_folder(path)):
                 raise CheckpointError(
                     f"{path} exists already",
                     f"it holds {holds}",
-                    "Continue that run with --resume, give another --out, or remove it",
+                    f"{hint} another --out, or remove it",
                 )
 
     def create(
