@@ -52,6 +52,15 @@ def test_a_capital_that_a_vocabulary_lacks_is_read_small() -> None:
     assert spelled(["Hello", "hello"], lacking) == [Spelling("hello"), Spelling("hello")]
 
 
+def test_capitals_of_whole_words_that_a_vocabulary_lacks_are_written_again() -> None:
+    def lacking(texts: Sequence[str]) -> list[tuple[int, int]]:
+        words = [text.split() for text in texts]
+        return [(sum(not word.islower() for word in each), len(each)) for each in words]
+
+    expected = [Spelling("seven", capitals=True), Spelling("seven")]
+    assert spelled(["SEVEN", "Seven"], lacking) == expected
+
+
 def test_what_people_type_is_translated_as_what_a_network_has_read() -> None:
     translator = zoo.load(EVERYDAY, device="cpu")
     plain = translator.translate(["No!", "Thank you.", "Mary's car is red."])

@@ -65,10 +65,9 @@ def _plain_apostrophes(old: Spelling, language: str) -> Spelling:
 
 
 def _small_letters(old: Spelling, language: str) -> Spelling:
-    text = old.text
-    if not text.isupper() or sum(map(str.isupper, text)) < 2:
+    if not _in_capitals(old.text):
         return old
-    small = text.lower()
+    small = old.text.lower()
     if language == "en":
         small = PRONOUN.sub("I", small)
     first = next(i for i, letter in enumerate(small) if letter.isalpha())
@@ -76,4 +75,8 @@ def _small_letters(old: Spelling, language: str) -> Spelling:
 
 
 def _no_capitals(old: Spelling, language: str) -> Spelling:
-    return old._replace(text=old.text.lower())
+    return Spelling(old.text.lower(), old.capitals or _in_capitals(old.text))
+
+
+def _in_capitals(text: str) -> bool:
+    return text.isupper() and sum(map(str.isupper, text)) > 1
