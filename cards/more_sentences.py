@@ -146,7 +146,7 @@ ELIDED = re.compile(r"\b([Qq]u)e (?=[aeiouâàéèêëîïôûœAEIOUÂÀÉÈÊ�
 
 
 def more_sentences(pairs: Sequence[Pair], english_first: bool) -> list[Pair]:
-    """Return new pairs, each also as somebody may type it; `pairs` are those of training."""
+    """Return new pairs, half of them as somebody may type them; `pairs` are those of training."""
     draw = random.Random(1)
     pairs = _turned(pairs, english_first)
     names = names_of_people()
@@ -159,8 +159,10 @@ def more_sentences(pairs: Sequence[Pair], english_first: bool) -> list[Pair]:
         *(joined(statements, draw) for _ in range(JOINED)),
         *(quoted(pair, draw) for pair in draw.sample(pairs, QUOTED)),
     ]
-    made = _turned(made, english_first)
-    return [*made, *(Pair(typed(pair.source, draw), pair.target) for pair in made)]
+    return [
+        Pair(typed(pair.source, draw) if draw.random() < 0.5 else pair.source, pair.target)
+        for pair in _turned(made, english_first)
+    ]
 
 
 def _turned(pairs: Sequence[Pair], english_first: bool) -> list[Pair]:

@@ -67,18 +67,13 @@ def release(name: str) -> None:
 
 def describe(name: str) -> None:
     """Write what a shipped checkpoint says about itself, its card, and the catalogue's entry."""
-    from zoo import load
     from zoo.checkpoint.about import About
     from zoo.data.datasets import find_dataset
     from zoo.registry.registry import default_registry
-    from zoo.training.data import length_of_nearly_all
 
     about: dict[str, Any] = dict.fromkeys(("source_languages", "target_languages"))  # remove them
     dataset = find_dataset(default_registry(), data_of(name))
-    tokenizer = load(TOP / SHIPPED / name).checkpoint.source_tokenizer
-    sources = tokenizer.encode([pair.source for pair in dataset.load("train")])
     about |= About.of_dataset(dataset).as_json()
-    about["trained_length"] = length_of_nearly_all([len(source) + 1 for source in sources])
     about.pop("origin")  # whether it was trained or tuned is in the checkpoint
     task = task_of(name)
     about |= {"decoding": search_of(name), "examples": [task.example], "intended_use": task.limits}
@@ -116,7 +111,7 @@ def add_license(name: str) -> None:
 
 def write_sections(name: str) -> None:
     """Write the sections of a card below its generated part."""
-    from training import EVERYDAY, INVENTED_WORDS, TEACHERS_OF
+    from training import EVERYDAY, INVENTED_WORDS, TEACHERS_OF, TUNED_ONCE
 
     from zoo.checkpoint.card_text import END
     from zoo.checkpoint.format import ATTENTION
@@ -142,6 +137,13 @@ def write_sections(name: str) -> None:
                 " It also contains every reference with its source as people may type it: some in "
                 "lowercase, without a final mark, or without apostrophes. Sentences with “Tom” or "
                 "another name that both sides share are also in it with the names of other people."
+            )
+        if name in TUNED_ONCE:
+            sections[-1] += (
+                " Of what people type and the corpus hardly has, it contains greetings, single "
+                "words, names of two words, numbers in digits and in words, times and days, "
+                "statements joined to longer sentences, quotes and brackets; the text of most of "
+                "these was written for it."
             )
     sections += selection_sections(name)
     sections += [f"## Terms\n\n{task.terms}", *speed.section(name), *examples(name)]

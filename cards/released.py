@@ -8,6 +8,7 @@ import json
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,9 @@ CATALOGUE = tuple(
 
 
 def task_of(name: str) -> Task:
-    """Return the task of a checkpoint."""
-    return TASKS[data_of(name)]
+    """Return the task of a checkpoint, with the limits of its model."""
+    task = TASKS[data_of(name)]
+    return replace(task, limits=task.limits_of.get(name.partition(".")[0], task.limits))
 
 
 def data_of(name: str) -> str:

@@ -20,6 +20,7 @@ class Task:
         license: the card's metadata about the license.
         terms: what may be done with data and weights.
         limits: what the checkpoints are for, and what they cannot do.
+        limits_of: the same for a model that differs.
         headlines: test scores that the catalogue lists.
         families: the models that have a recipe for it.
         scored: options of the runs of `zoo eval`; a test split is scored last. Without `--data`,
@@ -39,6 +40,7 @@ class Task:
     families: tuple[str, ...] = FAMILIES
     scored: tuple[list[str], ...] = (VALIDATION, TEST)
     search: Mapping[str, Any] = field(default_factory=dict)
+    limits_of: Mapping[str, str] = field(default_factory=dict)
 
 
 FREE = {"license": "apache-2.0"}

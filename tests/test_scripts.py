@@ -242,8 +242,8 @@ def test_sentences_with_numbers_agree(monkeypatch: pytest.MonkeyPatch) -> None:
             later = 0 if hour == 12 else 12
             expected = {hour % 24, hour + later} if "p" in english[-6:] else {hour}
             words = {"midi": 12, "minuit": 12}
-            found = next((n for word, n in words.items() if word in french), None)
-            assert (found or int("".join(sides[1]))) in expected
+            named = next((n for word, n in words.items() if word in french), None)
+            assert (named or int("".join(sides[1]))) in expected
         elif all(sides):
             kinds.add("digits")
             assert sorted(sides[0]) == sorted(sides[1]) or "1er" in french
