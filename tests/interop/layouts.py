@@ -27,7 +27,8 @@ def write_fairseq(
     zipped: bool = True,
 ) -> None:  # fmt: skip
     """Write a checkpoint and its dictionaries; `words` are those after the special tokens."""
-    given = Namespace(source_lang="de", target_lang="en", task="translation", **settings)
+    usual = {"source_lang": "de", "target_lang": "en", "task": "translation"}
+    given = Namespace(**usual | settings)
     content = {"args": given, "model": state, "extra_state": {"epoch": 1}, "optimizer_history": []}
     torch.save(content, folder / "model.pt", _use_new_zipfile_serialization=zipped)
     for side, tokens in zip(("de", "en"), words, strict=True):

@@ -408,6 +408,22 @@ def test_all_settings_without_a_counterpart_are_named(tmp_path: Path) -> None:
     assert "activation_fn 'linear' has no counterpart" in message
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"task": "translation_multi_simple_epoch"},
+         "its task is 'translation_multi_simple_epoch', which may read text otherwise"),
+        ({"quant_noise_scalar": 0.5}, "quant_noise_scalar = 0.5 has no counterpart"),
+        ({"simul_type": "waitk"}, "simul_type = 'waitk' has no counterpart"),
+    ],
+)  # fmt: skip
+def test_what_reads_or_computes_otherwise_is_refused(
+    settings: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    transformer(tmp_path, **settings)
+    assert message in refusal(tmp_path)
+
+
 def test_all_faults_of_tensors_are_named(tmp_path: Path) -> None:
     transformer(tmp_path, {
         "encoder.layers.0.fc1.weight": torch.zeros(3, 3),
@@ -489,6 +505,7 @@ def test_characters_are_read_as_such(tmp_path: Path) -> None:
     import_checkpoint(tmp_path, tmp_path / "out", registry)
     tokenizer = read(tmp_path / "out", registry).source_tokenizer
     assert len(tokenizer.encode(["a bc"])[0]) == 4
+    assert len(tokenizer.encode(["a\u3000b\tc\u00a0"])[0]) == 3, "other spaces vanish, as there"
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])

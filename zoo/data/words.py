@@ -132,6 +132,7 @@ def _joeynmt(text: str) -> str:
 STEPS: Mapping[str, Callable[[str], str]] = {
     "joeynmt": _joeynmt,
     "lowercase": str.lower,
+    "one-space": lambda text: re.sub(r"[^\S ]", "", text),
     "spaces": lambda text: " ".join(text.split()),
     "strip": str.strip,
 }

@@ -46,6 +46,9 @@ OPTIONS = {
 PADDING, BEGIN, END, UNKNOWN = 1, 0, 2, 3
 """fairseq's ids of the special tokens. A target begins with the end token."""
 
+REFUSED: dict[str, Any] = {"quant_noise_scalar": 0, "simul_type": None}
+"""Settings that must have these values, or none: 8 bits, simultaneous translation."""
+
 ENDING = ".pt"
 PREFERRED = ("checkpoint_best.pt", "model.pt", "checkpoint_last.pt")
 
@@ -100,6 +103,9 @@ def _read(source: Source, options: Mapping[str, str]) -> Fairseq:
         raise ConversionError(what, f"{name} has no tensors under 'model'")
     reasons = Reasons(what)
     settings, task = _settings(content, reasons)
+    kind = task.get("_name") or task.get("task") or "translation"
+    what = f"its task is {brief(kind)}, which may read text otherwise"
+    reasons.check(kind == "translation", what)
     sides = [
         str(options.get(side) or task.get(f"{side}_lang") or settings.get(f"{side}_lang") or "")
         for side in ("source", "target")
@@ -111,9 +117,11 @@ def _read(source: Source, options: Mapping[str, str]) -> Fairseq:
     tokenizers = _tokenizers(source, options, settings, sides, vocabularies, reasons)
     state = StateDict({str(k): v for k, v in content["model"].items()}, reasons)
     languages = sides[0], sides[1]
-    return Fairseq(
+    made = Fairseq(
         settings, reasons, state, vocabularies[0], vocabularies[1], tokenizers, languages
     )
+    made.refuse(**REFUSED)
+    return made
 
 
 def _settings(
@@ -192,7 +200,7 @@ def _tokenizers(
         if (each, file) in made:
             continue
         if kind == "characters":
-            tokenizer = word_tokenizer(each, split="character")
+            tokenizer = word_tokenizer(each, split="character", steps=["one-space"])
         elif file is None:
             tokenizer = word_tokenizer(each)
         elif models is not None:
