@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tokenizers import AddedToken, ByteLevelBPETokenizer, processors
+from tokenizers import AddedToken, ByteLevelBPETokenizer, Tokenizer, models, processors
 
 from tests.interop.t5_folder import PIECES, tokenizer_json, write_folder
 from tests.interop.t5_folder import imported as imported_t5
@@ -100,6 +100,38 @@ def test_a_generic_tokenizer_frames_a_text_by_its_file(tmp_path: Path) -> None:
     edit(tmp_path / "c" / "tokenizer.json", post_processor=None)
     with pytest.raises(ConversionError, match="does not put the end token after a text"):
         imported(tmp_path / "c")
+
+
+def test_a_generic_tokenizer_puts_the_tag_of_its_file_before_a_text(tmp_path: Path) -> None:
+    folder_of(tmp_path / "a", "nllb")
+    names = names_of("nllb")
+    tags = [names.index(tag) for tag in ("eng_Latn", "fra_Latn")]
+    pieces = {name: i for i, name in enumerate(names)}
+    made = Tokenizer(models.WordLevel(pieces, unk_token="<unk>"))
+    made.add_special_tokens([names[i] for i in (0, 1, 2, 3, *tags)])
+    edit(tmp_path / "a" / "tokenizer_config.json", **GENERIC)
+    for tag, fine in zip(tags, (True, False), strict=True):
+        made.post_processor = processors.TemplateProcessing(
+            f"{names[tag]} $A </s>", special_tokens=[(names[tag], tag), ("</s>", 2)]
+        )
+        made.save(str(tmp_path / "a" / "tokenizer.json"))
+        if fine:
+            assert imported(tmp_path / "a").source_tokenizer.tags
+            continue
+        (tmp_path / "a").rename(tmp_path / "b")
+        with pytest.raises(ConversionError, match="name its language with --option source-lang"):
+            imported(tmp_path / "b")
+        assert imported(tmp_path / "b", source_lang="fra_Latn").source_tokenizer.tags
+
+
+def test_a_text_of_bart_begins_with_the_tokens_of_its_tokenizer(tmp_path: Path) -> None:
+    folder_of(tmp_path / "a", "bart")
+    first = names_of("bart")[50]
+    edit(tmp_path / "a" / "config.json", bos_token_id=77)  # which only a decoder may start from
+    edit(tmp_path / "a" / "tokenizer_config.json", cls_token={"content": first})
+    tokenizer = imported(tmp_path / "a").source_tokenizer
+    (ids,) = tokenizer.encode(["dog"])
+    assert tokenizer.token(ids[0]) == first.replace("Ġ", "▁")
 
 
 def test_t5_needs_the_end_token_after_a_text(tmp_path: Path) -> None:

@@ -325,7 +325,8 @@ Change = Callable[[Path], Any]
 def json_file(name: str, **values: Any) -> Change:
     def change(folder: Path) -> None:
         file = folder / name
-        file.write_text(json.dumps(json.loads(file.read_text()) | values))
+        given = json.loads(file.read_text()) if file.exists() else {}
+        file.write_text(json.dumps(given | values))
 
     return change
 
@@ -353,8 +354,29 @@ FAULTS: dict[str, tuple[str, Change, str]] = {
         "bart", json_file("config.json", forced_bos_token_id=1_000_000),
         "texts begin with the token 1000000 of "),
     "a begin token outside": (
-        "bart", json_file("config.json", bos_token_id=1_000_000),
-        "texts begin with the token 1000000 of "),
+        "bart", json_file("tokenizer_config.json", cls_token="<cls>"),
+        "its vocabulary has no cls_token '<cls>'"),
+    "another end of sources": (
+        "bart", json_file("tokenizer_config.json", sep_token="dog"),
+        "its tokenizer's sep_token is 'dog', the network's '</s>'"),
+    "another end of Pegasus": (
+        "pegasus", json_file("tokenizer_config.json", eos_token="<unk_9>"),
+        "its tokenizer's eos_token is '<unk_9>', the network's '</s>'"),
+    "another end of mBART": (
+        "mbart", json_file("special_tokens_map.json", eos_token={"content": ","}),
+        "its tokenizer's eos_token is ',', the network's '</s>'"),
+    "another end of M2M-100": (
+        "m2m100", json_file("tokenizer_config.json", eos_token=","),
+        "its tokenizer's eos_token is ',', the network's '</s>'"),
+    "a piece as padding": (
+        "mbart50", json_file("config.json", pad_token_id=30),
+        "its tokenizer's pad_token is '<pad>', the network's"),
+    "backwards": (
+        "m2m100", json_file("tokenizer_config.json", sp_model_kwargs={"reverse": True}),
+        "sp_model_kwargs in tokenizer_config.json changes how texts are cut"),
+    "an adapter": (
+        "bart", json_file("adapter_config.json", peft_type="LORA"),
+        r"it has an adapter, whose weights are apart \(adapter_config.json\)"),
     "more entries than rows": (
         "bart", json_file("config.json", vocab_size=9_999_999),
         r"embed_tokens.weight is \(281, 12\), and the vocabulary has 9999999 entries"),

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from tests.interop.refused import require_refused
 from tests.interop.t5_folder import imported, write_folder
+from tests.interop.test_families import folder_of
 from zoo.interop import Generation
 
 SEARCHES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -45,6 +47,29 @@ SEARCHES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 def test_the_search_that_settings_say(case: str) -> None:
     settings, expected = SEARCHES[case]
     assert Generation(settings).search() == expected
+
+
+def test_a_generation_config_replaces_the_search_of_the_config() -> None:
+    config = {"num_beams": 4, "no_repeat_ngram_size": 3, "forced_bos_token_id": 0}
+    assert Generation.of(config, None).search() == Generation(config).search()
+    of_both = Generation.of(config, {"max_length": 200})
+    assert of_both.search() == {"max_length": 199}
+    assert "forced_bos_token_id" not in of_both.values
+    assert Generation.of(config, {"num_beams": 2}).search()["beam"] == 2
+
+
+@pytest.mark.parametrize("family", ["bart", "t5"])
+def test_more_banned_tokens_than_a_checkpoint_lists_are_refused(
+    family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zoo_transformer.formats.transformers_folder.LIST_LIMIT", 2)
+    monkeypatch.setattr("zoo_t5.formats.t5.LIST_LIMIT", 2)
+    if family == "t5":
+        write_folder(tmp_path / "a")
+    else:
+        folder_of(tmp_path / "a", "bart")
+    (tmp_path / "a" / "generation_config.json").write_text('{"suppress_tokens": [5, 6, 7]}')
+    require_refused(tmp_path / "a", "its search never writes 3 tokens: 2 at most")
 
 
 def test_what_is_never_written() -> None:

@@ -264,6 +264,34 @@ def test_what_cannot_be_read_is_refused_in_one_line(fault: str, tmp_path: Path) 
     require_refused(tmp_path / "a", message, "marian")
 
 
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("separate", [False, True])
+def test_the_tokenizer_says_which_vocabulary_targets_have(
+    shared: bool, separate: bool, tmp_path: Path
+) -> None:
+    marian(tmp_path / "a", share_encoder_decoder_embeddings=shared)
+    names = json.loads((tmp_path / "a" / "vocab.json").read_text())
+    first, second = (name for name, i in names.items() if i in (2, 3))
+    swapped = {**names, first: names[second], second: names[first]}
+    (tmp_path / "a" / "target_vocab.json").write_text(json.dumps(swapped))
+    if not shared:
+        file = tmp_path / "a" / "model.safetensors"
+        weights = safetensors.torch.load_file(file)
+        matrix = weights.pop("model.shared.weight")
+        for side in ("encoder", "decoder"):
+            weights[f"model.{side}.embed_tokens.weight"] = matrix.clone()
+        safetensors.torch.save_file(weights, file)
+    file = tmp_path / "a" / "tokenizer_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"separate_vocabs": separate}))
+    if shared and separate:
+        require_refused(tmp_path / "a", "needs one vocabulary: target_vocab.json differs")
+        return
+    made = read(imported(tmp_path / "a"), default_registry())
+    assert [made.source_tokenizer.token(i) for i in (4, 5)] == [first, second]
+    expected = [second, first] if separate else [first, second]
+    assert [made.target_tokenizer.token(i) for i in (4, 5)] == expected
+
+
 def test_a_target_language_that_is_no_text_is_ignored(tmp_path: Path) -> None:
     marian(tmp_path / "a")
     (tmp_path / "a" / "tokenizer_config.json").write_text('{"target_lang": [0]}')

@@ -20,11 +20,16 @@ class Generation:
     """What the settings of an imported folder say about a search.
 
     Args:
-        values: `generation_config.json` over `config.json`.
+        values: those of `generation_config.json`, else of `config.json`.
     """
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self.values = values
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any], generation: Mapping[str, Any] | None) -> Generation:
+        """Return what both files say; the library reads the first one only without the second."""
+        return cls(config if generation is None else {"num_beams": 1, **generation})
 
     def search(self) -> dict[str, Any]:
         """Return the recommended search options, as far as the zoo has the same ones.

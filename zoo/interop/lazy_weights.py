@@ -10,7 +10,7 @@ from zoo.checkpoint.tensors import LazyTensors
 from zoo.errors import ConversionError
 from zoo.interop.reasons import Reasons
 from zoo.interop.source import Source
-from zoo.interop.weights import WHOLE, read_tensor_file
+from zoo.interop.weights import ADAPTER, WHOLE, read_tensor_file
 
 MOST_PARTS = 1_000
 """The most files of one checkpoint."""
@@ -45,10 +45,16 @@ def open_weights(source: Source) -> Mapping[str, Tensor]:
     A tensor of a safetensors file is in memory only while it is used; a pickle is read whole.
 
     Raises:
-        ConversionError: there is no such file, a file contains more than tensors, or an index does
-            not agree with its files; lists all reasons.
+        ConversionError: there is no such file, a file contains more than tensors, an index does
+            not agree with its files, or an adapter is to be added; lists all reasons.
         CheckpointError: a file is damaged.
     """
+    if source.has(ADAPTER):
+        raise ConversionError(
+            f"{source} cannot be imported",
+            f"it has an adapter, whose weights are apart ({ADAPTER})",
+            "Merge it into the network with peft, and remove its files",
+        )
     for name in WHOLE:
         if source.has(name):
             return _read(source, name)

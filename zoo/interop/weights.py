@@ -25,8 +25,13 @@ from zoo.interop.settings import brief
 WHOLE = ("model.safetensors", "pytorch_model.bin")
 """The files that hold all tensors of a Hugging Face folder, the preferred one first."""
 
-WEIGHT_FILES = (*WHOLE, *(f"{name}.index.json" for name in WHOLE), "*.safetensors", "*.bin")
-"""Glob patterns of the files that `open_weights` reads."""
+ADAPTER = "adapter_config.json"
+"""The settings of an adapter, which the library adds to the weights."""
+
+WEIGHT_FILES = (
+    *WHOLE, *(f"{name}.index.json" for name in WHOLE), "*.safetensors", "*.bin", ADAPTER
+)  # fmt: skip
+"""Glob patterns of the files that `open_weights` looks at."""
 
 ARRAY_LIMIT = 8_000_000_000
 """The largest array of an archive, in bytes."""

@@ -44,9 +44,9 @@ class Settings:
     def __init__(self, source: Source, reasons: Reasons) -> None:
         given = source.json("config.json")
         generation = "generation_config.json"
-        more = source.json(generation) if source.has(generation) else {}
+        search = source.json(generation) if source.has(generation) else None
         self.reasons = reasons
-        self.generation = Generation({**given, **more})
+        self.generation, more = Generation.of(given, search), search or {}
         self.given: dict[str, Any] = {
             **DEFAULTS,
             **{k: v for k, v in given.items() if v is not None},

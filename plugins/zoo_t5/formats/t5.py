@@ -64,6 +64,9 @@ class T5Folder(Importer):
         decoding = settings.generation.search()
         if banned := _banned(settings, rows, tokenizer):
             decoding["banned"] = banned
+        most = f"its search never writes {len(banned):,} tokens: {LIST_LIMIT:,} at most"
+        reasons.check(len(banned) <= LIST_LIMIT, most)
+        reasons.raise_if_any()
         about = About(decoding=decoding, origin="imported")
         return Imported("t5", settings.kind, config, weights, tokenizer, tokenizer, about)
 
@@ -72,7 +75,7 @@ def _banned(settings: Settings, rows: list[int], tokenizer: ForeignTokenizer) ->
     """Return the texts of entries that are never written, but for those that never are here."""
     ids = settings.generation.banned()
     inner = [i for i, id in enumerate(rows) if id in ids and i > UNKNOWN]
-    return tuple(tokenizer.token(i) for i in inner if i not in tokenizer.control)[:LIST_LIMIT]
+    return tuple(tokenizer.token(i) for i in inner if i not in tokenizer.control)
 
 
 class Tensors(StateDict):

@@ -63,7 +63,8 @@ class Bart(HuggingFaceImporter):
 
     def tokenizers(self, folder: Folder, made: Layout, rows: tuple[Rows, Rows]) -> Pair:
         """Return the pipeline with `<s>` before a source, and the forced token before a target."""
-        begin = folder.fields.get("bos_token_id", 0)
+        names, cls = self.names(folder), folder.role("cls_token", "<s>")
+        begin = next((i for i, name in names.items() if name == cls), -1)
         forced = forced_token(folder)
         content = self.pipeline(folder)
         control = special_ids(content)
@@ -73,6 +74,10 @@ class Bart(HuggingFaceImporter):
             )
         frame = folder.frame(content, made.end)
         before = (begin,) if frame is None else frame.before
+        if frame is None:
+            folder.reasons.check(begin >= 0, f"its vocabulary has no cls_token {cls[:40]!r}")
+            folder.check_roles(names, made, "sep_token")
+            folder.reasons.raise_if_any()
         source = Framing(prefix=before, control=control)
         # a target of foreign begins with <s> after </s>, from which the decoder starts
         target = Framing(prefix=before if forced is None else (forced,), control=control)
@@ -105,6 +110,8 @@ class Pegasus(Bart):
             content = self.pipeline(folder)
             frame = folder.frame(content, made.end)
             before = () if frame is None else frame.before
+            if frame is None:
+                folder.check_roles(self.names(folder), made)
             framing = Framing(prefix=before, control=special_ids(content))
             tokenizer = from_pipeline(folder, content, rows[0], framing, "source")
         else:
@@ -112,5 +119,6 @@ class Pegasus(Bart):
             control = {i for i, name in names.items() if name.startswith(("<mask_", "<unk_"))}
             framing = Framing(control=control)
             folder.check_added(())
+            folder.check_roles(names, made)
             tokenizer = from_sentencepiece(folder, MODEL, rows[0], names, framing, "source")
         return tokenizer, tokenizer

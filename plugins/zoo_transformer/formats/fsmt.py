@@ -71,7 +71,10 @@ class FSMT(HuggingFaceImporter):
         self, folder: Folder, made: Layout, rows: tuple[Rows, Rows]
     ) -> tuple[ForeignTokenizer, ForeignTokenizer]:
         """Return the tokenizers of both languages."""
-        expected = {"<pad>": made.padding, "</s>": made.end}
+        expected = {
+            folder.role("pad_token", "<pad>"): made.padding,
+            folder.role("sep_token", "</s>"): made.end,
+        }
         merges = _merges(folder.source.text(MERGES, VOCABULARY_LIMIT))
         languages = _languages(folder)
         lowercase = Fields(folder.tokenizer, folder.reasons).get("do_lower_case", False)

@@ -74,19 +74,25 @@ class Marian(HuggingFaceImporter):
             )
             return tokenizer, tokenizer
         both = []
+        separate = bool(folder.tokenizer.get("separate_vocabs"))
         for side, size in ((0, made.vocab), (1, made.target_vocab)):
-            file = VOCABULARY if side == 0 or made.shared else TARGET_VOCABULARY
+            file = TARGET_VOCABULARY if side and separate else VOCABULARY
             given = folder.source.json(file, VOCABULARY_LIMIT)
             names = inverse(given, file, folder.reasons)
             check_names(names, size, folder.reasons, file)
             folder.check_added([token for token in given if TAG.fullmatch(token)])
             expected = {"</s>": made.end, "<pad>": made.padding, "<unk>": self.unknown(folder)}
+            expected |= {folder.role("eos_token", "</s>"): made.end}
             for token, number in expected.items():
                 if given.get(token, number) != number:
                     folder.reasons.add(f"{file} gives {token} the id {given[token]}, not {number}")
             folder.reasons.raise_if_any()
             model = folder.source.bytes((SOURCE_MODEL, TARGET_MODEL)[side], MODEL_LIMIT)
             both.append(tagged_tokenizer(model, names, rows[side], side))
+        folder.reasons.check(
+            not made.shared or both[0].vocabulary() == both[1].vocabulary(),
+            f"share_encoder_decoder_embeddings needs one vocabulary: {TARGET_VOCABULARY} differs",
+        )
         default = folder.options.get("target-lang") or folder.tokenizer.get("target_lang")
         if isinstance(default, str) and default in both[0].tags:
             both[0] = both[0].for_language(default)

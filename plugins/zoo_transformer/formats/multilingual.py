@@ -9,7 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from zoo.interop import GENERIC, WEIGHT_FILES, ForeignTokenizer, Source, stated_frame
+from zoo.interop import (
+    GENERIC,
+    WEIGHT_FILES,
+    ForeignTokenizer,
+    Frame,
+    Source,
+    checked_frame,
+    stated_frame,
+)
 from zoo_transformer.formats.family import Kind, Layout
 from zoo_transformer.formats.slow_tokenizers import fairseq_names
 from zoo_transformer.formats.tokenizer_files import (
@@ -125,8 +133,24 @@ class Multilingual(HuggingFaceImporter):
             if default not in tokenizer.tags:
                 folder.reasons.add(f"it has no {side} language {str(default)[:40]!r}")
                 folder.reasons.raise_if_any()
+            if side == "source":
+                self.check_text(folder, made, dict(tags)[default])
             both.append(tokenizer.for_language(default))
         return both[0], both[1]
+
+    def check_text(self, folder: Folder, made: Layout, tag: int) -> None:
+        """Add a reason if the library does not put this tag and the end token around a source."""
+        named, frame = folder.tokenizer.get("tokenizer_class"), None
+        if named in GENERIC and folder.source.has(PIPELINE):
+            frame = checked_frame(folder.tokenizer, read_pipeline(folder), folder.reasons)
+        else:
+            folder.check_roles(self.names(folder), made)
+        wanted = Frame((), (made.end, tag)) if self.tags_last else Frame((tag,), (made.end,))
+        folder.reasons.check(
+            frame in (None, wanted) or "source-lang" in folder.options,
+            f"{PIPELINE} does not put the tag of the source language and the end token alone "
+            "around a text: name its language with --option source-lang=CODE",
+        )
 
     def side(
         self, folder: Folder, rows: Rows, tags: tuple[tuple[str, int], ...], side: str
@@ -206,7 +230,7 @@ class MBart(Multilingual):
     def target(self, folder: Folder) -> tuple[str, int]:
         """Return the code and the tag of the target language: where the decoder starts."""
         tags = dict(self.tags(folder))
-        start = folder.generation.values.get("decoder_start_token_id")
+        start = folder.fields.values.get("decoder_start_token_id")
         of_start = next((code for code, tag in tags.items() if tag == start), None)
         given = folder.options.get("target-lang") or of_start
         if given is None and start is None:
@@ -234,6 +258,7 @@ class MBart(Multilingual):
         if default not in source.tags:
             folder.reasons.add(f"it has no source language {str(default)[:40]!r}")
             folder.reasons.raise_if_any()
+        self.check_text(folder, made, dict(tags)[default])
         return source.for_language(default), self.side(folder, rows[1], (), "target")
 
     def languages(

@@ -74,8 +74,8 @@ class Folder:
         self.reasons = Reasons(f"{source} cannot be imported")
         self.config = source.json(CONFIG)
         self.tokenizer = source.json(TOKENIZER) if source.has(TOKENIZER) else {}
-        generation = source.json(GENERATION) if source.has(GENERATION) else {}
-        self.generation = Generation({**self.config, **generation})
+        given = source.json(GENERATION) if source.has(GENERATION) else None
+        self.generation, generation = Generation.of(self.config, given), given or {}
         aliased = {own: self.config[name] for name, own in ALIASES.items() if name in self.config}
         values = {**aliased, **self.config}
         if (start := generation.get("decoder_start_token_id")) is not None:
@@ -111,7 +111,7 @@ class Folder:
         kind's own special tokens are no such tokens, nor are those of `known`.
         """
         texts = self._added()
-        special = {*known, *self._special_tokens()}
+        special = {*known, *(text for _, text in self._special_tokens())}
         added = [text for text in texts if text not in special and not USUAL.fullmatch(text)]
         if added:
             more = f" and {len(added) - 3} more" if len(added) > 3 else ""
@@ -159,14 +159,33 @@ class Folder:
             )
         return frame
 
-    def _special_tokens(self) -> Iterator[str]:
-        """Yield the texts of the special tokens, each by its role, that the files name."""
+    def role(self, name: str, usual: str) -> str:
+        """Return the text of the special token in a role, such as `eos_token`."""
+        return next((text for role, text in self._special_tokens() if role == name), usual)
+
+    def check_roles(self, names: Mapping[int, str], made: Layout, end: str = "eos_token") -> None:
+        """Add a reason if the tokenizer has another padding or end token than the network.
+
+        Args:
+            names: the texts of the tokenizer's entries, by their ids.
+            made: the ids of the network.
+            end: the role of the token that follows a text.
+        """
+        for role, usual, number in (("pad_token", "<pad>", made.padding), (end, "</s>", made.end)):
+            text = self.role(role, usual)
+            other = names.get(number, text)
+            self.reasons.check(
+                other == text, f"its tokenizer's {role} is {text[:40]!r}, the network's {other!r}"
+            )
+
+    def _special_tokens(self) -> Iterator[tuple[str, str]]:
+        """Yield role and text of the special tokens that the files name."""
         named = self.source.json(SPECIAL) if self.source.has(SPECIAL) else {}
         for values in (self.tokenizer, named):
             for name, value in values.items():
                 text = value.get("content") if isinstance(value, dict) else value
                 if name in ROLES and isinstance(text, str):
-                    yield text
+                    yield name, text
 
     def special(self, made: Layout, unknown: int) -> SpecialIds:
         """Return the special ids, checked against both vocabularies."""
@@ -230,6 +249,10 @@ class HuggingFaceImporter(Importer):
         known = named in (None, *GENERIC) or str(named).removesuffix("Fast") in (
             self.tokenizer_classes)  # fmt: skip
         folder.reasons.check(known, f"its tokenizer_class {str(named)[:60]!r} may read otherwise")
+        folder.reasons.check(
+            source.has("tokenizer.json") or not folder.tokenizer.get("sp_model_kwargs"),
+            f"sp_model_kwargs in {TOKENIZER} changes how texts are cut",
+        )
         if not self.forces and forced_token(folder) is not None:
             folder.reasons.add("forced_bos_token_id: no token is forced here at the beginning")
         made = self.layout(folder)
@@ -249,7 +272,10 @@ class HuggingFaceImporter(Importer):
         languages = self.languages(folder, tokenizers)
         decoding = folder.generation.search()
         if banned := _texts(folder.generation.banned(), rows[1], tokenizers[1]):
-            decoding["banned"] = banned[:LIST_LIMIT]
+            decoding["banned"] = banned
+        most = f"its search never writes {len(banned):,} tokens: {LIST_LIMIT:,} at most"
+        folder.reasons.check(len(banned) <= LIST_LIMIT, most)
+        folder.reasons.raise_if_any()
         about = About(*languages, decoding=decoding, origin="imported")
         return Imported("transformer", self.model_type, network.values, weights, *tokenizers, about)
 
