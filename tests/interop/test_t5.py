@@ -201,3 +201,16 @@ def test_byt5_reads_and_writes_bytes(tmp_path: Path) -> None:
         assert tokenizer.decode(ids) == text.strip()
     assert tokenizer.encode(["<extra_id_3>"]) == [[259 + 3 + 1]]
     assert tokenizer.size == 385
+
+
+def test_sentinels_and_added_tokens_of_byt5_are_those_that_its_files_name(tmp_path: Path) -> None:
+    write_folder(tmp_path / "t5", {"vocab_size": 270})
+    (tmp_path / "t5" / "tokenizer.json").unlink()
+    decoder = {"0": {"content": "<pad>"}, "260": {"content": "<hl>"}}
+    settings = {"tokenizer_class": "ByT5Tokenizer", "extra_ids": 1, "added_tokens_decoder": decoder}
+    (tmp_path / "t5" / "tokenizer_config.json").write_text(json.dumps(settings))
+    (tmp_path / "t5" / "added_tokens.json").write_text('{"dog": 261}')
+    tokenizer = imported(tmp_path / "t5").source_tokenizer
+    assert tokenizer.encode(["<extra_id_0>a<hl>dog"]) == [[260, ord("a") + 4, 261, 262]]
+    assert len(tokenizer.encode(["<extra_id_1>"])[0]) == len("<extra_id_1>")
+    assert tokenizer.decode([261, ord("a") + 4, 262]) == "<hl>adog"

@@ -36,6 +36,13 @@ def change_config(**values: object) -> Callable[[Path], None]:
     return change
 
 
+def options(**values: object) -> Callable[[Path], None]:
+    def write(folder: Path) -> None:
+        (folder / "tokenizer_config.json").write_text(json.dumps(values))
+
+    return write
+
+
 def change_tensors(change: Callable[[dict[str, Tensor]], object]) -> Callable[[Path], None]:
     def write(folder: Path) -> None:
         tensors = random_tensors(CONFIG, False)
@@ -158,6 +165,24 @@ REFUSED: dict[str, tuple[Callable[[Path], object], list[str]]] = {
         replace_tokenizer("spiece.model", b"\x0a\xff"),
         ["spiece.model is not a SentencePiece model"],
     ),
+    "another class of tokenizers": (
+        options(tokenizer_class="XLMRobertaTokenizerFast"),
+        ["its tokenizer_class 'XLMRobertaTokenizerFast' may read otherwise"],
+    ),
+    "another end of texts": (
+        options(eos_token={"content": "a"}),
+        ["its tokenizer's eos_token is 'a', the network's '</s>'"],
+    ),
+    "a piece as padding": (
+        change_config(pad_token_id=5), ["its tokenizer's pad_token is '<pad>', the network's 'b'"]),
+    "added tokens that only other files have": (
+        options(added_tokens_decoder={"19": {"content": "<hl>"}},
+                additional_special_tokens=["<x>", "<extra_id_0>", "<extra_id_7>"]),
+        ["its vocabulary lacks the added tokens <hl>, <x>"],
+    ),
+    "an adapter": (
+        lambda f: (f / "adapter_config.json").write_text("{}"),
+        ["it has an adapter, whose weights are apart (adapter_config.json)"]),
     "no JSON": (lambda f: (f / "tokenizer.json").write_bytes(b"{"), ["tokenizer.json"]),
     "a pickle that would run code": (
         replace_weights("pytorch_model.bin", lambda f: {"shared.weight": Touch(f / "touched")}),

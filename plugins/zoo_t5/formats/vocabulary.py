@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from zoo.interop import (
+    GENERIC,
     ForeignTokenizer,
     Frame,
     Reasons,
@@ -31,6 +32,9 @@ TOKENIZER_FILES = (TOKENIZER, MODEL, OPTIONS, ADDED)
 
 BYTES = "bytes"
 """The value of the importer's option `tokenizer`."""
+
+CLASSES = ("T5Tokenizer", "MT5Tokenizer", "ByT5Tokenizer")
+"""The classes of transformers that cut and frame texts so, without `Fast` at the end."""
 
 SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")
 SENTINEL = re.compile(r"<extra_id_\d{1,4}>")
@@ -68,8 +72,11 @@ def read_entries(source: Source, settings: Settings, option: str, reasons: Reaso
     options = source.json(OPTIONS) if source.has(OPTIONS) else {}
     kinds = (options.get("tokenizer_class"), settings.given.get("tokenizer_class"))
     reasons.check(option in ("", BYTES), f"option tokenizer is {option!r}, not {BYTES}")
+    named = str(kinds[0] or kinds[1] or CLASSES[0])
+    known = named in GENERIC or named.removesuffix("Fast") in CLASSES
+    reasons.check(known, f"its tokenizer_class {named[:60]!r} may read otherwise")
     if option == BYTES or any(str(kind).startswith("ByT5") for kind in kinds):
-        entries = _bytes(settings)
+        entries = _bytes(source, settings, options, reasons)
     elif source.has(TOKENIZER):
         content = source.json(TOKENIZER)
         entries = _pipeline(content, reasons)
@@ -79,6 +86,9 @@ def read_entries(source: Source, settings: Settings, option: str, reasons: Reaso
     else:
         reasons.add(f"it has no tokenizer: neither {TOKENIZER} nor {MODEL}")
         reasons.raise_if_any()
+    _check_added(source, options, entries, reasons)
+    if named not in GENERIC:
+        _check_roles(options, settings, entries, reasons)
     size = len(entries.names)
     if size > settings.vocab_size:
         reasons.add(
@@ -263,6 +273,39 @@ def _added_later(
     return added, special
 
 
+def _check_added(
+    source: Source, options: Mapping[str, Any], entries: Entries, reasons: Reasons
+) -> None:
+    """Add a reason if the files name added tokens that the vocabulary lacks."""
+    decoder = options.get("added_tokens_decoder")
+    listed = list(decoder.values()) if isinstance(decoder, dict) else []
+    listed += source.json(ADDED) if source.has(ADDED) else ()
+    for name in ("additional_special_tokens", "extra_special_tokens"):
+        given = options.get(name)
+        listed += given if isinstance(given, list) else ()
+    texts = [str(each.get("content") if isinstance(each, dict) else each) for each in listed]
+    known = {name.lstrip("▁") for name in entries.names}
+    lacking = [t for t in texts if t.lstrip("▁") not in known and not SENTINEL.fullmatch(t)]
+    if lacking:
+        shown = ", ".join(text[:40] for text in lacking[:3])
+        reasons.add(f"its vocabulary lacks the added tokens {shown}")
+
+
+def _check_roles(
+    options: Mapping[str, Any], settings: Settings, entries: Entries, reasons: Reasons
+) -> None:
+    """Add a reason if the tokenizer has another padding or end token than the network."""
+    for role, usual, id in (
+        ("pad_token", "<pad>", settings.padding), ("eos_token", "</s>", settings.end)
+    ):  # fmt: skip
+        given = options.get(role) or usual
+        text = str(given.get("content") if isinstance(given, dict) else given)
+        other = entries.names[id] if id < len(entries.names) else text
+        reasons.check(
+            other == text, f"its tokenizer's {role} is {text[:40]!r}, the network's {other!r}"
+        )
+
+
 def _check_frame(
     options: Mapping[str, Any], content: Mapping[str, Any], settings: Settings, reasons: Reasons
 ) -> None:
@@ -271,12 +314,19 @@ def _check_frame(
         reasons.add(f"{TOKENIZER} does not put the end token, and nothing else, after a text")
 
 
-def _bytes(settings: Settings) -> Entries:
-    """Return the vocabulary of ByT5: padding, end, unknown, 256 bytes and sentinels."""
+def _bytes(
+    source: Source, settings: Settings, options: Mapping[str, Any], reasons: Reasons
+) -> Entries:
+    """Return the vocabulary of ByT5: padding, end, unknown, 256 bytes, sentinels, added tokens."""
     names = ["<pad>", "</s>", "<unk>", *(f"<0x{byte:02X}>" for byte in range(BYTE_TOKENS))]
     vocab = {(_hidden(id) if id < 3 else name): id for id, name in enumerate(names)}
-    count = min(SENTINELS_OF_BYTES, max(settings.vocab_size - len(names), 0))
+    wanted = options.get("extra_ids", SENTINELS_OF_BYTES)
+    room = max(settings.vocab_size - len(names), 0)
+    count = min(wanted if type(wanted) is int else SENTINELS_OF_BYTES, room)
     added = [_added(f"<extra_id_{i}>", len(names) + i) for i in range(count)]
+    names += [token["content"] for token in added]
+    later, special = _added_later(source, options, names, reasons)
+    added += later
     pipeline: dict[str, Any] = {
         "version": "1.0",
         "added_tokens": added,
@@ -292,5 +342,5 @@ def _bytes(settings: Settings) -> Entries:
             "byte_fallback": True, "ignore_merges": False, "vocab": vocab, "merges": [],
         },
     }  # fmt: skip
-    control = {token["id"] for token in added}
-    return Entries([*names, *(t["content"] for t in added)], control, 2, pipeline)
+    control = special | {id for id, name in enumerate(names) if SENTINEL.fullmatch(name)}
+    return Entries(names, control, 2, pipeline)
