@@ -152,13 +152,17 @@ def test_its_tokenizer_gives_the_same_ids_with_the_end_token(tmp_path: Path) -> 
     assert card.startswith("---\nlibrary_name: transformers\npipeline_tag: translation\n")
 
 
-@pytest.mark.parametrize(("penalty", "beam"), [(1.5, 1), (0.0, 5)])
+@pytest.mark.parametrize(
+    ("penalty", "model", "beam"), [(1.5, "", 1), (0.0, "", 5), (1.5, "joeynmt", 1), (1.5, "x", 5)]
+)
 def test_a_beam_is_recommended_only_without_a_penalty_of_another_formula(
-    penalty: float, beam: int, tmp_path: Path
+    penalty: float, model: str, beam: int, tmp_path: Path
 ) -> None:
     made = checkpoint("transformer", share="all")
     decoding = {"beam": 5, "length_penalty": penalty}
-    made = replace(made, about=replace(made.about, decoding=decoding))
+    origin = "imported" if model else made.about.origin
+    made = replace(made, about=replace(made.about, decoding=decoding, origin=origin))
+    made = replace(made, model_name=model or made.model_name)
     export_checkpoint(made, "huggingface", tmp_path / "out", default_registry())
     given = json.loads((tmp_path / "out" / "generation_config.json").read_text())
     assert given["num_beams"] == beam

@@ -220,6 +220,30 @@ def faulty(folder: Path, model: dict[str, Any], state: State | None = None, **da
     return str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("testing", "expected"),
+    [
+        ({"beam_size": 5, "beam_alpha": 1.5}, {"beam": 5, "length_penalty": 1.5}),
+        ({"beam_size": 5, "alpha": -1}, {"beam": 5, "length_penalty": 0.0}),
+        ({"beam_size": 1, "min_output_length": 1, "max_output_length": -1}, {}),
+        ({"min_output_length": 4, "max_output_length": 9}, {"min_length": 5, "max_length": 9}),
+        ({"min_output_length": 40, "max_output_length": 9}, {"max_length": 9}),
+        ({"beam_size": "5", "max_output_length": True}, {}),
+        (None, {}),
+    ],
+)
+def test_the_search_is_that_of_the_configuration(
+    testing: object, expected: dict[str, Any], tmp_path: Path
+) -> None:
+    network = JoeyTransformer({"encoder_normalize_before": True, "eps": 1e-6})
+    write(tmp_path, network.state(), transformer())
+    file = tmp_path / "config.yaml"
+    config = yaml.safe_load(file.read_text(encoding="utf-8"))
+    file.write_text(yaml.safe_dump({**config, "testing": testing}), encoding="utf-8")
+    import_checkpoint(tmp_path, tmp_path / "out", default_registry())
+    assert read(tmp_path / "out", default_registry()).about.decoding == expected
+
+
 def test_all_settings_without_a_counterpart_are_named(tmp_path: Path) -> None:
     model = transformer(activation="softplus", alpha=2.0)
     model["decoder"]["ff_size"] = 99

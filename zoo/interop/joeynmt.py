@@ -12,6 +12,7 @@ from typing import Any
 
 from zoo.data.tokenizer import Tokenizer
 from zoo.errors import ConversionError
+from zoo.interop.generation import MOST_BEAM, MOST_TOKENS
 from zoo.interop.pickle_scan import strings
 from zoo.interop.pickles import read_pickle
 from zoo.interop.project import ProjectImporter, checkpoint_file, chosen_file
@@ -45,6 +46,9 @@ PREFERRED = ("best.ckpt", "latest.ckpt")
 MOST_YAML = 200_000
 """The most bytes of config.yaml."""
 
+LENGTHS = {"max_output_length": ("max_length", 1, 0), "min_output_length": ("min_length", 2, 1)}
+"""The zoo's name of each limit, the least value that counts, and what the end token adds."""
+
 SPECIALS = {"unk": (0, "<unk>"), "pad": (1, "<pad>"), "bos": (2, "<s>"), "eos": (3, "</s>")}
 """JoeyNMT's default ids and texts of the special tokens."""
 
@@ -60,6 +64,7 @@ class JoeyNMT:
         source, target: the vocabularies; the same object if they are equal.
         tokenizers: of both sides.
         languages: the codes of source and target, if they are known.
+        testing: the section `testing`, which says how to search.
     """
 
     model: Mapping[str, Any]
@@ -69,6 +74,7 @@ class JoeyNMT:
     target: Entries
     tokenizers: tuple[Tokenizer, Tokenizer]
     languages: tuple[str, str]
+    testing: Mapping[str, Any]
 
     def get(self, side: str, name: str, default: Any) -> Any:
         """Return a setting of `encoder`, `decoder` or, with an empty side, of both."""
@@ -128,6 +134,20 @@ class JoeyNMTImporter(ProjectImporter[JoeyNMT]):
         """Return the codes of the languages."""
         return checkpoint.languages
 
+    def decoding(self, checkpoint: JoeyNMT) -> dict[str, Any]:
+        """Return the beam, its length penalty, which has the same formula, and the lengths."""
+        testing, made = checkpoint.testing, dict[str, Any]()
+        beam, alpha = testing.get("beam_size"), testing.get("alpha", testing.get("beam_alpha", -1))
+        if type(beam) is int and 1 < beam <= MOST_BEAM and type(alpha) in (int, float):
+            made = {"beam": beam, "length_penalty": float(min(max(alpha, 0), 10))}
+        for name, (own, least, more) in LENGTHS.items():
+            value = testing.get(name)
+            if type(value) is int and least <= value < MOST_TOKENS[own]:
+                made[own] = value + more
+        if made.get("min_length", 0) > made.get("max_length", MOST_TOKENS["max_length"]):
+            del made["min_length"]
+        return made
+
 
 def _read(source: Source, options: Mapping[str, str]) -> JoeyNMT:
     what = f"{source} cannot be imported"
@@ -144,6 +164,7 @@ def _read(source: Source, options: Mapping[str, str]) -> JoeyNMT:
         raise ConversionError(what, "config.yaml has no sections 'model' and 'data'")
     reasons = Reasons(what)
     model, data = (dict(section or {}) for section in sections)
+    testing = config.get("testing")
     codes = both_sides(options.get("codes", ""))
     sides = [
         {**_side(data, side), "codes": file}
@@ -168,8 +189,11 @@ def _read(source: Source, options: Mapping[str, str]) -> JoeyNMT:
         tokenizers[1] = tokenizers[0]
     state = StateDict({str(k): v for k, v in content["model_state"].items()}, reasons)
     sources = vocabularies[0], vocabularies[1]
-    languages = _language(data, "src"), _language(data, "trg")
-    return JoeyNMT(model, state, reasons, *sources, (tokenizers[0], tokenizers[1]), languages)
+    return JoeyNMT(
+        model, state, reasons, *sources, (tokenizers[0], tokenizers[1]),
+        (_language(data, "src"), _language(data, "trg")),
+        testing if isinstance(testing, dict) else {},
+    )  # fmt: skip
 
 
 def _language(data: Mapping[str, Any], side: str) -> str:

@@ -83,6 +83,10 @@ class ProjectImporter(Importer, Generic[P]):
         """Return the codes of the languages of source and target; empty if they are not known."""
         return "", ""
 
+    def decoding(self, checkpoint: P) -> dict[str, Any]:
+        """Return the recommended search options."""
+        return {}
+
     def read(self, source: Source, options: Mapping[str, str]) -> Imported:
         """Read the checkpoint."""
         checkpoint = self.parse(source, options)
@@ -94,7 +98,8 @@ class ProjectImporter(Importer, Generic[P]):
         checkpoint.reasons.raise_if_any()
         made = Weights({name: _maker(weight) for name, weight in weights.items()})
         known = [(code,) if LANGUAGE.fullmatch(code) else () for code in self.languages(checkpoint)]
-        about = About(known[0], known[1], origin="imported")
+        decoding = self.decoding(checkpoint)
+        about = About(known[0], known[1], decoding=decoding, origin="imported")
         tokenizers = checkpoint.tokenizers
         return Imported(self.architecture, self.project, config, made, *tokenizers, about)
 
