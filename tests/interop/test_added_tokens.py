@@ -12,6 +12,7 @@ from tokenizers import AddedToken, ByteLevelBPETokenizer, Tokenizer, models, pro
 from tests.interop.t5_folder import PIECES, tokenizer_json, write_folder
 from tests.interop.t5_folder import imported as imported_t5
 from tests.interop.test_families import folder_of, imported, names_of
+from tests.interop.test_fsmt import fsmt
 from tests.interop.test_t5 import sentencepiece_model
 from zoo.errors import ConversionError
 from zoo.files import read_json
@@ -132,6 +133,32 @@ def test_a_text_of_bart_begins_with_the_tokens_of_its_tokenizer(tmp_path: Path) 
     tokenizer = imported(tmp_path / "a").source_tokenizer
     (ids,) = tokenizer.encode(["dog"])
     assert tokenizer.token(ids[0]) == first.replace("Ġ", "▁")
+
+
+@pytest.mark.parametrize("family", ["bart", "pegasus", "mbart", "m2m100"])
+@pytest.mark.parametrize("file", ["tokenizer_config.json", "special_tokens_map.json"])
+def test_special_tokens_without_an_id_are_refused(family: str, file: str, tmp_path: Path) -> None:
+    folder_of(tmp_path / "a", family)
+    usual = {"bart": ["<mask>"], "pegasus": ["<unk_2>"]}.get(family, [])
+    edit(tmp_path / "a" / file, additional_special_tokens=usual, mask_token="<mask>")
+    imported(tmp_path / "a")
+    (tmp_path / "a").rename(tmp_path / "b")
+    edit(tmp_path / "b" / file, additional_special_tokens=[*usual, {"content": "<hl>"}],
+         mask_token={"content": "[MASK]"})  # fmt: skip
+    message = r"added tokens \(<hl>, \[MASK\]\), which need tokenizer.json"
+    with pytest.raises(ConversionError, match=message):
+        imported(tmp_path / "b")
+
+
+def test_tokens_that_were_added_to_byte_pair_codes_are_refused(tmp_path: Path) -> None:
+    folder_of(tmp_path / "a", "bart")
+    edit(tmp_path / "a" / "added_tokens.json", **{names_of("bart")[-1]: 280})
+    with pytest.raises(ConversionError, match=r"which need tokenizer\.json"):
+        imported(tmp_path / "a")
+    fsmt(tmp_path / "b")
+    edit(tmp_path / "b" / "added_tokens.json", **{"<hl>": 9})
+    with pytest.raises(ConversionError, match=r"added tokens \(<hl>\)"):
+        imported(tmp_path / "b")
 
 
 def test_t5_needs_the_end_token_after_a_text(tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ class Bart(HuggingFaceImporter):
         if folder.source.has(PIPELINE) or not folder.source.has(MERGES):
             return read_pipeline(folder)
         if folder.pipeline is None:
+            folder.check_added(())
             folder.pipeline = byte_level_pipeline(folder)
         return folder.pipeline
 

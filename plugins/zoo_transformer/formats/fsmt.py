@@ -71,6 +71,7 @@ class FSMT(HuggingFaceImporter):
         self, folder: Folder, made: Layout, rows: tuple[Rows, Rows]
     ) -> tuple[ForeignTokenizer, ForeignTokenizer]:
         """Return the tokenizers of both languages."""
+        folder.check_added(())
         expected = {
             folder.role("pad_token", "<pad>"): made.padding,
             folder.role("sep_token", "</s>"): made.end,

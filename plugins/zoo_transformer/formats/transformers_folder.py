@@ -41,6 +41,9 @@ VOCABULARY_LIMIT = 100_000_000
 ALIASES = {"hidden_size": "d_model", "num_attention_heads": "encoder_attention_heads"}
 """Other names of the library for values of `config.json`, and the usual ones."""
 
+MASK = "mask_token"
+"""The role of the special token that a text may have."""
+
 ROLES = frozenset(f"{role}_token" for role in ("bos", "eos", "unk", "sep", "pad", "cls", "mask"))
 USUAL = re.compile(r"</?s>|<(pad|unk|mask)>|<(unk|mask)_[0-9]{1,3}>")
 """Special tokens that a SentencePiece model has, the numbered ones of Pegasus among them."""
@@ -105,13 +108,13 @@ class Folder:
         return Renamed(tensors)
 
     def check_added(self, known: Collection[str]) -> None:
-        """Add a reason if tokens were added to a SentencePiece model.
+        """Add a reason if tokens were added to a SentencePiece model, or to byte-pair codes.
 
         The library finds these in a text before the model cuts the rest; the model does not. The
         kind's own special tokens are no such tokens, nor are those of `known`.
         """
         texts = self._added()
-        special = {*known, *(text for _, text in self._special_tokens())}
+        special = {*known, *(text for role, text in self._special_tokens() if role != MASK)}
         added = [text for text in texts if text not in special and not USUAL.fullmatch(text)]
         if added:
             more = f" and {len(added) - 3} more" if len(added) > 3 else ""
@@ -123,8 +126,12 @@ class Folder:
     def _added(self) -> list[str]:
         """Return the texts of added tokens that the files beside the tokenizer name."""
         decoder = self.tokenizer.get("added_tokens_decoder")
-        entries = decoder.values() if isinstance(decoder, dict) else ()
-        texts = [str(entry.get("content")) for entry in entries if isinstance(entry, dict)]
+        entries: list[Any] = [*decoder.values()] if isinstance(decoder, dict) else []
+        for values in self._named():
+            for name in ("additional_special_tokens", "extra_special_tokens"):
+                entries += given if isinstance(given := values.get(name), list) else ()
+        texts = [str(each.get("content") if isinstance(each, dict) else each) for each in entries]
+        texts += [text for role, text in self._special_tokens() if role == MASK]
         return [
             *dict.fromkeys([*texts, *(self.source.json(ADDED) if self.source.has(ADDED) else ())])
         ]
@@ -180,12 +187,15 @@ class Folder:
 
     def _special_tokens(self) -> Iterator[tuple[str, str]]:
         """Yield role and text of the special tokens that the files name."""
-        named = self.source.json(SPECIAL) if self.source.has(SPECIAL) else {}
-        for values in (self.tokenizer, named):
+        for values in self._named():
             for name, value in values.items():
                 text = value.get("content") if isinstance(value, dict) else value
                 if name in ROLES and isinstance(text, str):
                     yield name, text
+
+    def _named(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the two objects that name special tokens."""
+        return self.tokenizer, self.source.json(SPECIAL) if self.source.has(SPECIAL) else {}
 
     def special(self, made: Layout, unknown: int) -> SpecialIds:
         """Return the special ids, checked against both vocabularies."""
