@@ -125,14 +125,25 @@ def test_a_pipeline_encodes_as_the_library_does() -> None:
         assert tokenizer.decode(ids) == text.strip()
 
 
+def test_clean_texts_have_no_spaces_before_punctuation() -> None:
+    text = "a ' dog ' s , is n't it ? 's !"
+    plain, clean = bart(), bart().with_clean_texts()
+    (ids,) = clean.encode([text])
+    assert ids == plain.encode([text])[0]
+    assert plain.decode(ids) == text
+    assert clean.decode(ids) == "a'dog's, isn't it?'s!"
+
+
 @pytest.mark.parametrize("kind", ["marian", "bart"])
 def test_a_tokenizer_survives_the_disk(kind: str, model: bytes, tmp_path: Path) -> None:
-    tokenizer = marian(model).for_language("fr") if kind == "marian" else bart()
+    tokenizer = marian(model).for_language("fr") if kind == "marian" else bart().with_clean_texts()
     file = tmp_path / "tokenizer.json"
     file.write_text(tokenizer.to_json(), encoding="utf-8")
     again = load_tokenizer(file)
     assert again.encode(LINES + ODD) == tokenizer.encode(LINES + ODD)
     assert (again.size, again.language) == (tokenizer.size, tokenizer.language)
+    assert isinstance(again, ForeignTokenizer)
+    assert again.entries.clean == (kind == "bart")
     assert again.to_json() == tokenizer.to_json()
 
 
@@ -163,7 +174,7 @@ FAULTS: dict[str, dict[str, Any]] = {
     "tags must be an object": {"tags": []},
     "ids must be integers": {"prefix": [4.5]},
     "tokens and codes must be strings": {"tokens": [*SPECIALS, 4, 5]},
-    "tags_of, leading_tag or tags_last is invalid": {"tags_of": "both"},
+    "tags_of, leading_tag, tags_last or clean is invalid": {"tags_of": "both"},
     "KeyError": {"engine": "pickle"},
     "a SentencePiece model cannot be read": {"model": "AAAA"},
     "is not a tokenizer": {"model": "not base64!"},

@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tokenizers import AddedToken, ByteLevelBPETokenizer, Tokenizer, models, processors
+from tokenizers import AddedToken, ByteLevelBPETokenizer, Tokenizer, decoders, models, processors
 
+import zoo
 from tests.interop.t5_folder import PIECES, tokenizer_json, write_folder
 from tests.interop.t5_folder import imported as imported_t5
 from tests.interop.test_families import folder_of, imported, names_of
 from tests.interop.test_fsmt import fsmt
 from tests.interop.test_t5 import sentencepiece_model
+from zoo.data.foreign_tokenizer import ForeignTokenizer
 from zoo.errors import ConversionError
 from zoo.files import read_json
 from zoo.interop import source
@@ -159,6 +161,27 @@ def test_tokens_that_were_added_to_byte_pair_codes_are_refused(tmp_path: Path) -
     edit(tmp_path / "b" / "added_tokens.json", **{"<hl>": 9})
     with pytest.raises(ConversionError, match=r"added tokens \(<hl>\)"):
         imported(tmp_path / "b")
+
+
+@pytest.mark.parametrize("family", ["bart", "pegasus", "nllb", "m2m100", "t5"])
+def test_clean_texts_are_those_of_the_library(family: str, tmp_path: Path) -> None:
+    """Byte-pair codes are left as they are: BART's, NLLB-200's."""
+    if family == "t5":
+        write_folder(tmp_path / "a")
+    else:
+        folder_of(tmp_path / "a", family)
+    edit(tmp_path / "a" / "tokenizer_config.json", clean_up_tokenization_spaces=True)
+    checkpoint = (imported_t5 if family == "t5" else imported)(tmp_path / "a")
+    expected = family not in ("bart", "nllb")
+    for tokenizer in (checkpoint.source_tokenizer, checkpoint.target_tokenizer):
+        assert isinstance(tokenizer, ForeignTokenizer)
+        assert tokenizer.entries.clean == expected
+    if family != "t5":
+        return
+    zoo.export(tmp_path / "a.zoo", "huggingface", tmp_path / "exported")
+    written = Tokenizer.from_file(str(tmp_path / "exported" / "tokenizer.json"))
+    assert isinstance(written.decoder, decoders.Decoder)
+    assert written.decoder.decode(["▁a", "▁.", "▁n't", "▁b"]) == "a.n't b"
 
 
 def test_t5_needs_the_end_token_after_a_text(tmp_path: Path) -> None:

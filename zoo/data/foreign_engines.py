@@ -42,6 +42,7 @@ class Vocabulary:
         tags_of: whose language the tags name; a tag in the source may choose the target's.
         tags_last: whether the prefix does not precede a text, but follows it and an end token.
         leading_tag: whether a text may itself begin with `>>`, a code and `<<`, which is one tag.
+        clean: whether spaces before punctuation are removed from a decoded text.
     """
 
     tokens: tuple[str, ...]
@@ -51,6 +52,7 @@ class Vocabulary:
     tags_of: Side = "source"
     leading_tag: bool = False
     tags_last: bool = False
+    clean: bool = False
 
     def faults(self) -> Iterable[str]:
         """Yield everything that is wrong with it."""

@@ -36,6 +36,13 @@ ENGINES: dict[str, type[SentencePiece | TokenizersPipeline | Words | Moses]] = {
 }
 
 
+CLEANED = (
+    (" .", "."), (" ?", "?"), (" !", "!"), (" ,", ","), (" ' ", "'"), (" n't", "n't"),
+    (" 'm", "'m"), (" 's", "'s"), (" 've", "'ve"), (" 're", "'re"),
+)  # fmt: skip
+"""What the library transformers replaces in this order (`clean_up_tokenization_spaces`)."""
+
+
 class ForeignTokenizer(Tokenizer):
     """A tokenizer of another project.
 
@@ -95,6 +102,10 @@ class ForeignTokenizer(Tokenizer):
         prefix = (self.tags[code], *self.entries.prefix[1 if self.language else 0 :])
         return ForeignTokenizer(self.engine, replace(self.entries, prefix=prefix))
 
+    def with_clean_texts(self) -> ForeignTokenizer:
+        """Return a tokenizer that removes spaces before punctuation from what it decodes."""
+        return ForeignTokenizer(self.engine, replace(self.entries, clean=True))
+
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return each text's ids, with the prefix, without the begin token and the end token."""
         tags = [self.leading_tag(text) for text in texts]
@@ -116,7 +127,10 @@ class ForeignTokenizer(Tokenizer):
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids; ⁇ stands for an unknown token, control tokens vanish."""
         control = self.entries.control
-        return self.engine.decode([i for i in ids if i >= UNKNOWN and i not in control])
+        text = self.engine.decode([i for i in ids if i >= UNKNOWN and i not in control])
+        for old, new in CLEANED if self.entries.clean else ():
+            text = text.replace(old, new)
+        return text
 
     def words(self, ids: Sequence[int]) -> list[str]:
         """Return the words that ids make up, as far as the tokenizer separates them."""
@@ -151,6 +165,7 @@ class ForeignTokenizer(Tokenizer):
                 "tags_of": vocabulary.tags_of,
                 "leading_tag": vocabulary.leading_tag,
                 "tags_last": vocabulary.tags_last,
+                "clean": vocabulary.clean,
                 "control": sorted(vocabulary.control),
                 "tokens": vocabulary.tokens,
                 **self.engine.content(),
@@ -249,9 +264,9 @@ def _parse_vocabulary(content: Mapping[str, Any]) -> Vocabulary:
         raise TypeError("ids must be integers")
     if not all(type(text) is str for text in (*content["tokens"], *content["tags"])):
         raise TypeError("tokens and codes must be strings")
-    flags = content["leading_tag"], content.get("tags_last", False)
+    flags = content["leading_tag"], content.get("tags_last", False), content.get("clean", False)
     if content["tags_of"] not in get_args(Side) or not all(type(flag) is bool for flag in flags):
-        raise TypeError("tags_of, leading_tag or tags_last is invalid")
+        raise TypeError("tags_of, leading_tag, tags_last or clean is invalid")
     return Vocabulary(
         tuple(content["tokens"]),
         frozenset(content["control"]),

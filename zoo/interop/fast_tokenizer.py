@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from zoo.data.foreign_tokenizer import CLEANED
 from zoo.files import write_json
 
 TOKENIZER = {
@@ -24,6 +25,7 @@ def write_fast_tokenizer(
     prefix: Sequence[int],
     end: int,
     settings: Mapping[str, Any],
+    clean: bool = False,
 ) -> None:
     """Write `tokenizer.json` and `tokenizer_config.json`, which `AutoTokenizer` loads.
 
@@ -34,8 +36,13 @@ def write_fast_tokenizer(
         prefix: ids that precede each source.
         end: the id that follows each source.
         settings: further values of `tokenizer_config.json`.
+        clean: whether spaces before punctuation are removed from a decoded text.
     """
     made = {**content, "post_processor": post_processor(prefix, end, names)}
+    if clean:
+        steps = [{"type": "Replace", "pattern": {"String": a}, "content": b} for a, b in CLEANED]
+        before = [content["decoder"]] if content.get("decoder") else []
+        made["decoder"] = {"type": "Sequence", "decoders": [*before, {"type": "Fuse"}, *steps]}
     write_json(folder / "tokenizer.json", made)
     write_json(folder / "tokenizer_config.json", {**TOKENIZER, **settings})
 

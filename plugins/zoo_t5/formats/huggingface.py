@@ -194,8 +194,10 @@ def _write_tokenizer(checkpoint: Checkpoint, ids: list[int], folder: Path) -> No
     tokenizer = checkpoint.source_tokenizer
     names = [tokenizer.token(i) for i in ids]
     prefix: list[int] = []
+    clean = False
     if isinstance(tokenizer, ForeignTokenizer):
         assert isinstance(tokenizer.engine, TokenizersPipeline)
+        clean = tokenizer.entries.clean
         content = _named(tokenizer.engine.pipeline, names)
         prefix = [ids.index(i) for i in tokenizer.entries.prefix]
     else:
@@ -204,7 +206,7 @@ def _write_tokenizer(checkpoint: Checkpoint, ids: list[int], folder: Path) -> No
         f"{kind}_token": names[ids.index(inner)]
         for kind, inner in (("pad", PADDING), ("eos", END), ("unk", UNKNOWN))
     }
-    write_fast_tokenizer(folder, content, names, prefix, ids.index(END), special)
+    write_fast_tokenizer(folder, content, names, prefix, ids.index(END), special, clean)
 
 
 def _named(pipeline: Mapping[str, Any], names: list[str]) -> dict[str, Any]:

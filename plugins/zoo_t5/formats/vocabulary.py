@@ -54,12 +54,14 @@ class Entries:
         control: ids that stand for no text.
         unknown: the id of the unknown token.
         pipeline: JSON of the `tokenizers` library.
+        clean: whether spaces before punctuation are removed from a decoded text.
     """
 
     names: list[str]
     control: set[int]
     unknown: int
     pipeline: dict[str, Any]
+    clean: bool = False
 
 
 def read_entries(source: Source, settings: Settings, option: str, reasons: Reasons) -> Entries:
@@ -86,6 +88,7 @@ def read_entries(source: Source, settings: Settings, option: str, reasons: Reaso
     else:
         reasons.add(f"it has no tokenizer: neither {TOKENIZER} nor {MODEL}")
         reasons.raise_if_any()
+    entries.clean = options.get("clean_up_tokenization_spaces") is True
     _check_added(source, options, entries, reasons)
     if named not in GENERIC:
         _check_roles(options, settings, entries, reasons)
@@ -122,8 +125,9 @@ def make_tokenizer(entries: Entries, settings: Settings, rows: Sequence[int]) ->
     }
     control |= set(tags.values())
     vocabulary = Vocabulary(
-        tuple(tokens), frozenset(control), (), tags if len(tags) > 1 else {}, "target"
-    )
+        tuple(tokens), frozenset(control), (), tags if len(tags) > 1 else {}, "target",
+        clean=entries.clean,
+    )  # fmt: skip
     pipeline = _without_special_texts(entries, special)
     ids = [here[id] for id in range(len(entries.names))]
     return ForeignTokenizer(TokenizersPipeline(pipeline, ids, vocabulary), vocabulary)

@@ -139,11 +139,13 @@ def write_tokenizer(
         for short, each in (("src", tokenizer), ("tgt", checkpoint.target_tokenizer))
         if isinstance(each, ForeignTokenizer) and each.language
     }
+    clean = isinstance(tokenizer, ForeignTokenizer) and tokenizer.entries.clean
     if type(engine) is SentencePiece:
         write = _write_marian if model_type == "marian" else _write_m2m100
-        write_json(
-            folder / "tokenizer_config.json", write(checkpoint, source, target, folder, languages)
-        )
+        settings = write(checkpoint, source, target, folder, languages)
+        if clean:
+            settings["clean_up_tokenization_spaces"] = True
+        write_json(folder / "tokenizer_config.json", settings)
         return
     if isinstance(engine, TokenizersPipeline):
         content = dict(engine.pipeline)
@@ -161,7 +163,7 @@ def write_tokenizer(
         tags = [source.names[source.of(tag)] for tag in tokenizer.tags.values()]
         config |= {**languages, "additional_special_tokens": tags, "split_special_tokens": False}
         config["tokenizer_class"] = "MBart50Tokenizer" if model_type == "mbart" else "NllbTokenizer"
-    write_fast_tokenizer(folder, content, source.names, prefix, source.of(END), config)
+    write_fast_tokenizer(folder, content, source.names, prefix, source.of(END), config, clean)
 
 
 def _write_marian(

@@ -282,6 +282,11 @@ def _is_mbart50(source: Source) -> bool:
 class M2M100(Multilingual):
     """Reads M2M-100 and NLLB-200."""
 
+    def cleaned(self, folder: Folder, tokenizers: Pair) -> Pair:
+        """Return tokenizers of clean texts, but not of NLLB-200, which has byte-pair codes."""
+        with_codes = not folder.source.has(VOCABULARY)
+        return tokenizers if with_codes else super().cleaned(folder, tokenizers)
+
     model_type: ClassVar[str] = "m2m_100"
     tokenizer_classes: ClassVar[tuple[str, ...]] = ("M2M100Tokenizer", "NllbTokenizer")
     kind: ClassVar[Kind] = Kind("pre", "fairseq", activation="relu", scale=True, bias=False)

@@ -21,6 +21,7 @@ from zoo.interop import (
     Importer,
     Reasons,
     Source,
+    TokenizersPipeline,
     checked_frame,
     open_weights,
 )
@@ -245,6 +246,16 @@ class HuggingFaceImporter(Importer):
         matched = [_with_default(tokenizer) for tokenizer in tokenizers]
         return matched[0], matched[1]
 
+    def cleaned(
+        self, folder: Folder, tokenizers: tuple[ForeignTokenizer, ForeignTokenizer]
+    ) -> tuple[ForeignTokenizer, ForeignTokenizer]:
+        """Return tokenizers of clean texts; the library has none of byte-pair codes."""
+        engine = tokenizers[1].engine
+        if isinstance(engine, TokenizersPipeline) and engine.pipeline["model"].get("type") == "BPE":
+            return tokenizers
+        made = {each: each.with_clean_texts() for each in tokenizers}
+        return made[tokenizers[0]], made[tokenizers[1]]
+
     def read(self, source: Source, options: Mapping[str, str]) -> Imported:
         """Read the folder.
 
@@ -279,6 +290,8 @@ class HuggingFaceImporter(Importer):
         folder.reasons.raise_if_any()
         tokenizers = self.tokenizers(folder, made, rows)
         folder.reasons.raise_if_any()
+        if folder.tokenizer.get("clean_up_tokenization_spaces") is True:
+            tokenizers = self.cleaned(folder, tokenizers)
         languages = self.languages(folder, tokenizers)
         decoding = folder.generation.search()
         if banned := _texts(folder.generation.banned(), rows[1], tokenizers[1]):
