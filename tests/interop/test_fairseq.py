@@ -414,6 +414,7 @@ def test_all_settings_without_a_counterpart_are_named(tmp_path: Path) -> None:
         ({"task": "translation_multi_simple_epoch"},
          "its task is 'translation_multi_simple_epoch', which may read text otherwise"),
         ({"quant_noise_scalar": 0.5}, "quant_noise_scalar = 0.5 has no counterpart"),
+        ({"decoder_xformers_att_config": "{}"}, "decoder_xformers_att_config = '{}' has no"),
         ({"simul_type": "waitk"}, "simul_type = 'waitk' has no counterpart"),
     ],
 )  # fmt: skip

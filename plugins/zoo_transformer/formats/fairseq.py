@@ -27,6 +27,7 @@ REFUSED: dict[str, Any] = {
     "base_layers": 0,
     "character_embeddings": False,
     "encoder_xformers_att_config": None,
+    "decoder_xformers_att_config": None,
 }
 """Settings that must have these values, or none."""
 
