@@ -184,6 +184,29 @@ def test_clean_texts_are_those_of_the_library(family: str, tmp_path: Path) -> No
     assert written.decoder.decode(["▁a", "▁.", "▁n't", "▁b"]) == "a.n't b"
 
 
+@pytest.mark.parametrize("split", [False, True])
+def test_special_tokens_may_be_text(split: bool, tmp_path: Path) -> None:
+    made = bart_with_pipeline(tmp_path / "a", [AddedToken("<hl>")])
+    edit(tmp_path / "a" / "tokenizer_config.json", split_special_tokens=split)
+    made._tokenizer.encode_special_tokens = split
+    tokenizer = imported(tmp_path / "a").source_tokenizer
+    for text in ("a <hl>dog<hl>", "a <mask> </s> runs"):
+        (ids,) = tokenizer.encode([text])
+        pieces = [tokenizer.token(i).replace("▁", "Ġ") for i in ids[1:]]
+        if "</s>" not in text:
+            assert pieces == made.encode(text).tokens[1:-1]
+        assert ("<hl>" in pieces or "<mask>" in pieces) != split
+        assert not split or tokenizer.decode(ids) == text
+    write_folder(tmp_path / "t5")
+    content = tokenizer_json()
+    flags = {**content["added_tokens"][0], "id": 19, "content": "<hl>", "special": False}
+    edit(tmp_path / "t5" / "tokenizer.json", added_tokens=[*content["added_tokens"], flags])
+    edit(tmp_path / "t5" / "tokenizer_config.json", split_special_tokens=split)
+    tokenizer = imported_t5(tmp_path / "t5").source_tokenizer
+    pieces = [tokenizer.token(i) for i in tokenizer.encode(["a<extra_id_0>b<hl>a"])[0]]
+    assert ("<extra_id_0>" in pieces, "<hl>" in pieces) == (not split, True)
+
+
 def test_t5_needs_the_end_token_after_a_text(tmp_path: Path) -> None:
     write_folder(tmp_path / "a")
     edit(tmp_path / "a" / "tokenizer_config.json", **GENERIC)

@@ -29,6 +29,7 @@ from zoo.interop.files import write_tokenizers as write_tokenizers
 from zoo.interop.framing import GENERIC as GENERIC
 from zoo.interop.framing import Frame as Frame
 from zoo.interop.framing import checked_frame as checked_frame
+from zoo.interop.framing import split_special as split_special
 from zoo.interop.framing import stated_frame as stated_frame
 from zoo.interop.generation import Generation as Generation
 from zoo.interop.generation import recommended_search as recommended_search
@@ -95,6 +96,7 @@ __all__ = [
     "read_yaml",
     "recommended_search",
     "require",
+    "split_special",
     "stated_frame",
     "weights_of",
     "whole_file",

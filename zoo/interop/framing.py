@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
+from zoo.data.text_tokenizer import SPECIALS
 from zoo.interop.reasons import Reasons
 
 GENERIC = frozenset(
@@ -47,6 +48,26 @@ def checked_frame(
     except ValueError as error:
         reasons.add(f"tokenizer.json: {error}")
         return None
+
+
+def split_special(content: Mapping[str, Any], keep: Collection[int] = ()) -> dict[str, Any]:
+    """Return a `tokenizer.json` that reads special tokens as text (`split_special_tokens`).
+
+    Args:
+        content: the `tokenizer.json`.
+        keep: ids of special tokens that no text becomes anyway.
+    """
+    model = content.get("model")
+    vocab = model.get("vocab") if isinstance(model, dict) else None
+    pieces = {*vocab} if isinstance(vocab, dict) else {str(p[0]) for p in vocab or ()}
+    added = []
+    for token in content.get("added_tokens") or ():
+        if token["special"] and token["id"] not in keep and token["content"] not in SPECIALS:
+            if token["content"] in pieces:
+                continue
+            token = {**token, "content": f"\0{token['id']}\0"}  # in its order, but in no text
+        added.append(token)
+    return {**content, "added_tokens": added}
 
 
 def _frame(given: Any) -> Frame:

@@ -22,6 +22,7 @@ from zoo.interop import (
     TokenizersPipeline,
     Vocabulary,
     checked_frame,
+    split_special,
 )
 from zoo_t5.formats.sentencepiece import BYTE, CONTROL, UNKNOWN, USER_DEFINED, read_model
 from zoo_t5.formats.settings import Settings
@@ -88,6 +89,8 @@ def read_entries(source: Source, settings: Settings, option: str, reasons: Reaso
     else:
         reasons.add(f"it has no tokenizer: neither {TOKENIZER} nor {MODEL}")
         reasons.raise_if_any()
+    if options.get("split_special_tokens"):
+        entries.pipeline = split_special(entries.pipeline)
     entries.clean = options.get("clean_up_tokenization_spaces") is True
     _check_added(source, options, entries, reasons)
     if named not in GENERIC:

@@ -6,7 +6,13 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from zoo.interop import ForeignTokenizer, SentencePiece, TokenizersPipeline, Vocabulary
+from zoo.interop import (
+    ForeignTokenizer,
+    SentencePiece,
+    TokenizersPipeline,
+    Vocabulary,
+    split_special,
+)
 from zoo_transformer.formats.transformers_folder import VOCABULARY_LIMIT, Folder
 from zoo_transformer.formats.vocabulary import Rows, check_names, codes
 
@@ -43,6 +49,8 @@ def from_pipeline(
     before = content.get("pre_tokenizer")
     bytewise = isinstance(before, dict) and before.get("type") == "ByteLevel"
     vocabulary = _vocabulary(rows, names, framing, side, _spaced if bytewise else str)
+    if folder.tokenizer.get("split_special_tokens"):
+        content = split_special(content, {*framing.prefix, *(tag for _, tag in framing.tags)})
     return ForeignTokenizer(TokenizersPipeline(content, ids, vocabulary), vocabulary)
 
 
