@@ -275,6 +275,21 @@ def test_tokenizers_that_cannot_be_read_are_refused(
     assert message in faulty(tmp_path, transformer(), src=side)
 
 
+@pytest.mark.parametrize(("moses", "ids"), [(False, [3]), (True, [4, 3])])
+def test_text_that_moses_has_tokenized_keeps_its_spaces(
+    moses: bool, ids: list[int], tmp_path: Path
+) -> None:
+    """JoeyNMT removes spaces before punctuation (`normalize`), then Moses adds them."""
+    network = JoeyTransformer({"encoder_normalize_before": True, "eps": 1e-6})
+    side = {"lang": "a", "level": "word", "lowercase": False, "normalize": True,
+            "tokenizer_cfg": {"pretokenizer": "moses" if moses else "none"}}  # fmt: skip
+    write(tmp_path, network.state(), transformer(), src=side)
+    options = {"pretokenized": "yes"}
+    import_checkpoint(tmp_path, tmp_path / "out", default_registry(), None, options)
+    tokenizer = read(tmp_path / "out", default_registry()).source_tokenizer
+    assert tokenizer.encode(["a0 ."]) == [ids]
+
+
 def of_version_1(folder: Path, level: str, entries: list[str], **options: str) -> Checkpoint:
     """Return a checkpoint of version 1, in which both sides share the settings of text."""
     network = JoeyTransformer({"encoder_normalize_before": True, "eps": 1e-6})

@@ -258,12 +258,14 @@ def _tokenizer(
 ) -> Tokenizer:
     settings = side.get("tokenizer_cfg")
     given = settings if isinstance(settings, dict) else {}
-    if _text(given.get("pretokenizer", "none")).lower() != "none":
+    done = _text(given.get("pretokenizer", "none")).lower() != "none"
+    normalize = bool(side.get("normalize")) and not done  # before Moses, whose spaces it removes
+    if done:
         reasons.check(
             options.get("pretokenized") == "yes",
             "its text is tokenized by Moses first: do so, and say --option pretokenized=yes",
         )
-    steps = ["joeynmt"] * bool(side.get("normalize")) + ["lowercase"] * bool(side.get("lowercase"))
+    steps = ["joeynmt"] * normalize + ["lowercase"] * bool(side.get("lowercase"))
     level = side.get("level", "word")
     if side.get("old"):  # before version 2, byte-pair parts were words of the files
         codes = codes_of(source, side["codes"], reasons) if side["codes"] else {}
