@@ -184,6 +184,17 @@ def test_clean_texts_are_those_of_the_library(family: str, tmp_path: Path) -> No
     assert written.decoder.decode(["▁a", "▁.", "▁n't", "▁b"]) == "a.n't b"
 
 
+def test_a_space_before_a_text_is_that_of_the_class(tmp_path: Path) -> None:
+    bart_with_pipeline(tmp_path / "a", [])
+    before = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True}
+    edit(tmp_path / "a" / "tokenizer.json", pre_tokenizer=before)
+    with pytest.raises(ConversionError, match="add_prefix_space is False in tokenizer_config"):
+        imported(tmp_path / "a")
+    edit(tmp_path / "a" / "tokenizer_config.json", add_prefix_space=True)
+    tokenizer = imported(tmp_path / "a").source_tokenizer
+    assert tokenizer.token(tokenizer.encode(["dog"])[0][1]).startswith("▁")
+
+
 @pytest.mark.parametrize("split", [False, True])
 def test_special_tokens_may_be_text(split: bool, tmp_path: Path) -> None:
     made = bart_with_pipeline(tmp_path / "a", [AddedToken("<hl>")])

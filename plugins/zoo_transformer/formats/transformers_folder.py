@@ -148,8 +148,12 @@ class Folder:
         self.reasons.check(
             not lacking, f"tokenizer.json lacks the added tokens {', '.join(lacking[:3])}"
         )
-        before, wanted = content.get("pre_tokenizer"), self.tokenizer.get("add_prefix_space")
-        stated = before.get("add_prefix_space") if isinstance(before, dict) else None
+        given = content.get("pre_tokenizer")
+        before = given if isinstance(given, dict) else {}
+        stated, wanted = before.get("add_prefix_space"), self.tokenizer.get("add_prefix_space")
+        generic = self.tokenizer.get("tokenizer_class") in GENERIC
+        if wanted is None and before.get("type") == "ByteLevel" and not generic:
+            wanted = False  # the default of the classes with byte-pair codes
         self.reasons.check(
             None in (stated, wanted) or stated == wanted,
             f"add_prefix_space is {str(wanted)[:10]} in {TOKENIZER}, and not so in tokenizer.json",
