@@ -203,6 +203,11 @@ def test_byt5_reads_and_writes_bytes(tmp_path: Path) -> None:
     assert tokenizer.size == 385
 
 
+def test_padding_may_be_another_special_token(tmp_path: Path) -> None:
+    write_folder(tmp_path / "t5", {"pad_token_id": 18})  # MADLAD-400 pads with <s>
+    assert len(imported(tmp_path / "t5").source_tokenizer.encode(["ab"])[0]) == 1
+
+
 def test_sentinels_and_added_tokens_of_byt5_are_those_that_its_files_name(tmp_path: Path) -> None:
     write_folder(tmp_path / "t5", {"vocab_size": 270})
     (tmp_path / "t5" / "tokenizer.json").unlink()

@@ -301,15 +301,17 @@ def _check_added(
 def _check_roles(
     options: Mapping[str, Any], settings: Settings, entries: Entries, reasons: Reasons
 ) -> None:
-    """Add a reason if the tokenizer has another padding or end token than the network."""
+    """Add a reason if the network's padding is text, or its end token not the tokenizer's."""
     for role, usual, id in (
         ("pad_token", "<pad>", settings.padding), ("eos_token", "</s>", settings.end)
     ):  # fmt: skip
         given = options.get(role) or usual
         text = str(given.get("content") if isinstance(given, dict) else given)
         other = entries.names[id] if id < len(entries.names) else text
+        silent = role == "pad_token" and id in entries.control  # as of MADLAD-400
         reasons.check(
-            other == text, f"its tokenizer's {role} is {text[:40]!r}, the network's {other!r}"
+            other == text or silent,
+            f"its tokenizer's {role} is {text[:40]!r}, the network's {other!r}",
         )
 
 

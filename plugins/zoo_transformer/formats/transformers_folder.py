@@ -176,18 +176,21 @@ class Folder:
         return next((text for role, text in self._special_tokens() if role == name), usual)
 
     def check_roles(self, names: Mapping[int, str], made: Layout, end: str = "eos_token") -> None:
-        """Add a reason if the tokenizer has another padding or end token than the network.
+        """Add a reason if the network's padding is text, or its end token not the tokenizer's.
 
         Args:
             names: the texts of the tokenizer's entries, by their ids.
             made: the ids of the network.
             end: the role of the token that follows a text.
         """
+        special = {text for _, text in self._special_tokens()}
         for role, usual, number in (("pad_token", "<pad>", made.padding), (end, "</s>", made.end)):
             text = self.role(role, usual)
             other = names.get(number, text)
+            silent = role == "pad_token" and (other in special or USUAL.fullmatch(other))
             self.reasons.check(
-                other == text, f"its tokenizer's {role} is {text[:40]!r}, the network's {other!r}"
+                other == text or bool(silent),
+                f"its tokenizer's {role} is {text[:40]!r}, the network's {other!r}",
             )
 
     def _special_tokens(self) -> Iterator[tuple[str, str]]:
