@@ -7,9 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tokenizers import AddedToken, ByteLevelBPETokenizer, Tokenizer, decoders, models, processors
+from tokenizers import (
+    AddedToken,
+    ByteLevelBPETokenizer,
+    Tokenizer,
+    decoders,
+    models,
+    pre_tokenizers,
+    processors,
+)
 
 import zoo
+from tests.interop.huggingface import marian
 from tests.interop.t5_folder import PIECES, tokenizer_json, write_folder
 from tests.interop.t5_folder import imported as imported_t5
 from tests.interop.test_families import folder_of, imported, names_of
@@ -125,6 +134,30 @@ def test_a_generic_tokenizer_puts_the_tag_of_its_file_before_a_text(tmp_path: Pa
         with pytest.raises(ConversionError, match="name its language with --option source-lang"):
             imported(tmp_path / "b")
         assert imported(tmp_path / "b", source_lang="fra_Latn").source_tokenizer.tags
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_a_generic_tokenizer_of_marian_frames_a_text_by_its_file(
+    before: bool, tmp_path: Path
+) -> None:
+    marian(tmp_path / "a")
+    ids = json.loads((tmp_path / "a" / "vocab.json").read_text())
+    first = next(name for name, i in ids.items() if i == 5)
+    made = Tokenizer(models.WordLevel(ids, unk_token="<unk>"))
+    made.pre_tokenizer = pre_tokenizers.Metaspace()
+    made.add_special_tokens(["</s>", "<unk>", "<pad>", first])
+    special = [("</s>", 0), (first, 5)]
+    template = f"{first} $A </s>" if before else "$A </s>"
+    made.post_processor = processors.TemplateProcessing(template, special_tokens=special)
+    made.save(str(tmp_path / "a" / "tokenizer.json"))
+    edit(tmp_path / "a" / "tokenizer_config.json", **GENERIC)
+    tokenizer = imported(tmp_path / "a").source_tokenizer
+    (encoded,) = tokenizer.encode(["x"])
+    assert [tokenizer.token(i) for i in encoded] == [first] * before + ["<unk>"]
+    edit(tmp_path / "a" / "tokenizer.json", post_processor=None)
+    (tmp_path / "a").rename(tmp_path / "b")
+    with pytest.raises(ConversionError, match="does not put the end token after a text"):
+        imported(tmp_path / "b")
 
 
 def test_a_text_of_bart_begins_with_the_tokens_of_its_tokenizer(tmp_path: Path) -> None:

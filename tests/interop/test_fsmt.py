@@ -127,7 +127,7 @@ def test_without_the_library_the_command_that_installs_it_is_shown(
         zoo.load(tmp_path / "a")
 
 
-Change = Callable[[Path], None]
+Change = Callable[[Path], object]
 
 
 def change_json(name: str, **values: Any) -> Change:
@@ -150,6 +150,10 @@ def change_weights(**values: torch.Tensor) -> Change:
 
 
 FAULTS: dict[str, tuple[Change, str]] = {
+    "a pipeline instead of Moses": (
+        lambda f: [(f / "tokenizer.json").write_text("{}"),
+                   change_json("tokenizer_config.json", tokenizer_class="TokenizersBackend")(f)],
+        "tokenizer_class 'TokenizersBackend' reads tokenizer.json, and not Moses' tokens"),
     "a table that is none of sinusoids": (
         change_weights(model__encoder__embed_positions__weight=torch.ones(9, 12)),
         "embed_positions.weight is not the table of sinusoids"),

@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 
 import torch
 
-from zoo.interop import WEIGHT_FILES, ForeignTokenizer, Moses, Vocabulary
+from zoo.interop import GENERIC, WEIGHT_FILES, ForeignTokenizer, Moses, Vocabulary
 from zoo_transformer.formats.family import Fields, Kind, Layout, layout
+from zoo_transformer.formats.tokenizer_files import PIPELINE
 from zoo_transformer.formats.transformers_folder import (
     CONFIG,
     JSON_FILES,
@@ -31,7 +32,7 @@ class FSMT(HuggingFaceImporter):
     kind: ClassVar[Kind] = Kind(
         "post", "fairseq", activation="relu", scale=True, bias=False, output=OUTPUT
     )
-    files: ClassVar[tuple[str, ...]] = (*JSON_FILES, *VOCABULARIES, MERGES, *WEIGHT_FILES)
+    files: ClassVar[tuple[str, ...]] = (*JSON_FILES, *VOCABULARIES, MERGES, PIPELINE, *WEIGHT_FILES)
 
     def layout(self, folder: Folder) -> Layout:
         """Return what `config.json` states, by the names that the others of the family use.
@@ -72,6 +73,11 @@ class FSMT(HuggingFaceImporter):
     ) -> tuple[ForeignTokenizer, ForeignTokenizer]:
         """Return the tokenizers of both languages."""
         folder.check_added(())
+        named = folder.tokenizer.get("tokenizer_class")
+        folder.reasons.check(
+            named not in GENERIC or not folder.source.has(PIPELINE),
+            f"its tokenizer_class {named!r} reads {PIPELINE}, and not Moses' tokens",
+        )
         expected = {
             folder.role("pad_token", "<pad>"): made.padding,
             folder.role("sep_token", "</s>"): made.end,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
-from zoo.interop import WEIGHT_FILES, ForeignTokenizer, SentencePiece, Vocabulary
+from zoo.interop import GENERIC, WEIGHT_FILES, ForeignTokenizer, SentencePiece, Vocabulary
 from zoo_transformer.formats.family import Kind, Layout
 from zoo_transformer.formats.tokenizer_files import (
     PIPELINE,
@@ -69,9 +69,9 @@ class Marian(HuggingFaceImporter):
         """Return the tokenizers of both SentencePiece models, or of an export of the zoo."""
         if _has_pipeline(folder):
             content = read_pipeline(folder)
-            tokenizer = from_pipeline(
-                folder, content, rows[0], Framing(control=special_ids(content)), "source"
-            )
+            frame = folder.frame(content, made.end)
+            framing = Framing(prefix=frame.before if frame else (), control=special_ids(content))
+            tokenizer = from_pipeline(folder, content, rows[0], framing, "source")
             return tokenizer, tokenizer
         both = []
         separate = bool(folder.tokenizer.get("separate_vocabs"))
@@ -114,7 +114,8 @@ class Marian(HuggingFaceImporter):
 
 def _has_pipeline(folder: Folder) -> bool:
     """Return whether a pipeline of the library tokenizers stands for the SentencePiece models."""
-    return not folder.source.has(SOURCE_MODEL) and folder.source.has(PIPELINE)
+    generic = folder.tokenizer.get("tokenizer_class") in GENERIC
+    return folder.source.has(PIPELINE) and (generic or not folder.source.has(SOURCE_MODEL))
 
 
 def tagged_tokenizer(
