@@ -225,6 +225,7 @@ def faulty(folder: Path, model: dict[str, Any], state: State | None = None, **da
     [
         ({"beam_size": 5, "beam_alpha": 1.5}, {"beam": 5, "length_penalty": 1.5}),
         ({"beam_size": 5, "alpha": -1}, {"beam": 5, "length_penalty": 0.0}),
+        ({"beam_size": 5, "alpha": float("nan")}, {"beam": 5, "length_penalty": 0.0}),
         ({"beam_size": 1, "min_output_length": 1, "max_output_length": -1}, {}),
         ({"min_output_length": 4, "max_output_length": 9}, {"min_length": 5, "max_length": 9}),
         ({"min_output_length": 40, "max_output_length": 9}, {"max_length": 9}),

@@ -54,13 +54,11 @@ def split_special(content: Mapping[str, Any], keep: Collection[int] = ()) -> dic
     """Return a `tokenizer.json` that reads special tokens as text (`split_special_tokens`).
 
     Args:
-        content: the `tokenizer.json`.
+        content: a `tokenizer.json` that the library can read.
         keep: ids of special tokens that no text becomes anyway.
     """
-    model = content.get("model")
-    vocab = model.get("vocab") if isinstance(model, dict) else None
-    pieces = {*vocab} if isinstance(vocab, dict) else {str(p[0]) for p in vocab or ()}
-    added = []
+    vocab, added = content["model"]["vocab"], []
+    pieces = {piece if isinstance(piece, str) else piece[0] for piece in vocab}
     for token in content.get("added_tokens") or ():
         if token["special"] and token["id"] not in keep and token["content"] not in SPECIALS:
             if token["content"] in pieces:

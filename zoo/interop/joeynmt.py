@@ -139,7 +139,7 @@ class JoeyNMTImporter(ProjectImporter[JoeyNMT]):
         testing, made = checkpoint.testing, dict[str, Any]()
         beam, alpha = testing.get("beam_size"), testing.get("alpha", testing.get("beam_alpha", -1))
         if type(beam) is int and 1 < beam <= MOST_BEAM and type(alpha) in (int, float):
-            made = {"beam": beam, "length_penalty": float(min(max(alpha, 0), 10))}
+            made = {"beam": beam, "length_penalty": float(alpha) if 0 < alpha <= 10 else 0.0}
         for name, (own, least, more) in LENGTHS.items():
             value = testing.get(name)
             if type(value) is int and least <= value < MOST_TOKENS[own]:

@@ -49,9 +49,11 @@ def from_pipeline(
     before = content.get("pre_tokenizer")
     bytewise = isinstance(before, dict) and before.get("type") == "ByteLevel"
     vocabulary = _vocabulary(rows, names, framing, side, _spaced if bytewise else str)
+    engine = TokenizersPipeline(content, ids, vocabulary)
     if folder.tokenizer.get("split_special_tokens"):
         content = split_special(content, {*framing.prefix, *(tag for _, tag in framing.tags)})
-    return ForeignTokenizer(TokenizersPipeline(content, ids, vocabulary), vocabulary)
+        engine = TokenizersPipeline(content, ids, vocabulary)
+    return ForeignTokenizer(engine, vocabulary)
 
 
 def from_sentencepiece(
