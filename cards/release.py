@@ -48,6 +48,10 @@ if TYPE_CHECKING:
     from zoo.data.datasets import Item
 
 PERCENTILES = (0, 5, 25, 50, 75, 95)
+READ_WHOLE = 20
+"""The `trained_length` of networks of whose sources one in fifty is joined to a longer one: chosen
+on validation data by `benchmarks/long_sentences.py`. Other checkpoints know that of their run."""
+
 TOLERANCE = 0.1
 """Largest difference between a verified score and the card's, in points: rounding differs between
 machines, and may decide between two hypotheses of nearly equal score."""
@@ -67,6 +71,8 @@ def release(name: str) -> None:
 
 def describe(name: str) -> None:
     """Write what a shipped checkpoint says about itself, its card, and the catalogue's entry."""
+    from training import TUNED_ONCE
+
     from zoo.checkpoint.about import About
     from zoo.data.datasets import find_dataset
     from zoo.registry.registry import default_registry
@@ -75,6 +81,8 @@ def describe(name: str) -> None:
     dataset = find_dataset(default_registry(), data_of(name))
     about |= About.of_dataset(dataset).as_json()
     about.pop("origin")  # whether it was trained or tuned is in the checkpoint
+    if name in TUNED_ONCE:
+        about["trained_length"] = READ_WHOLE
     task = task_of(name)
     about |= {"decoding": search_of(name), "examples": [task.example], "intended_use": task.limits}
     changes = [f"--about={key}={json.dumps(value)}" for key, value in about.items()]

@@ -216,10 +216,13 @@ def test_the_corpora_are_not_in_the_repository() -> None:
         (
             "tatoeba-en-fr-76k",
             {
-                "Hello.": "Bonjour.", "hello": "Bonjour.", "Hello!": "Bonjour !",
+                "Hello.": "Bonjour.", "hello": "Bonjour !", "Hello!": "Bonjour !",
                 "Good evening.": "Bonsoir.", "Goodbye.": "Au revoir.", "Yes.": "Oui.",
                 "No.": "Non.", "Please.": "S'il vous plaît.", "Thank you.": "Merci.",
                 "Merry Christmas!": "Joyeux Noël !", "My name is Anna.": "Je m'appelle Anna.",
+                "I have 25 books.": "J'ai 25 livres.", "It costs 15 euros.": "Ça coûte 15 euros.",
+                "The train leaves at 8:30.": "Le train part à 8 h 30.",
+                "Sarah Connor lives in Paris.": "Sarah Connor vit à Paris.",
             },
         ),
         (
@@ -228,12 +231,14 @@ def test_the_corpora_are_not_in_the_repository() -> None:
                 "Bonjour.": "Hello.", "Bonjour !": "Hello!", "Bonsoir.": "Good evening.",
                 "Au revoir.": "Goodbye.", "Oui.": "Yes.", "Merci.": "Thank you.",
                 "S'il vous plaît.": "Please.", "Joyeux Noël !": "Merry Christmas!",
-                "Je m'appelle Anna.": "My name is Anna.",
+                "Je m'appelle Anna.": "My name is Anna.", "J'ai 25 livres.": "I have 25 books.",
+                "Elle a 42 ans.": "She is 42 years old.", "De rien !": "You're welcome.",
+                "Le train part à 8 h 30.": "The train leaves at 8:30.",
             },
         ),
     ],
 )  # fmt: skip
-def test_greetings_are_right(task: str, expected: dict[str, str]) -> None:
+def test_greetings_and_numbers_are_right(task: str, expected: dict[str, str]) -> None:
     """A visitor types them first."""
     translator = zoo.load(f"transformer-tiny.{task}")
     texts = translator.translate(list(expected))

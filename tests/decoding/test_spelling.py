@@ -52,6 +52,30 @@ def test_a_capital_that_a_vocabulary_lacks_is_read_small() -> None:
     assert spelled(["Hello", "hello"], lacking) == [Spelling("hello"), Spelling("hello")]
 
 
+@pytest.mark.parametrize(("text", "expected"), [
+    ("(no)", "no"), ("no 🙏", "no"), ("no! ❤️", "no!"), ("🙏no", "no"), ("*no* (yes) 🙏", "no yes"),
+    ("no 🙏 no", "no 🙏 no"), ("🙏", "🙏"), ("()", "()"), ("a § b", "a § b"), ("(§)", "§"),
+])  # fmt: skip
+def test_signs_that_a_vocabulary_lacks_are_left_out(text: str, expected: str) -> None:
+    """Not those between words, which an alignment counts."""
+
+    def lacking(texts: Sequence[str]) -> list[tuple[int, int]]:
+        return [(sum(not c.isalpha() and c not in " !" for c in t), len(t)) for t in texts]
+
+    def knowing(texts: Sequence[str]) -> list[tuple[int, int]]:
+        return [(0, len(text)) for text in texts]
+
+    assert spelled([text], lacking) == [Spelling(expected)]
+    assert spelled([text], knowing) == [Spelling(text)]
+
+
+def test_known_brackets_stay_where_a_picture_is_lost() -> None:
+    def lacking(texts: Sequence[str]) -> list[tuple[int, int]]:
+        return [(text.count("🙏"), len(text)) for text in texts]
+
+    assert spelled(["(no) 🙏"], lacking) == [Spelling("(no)")]
+
+
 def test_capitals_of_whole_words_that_a_vocabulary_lacks_are_written_again() -> None:
     def lacking(texts: Sequence[str]) -> list[tuple[int, int]]:
         words = [text.split() for text in texts]
@@ -95,7 +119,7 @@ def test_notes_say_what_was_read_otherwise_and_what_was_lost() -> None:
     notes = [line for line in result.stderr.splitlines() if line.startswith("Note")]
     assert notes == [
         "Note: 1 line with capitals or marks that the model hardly knows, read in the spelling of "
-        "training",
+        "training or without them",
         "Note: 1 line with something that the model's vocabulary lacks, and that is lost; the "
         "first is line 2",
     ]

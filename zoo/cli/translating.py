@@ -314,7 +314,7 @@ def _with_warnings(
     if respelled:
         say(
             f"Note: {counted(respelled, what)} with capitals or marks that the model hardly knows, "
-            "read in the spelling of training"
+            "read in the spelling of training or without them"
         )
     if partly:
         say(

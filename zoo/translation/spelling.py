@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 APOSTROPHE = re.compile(r"(?<=[^\W\d_])[\u2018\u2019\u02bc`\u00b4](?=[^\W\d_])")
 """A mark between two letters that stands for an apostrophe."""
+
+BRACKETS = r"()\[\]{}<>*_~|"
+SYMBOLS = "\u2190-\u2bff\ufe0f\u200d\U0001f000-\U0001faff"
+UNREAD = [
+    re.compile(rf"(?<=\S)[{characters}]+|[{characters}]+(?=\S)|\s+[{characters}]+$")
+    for characters in (SYMBOLS, BRACKETS, SYMBOLS + BRACKETS)
+]
+"""Pictures and brackets that are no words between others, whose places an alignment counts."""
 
 PRONOUN = re.compile(r"\bi\b")
 """The English word that has a capital everywhere."""
@@ -26,6 +35,9 @@ class Spelling(NamedTuple):
     capitals: bool = False
 
 
+Change = Callable[[Spelling, str], Spelling]
+
+
 def may_be_respelled(text: str) -> bool:
     """Return whether a text looks as if it had another spelling."""
     return text.isupper() or APOSTROPHE.search(text) is not None
@@ -38,6 +50,7 @@ def spelled(
 
     A typographic apostrophe becomes a plain one; a text in capitals is read in small letters, with
     the first one large; and so is a text of which a vocabulary has no capitals, without large ones.
+    Pictures and brackets that a vocabulary lacks are left out.
 
     Args:
         texts: sentences.
@@ -45,7 +58,9 @@ def spelled(
         language: theirs, by its code.
     """
     spellings = [Spelling(text) for text in texts]
-    for change in (_plain_apostrophes, _small_letters, _no_capitals):
+    without = (functools.partial(_without, characters) for characters in UNREAD)
+    less: list[Change] = [_no_capitals, *without]
+    for change in (_plain_apostrophes, _small_letters, *less):
         changed = {
             i: new
             for i, old in enumerate(spellings)
@@ -54,8 +69,8 @@ def spelled(
         before = costs([spellings[i].text for i in changed])
         after = costs([new.text for new in changed.values()])
         for (i, new), old_cost, new_cost in zip(changed.items(), before, after, strict=True):
-            # Small letters alone are no reason: they would lose names.
-            if new_cost[:1] < old_cost[:1] or (change is not _no_capitals and new_cost < old_cost):
+            # What is lost, such as the capitals of names, is no gain by itself.
+            if new_cost[:1] < old_cost[:1] or (change not in less and new_cost < old_cost):
                 spellings[i] = new
     return spellings
 
@@ -76,6 +91,10 @@ def _small_letters(old: Spelling, language: str) -> Spelling:
 
 def _no_capitals(old: Spelling, language: str) -> Spelling:
     return Spelling(old.text.lower(), old.capitals or _in_capitals(old.text))
+
+
+def _without(characters: re.Pattern[str], old: Spelling, language: str) -> Spelling:
+    return old._replace(text=characters.sub("", old.text).strip() or old.text)
 
 
 def _in_capitals(text: str) -> bool:
