@@ -30,9 +30,9 @@ DEMO ?= runs/demo/$(MODEL)
 BIN := $(VENV)/bin
 
 # The tests start some hundred processes of the zoo: none compiles its modules again.
-test tests test-lowest: export PYTHONDONTWRITEBYTECODE =
+test test-lowest: export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: setup demo test types tests test-lowest cards docs notebooks screens release-checkpoints verify-release verify-install verify-exports clean
+.PHONY: setup demo test test-lowest cards docs notebooks screens release-checkpoints verify-release verify-install verify-exports clean
 setup: $(VENV)/ready
 
 $(VENV)/ready: pyproject.toml constraints.txt
@@ -49,13 +49,7 @@ demo: setup
 test: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(MAKE) --no-print-directory --jobs=2 types tests
-
-# At once: mypy uses one core for a minute.
-types:
 	$(BIN)/mypy
-
-tests:
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 # Warnings of old versions about newer ones of their own dependencies are no failures.

@@ -72,14 +72,15 @@ class Browser:
     def hosts(self) -> set[str]:
         """Return the schemes and hosts of all requests since the last call.
 
-        The browser's own first page, chrome://, is none of the page's.
+        The browser's own first page, chrome:// and what it loads from chrome-untrusted://, is none
+        of the page's.
         """
         hosts = set()
         for entry in self.driver.get_log("performance"):
             message = json.loads(entry["message"])["message"]
             if message["method"] == "Network.requestWillBeSent":
                 url = message["params"]["request"]["url"]
-                if url.startswith("chrome:"):
+                if url.startswith(("chrome:", "chrome-")):
                     continue
                 hosts.add("/".join(url.split("/")[:3]) if url.startswith("http") else url[:5])
         return hosts
