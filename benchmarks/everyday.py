@@ -19,14 +19,13 @@ from pathlib import Path
 from sacrebleu import corpus_bleu
 
 import zoo
-from zoo import Pair
 from zoo.data.datasets import find_dataset, read_items
 from zoo.registry.registry import default_registry
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "cards"))
 
 from more_sentences import clauses, joined
-from rewritten_sentences import LOCALES, MARK, WORD, names_of_people, with_other_names
+from rewritten_sentences import LOCALES, MARK, WORD, names_of_people, turned, with_other_names
 
 OTHER_LOCALES = ("nl_NL", "pl_PL", "sv_SE")
 TIMES = 3
@@ -81,9 +80,8 @@ def main() -> None:
         texts = translator.translate([f"{begin}{text}{end}" for text in sources], split=False)
         print(f"BLEU, {what:<20} {corpus_bleu(texts, wrapped).score:6.2f}", flush=True)
     draw = random.Random(3)
-    statements = clauses(pairs if english_first else [Pair(*pair[::-1]) for pair in pairs])
-    longer = [joined(statements, draw) for _ in range(JOINED)]
-    longer = longer if english_first else [Pair(*pair[::-1]) for pair in longer]
+    statements = clauses(turned(pairs, english_first))
+    longer = turned([joined(statements, draw) for _ in range(JOINED)], english_first)
     texts = translator.translate([pair.source for pair in longer], split=False)
     bleu = corpus_bleu(texts, [[pair.target for pair in longer]]).score
     print(f"BLEU, {'joined':<20} {bleu:6.2f}", flush=True)

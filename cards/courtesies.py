@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator, Sequence
 
-from rewritten_sentences import typed
+from rewritten_sentences import turned, typed
 
 from zoo import Pair
 
@@ -152,8 +152,7 @@ def _entries() -> list[str]:
 
 def _directed(pairs: Iterable[Sequence[str]], english_first: bool) -> Iterator[Pair]:
     seen = set()  # in French, "Bonjour." is "Hello." only
-    for english, french in pairs:
-        pair = Pair(english, french) if english_first else Pair(french, english)
+    for pair in turned(pairs, english_first):
         if pair.source not in seen:
             yield pair
         seen.add(pair.source)

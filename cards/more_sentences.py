@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 
 from num2words import num2words
-from rewritten_sentences import WORD, names_of_people, typed, with_other_names
+from rewritten_sentences import WORD, names_of_people, turned, typed, with_other_names
 
 from zoo import Pair
 
@@ -148,7 +148,7 @@ ELIDED = re.compile(r"\b([Qq]u)e (?=[aeiouâàéèêëîïôûœAEIOUÂÀÉÈÊ�
 def more_sentences(pairs: Sequence[Pair], english_first: bool) -> list[Pair]:
     """Return new pairs, half of them as somebody may type them; `pairs` are those of training."""
     draw = random.Random(1)
-    pairs = _turned(pairs, english_first)
+    pairs = turned(pairs, english_first)
     names = names_of_people()
     full = [" ".join(both) for both in zip(names, draw.sample(names, len(names)), strict=True)]
     statements = clauses(pairs)
@@ -161,12 +161,8 @@ def more_sentences(pairs: Sequence[Pair], english_first: bool) -> list[Pair]:
     ]
     return [
         Pair(typed(pair.source, draw) if draw.random() < 0.5 else pair.source, pair.target)
-        for pair in _turned(made, english_first)
+        for pair in turned(made, english_first)
     ]
-
-
-def _turned(pairs: Sequence[Pair], english_first: bool) -> list[Pair]:
-    return [pair if english_first else Pair(pair.target, pair.source) for pair in pairs]
 
 
 def numbered(names: Sequence[str], draw: random.Random) -> Pair:

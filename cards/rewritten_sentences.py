@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from zoo import Pair
 
@@ -30,6 +30,11 @@ def names_of_people(locales: Sequence[str] = LOCALES) -> list[str]:
         provider = importlib.import_module(f"faker.providers.person.{locale}").Provider
         names.update(provider.first_names, provider.last_names)
     return sorted(name for name in names if WORD.fullmatch(name) and name.istitle())
+
+
+def turned(pairs: Iterable[Sequence[str]], english_first: bool) -> list[Pair]:
+    """Return pairs, and unless English is to be first, their sides exchanged."""
+    return [Pair(*pair) if english_first else Pair(*pair[::-1]) for pair in pairs]
 
 
 def typed(source: str, draw: random.Random) -> str:

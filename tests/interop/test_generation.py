@@ -62,8 +62,7 @@ def test_a_generation_config_replaces_the_search_of_the_config() -> None:
 def test_more_banned_tokens_than_a_checkpoint_lists_are_refused(
     family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("zoo_transformer.formats.transformers_folder.LIST_LIMIT", 2)
-    monkeypatch.setattr("zoo_t5.formats.t5.LIST_LIMIT", 2)
+    monkeypatch.setattr("zoo.interop.generation.LIST_LIMIT", 2)
     if family == "t5":
         write_folder(tmp_path / "a")
     else:

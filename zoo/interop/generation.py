@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from zoo.checkpoint.about import LIST_LIMIT
 from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.decoding.options import Search
+from zoo.interop.reasons import Reasons
 from zoo.nn.contract import BEGIN, END, PADDING, UNKNOWN
 
 LONGEST = 512
@@ -52,6 +54,17 @@ class Generation:
         if self._samples():
             matched |= self._sampling()
         return matched
+
+    def decoding(self, banned: Sequence[str], reasons: Reasons) -> dict[str, Any]:
+        """Return `search` with the texts that are never written.
+
+        Raises:
+            ConversionError: these are too many, or there were reasons before.
+        """
+        most = f"its search never writes {len(banned):,} tokens: {LIST_LIMIT:,} at most"
+        reasons.check(len(banned) <= LIST_LIMIT, most)
+        reasons.raise_if_any()
+        return {**self.search(), **({"banned": tuple(banned)} if banned else {})}
 
     def never(self) -> frozenset[int]:
         """Return the ids that are never written."""

@@ -67,8 +67,8 @@ def tree(models: Models, job: dict[str, Any], texts: list[Any], on_step: OnStep)
     translator = _translator(models, job)
     (text,) = texts
     made = beam_tree(translator.checkpoint, text, _options(job), on_step)
-    how = {"parts": len(translator.parts(text)), "respelled": translator.respells(text)}
-    return [{**made, **how}]
+    parts, respelled = translator.read_as(text)
+    return [{**made, "parts": len(parts), "respelled": respelled}]
 
 
 def detect(models: Models, job: dict[str, Any], texts: list[Any], on_step: OnStep) -> list[Any]:

@@ -194,13 +194,15 @@ class TextSearch:
             else:
                 yield Translation(text, "", alignment=() if request.alignment else None)
 
-    def parts(self, text: str) -> list[str]:
-        """Return the parts in which a text is read, if it is not asked to stay whole."""
-        return [text] if self.reader.several else [part.text for part in self._parts([text])]
+    def read_as(self, text: str) -> tuple[list[str], bool]:
+        """Return the parts in which a text is read, and whether in another spelling.
 
-    def respells(self, text: str) -> bool:
-        """Return whether a text is read in another spelling, if it need not stay as it is."""
-        return not self.reader.several and any(part.respelled for part in self._parts([text]))
+        That is, if it is not asked to stay whole and as it is.
+        """
+        if self.reader.several:
+            return [text], False
+        parts = self._parts([text])
+        return [part.text for part in parts], any(part.respelled for part in parts)
 
     def read_otherwise(self, texts: Sequence[str]) -> int:
         """Return how many texts are not read whole and as they are, unless that is requested."""

@@ -263,8 +263,7 @@ class Translator:
         """Return the attention weights with which the model predicts a target from a text.
 
         Args:
-            text: the source, read as one sentence and as it is; `parts` and `respelled` of the
-                result say how `translate` reads it.
+            text: the source, read whole, as it is; see `parts` and `respelled` of the result.
             target: a target; by default the model's own translation.
             required: whether a model without attention is an error; else its weights are empty.
             on_step: called before each step of the search; what it raises ends it.
@@ -286,22 +285,22 @@ class Translator:
             (translation,) = self.stream([text], split=False, on_step=on_step, **options)
             tokens = [token for h in translation.hypotheses for token in h.tokens]
         computed = compute_attention(self.checkpoint, text, tokens, required=required)
-        return replace(computed, parts=len(self.parts(text)), respelled=self.respells(text))
+        parts, respelled = self.read_as(text)
+        return replace(computed, parts=len(parts), respelled=respelled)
 
     def parts(self, text: Source) -> list[str]:
         """Return the parts in which `translate` reads a text.
 
-        They are its sentences, where the checkpoint's source language is known, and parts of a
-        sentence that is longer than those of training or than the model reads.
+        Sentences, where the source language is known; parts of those longer than in training.
 
         Raises:
             DecodingError: the text is not a string, or it is of several sources and too long.
         """
-        return self._search.parts(check_text(text, "the text"))
+        return self.read_as(text)[0]
 
-    def respells(self, text: Source) -> bool:
-        """Return whether `translate` reads a text in the spelling of training, not as it is."""
-        return self._search.respells(check_text(text, "the text"))
+    def read_as(self, text: Source) -> tuple[list[str], bool]:
+        """Return `parts`, and whether they are read in the spelling of training; raise as it."""
+        return self._search.read_as(check_text(text, "the text"))
 
     @keywords(SearchOptions)
     def evaluate(

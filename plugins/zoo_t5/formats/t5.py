@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from zoo.interop import (
-    LIST_LIMIT,
     WEIGHT_FILES,
     About,
     ForeignTokenizer,
@@ -61,12 +60,7 @@ class T5Folder(Importer):
         tensors.finish()
         reasons.raise_if_any()
         config = {**settings.config, "share": share}
-        decoding = settings.generation.search()
-        if banned := _banned(settings, rows, tokenizer):
-            decoding["banned"] = banned
-        most = f"its search never writes {len(banned):,} tokens: {LIST_LIMIT:,} at most"
-        reasons.check(len(banned) <= LIST_LIMIT, most)
-        reasons.raise_if_any()
+        decoding = settings.generation.decoding(_banned(settings, rows, tokenizer), reasons)
         about = About(decoding=decoding, origin="imported")
         return Imported("t5", settings.kind, config, weights, tokenizer, tokenizer, about)
 

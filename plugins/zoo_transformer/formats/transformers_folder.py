@@ -12,7 +12,6 @@ from torch import Tensor
 
 from zoo.interop import (
     GENERIC,
-    LIST_LIMIT,
     About,
     ForeignTokenizer,
     Frame,
@@ -300,12 +299,8 @@ class HuggingFaceImporter(Importer):
         if folder.tokenizer.get("clean_up_tokenization_spaces") is True:
             tokenizers = self.cleaned(folder, tokenizers)
         languages = self.languages(folder, tokenizers)
-        decoding = folder.generation.search()
-        if banned := _texts(folder.generation.banned(), rows[1], tokenizers[1]):
-            decoding["banned"] = banned
-        most = f"its search never writes {len(banned):,} tokens: {LIST_LIMIT:,} at most"
-        folder.reasons.check(len(banned) <= LIST_LIMIT, most)
-        folder.reasons.raise_if_any()
+        banned = _texts(folder.generation.banned(), rows[1], tokenizers[1])
+        decoding = folder.generation.decoding(banned, folder.reasons)
         about = About(*languages, decoding=decoding, origin="imported")
         return Imported("transformer", self.model_type, network.values, weights, *tokenizers, about)
 
