@@ -9,6 +9,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["ZOO_SETTINGS"] = ""  # not those of who runs the tests
 os.environ.update(HF_HUB_DISABLE_XET="1", HF_HUB_DISABLE_PROGRESS_BARS="1")
 
+import gc
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -40,6 +41,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if hasattr(config, "workerinput"):  # a process of a parallel run
         ranks = {TOP / "tests" / name: rank for rank, name in enumerate(SLOW)}
         items.sort(key=lambda item: ranks.get(item.path, len(SLOW)))
+
+
+def pytest_collection_finish() -> None:
+    # The collector does not walk again and again through all that was imported.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000)
 
 
 @pytest.fixture(scope="session")

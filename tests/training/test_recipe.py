@@ -3,6 +3,8 @@
 import json
 import math
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +78,25 @@ def test_optimizers_match_their_papers(name: str) -> None:
         optimizer.step()
     for n in picked:
         torch.testing.assert_close(parameters[n].detach(), expected[n], rtol=1e-9, atol=1e-12)
+
+
+def test_training_does_not_import_the_compiler() -> None:
+    """It would take a second or two at the start of every run, and memory."""
+    program = (
+        "import sys, torch\n"
+        "from zoo.nn.build import create_model\n"
+        "from zoo.registry.recipe import Recipe\n"
+        "from zoo.training.optimizer import adamw\n"
+        "model = create_model('transformer-tiny', source_vocab=9, target_vocab=9)\n"
+        "recipe = Recipe.parse({}, 'a test')\n"
+        "optimizer = adamw([{'params': list(model.parameters())}], recipe)\n"
+        "optimizer.zero_grad()\n"
+        "text = torch.ones(1, 3, dtype=torch.long)\n"
+        "model(text, text > 0, text).logits.sum().backward()\n"
+        "optimizer.step()\n"
+        "sys.exit('torch._dynamo' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=100)
 
 
 def test_xavier_draws_each_matrix_by_its_own_shape(registry: Registry) -> None:

@@ -10,6 +10,7 @@ import codecs
 import contextlib
 import ctypes
 import errno
+import gc
 import io
 import os
 import signal
@@ -43,7 +44,7 @@ _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -2, -3, -4
 
 
 def configure() -> None:
-    """Set up this process: OpenMP's threads, the allocator, the Hub client's bars, streams, Ctrl-C.
+    """Set up this process: threads, memory, the Hub client's progress bars, streams and Ctrl-C.
 
     Call it once, before torch and huggingface_hub are imported: both read their environment
     variables then. Variables that are already set stay as they are.
@@ -57,6 +58,9 @@ def configure() -> None:
         # The Hub client draws progress bars even when standard error is a file.
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     keep_freed_memory()
+    # Imports make hundreds of thousands of objects that stay: by default the collector of cycles
+    # walks through them some hundred times, a tenth of the start of a command that needs torch.
+    gc.set_threshold(50_000)
     fit_output()
 
 

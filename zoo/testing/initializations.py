@@ -21,6 +21,7 @@ from zoo.registry.open_shelf import Named
 from zoo.registry.registry import Registry, default_registry
 from zoo.testing.law import BrokenLawError, LawOf, law_of
 from zoo.testing.outcomes import conformance_test
+from zoo.training.optimizer import Adam
 
 VOCAB = 17
 FIRST = 2.0
@@ -132,7 +133,7 @@ def first_loss_is_small(case: InitializationCase) -> None:
 def network_learns(case: InitializationCase) -> None:
     """The network overfits eight sentences: half of the loss is gone after 100 updates."""
     network = case.initialize(case.build(4)).train()
-    optimizer = torch.optim.Adam(network.parameters(), 5e-3)
+    optimizer = Adam(network.parameters(), 5e-3, fused=True)
     first = case.loss(network).item()
     for _ in range(UPDATES):
         optimizer.zero_grad()

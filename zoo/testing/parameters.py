@@ -12,6 +12,7 @@ from zoo.testing.case import TARGET_VOCAB, Case, with_ends
 from zoo.testing.law import BrokenLawError, law
 from zoo.testing.losses import own_losses
 from zoo.testing.own_search import decode
+from zoo.training.optimizer import Adam
 
 NO_GRADIENT = 1e-12
 """A gradient whose entries are all smaller counts as none."""
@@ -134,7 +135,7 @@ def learns_a_copy_task(case: Case) -> None:
     target = F.pad(source, (1, 0), value=BEGIN)
     with_ends(source, case.config)
     read = case.read(source).float() if case.config.features else source
-    optimizer = torch.optim.Adam(model.parameters(), 5e-3)
+    optimizer = Adam(model.parameters(), 5e-3, fused=True)
     last = torch.inf
     for _ in range(400):
         optimizer.zero_grad()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import inspect
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -13,6 +14,21 @@ from zoo.registry.recipe import Recipe
 from zoo.registry.registry import Registry
 
 ParameterGroups = list[dict[str, Any]]
+
+
+class Adam(torch.optim.Adam):
+    """torch's Adam without the import of torch's compiler, which takes two seconds.
+
+    torch wraps these methods so that its compiler leaves them alone, and the wrapper imports it.
+    """
+
+    add_param_group = inspect.unwrap(torch.optim.Adam.add_param_group)
+    zero_grad = inspect.unwrap(torch.optim.Adam.zero_grad)
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update all weights; return the closure's result, or None without one."""
+        return inspect.unwrap(torch.optim.Adam.step)(self, closure)
 
 
 def make_optimizer(
@@ -42,12 +58,12 @@ def make_optimizer(
 
 def adam(groups: ParameterGroups, recipe: Recipe) -> torch.optim.Optimizer:
     """Return Adam (Kingma & Ba 2015, algorithm 1); weight decay is added to the gradient."""
-    return torch.optim.Adam(groups, **_options(recipe))
+    return Adam(groups, **_options(recipe))
 
 
 def adamw(groups: ParameterGroups, recipe: Recipe) -> torch.optim.Optimizer:
     """Return AdamW (Loshchilov & Hutter 2019, algorithm 2): weight decay beside the gradient."""
-    return torch.optim.AdamW(groups, **_options(recipe))
+    return Adam(groups, **_options(recipe), decoupled_weight_decay=True)
 
 
 def _options(recipe: Recipe) -> dict[str, Any]:
