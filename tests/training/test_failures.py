@@ -52,11 +52,13 @@ def states(out: Path) -> list[int]:
     return sorted(int(f.name) for f in out.with_name(f"{out.name}.run").glob("states/[0-9]*"))
 
 
-def test_each_epoch_ends_with_a_state(small_run: Callable[..., Session], tmp_path: Path) -> None:
-    session = small_run(steps=14, save_every=1000)
-    length = len(session.trainer.batches)
-    trained_to(session, 2 * length + 1)
-    assert states(tmp_path / "out") == [length, 2 * length]
+def test_an_epoch_ends_with_a_state_after_20_updates(
+    small_run: Callable[..., Session], tmp_path: Path
+) -> None:
+    session = small_run(steps=45, save_every=1000)
+    assert len(session.trainer.batches) == 4
+    trained_to(session, 43)
+    assert states(tmp_path / "out") == [20, 40], "not after each of the short epochs"
 
 
 def test_a_state_with_a_flipped_bit_is_not_used(
@@ -167,17 +169,17 @@ def test_a_full_disk_keeps_the_last_state(
     finished(small_run("plain"))
     session = small_run()
     events = session.trainer.events()
-    while next(events).step < 8:  # the end of the second epoch, before its state is saved
+    while next(events).step < 14:  # before its state is saved
         pass
-    assert states(out) == [4, 7]
+    assert states(out) == [7]
     full_disk(4096)  # a file of weights is larger
     with session, pytest.raises(TrainingError) as raised:
         list(events)
     full_disk(2**40)
     message = str(raised.value)
-    assert message.startswith("cannot write the state of update 8: File too large; the state of")
+    assert message.startswith("cannot write the state of update 14: File too large; the state of")
     assert "update 7 is whole. Free some space, then run `zoo train --resume --out" in message
-    assert states(out) == [4, 7]
+    assert states(out) == [7]
     assert not list((tmp_path / "out.run" / "states").glob(".*"))
     finished(resume(out))
     assert same(tmp_path / "plain", out)
@@ -296,26 +298,26 @@ def test_threads_are_restored_and_other_changes_are_reported(
 def test_the_first_update_that_is_not_finite_is_reported(
     small_run: Callable[..., Session], tmp_path: Path
 ) -> None:
-    """The weights become infinite after update 12: update 13 is reported with its pairs, although
+    """The weights become infinite after update 22: update 23 is reported with its pairs, although
     the loss is checked later."""
     session = small_run(steps=40, save_every=1000)
     trainer = session.trainer
     update, recorded = trainer.update, {}
 
     def break_weights(batches: list[torch.Tensor], rate: float, window: Any) -> None:
-        if trainer.state.step == 12:
+        if trainer.state.step == 22:
             recorded["indices"] = [i for batch in batches for i in batch.tolist()]
             with torch.no_grad():
                 next(trainer.model.parameters()).fill_(math.inf)
         update(batches, rate, window)
 
     trainer.update = break_weights  # type: ignore[method-assign]
-    with session, pytest.raises(TrainingError, match=r"is nan at update 13: its \d+ pairs are"):
+    with session, pytest.raises(TrainingError, match=r"is nan at update 23: its \d+ pairs are"):
         list(trainer.events())
     kept = read_json(tmp_path / "out.run" / "not-finite.json")
     assert kept["indices"] == recorded["indices"]
-    assert kept["step"] == 13
-    assert states(tmp_path / "out") == [8, 12]
+    assert kept["step"] == 23
+    assert states(tmp_path / "out") == [20]
 
 
 @pytest.mark.parametrize(

@@ -160,7 +160,7 @@ class Recipe(Settings):
     )
     samples: int = Field(3, ge=0, description="validation sentences whose translations are shown")
     save_every: PositiveInt = Field(
-        500, description="updates between saved states; one is also saved after each epoch"
+        500, description="updates between saved states; the end of an epoch saves one after 20"
     )
     seed: int = Field(
         1, ge=0, lt=2**32, description="seed of the weights, the order of the data and dropout"

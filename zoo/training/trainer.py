@@ -46,6 +46,9 @@ from zoo.training.window import Window
 REPORT_EVERY = 10
 """Updates between reports. Between them, the loss is not copied from the device."""
 
+SAVED_APART = 20
+"""The fewest updates between states at the ends of epochs: those of few pairs are short."""
+
 
 class Trainer:
     """Trains a model as a plan says, and writes to a run folder.
@@ -85,6 +88,7 @@ class Trainer:
         self.finishing = ""
         """Why a callback ends the run after the next update."""
         self.threads, self.notes = load_state(self.averaged)
+        self._saved = self.state.step
         self.corpus, self.batches = data.epoch(recipe, self.state.epoch)
 
     def events(self) -> Iterator[Event]:
@@ -125,7 +129,9 @@ class Trainer:
                 epoch_ended = self._advance(len(batches))
                 every = recipe.validate_every
                 validating = state.step % every == 0 if every else epoch_ended
-                saving = epoch_ended or state.step % recipe.save_every == 0
+                saving = state.step % recipe.save_every == 0 or (
+                    epoch_ended and state.step - self._saved >= SAVED_APART
+                )
                 # A state is saved, and a validation made, only after the loss was checked.
                 reporting = validating or saving or state.step % REPORT_EVERY == 0
                 stopping_now = (self.stop or self.finishing) and self.group.size == 1
@@ -334,6 +340,7 @@ class Trainer:
         if float(self.group.all_reduce(torch.stack(bad).sum().float())):
             raise not_finite("the weights are not finite", self.state.step)
         save_state(self.averaged)
+        self._saved = self.state.step
 
     def _seconds(self) -> float:
         """Return the seconds of training so far, those before a resume included."""
