@@ -18,6 +18,7 @@ from zoo.errors import CheckpointError, ConfigError
 from zoo.evaluation.metrics import score
 from zoo.registry.events import Event, Report
 from zoo.registry.registry import Registry, default_registry
+from zoo.training.advice import early_warnings
 from zoo.training.parent import read_parent
 from zoo.training.request import TrainingRequest
 from zoo.training.session import begin
@@ -328,8 +329,26 @@ def test_the_rate_is_a_fifth_of_the_peak_of_the_parent(
     with begin(TrainingRequest("", data, tmp_path / "a", from_=parent)) as session:
         recipe = session.trainer.plan.recipe
     assert recipe.learning_rate == pytest.approx(0.2 * 0.5 * (16 * 50) ** -0.5, rel=0.05)
-    assert (recipe.schedule, recipe.select, recipe.epochs) == ("cosine", "loss", 20)
-    assert recipe.tokenizer == "word"
+    assert (recipe.schedule, recipe.epochs, recipe.tokenizer) == ("cosine", 20, "word")
+
+
+@pytest.mark.parametrize(("pairs", "select", "patience"), [(40, "last", None), (480, "loss", 4)])
+def test_a_few_held_out_pairs_do_not_end_a_run(
+    parents: Callable[..., Path], tmp_path: Path, pairs: int, select: str, patience: int | None
+) -> None:
+    """Of 40 sources, two are held out: the loss of two sentences is chance."""
+    lines = "".join(f"the dog {n}\tthex dogx {n}\n" for n in range(pairs))
+    data = tmp_path / "few.tsv"
+    data.write_text(lines, encoding="utf-8")
+    request = TrainingRequest("", str(data), tmp_path / "a", from_=parents("seq2seq-tiny"))
+    with begin(request) as session:
+        trainer = session.trainer
+        recipe = trainer.plan.recipe
+        warnings = early_warnings(trainer.plan, trainer.data, len(trainer.batches))
+    assert (recipe.select, recipe.patience) == (select, patience)
+    few = [text for text in warnings if "held-out pair" in text]
+    assert len(few) == (select == "last")
+    assert all("which weights are best: the last are released" in text for text in few)
 
 
 def test_a_released_checkpoint_is_compared_on_its_dataset(registry: Registry) -> None:

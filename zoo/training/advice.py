@@ -14,6 +14,7 @@ from zoo.errors import counted
 from zoo.nn.contract import BEGIN, UNKNOWN
 from zoo.registry.open_shelf import name_of
 from zoo.registry.recipe import Recipe
+from zoo.training.auto import STOPPED_BY
 from zoo.training.data import TrainingData
 from zoo.training.plan import Plan
 
@@ -69,6 +70,11 @@ def early_warnings(plan: Plan, data: TrainingData, batches: int) -> list[str]:
     # Where many tokens are unknown, different texts have the same tokens.
     if plan.validation is not None:
         warnings += _shared_sources(data) + _validation_faults(data)
+    elif plan.parent and recipe.select == "last" and 0 < len(data.validation) < STOPPED_BY:
+        warnings.append(
+            f"{counted(len(data.validation), 'held-out pair')} cannot show which weights are best: "
+            "the last are released, and scores are noise. Give other pairs with --validation"
+        )
     distinct = 0 if unknown["target"] > MUCH_UNKNOWN else _few_distinct(data.corpus.target)
     if distinct:
         warnings.append(

@@ -41,6 +41,8 @@ TOLERANCE = 0.02
 """Losses that differ less are equal: with a constant loss, translations still improve."""
 LONG_TEXT = 8
 """Words of a text from which on some can be dropped without losing its meaning."""
+STOPPED_BY = 20
+"""Held-out pairs from which on their loss can say when to stop."""
 SCORED = 500
 """Held-out pairs from which on their chrF is less noisy than early stopping can bear."""
 RATE = 2e-3
@@ -337,7 +339,7 @@ def _validate(choice: Choice, size: Size, updates: int) -> None:
     average = f"releases {'an average of ' if averaged else ''}the last weights"
     # Few pairs can still say when to stop, if that is wanted.
     stops = stops_early(choice.fixed) and "select" not in choice.fixed
-    if size.validation < 20 and not (stops and size.validation):
+    if size.validation < STOPPED_BY and not (stops and size.validation):
         if choice.set("select", "last") not in ("last", "loss"):
             choice.set("bleu_sentences", max(size.validation, 1))
         choice.reasons.append(f"{average}; {size.validation} held-out pairs are too few to stop by")

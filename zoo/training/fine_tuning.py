@@ -3,8 +3,8 @@
 The network, its configuration and its tokenizers are the parent's. The learning rate is a fifth of
 the parent's peak. It rises over a twentieth of the run, and decays to zero along a half cosine. The
 batches are so small, and the epochs so many, that the run makes some hundreds of updates: on 500
-pairs 20 epochs, on 500,000 three. If there is validation data, the weights of the lowest validation
-loss are released, and the run stops early when it rises.
+pairs 20 epochs, on 500,000 three. If there are enough pairs to validate on, the weights of the
+lowest validation loss are released, and the run stops early when it rises.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from zoo.registry.declarations import Dataset
 from zoo.registry.open_shelf import name_of
 from zoo.registry.recipe import Recipe
 from zoo.registry.registry import Registry
+from zoo.training.auto import STOPPED_BY
 from zoo.training.parent import Parent
 from zoo.training.plan import Plan, absolute, resolve, unknown_names
 from zoo.training.recipe_layers import TOTALS, add_layers, named_recipe, update
@@ -76,7 +77,7 @@ def make_tuning_plan(
     request = dataclasses.replace(request, model=checkpoint.model_name)
     shared = parent.shares_vocabulary and request.new_vocabulary in (None, "both")
     _check_vocabulary(request, parent)
-    validates = request.validation is not None or _has_validation(dataset, request.limit)
+    validates = request.validation is not None or _holds_out_enough(dataset, request.limit)
     size = data_size(dataset, request.limit, parent)
     config_values: dict[str, Any] = checkpoint.config.model_dump(mode="json")
     usual = _default_recipe(registry, _given(registry, request), parent, size, validates)
@@ -161,11 +162,12 @@ def data_size(dataset: Dataset, limit: int | None, parent: Parent) -> DataSize:
     return DataSize(count, longer * count // len(sample))
 
 
-def _has_validation(dataset: Dataset, limit: int | None) -> bool:
-    """Return whether pairs are held out: of fewer than 20 distinct sources, none are."""
+def _holds_out_enough(dataset: Dataset, limit: int | None) -> bool:
+    """Return whether enough pairs are held out to stop by: of fewer sources than 20, none are."""
     if "validation" not in dataset.splits:
         return False
-    return next(dataset.stream("validation", limit), None) is not None
+    held_out = islice(dataset.stream("validation", limit), STOPPED_BY)
+    return sum(1 for _ in held_out) == STOPPED_BY
 
 
 def _given(registry: Registry, request: TrainingRequest) -> dict[str, Any]:
