@@ -32,7 +32,8 @@ from zoo.data.compressed import open_text
 from zoo.data.csv import read_csv
 from zoo.data.foreign_engines import SentencePiece, TokenizersPipeline, Vocabulary
 from zoo.data.foreign_tokenizer import ForeignTokenizer, load_tokenizer
-from zoo.data.readers import read_jsonl, read_tsv
+from zoo.data.jsonl import read_jsonl
+from zoo.data.readers import read_tsv
 from zoo.data.source_tokenizer import SourceTokenizer
 from zoo.data.text_tokenizer import SPECIALS
 from zoo.data.tokenizer import Tokenizer
@@ -239,7 +240,7 @@ files."config.json" = {{ size = 1, sha256 = "{sha}" }}
         Reader("record of a shard", _join, [text(record)], ("translation.shards",), 0.2),
         Reader("settings.toml", _settings, [options], ("cli.settings",), 0.1),
         Reader("JSON lines", lambda f: list(read_jsonl(f, ("a", "b"))),
-               [text({"a": "the dog", "b": "der Hund"}) + b"\n"], ("data.readers",)),
+               [text({"a": "the dog", "b": "der Hund"}) + b"\n"], ("data.jsonl",)),
         Reader("token files", _token_files, [text(tokens)], ("data.corpus",), 0.3),
         Reader("manifest", lambda f: folder_hub._read_manifest(
             f, folder_hub.commit_name(f.read_bytes().decode("utf-8", "replace"))), [manifest],

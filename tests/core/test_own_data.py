@@ -182,6 +182,7 @@ def test_csv(
     [
         ("", (), "is empty: it has no lines"),
         ("a,b,c\n", (), "no column 'source' or 'target': its columns are a, b, c. Name two"),
+        ("id,English,French\n", (), "Name two of them after the file, such as .*:English-French$"),
         ("en,ger,x\n", ("en", "gre"), r"no column 'gre' \(did you mean ger\?\)"),
         ("source,target\na,b\na,b,c\n", (), "line 3, has 3 cells: the header has 2"),
         ('source,target\n"a,b\nc,d\n', (), "line 3, is not CSV: unexpected end of data"),
@@ -215,6 +216,8 @@ def test_tsv_whose_first_column_numbers_the_lines_is_refused(header: str, tmp_pa
 
 @pytest.mark.parametrize(("content", "message"), [
     ("a\tb\n".encode("utf-16-le"), "line 1, has a NUL byte: it is not text, or text in UTF-16"),
+    ("a\tb\n".encode("utf-16"), "is in UTF-16. Convert it: iconv -f UTF-16 -t UTF-8 .*p.* > NEW"),
+    (b"caf\xe9\tb\n", "byte 4 .* from Windows: iconv -f WINDOWS-1252 -t UTF-8 .*p.* > NEW"),
     (b"a\tb\rc\td\r", "line 1, has a carriage return inside: its lines may end in"),
 ])  # fmt: skip
 def test_text_of_other_systems_is_refused(content: bytes, message: str, tmp_path: Path) -> None:
@@ -223,6 +226,28 @@ def test_text_of_other_systems_is_refused(content: bytes, message: str, tmp_path
     for spec in ("p.tsv", "p:en-fr"):
         with pytest.raises(DataError, match=message):
             file_dataset(str(tmp_path / spec)).load("all")
+
+
+@pytest.mark.parametrize(("line", "message"), [
+    ('{"source": "a", "target": 5}', r"no text under .* Write target as strings, in quotes$"),
+    ('{"id": "7", "en": "a", "fr": "b"}', r"name them after the file, such as .*:en-fr"),
+    ('{"a-b": "a", "fr": "b"}', r"name them after the file, such as .*\.jsonl:en-de"),
+    ('{"source": ', r"line 1, is not JSON: Expecting value: column 12 \(char 11\)$"),
+])  # fmt: skip
+def test_objects_of_another_form_are_answered_with_what_to_write(
+    line: str, message: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "pairs.jsonl"
+    file.write_text(line + "\n")
+    with pytest.raises(DataError, match=message):
+        file_dataset(str(file)).load("all")
+
+
+def test_files_may_be_named_by_text(tmp_path: Path) -> None:
+    for name, content in (("p.tsv", "a\tb\n"), ("p.en", "a\n"), ("p.de", "b\n")):
+        (tmp_path / name).write_text(content)
+    assert list(zoo.read_tsv(f"{tmp_path}/p.tsv")) == [Pair("a", "b")]
+    assert list(zoo.read_parallel(f"{tmp_path}/p.en", f"{tmp_path}/p.de")) == [Pair("a", "b")]
 
 
 def test_what_is_no_regular_file_is_said_to_be_none(tmp_path: Path) -> None:

@@ -93,8 +93,10 @@ def _columns(file: Path, header: list[str], columns: Sequence[str]) -> tuple[int
     guess = near(missing[0], header)
     hint = f" (did you mean {' or '.join(guess)}?)" if guess else ""
     listed = ", ".join(header[:20])[:500]
+    plain = [name for name in header if re.fullmatch(r"\w+", name)]
+    example = "-".join(plain[-2:]) if len(plain) > 1 else "en-de"
     raise DataError(
         f"{file} has no column {' or '.join(map(repr, missing))}{hint}",
         f"its columns are {listed}",
-        f"Name two of them after the file: {file}:en-de",
+        f"Name two of them after the file, such as {file}:{example}",
     )

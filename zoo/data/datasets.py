@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 from zoo.data.compressed import SUFFIXES, without_suffix
 from zoo.data.csv import read_csv
+from zoo.data.jsonl import read_jsonl
 from zoo.data.pairs import PairLike, checked_pairs
-from zoo.data.readers import read_jsonl, read_parallel, read_tsv
+from zoo.data.readers import read_parallel, read_tsv
 from zoo.errors import DataError, UnknownNameError, shown
 from zoo.registry.cache_folder import cache_folder
 from zoo.registry.declarations import Dataset, Pair

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import codecs
-import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby, islice, zip_longest
+from os import PathLike
 from pathlib import Path
 from typing import IO, TypeVar
 
@@ -111,6 +111,8 @@ def decode_bytes(line: bytes, number: int, file: str) -> str:
     """
     if number == 1:
         line = line.removeprefix(codecs.BOM_UTF8)
+    if number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise DataError(f"{file} is in UTF-16", "", f"Convert it: {_conversion(file, 'UTF-16')}")
     if b"\0" in line:
         raise DataError(
             f"{file}, line {number}, has a NUL byte",
@@ -129,8 +131,13 @@ def decode_bytes(line: bytes, number: int, file: str) -> str:
         raise DataError(
             f"{file}, line {number}, is not UTF-8",
             f"byte {error.start + 1} is 0x{line[error.start]:02x}",
-            "Convert it, for example with iconv",
+            f"Convert it, if it is from Windows: {_conversion(file, 'WINDOWS-1252')}",
         ) from None
+
+
+def _conversion(file: str, encoding: str) -> str:
+    """Return a command that converts a file to UTF-8; `file` may be the name of a stream."""
+    return f"iconv -f {encoding} -t UTF-8 {file if Path(file).is_file() else 'FILE'} > NEW"
 
 
 def has_lone_surrogate(text: str) -> bool:
@@ -139,7 +146,7 @@ def has_lone_surrogate(text: str) -> bool:
 
 
 def read_parallel(
-    source: Path, target: Path, more: Mapping[str, Path] = NO_FILES
+    source: str | PathLike[str], target: str | PathLike[str], more: Mapping[str, Path] = NO_FILES
 ) -> Iterator[Pair]:
     """Yield pairs from two files that are aligned by line.
 
@@ -150,6 +157,7 @@ def read_parallel(
     Raises:
         DataError: the files differ in length (the message has both counts), or as `read_lines`.
     """
+    source, target = Path(source), Path(target)
     sources = _joined_lines(source, more) if more else read_lines(source)
     targets = read_lines(target)
     pairs = 0
@@ -185,7 +193,7 @@ def _joined_lines(source: Path, more: Mapping[str, Path]) -> Iterator[str]:
         yield join_sources(dict(zip(files, lines, strict=True)))
 
 
-def read_tsv(file: Path) -> Iterator[Pair]:
+def read_tsv(file: str | PathLike[str]) -> Iterator[Pair]:
     """Yield pairs from the first two columns of a file of tab-separated values.
 
     Empty lines are skipped.
@@ -194,6 +202,7 @@ def read_tsv(file: Path) -> Iterator[Pair]:
         DataError: a line has no tab, the lines are numbered, the first names the columns, or as
             `read_lines`.
     """
+    file = Path(file)
     lines = read_lines(file)
     first = list(islice(lines, NUMBERED))
     rows = [line.split("\t") for line in first]
@@ -257,60 +266,6 @@ def _check_no_header(file: Path, rows: Sequence[Sequence[str]]) -> None:
             "each line of such a file is a pair",
             f"Leave it out: tail -n +2 {file} > without-header.tsv",
         )
-
-
-def read_jsonl(file: Path, keys: tuple[str, ...], more: Sequence[str] = ()) -> Iterator[Pair]:
-    """Yield pairs from a file of JSON objects, one per line, with text under both keys.
-
-    Blank lines are skipped.
-
-    Args:
-        file: the file.
-        keys: of the source and the target. The source may be an object of several sources.
-        more: keys of further sources, which an object may lack.
-
-    Raises:
-        DataError: a line is not such an object, or as `read_lines`.
-    """
-    for number, line in enumerate(read_lines(file), 1):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"{file}, line {number}, is not JSON", str(error)) from None
-        texts = [record.get(key) for key in keys] if isinstance(record, dict) else []
-        if texts and more and isinstance(texts[0], str):
-            texts[0] = {MAIN: texts[0], **{key: record.get(key, "") for key in more}}
-        if texts and isinstance(texts[0], dict):
-            try:
-                texts[0] = join_sources(texts[0])
-            except DataError as error:
-                raise DataError(f"{file}, line {number}: {error.what}", error.why) from None
-        strings = [text for text in texts if isinstance(text, str)]
-        if len(strings) != 2:
-            raise DataError(
-                f"{file}, line {number}, has no text under {' and '.join(keys)}",
-                "each line is an object with both keys",
-                _other_keys(file, record),
-            )
-        if any(has_lone_surrogate(text) for text in strings):
-            raise DataError(
-                f"{file}, line {number}, is not text", "it has half of a surrogate pair"
-            )
-        yield Pair(*strings)
-
-
-def _other_keys(file: Path, record: object) -> str:
-    """Return how to read a file whose objects have other keys, or have theirs in another object."""
-    nested = record if isinstance(record, dict) else {}
-    if any(isinstance(value, list) for value in nested.values()):
-        return "Write an object for each target; --several-references scores them together"
-    name = next((key for key, value in nested.items() if isinstance(value, dict)), None)
-    if name is None:
-        return f"To use other keys, name them after the file: {file}:en-de"
-    convert = f"jq -c '.[{json.dumps(name)}]' {file} > new.jsonl"
-    return f"The objects under {name!r} may have them: {convert}"
 
 
 def chunks(

@@ -67,14 +67,8 @@ def early_warnings(plan: Plan, data: TrainingData, batches: int) -> list[str]:
     if plan.config.features:
         del sides["source"]
     unknown = {side: _unknown_part(sequences) for side, sequences in sides.items()}
+    warnings += _validation_warnings(plan, data)
     # Where many tokens are unknown, different texts have the same tokens.
-    if plan.validation is not None:
-        warnings += _shared_sources(data) + _validation_faults(data)
-    elif plan.parent and recipe.select == "last" and 0 < len(data.validation) < STOPPED_BY:
-        warnings.append(
-            f"{counted(len(data.validation), 'held-out pair')} cannot show which weights are best: "
-            "the last are released, and scores are noise. Give other pairs with --validation"
-        )
     distinct = 0 if unknown["target"] > MUCH_UNKNOWN else _few_distinct(data.corpus.target)
     if distinct:
         warnings.append(
@@ -108,6 +102,19 @@ def early_warnings(plan: Plan, data: TrainingData, batches: int) -> list[str]:
     elif updates is not None and updates < FEW_UPDATES:
         warnings.append(f"{_few(updates, 'update')}: most models need a thousand or more")
     return warnings
+
+
+def _validation_warnings(plan: Plan, data: TrainingData) -> list[str]:
+    """Return what is wrong with the pairs to validate on, or that too few are held out."""
+    if plan.validation is not None:
+        return _shared_sources(data) + _validation_faults(data)
+    pairs = len(data.validation)
+    if plan.parent and plan.recipe.select == "last" and 0 < pairs < STOPPED_BY:
+        return [
+            f"{counted(pairs, 'held-out pair')} cannot show which weights are best: the last are "
+            "released, and scores are noise. Give other pairs with --validation"
+        ]
+    return []
 
 
 def _shared_sources(data: TrainingData) -> list[str]:

@@ -1,0 +1,73 @@
+"""Pairs from files of JSON objects, one per line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from zoo.data.readers import has_lone_surrogate, read_lines
+from zoo.data.sources import join_sources
+from zoo.errors import DataError
+from zoo.registry.declarations import Pair
+from zoo.registry.parameters import MAIN
+
+
+def read_jsonl(file: Path, keys: tuple[str, ...], more: Sequence[str] = ()) -> Iterator[Pair]:
+    """Yield pairs from a file of JSON objects, one per line, with text under both keys.
+
+    Blank lines are skipped.
+
+    Args:
+        file: the file.
+        keys: of the source and the target. The source may be an object of several sources.
+        more: keys of further sources, which an object may lack.
+
+    Raises:
+        DataError: a line is not such an object, or as `read_lines`.
+    """
+    for number, line in enumerate(read_lines(file), 1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            why = str(error).replace("line 1 ", "")
+            raise DataError(f"{file}, line {number}, is not JSON", why) from None
+        texts = [record.get(key) for key in keys] if isinstance(record, dict) else []
+        if texts and more and isinstance(texts[0], str):
+            texts[0] = {MAIN: texts[0], **{key: record.get(key, "") for key in more}}
+        if texts and isinstance(texts[0], dict):
+            try:
+                texts[0] = join_sources(texts[0])
+            except DataError as error:
+                raise DataError(f"{file}, line {number}: {error.what}", error.why) from None
+        strings = [text for text in texts if isinstance(text, str)]
+        if len(strings) != 2:
+            raise DataError(
+                f"{file}, line {number}, has no text under {' and '.join(keys)}",
+                "each line is an object with both keys",
+                _other_keys(file, record, keys),
+            )
+        if any(has_lone_surrogate(text) for text in strings):
+            raise DataError(
+                f"{file}, line {number}, is not text", "it has half of a surrogate pair"
+            )
+        yield Pair(*strings)
+
+
+def _other_keys(file: Path, record: object, keys: Sequence[str]) -> str:
+    """Return how to read objects that have other keys, or other values, or an object of them."""
+    nested = record if isinstance(record, dict) else {}
+    if set(keys) <= nested.keys() and not any(isinstance(nested[k], list | dict) for k in keys):
+        wrong = [key for key in keys if not isinstance(nested[key], str)]
+        return f"Write {' and '.join(wrong)} as strings, in quotes"
+    if any(isinstance(value, list) for value in nested.values()):
+        return "Write an object for each target; --several-references scores them together"
+    name = next((key for key, value in nested.items() if isinstance(value, dict)), None)
+    if name is None:
+        names = [key for key, value in nested.items() if isinstance(value, str) and "-" not in key]
+        example = "-".join(names[-2:]) if len(names) > 1 else "en-de"
+        return f"To use other keys, name them after the file, such as {file}:{example}"
+    convert = f"jq -c '.[{json.dumps(name)}]' {file} > new.jsonl"
+    return f"The objects under {name!r} may have them: {convert}"
