@@ -187,6 +187,19 @@ def test_lowercase(run: Run, checkpoint: Path, tmp_path: Path, data: str) -> Non
     assert cased["bleu"] < either["bleu"]
 
 
+def test_bleu_of_text_without_spaces_is_warned_about(
+    run: Run, checkpoint: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "zh.tsv"
+    for target, warned in (("一只狗在跑。", True), ("ein Hund rennt.", False)):
+        file.write_text(f"a dog runs\t{target}\n" * 2, encoding="utf-8")
+        output = run("eval", str(checkpoint), "--data", str(file)).stderr
+        assert ("Warning: BLEU and TER count words between spaces" in output) == warned
+    file.write_text("a dog runs\t一只狗在跑。\n", encoding="utf-8")
+    output = run("eval", str(checkpoint), "--data", str(file), "--metric", "chrf").stderr
+    assert "between spaces" not in output
+
+
 def test_a_table_is_no_file_of_translations(
     run: Run, checkpoint: Path, data: str, tmp_path: Path
 ) -> None:

@@ -34,6 +34,7 @@ from zoo.cli.search import best_search_options, given_options
 from zoo.cli.translating import load_translator
 from zoo.data.datasets import Item, find_dataset, metrics_of_data, read_items
 from zoo.data.readers import read_lines
+from zoo.data.statistics import mostly_unspaced
 from zoo.decoding.options import as_flags
 from zoo.errors import DataError, PluginError, counted
 from zoo.evaluation.labels import metric_label
@@ -126,7 +127,7 @@ def eval_(
         other = load_translator((against,), *wanted, engine, languages=reading)
         others = _translate(other, items, against, how)
     scores, comparison = _score(texts, others, items, using, confidence)
-    _warn([*_others(translator, dataset, split), *using.problems], texts, scores)
+    _warn([*_others(translator, dataset, split), *using.problems], texts, items, scores)
     if as_json:
         options = {"limit": limit, "metric": names, "several_references": several_references,
                    "lowercase": lowercase, "with": more, "no_recommended": not recommended,
@@ -184,8 +185,10 @@ def _others(translator: Translator, dataset: Dataset, split: str) -> list[str]:
     return warnings
 
 
-def _warn(problems: Sequence[str], texts: Sequence[str], scores: Scores) -> None:
-    """Print the problems of metrics, each once, and whether the translations look tokenized.
+def _warn(
+    problems: Sequence[str], texts: Sequence[str], items: Sequence[Item], scores: Scores
+) -> None:
+    """Print the problems of metrics, each once, and whether BLEU does not suit the texts.
 
     Raises:
         PluginError: none of the metrics could be computed.
@@ -196,6 +199,13 @@ def _warn(problems: Sequence[str], texts: Sequence[str], scores: Scores) -> None
         raise PluginError("no score: no metric that --metric names can be computed")
     if sum(text.endswith(" .") for text in texts) >= TOKENIZED:
         say("Warning: the translations look tokenized (they end in ` .`); BLEU expects plain text")
+    counting = [metric_label(name) for name in ("bleu", "ter") if name in scores.by_name]
+    if counting and mostly_unspaced([text for item in items for text in item.references]):
+        say(
+            f"Warning: {' and '.join(counting)} count words between spaces, and the references "
+            "have hardly any spaces. Compare chrF, or score what --out writes with "
+            "`sacrebleu --tokenize`"
+        )
 
 
 def _before_translating(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from zoo.registry.declarations import Pair
@@ -19,6 +19,11 @@ UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u34
 """Thai, Lao, Burmese, Khmer, Japanese and Chinese letters."""
 
 WORD = re.compile(r"\w+(?:[-'’]\w+)*|[^\w\s]")
+
+
+def mostly_unspaced(texts: Sequence[str]) -> bool:
+    """Return whether over a third of the characters are letters of scripts without spaces."""
+    return 3 * sum(len(UNSPACED.findall(text)) for text in texts) > sum(map(len, texts))
 
 
 @dataclass(frozen=True)
