@@ -108,6 +108,13 @@ def test_few_or_equal_pairs_are_warned_about(tmp_path: Path) -> None:
     assert "all the same text" in texts
 
 
+def test_targets_that_are_their_sources_are_warned_about(parallel: Path, tmp_path: Path) -> None:
+    texts = " ".join(warnings_of(tmp_path, f"{parallel}:en-en"))
+    assert "targets are copies of their sources: the model will learn to copy" in texts
+    other = tsv(tmp_path / "c.tsv", [("a dog", "a dog"), ("a cat", "eine Katze")] * 20)
+    assert "copies" not in " ".join(warnings_of(tmp_path, other))
+
+
 def test_validation_on_what_was_trained_on_is_told(parallel: Path, tmp_path: Path) -> None:
     def texts(validation: str, out: str) -> str:
         request = TrainingRequest("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / out,

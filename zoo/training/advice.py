@@ -32,6 +32,8 @@ COMPARED = 1_000_000
 """Sources of each side that are compared: to train on, and to validate on."""
 MUCH_SHARED = 0.1
 """The part of shared sources above which the user hears of it."""
+MUCH_COPIED = 0.9
+"""The part of targets equal to their sources above which the user hears of it."""
 SAME_LOSS = 0.97
 """A loss above this part of the loss of guessing by frequency has learned nothing of the source."""
 RISING = 3
@@ -67,7 +69,7 @@ def early_warnings(plan: Plan, data: TrainingData, batches: int) -> list[str]:
     if plan.config.features:
         del sides["source"]
     unknown = {side: _unknown_part(sequences) for side, sequences in sides.items()}
-    warnings += _validation_warnings(plan, data)
+    warnings += _validation_warnings(plan, data) + _copies(plan, data)
     # Where many tokens are unknown, different texts have the same tokens.
     distinct = 0 if unknown["target"] > MUCH_UNKNOWN else _few_distinct(data.corpus.target)
     if distinct:
@@ -102,6 +104,19 @@ def early_warnings(plan: Plan, data: TrainingData, batches: int) -> list[str]:
     elif updates is not None and updates < FEW_UPDATES:
         warnings.append(f"{_few(updates, 'update')}: most models need a thousand or more")
     return warnings
+
+
+def _copies(plan: Plan, data: TrainingData) -> list[str]:
+    """Return a warning if nearly all of the first targets are their sources."""
+    split = "all" if "all" in data.dataset.splits else "train"  # files are not read to their end
+    pairs = list(itertools.islice(data.dataset.stream(split, plan.limit), FEW_PAIRS))
+    copies = sum(pair.source == pair.target for pair in pairs)
+    if plan.config.features or copies <= MUCH_COPIED * len(pairs):
+        return []
+    return [
+        f"{copies:,} of the first {counted(len(pairs), 'target')} are copies of their sources: the "
+        "model will learn to copy. Check that source and target are of two languages"
+    ]
 
 
 def _validation_warnings(plan: Plan, data: TrainingData) -> list[str]:
