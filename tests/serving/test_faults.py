@@ -287,6 +287,21 @@ def test_a_client_that_hangs_up_leaves_the_queue(server: Running) -> None:
     wait_until(lambda: server.metric("zoo_queue_texts") == 0, 5)
 
 
+def test_clients_that_hang_up_during_a_stream_fill_no_log(server: Running) -> None:
+    """Translations of a batch are ready together: those after the first are not sent in vain."""
+    before = len(server.lines)
+    text = " ".join(f"Two dogs play {n}." for n in range(200))
+    body = json.dumps({"checkpoint": CAPTIONS, "text": text})
+    head = "POST /api/translate/stream HTTP/1.1\r\nHost: localhost\r\nContent-Length: "
+    for _ in range(10):
+        with socket.create_connection(("127.0.0.1", server.port)) as one:
+            one.sendall(f"{head}{len(body)}\r\n\r\n{body}".encode())
+            one.recv(100)
+    wait_until(lambda: server.metric("zoo_queue_texts") == 0, 20)
+    works(server)
+    assert server.lines[before:] == []
+
+
 ENDLESS = {"checkpoint": CAPTIONS, "texts": ["x" * 1_000], "beam": 16, "split": False}
 """A text that takes far longer than a test may."""
 

@@ -203,6 +203,7 @@ class Api:
                 answer = {"start": start, "source": text, "text": made["text"]}
                 yield sse("piece", {**answer, "score": made["score"]})
                 begun = True
+                await asyncio.sleep(0)  # the next may be ready; first see that the client left
             yield sse("done", {"pieces": len(pieces)})
         except RequestError as error:
             if not begun:
