@@ -162,6 +162,17 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]
     signal.signal(signal.SIGXFSZ, ignored)
 
 
+def test_a_run_that_cannot_be_written_is_not_resumed(
+    small_run: Callable[..., Session], tmp_path: Path
+) -> None:
+    trained_to(small_run(), 8)
+    lock = tmp_path / "out.run" / "lock"
+    lock.unlink(missing_ok=True)
+    lock.mkdir()
+    with pytest.raises(CheckpointError, match=r"out.run cannot be written: .* Make it writable"):
+        resume(tmp_path / "out")
+
+
 def test_a_full_disk_keeps_the_last_state(
     small_run: Callable[..., Session], tmp_path: Path, full_disk: Callable[[int], None]
 ) -> None:

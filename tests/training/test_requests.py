@@ -136,7 +136,7 @@ def test_accumulation_makes_an_update_of_several_batches(
         return run(*given, "--set", "tokenizer=word", *more).stderr
 
     assert "(5 updates per epoch)" in lines()
-    assert "(1 updates per epoch)" in lines("--set", "accumulate=4")
+    assert "(1 update per epoch)" in lines("--set", "accumulate=4")
     warmups = []
     for accumulate in (1, 8):
         settings = {"batch_tokens": 50, "accumulate": accumulate}

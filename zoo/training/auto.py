@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from zoo.data.statistics import CorpusStatistics, SideStatistics
-from zoo.errors import DataError
+from zoo.errors import DataError, counted
 from zoo.evaluation.labels import metric_label
 from zoo.registry.config import Config
 from zoo.registry.open_shelf import name_of
@@ -242,7 +242,7 @@ def fit(choice: Choice, config: Config, size: Size) -> None:
     epochs = updates / per_epoch
     dropout = _regularize(choice, config, epochs)
     choice.reasons.append(
-        f"batches of {batch:,} tokens ({per_epoch:,.0f} updates per epoch), "
+        f"batches of {batch:,} tokens ({counted(round(per_epoch), 'update')} per epoch), "
         f"{_about(size)}{updates:,} updates ({epochs:,.1f} epochs){_why_updates(size)}"
     )
     choice.reasons.append(f"learning rate {rate:g}, {SCHEDULE.get(schedule, schedule)}; {dropout}")
@@ -342,7 +342,8 @@ def _validate(choice: Choice, size: Size, updates: int) -> None:
     if size.validation < STOPPED_BY and not (stops and size.validation):
         if choice.set("select", "last") not in ("last", "loss"):
             choice.set("bleu_sentences", max(size.validation, 1))
-        choice.reasons.append(f"{average}; {size.validation} held-out pairs are too few to stop by")
+        held_out = counted(size.validation, "held-out pair")
+        choice.reasons.append(f"{average}; {held_out}: too few to stop by")
         return
     by = choice.set("select", "chrf" if choice.natural and size.validation >= SCORED else "loss")
     choice.set("bleu_sentences", min(size.validation, 200 if by in ("bleu", "chrf") else 100))

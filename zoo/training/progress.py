@@ -14,6 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from zoo.errors import counted
 from zoo.registry.events import Event, Note, Report, Validation
 from zoo.training.advice import early_warnings
 from zoo.training.session import Session
@@ -85,7 +86,8 @@ def introduction(session: Session) -> Iterator[str]:
     skipped = data.corpus.left_out.in_words()
     without = f" ({skipped} skipped)" if skipped else ""
     padding = f"{100 * trainer.corpus.padding(trainer.batches):.1f}% padding"
-    yield f"{from_here(data.dataset.name)}: {len(data.corpus):,} training pairs{without}, {padding}"
+    pairs = counted(len(data.corpus), "training pair")
+    yield f"{from_here(data.dataset.name)}: {pairs}{without}, {padding}"
     for line in session.chosen:
         yield f"auto: {line}"
     if session.precision is not None:

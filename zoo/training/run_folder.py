@@ -137,6 +137,12 @@ class RunFolder:
                 "another process trains this run",
                 "Wait for it, or stop it",
             ) from None
+        except OSError as error:
+            raise CheckpointError(
+                f"{self.path} cannot be written",
+                error.strerror or str(error),
+                "Make it writable, or copy the run to another folder",
+            ) from None
         self.lock = lock
 
     def release(self) -> None:
