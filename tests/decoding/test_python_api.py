@@ -124,6 +124,10 @@ def test_scores_of_texts_and_of_lists(translator: zoo.Translator) -> None:
     for pair in (("one", ["un"]), (["one"], "un"), (None, "un"), (["one"], [None])):
         with pytest.raises(DecodingError):
             translator.score(*pair)
+    with pytest.raises(DecodingError, match=r"target is not a text: it is .*'un', 'deux'"):
+        translator.score("one", ["un", "deux"])
+    with pytest.raises(DecodingError, match=r"target is not a text: it is '5'"):
+        translator.score("one", 5)  # type: ignore[call-overload]
 
 
 def test_attention_is_that_of_the_translation(translator: zoo.Translator) -> None:

@@ -229,7 +229,7 @@ class Translator:
             DecodingError: a text is too long or not a string, there are not as many targets as
                 sources, or there is more than one checkpoint.
         """
-        if isinstance(targets, str):
+        if isinstance(targets, str) or as_one(cast(Source, sources)) is not None:
             texts = check_text(sources, "source"), check_text(targets, "target")
             return self._search.score([texts[0]], [texts[1]])[0]
         lists = list(check_texts(sources, "source")), list(check_texts(targets, "target"))
