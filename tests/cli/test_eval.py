@@ -200,6 +200,16 @@ def test_bleu_of_text_without_spaces_is_warned_about(
     assert "between spaces" not in output
 
 
+def test_bleu_of_translations_of_a_few_words_is_warned_about(
+    run: Run, checkpoint: Path, data: str
+) -> None:
+    for longest in ("4", "30"):
+        done = run("eval", checkpoint, "--data", data, "--json", "--max-length", longest)
+        assert ("BLEU is 0, as no translation has four words" in done.stderr) == (
+            json.loads(done.stdout)["bleu"] == 0
+        ), longest
+
+
 def test_a_table_is_no_file_of_translations(
     run: Run, checkpoint: Path, data: str, tmp_path: Path
 ) -> None:

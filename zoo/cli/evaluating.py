@@ -206,6 +206,8 @@ def _warn(
             "have hardly any spaces. Compare chrF, or score what --out writes with "
             "`sacrebleu --tokenize`"
         )
+    elif "bleu" in scores.by_name and not scores.bleu and all(len(t.split()) < 4 for t in texts):
+        say("Warning: BLEU is 0, as no translation has four words. Compare chrF or --bleu-order 1")
 
 
 def _before_translating(
