@@ -245,6 +245,10 @@ def test_patience_ends_a_run_with_a_cooldown(parallel: Path, tmp_path: Path) -> 
     assert rates == sorted(rates, reverse=True)
     assert rates[-1] == pytest.approx(1e-9 / round(0.5 * started))
     assert reports[-1].done >= 1
+    events.clear()
+    zoo.train("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "b", settings=settings,
+              steps=started, on_event=events.append)  # fmt: skip
+    assert not [event for event in events if isinstance(event, Note)], "no rate is left to decay"
 
 
 def test_selection_by_chrf_releases_the_best_validation(parallel: Path, tmp_path: Path) -> None:

@@ -326,9 +326,11 @@ class Trainer:
             text = f"the validation loss has risen from {min(losses):.3f}: the model overfits"
             yield Note(state.step, text)
         count = state.not_improved
+        over = self.fraction_done() >= 1
         if state.begin_cooldown(recipe):
             text = f"no improvement in {count} validations: the learning rate decays to zero"
-            yield Note(state.step, text)
+            if not over:
+                yield Note(state.step, text)
         elif state.out_of_patience(recipe) and not recipe.cooldown:
             yield Note(state.step, f"no improvement in {count} validations: stopping early")
 
