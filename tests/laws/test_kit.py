@@ -45,6 +45,21 @@ def test_a_fault_is_detected_by_its_law(name: str) -> None:
     assert lines[-1].startswith("usual causes: ")
 
 
+class Regularized(Network):
+    """Has a loss of its own: the sum of its squared logits, weighted lightly."""
+
+    def forward(
+        self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
+    ) -> Output:
+        output = super().forward(source, source_mask, target, attention)
+        losses = {"size": 1e-4 * output.logits.square().sum()} if self.training else {}
+        return output._replace(losses=losses)
+
+
+def test_a_loss_of_the_networks_own_has_its_weight_in_training_when_a_copy_is_learned() -> None:
+    LAW["learns_a_copy_task"](case_of(Regularized, Right()))
+
+
 class OldNetwork(Network):
     """Returns the types of plugin API 1."""
 

@@ -141,7 +141,8 @@ def learns_a_copy_task(case: Case) -> None:
         optimizer.zero_grad()
         logits, _, own = model(read, source != PADDING, target[:, :-1])
         loss = F.cross_entropy(logits.flatten(0, 1), target[:, 1:].flatten())
-        sum(own.values(), loss).backward()
+        # As in training: the network's own losses are sums, and the total is divided by the tokens.
+        (loss + sum(own.values()) / target[:, 1:].numel()).backward()
         optimizer.step()
         last = loss.item()
         if last < COPIED and _decodes(model, read, source != PADDING, words):
