@@ -150,6 +150,31 @@ def test_the_law_breaks_for_a_network_that_looks_at_values() -> None:
         exports_to_onnx(wrong)
 
 
+def test_a_network_that_branches_on_the_parity_of_a_length_is_refused(tmp_path: Path) -> None:
+    """torch traces one of the branches without a word."""
+    good = case("rnnsearch", cell="gru")
+
+    class Even(cast("type[Any]", good.network)):  # type: ignore[misc]  # a class of the registry
+        def encode(self, source: Tensor, mask: Tensor, attention: bool = False) -> Any:
+            if source.shape[1] % 2:
+                source, mask = nn.functional.pad(source, (0, 1)), nn.functional.pad(mask, (0, 1))
+            pairs = mask.unflatten(1, (-1, 2)).any(2)
+            encoded = super().encode(source, mask, attention)
+            return encoded._replace(memory=(encoded.memory, pairs))
+
+        def init_state(self, memory: Any) -> Any:
+            return super().init_state(memory[0])
+
+        def step(self, token: Tensor, state: Any, memory: Any, attention: bool = False) -> Any:
+            step = super().step(token, state, memory[0], attention)
+            return step._replace(logits=step.logits + memory[1].sum())
+
+    network = cast("type[Seq2Seq]", Even)
+    model = build(network, good.config, good.model.source_vocab, good.model.target_vocab).eval()
+    with pytest.raises(ConversionError, match="cannot be exported to ONNX: sources of 2 tokens: "):
+        onnx_export.write_network(model, tmp_path, "float32")
+
+
 def test_the_law_holds_for_a_memory_of_two_lengths() -> None:
     """A step may read every token of the source, and of every two tokens a vector."""
     good = case("rnnsearch", cell="gru")

@@ -21,12 +21,17 @@ from zoo.interop.export_card import export_card
 from zoo.interop.exporter import Exporter
 from zoo.interop.files import TOKENIZER_FILES, write_tokenizers
 from zoo.interop.onnx_graphs import (
+    ENCODER,
+    LAYOUT,
+    STEP,
     EncoderGraph,
+    Example,
     Layout,
     StepGraph,
     example,
     layout,
 )
+from zoo.interop.onnx_runner import OnnxNetwork, load_network
 from zoo.interop.onnx_weights import WEIGHTS, quantized, write_models
 from zoo.nn.contract import Seq2Seq
 from zoo.nn.padded import onnx_layer
@@ -41,14 +46,21 @@ LOGGERS = ("root", "torch", "torch.onnx", "onnxscript", "onnx_ir")
 
 COLOR = re.compile("\x1b\\[[0-9;]*m")
 
-ENCODER, STEP, LAYOUT = "encoder.onnx", "step.onnx", "zoo.json"
+FAILED = "the network cannot be exported to ONNX"
+HINT = "See “Networks that export” in docs/export.md"
+
+CHECKED = ((1, 2), (1, 7), (2, 4), (3, 6), (3, 8))
+"""Numbers of sources, and their lengths, for which an exported network is compared."""
+
+TOLERANCE = 1e-3
+"""Largest difference of a logit in float32, relative to the largest logit."""
 
 
 class Onnx(Exporter):
     """Writes `encoder.onnx`, `step.onnx`, `weights.bin` and `zoo.json`, for every architecture."""
 
     precisions: ClassVar[tuple[str, ...]] = ("float32", "int8")
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     files: ClassVar[tuple[str, ...]] = (ENCODER, STEP, LAYOUT, WEIGHTS, *TOKENIZER_FILES)
 
     def reasons(self, checkpoint: Checkpoint) -> list[str]:
@@ -81,16 +93,57 @@ def write_network(model: Seq2Seq, folder: Path, precision: str) -> None:
     """Write a network's graphs, their weights, and the layout of their inputs.
 
     Raises:
-        ConversionError: a package is missing, or the network cannot be traced.
+        ConversionError: a package is missing, the network cannot be traced, or its graphs give
+            other logits for sources of other lengths.
     """
     require("onnx", "onnxscript", "onnxruntime", extra="onnx")
     inputs, models = graphs(model)
+    small = {}
     if precision == "int8":
         with _quiet():
-            models = {name: quantized(graph) for name, graph in models.items()}
-    write_models(models, folder)
+            small = {name: quantized(graph) for name, graph in models.items()}
     opset = max(each.version for each in models[STEP].opset_import if not each.domain)
     write_json(folder / LAYOUT, {"format": 1, "opset": opset, **as_json(inputs)})
+    write_models(models, folder)
+    _compare(model, folder)
+    if small:
+        write_models(small, folder)
+
+
+def _compare(model: Seq2Seq, folder: Path) -> None:
+    """Compare the float32 graphs in a folder with the network, for sources of several lengths.
+
+    A tracer follows one branch of an `if` on a length, and does not always say so.
+
+    Raises:
+        ConversionError: the graphs fail, or give other logits.
+    """
+    network = load_network(folder)
+    for rows, length in CHECKED:
+        try:
+            equal = _equal(model, network, example(model, rows, length, 0))
+        except Exception as error:  # onnxruntime raises many kinds
+            why = _cause(error)
+        else:
+            if equal:
+                continue
+            why = "the graph gives other logits than the network"
+        raise ConversionError(FAILED, f"sources of {length} tokens: {why}", HINT)
+
+
+@torch.no_grad()
+def _equal(model: Seq2Seq, network: OnnxNetwork, made: Example) -> bool:
+    """Return whether three steps of the graphs give the network's logits."""
+    memory = network.encode(made.source, made.mask).memory
+    state, state_of_graph, token = made.state, network.init_state(memory), made.token
+    for _ in range(3):
+        logits, state, _ = model.step(token, state, made.memory)
+        other, state_of_graph, _ = network.step(token, state_of_graph, memory)
+        scale = logits[logits.isfinite()].abs().amax().clamp(min=1).item()
+        if not torch.allclose(other, logits, rtol=0, atol=TOLERANCE * scale):
+            return False
+        token = logits.argmax(1)
+    return True
 
 
 def as_json(inputs: Layout) -> dict[str, Any]:
@@ -164,11 +217,7 @@ def _traced(
                 program, dynamo=True, verbose=False, input_names=names[0], output_names=names[1]
             )
     except Exception as error:  # torch raises many kinds, private ones too
-        raise ConversionError(
-            "the network cannot be exported to ONNX",
-            _cause(error),
-            "See “Networks that export” in docs/export.md",
-        ) from error
+        raise ConversionError(FAILED, _cause(error), HINT) from error
     assert exported is not None
     return exported.model_proto
 

@@ -19,6 +19,9 @@ from zoo.nn.key_value_cache import KeyValueCache
 from zoo.nn.tree import Leaf as TreeLeaf
 from zoo.nn.tree import Tree, mapped, tensors
 
+ENCODER, STEP, LAYOUT = "encoder.onnx", "step.onnx", "zoo.json"
+"""The files of the graphs, and of the layout of their inputs."""
+
 ROWS, SOURCE, PAST = "rows", "source", "past"
 """Names of dynamic dimensions: rows, and those that grow with the source or with each step."""
 

@@ -14,7 +14,7 @@ from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.decoding.options import Hypothesis, Search
 from zoo.decoding.search import search
 from zoo.files import read_json
-from zoo.interop.onnx_export import ENCODER, LAYOUT, STEP
+from zoo.interop.onnx_graphs import ENCODER, LAYOUT, STEP
 from zoo.interop.runner import Runner, Sources
 from zoo.nn.contract import Encoded, Step
 from zoo.nn.tree import gather
@@ -107,7 +107,7 @@ def load_network(folder: Path) -> OnnxNetwork:
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 3
+    options.log_severity_level = 4  # its errors are raised too
     encoder, step = (
         onnxruntime.InferenceSession(
             str(folder / name), options, providers=["CPUExecutionProvider"]
