@@ -186,6 +186,23 @@ def test_a_weight_beyond_the_range_of_float16_is_an_error(mine: Path, tmp_path: 
         convert(mine, tmp_path / "again", "float32")
 
 
+def test_a_published_card_installs_the_packages_of_tokenizers_too(
+    checkpoint: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(checkpoint, tmp_path / "copy"))
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"architecture": "gated", "plugin": {"package": "zoo-gated", "version": "1.0"}}
+    (folder / "config.json").write_text(json.dumps(config))
+    kinds = {"source": "zoo-syllables", "target": "zoo-gated"}
+    for side, package in kinds.items():
+        (folder / "tokenizer.json").unlink(missing_ok=True)
+        values = {"kind": "syllables", "package": package, "version": "1", "tokens": []}
+        (folder / f"{side}.tokenizer.json").write_text(json.dumps(values))
+    address = f"file://{tmp_path}/hub"
+    push(folder, address)
+    assert "\npip install zoo-gated zoo-syllables\n" in (pull(address) / "README.md").read_text()
+
+
 def test_a_published_card_installs_the_package_and_loads_from_its_address(
     checkpoint: Path, tmp_path: Path
 ) -> None:

@@ -22,13 +22,13 @@ def title_of(card: str) -> str:
     return match[1].strip() if match else ""
 
 
-def published(card: str, address: str, package: str) -> str:
-    """Return a card whose generated section installs the package and loads from an address.
+def published(card: str, address: str, packages: str) -> str:
+    """Return a card whose generated section installs packages and loads from an address.
 
     Args:
         card: the whole card.
         address: where the checkpoint is pushed to.
-        package: the distribution that brings its architecture.
+        packages: the distributions that it needs, separated by spaces.
     """
     before, begin, rest = plain_marks(card).partition(BEGIN)
     section, end, after = rest.partition(END)
@@ -36,7 +36,7 @@ def published(card: str, address: str, package: str) -> str:
     if name is None:
         return card
     section = _LOAD.sub(lambda match: f"zoo.load({json.dumps(address)})", section)
-    install = f"```sh\npip install {package}\n```\n\n"
+    install = f"```sh\npip install {packages}\n```\n\n"
     if "```sh\npip install " not in section:
         section = section.replace("```python\nimport zoo\n", f"{install}```python\nimport zoo\n", 1)
     return f"{before}{begin}{section}{end}{after}"

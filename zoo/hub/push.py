@@ -12,9 +12,9 @@ from typing import Any
 
 from zoo.checkpoint.card import CARD_LIMIT, LIBRARY
 from zoo.checkpoint.card_text import published
-from zoo.checkpoint.format import CARD, FILES, WEIGHTS, check_own, describe
+from zoo.checkpoint.format import CARD, FILES, SHARED, SOURCE, TARGET, WEIGHTS, check_own, describe
 from zoo.errors import CheckpointError, HubError, NotFoundError
-from zoo.files import read_text
+from zoo.files import TEXT_LIMIT, read_json, read_text
 from zoo.hub.contract import Change, Commit, Hub, Listing
 from zoo.hub.hubs import hub_of
 from zoo.hub.metadata import check_card
@@ -62,7 +62,7 @@ def push(
 ) -> Pushed:
     """Push a checkpoint folder to an address, by one commit, or by none if nothing differs.
 
-    The pushed card names the package to install and the address to load from; the folder does not
+    The pushed card names the packages to install and the address to load from; the folder does not
     change. `private` applies to a repository that is created. `dry_run` only returns what would
     change.
 
@@ -77,7 +77,7 @@ def push(
     registry = registry or default_registry()
     check_whole(folder, description, registry)
     message = message or f"Push {folder.resolve().name}"
-    with _published(folder, address, str(description["plugin"].get("package", ""))) as ready:
+    with _published(folder, address, _packages(folder, description)) as ready:
         return send(ready, address, registry, FILES, private, message, dry_run)
 
 
@@ -103,9 +103,20 @@ def check_whole(folder: Path, description: Mapping[str, Any], registry: Registry
         )
 
 
+def _packages(folder: Path, description: Mapping[str, Any]) -> str:
+    """Return the packages that a checkpoint needs, those of its tokenizers too, for pip."""
+    files = [folder / name for name in (SHARED, SOURCE, TARGET)]
+    needs = [
+        description["plugin"],
+        *(read_json(file, TEXT_LIMIT) for file in files if file.is_file()),
+    ]
+    names = dict.fromkeys(str(each.get("package", "")) for each in needs)
+    return " ".join(filter(PACKAGE.fullmatch, names)) or LIBRARY
+
+
 @contextlib.contextmanager
-def _published(folder: Path, address: Address, package: str) -> Iterator[Path]:
-    """Yield a folder of links to a checkpoint's files, whose card names package and address."""
+def _published(folder: Path, address: Address, packages: str) -> Iterator[Path]:
+    """Yield a folder of links to a checkpoint's files, whose card names packages and address."""
     with tempfile.TemporaryDirectory() as temporary:
         ready = Path(temporary)
         for path in FILES:
@@ -116,8 +127,7 @@ def _published(folder: Path, address: Address, package: str) -> Iterator[Path]:
                 (ready / path).symlink_to(file.resolve())
         card = read_text(ready / CARD, CARD_LIMIT)
         (ready / CARD).unlink()
-        named = package if PACKAGE.fullmatch(package) else LIBRARY
-        text = published(card, str(address), named)
+        text = published(card, str(address), packages)
         (ready / CARD).write_bytes(text.encode())
         yield ready
 
