@@ -43,7 +43,7 @@ class Diary(Callback):
 
 class Broken(Callback):
     def report(self, report: Report) -> None:
-        raise ZeroDivisionError("no luck")
+        raise ZeroDivisionError("no\nluck")
 
 
 def with_callbacks(*callbacks: object) -> Registry:

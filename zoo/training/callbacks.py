@@ -51,7 +51,7 @@ class Callbacks:
                     getattr(callback, method)(*arguments)
             except FAILURES as error:
                 self.active.remove(callback)
-                problem = f"{type(error).__name__}: {error}"
+                problem = " ".join(f"{type(error).__name__}: {error}".split())
                 notes.append(Note(step, f"{type(callback).__name__} is disabled: {problem}"))
         return notes
 
