@@ -164,3 +164,17 @@ def test_files_of_codes() -> None:
         parse_codes("a b\nabc\n", "x")
     with pytest.raises(CheckpointError, match=r"codes of version 0\.9"):
         parse_codes("#version: 0.9\n", "x")
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"split": "characters"}, "split is 'characters', not one of whitespace, space, "),
+        ({"steps": ["lower"]}, "step 'lower' is not one of joeynmt, lowercase, "),
+    ],
+)
+def test_an_importer_that_names_no_split_or_step_fails_before_a_file_is_written(
+    values: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        tokenizer(["a"], **values)

@@ -144,12 +144,17 @@ class Words(Engine):
 
     Args:
         vocabulary: the ids; a token's text is the word or part itself.
-        split: where a text is split.
+        split: `whitespace`; `space`, each U+0020, so that two in a row enclose an empty word;
+            `spaces`, any number of U+0020; `character`, between characters; `parts`, whitespace
+            between words that are byte-pair parts already.
         merges: byte-pair codes.
         old: whether the codes are of `subword-nmt` before version 0.2.
         separator: what marks every part but a word's last.
         undo: whether merges that lead to unknown parts are undone.
-        steps: names of `STEPS`, applied in this order.
+        steps: of `joeynmt`, `lowercase`, `one-space`, `spaces` and `strip`, applied in this order.
+
+    Raises:
+        ValueError: `split` or a step has another name.
     """
 
     def __init__(
@@ -162,6 +167,11 @@ class Words(Engine):
         undo: bool = False,
         steps: Sequence[str] = (),
     ) -> None:
+        if split not in get_args(Split):
+            raise ValueError(f"split is {split!r}, not one of {', '.join(get_args(Split))}")
+        for step in steps:
+            if step not in STEPS:
+                raise ValueError(f"step {step!r} is not one of {', '.join(STEPS)}")
         self.vocabulary, self.split, self.merges = vocabulary, split, merges
         self.old, self.separator, self.undo, self.steps = old, separator, undo, tuple(steps)
         tokens = enumerate(vocabulary.tokens)
