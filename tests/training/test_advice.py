@@ -257,6 +257,27 @@ def test_paths_below_the_current_folder_are_shown_as_typed(
     assert from_here(folder / "runs") == str(folder / "runs")
 
 
+def test_the_summary_says_which_weights_a_score_has_selected(
+    parallel: Path, tmp_path: Path
+) -> None:
+    settings = {**TINY, "select": "chrf", "validate_every": 2, "bleu_sentences": 3}
+    request = TrainingRequest(
+        "rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "out", settings=settings, steps=6
+    )
+    with begin(request) as session:
+        list(session.trainer.events())
+        session.finish()
+        summary = summarize(session)
+    training = json.loads((tmp_path / "out" / "training.json").read_text())
+    (best,) = (
+        record["chrf"]
+        for record in training["curve"]
+        if record["step"] == training["released"] and "validation_loss" in record
+    )
+    line = f"Released: the weights after update {training['released']}, with chrf {best:.1f}"
+    assert line in summary.lines()
+
+
 def test_a_run_on_one_pair_suggests_commands_that_work(
     tmp_path: Path, run: Callable[..., Result]
 ) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from zoo.errors import counted
 from zoo.training.advice import late_warnings
@@ -31,6 +33,8 @@ class Summary:
     commands: tuple[str, ...]
     compared: tuple[str, ...] = ()
     """Scores before and after tuning, in lines."""
+    released: str = ""
+    """Which weights were released, if a score selects them and not the loss."""
 
     def lines(self) -> list[str]:
         """Return the summary as text."""
@@ -42,6 +46,7 @@ class Summary:
             lines.append(
                 f"Best validation: loss {self.best_loss:.3f} after update {self.best_update:,}"
             )
+        lines += [self.released] if self.released else []
         scores = self.held_out
         if scores is not None and scores.bleu is not None and scores.chrf is not None:
             lines.append(
@@ -80,7 +85,17 @@ def summarize(session: Session) -> Summary:
         (*late_warnings(plan, data, state.step, metrics), *session.warnings),
         next_commands(trainer.folder.out, data, plan),
         tuple(describe(compared) for compared in session.compared),
+        _released(plan.recipe.select, state.best_step, validations),
     )
+
+
+def _released(select: str, step: int, validations: Sequence[Mapping[str, Any]]) -> str:
+    """Return which weights were released, if `select` names a score and not the loss."""
+    for record in validations:
+        score = {**record, **record.get("scores", {})}.get(select)
+        if record["step"] == step and score is not None and select != "loss":
+            return f"Released: the weights after update {step:,}, with {select} {score:.1f}"
+    return ""
 
 
 def next_commands(out: Path, data: TrainingData, plan: Plan) -> tuple[str, ...]:
