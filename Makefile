@@ -49,7 +49,7 @@ demo: setup
 test: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	MYPY_NUM_WORKERS=2 $(BIN)/mypy
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 # Warnings of old versions about newer ones of their own dependencies are no failures.
