@@ -1,7 +1,7 @@
 # make setup   a virtual environment in .venv with everything in it
 # make demo    train a tiny model on numbers, score it, translate with it (MODEL=transformer-tiny, …)
 # make test    ruff, mypy and all tests
-# make test-lowest   the tests of the core and the hub with the lowest supported dependencies
+# make test-lowest   the tests of core, hub, formats and server with the lowest supported dependencies
 # make cards   update the cards of the models and the generated parts of the docs
 # make docs    build the site from docs/ into site/
 # make notebooks   run the notebooks of the site and store what they print
@@ -55,8 +55,8 @@ test: setup
 # Warnings of old versions about newer ones of their own dependencies are no failures.
 test-lowest:
 	$(PYTHON) -m venv $(LOWEST)
-	$(LOWEST)/bin/pip install --quiet --disable-pip-version-check --constraint constraints-lowest.txt $(PIP_ARGS) --editable '.[train]' pytest hypothesis
-	$(LOWEST)/bin/python -m pytest -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning tests/hub tests/core
+	$(LOWEST)/bin/pip install --quiet --disable-pip-version-check --constraint constraints-lowest.txt $(PIP_ARGS) --editable '.[test]'
+	$(LOWEST)/bin/python -m pytest $(PYTEST_ARGS) -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning tests/hub tests/core tests/interop tests/serving
 
 cards: setup
 	$(BIN)/zoo card --all --out cards/models

@@ -228,6 +228,13 @@ def test_text_of_other_systems_is_refused(content: bytes, message: str, tmp_path
             file_dataset(str(tmp_path / spec)).load("all")
 
 
+def test_commands_to_copy_quote_the_names_of_files(tmp_path: Path) -> None:
+    file = tmp_path / "my $(pairs).tsv"
+    file.write_bytes(b"caf\xe9\tb\n")
+    with pytest.raises(DataError, match=r"-t UTF-8 '/.*my \$\(pairs\)\.tsv' > NEW"):
+        file_dataset(str(file)).load("all")
+
+
 @pytest.mark.parametrize(("line", "message"), [
     ('{"source": "a", "target": 5}', r"no text under .* Write target as strings, in quotes$"),
     ('{"id": "7", "en": "a", "fr": "b"}', r"name them after the file, such as .*:en-fr"),

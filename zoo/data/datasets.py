@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
@@ -67,7 +68,7 @@ def _as_lines(spec: str) -> str:
     """Return how an array of JSON is converted; empty if a file's name does not end in `.json`."""
     if _kind(spec) != ".json":
         return ""
-    convert = f"jq -c '.[]' {spec} > {Path(spec).stem}.jsonl"
+    convert = f"jq -c '.[]' {shlex.quote(spec)} > {shlex.quote(Path(spec).stem)}.jsonl"
     return f"It needs one object a line; of an array: {convert}"
 
 

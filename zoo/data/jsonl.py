@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -69,5 +70,5 @@ def _other_keys(file: Path, record: object, keys: Sequence[str]) -> str:
         names = [key for key, value in nested.items() if isinstance(value, str) and "-" not in key]
         example = "-".join(names[-2:]) if len(names) > 1 else "en-de"
         return f"To use other keys, name them after the file, such as {file}:{example}"
-    convert = f"jq -c '.[{json.dumps(name)}]' {file} > new.jsonl"
-    return f"The objects under {name!r} may have them: {convert}"
+    wanted, path = shlex.quote(f".[{json.dumps(name)}]"), shlex.quote(str(file))
+    return f"The objects under {name!r} may have them: jq -c {wanted} {path} > new.jsonl"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+import shlex
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby, islice, zip_longest
@@ -123,7 +124,7 @@ def decode_bytes(line: bytes, number: int, file: str) -> str:
         raise DataError(
             f"{file}, line 1, has a carriage return inside",
             "its lines may end in carriage returns alone",
-            f"Convert it: tr '\\r' '\\n' < {file}",
+            f"Convert it: tr '\\r' '\\n' < {shlex.quote(file)}",
         )
     try:
         return line.decode("utf-8")
@@ -137,7 +138,8 @@ def decode_bytes(line: bytes, number: int, file: str) -> str:
 
 def _conversion(file: str, encoding: str) -> str:
     """Return a command that converts a file to UTF-8; `file` may be the name of a stream."""
-    return f"iconv -f {encoding} -t UTF-8 {file if Path(file).is_file() else 'FILE'} > NEW"
+    name = shlex.quote(file) if Path(file).is_file() else "FILE"
+    return f"iconv -f {encoding} -t UTF-8 {name} > NEW"
 
 
 def has_lone_surrogate(text: str) -> bool:
@@ -238,7 +240,7 @@ def _check_unnumbered(file: Path, rows: Sequence[Sequence[str]]) -> None:
     ]
     if len(texts) > 1:
         named = not rows[0][0].strip().isdecimal()
-        before = f"tail -n +2 {file} | " if named else ""
+        before = f"tail -n +2 {shlex.quote(str(file))} | " if named else ""
         raise DataError(
             f"{file} has only numbers in its first column" + " after the first line" * named,
             "its first two columns are read as source and target",
@@ -264,7 +266,7 @@ def _check_no_header(file: Path, rows: Sequence[Sequence[str]]) -> None:
         raise DataError(
             f"{file} has the names of columns in its first line, {' and '.join(names)}",
             "each line of such a file is a pair",
-            f"Leave it out: tail -n +2 {file} > without-header.tsv",
+            f"Leave it out: tail -n +2 {shlex.quote(str(file))} > without-header.tsv",
         )
 
 
