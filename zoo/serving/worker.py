@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import gc
 import json
 import os
 import queue
@@ -119,6 +120,7 @@ def main() -> None:
     arguments = parser.parse_args()
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # a stray print must not break the protocol
+    gc.freeze()  # the collector does not walk through what was imported
     models = Models(arguments.memory, arguments.precision, default_registry(), arguments.engine)
     answers.write(b'{"ready": true}\n')
     answers.flush()
