@@ -99,7 +99,7 @@ def write_network(model: Seq2Seq, folder: Path, precision: str) -> None:
     require("onnx", "onnxscript", "onnxruntime", extra="onnx")
     inputs, models = graphs(model)
     small = {}
-    if precision == "int8":
+    if precision == "int8":  # before the weights are moved out of the models
         with _quiet():
             small = {name: quantized(graph) for name, graph in models.items()}
     opset = max(each.version for each in models[STEP].opset_import if not each.domain)

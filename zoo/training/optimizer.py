@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -24,11 +24,7 @@ class Adam(torch.optim.Adam):
 
     add_param_group = inspect.unwrap(torch.optim.Adam.add_param_group)
     zero_grad = inspect.unwrap(torch.optim.Adam.zero_grad)
-
-    @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update all weights; return the closure's result, or None without one."""
-        return inspect.unwrap(torch.optim.Adam.step)(self, closure)
+    step = torch.no_grad()(inspect.unwrap(torch.optim.Adam.step))
 
 
 def make_optimizer(
