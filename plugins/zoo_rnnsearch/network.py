@@ -194,12 +194,12 @@ class RNNSearch(Seq2Seq[Memory, State]):
     def _initial_state(self, values: Tensor, final: tuple[Tensor, ...]) -> State:
         """Return s_0; `final` holds the final hidden states and cells, (layers, sentences, h)."""
         config = self.config
-        if config.start == "backward":
-            backward = values[:, 0, config.encoder_dim :]  # h_1^(2) has read the whole source
-            hidden = self.start(backward).tanh()
-            return State((hidden,), (torch.zeros_like(hidden),) if config.cell == "lstm" else ())
-        maps = [getattr(self, name, None) for name in ("start", "start_cell")]
-        state = initial_state(config, final, maps, ACTIVATIONS[config.activation])
+        if config.start == "backward":  # h_1^(2) has read the whole source
+            hidden = self.start(values[:, 0, config.encoder_dim :]).tanh()
+            state = State((hidden,), (torch.zeros_like(hidden),) if config.cell == "lstm" else ())
+        else:
+            maps = [getattr(self, name, None) for name in ("start", "start_cell")]
+            state = initial_state(config, final, maps, ACTIVATIONS[config.activation])
         if config.input_feeding:
             state = state._replace(feed=(values.new_zeros(len(values), config.readout_dim or 0),))
         return state

@@ -77,6 +77,8 @@ class Reference:
         def affine(name: str, x: Tensor) -> Tensor:
             return w[f"{name}.weight"] @ x + w[f"{name}.bias"]
 
+        if kind == "backward":
+            return [affine("start", finals[0][H:]).tanh()], [torch.zeros(S).double()]
         if kind == "final":
             return list(finals), list(cells)
         if kind in ("projected", "joint"):
@@ -176,6 +178,12 @@ SCORES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("feeding", [True, False])
 def test_equations(cell: str, score: str, feeding: bool) -> None:
     check(cell=cell, input_feeding=feeding, **SCORES[score])
+
+
+@pytest.mark.parametrize("feeding", [True, False])
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_backward_start_with_attention_after_the_cell(cell: str, feeding: bool) -> None:
+    check(start="backward", cell=cell, input_feeding=feeding)
 
 
 @pytest.mark.parametrize("start", ["final", "projected", "joint", "top", "last", "zero"])
