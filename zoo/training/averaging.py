@@ -104,11 +104,12 @@ class AveragedWeights:
 
     def _mean(self, step: int) -> dict[str, Tensor]:
         files = self._last_kept(step)
-        total = read_tensors(files[0])
-        for file in files[1:]:
+        mean = read_tensors(files[0])
+        for count, file in enumerate(files[1:], 2):
             for name, weight in read_tensors(file).items():
-                total[name] += weight
-        return {name: weight / len(files) for name, weight in total.items()}
+                # Unlike a sum's part, this leaves equal weights, such as frozen ones, as they are.
+                mean[name].lerp_(weight, 1 / count)
+        return mean
 
     def _current(self) -> dict[str, Tensor]:
         reshard(self.state.model)
