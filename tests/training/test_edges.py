@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -179,6 +180,26 @@ def test_tuning_trains_the_languages_of_the_data(corpus: Path, multilingual: Pat
     with pytest.raises(ConfigError, match="bpe_dropout cannot be used: a foreign tokenizer"):
         begin(TrainingRequest("", f"{corpus}:de-es", corpus.parent / "x", from_=multilingual,
                               settings={"bpe_dropout": 0.1}))  # fmt: skip
+
+
+def test_validation_translates_into_the_language_of_the_data(
+    corpus: Path, multilingual: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[Sequence[int]] = []
+    decode = ForeignTokenizer.decode
+
+    def seen(self: ForeignTokenizer, ids: Sequence[int]) -> str:
+        written.append(ids)
+        return decode(self, ids)
+
+    monkeypatch.setattr(ForeignTokenizer, "decode", seen)
+    out = corpus.parent / "tuned"
+    request = TrainingRequest("", f"{corpus}:de-es", out, from_=multilingual, steps=1)
+    with begin(request) as session:
+        written.clear()  # of the parent's scores
+        list(session.trainer.events())
+    assert len(written) == 3
+    assert {ids[0] for ids in written} == {4 + LANGUAGES.index("spa_Latn")}
 
 
 def test_banned_tokens_of_another_vocabulary_are_left_out(corpus: Path, multilingual: Path) -> None:

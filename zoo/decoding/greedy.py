@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -20,6 +22,7 @@ def greedy(
     source_mask: Tensor,
     limit: int | None = None,
     record: bool = True,
+    prefix: Sequence[int] = (),
 ) -> list[Hypothesis]:
     """Encode sources, and decode each by greedy search, or by the network's own.
 
@@ -28,12 +31,14 @@ def greedy(
         source, source_mask: (sentences, m) int64 and bool.
         limit: the model's maximum target length in tokens, begin and end included.
         record: whether a GPU may record the steps, as in `Task`.
+        prefix: the tokens that every target begins with, such as the tag of its language.
 
     Returns:
         One hypothesis for each sentence, in order.
     """
     memory = encode(model, source, source_mask)
-    task = Task(model, memory, source_mask, limit, record=record)
+    prefixes = [prefix] * len(source_mask) if prefix else None
+    task = Task(model, memory, source_mask, limit, prefixes, record=record)
     if isinstance(model, NonAutoregressive):
         return [best[0] for best in own_search(model, task, Search())]
     hypotheses = greedy_search(task, Search())

@@ -66,12 +66,13 @@ def _translate(
     longest = 2 * int(validation.corpus.target.lengths.max()) + 10
     if validation.limits.target is not None:
         longest = min(longest, validation.limits.target)
+    (tag,) = validation.target_tokenizer.encode([""])  # of the language; most have none
     texts: dict[int, str] = {}
     for start in range(0, len(translated), ROWS):
         rows = translated[start : start + ROWS]
         source, mask = batch_sources([validation.sources[i] for i in rows])
         source, mask = source.to(device), mask.to(device)
-        hypotheses = greedy(model, source, mask, longest, record=False)
+        hypotheses = greedy(model, source, mask, longest, record=False, prefix=tag)
         texts |= {
             i: validation.target_tokenizer.decode(hypothesis.tokens)
             for i, hypothesis in zip(rows, hypotheses, strict=True)
