@@ -126,6 +126,16 @@ def test_arrays_from_python_and_files_give_the_same_weights(
     assert same(cut, whole)
 
 
+def test_changed_validation_vectors_are_refused_on_resume(trained: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "one.npy", np.full((4, DIM), 0.25))
+    (tmp_path / "other.tsv").write_text(f"{tmp_path}/one.npy\tchat rouge\n")
+    zoo.train("speech-small", str(trained.parent / "phrases.tsv"), tmp_path / "out", limit=40,
+              validation=str(tmp_path / "other.tsv"), settings=SETTINGS, steps=1)  # fmt: skip
+    np.save(tmp_path / "one.npy", np.full((4, DIM), 0.75))
+    with pytest.raises(CheckpointError, match=r"other\.tsv has changed since the run began"):
+        zoo.resume(tmp_path / "out", steps=2)
+
+
 def test_the_checkpoint_records_the_size_of_the_vectors(trained: Path) -> None:
     assert (trained / "source.tokenizer.json").read_text() == '{"features": 8}'
     reader = load_tokenizer(trained / "source.tokenizer.json")

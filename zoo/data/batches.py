@@ -183,7 +183,9 @@ class Corpus:
         if not self._fingerprint:
             digest = hashlib.sha256()
             for side in (self.source, self.target):
-                for part in (side.starts.astype(np.int64), side.tokens.astype(np.int32)):
+                vectors = side.tokens.ndim > 1
+                values = side.tokens if vectors else side.tokens.astype(np.int32)
+                for part in (side.starts.astype(np.int64), values):
                     digest.update(part.tobytes())
             self._fingerprint = digest.hexdigest()
         return self._fingerprint
