@@ -76,8 +76,10 @@ def test_the_same_total_again_continues_a_cooldown(
     assert 13 < len(whole) < 24, "it ends early, in a cooldown"
     assert whole[12] < whole[9] / 1.2, "which has begun"
     assert before + after == whole
-    # One that has ended early goes on with a larger total.
-    assert rates(until(resume(tmp_path / "b", steps=30), None))
+    # One that has ended early goes on with a larger total, also after a kill.
+    with resume(tmp_path / "b", steps=30) as session:
+        next(session.trainer.events())
+    assert rates(until(resume(tmp_path / "b"), None))
 
 
 def test_a_total_of_zero_is_refused(parent: Path) -> None:

@@ -175,8 +175,8 @@ class Trainer:
         Raises:
             ConfigError: the run has passed them.
         """
-        state = self.state
-        if self.fraction_done(before) >= 1:
+        state, over = self.state, self.fraction_done(before) >= 1
+        if over:
             state.not_improved = state.cooldown_start = state.finished = 0
         if self.fraction_done() > 1:
             raise ConfigError(
@@ -185,6 +185,8 @@ class Trainer:
                 f"{state.seconds / 60:.1f} minutes",
                 "--steps, --epochs and --minutes are totals",
             )
+        if over:  # also if this process is killed before the next state
+            save_state(self.averaged)
 
     def _rate(self) -> float:
         """Return the rate of the next update: the schedule's, which a cooldown decays to zero."""
