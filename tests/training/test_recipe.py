@@ -290,6 +290,7 @@ def test_contradictory_values_are_rejected(
         ({"schedule": "one_cycle", "warmup": 10}, "warmup has no effect"),
         ({"cooldown": 0.2, "tolerance": 0.1}, "cooldown has .* patience; tolerance has no effect"),
         ({"shared_vocab": True, "target_tokenizer": "word"}, "target_tokenizer has no effect"),
+        ({"objective": "minimum_risk", "label_smoothing": 0.2}, "label_smoothing .* cross_entropy"),
     ],
 )
 def test_settings_without_effect_are_rejected(
@@ -303,6 +304,19 @@ def test_settings_without_effect_are_rejected(
         plan(**settings)
     # The dataset's own recipe sets a learning rate, which is no fault.
     assert plan(schedule="noam", factor=2.0).recipe.learning_rate == 2e-3
+
+
+def test_tokens_of_a_batch_have_no_effect_where_a_recipe_counts_sentences(
+    registry: Registry,
+) -> None:
+    def plan(**settings: Any) -> Recipe:
+        request = TrainingRequest("transformer-d2l", "shift", "unused", settings=settings)
+        return make_plan(registry, request).recipe
+
+    with pytest.raises(ConfigError, match=r"batch_tokens has no effect .*batch_sentences = 32"):
+        plan(batch_tokens=64)
+    assert plan(batch_tokens=64, batch_sentences="none").batch_sentences is None
+    assert plan(batch_tokens=64, batch_sentences=8).batch_tokens == 64  # of validation
 
 
 def test_selection_needs_validation_data(tmp_path: Path) -> None:

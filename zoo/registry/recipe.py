@@ -187,13 +187,17 @@ class Recipe(Settings):
             raise ValueError("patience needs a measure of improvement: set select = loss, or bleu")
         if self.average_decay and self.average_last > 1:
             raise ValueError("average_last and average_decay exclude each other: set one of them")
-        listed = self.objective if isinstance(self.objective, list) else [self.objective]
-        names = [name_of(named) for named in listed]
+        names = [name_of(named) for named in self.objectives]
         if self.r_drop and "cross_entropy" not in names:
             raise ValueError("r_drop is for the objective cross_entropy: add it to the list")
         if self.bpe_dropout and any(name_of(named) != "bpe" for named in self.tokenizers):
             raise ValueError("bpe_dropout skips BPE merges: set tokenizer = bpe")
         return self
+
+    @property
+    def objectives(self) -> list[Named]:
+        """The objectives, one or more."""
+        return self.objective if isinstance(self.objective, list) else [self.objective]
 
     @property
     def tokenizers(self) -> tuple[Named, Named]:

@@ -157,15 +157,14 @@ class TrainingLoss(nn.Module):
 
 def chosen_objectives(recipe: Recipe) -> Sequence[Named]:
     """Return the objectives that a recipe names; with its key `r_drop`, that replaces one."""
-    listed = recipe.objective if isinstance(recipe.objective, list) else [recipe.objective]
     if not recipe.r_drop:
-        return listed
+        return recipe.objectives
     r_drop = {"name": "r_drop", "alpha": recipe.r_drop}
     return [
         {**({} if isinstance(named, str) else named), **r_drop}
         if name_of(named) == "cross_entropy"
         else named
-        for named in listed
+        for named in recipe.objectives
     ]
 
 

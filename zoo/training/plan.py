@@ -30,6 +30,8 @@ AUTO = "auto"
 """The recipe of data that has none."""
 RATED = ("constant", "inverse_sqrt", "cosine", "one_cycle")
 """Schedules of which `learning_rate` is the highest rate."""
+UNSMOOTHED = frozenset({"distillation", "minimum_risk"})
+"""Objectives that do not read `label_smoothing`."""
 COMPLETE = frozenset({"tokenizer", "vocab_size", "learning_rate", "schedule"})
 """A recipe file that has these keys is taken to say everything."""
 SELECTIONS = ("last", "loss", "bleu", "chrf", "ter", "exact_match", "token_error_rate")
@@ -195,6 +197,7 @@ def resolve(
 def _without_effect(recipe: Recipe, settings: set[str]) -> list[str]:
     """Return which of these settings change nothing beside the others, one text each."""
     schedule = name_of(recipe.schedule)
+    objectives = [name_of(named) for named in recipe.objectives]
     reasons = {
         "learning_rate": schedule == "noam" and "schedule = noam: set factor",
         "factor": schedule in RATED and f"schedule = {schedule}: set learning_rate",
@@ -202,6 +205,11 @@ def _without_effect(recipe: Recipe, settings: set[str]) -> list[str]:
         "cooldown": not recipe.patience and "no patience: set patience",
         "tolerance": recipe.select == "last" and "select = last: set select = loss",
         "target_tokenizer": recipe.shared_vocab and "shared_vocab = true: set tokenizer",
+        "batch_tokens": recipe.batch_sentences
+        and "batch_sentences" not in settings
+        and f"batch_sentences = {recipe.batch_sentences} of the recipe: set that, or it to none",
+        "label_smoothing": UNSMOOTHED.issuperset(objectives)
+        and f"objective = {', '.join(objectives)}: add cross_entropy to it",
     }
     return [
         f"{name} has no effect with {why}"
