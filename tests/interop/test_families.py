@@ -290,6 +290,10 @@ def test_sizes_by_the_librarys_other_names(tmp_path: Path) -> None:
     (tmp_path / "a" / "config.json").write_text(json.dumps(config))
     (tmp_path / "a").rename(tmp_path / "b")
     assert imported(tmp_path / "b").config == expected.config
+    # the library takes them before the usual ones
+    heads = config["num_attention_heads"]
+    json_file("config.json", num_attention_heads=1, encoder_attention_heads=heads)(tmp_path / "b")
+    require_refused(tmp_path / "b", f"encoder_attention_heads 1 is not .* {heads}")
 
 
 @pytest.mark.parametrize("family", ["nllb", "mbart50"])

@@ -92,6 +92,17 @@ def test_logits_equal_the_reference(
     assert float(logits[..., BEGIN].max()) < -9000, "begin has no probability"
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_stored_table_of_sinusoids_may_be_rounded(dtype: torch.dtype, tmp_path: Path) -> None:
+    fsmt(tmp_path / "a")
+    rate = 10000 ** (-torch.arange(6, dtype=torch.float64) / 5)
+    angle = torch.arange(40)[:, None] * rate
+    table = torch.cat([angle.sin(), angle.cos()], 1)
+    table[1] = 0  # the row of padding, which is not read
+    change_weights(model__encoder__embed_positions__weight=table.to(dtype))(tmp_path / "a")
+    assert zoo.load(tmp_path / "a").checkpoint.config.model_dump()["positions"] == "fairseq"
+
+
 def test_text_is_cut_as_moses_and_the_codes_do(tmp_path: Path) -> None:
     fsmt(tmp_path / "a")
     import_checkpoint(tmp_path / "a", tmp_path / "b", default_registry())

@@ -305,7 +305,8 @@ def _joined(makers: list[Make]) -> Make:
 def _are_sinusoids(table: Tensor, width: int, fairseq: int | None = None) -> bool:
     """Return whether a table of this width holds sines, then cosines, of the paper's frequencies.
 
-    Of fairseq's, if the first position that is used is given; those before it are not compared.
+    Of fairseq's, if the first position that is used is given; those before it are not compared, and
+    a table in 16 bits may be rounded.
     """
     if table.dim() != 2 or table.shape[1] != width or width % 2 or not table.is_floating_point():
         return False
@@ -315,4 +316,5 @@ def _are_sinusoids(table: Tensor, width: int, fairseq: int | None = None) -> boo
     angle = torch.arange(len(table), dtype=torch.float64)[:, None] * rate
     expected = torch.cat([angle.sin(), angle.cos()], 1)
     differences = (table.double() - expected).abs()[fairseq or 0 :]
-    return bool((differences <= SINUSOIDS_TOLERANCE).all())
+    rounding = torch.finfo(table.dtype).eps if fairseq else 0.0
+    return bool((differences <= max(SINUSOIDS_TOLERANCE, rounding)).all())

@@ -39,7 +39,7 @@ VOCABULARY_LIMIT = 100_000_000
 """The most bytes of a vocabulary."""
 
 ALIASES = {"hidden_size": "d_model", "num_attention_heads": "encoder_attention_heads"}
-"""Other names of the library for values of `config.json`, and the usual ones."""
+"""Other names of the library for values of `config.json`, which it prefers to the usual ones."""
 
 MASK = "mask_token"
 """The role of the special token that a text may have."""
@@ -79,8 +79,9 @@ class Folder:
         self.tokenizer = source.json(TOKENIZER) if source.has(TOKENIZER) else {}
         given = source.json(GENERATION) if source.has(GENERATION) else None
         self.generation, generation = Generation.of(self.config, given), given or {}
-        aliased = {own: self.config[name] for name, own in ALIASES.items() if name in self.config}
-        values = {**aliased, **self.config}
+        given_by = {own: self.config.get(name) for name, own in ALIASES.items()}
+        aliased = {own: value for own, value in given_by.items() if value is not None}
+        values = {**self.config, **aliased}
         if (start := generation.get("decoder_start_token_id")) is not None:
             values["decoder_start_token_id"] = start  # `generate` reads this one
         if isinstance(ends := values.get("eos_token_id"), list) and len(ends) == 1:
