@@ -301,6 +301,9 @@ def test_unknown_names_and_files_are_answered_in_one_line(
     import_checkpoint(folder, out, registry)
     with pytest.raises(ConversionError, match="it is a checkpoint of the zoo already"):
         import_checkpoint(out, tmp_path / "again", registry)
+    (tmp_path / "odd" / "config.json").mkdir(parents=True)
+    with pytest.raises(CheckpointError, match=r"config\.json cannot be read: "):
+        import_checkpoint(tmp_path / "odd", tmp_path / "again", registry)
     (folder / "toy.json").rename(folder / "other.json")
     out = tmp_path / "other"
     with pytest.raises(ConversionError, match="is of no known format: the formats are toy"):

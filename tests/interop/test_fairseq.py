@@ -472,6 +472,9 @@ def test_a_missing_dictionary_is_refused(tmp_path: Path) -> None:
     transformer(tmp_path)
     (tmp_path / "dict.en.txt").rename(tmp_path / "dict.fr.txt")
     assert "it has no dict.en.txt: it has dict.de.txt, dict.fr.txt" in refusal(tmp_path)
+    for file in tmp_path.glob("dict.*"):
+        file.unlink()
+    assert "it has no dict.de.txt: it has no dict.*.txt" in refusal(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from zoo.checkpoint import checkpoint as folder_format
 from zoo.checkpoint.about import TEXT_LIMITS, one_line
 from zoo.checkpoint.card import CardData, render_card, render_front_matter
 from zoo.checkpoint.checkpoint import Checkpoint
-from zoo.checkpoint.format import ORIGINAL, is_checkpoint, unread
+from zoo.checkpoint.format import CONFIG, ORIGINAL, is_checkpoint, unread
 from zoo.errors import (
     CheckpointError,
     ConversionError,
@@ -21,6 +21,7 @@ from zoo.errors import (
     PluginWarning,
     UnknownNameError,
 )
+from zoo.files import read_json
 from zoo.interop.export_card import with_card
 from zoo.interop.importer import Imported, Importer
 from zoo.interop.project import several
@@ -157,6 +158,7 @@ def recognize(source: Source, registry: Registry, family: str | None = None) -> 
         )
     if source.file is None:
         if is_checkpoint(source.folder):
+            read_json(source.folder / CONFIG)  # raises what is wrong with one that cannot be read
             what = f"{source} is not imported"
             raise ConversionError(what, "it is a checkpoint of the zoo already", "Use it as it is")
         _refuse_several(source, registry, family)

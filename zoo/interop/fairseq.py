@@ -49,6 +49,9 @@ PADDING, BEGIN, END, UNKNOWN = 1, 0, 2, 3
 REFUSED: dict[str, Any] = {"quant_noise_scalar": 0, "simul_type": None}
 """Settings that must have these values, or none: 8 bits, simultaneous translation."""
 
+DICTIONARIES, HISTORY = "dict.*.txt", "optimizer_history"
+"""The names of dictionaries, and what a checkpoint holds besides settings and tensors."""
+
 ENDING = ".pt"
 PREFERRED = ("checkpoint_best.pt", "model.pt", "checkpoint_last.pt")
 
@@ -81,10 +84,12 @@ class FairseqImporter(ProjectImporter[Fairseq]):
     def recognizes(self, source: Source) -> bool:
         """Return whether this is a fairseq checkpoint with a tensor of this network."""
         name = checkpoint_file(source, {}, ENDING, PREFERRED)
-        if name is None or not source.has(name) or not fnmatch.filter(source.names, "dict.*.txt"):
+        if name is None or not source.has(name):
             return False
         names = strings(source.path(name))
-        return not names.isdisjoint(self.tensors) and not names.isdisjoint({"args", "cfg"})
+        # without dictionaries, which are reported then, what only fairseq saves decides
+        known = {"args", "cfg"} if fnmatch.filter(source.names, DICTIONARIES) else {HISTORY}
+        return not names.isdisjoint(self.tensors) and not names.isdisjoint(known)
 
     def parse(self, source: Source, options: Mapping[str, str]) -> Fairseq:
         """Read a checkpoint, its dictionaries and its tokenizers."""
@@ -159,7 +164,7 @@ def _dictionary(source: Source, language: str, reasons: Reasons) -> Entries:
     name = f"dict.{language}.txt"
     tokens = ["<s>", "<pad>", "</s>", "<unk>"]
     if not source.has(name):
-        others = ", ".join(fnmatch.filter(source.names, "dict.*.txt")) or "no dict.*.txt"
+        others = ", ".join(fnmatch.filter(source.names, DICTIONARIES)) or f"no {DICTIONARIES}"
         reasons.add(f"it has no {name}: it has {others}")
     else:
         for number, line in enumerate(source.text(name).rstrip("\n").split("\n"), 1):
