@@ -239,6 +239,28 @@ def test_nothing_is_wider_than_the_screen(
         assert wide <= width, view
 
 
+def test_a_text_from_right_to_left_begins_at_the_right(page: Browser, server: Running) -> None:
+    page.open(address(server))
+    gaps = page.script(
+        "const made = document.getElementById('translation'), range = document.createRange();"
+        "made.textContent = 'كلب يركض.'; range.setStart(made.firstChild, 0);"
+        "range.setEnd(made.firstChild, 1);"
+        "const [all, first] = [made, range].map(one => one.getBoundingClientRect());"
+        "return [first.left - all.left, all.right - first.right]"
+    )
+    assert gaps[1] < 2 < gaps[0]
+    style = "return getComputedStyle(document.getElementById('text')).unicodeBidi"
+    assert page.script(style) == "plaintext"
+
+
+def test_a_text_that_is_too_long_is_refused_and_not_cut(page: Browser, server: Running) -> None:
+    page.open(address(server))
+    page.one("#text").clear()
+    page.script("document.execCommand('insertText', false, 'A man. '.repeat(1500))")
+    wait_until(lambda: "10,500 characters, and 10,000 are the most" in text(page, "#status"))
+    page.console()  # the answer's status
+
+
 def test_keyboard_and_screen_reader(page: Browser, server: Running) -> None:
     for view in VIEWS:
         page.open(address(server, view=view))
