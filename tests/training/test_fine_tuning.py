@@ -16,7 +16,7 @@ from zoo.checkpoint.about import About
 from zoo.data.tokenizer import Tokenizer
 from zoo.errors import CheckpointError, ConfigError
 from zoo.evaluation.metrics import score
-from zoo.registry.events import Event, Report
+from zoo.registry.events import Event, Report, Validation
 from zoo.registry.registry import Registry, default_registry
 from zoo.training.advice import early_warnings
 from zoo.training.parent import read_parent
@@ -175,6 +175,34 @@ def test_frozen_weights_do_not_change(
     assert {n for n in old if torch.equal(old[n], new[n])} == frozen
     zoo.resume(tmp_path / "a", steps=4)
     assert all(torch.equal(old[n], weights(tmp_path / "a")[n]) for n in frozen)
+
+
+@pytest.mark.parametrize("average", [{}, {"average_last": 2}, {"average_decay": 0.8}])
+def test_a_share_of_the_parent_is_validated_and_released(
+    average: dict[str, Any], home: Path, parents: Callable[..., Path], tmp_path: Path
+) -> None:
+    parent, data = parents("rnnsearch-tiny"), f"{home / 'new'}:en-de"
+    settings = {**average, "validate_every": 2, "bleu_sentences": 0, "select": "last"}
+    made, last = {}, {}
+    for share in (0.0, 0.25):
+        out = tmp_path / str(share)
+        events: list[Event] = []
+        zoo.train(None, data, out, from_=parent, freeze=["encoder.*"], steps=4,
+                  settings={**settings, "parent_share": share}, on_event=events.append)  # fmt: skip
+        made[share] = weights(out)
+        *_, last[share] = (e.validation_loss for e in events if isinstance(e, Validation))
+    for name, old in weights(parent).items():
+        expected = 0.75 * made[0.0][name].double() + 0.25 * old.double()
+        torch.testing.assert_close(made[0.25][name].double(), expected, rtol=1e-6, atol=1e-7)
+        if name.startswith("encoder."):
+            assert torch.equal(made[0.25][name], old)
+    assert last[0.25] != last[0.0]
+    record = json.loads((tmp_path / "0.25" / "training.json").read_text())
+    assert record["recipe"]["parent_share"] == 0.25
+    zoo.resume(tmp_path / "0.25", steps=6)
+    (tmp_path / "0.25.run" / "initial.safetensors").unlink()
+    with pytest.raises(CheckpointError, match=r"initial\.safetensors"):
+        zoo.resume(tmp_path / "0.25", steps=8)
 
 
 def test_patterns_are_checked_before_anything_is_written(

@@ -282,6 +282,16 @@ def test_contradictory_values_are_rejected(
     assert not list(tmp_path.glob("a*"))
 
 
+@pytest.mark.parametrize("recipe", [None, "auto"])
+def test_only_a_tuned_checkpoint_has_a_parent_to_share(
+    recipe: str | None, parallel: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=r"^parent_share = 0\.2 has no effect: .*with --from"):
+        zoo.train("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a", recipe=recipe,
+                  settings={"parent_share": 0.2}, steps=1)  # fmt: skip
+    assert not list(tmp_path.glob("a*"))
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

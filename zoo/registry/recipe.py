@@ -152,6 +152,12 @@ class Recipe(Settings):
     average_decay: float | None = Field(
         None, gt=0, lt=1, description="release an exponential average with this decay per update"
     )
+    parent_share: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="of a tuned checkpoint: the part of its weights in those that are released",
+    )
     validate_every: PositiveInt | None = Field(
         None, description="updates between validations; by default one validation per epoch"
     )

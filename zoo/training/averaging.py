@@ -1,5 +1,7 @@
 """Which weights are validated and released: the last, an average, or those of the best validation.
 
+A tuned checkpoint may keep a share of its parent's weights, which forgets less of what the parent
+knew (Wortsman et al. 2022, *Robust fine-tuning of zero-shot models*, eq. 1).
 Files of weights are kept in the run folder at validations, where the recipe needs them later.
 """
 
@@ -20,6 +22,7 @@ from zoo.training.process_group import ProcessGroup
 from zoo.training.run_folder import RunFolder
 from zoo.training.sharding import distribute_like, reshard
 from zoo.training.state import TrainingState
+from zoo.training.tuning_record import first_weights
 
 
 class AveragedWeights:
@@ -34,22 +37,21 @@ class AveragedWeights:
     @contextlib.contextmanager
     def swapped_in(self) -> Iterator[None]:
         """Put the weights that would be released now into the model until the block ends."""
-        state, model = self.state, self.state.model
+        model = self.state.model
         mean = self._mean_with_current()
         reshard(model)
-        if mean is None and not state.average:
+        if mean is None and not self.state.average and not self.recipe.parent_share:
             try:
                 yield
             finally:
                 reshard(model)
             return
+        released = self._with_parent(self._current() if mean is None else mean)
         weights = list(model.parameters())
         trained = [weight.detach().clone() for weight in weights]
         with torch.no_grad():
-            for name, weight, average in zip(
-                self.names, weights, state.average or weights, strict=True
-            ):
-                weight.copy_(average if mean is None else distribute_like(mean[name], weight))
+            for name, weight in zip(self.names, weights, strict=True):
+                weight.copy_(distribute_like(released[name], weight))
         try:
             yield
         finally:
@@ -86,8 +88,8 @@ class AveragedWeights:
                 "Restore it, or train again",
             )
         if (selects or self.recipe.average_last > 1) and self.folder.kept_weights(step):
-            return self._mean(step)
-        return self._current()
+            return self._with_parent(self._mean(step))
+        return self._with_parent(self._current())
 
     def needed(self, counters: Mapping[str, Any]) -> list[int]:
         """Return the updates whose kept weights a state with these counters still needs."""
@@ -110,6 +112,15 @@ class AveragedWeights:
                 # Unlike a sum's part, this leaves equal weights, such as frozen ones, as they are.
                 mean[name].lerp_(weight, 1 / count)
         return mean
+
+    def _with_parent(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Return (1 − share) · weights + share · the parent's."""
+        share = self.recipe.parent_share
+        if not share:
+            return weights
+        parent = first_weights(self.folder.path, self.state.model)
+        # Equal weights, such as frozen ones, stay as they are.
+        return {name: w.lerp(parent[name].to(w.device), share) for name, w in weights.items()}
 
     def _current(self) -> dict[str, Tensor]:
         reshard(self.state.model)

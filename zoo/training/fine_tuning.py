@@ -110,6 +110,8 @@ def describe_choice(plan: Plan, parent: Parent) -> str:
     if name_of(recipe.schedule) == "cosine":
         rate += " decaying to zero"
     frozen = f", {', '.join(recipe.freeze)} frozen" if recipe.freeze else ""
+    if recipe.parent_share:
+        frozen += f", released with {recipe.parent_share:g} of its weights"
     sides = (parent.checkpoint.source_tokenizer, parent.checkpoint.target_tokenizer)
     if any(side.tags for side in sides):
         about = parent.checkpoint.about

@@ -108,22 +108,31 @@ def files(record: TuningRecord, weights: Mapping[str, Tensor]) -> dict[str, byte
     return {WEIGHTS: safetensors.torch.save(dict(weights)), PARENT: record.to_json().encode()}
 
 
+def first_weights(run: Path, network: Seq2Seq) -> dict[str, Tensor]:
+    """Return the first weights of a run that tunes a checkpoint, by name, on the CPU.
+
+    Raises:
+        CheckpointError: the file is missing, damaged, or of another network.
+    """
+    file = run / WEIGHTS
+    weights = read_tensors(file)
+    shapes = {name: weight.shape for name, weight in network.named_parameters()}
+    if {name: weight.shape for name, weight in weights.items()} != shapes:
+        raise CheckpointError(f"{file} cannot be read", "it belongs to another network")
+    return weights
+
+
 @torch.no_grad()
 def load_first_weights(run: Path, network: Seq2Seq) -> None:
-    """Put the first weights of a run that tunes a checkpoint into its network.
+    """Put the first weights of a run that tunes a checkpoint into its network, if it is one.
 
     Raises:
         CheckpointError: the file is damaged, or of another network.
     """
-    file = run / WEIGHTS
-    if not file.is_file():
+    if not (run / WEIGHTS).is_file():
         return
-    weights = read_tensors(file)
-    parameters = dict(network.named_parameters())
-    shapes = {name: weight.shape for name, weight in parameters.items()}
-    if {name: weight.shape for name, weight in weights.items()} != shapes:
-        raise CheckpointError(f"{file} cannot be read", "it belongs to another network")
-    for name, weight in parameters.items():
+    weights = first_weights(run, network)
+    for name, weight in network.named_parameters():
         weight.copy_(weights[name])
 
 
