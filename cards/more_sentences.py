@@ -12,11 +12,13 @@ import re
 from collections.abc import Sequence
 
 from num2words import num2words
+from people import about_people, person
 from rewritten_sentences import WORD, names_of_people, turned, typed, with_other_names
 
 from zoo import Pair
 
-FULL_NAMES, NUMBERED, JOINED, QUOTED = 12_000, 16_000, 24_000, 5_000
+FULL_NAMES, PEOPLE, NUMBERED, QUOTED = 20_000, 24_000, 18_000, 5_000
+JOINED, COMPLETED = 24_000, 8_000
 """How many pairs are made of each kind."""
 HAVING = (
     ("I have", "J'ai"), ("You have", "Vous avez"), ("He has", "Il a"), ("She has", "Elle a"),
@@ -102,6 +104,8 @@ NUMERALS = (
     ("It's {n}°C.", "Il fait {n} °C.", 2, 45),
 )  # fmt: skip
 """The same, in digits only."""
+PHONE_NUMBERS = 1_000_000
+"""Above this, a number is often written in groups of digits."""
 TIMES_OF_DAY = (
     ("The train leaves at {t}.", "Le train part à {t}."), ("It's {t}.", "Il est {t}."),
     ("I get up at {t}.", "Je me lève à {t}."), ("School starts at {t}.", "L'école commence à {t}."),
@@ -143,6 +147,19 @@ SPEAKING = (
     ("he asked", "demanda-t-il"), ("she asked", "demanda-t-elle"),
 )  # fmt: skip
 ELIDED = re.compile(r"\b([Qq]u)e (?=[aeiouâàéèêëîïôûœAEIOUÂÀÉÈÊËÎÏÔÛŒ])")
+IF_HE = re.compile(r"\b([Ss])i (?=ils?\b)")
+WEEKDAYS = (
+    ("Monday", "lundi"), ("Tuesday", "mardi"), ("Wednesday", "mercredi"), ("Thursday", "jeudi"),
+    ("Friday", "vendredi"), ("Saturday", "samedi"), ("Sunday", "dimanche"),
+)  # fmt: skip
+ENDINGS = (
+    *((f" on {english}", f" {french}") for english, french in WEEKDAYS),
+    *((f" on {english} {half}", f" {french} {moitie}") for english, french in WEEKDAYS
+      for half, moitie in (("morning", "matin"), ("evening", "soir"))),
+    (" this morning", " ce matin"), (" tonight", " ce soir"), (" every day", " tous les jours"),
+    (" next week", " la semaine prochaine"), (" with {name}", " avec {name}"),
+    (" in the morning", " le matin"),
+)  # fmt: skip
 
 
 def more_sentences(pairs: Sequence[Pair], english_first: bool) -> list[Pair]:
@@ -150,13 +167,15 @@ def more_sentences(pairs: Sequence[Pair], english_first: bool) -> list[Pair]:
     draw = random.Random(1)
     pairs = turned(pairs, english_first)
     names = names_of_people()
-    full = [" ".join(both) for both in zip(names, draw.sample(names, len(names)), strict=True)]
+    full = [" ".join(draw.sample(names, 2)) for _ in range(4 * len(names))]
     statements = clauses(pairs)
     named = list(with_other_names(pairs, full, 3, draw))
     made = [
         *draw.sample(named, min(len(named), FULL_NAMES)),
+        *(about_people(names, draw) for _ in range(PEOPLE)),
         *(numbered(names, draw) for _ in range(NUMBERED)),
         *(joined(statements, draw) for _ in range(JOINED)),
+        *(completed(statements, names, draw) for _ in range(COMPLETED)),
         *(quoted(pair, draw) for pair in draw.sample(pairs, QUOTED)),
     ]
     return [
@@ -168,17 +187,24 @@ def more_sentences(pairs: Sequence[Pair], english_first: bool) -> list[Pair]:
 def numbered(names: Sequence[str], draw: random.Random) -> Pair:
     """Return a sentence with a number, a time of day or a day."""
     kind = draw.choices((_counted, _measured, _numeral, _time_of_day, _day), (3, 4, 3, 1, 1))[0]
-    pair, name = kind(draw), draw.choice(names)
+    pair, name = kind(draw), person(names, draw)
     return Pair(*(text.replace("{name}", name) for text in pair))
 
 
 def _counted(draw: random.Random) -> Pair:
     having, things = draw.choice(HAVING), draw.choice(THINGS)
     end = ("?", " ?") if having[0].startswith("Do ") else (".", ".")
-    patterns = (f"{h} {{n}} {t}{e}" for h, t, e in zip(having, things, end, strict=True))
-    return _with_number(
-        Pair(*patterns), draw.choice((draw.randint(2, 30), draw.randint(2, 1000))), draw
-    )
+    pair = _some(Pair(*(f"{each} " for each in having)), things, draw)
+    if draw.random() < 0.4:
+        more = _some(Pair("", ""), draw.choice(THINGS), draw)
+        pair = Pair(f"{pair.source} and {more.source}", f"{pair.target} et {more.target}")
+    return Pair(*(text + mark for text, mark in zip(pair, end, strict=True)))
+
+
+def _some(before: Pair, things: tuple[str, str], draw: random.Random) -> Pair:
+    patterns = (f"{text}{{n}} {thing}" for text, thing in zip(before, things, strict=True))
+    number = draw.choice((draw.randint(2, 30), draw.randint(2, 1000)))
+    return _with_number(Pair(*patterns), number, draw)
 
 
 def _measured(draw: random.Random) -> Pair:
@@ -189,6 +215,9 @@ def _measured(draw: random.Random) -> Pair:
 def _numeral(draw: random.Random) -> Pair:
     *patterns, least, most = draw.choice(NUMERALS)
     number = str(draw.randint(least, most))
+    if most > PHONE_NUMBERS and draw.random() < 0.6:
+        groups = [str(draw.randrange(10, 10_000)) for _ in range(draw.randint(2, 5))]
+        number = draw.choice("- .").join(groups)
     return Pair(*(pattern.replace("{n}", number) for pattern in patterns))
 
 
@@ -263,6 +292,20 @@ def joined(statements: Sequence[Pair], draw: random.Random) -> Pair:
             text += joint[side] + part[side]
         sides.append(f"{text[0].upper()}{text[1:]}.")
     return Pair(sides[0], ELIDED.sub(r"\1'", sides[1]))
+
+
+def completed(statements: Sequence[Pair], names: Sequence[str], draw: random.Random) -> Pair:
+    """Return a statement with a day, a time or a companion, or as a condition of another one."""
+    first, second = draw.sample(statements, 2)
+    if draw.random() < 0.3:
+        french = f"Si {first.target}, {second.target}."
+        return Pair(f"If {first.source}, {second.source}.", IF_HE.sub(r"\1'", french))
+    name = person(names, draw)
+    sides = (
+        text + end.replace("{name}", name)
+        for text, end in zip(first, draw.choice(ENDINGS), strict=True)
+    )
+    return Pair(*(f"{text[0].upper()}{text[1:]}." for text in sides))
 
 
 def quoted(pair: Pair, draw: random.Random) -> Pair:

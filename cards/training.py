@@ -121,7 +121,9 @@ TUNED = {
         for model, size in zip(FAMILIES, ((7_000, 2_048), *[(4_000, 1_024)] * 3), strict=True)
     },
     **{
-        name: _tuning(earlier, 2_800, 2_048, 100, "bleu_sentences=200", rate="6e-4")
+        name: _tuning(
+            earlier, 4_500, 2_048, 200, "bleu_sentences=200", "average_last=2", "parent_share=0.2"
+        )
         for name, earlier in TUNED_ONCE.items()
     },
     JOINT: _tuning(JOINT_UNDISTILLED, 8_000, 3_072, 300, "bleu_sentences=200"),

@@ -223,7 +223,7 @@ def test_names_of_both_sides_are_replaced(monkeypatch: pytest.MonkeyPatch) -> No
 def test_sentences_with_numbers_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(TOP / "cards"))
     more = importlib.import_module("more_sentences")
-    draw, kinds = random.Random(0), set()
+    draw, kinds = random.Random(0), set[object]()
     numbers: list[int] = []
     in_words = more._in_words
 
@@ -233,7 +233,8 @@ def test_sentences_with_numbers_agree(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(more, "_in_words", recorded)
     for _ in range(3_000):
-        english, french = more.numbered(["Zoé"], draw)
+        numbers.clear()
+        english, french = more.numbered(["Zoé", "Otto"], draw)
         assert not set("{}*") & {*english, *french}
         sides = [re.findall(r"\d", text.replace(",", "")) for text in (english, french)]
         if re.search(r"\d [ap]\.?m|o'clock", english):
@@ -244,19 +245,22 @@ def test_sentences_with_numbers_agree(monkeypatch: pytest.MonkeyPatch) -> None:
             words = {"midi": 12, "minuit": 12}
             named = next((n for word, n in words.items() if word in french), None)
             assert (named or int("".join(sides[1]))) in expected
-        elif all(sides):
-            kinds.add("digits")
+        elif not numbers:
+            kinds.add("numeral")
             assert sorted(sides[0]) == sorted(sides[1]) or "1er" in french
-        elif not any(sides):
-            kinds.add("words")
-            for text, language in ((english, "en"), (french, "fr")):
-                assert num2words(numbers[-1], lang=language) in text
-            assert not re.search(r"\bun (maisons|voitures|pommes|personnes|heures)", french)
-        else:
-            kinds.add("both")
-            assert sides[1]
-            assert not sides[0]
-    assert kinds == {"time", "digits", "words", "both"}
+        for number in numbers:
+            spelled = [num2words(number, lang=language) for language in ("en", "fr")]
+            in_digits = [f"{number:,}" in english, f"{number:,}".replace(",", " ") in french]
+            in_digits = [
+                has or str(number) in text
+                for has, text in zip(in_digits, (english, french), strict=True)
+            ]
+            assert in_digits[0] or spelled[0] in english
+            assert in_digits[1] or spelled[1] in french
+            kinds.add({0: "words", 1: "both", 2: "digits"}[sum(in_digits)])
+        kinds.add(len(numbers))
+        assert not re.search(r"\bun (maisons|voitures|pommes|personnes|heures)", french)
+    assert kinds == {"time", "numeral", "digits", "words", "both", 0, 1, 2}
 
 
 def test_statements_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,6 +290,37 @@ def test_statements_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
     ) in made
     assert ("I think that Tom is ill.", "Je pense que Tom est malade.") in made
     assert any(english.count("he eats bread") and english.count("I ate") for english, _ in made)
+
+
+def test_statements_are_completed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(TOP / "cards"))
+    more = importlib.import_module("more_sentences")
+    draw = random.Random(0)
+    statements = [zoo.Pair("he eats bread", "il mange du pain"), zoo.Pair("I ran", "j'ai couru")]
+    made = {tuple(more.completed(statements, ["Zoé", "Otto"], draw)) for _ in range(500)}
+    assert ("He eats bread on Sunday.", "Il mange du pain dimanche.") in made
+    assert ("I ran with Zoé Otto.", "J'ai couru avec Zoé Otto.") in made
+    assert ("If he eats bread, I ran.", "S'il mange du pain, j'ai couru.") in made
+    assert ("If I ran, he eats bread.", "Si j'ai couru, il mange du pain.") in made
+
+
+def test_sentences_about_people_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(TOP / "cards"))
+    people = importlib.import_module("people")
+    draw, names = random.Random(0), ["Zoé", "Otto", "Anna", "Paul"]
+    made = [people.about_people(names, draw) for _ in range(4_000)]
+    for english, french in made:
+        assert not set("{}") & {*english, *french}
+        counts = [sorted(re.findall("|".join(names), text)) for text in (english, french)]
+        assert counts[0] == counts[1]
+        assert not re.search(r"\b([Qq]u|d)e [AEIOUÉaeiou]", french)
+        for town, ville in (("Vienna", "Vienne"), ("Japan", "[ad]u Japon"), ("Rome", "Rome")):
+            assert (town in english) == (re.search(ville, french) is not None)
+    sentences = set(map(tuple, made))
+    assert any("Vienna" in english for english, _ in made)
+    assert ("I'm from Germany.", "Je viens d'Allemagne.") in sentences
+    assert ("My name is Paul Otto.", "Je m'appelle Paul Otto.") in sentences
+    assert ("Zoé is taller than Anna.", "Zoé est plus grand qu'Anna.") in sentences
 
 
 def test_sentences_are_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
