@@ -304,7 +304,7 @@ def test_a_tokenizer_that_cannot_be_read_again_is_refused_before_training(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, reason: str
 ) -> None:
     registry = registry_with(monkeypatch, BROKEN)
-    settings = {**SMALL, "tokenizer": kind, "vocab_size": 20}
+    settings = {**SMALL, "tokenizer": kind, "vocab_size": 20, "batch_sentences": "none"}
     with pytest.raises(PluginError, match=re.escape(reason)):
         zoo.train("rnnsearch-tiny", "shift", tmp_path / "out", settings=settings, steps=2,
                   limit=50, registry=registry)  # fmt: skip

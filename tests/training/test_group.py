@@ -125,6 +125,22 @@ def test_sharded_layers_train_the_same_weights_as_a_whole_model(
     assert all(float((a[name] - b[name]).abs().max()) < 1e-5 for name in a)
 
 
+@pytest.mark.parametrize("average", ["average_decay=0.9", "average_last=2"])
+def test_processes_release_the_same_share_of_a_parent(
+    average: str, trained: Train, parallel: Path, tmp_path: Path
+) -> None:
+    data = ("--data", f"{parallel}:en-de", "--out")
+    trained(1, "rnnsearch-tiny", *PLAIN, *data, tmp_path / "parent", "--steps", 2)
+    given = ("--from", tmp_path / "parent", "--set", "parent_share=0.25", "--set", average,
+             "--set", "validate_every=3", "--set", "select=last", "--set", "dropout=0",
+             "--steps", 6, *data)  # fmt: skip
+    trained(1, *given, tmp_path / "one")
+    trained(2, *given, tmp_path / "two")
+    trained(2, *given, tmp_path / "shards", "--shard")
+    assert_same(tmp_path / "one", tmp_path / "two")
+    assert_same(tmp_path / "one", tmp_path / "shards")
+
+
 def test_a_process_that_dies_ends_the_others_and_a_restart_resumes(
     parallel: Path, tmp_path: Path
 ) -> None:

@@ -37,21 +37,25 @@ class AveragedWeights:
     @contextlib.contextmanager
     def swapped_in(self) -> Iterator[None]:
         """Put the weights that would be released now into the model until the block ends."""
-        model = self.state.model
+        state, model, share = self.state, self.state.model, self.recipe.parent_share
         mean = self._mean_with_current()
         reshard(model)
-        if mean is None and not self.state.average and not self.recipe.parent_share:
+        if mean is None and not state.average and not share:
             try:
                 yield
             finally:
                 reshard(model)
             return
-        released = self._with_parent(self._current() if mean is None else mean)
+        parent = first_weights(self.folder.path, model) if share else {}
         weights = list(model.parameters())
         trained = [weight.detach().clone() for weight in weights]
         with torch.no_grad():
-            for name, weight in zip(self.names, weights, strict=True):
-                weight.copy_(distribute_like(released[name], weight))
+            for name, weight, average in zip(
+                self.names, weights, state.average or weights, strict=True
+            ):
+                weight.copy_(average if mean is None else distribute_like(mean[name], weight))
+                if share:
+                    weight.lerp_(distribute_like(parent[name], weight), share)
         try:
             yield
         finally:
@@ -114,13 +118,13 @@ class AveragedWeights:
         return mean
 
     def _with_parent(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Return (1 − share) · weights + share · the parent's."""
+        """Return (1 − share) · weights + share · the parent's, in the first process."""
         share = self.recipe.parent_share
-        if not share:
+        if not share or not self.group.is_first:
             return weights
         parent = first_weights(self.folder.path, self.state.model)
         # Equal weights, such as frozen ones, stay as they are.
-        return {name: w.lerp(parent[name].to(w.device), share) for name, w in weights.items()}
+        return {name: weight.lerp(parent[name], share) for name, weight in weights.items()}
 
     def _current(self) -> dict[str, Tensor]:
         reshard(self.state.model)
