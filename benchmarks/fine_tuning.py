@@ -5,12 +5,14 @@
 The pairs are everyday sentences, of the training split of `tatoeba-en-fr-76k` (from `ZOO_DATA`). Of
 its distinct sources of at least four words, 500 are drawn to tune on, and 500 others to score. Each
 released checkpoint for captions is tuned as `zoo train --from` does without further options, and
-scored before and after on 200 of the held-out pairs, and on 200 of the captions' test set.
+with a share of the parent's weights, and scored before and after on 200 of the held-out pairs, and
+on 200 of the captions' test set.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import random
 import time
@@ -24,6 +26,8 @@ from zoo.registry.registry import default_registry
 PARENTS = [f"{family}-tiny.multi30k-en-fr"
            for family in ("transformer", "rnnsearch", "convs2s", "seq2seq")]  # fmt: skip
 DATA, PAIRS = "tatoeba-en-fr-76k", 500
+SHARES = (0.0, 0.3)
+"""The `parent_share` of the runs."""
 
 
 def split(out: Path) -> tuple[Path, Path]:
@@ -50,17 +54,22 @@ def main() -> None:
     given.out.mkdir(parents=True, exist_ok=True)
     tune, held_out = split(given.out)
     rows = []
-    for parent in given.parents:
-        out, began = given.out / f"{parent}.tuned", time.process_time()
+    for parent, share in itertools.product(given.parents, SHARES):
+        out, began = given.out / f"{parent}.tuned-{share:g}", time.process_time()
         if not (out / "training.json").is_file():
-            zoo.train(None, str(tune), out, from_=parent, also_score=[str(held_out)])
+            zoo.train(None, str(tune), out, from_=parent, also_score=[str(held_out)],
+                      settings={"parent_share": share})  # fmt: skip
         seconds = time.process_time() - began
         training = json.loads((out / "training.json").read_text(encoding="utf-8"))
         for row in training["tuning"][1:]:  # the first is of the few pairs that validate
             changes = [f"{row['before'][m]:.1f} → {row['after'][m]:.1f}" for m in ("chrf", "bleu")]
-            rows.append([f"`{parent}`", f"{row['data']}, {row['split']}", *changes])
-        print(f"{parent}: {training['released']} updates, {seconds:.0f} s of processor time")
-    table = markdown_table(["checkpoint", "200 sentences of", "chrF", "BLEU"], rows)
+            rows.append([f"`{parent}`", f"{share:g}", f"{row['data']}, {row['split']}", *changes])
+        print(
+            f"{parent}, {share:g}: {training['released']} updates, {seconds:.0f} processor seconds"
+        )
+    table = markdown_table(
+        ["checkpoint", "`parent_share`", "200 sentences of", "chrF", "BLEU"], rows
+    )
     print(table)
     if given.write:
         command = "python benchmarks/fine_tuning.py --out runs"
