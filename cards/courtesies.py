@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator, Sequence
 
-from rewritten_sentences import turned, typed
+from rewritten_sentences import entries, turned, typed
 
 from zoo import Pair
 
@@ -139,15 +139,11 @@ def courtesies(english_first: bool) -> list[Pair]:
     pairs = list(_directed(PAIRS, english_first))
     words = [
         Pair(*form)
-        for pair in _directed((line.split(" ", 1) for line in _entries()), english_first)
+        for pair in _directed((line.split(" ", 1) for line in entries(WORDS)), english_first)
         for form in (pair, map(_capital, pair), (f"{_capital(text)}." for text in pair))
     ]
     hurried = [Pair(typed(p.source, draw), p.target) for _ in range(TIMES // 2) for p in pairs]
     return [*hurried, *pairs * (TIMES // 2), *words * (WORD_TIMES // 3)]
-
-
-def _entries() -> list[str]:
-    return WORDS.strip().replace("\n", "|").split("|")
 
 
 def _directed(pairs: Iterable[Sequence[str]], english_first: bool) -> Iterator[Pair]:

@@ -13,7 +13,14 @@ from collections.abc import Sequence
 
 from num2words import num2words
 from people import about_people, person
-from rewritten_sentences import WORD, names_of_people, turned, typed, with_other_names
+from rewritten_sentences import (
+    BEFORE_VOWEL,
+    WORD,
+    names_of_people,
+    turned,
+    typed,
+    with_other_names,
+)
 
 from zoo import Pair
 
@@ -146,7 +153,7 @@ SPEAKING = (
     ("he said", "dit-il"), ("she said", "dit-elle"), ("I said", "dis-je"),
     ("he asked", "demanda-t-il"), ("she asked", "demanda-t-elle"),
 )  # fmt: skip
-ELIDED = re.compile(r"\b([Qq]u)e (?=[aeiouâàéèêëîïôûœAEIOUÂÀÉÈÊËÎÏÔÛŒ])")
+ELIDED = re.compile(rf"\b([Qq]u){BEFORE_VOWEL}")
 IF_HE = re.compile(r"\b([Ss])i (?=ils?\b)")
 WEEKDAYS = (
     ("Monday", "lundi"), ("Tuesday", "mardi"), ("Wednesday", "mercredi"), ("Thursday", "jeudi"),
@@ -154,8 +161,8 @@ WEEKDAYS = (
 )  # fmt: skip
 ENDINGS = (
     *((f" on {english}", f" {french}") for english, french in WEEKDAYS),
-    *((f" on {english} {half}", f" {french} {moitie}") for english, french in WEEKDAYS
-      for half, moitie in (("morning", "matin"), ("evening", "soir"))),
+    *((f" on {english} {half}", f" {french} {part}") for english, french in WEEKDAYS
+      for half, part in (("morning", "matin"), ("evening", "soir"))),
     (" this morning", " ce matin"), (" tonight", " ce soir"), (" every day", " tous les jours"),
     (" next week", " la semaine prochaine"), (" with {name}", " avec {name}"),
     (" in the morning", " le matin"),

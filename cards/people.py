@@ -10,6 +10,8 @@ import random
 import re
 from collections.abc import Sequence
 
+from rewritten_sentences import BEFORE_VOWEL, entries
+
 from zoo import Pair
 
 WITH_TWO_NAMES = 0.5
@@ -103,33 +105,28 @@ Philadelphia Philadelphie|Jerusalem Jérusalem|Shanghai|Strasbourg|Manchester
 """
 """English, a space, French; one word if they are the same."""
 COUNTRIES = """
-Germany d'Allemagne en Allemagne|Spain d'Espagne en Espagne|Italy d'Italie en Italie
-Canada du Canada au Canada|Japan du Japon au Japon|Portugal du Portugal au Portugal
-Switzerland de Suisse en Suisse|Belgium de Belgique en Belgique|China de Chine en Chine
-Brazil du Brésil au Brésil|Mexico du Mexique au Mexique|Poland de Pologne en Pologne
-Greece de Grèce en Grèce|Russia de Russie en Russie|India d'Inde en Inde|France de France en France
-Ireland d'Irlande en Irlande|Sweden de Suède en Suède|Norway de Norvège en Norvège
-England d'Angleterre en Angleterre|Scotland d'Écosse en Écosse|Turkey de Turquie en Turquie
-Morocco du Maroc au Maroc|Australia d'Australie en Australie|Egypt d'Égypte en Égypte
-Austria d'Autriche en Autriche|Denmark du Danemark au Danemark|Finland de Finlande en Finlande
+Germany/d'Allemagne/en Allemagne|Spain/d'Espagne/en Espagne|Italy/d'Italie/en Italie
+Canada/du Canada/au Canada|Japan/du Japon/au Japon|Portugal/du Portugal/au Portugal
+Switzerland/de Suisse/en Suisse|Belgium/de Belgique/en Belgique|China/de Chine/en Chine
+Brazil/du Brésil/au Brésil|Mexico/du Mexique/au Mexique|Poland/de Pologne/en Pologne
+Greece/de Grèce/en Grèce|Russia/de Russie/en Russie|India/d'Inde/en Inde
+France/de France/en France|Ireland/d'Irlande/en Irlande|Sweden/de Suède/en Suède
+Norway/de Norvège/en Norvège|England/d'Angleterre/en Angleterre|Scotland/d'Écosse/en Écosse
+Turkey/de Turquie/en Turquie|Morocco/du Maroc/au Maroc|Australia/d'Australie/en Australie
+Egypt/d'Égypte/en Égypte|Austria/d'Autriche/en Autriche|Denmark/du Danemark/au Danemark
+Finland/de Finlande/en Finlande
 """
-"""English, then French with *from* and with *in*."""
-SHORTENED = re.compile(r"\b([Qq]u|d)e (?=[aeiouâàéèêëîïôûœAEIOUÂÀÉÈÊËÎÏÔÛŒ])")
-
-
-def entries(text: str) -> list[str]:
-    """Return the entries of a list in several lines."""
-    return text.strip().replace("\n", "|").split("|")
+"""English, then French with *from* and with *in*, between slashes."""
+SHORTENED = re.compile(rf"\b([Qq]u|d){BEFORE_VOWEL}")
 
 
 def about_people(names: Sequence[str], draw: random.Random) -> Pair:
     """Return a sentence with people, a town or a country."""
     patterns = draw.choices((INTRODUCED, TOGETHER, IN_TOWN, IN_COUNTRY), (5, 3, 1, 1))[0]
     english, french = draw.choice(patterns)
-    country, *words = draw.choice(entries(COUNTRIES)).replace("'", "' ").split()
-    new = {"country": (country, country), **_towns(draw), "s": (draw.choice(names),) * 2}
-    new["in"] = (country, " ".join(words[-2:]))
-    new["from"] = (country, " ".join(words[:2]).replace("' ", "'"))
+    country, origin, inside = draw.choice(entries(COUNTRIES)).split("/")
+    new = {"country": (country,) * 2, "from": (origin,) * 2, "in": (inside,) * 2}
+    new |= {**_towns(draw), "s": (draw.choice(names),) * 2}
     new |= {who: (person(names, draw),) * 2 for who in "abc"}
     for name, (in_english, in_french) in new.items():
         english = english.replace(f"{{{name}}}", in_english)

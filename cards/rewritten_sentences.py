@@ -18,6 +18,8 @@ WORD = re.compile(r"[^\W\d_]+")
 MARK = re.compile(r"\s*[.!?…]+$")
 VOWELS = "aeiouyhAEIOUYHÀÂÉÈÊËÎÏÔÖÛÜàâéèêëîïôöûü"
 """Before these, French shortens *de* and *que*; before *h*, sometimes."""
+BEFORE_VOWEL = "e (?=[aeiouâàéèêëîïôûœAEIOUÂÀÉÈÊËÎÏÔÛŒ])"
+"""Pattern of the last letter of such a word, where it is always shortened."""
 LOWERED, FIRST_LOWERED, WITHOUT_MARK, WITHOUT_APOSTROPHE = 0.15, 0.25, 0.35, 0.1
 """How many sources are in lowercase, begin so, end without their mark, or have no apostrophe."""
 LOCALES = ("en_US", "en_GB", "fr_FR", "de_DE", "es_ES", "it_IT")
@@ -30,6 +32,11 @@ def names_of_people(locales: Sequence[str] = LOCALES) -> list[str]:
         provider = importlib.import_module(f"faker.providers.person.{locale}").Provider
         names.update(provider.first_names, provider.last_names)
     return sorted(name for name in names if WORD.fullmatch(name) and name.istitle())
+
+
+def entries(text: str) -> list[str]:
+    """Return the entries of a list in several lines, which `|` separates."""
+    return text.strip().replace("\n", "|").split("|")
 
 
 def turned(pairs: Iterable[Sequence[str]], english_first: bool) -> list[Pair]:

@@ -100,12 +100,12 @@ TEACHERS_OF = {
 
 
 def _tuning(
-    teacher: str, steps: int, batch_tokens: int, warmup: int, *more: str, rate: str = "1e-3"
+    teacher: str, steps: int, batch_tokens: int, warmup: int, *more: str, average: int = 5
 ) -> tuple[str, ...]:
     """Return a teacher, and the options of a run that begins with its weights."""
     settings = (
-        f"batch_tokens={batch_tokens}", f"learning_rate={rate}", f"warmup={warmup}",
-        "schedule=cosine", "average_last=5", "select=last", *more,
+        f"batch_tokens={batch_tokens}", "learning_rate=1e-3", f"warmup={warmup}",
+        "schedule=cosine", f"average_last={average}", "select=last", *more,
     )  # fmt: skip
     words = (word for setting in settings for word in ("--set", setting))
     return teacher, "--precision", "auto", "--steps", str(steps), *words
@@ -122,7 +122,7 @@ TUNED = {
     },
     **{
         name: _tuning(
-            earlier, 4_500, 2_048, 200, "bleu_sentences=200", "average_last=2", "parent_share=0.2"
+            earlier, 4_500, 2_048, 200, "bleu_sentences=200", "parent_share=0.2", average=2
         )
         for name, earlier in TUNED_ONCE.items()
     },

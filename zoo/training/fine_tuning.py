@@ -109,18 +109,18 @@ def describe_choice(plan: Plan, parent: Parent) -> str:
     rate = f"learning rate {recipe.learning_rate:.2g}"
     if name_of(recipe.schedule) == "cosine":
         rate += " decaying to zero"
-    frozen = f", {', '.join(recipe.freeze)} frozen" if recipe.freeze else ""
+    more = f", {', '.join(recipe.freeze)} frozen" if recipe.freeze else ""
     if recipe.parent_share:
-        frozen += f", released with {recipe.parent_share:g} of its weights"
+        more += f", released with {recipe.parent_share:g} of its weights"
     sides = (parent.checkpoint.source_tokenizer, parent.checkpoint.target_tokenizer)
     if any(side.tags for side in sides):
         about = parent.checkpoint.about
         first = [next(iter(side), "") for side in (about.source_languages, about.target_languages)]
-        frozen += f", {first[0]} to {first[1]}"
+        more += f", {first[0]} to {first[1]}"
     size = f"{recipe.batch_tokens:,} tokens"
     if recipe.batch_sentences:
         size = f"{recipe.batch_sentences:,} sentences"
-    return f"tuned from {parent.checkpoint.name}: {rate}, batches of {size}, at most {end}{frozen}"
+    return f"tuned from {parent.checkpoint.name}: {rate}, batches of {size}, at most {end}{more}"
 
 
 def tuning_tokenizers(

@@ -12,7 +12,6 @@ import torch
 
 from zoo.data.batches import Batch, Corpus, shuffled_batches
 from zoo.data.statistics import corpus_statistics
-from zoo.errors import ConfigError
 from zoo.registry.registry import Registry
 from zoo.training.auto import PATIENCE, Choice, Size, UpdateTime, choose, fit, stops_early
 from zoo.training.data import TrainingData
@@ -38,13 +37,10 @@ def first_plan(registry: Registry, request: TrainingRequest) -> tuple[Plan, Auto
         ZooError: a name, a setting or the data is not valid.
     """
     if not uses_auto(registry, request):
-        plan = make_plan(registry, request)
-        _check_parent_share(plan)
-        return plan, None
+        return make_plan(registry, request), None
     fixed = fixed_values(registry, request)
     needed = _needed(fixed)
     plan = make_plan(registry, request, needed)
-    _check_parent_share(plan)
     dataset = plan.dataset(registry)
     entry = registry.models.find(request.model)
     counted = corpus_statistics(dataset.stream("train", request.limit))
@@ -52,15 +48,6 @@ def first_plan(registry: Registry, request: TrainingRequest) -> tuple[Plan, Auto
     choice = choose(counted, plan.config, vocabulary, fixed)
     automatic = Automatic(registry, request, choice)
     return automatic.plan(needed), automatic
-
-
-def _check_parent_share(plan: Plan) -> None:
-    if plan.recipe.parent_share:
-        raise ConfigError(
-            f"parent_share = {plan.recipe.parent_share:g} has no effect",
-            "the run begins with new weights",
-            "Leave it out, or tune a checkpoint with --from",
-        )
 
 
 def _needed(fixed: Mapping[str, Any]) -> dict[str, Any]:

@@ -119,7 +119,7 @@ def training_data(registry: Registry, data: str, whole: bool) -> Dataset:
 def make_plan(
     registry: Registry, request: TrainingRequest, chosen: Mapping[str, Any] | None = None
 ) -> Plan:
-    """Resolve a request's names to a complete configuration and recipe.
+    """Resolve a request's names to a complete configuration and recipe, for new weights.
 
     The recipe is put together from these, where later ones override earlier ones: the data's
     recipe, the model's, the recipe `MODEL.DATA`, where DATA is the name of the data's recipe and
@@ -136,7 +136,7 @@ def make_plan(
     Raises:
         UnknownNameError: there is no such model or recipe.
         ConfigError: the recipe file cannot be read, or keys and values are not valid: the message
-            names all of them.
+            names all of them. Or it wants a share of a parent.
     """
     data = absolute(registry, request.data)
     validation = absolute(registry, request.validation)
@@ -144,6 +144,12 @@ def make_plan(
     config_type = registry.architecture(entry.architecture).config_type()
     layered = _layered(registry, request, chosen or {})
     config, recipe = resolve(registry, request, config_type, *layered)
+    if recipe.parent_share:
+        raise ConfigError(
+            f"parent_share = {recipe.parent_share:g} has no effect",
+            "the run begins with new weights",
+            "Leave it out, or tune a checkpoint with --from",
+        )
     return Plan(
         *(request.model, entry.architecture, config, recipe, data, request.limit, validation),
         whole=validation is not None,
