@@ -47,6 +47,11 @@ if TYPE_CHECKING:
     help="With --from: learn these tokenizers again; common tokens keep their rows.",
 )
 @click.option(
+    "--extend-vocabulary",
+    type=click.Choice(["source", "target", "both"]),
+    help="With --from: add the frequent tokens of the data that these vocabularies lack.",
+)
+@click.option(
     "--freeze",
     multiple=True,
     metavar="PATTERN",
@@ -147,6 +152,8 @@ def _folder(out: Path | None) -> Iterator[Path]:
 
 
 TOTALS = ("steps", "epochs", "minutes")
+TUNING = ("new_vocabulary", "extend_vocabulary", "also_score")
+"""The options that need `--from`."""
 WITH_RESUME = (*TOTALS, "device", "shard")
 
 
@@ -171,8 +178,7 @@ def _check_arguments(
     if not resume:
         if (model is None and options["from_"] is None) or data is None:
             raise click.UsageError("Give a MODEL, or --from, and --data; or --resume.")
-        tuning = [f"--{key.replace('_', '-')}" for key in ("new_vocabulary", "also_score")
-                  if options[key]]  # fmt: skip
+        tuning = [f"--{key.replace('_', '-')}" for key in TUNING if options[key]]
         if tuning and options["from_"] is None:
             raise click.UsageError(f"{' and '.join(tuning)} needs --from.")
         return

@@ -6,7 +6,7 @@ import base64
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
@@ -127,6 +127,12 @@ class SentencePiece(Engine):
         """Return each text's ids, by the texts of its pieces."""
         pieces = self.processor.encode(list(texts), out_type=str, num_threads=1)
         return [[self.ids.get(piece, UNKNOWN) for piece in text] for text in pieces]
+
+    def missing(self, text: str) -> Iterator[str]:
+        """Yield what the vocabulary lacks of a text: pieces of the model, or else characters."""
+        for piece in self.processor.encode(text, out_type=str):
+            if piece not in self.ids:
+                yield from piece if self.processor.IsUnknown(self.processor[piece]) else [piece]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text; ⁇ stands for an unknown token.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 from zoo.data.foreign_engines import Engine, Vocabulary
@@ -74,6 +74,10 @@ class Moses(Engine):
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return each text's ids."""
         return [[self.ids.get(part, UNKNOWN) for part in self.cut(text)] for text in texts]
+
+    def missing(self, text: str) -> Iterator[str]:
+        """Yield the parts of a text that the vocabulary lacks."""
+        return (part for part in self.cut(text) if part not in self.ids)
 
     def cut(self, text: str) -> list[str]:
         """Return the parts of a text."""

@@ -1,9 +1,10 @@
-"""SentencePiece models for text that is prepared first, or with a part of their vocabulary."""
+"""SentencePiece models for text that is prepared first, or with fewer or more pieces."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Collection, Mapping, Sequence
+import struct
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 from zoo.data.foreign_engines import SentencePiece, Vocabulary
@@ -13,6 +14,9 @@ from zoo.errors import CheckpointError
 
 NORMAL, UNUSED = 1, 5
 """Types of pieces in a model's file: usual ones, and those that are not used."""
+
+WORDS = 3
+"""The type of a model whose pieces are whole words."""
 
 FIXED = (2, 3, 4, 6)
 """Types that do not change: unknown, control, user-defined and byte."""
@@ -100,6 +104,37 @@ def restrict(model: bytes, known: Collection[str]) -> bytes:
     except ValueError:
         raise CheckpointError("a SentencePiece model cannot be read", "it is torn") from None
     return bytes(made)
+
+
+def has_whole_words(model: bytes) -> bool:
+    """Return whether a model has words rather than their pieces: field 3 of its field 2."""
+    kinds = [
+        kind.value
+        for number, part, _ in read_fields(model)
+        if number == 2 and isinstance(part, bytes)
+        for kind in read_fields(part)
+        if kind.number == 3
+    ]
+    return kinds[-1:] == [WORDS]
+
+
+def with_pieces(model: bytes, texts: Iterable[str]) -> bytes:
+    """Return a model with further pieces, as unlikely as its least likely one.
+
+    Raises:
+        CheckpointError: it is not such a file.
+    """
+    known = {*piece_names(model)}
+    new = [text for text in texts if text not in known]
+    scores = [
+        struct.unpack("<f", score.value)[0]
+        for number, piece, _ in read_fields(model)
+        if number == 1 and isinstance(piece, bytes)
+        for score in read_fields(piece)
+        if score.number == 2 and isinstance(score.value, bytes)
+    ]
+    lowest = write_field(2, float(min(scores, default=0.0)))
+    return model + b"".join(write_field(1, write_field(1, t.encode()) + lowest) for t in new)
 
 
 def _text(piece: bytes) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -46,8 +47,10 @@ def read_fields(message: bytes) -> Iterator[Field]:
         yield Field(number, value, message[start:position])
 
 
-def write_field(number: int, value: int | bytes) -> bytes:
-    """Return an encoded field, of a positive integer or of bytes."""
+def write_field(number: int, value: int | float | bytes) -> bytes:
+    """Return an encoded field, of a positive integer, of a number of 32 bits or of bytes."""
+    if isinstance(value, float):
+        return _number(number << 3 | 5) + struct.pack("<f", value)
     if isinstance(value, int):
         return _number(number << 3) + _number(value)
     return _number(number << 3 | 2) + _number(len(value)) + value

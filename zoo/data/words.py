@@ -10,7 +10,7 @@ import heapq
 import itertools
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Self, get_args
 
 from zoo.data.foreign_engines import Engine, Vocabulary
@@ -182,6 +182,10 @@ class Words(Engine):
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return each text's ids."""
         return [[self.ids.get(word, UNKNOWN) for word in self.cut(text)] for text in texts]
+
+    def missing(self, text: str) -> Iterator[str]:
+        """Yield the words or parts of a text that the vocabulary lacks."""
+        return (word for word in self.cut(text) if word not in self.ids)
 
     def cut(self, text: str) -> list[str]:
         """Return the words or parts of a text."""

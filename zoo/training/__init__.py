@@ -54,14 +54,14 @@ from typing import Any
 from zoo.data.batches import Corpus as Corpus
 from zoo.data.batches import Sequences as Sequences
 from zoo.decoding.option import plain_number
-from zoo.errors import ConfigError, DataError
+from zoo.errors import DataError
 from zoo.registry.events import Event
 from zoo.registry.registry import Registry
 from zoo.training import session
 from zoo.training.augmentation import Augmentation as Augmentation
 from zoo.training.own_pairs import Data, as_file
 from zoo.training.progress import run_shown
-from zoo.training.request import NewVocabulary, TrainingRequest, check_kinds
+from zoo.training.request import Sides, TrainingRequest, check_kinds
 from zoo.training.run_folder import OWN_PAIRS
 from zoo.training.schedule import Progress as Progress
 from zoo.training.setup import Setup as Setup
@@ -74,7 +74,8 @@ def train(
     out: str | PathLike[str],
     *,
     from_: str | PathLike[str] | None = None,
-    new_vocabulary: NewVocabulary | None = None,
+    new_vocabulary: Sides | None = None,
+    extend_vocabulary: Sides | None = None,
     freeze: Sequence[str] = (),
     also_score: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
     limit: int | None = None,
@@ -105,6 +106,8 @@ def train(
             architecture, configuration and tokenizers.
         new_vocabulary: learn the tokenizer of `source`, `target` or `both` again; the rows of
             tokens that the parent has too are carried over.
+        extend_vocabulary: keep the tokenizer of `source`, `target` or `both`, with further tokens:
+            the frequent characters or words of the data that it lacks.
         freeze: patterns of the names of weights that are not trained, such as `encoder.*`.
         also_score: further data on which the parent and the tuned checkpoint are compared.
         limit: read at most this many pairs of each file.
@@ -124,8 +127,6 @@ def train(
     Raises:
         ZooError: a name, a setting, the data or the output folder is not valid, or training fails.
     """
-    if model is None and from_ is None:
-        raise ConfigError("there is nothing to train", "no model is given", "Name one, or from_")
     check_kinds(out, settings)
     copies: list[Path] = []
     if (spec := as_file(data, OWN_PAIRS["data"], copies)) is None:
@@ -136,6 +137,7 @@ def train(
         out,
         from_=from_,
         new_vocabulary=new_vocabulary,
+        extend_vocabulary=extend_vocabulary,
         also_score=tuple(_listed(also_score)),
         limit=plain_number(limit),
         validation=as_file(validation, OWN_PAIRS["validation"], copies),

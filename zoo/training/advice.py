@@ -68,7 +68,7 @@ def early_warnings(plan: Plan, data: TrainingData, batches: int) -> list[str]:
     sides = {"source": data.corpus.source, "target": data.corpus.target}
     if plan.config.features:
         del sides["source"]
-    unknown = {side: _unknown_part(sequences) for side, sequences in sides.items()}
+    unknown = {side: unknown_part(sequences) for side, sequences in sides.items()}
     warnings += _validation_warnings(plan, data) + _copies(plan, data)
     # Where many tokens are unknown, different texts have the same tokens.
     distinct = 0 if unknown["target"] > MUCH_UNKNOWN else _few_distinct(data.corpus.target)
@@ -201,10 +201,18 @@ def planned_updates(recipe: Recipe, batches: int) -> int | None:
     return min(counts, default=None)
 
 
-def _unknown_part(sequences: Sequences) -> float:
+def unknown_part(sequences: Sequences) -> float:
     """Return the part of the tokens that are unknown, other special tokens excluded."""
     tokens = np.asarray(sequences.tokens[:COUNTED])
     return int((tokens == UNKNOWN).sum()) / max(1, int((tokens >= UNKNOWN).sum()))
+
+
+def part_with_unknown(sequences: Sequences) -> float:
+    """Return the part of the texts that have an unknown token."""
+    tokens = np.asarray(sequences.tokens[:COUNTED])
+    positions = np.flatnonzero(tokens == UNKNOWN)
+    texts = int(np.searchsorted(sequences.starts, len(tokens)))
+    return len(np.unique(np.searchsorted(sequences.starts, positions, "right"))) / max(1, texts)
 
 
 def rare_tokens(sequences: Sequences, size: int) -> int:

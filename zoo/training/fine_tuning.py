@@ -11,23 +11,27 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
 from zoo.data.corpus import learn_tokenizers
+from zoo.data.extension import Texts, extend, extend_both
 from zoo.data.readers import without_long_words
 from zoo.data.tokenizer import Tokenizer
-from zoo.errors import ConfigError
+from zoo.errors import ConfigError, counted
 from zoo.registry.declarations import Dataset
 from zoo.registry.open_shelf import name_of
 from zoo.registry.recipe import Recipe
 from zoo.registry.registry import Registry
+from zoo.training.advice import MUCH_UNKNOWN, part_with_unknown, unknown_part
 from zoo.training.auto import STOPPED_BY
+from zoo.training.carry_over import CarriedOver
+from zoo.training.data import TrainingData
 from zoo.training.parent import Parent
 from zoo.training.plan import Plan, absolute, resolve, unknown_names
 from zoo.training.recipe_layers import TOTALS, add_layers, named_recipe, update
-from zoo.training.request import NewVocabulary, TrainingRequest
+from zoo.training.request import Sides, TrainingRequest
 
 KEPT = (
     "tokenizer", "target_tokenizer", "vocab_size", "max_length", "label_smoothing", "word_dropout",
@@ -44,6 +48,10 @@ UPDATES = 600
 EPOCHS = (3, 20)
 WARMUP = (5, 200)
 PATIENCE = 4
+LACKING = 0.01
+"""The part of texts with unknown tokens above which the user hears of it."""
+SHOWN = 20
+"""How many new tokens are listed."""
 SAMPLED = 1000
 """Pairs of which the mean length is taken."""
 
@@ -75,7 +83,8 @@ def make_tuning_plan(
             "Leave out the model",
         )
     request = dataclasses.replace(request, model=checkpoint.model_name)
-    shared = parent.shares_vocabulary and request.new_vocabulary in (None, "both")
+    changed = request.new_vocabulary or request.extend_vocabulary
+    shared = parent.shares_vocabulary and changed in (None, "both")
     _check_vocabulary(request, parent)
     validates = request.validation is not None or _holds_out_enough(dataset, request.limit)
     size = data_size(dataset, request.limit, parent)
@@ -123,19 +132,54 @@ def describe_choice(plan: Plan, parent: Parent) -> str:
     return f"tuned from {parent.checkpoint.name}: {rate}, batches of {size}, at most {end}{more}"
 
 
+def describe_vocabularies(
+    request: TrainingRequest, parent: Parent, data: TrainingData, first: CarriedOver
+) -> list[str]:
+    """Return what became of the parent's vocabularies, or a warning that they should have more."""
+    if request.new_vocabulary is not None:
+        return [
+            f"new vocabularies: the rows of {first.source:,} source and {first.target:,} target "
+            "tokens are the parent's"
+        ]
+    checkpoint, both = parent.checkpoint, parent.checkpoint.config.one_vocabulary
+    corpora = {"source": data.corpus.source, "target": data.corpus.target}
+    if checkpoint.config.features:
+        del corpora["source"]
+    notes = []
+    for side, sequences in corpora.items():
+        old = getattr(checkpoint, f"{side}_tokenizer")
+        added = getattr(data, f"{side}_tokenizer").vocabulary()[old.size :]
+        if request.extend_vocabulary in (side, "both"):
+            notes.append(f"{counted(len(added), f'new {side} token')}{_listed(added)}")
+        elif unknown_part(sequences) <= MUCH_UNKNOWN and (
+            (part := part_with_unknown(sequences)) > LACKING
+        ):
+            notes.append(
+                f"Warning: {part:.1%} of the {side}s have characters or words that the vocabulary "
+                f"lacks. To add them, give --extend-vocabulary {'both' if both else side}"
+            )
+    return notes
+
+
+def _listed(tokens: Sequence[str]) -> str:
+    """Return some tokens, after a colon."""
+    more = f" and {len(tokens) - SHOWN:,} more" if len(tokens) > SHOWN else ""
+    return f": {' '.join(tokens[:SHOWN])}{more}" if tokens else ""
+
+
 def tuning_tokenizers(
     registry: Registry,
     parent: Parent,
     dataset: Dataset,
     limit: int | None,
     recipe: Recipe,
-    new: NewVocabulary | None,
+    request: TrainingRequest,
 ) -> tuple[Tokenizer, Tokenizer]:
-    """Return the parent's tokenizers, or those of its sides that `new` names learned again."""
-    checkpoint = parent.checkpoint
+    """Return the parent's tokenizers, or those of a side learned again or extended."""
+    checkpoint, new = parent.checkpoint, request.new_vocabulary
     source, target = checkpoint.source_tokenizer, checkpoint.target_tokenizer
     if new is None:
-        return source, target
+        return _extended(parent, dataset, limit, request.extend_vocabulary)
     config = checkpoint.config
     if new == "both":
         return learn_tokenizers(dataset, limit, recipe, registry, config)
@@ -149,6 +193,23 @@ def tuning_tokenizers(
     kind = recipe.tokenizers[new == "target"]
     learned = Tokenizer.train(texts(), kind, recipe.vocab_size, registry)
     return (learned, target) if new == "source" else (source, learned)
+
+
+def _extended(
+    parent: Parent, dataset: Dataset, limit: int | None, which: Sides | None
+) -> tuple[Tokenizer, Tokenizer]:
+    """Return the parent's tokenizers, those of the sides that `which` names with more tokens."""
+    sides = [parent.checkpoint.source_tokenizer, parent.checkpoint.target_tokenizer]
+
+    def texts(index: int) -> Texts:
+        return lambda: (pair[index] for pair in dataset.stream("train", limit))
+
+    if which == "both" and parent.shares_vocabulary:
+        sides = extend_both(sides, (texts(0), texts(1)))
+    elif which is not None:
+        for index in {"source": (0,), "target": (1,), "both": (0, 1)}[which]:
+            sides[index] = extend(sides[index], texts(index))
+    return sides[0], sides[1]
 
 
 def data_size(dataset: Dataset, limit: int | None, parent: Parent) -> DataSize:
@@ -230,7 +291,7 @@ def _check_vocabulary(request: TrainingRequest, parent: Parent) -> None:
     """Make sure that settings of tokenizers have an effect.
 
     Raises:
-        ConfigError: the parent's tokenizers are kept, or one side cannot be learned alone.
+        ConfigError: the parent's tokenizers are kept, or one side cannot be changed alone.
     """
     new = request.new_vocabulary
     bare = {key.removeprefix("recipe."): key for key in request.settings}
@@ -248,15 +309,17 @@ def _check_vocabulary(request: TrainingRequest, parent: Parent) -> None:
             f"--new-vocabulary {new} keeps the tokenizer of the other side",
             "Give --new-vocabulary both",
         )
-    if new in ("source", "both") and parent.checkpoint.config.features:
+    option = "--new-vocabulary" if new else "--extend-vocabulary"
+    changed, config = new or request.extend_vocabulary, parent.checkpoint.config
+    if changed in ("source", "both") and config.features:
         raise ConfigError(
             f"{parent.checkpoint.name} has no source vocabulary",
             "it reads features",
-            "Give --new-vocabulary target",
+            f"Give {option} target",
         )
-    if new in ("source", "target") and parent.checkpoint.config.one_vocabulary:
+    if changed in ("source", "target") and config.one_vocabulary:
         raise ConfigError(
-            f"the {new} vocabulary of {parent.checkpoint.name} cannot be replaced alone",
+            f"the {changed} vocabulary of {parent.checkpoint.name} cannot be changed alone",
             "one matrix embeds the tokens of both sides",
-            "Give --new-vocabulary both",
+            f"Give {option} both",
         )

@@ -20,7 +20,7 @@ def check_not_frozen(new: Sequence[str], model: nn.Module, patterns: Sequence[st
         raise ConfigError(
             f"{', '.join(frozen)} cannot be frozen",
             "the rows of tokens that the parent lacks are random, and would stay so",
-            "Leave out --freeze for them, or --new-vocabulary",
+            "Leave out --freeze for them, or leave the vocabularies as they are",
         )
 
 

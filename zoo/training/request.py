@@ -10,8 +10,8 @@ from typing import Any, Literal, get_args
 
 from zoo.errors import ConfigError, shown
 
-NewVocabulary = Literal["source", "target", "both"]
-"""Whose tokenizer a tuned checkpoint learns again."""
+Sides = Literal["source", "target", "both"]
+"""Whose tokenizer a tuned checkpoint learns again, or extends."""
 
 
 def check_kinds(out: object, settings: object = None) -> None:
@@ -49,7 +49,8 @@ class TrainingRequest:
     device: str = "auto"
     shard: bool = False
     from_: str | PathLike[str] | None = None
-    new_vocabulary: NewVocabulary | None = None
+    new_vocabulary: Sides | None = None
+    extend_vocabulary: Sides | None = None
     also_score: tuple[str, ...] = ()
     copies: tuple[Path, ...] = ()
     """Files of pairs that were given from Python; the run folder gets copies."""
@@ -58,17 +59,22 @@ class TrainingRequest:
         """Make sure that the arguments can be meant.
 
         Raises:
-            ConfigError: one is not of the values that it may have, or needs another.
+            ConfigError: one is missing, is not of the values that it may have, or needs another.
         """
+        if not self.model and self.from_ is None:
+            raise ConfigError(
+                "there is nothing to train", "no model is given", "Name one, or from_"
+            )
         faults = []
         if self.from_ is None:
-            faults += [
-                f"{name} needs from_" for name in ("new_vocabulary", "also_score")
-                if getattr(self, name)
-            ]  # fmt: skip
-        sides = get_args(NewVocabulary)
-        if self.new_vocabulary not in (None, *sides):
-            faults.append(f"new_vocabulary is {self.new_vocabulary!r}, not {' or '.join(sides)}")
+            tuning = ("new_vocabulary", "extend_vocabulary", "also_score")
+            faults += [f"{name} needs from_" for name in tuning if getattr(self, name)]
+        sides = get_args(Sides)
+        for name in ("new_vocabulary", "extend_vocabulary"):
+            if (value := getattr(self, name)) not in (None, *sides):
+                faults.append(f"{name} is {value!r}, not {' or '.join(sides)}")
+        if self.new_vocabulary and self.extend_vocabulary:
+            faults.append("new_vocabulary and extend_vocabulary are both given")
         limit = self.limit
         if limit is not None and (not isinstance(limit, int) or limit is True or limit < 1):
             faults.append(f"limit is {shown(limit)}, not a whole number of at least 1")

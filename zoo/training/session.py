@@ -30,7 +30,12 @@ from zoo.training.carry_over import first_weights
 from zoo.training.curve import draw_curve, for_the_record
 from zoo.training.data import TrainingData, load_data
 from zoo.training.failures import explain_failures
-from zoo.training.fine_tuning import describe_choice, make_tuning_plan, tuning_tokenizers
+from zoo.training.fine_tuning import (
+    describe_choice,
+    describe_vocabularies,
+    make_tuning_plan,
+    tuning_tokenizers,
+)
 from zoo.training.fitting import Automatic, first_plan
 from zoo.training.freezing import check_not_frozen, freeze
 from zoo.training.held_out import HeldOutScores, score_held_out
@@ -302,8 +307,7 @@ def _create(
         described = (plan.recipe, registry, plan.config)
         tokenizers = learn_tokenizers(dataset, plan.limit, *described)
     else:
-        new = request.new_vocabulary
-        tokenizers = tuning_tokenizers(registry, parent, dataset, plan.limit, plan.recipe, new)
+        tokenizers = tuning_tokenizers(registry, parent, dataset, plan.limit, plan.recipe, request)
     data = load_data(registry, plan, tokenizers)
     if automatic is not None:
         plan = automatic.fitted(plan, data, group.device)
@@ -337,12 +341,7 @@ def _first_files(
     first = first_weights(parent, fresh, architecture, *tokenizers)
     check_not_frozen(first.new, fresh, plan.recipe.freeze)
     record, unscored = make_record(registry, plan, data, parent, request.also_score)
-    notes = [describe_choice(plan, parent)]
-    if request.new_vocabulary is not None:
-        notes.append(
-            f"new vocabularies: the rows of {first.source:,} source and {first.target:,} target "
-            "tokens are the parent's"
-        )
+    notes = [describe_choice(plan, parent), *describe_vocabularies(request, parent, data, first)]
     return files(record, first.weights), notes + unscored
 
 
