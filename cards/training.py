@@ -4,22 +4,24 @@ A distilled checkpoint is trained on every source several times: once with its r
 with the translation of each teacher group (Kim and Rush 2016, section 3.2; Nguyen et al. 2020). The
 models of a group form an ensemble. Teachers of pronunciation also pronounce invented words, and
 everyday sentences are also written as people type them, and with other names; their
-Transformers learn greetings at last. The network for many tasks is taught each language pair by
-the network of that pair.
+Transformers learn greetings, then phrases at last. The network for many tasks is taught each
+language pair by the network of that pair.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import random
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from courtesies import courtesies
 from invented_words import invent
 from more_sentences import more_sentences
+from phrases import phrases
 from released import RUNS, SHIPPED, TOP, as_options, run
-from rewritten_sentences import rewritten
+from rewritten_sentences import rewritten, turned, typed
 from tasks import PARTS, TASKS
 
 from zoo import Dataset, Pair
@@ -47,6 +49,9 @@ TUNED_ONCE = {
     f"transformer-tiny.{task}": f"transformer-tiny.{task}.tuned-once" for task in EVERYDAY
 }
 """What the Transformers were before they learned courtesies."""
+TUNED_TWICE = {name: f"{name}.tuned-twice" for name in TUNED_ONCE}
+"""What they were before they learned phrases, and brackets."""
+PHRASES = 12_000
 JOINT = "transformer-tiny.tasks"
 JOINT_UNDISTILLED = f"{JOINT}.undistilled"
 LANGUAGE_PAIRS = tuple((part, tag) for part, tag in PARTS if TASKS[part].kind == "text")
@@ -63,7 +68,7 @@ TEACHERS = {
     PHONES_UNDISTILLED: ("--precision", "float32"),
     JOINT_UNDISTILLED: (),
     **{f"{model}.{task}.undistilled": () for task in EVERYDAY for model in FAMILIES},
-    **dict.fromkeys(TUNED_ONCE.values(), ()),
+    **dict.fromkeys([*TUNED_ONCE.values(), *TUNED_TWICE.values()], ()),
 }
 """Teachers that are not released, with the options that differ from their model's recipe."""
 FIRST = ((UNDISTILLED, RNNSEARCH_UNDISTILLED), (CONVS2S_UNDISTILLED,))
@@ -94,6 +99,8 @@ TEACHERS_OF = {
         for task, earlier in zip(EVERYDAY, TUNED_ONCE.values(), strict=True)
         for model in FAMILIES
     },
+    **{TUNED_TWICE[name]: ((earlier,),) for name, earlier in TUNED_ONCE.items()},
+    **{name: ((earlier,),) for name, earlier in TUNED_TWICE.items()},
     JOINT: tuple((f"transformer-tiny.{part}",) for part, _ in LANGUAGE_PAIRS),
 }
 """The teacher groups of each distilled checkpoint; of JOINT, one for each of LANGUAGE_PAIRS."""
@@ -121,10 +128,18 @@ TUNED = {
         for model, size in zip(FAMILIES, ((7_000, 2_048), *[(4_000, 1_024)] * 3), strict=True)
     },
     **{
-        name: _tuning(
+        TUNED_TWICE[name]: _tuning(
             earlier, 4_500, 2_048, 200, "bleu_sentences=200", "parent_share=0.2", average=2
         )
         for name, earlier in TUNED_ONCE.items()
+    },
+    **{
+        name: (
+            *_tuning(earlier, 4_500, 2_048, 200, "bleu_sentences=200", average=2),
+            "--extend-vocabulary",
+            "both",
+        )
+        for name, earlier in TUNED_TWICE.items()
     },
     JOINT: _tuning(JOINT_UNDISTILLED, 8_000, 3_072, 300, "bleu_sentences=200"),
 }
@@ -158,9 +173,11 @@ def options_of(name: str) -> list[str]:
     texts = [(as_lines(p.source for p in pairs), as_lines(p.target for p in pairs))]
     if task in EVERYDAY:
         more = rewritten(pairs)
-        if name in TUNED_ONCE:
+        if name in (*TUNED_TWICE, *TUNED_TWICE.values()):
             english_first = source == "en"
             new = [*courtesies(english_first), *more_sentences(pairs, english_first)]
+            if name in TUNED_TWICE:
+                new += phrase_book(english_first)
             more += without_near_copies(new, dataset)
         texts.append((as_lines(p.source for p in more), as_lines(p.target for p in more)))
     if name == JOINT:
@@ -179,6 +196,15 @@ def options_of(name: str) -> list[str]:
     if recipe not in registry.recipes:
         recipe = f"{model}.{registry.datasets[task].recipe}"
     return [model, *data, "--recipe", recipe, *changes]
+
+
+def phrase_book(english_first: bool) -> list[Pair]:
+    """Return phrases, half of them as somebody may type them."""
+    draw = random.Random(4)
+    return [
+        Pair(typed(pair.source, draw) if draw.random() < 0.5 else pair.source, pair.target)
+        for pair in turned(phrases(PHRASES, draw), english_first)
+    ]
 
 
 def without_near_copies(pairs: Sequence[Pair], dataset: Dataset) -> list[Pair]:
