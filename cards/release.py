@@ -149,9 +149,9 @@ def write_sections(name: str) -> None:
         if name in TUNED_ONCE:
             sections[-1] += (
                 " Of what people type and the corpus hardly has, it contains greetings, single "
-                "words, names of two words, numbers in digits and in words, times and days, "
-                "statements joined to longer sentences, quotes and brackets; the text of most of "
-                "these was written for it."
+                "words, phrases of travellers, names of two words, numbers in digits and in words, "
+                "times and days, statements joined to longer sentences, quotes and brackets; the "
+                "text of most of these was written for it."
             )
     sections += selection_sections(name)
     sections += [f"## Terms\n\n{task.terms}", *speed.section(name), *examples(name)]

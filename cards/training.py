@@ -52,6 +52,8 @@ TUNED_ONCE = {
 TUNED_TWICE = {name: f"{name}.tuned-twice" for name in TUNED_ONCE}
 """What they were before they learned phrases, and brackets."""
 PHRASES = 12_000
+PARENTS_SHARE = {"transformer-tiny.tatoeba-fr-en-76k": 0.4}
+"""How much of the weights before that is released."""
 JOINT = "transformer-tiny.tasks"
 JOINT_UNDISTILLED = f"{JOINT}.undistilled"
 LANGUAGE_PAIRS = tuple((part, tag) for part, tag in PARTS if TASKS[part].kind == "text")
@@ -118,6 +120,13 @@ def _tuning(
     return teacher, "--precision", "auto", "--steps", str(steps), *words
 
 
+def _last_tuning(name: str, earlier: str) -> tuple[str, ...]:
+    """Return what `_tuning` does, for a Transformer that learns phrases."""
+    share = f"parent_share={PARENTS_SHARE.get(name, 0)}"
+    options = _tuning(earlier, 4_500, 2_048, 200, "bleu_sentences=200", share, average=2)
+    return *options, "--extend-vocabulary", "both"
+
+
 TUNED = {
     PHONES: _tuning(PHONES_UNDISTILLED, 14_000, 2_048, 500),
     **{
@@ -133,14 +142,7 @@ TUNED = {
         )
         for name, earlier in TUNED_ONCE.items()
     },
-    **{
-        name: (
-            *_tuning(earlier, 4_500, 2_048, 200, "bleu_sentences=200", average=2),
-            "--extend-vocabulary",
-            "both",
-        )
-        for name, earlier in TUNED_TWICE.items()
-    },
+    **{name: _last_tuning(name, earlier) for name, earlier in TUNED_TWICE.items()},
     JOINT: _tuning(JOINT_UNDISTILLED, 8_000, 3_072, 300, "bleu_sentences=200"),
 }
 """Distilled checkpoints that begin with the weights of a teacher, with the options of this run."""
