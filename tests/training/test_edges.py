@@ -26,10 +26,12 @@ from zoo.registry.events import Callback, Report
 from zoo.registry.recipe import toml_value
 from zoo.registry.registry import Registry
 from zoo.training.carry_over import shared_rows
+from zoo.training.minimum_risk import MinimumRisk
 from zoo.training.plan import make_plan
 from zoo.training.recipe_layers import read_recipe
 from zoo.training.request import TrainingRequest
 from zoo.training.session import begin
+from zoo.training.training_batch import TrainingBatch
 
 TINY = {"dim": 16, "heads": 2, "feedforward_dim": 32, "encoder_layers": 1, "decoder_layers": 1}
 LANGUAGES = ("eng_Latn", "fra_Latn", "deu_Latn", "spa_Latn")
@@ -200,6 +202,28 @@ def test_validation_translates_into_the_language_of_the_data(
         list(session.trainer.events())
     assert len(written) == 3
     assert {ids[0] for ids in written} == {4 + LANGUAGES.index("spa_Latn")}
+
+
+def test_objectives_sample_in_the_language_of_the_data(
+    corpus: Path, multilingual: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[list[tuple[int, ...]]] = []
+    draw = MinimumRisk._candidates
+
+    def seen(self: MinimumRisk, batch: TrainingBatch) -> list[list[tuple[int, ...]]]:
+        drawn.extend(draw(self, batch))
+        return drawn
+
+    monkeypatch.setattr(MinimumRisk, "_candidates", seen)
+    settings = {"objective": {"name": "minimum_risk", "samples": 4}}
+    request = TrainingRequest("", f"{corpus}:de-es", corpus.parent / "tuned", from_=multilingual,
+                              steps=1, settings=settings)  # fmt: skip
+    with begin(request) as session:
+        batch = session.trainer.data.corpus.batch(torch.tensor([0, 1]))
+        session.trainer.loss(batch)
+    candidates = [ids for targets in drawn for ids in targets]
+    assert len(candidates) > 2  # others than the references
+    assert {ids[1] for ids in candidates} == {4 + LANGUAGES.index("spa_Latn")}
 
 
 def test_banned_tokens_of_another_vocabulary_are_left_out(corpus: Path, multilingual: Path) -> None:

@@ -100,6 +100,7 @@ class TrainingLoss(nn.Module):
         super().__init__()
         self.network, self.augmentations = network, augmentations
         self.limit = setup.limits.target
+        (self.prefix,) = setup.target_tokenizer.encode([""])  # the tag of the language, if any
         # In a tuple, since a compiled network is a module of the same weights.
         device = next(network.parameters()).device
         self._forward = (compile_forward(network, device) if compile else network,)
@@ -124,7 +125,9 @@ class TrainingLoss(nn.Module):
                 gradient.
         """
         augment = self.augmentations.batch
-        given = TrainingBatch(self.network, batch, self._forward[0], augment, self.limit)
+        given = TrainingBatch(
+            self.network, batch, self._forward[0], augment, self.limit, prefix=self.prefix
+        )
         totals = [self._compute(part, given) for part in self.parts]
         own = given.own_losses()
         total = sum(own.values(), sum(totals[1:], totals[0]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -38,8 +38,9 @@ class TrainingBatch:
         limit: int | None = None,
         copies: int = 1,
         outputs: list[tuple[Output, int]] | None = None,
+        prefix: Sequence[int] = (),
     ) -> None:
-        self.network, self.batch, self.copies = network, batch, copies
+        self.network, self.batch, self.copies, self.prefix = network, batch, copies, prefix
         # Not `or`: the truth of a compiled network is its length, which it lacks.
         self.forward: Callable[..., Any] = network if forward is None else forward
         self.source, self.source_mask, self.target, self.indices = batch
@@ -93,15 +94,17 @@ class TrainingBatch:
         parts = Batch(*(torch.cat([part] * copies) for part in self.batch))
         copies *= self.copies
         return TrainingBatch(
-            self.network, parts, self.forward, self._augment, self.limit, copies, self.outputs
-        )
+            self.network, parts, self.forward, self._augment, self.limit, copies, self.outputs,
+            self.prefix,
+        )  # fmt: skip
 
     def sample(
         self, count: int, longest: int | None = None, temperature: float = 1.0
     ) -> list[list[Hypothesis]]:
         """Draw `count` targets for each source from the network in evaluation mode.
 
-        The seed is drawn from torch's default generator. No gradient flows.
+        Each begins with `prefix`, such as the tag of the language of the data. The seed is drawn
+        from torch's default generator. No gradient flows.
 
         Args:
             count: targets per source, which may be equal.
@@ -131,8 +134,8 @@ class TrainingBatch:
                 memory = encode(self.network, self.source, self.source_mask)
                 indices = self.indices.tolist()
                 task = Task(
-                    self.network, memory, self.source_mask, self.limit, indices=indices,
-                    record=False,
+                    self.network, memory, self.source_mask, self.limit,
+                    [self.prefix] * len(indices), indices, record=False,
                 )  # fmt: skip
                 return sample(task, options)
         finally:
