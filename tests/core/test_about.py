@@ -83,7 +83,7 @@ def test_conversion_push_and_pull_keep_it(
 
 def test_every_option_is_bounded_or_has_few_values() -> None:
     for option in search_options():
-        bounded = option.name in DECODING_LIMITS or option.limits.at_most <= 1
+        bounded = option.name in DECODING_LIMITS or option.limits.at_most <= 10
         assert bounded or option.name in NOT_RECOMMENDED or option.kind in (bool, str), option.name
 
 

@@ -21,7 +21,7 @@ from tests.decoding.reference import (
 )
 from zoo.decoding.beam import beam_search
 from zoo.decoding.greedy import greedy_search
-from zoo.decoding.options import Hypothesis, Search
+from zoo.decoding.options import Hypothesis, Search, search_options
 from zoo.decoding.search import search
 from zoo.errors import DecodingError
 from zoo.nn.contract import END
@@ -120,6 +120,18 @@ def test_stopping_at_the_first_finished_hypothesis_may_miss_the_best() -> None:
     assert safe[0].tokens == (4, 4, 4)
     assert first[0].tokens == ()
     assert safe[0].rank_score > first[0].rank_score
+
+
+def test_the_largest_length_penalty_finds_the_longest_hypothesis() -> None:
+    """With larger ones, bounds of what long hypotheses reach are beyond float32."""
+    (limits,) = (option.limits for option in search_options() if option.name == "length_penalty")
+    shorter, longer = 400, 420
+    onward, end = [0.0, 0.0, 0.0, 0.0, 0.9, 0.1], [0.0, 0.0, 0.98, 0.0, 0.01, 0.01]
+    rows = [onward] * longer + [end]
+    rows[shorter] = [0.0, 0.0, 0.6, 0.0, 0.3, 0.1]
+    options = Search(beam=2, length_penalty=limits.at_most, max_length=1000)
+    ((best,),) = beam_search(scripted_task(rows), options)
+    assert len(best.tokens) == longer
 
 
 def test_equal_continuations_are_ordered_by_slot_then_by_token() -> None:

@@ -222,10 +222,10 @@ def test_the_error_of_a_too_large_exhaustive_search_states_its_size() -> None:
         ({"temperature": 0.5}, "`--temperature` needs `--sample`"),
         ({"length_penalty": -1.0}, "`--length-penalty` must be a number of at least 0"),
         ({"length_penalty": math.nan}, "`--length-penalty` must be a number of at least 0"),
-        ({"length_penalty": "1"}, "`--length-penalty` must be a number of .* at most 50, not '1'"),
+        ({"length_penalty": "1"}, "`--length-penalty` must be a number of .* at most 10, not '1'"),
         (
-            {"length_penalty": 51.0},
-            "`--length-penalty` must be a number of at least 0 and at most 50",
+            {"length_penalty": 10.5},
+            "`--length-penalty` must be a number of at least 0 and at most 10",
         ),
         (
             {"max_length": 10**20},

@@ -40,9 +40,9 @@ NOT_RECOMMENDED = ("n_best", "seed", "exhaustive")
 """Search options that a user chooses: they do not change which translation is the best."""
 
 DECODING_LIMITS = {
-    "beam": 64, "length_penalty": 10, "coverage_penalty": 10, "min_length": 10_000,
-    "max_length": 100_000, "no_repeat_ngram_size": 10_000, "repetition_penalty": 100,
-    "temperature": 100, "top_k": 10_000_000,
+    "beam": 64, "coverage_penalty": 10, "min_length": 10_000, "max_length": 100_000,
+    "no_repeat_ngram_size": 10_000, "repetition_penalty": 100, "temperature": 100,
+    "top_k": 10_000_000,
 }  # fmt: skip
 """The largest recommended values: a file must not make a search unbounded."""
 

@@ -46,7 +46,7 @@ DRAWING = ("temperature", "top_k", "top_p", "seed")
 """Options of `Search` that only sampling reads."""
 
 _POSITIVE, _COUNT = Limits(at_least=1), Limits(at_least=1, at_most=10_000)
-_LENGTH, _EXPONENT = Limits(at_least=1, at_most=100_000), Limits(at_least=0, at_most=50)
+_LENGTH, _EXPONENT = Limits(at_least=1, at_most=100_000), Limits(at_least=0, at_most=10)
 _NOT_NEGATIVE = Limits(at_least=0)
 
 
