@@ -72,9 +72,10 @@ class CardData:
 
 
 def checkpoint_card(
-    checkpoint: Checkpoint, architecture: Architecture, training: Mapping[str, Any]
-) -> str:
-    """Return the card of a new checkpoint."""
+    checkpoint: Checkpoint, architecture: Architecture, training: Mapping[str, Any],
+    metadata: Mapping[str, Any],
+) -> str:  # fmt: skip
+    """Return the card of a new checkpoint; `metadata` is what nothing else says, as a license."""
     model = checkpoint.model
     data = CardData(
         checkpoint.name,
@@ -86,7 +87,7 @@ def checkpoint_card(
         training=training,
         weights=sum(weight.nbytes for weight in model.parameters()),
     )
-    return render_card(data, "")
+    return render_card(data, render_front_matter(metadata))
 
 
 def card_of(folder: Path, registry: Registry, scores: Sequence[Mapping[str, Any]] = ()) -> str:

@@ -129,8 +129,9 @@ class Session:
             about=replace(About.of_dataset(data.dataset), trained_length=data.trained_length),
         )
         training = self._training()
+        license: Mapping[str, Any] = {}
         if (tuned := TuningRecord.read(folder.path)) is not None:
-            made.about = tuned.about
+            made.about, license = tuned.about, tuned.license
             device = self.trainer.group.device
             try:
                 self.compared = tuned.compare(with_weights(made, weights, self.registry, device))
@@ -138,7 +139,7 @@ class Session:
                 self.warnings.append(f"not compared with {plan.parent}: {error}")
             training |= {"parent": plan.parent, "tuning": self.compared}
         architecture = self.registry.architecture(plan.architecture)
-        card = cards.checkpoint_card(made, architecture, training)
+        card = cards.checkpoint_card(made, architecture, training, license)
         more = {"curve.png": (folder.path / "curve.png").read_bytes()}
         with folder.writing(str(folder.out)):
             checkpoint.write(

@@ -1,7 +1,7 @@
 """What a run folder holds of the parent: the first weights, and what is compared with it.
 
 `initial.safetensors`: the weights with which the run begins, also after it was killed early.
-`parent.json`: what the new checkpoint says about itself, and the pairs that are translated before
+`parent.json`: what the new checkpoint and its card say, and the pairs that are translated before
 and after tuning, with the parent's scores. Those are held-out pairs of the new data, and pairs of
 what the parent was trained on, if an installed plugin can read that.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,9 +27,10 @@ from zoo.errors import CheckpointError, ZooError
 from zoo.evaluation.labels import metric_label
 from zoo.evaluation.metrics import score
 from zoo.files import TEXT_LIMIT, damaged, read_json
+from zoo.interop.export_card import stated_card
 from zoo.nn.build import build, network_type
 from zoo.nn.contract import Seq2Seq
-from zoo.registry.declarations import Pair
+from zoo.registry.declarations import Dataset, Pair
 from zoo.registry.registry import Registry
 from zoo.training.data import TrainingData
 from zoo.training.parent import Parent
@@ -42,6 +43,9 @@ MOST = 200
 """The most pairs of a set that are translated."""
 
 METRICS = ("chrf", "bleu")
+
+LICENSE = ("license", "license_name", "license_link")
+"""Keys of a card's metadata."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,8 @@ class TuningRecord:
 
     about: About
     sets: Sequence[ScoredSet] = ()
+    license: Mapping[str, Any] = field(default_factory=dict)
+    """The license in the metadata of the card; empty if it is not known."""
 
     def to_json(self) -> str:
         """Return the record as JSON, which `read` reads."""
@@ -67,7 +73,8 @@ class TuningRecord:
             {"data": s.data, "split": s.split, "pairs": list(s.pairs), "before": dict(s.before)}
             for s in self.sets
         ]
-        return json.dumps({"about": self.about.as_json(), "sets": sets}, ensure_ascii=False)
+        values = {"about": self.about.as_json(), "sets": sets, "license": dict(self.license)}
+        return json.dumps(values, ensure_ascii=False)
 
     @classmethod
     def read(cls, run: Path) -> Self | None:
@@ -85,7 +92,7 @@ class TuningRecord:
                 ScoredSet(s["data"], s["split"], [Pair(*pair) for pair in s["pairs"]], s["before"])
                 for s in values["sets"]
             ]
-            return cls(About.parse(values["about"]), sets)
+            return cls(About.parse(values["about"]), sets, dict(values.get("license", {})))
         except (KeyError, TypeError, ValueError) as error:
             raise damaged(file, error) from None
 
@@ -185,7 +192,8 @@ def make_record(
             notes.append(f"{name} is not compared: its features are in no files")
         elif some := _some(pairs):
             held_out.append(ScoredSet(name, split, some, scores(parent.translator, some)))
-    return TuningRecord(about(registry, data, parent), held_out), notes
+    made = about(registry, data, parent), held_out, _license(registry, data.dataset, parent)
+    return TuningRecord(*made), notes
 
 
 def about(registry: Registry, data: TrainingData, parent: Parent) -> About:
@@ -203,9 +211,7 @@ def about(registry: Registry, data: TrainingData, parent: Parent) -> About:
     decoding = dict(old.decoding)
     if data.target_tokenizer is not parent.checkpoint.target_tokenizer:
         decoding.pop("banned", None)
-    before = parent.dataset(registry)
-    old_terms = old.terms or (before.terms if before else "")
-    terms = "; ".join(dict.fromkeys(filter(None, (old_terms, new.terms))))
+    terms = "; ".join(dict.fromkeys(filter(None, (_terms(registry, parent), new.terms))))
     return replace(
         old,
         source_languages=new.source_languages or old.source_languages,
@@ -217,6 +223,24 @@ def about(registry: Registry, data: TrainingData, parent: Parent) -> About:
         parent=one_line(parent.checkpoint.name, 1_000),
         trained_length=length,
     )
+
+
+def _terms(registry: Registry, parent: Parent) -> str:
+    """Return the terms of a parent; empty if they are not known."""
+    before = parent.dataset(registry)
+    return parent.checkpoint.about.terms or (About.of_dataset(before).terms if before else "")
+
+
+def _license(registry: Registry, dataset: Dataset, parent: Parent) -> dict[str, Any]:
+    """Return the license that the parent's card names, if the data is under the same terms.
+
+    Otherwise nobody has said under which license the new weights are.
+    """
+    folder, terms = parent.checkpoint.folder, About.of_dataset(dataset).terms
+    if folder is None or not terms or terms != _terms(registry, parent):
+        return {}
+    author = stated_card(folder, parent.checkpoint.name)[0]
+    return {key: author[key] for key in LICENSE if key in author}
 
 
 def scores(translator: Translator, pairs: Sequence[Pair]) -> dict[str, float]:
