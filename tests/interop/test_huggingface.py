@@ -373,6 +373,7 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         ["embedding_norm is False: mBART differs", "norm_epsilon 0.001", "two tokenizers"],
     ),
     "no class": ({"norm": "branch", "positions": "none"}, ["no class has norm branch"]),
+    "FSMT": ({"norm": "post", "positions": "fairseq"}, ["is that of FSMT, which is only imported"]),
     "the vocabulary": (
         {"norm": "pre", "share": "all", "positions": "fairseq"},
         ["position_offset is 0: theirs is 1", "a bias in the output layer: M2M-100 has none"],

@@ -78,8 +78,11 @@ class HuggingFace(Exporter):
         config = cast(TransformerConfig, checkpoint.config)
         family = family_of(config)
         shares = ["none", "all"]
+        lacking = f"no class has norm {config.norm} with positions {config.positions}"
+        if (config.norm, config.positions) == ("post", "fairseq"):
+            lacking = "norm post with positions fairseq is that of FSMT, which is only imported"
         reasons = {
-            f"no class has norm {config.norm} with positions {config.positions}": family is None,
+            lacking: family is None,
             "unbiased_norm": config.unbiased_norm,
             f"norm_epsilon {config.epsilon}: theirs is 1e-5": config.epsilon != 1e-5,
             "source_end is false: theirs read it": not config.source_end,
