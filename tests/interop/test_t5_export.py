@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
 from tests.interop.checkpoints import SOURCES, checkpoint
-from tests.interop.t5_folder import foreign_logits, imported, write_folder
+from tests.interop.t5_folder import SENTINELS, foreign_logits, imported, write_folder
 from zoo.errors import ConversionError
 from zoo.interop.exporter import export_checkpoint
 from zoo.registry.registry import default_registry
@@ -47,10 +47,14 @@ def test_an_imported_folder_is_written_again(
     assert config["decoder_start_token_id"] == values.get("decoder_start_token_id", 0)
     texts = ["ein Hund", "a dog", "", "Ω <extra_id_0> x"]
     tokenizer = Tokenizer.from_file(str(out / "tokenizer.json"))
-    tokenizer.encode_special_tokens = True  # as `split_special_tokens` of its configuration
+    settings = json.loads((out / "tokenizer_config.json").read_text())
+    tokenizer.encode_special_tokens = settings["split_special_tokens"]  # as the library does
     table = {inner: i for i, inner in enumerate(made.source_tokenizer.engine.ids)}  # type: ignore[attr-defined]  # a foreign one
     expected = [[*(table[i] for i in ids), 1] for ids in made.source_tokenizer.encode(texts)]
     assert [encoding.ids for encoding in tokenizer.encode_batch(texts)] == expected
+    assert settings["additional_special_tokens"] == SENTINELS
+    written_ids = tokenizer.encode("<2de> a <extra_id_0> c").ids
+    assert tokenizer.decode(written_ids, skip_special_tokens=True) == "<2de> a c"
     again = imported(out)
     assert again.source_tokenizer.encode(texts) == made.source_tokenizer.encode(texts)
     for name, weight in made.model.state_dict().items():

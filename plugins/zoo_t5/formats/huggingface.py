@@ -33,6 +33,7 @@ class HuggingFace(Exporter):
     """Writes a T5, or a UMT5 where each layer has its own position biases."""
 
     precisions: ClassVar[tuple[str, ...]] = ("float32", "float16", "bfloat16")
+    version: ClassVar[int] = 2
     files: ClassVar[tuple[str, ...]] = (
         "config.json", "generation_config.json", "model.safetensors", "tokenizer.json",
         "tokenizer_config.json",
@@ -190,23 +191,35 @@ def _layer(
 
 
 def _write_tokenizer(checkpoint: Checkpoint, ids: list[int], folder: Path) -> None:
-    """Write the pipeline, in which special tokens have their names again."""
+    """Write the pipeline, in which special tokens have their names again.
+
+    Sentinels, and tokens that were added as special, are special: they are found in a text, and
+    are in no translation.
+    """
     tokenizer = checkpoint.source_tokenizer
     names = [tokenizer.token(i) for i in ids]
     prefix: list[int] = []
     clean = False
+    more: dict[str, Any] = {}
     if isinstance(tokenizer, ForeignTokenizer):
         assert isinstance(tokenizer.engine, TokenizersPipeline)
         clean = tokenizer.entries.clean
         content = _named(tokenizer.engine.pipeline, names)
         prefix = [ids.index(i) for i in tokenizer.entries.prefix]
+        silent = {*tokenizer.control} - {*tokenizer.tags.values()}
+        extra = [token for token in content["added_tokens"] if ids[token["id"]] in silent]
+        for token in extra:
+            token["special"] = True
+        if extra:
+            listed = [token["content"] for token in extra]
+            more = {"additional_special_tokens": listed, "split_special_tokens": False}
     else:
         content = json.loads(tokenizer.to_json())
     special = {
         f"{kind}_token": names[ids.index(inner)]
         for kind, inner in (("pad", PADDING), ("eos", END), ("unk", UNKNOWN))
     }
-    write_fast_tokenizer(folder, content, names, prefix, ids.index(END), special, clean)
+    write_fast_tokenizer(folder, content, names, prefix, ids.index(END), special | more, clean)
 
 
 def _named(pipeline: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
