@@ -228,7 +228,9 @@ FAULTS: dict[str, tuple[Change, str]] = {
     "long vocabulary": (vocabulary(lambda v: v.update(more=10**6)), "the embedding has"),
     "twice": (vocabulary(lambda v: v.update(more=5)), "gives 'more' the id 5"),
     "no unknown": (vocabulary(lambda v: v.pop("<unk>")), "vocab.json has no <unk>"),
-    "model": (lambda folder: _write(folder / "source.spm"), "SentencePiece"),
+    "model": (lambda folder: _write(folder / "source.spm"), "SentencePiece model source.spm "),
+    "the other model": (lambda folder: _write(folder / "target.spm"),
+                        "SentencePiece model target.spm cannot be read"),
     "no model": (lambda folder: (folder / "target.spm").unlink(), "it has no target.spm"),
     "no weights": (lambda folder: (folder / "model.safetensors").unlink(), "has neither"),
     "a number for positions": (

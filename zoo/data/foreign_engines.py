@@ -98,12 +98,13 @@ class SentencePiece(Engine):
     Args:
         model: the content of the model's file.
         vocabulary: the ids.
+        file: the model's file, for errors.
 
     Raises:
         CheckpointError: it is not such a model, or the library is not installed.
     """
 
-    def __init__(self, model: bytes, vocabulary: Vocabulary) -> None:
+    def __init__(self, model: bytes, vocabulary: Vocabulary, file: str = "") -> None:
         try:
             from sentencepiece import SentencePieceProcessor
         except ImportError:
@@ -113,13 +114,13 @@ class SentencePiece(Engine):
                 "pip install 'seq2seq-zoo[sentencepiece]'",
             ) from None
         if fault := _fault_of_model(model):
-            raise CheckpointError("a SentencePiece model cannot be read", fault)
+            raise unreadable_model(file, fault)
         self.model, self.vocabulary = model, vocabulary
         self.processor = SentencePieceProcessor()
         try:
             self.processor.LoadFromSerializedProto(model)
         except (RuntimeError, TypeError) as error:
-            raise CheckpointError("a SentencePiece model cannot be read", str(error)) from None
+            raise unreadable_model(file, str(error)) from None
         tokens = enumerate(vocabulary.tokens)
         self.ids = {t: i for i, t in tokens if i > UNKNOWN and i not in vocabulary.control}
 
@@ -154,6 +155,12 @@ class SentencePiece(Engine):
     def parse(cls, content: Mapping[str, Any], vocabulary: Vocabulary) -> Self:
         """Return the engine whose `content` this is."""
         return cls(base64.b64decode(content["model"], validate=True), vocabulary)
+
+
+def unreadable_model(file: str, why: str) -> CheckpointError:
+    """Return the error for a SentencePiece model, by its file's name if that is known."""
+    which = f"the SentencePiece model {file}" if file else "a SentencePiece model"
+    return CheckpointError(f"{which} cannot be read", why)
 
 
 def _fault_of_model(model: bytes) -> str:

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Self
 
-from zoo.data.foreign_engines import SentencePiece, Vocabulary
+from zoo.data.foreign_engines import SentencePiece, Vocabulary, unreadable_model
 from zoo.data.protobuf import read_fields, write_field
 from zoo.data.words import STEPS
 from zoo.errors import CheckpointError
@@ -29,10 +29,13 @@ class PreparedPieces(SentencePiece):
         model: the content of the model's file.
         vocabulary: the ids.
         steps: names of `STEPS`, applied in this order.
+        file: the model's file, for errors.
     """
 
-    def __init__(self, model: bytes, vocabulary: Vocabulary, steps: Sequence[str]) -> None:
-        super().__init__(model, vocabulary)
+    def __init__(
+        self, model: bytes, vocabulary: Vocabulary, steps: Sequence[str], file: str = ""
+    ) -> None:
+        super().__init__(model, vocabulary, file)
         self.steps = tuple(steps)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
@@ -61,8 +64,10 @@ class PreparedPieces(SentencePiece):
         return cls(model, vocabulary, content["steps"])
 
 
-def piece_names(model: bytes) -> list[str]:
+def piece_names(model: bytes, file: str = "") -> list[str]:
     """Return the texts of a model's pieces by their ids, without the library.
+
+    Errors name its `file`.
 
     Raises:
         CheckpointError: it is not such a file.
@@ -73,17 +78,18 @@ def piece_names(model: bytes) -> list[str]:
             if number == 1 and isinstance(piece, bytes):
                 names.append(_text(piece).decode())
     except ValueError:
-        raise CheckpointError("a SentencePiece model cannot be read", "it is torn") from None
+        raise unreadable_model(file, "it is torn") from None
     if not names:
-        raise CheckpointError("a SentencePiece model cannot be read", "it has no pieces")
+        raise unreadable_model(file, "it has no pieces")
     return names
 
 
-def restrict(model: bytes, known: Collection[str]) -> bytes:
+def restrict(model: bytes, known: Collection[str], file: str = "") -> bytes:
     """Return a model that cuts text into known pieces and single characters only.
 
     This is what `SentencePieceProcessor.SetVocabulary` does in memory. The file is a message of
     protocol buffers, whose field 1 holds each piece: text in field 1, score in 2, type in 3.
+    Errors name it by `file`.
 
     Raises:
         CheckpointError: it is not such a file.
@@ -102,7 +108,7 @@ def restrict(model: bytes, known: Collection[str]) -> bytes:
                 piece = kept + write_field(3, NORMAL if used else UNUSED)
             made += write_field(1, piece)
     except ValueError:
-        raise CheckpointError("a SentencePiece model cannot be read", "it is torn") from None
+        raise unreadable_model(file, "it is torn") from None
     return bytes(made)
 
 

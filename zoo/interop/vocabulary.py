@@ -102,10 +102,10 @@ def sentencepiece_tokenizer(
     vocabulary = Vocabulary(entries.tokens)
     model = source.bytes(name, TEXT_LIMIT)
     if known:
-        model = restrict(model, entries.tokens[len(SPECIALS) :])
+        model = restrict(model, entries.tokens[len(SPECIALS) :], name)
     if not steps:
-        return ForeignTokenizer(SentencePiece(model, vocabulary), vocabulary)
-    return ForeignTokenizer(PreparedPieces(model, vocabulary, steps), vocabulary)
+        return ForeignTokenizer(SentencePiece(model, vocabulary, name), vocabulary)
+    return ForeignTokenizer(PreparedPieces(model, vocabulary, steps, name), vocabulary)
 
 
 def codes_of(source: Source, name: str, reasons: Reasons) -> dict[str, Any]:

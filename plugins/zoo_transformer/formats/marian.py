@@ -23,7 +23,7 @@ from zoo_transformer.formats.transformers_folder import (
 )
 from zoo_transformer.formats.vocabulary import Rows, check_names, codes, inverse
 
-SOURCE_MODEL, TARGET_MODEL = "source.spm", "target.spm"
+MODELS = ("source.spm", "target.spm")
 VOCABULARY, TARGET_VOCABULARY = "vocab.json", "target_vocab.json"
 MODEL_LIMIT = 50_000_000
 """The most bytes of a SentencePiece model."""
@@ -43,7 +43,7 @@ class Marian(HuggingFaceImporter):
     tokenizer_classes: ClassVar[tuple[str, ...]] = ("MarianTokenizer",)
     kind: ClassVar[Kind] = Kind("post", "halves", padding=58100, start=58100, end=0)
     files: ClassVar[tuple[str, ...]] = (
-        *JSON_FILES, SOURCE_MODEL, TARGET_MODEL, VOCABULARY, TARGET_VOCABULARY, PIPELINE,
+        *JSON_FILES, *MODELS, VOCABULARY, TARGET_VOCABULARY, PIPELINE,
         *WEIGHT_FILES,
     )  # fmt: skip
     options: ClassVar[dict[str, str]] = {
@@ -87,7 +87,7 @@ class Marian(HuggingFaceImporter):
                 if given.get(token, number) != number:
                     folder.reasons.add(f"{file} gives {token} the id {given[token]}, not {number}")
             folder.reasons.raise_if_any()
-            model = folder.source.bytes((SOURCE_MODEL, TARGET_MODEL)[side], MODEL_LIMIT)
+            model = folder.source.bytes(MODELS[side], MODEL_LIMIT)
             both.append(tagged_tokenizer(model, names, rows[side], side))
         folder.reasons.check(
             not made.shared or both[0].vocabulary() == both[1].vocabulary(),
@@ -115,7 +115,7 @@ class Marian(HuggingFaceImporter):
 def _has_pipeline(folder: Folder) -> bool:
     """Return whether a pipeline of the library tokenizers stands for the SentencePiece models."""
     generic = folder.tokenizer.get("tokenizer_class") in GENERIC
-    return folder.source.has(PIPELINE) and (generic or not folder.source.has(SOURCE_MODEL))
+    return folder.source.has(PIPELINE) and (generic or not folder.source.has(MODELS[0]))
 
 
 def tagged_tokenizer(
@@ -133,7 +133,7 @@ def tagged_tokenizer(
         tags_of="target",
         leading_tag=True,
     )
-    return ForeignTokenizer(SentencePiece(model, vocabulary), vocabulary)
+    return ForeignTokenizer(SentencePiece(model, vocabulary, MODELS[side]), vocabulary)
 
 
 def _codes(value: object) -> tuple[str, ...]:

@@ -160,7 +160,7 @@ def vocabulary_files(
 def read_vocabulary(source: Source, name: str, reasons: Reasons) -> dict[int, str]:
     """Return the entries by their ids; what is wrong goes to `reasons`."""
     if name.endswith(".spm"):
-        return dict(enumerate(piece_names(source.bytes(name, LIMIT))))
+        return dict(enumerate(piece_names(source.bytes(name, LIMIT), name)))
     if name.endswith(".fsv"):
         reasons.add(f"{name} is a factored vocabulary, which the network lacks")
         return {}

@@ -24,7 +24,7 @@ from zoo.interop import (
 )
 from zoo_transformer.config import TransformerConfig
 from zoo_transformer.formats.family import Fields, Kind, Layout, Network, layout
-from zoo_transformer.formats.marian import SOURCE_MODEL, TARGET_MODEL, tagged_tokenizer
+from zoo_transformer.formats.marian import MODELS, tagged_tokenizer
 from zoo_transformer.formats.marian_files import (
     LIMIT,
     archives,
@@ -265,10 +265,10 @@ def _tokenizer(
     source: Source, file: str, names: dict[int, str], rows: Rows, side: int
 ) -> ForeignTokenizer:
     """Return the tokenizer of one side: 0 is the source, 1 the target."""
-    model = (SOURCE_MODEL, TARGET_MODEL)[side]
+    model = MODELS[side]
     if file.endswith(".spm"):
         vocabulary = Vocabulary(rows.tokens(names), rows.control(names, ()))
-        engine = SentencePiece(source.bytes(file, LIMIT), vocabulary)
+        engine = SentencePiece(source.bytes(file, LIMIT), vocabulary, file)
         return ForeignTokenizer(engine, vocabulary)
     if source.has(model):
         return tagged_tokenizer(source.bytes(model, LIMIT), names, rows, side)

@@ -62,7 +62,7 @@ def fairseq_names(folder: Folder, model: str) -> dict[int, str]:
     The first three pieces are special tokens themselves; the tokens after all pieces are not among
     these texts.
     """
-    pieces = piece_names(folder.source.bytes(model, MODEL_LIMIT))
+    pieces = piece_names(folder.source.bytes(model, MODEL_LIMIT), model)
     first = ("<s>", "<pad>", "</s>", "<unk>")
     folder.reasons.check(
         pieces[:3] == ["<unk>", "<s>", "</s>"],
@@ -82,7 +82,8 @@ def pegasus_names(folder: Folder, model: str) -> dict[int, str]:
         offset = 103
     names = {0: "<pad>", 1: "</s>", 2: "<mask_1>", 3: "<mask_2>"}
     names |= {i: f"<unk_{i - 2}>" for i in range(4, offset + 2)}
-    for number, piece in enumerate(piece_names(folder.source.bytes(model, MODEL_LIMIT)), offset):
+    pieces = piece_names(folder.source.bytes(model, MODEL_LIMIT), model)
+    for number, piece in enumerate(pieces, offset):
         if number >= offset + 2:  # the special tokens <pad> and </s> come first
             names[number] = piece
     return names

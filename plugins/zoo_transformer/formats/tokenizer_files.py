@@ -63,7 +63,7 @@ def from_sentencepiece(
     check_names(names, len(rows.ids()), folder.reasons, file)
     _check_prefix(framing, len(rows.ids()), folder)
     vocabulary = _vocabulary(rows, names, framing, side, str)
-    model = SentencePiece(folder.source.bytes(file, MODEL_LIMIT), vocabulary)
+    model = SentencePiece(folder.source.bytes(file, MODEL_LIMIT), vocabulary, file)
     return ForeignTokenizer(model, vocabulary)
 
 
