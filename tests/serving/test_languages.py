@@ -24,6 +24,7 @@ from zoo.data.languages import language_name, short_codes
 from zoo.interop.conversion import import_checkpoint
 from zoo.registry.registry import Registry, default_registry
 from zoo.serving.checkpoints import Checkpoints, Served
+from zoo.serving.service import _readers_and_writers
 
 TEXT = "A dog runs."
 CODES = "eng_Latn", "fra_Latn", "zho_Hans", "zho_Hant"
@@ -64,11 +65,23 @@ def test_short_codes_are_those_that_mean_one_language() -> None:
         "ast_Latn": "ast", "pt_BR": "pt", "xx": "xx", "de": "de", "eng": "en", "eng_Latn": "en",
     }  # fmt: skip
     assert short_codes([["nb"], ["nb", "sv"]]) == {"nb": "nb", "sv": "sv"}
+    many, others = ["eng_Latn", "deu_Latn"], ["en_XX", "de_DE"]
+    assert short_codes([["en", "de"], many, others]) == {
+        code: code[:2] for code in (*many, *others, "en", "de")
+    }
     for lists in ([["pt_BR"], ["pt_PT"], ["pt"]], [["nob_Latn", "nb"]], [["zho_Hans", "zh"]]):
         kept = [code for codes in lists for code in codes]
         assert short_codes(lists) == dict(zip(kept, kept, strict=True))
     names = map(language_name, ("zho_Hant", "en", "pt_BR", "eng_Latn", "xx_YY"))
     assert [*names] == ["Chinese (Hant)", "English", "Portuguese (BR)", "English (Latn)", "xx_YY"]
+
+
+def test_a_language_is_detected_once_however_checkpoints_call_it(registry: Registry) -> None:
+    nllb, mbart = served("nllb", CODES[:2], CODES[:2]), served("m", ("en_XX",), ("de_DE",))
+    checkpoints = holding(registry, nllb, mbart, served("pair", ("en",), ("de",)))
+    assert [*_readers_and_writers(checkpoints)] == ["en"]
+    chosen = {target: checkpoints.translating("en", target) for target in ("fr", "de")}
+    assert {t: one and one[0].name for t, one in chosen.items()} == {"fr": "nllb", "de": "pair"}
 
 
 def test_every_pair_that_is_offered_can_be_chosen(registry: Registry) -> None:

@@ -81,8 +81,8 @@ def two_letter_code(code: str) -> str:
 def short_codes(lists: Iterable[Collection[str]]) -> dict[str, str]:
     """Return the shortest code of each code's language: `en` for `eng_Latn`, where that is enough.
 
-    Codes of one language stay as they are if they differ in script or country, such as `zho_Hans`
-    and `zho_Hant`, or if one of the lists has several of them.
+    Codes of one language stay as they are if they have other scripts, such as `zho_Hans` and
+    `zho_Hant`, or other countries, or if one of the lists has several of them.
     """
     of_language: dict[str, dict[str, None]] = {}
     several = set()
@@ -93,9 +93,10 @@ def short_codes(lists: Iterable[Collection[str]]) -> dict[str, str]:
             of_language.setdefault(language, {})[code] = None
     shortest: dict[str, str] = {}
     for language, codes in of_language.items():
-        variants = {_variant(code) for code in codes} - {""}
+        variants = {_variant(code) for code in codes} - {"", "xx"}  # mBART has `en_XX`
+        scripts = {variant for variant in variants if len(variant) == 4}
         short = next((code for code in codes if len(code) == 2), language)
-        keep = language in several or len(variants) > 1
+        keep = language in several or len(scripts) > 1 or len(variants - scripts) > 1
         shortest |= {code: code if keep else short for code in codes}
     return shortest
 
