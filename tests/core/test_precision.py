@@ -34,6 +34,7 @@ def test_auto_chooses_the_faster_precision_and_records_it(
         assert session.precision.precision == faster
         assert "1000 ms" in str(session.precision)
         assert session.trainer.plan.recipe.precision == faster
+        assert session.trainer.data.setup.recipe.precision == faster  # as objectives see it
         assert json.loads((tmp_path / f"{faster}.run/run.json").read_text())["recipe"][
             "precision"
         ] == (faster)

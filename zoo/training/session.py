@@ -323,8 +323,8 @@ def _create(
         network = build_network(registry, plan, data).to(group.device)
         loss = TrainingLoss(data.setup, network, data.augmentations)
         choice = choose_precision(loss, data.corpus, plan.recipe)
-        recipe = plan.recipe.model_copy(update={"precision": choice.precision})
-        plan = replace(plan, recipe=recipe)
+        plan = replace(plan, recipe=plan.recipe.model_copy(update={"precision": choice.precision}))
+        data = data.following(plan)
     plan = moved(plan, request.copies, folder.path)
     more |= {file.name: file for file in request.copies}
     description = plan.describe() | data.fingerprints()
