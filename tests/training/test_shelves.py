@@ -223,6 +223,29 @@ def test_a_stopped_run_with_parts_of_a_plugin_resumes_bit_for_bit(
     assert same(tmp_path / "plain", tmp_path / "cut")
 
 
+def test_resuming_without_the_plugin_names_its_package(
+    parallel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, registry: Registry
+) -> None:
+    near = """
+    from zoo import Dataset, Pair
+
+    @hookimpl
+    def zoo_datasets():
+        yield Dataset("near", "a test", lambda split, limit: [Pair("a b", "c d")] * 40)
+    """
+    both = registry_with(monkeypatch, near, "near", registry_with(monkeypatch, CODE))
+    for number, (data, settings, package) in enumerate((
+        (f"{parallel}:en-de", EVERYTHING, "zoo-visitor 1.0"), ("near", SMALL, "zoo-near 1.0"),
+    )):  # fmt: skip
+        out = tmp_path / str(number)
+        begin(TrainingRequest(MODEL, data, out, settings=settings, steps=2), both).close()
+        with pytest.raises(PluginError, match=f"the run began with .*{package}, .*did not load"):
+            resume(out, registry=registry)
+        resume(out, registry=both).close()
+        with pytest.raises(PluginError, match=f"{package}, .*did not load. Install "):
+            resume(out, registry=registry)  # also a run that was resumed
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -42,6 +42,7 @@ from zoo.training.held_out import HeldOutScores, score_held_out
 from zoo.training.initialization import build_network
 from zoo.training.objective import TrainingLoss
 from zoo.training.own_pairs import moved
+from zoo.training.packages import packages, read_plan
 from zoo.training.parent import Parent, read_parent
 from zoo.training.plan import Plan, training_data
 from zoo.training.precision import PrecisionChoice, choose_precision
@@ -223,8 +224,7 @@ def begin(request: TrainingRequest, registry: Registry | None = None) -> Session
         with explain_failures(0, plan.recipe, group, folder.path):
             if group.is_first:
                 begins = Beginning(request, parent, automatic)
-                created = _create(registry, begins, plan, folder, group)
-                plan, data, choice, tuning_notes = created
+                plan, data, choice, tuning_notes = _create(registry, begins, plan, folder, group)
                 group.barrier()
             else:
                 group.barrier()  # the first process writes the run folder
@@ -232,8 +232,7 @@ def begin(request: TrainingRequest, registry: Registry | None = None) -> Session
                 data = load_data(registry, plan, folder.tokenizers(registry))
             trainer, notes = _make_trainer(registry, plan, data, folder, group)
         chosen = automatic.choice.reasons if automatic else []
-        notes = tuning_notes + notes
-        return Session(registry, trainer, notes, choice, chosen, resources.pop_all())
+        return Session(registry, trainer, tuning_notes + notes, choice, chosen, resources.pop_all())
 
 
 def resume(
@@ -259,7 +258,7 @@ def resume(
         group, folder = _acquire(resources, out, device, shard)
         description = folder.describe()
         folder.acquire()
-        plan = Plan.parse(registry, description | {"recipe": description["recipe"] | totals})
+        plan = read_plan(registry, description | {"recipe": description["recipe"] | totals})
         with explain_failures(0, plan.recipe, group, folder.path):
             repairs = folder.repair()
             if group.is_first:
@@ -269,7 +268,8 @@ def resume(
             trainer, notes = _make_trainer(registry, plan, data, folder, group)
             if totals:
                 trainer.check_totals(Recipe.parse(description["recipe"], "the run's recipe"))
-            folder.update_description(plan.describe() | data.fingerprints(), plan.to_toml())
+            described = description | plan.describe() | data.fingerprints()
+            folder.update_description(described, plan.to_toml())
         return Session(registry, trainer, repairs + notes, resources=resources.pop_all())
 
 
@@ -327,7 +327,7 @@ def _create(
         data = data.following(plan)
     plan = moved(plan, request.copies, folder.path)
     more |= {file.name: file for file in request.copies}
-    description = plan.describe() | data.fingerprints()
+    description = plan.describe() | data.fingerprints() | {"packages": packages(registry)}
     folder.create(description, plan.to_toml(), *tokenizers, more, registry)
     return plan, data, choice, notes
 
