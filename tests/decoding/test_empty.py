@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from tests.decoding.reference import SEARCHES, scripted_task
+from tests.shelves import registry_with
 from zoo.decoding.options import Search
 from zoo.decoding.search import search
 from zoo.errors import DecodingError
+from zoo.nn.contract import UNKNOWN
 
 EMPTY = [[0.0, 0.0, 0.8, 0.0, 0.15, 0.05], [0.0, 0.0, 0.9, 0.0, 0.06, 0.04]]
 
@@ -61,6 +63,43 @@ def test_banning_everything_is_refused() -> None:
     for kind in SEARCHES:
         with pytest.raises(DecodingError, match=r"no translation is possible.*every token"):
             search(task, Search(banned=(4, 5), max_length=3, **kind))
+
+
+ONLY = """
+import torch
+from zoo import LogitsProcessor, Processor
+
+@hookimpl
+def zoo_logits_processors():
+    yield Processor("only", "allows one token", "zoo_visitor:Only")
+    yield Processor("idle", "changes nothing", "zoo_visitor:Idle")
+
+class Idle(LogitsProcessor):
+    def __init__(self, task):
+        pass
+
+class Only(LogitsProcessor):
+    def __init__(self, task, token: int):
+        self.token = token
+
+    def bans(self, position, state):
+        return None
+
+    def process(self, scores, rows, state):
+        kept = torch.arange(scores.shape[1]) == self.token
+        return scores.masked_fill(~kept, -torch.inf)
+"""
+
+
+def test_the_processor_that_leaves_no_token_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The unknown token is never written: who allows it alone allows none."""
+    registry = registry_with(monkeypatch, ONLY)
+    task = replace(scripted_task(EMPTY), registry=registry)
+    for kind in SEARCHES:
+        options = Search(processors=("idle", f"only:token={UNKNOWN}", "idle"), max_length=3, **kind)
+        named = rf"the last of them by the processor only:token={UNKNOWN}\. Change"
+        with pytest.raises(DecodingError, match=named):
+            search(task, options)
 
 
 def test_a_banned_token_outside_the_vocabulary_is_refused() -> None:

@@ -34,7 +34,9 @@ class Pipeline:
     def __init__(self, task: Task[Any, Any], options: Search) -> None:
         self.options = options
         created = [kind.create(task, options) for kind in FIRST]
-        created += [named_processor(task, text) for text in options.processors]
+        named = [named_processor(task, text) for text in options.processors]
+        self._names = {id(p): text for p, text in zip(named, options.processors, strict=True) if p}
+        created += named
         created.append(Prefix.create(task, options))
         lengths = [p.max_lengths() for p in created if p]
         self.max_lengths = torch.stack([given for given in lengths if given is not None]).amin(0)
@@ -83,12 +85,24 @@ class Pipeline:
             _check(p.bans(rows.position, state) or (), scores.shape[1])
             scores = p.process(scores, rows, state)
         if rows.position == 1 and bool(dead_ends(scores).any()):
-            raise DecodingError(
-                "no translation is possible",
-                "the search options ban every token at the first position",
-                "Ban fewer tokens, or raise `--max-length`",
-            )
+            raise self._no_token(states, rows)
         return scores
+
+    def _no_token(self, states: States, rows: Rows) -> DecodingError:
+        """Return the error for rows of which every first token is banned; it names who did it."""
+        scores, last = rows.log_probs, ""
+        for p, state in zip(self.processors, states, strict=True):
+            scores = p.process(scores, rows, state)
+            if bool(dead_ends(scores).any()):
+                last = self._names.get(id(p), "")
+                break
+        return DecodingError(
+            "no translation is possible",
+            "the search options ban every token at the first position"
+            + (f", the last of them by the processor {last}" if last else ""),
+            "Change its options, or leave it out" if last
+            else "Ban fewer tokens, or raise `--max-length`",
+        )  # fmt: skip
 
     def penalties(self, states: States, sentence: Tensor) -> Tensor:
         """Return what is added to the rank of each row, (rows,), 0 or less."""
