@@ -1,5 +1,6 @@
 """Kills, full disks, damaged files, concurrent processes, and values that are not finite."""
 
+import errno
 import json
 import math
 import os
@@ -23,6 +24,7 @@ from zoo.training import saving
 from zoo.training.failures import explain_failures
 from zoo.training.process_group import ProcessGroup
 from zoo.training.request import TrainingRequest
+from zoo.training.run_folder import RunFolder
 from zoo.training.session import Session, begin, resume
 
 
@@ -189,11 +191,24 @@ def test_a_full_disk_keeps_the_last_state(
     full_disk(2**40)
     message = str(raised.value)
     assert message.startswith("cannot write the state of update 14: File too large; the state of")
-    assert "update 7 is whole. Free some space, then run `zoo train --resume --out" in message
+    assert "update 7 is whole. Raise the limit of a file's size (`ulimit -f`), then run" in message
     assert states(out) == [7]
     assert not list((tmp_path / "out.run" / "states").glob(".*"))
     finished(resume(out))
     assert same(tmp_path / "plain", out)
+
+
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    [(errno.ENOSPC, "Free some space"), (errno.EDQUOT, "Free some space"), (errno.EIO, "Mend")],
+)
+def test_what_helps_depends_on_why_a_file_cannot_be_written(
+    number: int, advice: str, tmp_path: Path
+) -> None:
+    folder = RunFolder(tmp_path / "out")
+    message = f"{advice}.*, then run `zoo train --resume --out"
+    with pytest.raises(TrainingError, match=message), folder.writing("metrics"):
+        raise OSError(number, "no luck")
 
 
 def test_a_full_disk_at_the_end_keeps_the_run(
@@ -204,7 +219,7 @@ def test_a_full_disk_at_the_end_keeps_the_run(
         list(session.trainer.events())
         session.write_curve()
         full_disk(2048)
-        with pytest.raises(TrainingError, match="Free some space"):
+        with pytest.raises(TrainingError, match="Raise the limit"):
             session.finish()
         full_disk(2**40)
     assert not (tmp_path / "out").exists()
@@ -392,4 +407,4 @@ def test_a_full_disk_is_reported_in_one_line(
     errors = [line for line in result.stderr.splitlines() if line.startswith("Error: ")]
     assert len(errors) == 1
     assert "cannot write" in errors[0]
-    assert "Free some space" in errors[0]
+    assert "Raise the limit" in errors[0]

@@ -51,6 +51,12 @@ KEYS: Mapping[str, Any] = {
 }  # fmt: skip
 """What a run's description holds, and of which types."""
 
+ADVICE = {
+    errno.ENOSPC: "Free some space", errno.EDQUOT: "Free some space",
+    errno.EFBIG: "Raise the limit of a file's size (`ulimit -f`)",
+}  # fmt: skip
+"""What helps against an error of the system."""
+
 OWN_PAIRS = {"data": "pairs", "validation": "validation-pairs"}
 """The names of the copies of pairs that were given from Python."""
 
@@ -269,12 +275,11 @@ class RunFolder:
         except OSError as error:
             states = self.saved_states()
             safe = f"the state of update {int(states[-1].name):,} is whole" if states else ""
-            full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-            then = "Free some space, then run" if full else "Mend that, then run"
+            first = ADVICE.get(error.errno or 0, "Mend that")
             raise TrainingError(
                 f"cannot write {what}",
                 "; ".join(filter(None, [error.strerror or str(error), safe])),
-                f"{then} `zoo train --resume --out {self.out}`",
+                f"{first}, then run `zoo train --resume --out {self.out}`",
             ) from error
 
     def add_metrics(self, record: dict[str, Any]) -> None:
