@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from zoo.data.compressed import open_text
-from zoo.data.readers import bounded_lines, decode_bytes
+from zoo.data.readers import bounded_lines, decode_bytes, naming
 from zoo.errors import DataError, near
 from zoo.registry.declarations import Pair
 
@@ -93,10 +93,8 @@ def _columns(file: Path, header: list[str], columns: Sequence[str]) -> tuple[int
     guess = near(missing[0], header)
     hint = f" (did you mean {' or '.join(guess)}?)" if guess else ""
     listed = ", ".join(header[:20])[:500]
-    plain = [name for name in header if re.fullmatch(r"\w+", name)]
-    example = "-".join(plain[-2:]) if len(plain) > 1 else "en-de"
     raise DataError(
         f"{file} has no column {' or '.join(map(repr, missing))}{hint}",
         f"its columns are {listed}",
-        f"Name two of them after the file, such as {file}:{example}",
+        f"Name two of them after the file, such as {naming(file, header)}",
     )

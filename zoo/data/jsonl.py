@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from zoo.data.readers import has_lone_surrogate, read_lines
+from zoo.data.readers import has_lone_surrogate, naming, read_lines
 from zoo.data.sources import join_sources
 from zoo.errors import DataError
 from zoo.registry.declarations import Pair
@@ -67,8 +67,7 @@ def _other_keys(file: Path, record: object, keys: Sequence[str]) -> str:
         return "Write an object for each target; --several-references scores them together"
     name = next((key for key, value in nested.items() if isinstance(value, dict)), None)
     if name is None:
-        names = [key for key, value in nested.items() if isinstance(value, str) and "-" not in key]
-        example = "-".join(names[-2:]) if len(names) > 1 else "en-de"
-        return f"To use other keys, name them after the file, such as {file}:{example}"
+        texts = (key for key, value in nested.items() if isinstance(value, str))
+        return f"To use other keys, name them after the file, such as {naming(file, texts)}"
     wanted, path = shlex.quote(f".[{json.dumps(name)}]"), shlex.quote(str(file))
     return f"The objects under {name!r} may have them: jq -c {wanted} {path} > new.jsonl"

@@ -142,6 +142,12 @@ def _conversion(file: str, encoding: str) -> str:
     return f"iconv -f {encoding} -t UTF-8 {name} > NEW"
 
 
+def naming(file: Path, names: Iterable[str]) -> str:
+    """Return how a user names two columns or keys after a file: as an example, the last two."""
+    words = [name for name in names if re.fullmatch(r"\w+", name)]
+    return f"{file}:{'-'.join(words[-2:]) if len(words) > 1 else 'en-de'}"
+
+
 def has_lone_surrogate(text: str) -> bool:
     """Return whether a text has half of a surrogate pair, which UTF-8 cannot encode."""
     return any("\ud800" <= character <= "\udfff" for character in text)
