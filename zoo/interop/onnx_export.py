@@ -45,6 +45,8 @@ LOGGERS = ("root", "torch", "torch.onnx", "onnxscript", "onnx_ir")
 """Loggers of the exporter and of onnxruntime's quantizer."""
 
 COLOR = re.compile("\x1b\\[[0-9;]*m")
+INTERNAL = re.compile(r"\[ONNXRuntimeError\] : \d+ : \w+ : | Status Message: .*", re.DOTALL)
+"""What onnxruntime says of itself: a number, and where in its own code a node has failed."""
 
 FAILED = "the network cannot be exported to ONNX"
 HINT = "See “Networks that export” in docs/export.md"
@@ -223,10 +225,10 @@ def _traced(
 
 
 def _cause(error: BaseException) -> str:
-    """Return the first line that says why: of the innermost cause, without colors."""
+    """Return the first line that says why: of the innermost cause, without what helps nobody."""
     while (inner := error.__cause__ or error.__context__) is not None:
         error = inner
-    lines = [line.strip() for line in COLOR.sub("", str(error)).splitlines()]
+    lines = [line.strip() for line in INTERNAL.sub("", COLOR.sub("", str(error))).splitlines()]
     return f"{type(error).__name__}: {next(filter(None, lines), '')[:300]}"
 
 
