@@ -20,6 +20,11 @@ FAILURES = (Exception, SystemExit)
 LONGEST_NUMBER = 1_000
 """The most bits of an integer that is shown: Python refuses to print very long ones."""
 
+OPTION = re.compile(r"(?<![\w-])--[a-z]")
+"""An option of the command line in a message."""
+
+IN_PYTHON = 'An option such as `--new-vocabulary both` is an argument here: new_vocabulary="both"'
+
 BREAKS = re.compile(r"\s*[\x00-\x1f\x7f-\x9f\u2028\u2029]+\s*")
 """Line breaks and other control characters, with the white space around them."""
 
@@ -49,7 +54,9 @@ def counted(number: int, noun: str) -> str:
 class ZooError(Exception):
     """An error that a user can correct.
 
-    `what` is wrong, `why`, and what to do `next`; the message joins the three on one line.
+    `what` is wrong, `why`, and what to do `next`; the message joins the three on one line. It names
+    options as the command line does; a note, which Python shows below the message, says what they
+    are there.
     """
 
     def __init__(self, what: str, why: str = "", next: str = "") -> None:
@@ -58,6 +65,8 @@ class ZooError(Exception):
         message = f"{what}: {why}" if why else what
         stop = "" if message.endswith(("?", ".")) else "."
         super().__init__(f"{message}{stop} {next}" if next else message)
+        if OPTION.search(str(self)):
+            self.add_note(IN_PYTHON)
 
 
 class UnknownNameError(ZooError):

@@ -1,14 +1,25 @@
 """Configurations, recipes, and the plan of a run, which combines them."""
 
 import re
+import traceback
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import Result
 from pydantic import Field
 
 import zoo
-from zoo.errors import MESSAGE_LIMIT, ConfigError, PluginError, UnknownNameError, ZooError
+from zoo.errors import (
+    MESSAGE_LIMIT,
+    CheckpointError,
+    ConfigError,
+    PluginError,
+    UnknownNameError,
+    ZooError,
+)
 from zoo.registry.config import Config, parse_settings
 from zoo.registry.parameters import Dim, Table
 from zoo.registry.recipe import Recipe
@@ -57,6 +68,22 @@ def test_every_message_is_on_one_line_without_control_characters() -> None:
     assert str(error) == "a b  c: d [31me f. g h"
     long = ZooError("\n" * 10_000 + "a" * 10_000)
     assert len(str(long)) <= MESSAGE_LIMIT + 1
+
+
+def test_a_message_about_options_says_what_they_are_in_python(
+    run: Callable[..., Result], tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(CheckpointError) as error:
+        zoo.train("seq2seq-tiny", "numbers-en-fr", tmp_path)
+    assert "--out" in str(error.value)
+    shown = "".join(traceback.format_exception_only(error.value))
+    assert 'is an argument here: new_vocabulary="both"' in shown
+    for message in ("no options", "from a--b", "a -- b"):
+        assert not hasattr(ZooError(message), "__notes__")
+    result = run("train", "seq2seq-tiny", "--data", "numbers-en-fr", "--out", tmp_path)
+    assert "--out" in result.stderr
+    assert "an argument here" not in result.stderr
 
 
 def test_a_value_of_several_lines_is_refused_on_one_line() -> None:
