@@ -225,7 +225,7 @@ def _traced(
 
 
 def _cause(error: BaseException) -> str:
-    """Return the first line that says why: of the innermost cause, without what helps nobody."""
+    """Return the first line that says why: of the innermost cause, without noise."""
     while (inner := error.__cause__ or error.__context__) is not None:
         error = inner
     lines = [line.strip() for line in INTERNAL.sub("", COLOR.sub("", str(error))).splitlines()]

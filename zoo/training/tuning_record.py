@@ -234,7 +234,7 @@ def _terms(registry: Registry, parent: Parent) -> str:
 def _license(registry: Registry, dataset: Dataset, parent: Parent) -> dict[str, Any]:
     """Return the license that the parent's card names, if the data is under the same terms.
 
-    Otherwise nobody has said under which license the new weights are.
+    Otherwise the license of the new weights is not known.
     """
     folder, terms = parent.checkpoint.folder, About.of_dataset(dataset).terms
     if folder is None or not terms or terms != _terms(registry, parent):
