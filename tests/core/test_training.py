@@ -11,6 +11,7 @@ import torch
 import zoo
 from zoo.checkpoint.tensors import read_tensors
 from zoo.data.batches import Batch
+from zoo.data.tokenizer import Tokenizer
 from zoo.errors import CheckpointError, TrainingError, ZooError
 from zoo.nn.build import create_model
 from zoo.nn.contract import BEGIN, END, PADDING, UNKNOWN, Output
@@ -61,11 +62,11 @@ def test_the_loss_matches_its_definition(smoothing: float) -> None:
 
 
 def loss_of(model: Any, batch: Batch, **recipe: Any) -> Loss:
-    """Return the loss of a recipe without a run: its setup has no tokenizers."""
+    """Return the loss of a recipe without a run."""
     registry, chosen = default_registry(), Recipe.parse({"steps": 1, **recipe}, "a test")
     config = registry.config("rnnsearch-tiny")
-    nothing: Any = None
-    setup = Setup(registry, config, chosen, nothing, nothing, LengthLimits())
+    words = Tokenizer.train(["a b"], "word", 20)
+    setup = Setup(registry, config, chosen, words, words, LengthLimits())
     loss: Loss = TrainingLoss(setup, model, Augmentations(setup))(batch)
     return loss
 
