@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -16,8 +17,18 @@ from sentencepiece import SentencePieceTrainer
 import zoo
 from tests.core.test_pieces import train as train_pieces
 from tests.core.test_training import weights
+from tests.interop import huggingface
 from tests.training.test_fine_tuning import MODELS, SHARED, home, parents, vocabulary
-from zoo.data.extension import FEWEST, MOST, extend, extend_both, frequent, missing_tokens
+from zoo.data.extension import (
+    FEWEST,
+    MOST,
+    added_tokens,
+    can_extend,
+    extend,
+    extend_both,
+    frequent,
+    missing_tokens,
+)
 from zoo.data.foreign_engines import Engine, SentencePiece, TokenizersPipeline, Vocabulary
 from zoo.data.foreign_tokenizer import ForeignTokenizer, load_tokenizer
 from zoo.data.moses import Moses
@@ -28,7 +39,7 @@ from zoo.data.text_tokenizer import SPECIALS
 from zoo.data.tokenizer import Tokenizer
 from zoo.data.words import Words
 from zoo.errors import ConfigError
-from zoo.nn.contract import UNKNOWN
+from zoo.nn.contract import BEGIN, UNKNOWN
 from zoo.training.request import TrainingRequest
 from zoo.training.session import begin
 
@@ -147,6 +158,23 @@ def test_each_source_is_extended_by_its_own_texts() -> None:
         "text": ["(", ")"], "other": ["«", "»"]
     }  # fmt: skip
     assert not any(UNKNOWN in ids for ids in new.encode([texts[0], texts[2]]))
+    assert added_tokens(old, new) == [*added["text"], *added["other"]]
+    assert can_extend(old)
+
+
+def test_a_tag_that_begins_a_text_is_no_text_of_the_vocabulary() -> None:
+    """As those of OPUS-MT's models for several languages, also of one that the model lacks."""
+    known = of_pieces("unigram").entries.tokens
+    vocabulary = Vocabulary((*known, ">>de<<"), frozenset([len(known)]), leading_tag=True)
+    old = ForeignTokenizer(SentencePiece(train_pieces("unigram"), vocabulary), vocabulary)
+    new = extend(old, lambda: [">>de<< a (dog)", ">>fr<< a (dog)"])
+    assert sorted(added_tokens(old, new)) == ["(", ")"]
+
+
+def test_an_empty_word_is_no_token() -> None:
+    """Two spaces in a row enclose one, where each space separates words."""
+    old = of_words(split="space")
+    assert added_tokens(old, extend(old, lambda: ["a  dog", "a  (dog)"] * FEWEST)) == ["(dog)"]
 
 
 def test_what_cannot_be_extended_is_refused_where_a_token_is_missing() -> None:
@@ -156,6 +184,8 @@ def test_what_cannot_be_extended_is_refused_where_a_token_is_missing() -> None:
     vocabulary = Vocabulary((*SPECIALS, "dog"))
     foreign = ForeignTokenizer(TokenizersPipeline(pipeline, [UNKNOWN, 4], vocabulary), vocabulary)
     assert extend(foreign, lambda: ["dog dog"]) is foreign
+    assert not can_extend(foreign)
+    assert not can_extend(SourceTokenizer({"text": of_library("bpe"), "other": foreign}))
     with pytest.raises(ConfigError, match=r"lacks a token of 'a dog'.*--new-vocabulary"):
         extend(foreign, lambda: ["a dog"])
     content = io.BytesIO()
@@ -243,6 +273,52 @@ def test_a_run_warns_of_what_its_vocabularies_lack(
     assert "0 new source tokens" in said
     assert "Warning" not in said
     assert "To add them" not in notes(f"{home / 'old'}:en-de", from_=rnnsearch)
+
+
+def test_new_tokens_are_as_likely_as_the_others(tmp_path: Path) -> None:
+    """The begin token of an imported model has a bias that forbids it, and is no example."""
+    huggingface.marian(tmp_path / "opus")
+    data = [(f"A dog [{n}]", f"Ein Hund «{n}»") for n in range(30)]
+    (tmp_path / "a.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in data), encoding="utf-8")
+    size = zoo.load(tmp_path / "opus").checkpoint.target_tokenizer.size
+    request = TrainingRequest("", str(tmp_path / "a.tsv"), tmp_path / "a", steps=1,
+                              from_=tmp_path / "opus", extend_vocabulary="both")  # fmt: skip
+    with begin(request) as session:
+        bias = session.trainer.model.get_parameter("output.bias").detach()
+    old, new = bias[UNKNOWN + 1 : size], bias[size:]
+    assert bias[BEGIN] < -1000
+    assert len(new) > 10
+    assert float((new - old.mean()).abs().max()) < 6 * float(old.std())
+
+
+def test_what_became_of_the_vocabularies_is_on_one_line_each(
+    home: Path, parents: Callable[..., Path], tmp_path: Path
+) -> None:
+    """The texts have characters that would break a line, or control a terminal."""
+    parent = parents("rnnsearch-tiny", tokenizer="char")
+    file = tmp_path / "a.jsonl"
+    pairs = [{"source": "a dog\n\x1b[2J", "target": "ax\u2028\u202e dogx"}] * 30
+    file.write_text("\n".join(map(json.dumps, pairs)), encoding="utf-8")
+    request = TrainingRequest("", str(file), tmp_path / "a", steps=1, from_=parent,
+                              extend_vocabulary="both")  # fmt: skip
+    with begin(request) as session:
+        notes = session.notes
+    assert "5 new source tokens: U+000A U+001B 2 J [" in notes
+    assert "2 new target tokens: U+2028 U+202E" in notes
+    assert all(note.isprintable() for note in notes)
+
+
+def test_what_cannot_be_extended_is_not_advised(
+    home: Path, parents: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zoo.training.fine_tuning.can_extend", lambda tokenizer: False)
+    (tmp_path / "a.tsv").write_text("the dog runs fast .\tthex dogx runsx .\n" * 30)
+    request = TrainingRequest("", str(tmp_path / "a.tsv"), tmp_path / "a", steps=1,
+                              from_=parents("rnnsearch-tiny"))  # fmt: skip
+    with begin(request) as session:
+        notes = " ".join(session.notes)
+    assert "100.0% of the sources have characters or words that the vocabulary lacks" in notes
+    assert "cannot be extended. To learn another one, give --new-vocabulary source" in notes
 
 
 def test_new_and_extended_vocabularies_exclude_each_other(tmp_path: Path) -> None:

@@ -123,27 +123,45 @@ def with_tokens(tokenizer: Tokenizer, tokens: Sequence[str]) -> Tokenizer:
     return Tokenizer.of_json(text, "an extended tokenizer")
 
 
+def can_extend(tokenizer: Tokenizer) -> bool:
+    """Return whether a tokenizer's kind can have more tokens."""
+    if isinstance(tokenizer, SourceTokenizer):
+        return all(map(can_extend, tokenizer.members.values()))
+    if isinstance(tokenizer, ForeignTokenizer):
+        engine = tokenizer.engine
+        of_pieces = isinstance(engine, SentencePiece) and not has_whole_words(engine.model)
+        return of_pieces or isinstance(engine, Words | Moses)
+    return not isinstance(tokenizer, EntryTokenizer)
+
+
+def added_tokens(old: Tokenizer, new: Tokenizer) -> list[str]:
+    """Return the tokens that an extended tokenizer has and the one before it lacks."""
+    if isinstance(old, SourceTokenizer) and isinstance(new, SourceTokenizer):
+        sources = zip(old.members.values(), new.members.values(), strict=True)
+        return [token for pair in sources for token in added_tokens(*pair)]
+    return new.vocabulary()[old.size :]
+
+
 def _lacking(tokenizer: Tokenizer) -> Callable[[str], Iterator[str]]:
     """Return what gives the missing tokens of a text.
 
     Calling it raises ConfigError if the tokenizer's kind cannot have more tokens.
     """
+    if not can_extend(tokenizer):
+        return _refuse
     if isinstance(tokenizer, ForeignTokenizer):
         engine = tokenizer.engine
-        of_words = isinstance(engine, SentencePiece) and has_whole_words(engine.model)
-        if isinstance(engine, SentencePiece | Words | Moses) and not of_words:
-            return engine.missing
-    elif not isinstance(tokenizer, EntryTokenizer):
-        return _of_library(tokenizer)
+        assert isinstance(engine, SentencePiece | Words | Moses)
+        return lambda text: engine.missing(text[len(tokenizer.leading_tag(text)) :])
+    return _of_library(tokenizer)
 
-    def refuse(text: str) -> Iterator[str]:
-        raise ConfigError(
-            f"this vocabulary cannot be extended, and lacks a token of {text[:60]!r}",
-            "its tokenizer is a pipeline of another project or of a plugin",
-            "Learn another one with --new-vocabulary",
-        )
 
-    return refuse
+def _refuse(text: str) -> Iterator[str]:
+    raise ConfigError(
+        f"this vocabulary cannot be extended, and lacks a token of {text[:60]!r}",
+        "its tokenizer is a pipeline of another project or of a plugin",
+        "Learn another one with --new-vocabulary",
+    )
 
 
 def _of_library(tokenizer: Tokenizer) -> Callable[[str], Iterator[str]]:

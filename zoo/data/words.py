@@ -184,8 +184,8 @@ class Words(Engine):
         return [[self.ids.get(word, UNKNOWN) for word in self.cut(text)] for text in texts]
 
     def missing(self, text: str) -> Iterator[str]:
-        """Yield the words or parts of a text that the vocabulary lacks."""
-        return (word for word in self.cut(text) if word not in self.ids)
+        """Yield the words or parts of a text that the vocabulary lacks; an empty word is none."""
+        return (word for word in self.cut(text) if word and word not in self.ids)
 
     def cut(self, text: str) -> list[str]:
         """Return the words or parts of a text."""

@@ -60,7 +60,8 @@ def first_weights(
         source, target: the run's tokenizers.
 
     The rows of tokens that the parent lacks are drawn with the mean and the standard deviation, per
-    column, of the rows that are carried over.
+    column, of the rows that are carried over, but for those of special tokens: padding is zero, and
+    an imported begin token may have a bias of −10,000, so that it is never written.
 
     Raises:
         ConfigError: the configuration changes the weights' shapes, or a weight depends on a
@@ -121,13 +122,13 @@ def _with_rows(
 ) -> Tensor:
     """Return `fresh` with the old weight's rows, along `dim`, and others that are like them."""
     fresh, old = fresh.transpose(0, dim), old.transpose(0, dim)
-    carried = old[rows.old]
-    if len(carried) < FEWEST:
+    usual = old[rows.old[rows.new > UNKNOWN]]
+    if len(usual) < FEWEST:
         weight = fresh.clone()
     else:
-        mean, deviation = carried.mean(0), carried.std(0)
+        mean, deviation = usual.mean(0), usual.std(0)
         weight = mean + deviation * torch.randn(fresh.shape, generator=generator)
-    weight[rows.new] = carried
+    weight[rows.new] = old[rows.old]
     return weight.transpose(0, dim).contiguous()
 
 
@@ -160,9 +161,9 @@ def _vocabulary_dims(
             dims[name] = (side, grown.index(max(grown)))
     if faults:
         raise ConfigError(
-            "the vocabularies of this checkpoint cannot be replaced",
+            "the vocabularies of this checkpoint cannot be changed",
             f"{', '.join(faults)} do not have one row for each token",
-            "Leave out --new-vocabulary",
+            "Leave out --new-vocabulary and --extend-vocabulary",
         )
     return dims
 

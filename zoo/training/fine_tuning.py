@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from zoo.data.corpus import learn_tokenizers
-from zoo.data.extension import Texts, extend, extend_both
+from zoo.data.extension import Texts, added_tokens, can_extend, extend, extend_both
 from zoo.data.readers import without_long_words
 from zoo.data.tokenizer import Tokenizer
 from zoo.errors import ConfigError, counted
@@ -145,26 +145,35 @@ def describe_vocabularies(
     corpora = {"source": data.corpus.source, "target": data.corpus.target}
     if checkpoint.config.features:
         del corpora["source"]
+    olds = {side: getattr(checkpoint, f"{side}_tokenizer") for side in corpora}
     notes = []
     for side, sequences in corpora.items():
-        old = getattr(checkpoint, f"{side}_tokenizer")
-        added = getattr(data, f"{side}_tokenizer").vocabulary()[old.size :]
         if request.extend_vocabulary in (side, "both"):
+            added = added_tokens(olds[side], getattr(data, f"{side}_tokenizer"))
             notes.append(f"{counted(len(added), f'new {side} token')}{_listed(added)}")
         elif unknown_part(sequences) <= MUCH_UNKNOWN and (
             (part := part_with_unknown(sequences)) > LACKING
         ):
+            which = ["source", "target"] if both else [side]
+            advice = "lacks, and it cannot be extended. To learn another one, give --new-vocabulary"
+            if all(can_extend(olds[each]) for each in which):
+                advice = "lacks. To add them, give --extend-vocabulary"
             notes.append(
                 f"Warning: {part:.1%} of the {side}s have characters or words that the vocabulary "
-                f"lacks. To add them, give --extend-vocabulary {'both' if both else side}"
+                f"{advice} {'both' if both else side}"
             )
     return notes
 
 
 def _listed(tokens: Sequence[str]) -> str:
-    """Return some tokens, after a colon."""
+    """Return some tokens, after a colon; characters that cannot be seen are named by their code."""
     more = f" and {len(tokens) - SHOWN:,} more" if len(tokens) > SHOWN else ""
-    return f": {' '.join(tokens[:SHOWN])}{more}" if tokens else ""
+    texts = ("".join(map(_visible, token)) for token in tokens[:SHOWN])
+    return f": {' '.join(texts)}{more}" if tokens else ""
+
+
+def _visible(character: str) -> str:
+    return character if character.isprintable() else f"U+{ord(character):04X}"
 
 
 def tuning_tokenizers(
