@@ -210,6 +210,19 @@ def test_a_model_of_one_source_refuses_several(files: Path, tmp_path: Path) -> N
         zoo.load(out).translate(BOTH)
 
 
+def test_a_model_of_one_source_is_not_tuned_or_validated_on_several(
+    files: Path, tmp_path: Path
+) -> None:
+    """Their JSON would be read as text."""
+    one, several = f"{files}:en-fr", f"{files}:en+context-fr"
+    out = zoo.train("pooled-small", one, tmp_path / "a", settings=SETTINGS, steps=1)
+    with pytest.raises(DataError, match=r"\+context-fr has several sources: this model reads one"):
+        zoo.train(None, several, tmp_path / "b", from_=out, steps=1)
+    with pytest.raises(DataError, match=r"\+context-fr has several sources: this model reads one"):
+        zoo.train("pooled-small", one, tmp_path / "c", validation=several, settings=SETTINGS,
+                  steps=1)  # fmt: skip
+
+
 def test_files_of_different_lengths_are_refused(files: Path, tmp_path: Path) -> None:
     for name, count in (("en", 3), ("context", 2), ("fr", 3)):
         (tmp_path / f"c.{name}").write_text("word\n" * count)

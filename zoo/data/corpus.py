@@ -62,7 +62,7 @@ def learn_tokenizers(
             which the first pair gives the size; by default one text.
 
     Raises:
-        DataError: the texts have other sources.
+        DataError: as `check_source`.
     """
 
     def texts(side: int) -> Iterator[str]:
@@ -70,17 +70,11 @@ def learn_tokenizers(
 
     sources = ("text",) if config is None else config.sources
     first = next(iter(dataset.stream("train", 1)), None)
-    if len(sources) == 1 and first is not None and isinstance(first.source, Sources):
-        raise DataError(
-            f"{dataset.name} has several sources",
-            "this model reads one",
-            "Name the file or the key of one source, or take a model that reads several",
-        )
+    if first is not None:
+        check_source(first.source, dataset.name, config)
     if config is not None and config.features and first is not None:
         of_target = Tokenizer.train(texts(1), recipe.tokenizers[1], recipe.vocab_size, registry)
         return FeatureReader.of_text(first.source), of_target
-    if isinstance(getattr(first, "source", None), Features):
-        raise DataError(f"{dataset.name} has feature vectors", "this model reads text")
     if recipe.shared_vocab:
         both = Tokenizer.train(
             chain(texts(0), texts(1)), recipe.tokenizer, recipe.vocab_size, registry
@@ -98,6 +92,23 @@ def learn_tokenizers(
     else:
         of_source = Tokenizer.train(texts(0), source, recipe.vocab_size, registry)
     return of_source, Tokenizer.train(texts(1), target, recipe.vocab_size, registry)
+
+
+def check_source(source: str, data: str, config: Config | None) -> None:
+    """Make sure that a model reads sources like this one; `data` is where it is from.
+
+    Raises:
+        DataError: there are several, and the model reads one; or it is feature vectors, and the
+            model reads text.
+    """
+    if (config is None or len(config.sources) == 1) and isinstance(source, Sources):
+        raise DataError(
+            f"{data} has several sources",
+            "this model reads one",
+            "Name the file or the key of one source, or take a model that reads several",
+        )
+    if (config is None or not config.features) and isinstance(source, Features):
+        raise DataError(f"{data} has feature vectors", "this model reads text")
 
 
 def open_corpus(

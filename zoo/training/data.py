@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from zoo.data.batches import Batches, Corpus, LeftOut, encode_pairs, shuffled_batches, without_end
-from zoo.data.corpus import open_corpus
+from zoo.data.corpus import check_source, open_corpus
 from zoo.data.datasets import find_dataset
 from zoo.data.features import FeatureReader
 from zoo.data.source_tokenizer import SourceTokenizer
@@ -137,6 +137,8 @@ def load_data(
     """
     recipe, limits = plan.recipe, plan.length_limits
     dataset = plan.dataset(registry)
+    for pair in dataset.stream("train", 1):
+        check_source(pair.source, dataset.name, plan.config)
     corpus = open_corpus(dataset, plan.limit, tokenizers, limits)
     if not len(corpus):
         left = corpus.left_out
@@ -152,6 +154,8 @@ def load_data(
 
         metric = make_metric(recipe.select, registry.metrics, tokenizers[1])
     pairs, languages = _validation_pairs(registry, dataset, plan)
+    for pair in pairs[:1]:
+        check_source(pair.source, plan.validation or dataset.name, plan.config)
     validation = ValidationSet(pairs, *tokenizers, limits, metric, languages)
     if recipe.select != "last" and not len(validation):
         raise ConfigError(
