@@ -304,6 +304,7 @@ def test_other_invalid_input(run: Run, tmp_path: Path, checkpoint: Path, data: s
         return run("train", "rnnsearch-tiny", "--data", data, "--steps", 1, *out, *more)
 
     failed(attempt("--out", "."), "no checkpoint can be written at '.'")
+    failed(attempt("--out", "~/a"), "~ is your home folder only where a shell replaces it")
     failed(attempt("--out", tmp_path / ("n" * 300)), "too long")
     failed(attempt("--set", "learning_rate=Infinity"), "finite")
     failed(attempt("--set", f"seed={10**20}"), "seed")

@@ -86,6 +86,12 @@ def test_words_that_are_also_names_of_languages_are_a_pair(tmp_path: Path) -> No
     assert len(file_dataset(str(tsv)).load("all")) == 3
 
 
+def test_a_name_that_ends_like_two_languages_is_that_of_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "notes 12:30-final.tsv"
+    file.write_text("a dog\tein Hund\n", encoding="utf-8")
+    assert file_dataset(str(file)).load("all") == [Pair("a dog", "ein Hund")]
+
+
 def test_tsv_and_json_lines(tmp_path: Path) -> None:
     tsv = tmp_path / "a.tsv"
     tsv.write_bytes("\ufeffGo.\tVa !\tCC\r\n\nHi\u2028there\tSalut\r\n\n".encode())

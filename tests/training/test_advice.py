@@ -115,6 +115,16 @@ def test_targets_that_are_their_sources_are_warned_about(parallel: Path, tmp_pat
     assert "copies" not in " ".join(warnings_of(tmp_path, other))
 
 
+def test_quotes_of_a_spreadsheet_are_warned_about(tmp_path: Path) -> None:
+    """Excel puts cells of a tab-separated file in quotes if they have a comma or a quote."""
+    cells = [("a dog", "ein Hund"), ('"a cat, a dog"', '"eine ""Katze"""')] * 20
+    texts = " ".join(warnings_of(tmp_path, tsv(tmp_path / "c.tsv", cells)))
+    assert "40 texts are in quotes, all that have a comma or a quote, as spreadsheets" in texts
+    for row in (("a cat, a dog", "eine Katze"), ('"A dog", he said', "„Ein Hund“, sagte er")):
+        data = tsv(tmp_path / "d.tsv", [*cells, row])
+        assert "in quotes" not in " ".join(warnings_of(tmp_path, data))
+
+
 def test_validation_on_what_was_trained_on_is_told(parallel: Path, tmp_path: Path) -> None:
     def texts(validation: str, out: str) -> str:
         request = TrainingRequest("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / out,

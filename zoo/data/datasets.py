@@ -292,7 +292,8 @@ def _split_languages(spec: str) -> tuple[str, tuple[str, ...]]:
     """Return `spec` without a pair of languages after a colon, and that pair, if there is one."""
     path, colon, pair = spec.rpartition(":")
     parts = tuple(pair.split("-"))
-    return (path, parts) if colon and len(parts) == 2 and all(parts) else (spec, ())
+    named = colon and len(parts) == 2 and all(parts) and not os.path.isfile(spec)
+    return (path, parts) if named else (spec, ())
 
 
 def hash_split(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from zoo.data.batches import Sequences
+from zoo.data.compressed import without_suffix
 from zoo.data.languages import is_language, same_language
 from zoo.errors import counted
 from zoo.nn.contract import BEGIN, UNKNOWN
@@ -34,6 +36,10 @@ MUCH_SHARED = 0.1
 """The part of shared sources above which the user hears of it."""
 MUCH_COPIED = 0.9
 """The part of targets equal to their sources above which the user hears of it."""
+FEW_QUOTED = 3
+"""How many texts in quotes are no chance."""
+QUOTED = re.compile(r'"(?:[^"]|"")*"')
+"""A cell as spreadsheets write it where it has a comma or a quote; quotes inside are doubled."""
 SAME_LOSS = 0.97
 """A loss above this part of the loss of guessing by frequency has learned nothing of the source."""
 RISING = 3
@@ -69,7 +75,7 @@ def early_warnings(plan: Plan, data: TrainingData, batches: int) -> list[str]:
     if plan.config.features:
         del sides["source"]
     unknown = {side: unknown_part(sequences) for side, sequences in sides.items()}
-    warnings += _validation_warnings(plan, data) + _copies(plan, data)
+    warnings += _validation_warnings(plan, data) + _faults_of_texts(plan, data)
     # Where many tokens are unknown, different texts have the same tokens.
     distinct = 0 if unknown["target"] > MUCH_UNKNOWN else _few_distinct(data.corpus.target)
     if distinct:
@@ -106,18 +112,33 @@ def early_warnings(plan: Plan, data: TrainingData, batches: int) -> list[str]:
     return warnings
 
 
-def _copies(plan: Plan, data: TrainingData) -> list[str]:
-    """Return a warning if nearly all of the first targets are their sources."""
+def _faults_of_texts(plan: Plan, data: TrainingData) -> list[str]:
+    """Return what is wrong with the first pairs: copies, or the quotes of a spreadsheet."""
     if plan.config.features:
         return []
     split = "all" if "all" in data.dataset.splits else "train"  # files are not read to their end
     pairs = list(itertools.islice(data.dataset.stream(split, plan.limit), FEW_PAIRS))
+    files, warnings = data.dataset.files, list[str]()
+    if any(without_suffix(file.name).lower().endswith(".tsv") for file in files):
+        warnings = _quoted_cells([text for pair in pairs for text in pair])
     copies = sum(pair.source == pair.target for pair in pairs)
-    if copies <= MUCH_COPIED * len(pairs):
+    if copies > MUCH_COPIED * len(pairs):
+        warnings.append(
+            f"{copies:,} of the first {counted(len(pairs), 'target')} are copies of their sources: "
+            "the model will learn to copy. Check that source and target are of two languages"
+        )
+    return warnings
+
+
+def _quoted_cells(texts: Sequence[str]) -> list[str]:
+    """Return a warning if all texts with a comma or a quote are in quotes, and several are."""
+    special = [text for text in texts if "," in text or '"' in text]
+    quoted = sum(QUOTED.fullmatch(text) is not None for text in special)
+    if quoted < max(FEW_QUOTED, len(special)):
         return []
     return [
-        f"{copies:,} of the first {counted(len(pairs), 'target')} are copies of their sources: the "
-        "model will learn to copy. Check that source and target are of two languages"
+        f"{quoted:,} texts are in quotes, all that have a comma or a quote, as spreadsheets write "
+        "them: the model will learn the quotes. Save the table as CSV in UTF-8, and name that file"
     ]
 
 

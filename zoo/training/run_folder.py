@@ -74,6 +74,12 @@ class RunFolder:
                 "that is not a new folder",
                 "Give --out the name of one",
             )
+        if Path(out).parts[0] == "~" and not os.path.isdir("~"):
+            raise CheckpointError(
+                f"no checkpoint can be written at {str(out)!r}",
+                "~ is your home folder only where a shell replaces it, not after = or in quotes",
+                "Give the whole path",
+            )
         self.path = self.out.with_name(f"{self.out.name}.run")
         self.states = self.path / "states"
 
