@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import IO, Any
 
+import numpy as np
 import pytest
 
 import zoo
@@ -355,6 +356,16 @@ def test_what_is_not_pairs_is_refused(
 def test_texts_with_any_character_survive(tmp_path: Path) -> None:
     pairs = [("a\tb", 'c\n"d"'), ("\u2028", "\x00"), ("  ä ", "\\n")]
     assert file_dataset(str(write_pairs(pairs))).load("all") == [Pair(*pair) for pair in pairs]
+
+
+def test_rows_of_an_array_are_pairs() -> None:
+    """As those of a table: `frame[["en", "de"]].to_numpy()`."""
+    pairs = [("a dog", "ein Hund"), ("a cat", "eine Katze")]
+    for kind in (np.str_, object):
+        file = write_pairs(np.array(pairs, dtype=kind))
+        assert file_dataset(str(file)).load("all") == [Pair(*pair) for pair in pairs]
+    with pytest.raises(DataError, match="item 1 is not a pair"):
+        write_pairs(np.array([("a", "b", "c")]))
 
 
 def test_a_session_reads_compressed_csv(parallel: Path, tmp_path: Path) -> None:

@@ -238,7 +238,8 @@ def test_paths_are_taken_wherever_names_are(pairs: str, parent: Path, tmp_path: 
     recipe = Path(f"{parent}.run") / "recipe.toml"
     tuned = zoo.train(None, Path(pairs), tmp_path / "a", from_=parent, also_score=[Path(pairs)],
                       steps=1)  # fmt: skip
-    assert zoo.train("seq2seq-tiny", pairs, tmp_path / "b", recipe=recipe, steps=1).is_dir()
+    assert zoo.train("seq2seq-tiny", pairs, tmp_path / "b", recipe=recipe, also_score=None,
+                     steps=1).is_dir()  # fmt: skip
     assert zoo.load(tuned).evaluate(Path(pairs)).sentences == len(PAIRS)
 
 

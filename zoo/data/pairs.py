@@ -70,12 +70,13 @@ def checked_pairs(pairs: Iterable[PairLike]) -> Iterator[tuple[str, str]]:
 
 
 def _texts(pair: object, number: int) -> tuple[str, str]:
-    """Return the two texts of an item.
+    """Return the two texts of an item: a pair, a mapping, or a row of an array.
 
     Raises:
         DataError: it has no two texts.
     """
-    values = two_values(pair)
+    row = getattr(pair, "tolist", None)  # of an array
+    values = two_values(row() if callable(row) else pair)
     if values is None:
         raise DataError(
             f"item {number:,} is not a pair",
