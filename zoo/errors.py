@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import math
 import re
 from collections.abc import Iterable, Iterator
 
@@ -139,6 +140,16 @@ class UnavailableError(HubError):
     def __init__(self, what: str, why: str = "", next: str = "", wait: float = 0.0) -> None:
         self.wait = wait
         super().__init__(what, why, next)
+
+
+def wrong_network(subject: str, error: Exception) -> UnavailableError:
+    """Return the error for a client of HTTP that cannot begin; a proxy's address may have a key."""
+    return UnavailableError(
+        f"no request can be made for {subject}",
+        re.sub(r"//[^/@\s]*@", "//…@", f"{error}"),
+        "Check HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, SSL_CERT_FILE and SSL_CERT_DIR",
+        wait=math.inf,  # a retry would not help
+    )
 
 
 class AccessError(HubError):

@@ -258,6 +258,18 @@ def test_unknown_names(run: Run, tmp_path: Path, checkpoint: Path) -> None:
     failed(run("eval", checkpoint, "--data", "shift", "--split", "tets"), "no split 'tets'")
 
 
+def test_the_name_of_a_file_is_no_text_without_a_word(
+    run: Run, tmp_path: Path, checkpoint: Path
+) -> None:
+    file = tmp_path / "my text.txt"
+    file.write_text("one\n")
+    result = run("translate", checkpoint, file)
+    assert result.exit_code == 0
+    assert f"{file} is a file, and its name is translated" in result.stderr
+    assert f"give --input '{file}'" in result.stderr
+    assert "is a file" not in run("translate", checkpoint, "one").stderr
+
+
 def test_all_invalid_settings_are_listed(run: Run, tmp_path: Path, data: str) -> None:
     wrong = ["hiden_dim=3", "dropout=often", "learning_rate=fast", "batch_token=5"]
     settings = [word for setting in wrong for word in ("--set", setting)]

@@ -228,6 +228,19 @@ def test_an_unreachable_server_is_an_error_in_one_line(
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.parametrize("value", ["ftp://ann:secret@proxy", "http://ann:secret@proxy:x"])
+def test_a_wrong_proxy_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", value)
+    monkeypatch.setattr("time.sleep", lambda _: pytest.fail("it waits"))
+    download = Download("a", "https://example.org/a", 1, "", 1)
+    with pytest.raises(UnavailableError, match="no request can be made for https://ex") as raised:
+        fetch(download, tmp_path, quiet)
+    assert "Check HTTPS_PROXY" in str(raised.value)
+    assert "secret" not in str(raised.value)
+
+
 @pytest.mark.parametrize("name", ["multi30k-en-de", "tatoeba-fr-en", "tatoeba-en-fr-76k", "g2p-en"])
 def test_declared_digests_are_those_of_the_corpora(
     name: str, registry: Registry, corpora: Path

@@ -17,7 +17,7 @@ from huggingface_hub.utils import _http
 import zoo
 from tests.hub.helpers import ADDRESS, NAME, fingerprint
 from tests.hub.server import Server
-from zoo.errors import HubError, UnavailableError
+from zoo.errors import AccessError, HubError, HubWarning, UnavailableError
 from zoo.hub.pull import pull
 from zoo.hub.push import push
 from zoo.hub.session import operation
@@ -119,6 +119,42 @@ def test_a_refused_connection_does_not_replace_the_checked_session(
     commit = "0" * 40
     with unchanged(), pytest.raises(UnavailableError), operation(settings, ADDRESS, commit) as api:
         api.hf_hub_download(NAME, "config.json", revision=commit)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "reason"),
+    [
+        ("HTTPS_PROXY", "ftp://ann:secret@proxy", "Unknown scheme for proxy"),
+        ("HTTPS_PROXY", "http://ann:secret@proxy:x", "Invalid port"),
+        ("SSL_CERT_FILE", "/nowhere/ca.pem", "No such file"),
+    ],
+)
+def test_wrong_settings_of_the_network_are_named(
+    served: Server, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, reason: str
+) -> None:
+    """Of a checkpoint that is here, the last pull is used."""
+    folder = pull(ADDRESS)
+    monkeypatch.setenv(variable, value)
+    huggingface_hub.close_session()
+    try:
+        with pytest.raises(UnavailableError, match=f"no request can be made.*{reason}") as raised:
+            pull("hf://ann/other")
+        assert "Check HTTPS_PROXY" in str(raised.value)
+        assert "secret" not in str(raised.value)
+        with pytest.warns(HubWarning, match="using the local copy"):
+            assert pull(ADDRESS) == folder
+    finally:
+        monkeypatch.undo()
+        huggingface_hub.close_session()
+
+
+def test_a_token_that_is_no_text_of_headers_is_named(
+    served: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_änn")
+    with pytest.raises(AccessError, match="your token has characters that are not ASCII") as raised:
+        pull(ADDRESS)
+    assert "änn" not in str(raised.value)
 
 
 def test_an_operation_whose_session_is_replaced_is_repeated(served: Server) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import os
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import TextIOWrapper
@@ -231,6 +233,9 @@ def _record(translation: Translation) -> dict[str, Any]:
 def _texts(given: tuple[str, ...], file: Path | None) -> Iterator[Iterable[str]]:
     """Give the texts of the command line, or the lines of a file or of standard input."""
     if given:
+        for name in filter(os.path.isfile, given):
+            advice = f"To translate its lines, give --input {shlex.quote(name)}"
+            say(f"Note: {name} is a file, and its name is translated. {advice}")
         yield given
     elif file is None and sys.stdin.isatty() and sys.stdout.isatty():
         yield _typed()

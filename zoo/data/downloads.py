@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 import os
 import re
 import time
@@ -12,15 +13,25 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from filelock import FileLock
 
 from zoo.data.compressed import SUFFIXES, open_text
-from zoo.errors import DataError, HubError, IntegrityError, NotFoundError, UnavailableError
+from zoo.errors import (
+    DataError,
+    HubError,
+    IntegrityError,
+    NotFoundError,
+    UnavailableError,
+    wrong_network,
+)
 from zoo.files import whole_file
 from zoo.registry.declarations import Download
+
+if TYPE_CHECKING:
+    import httpx2
 
 MIRROR = "ZOO_DATA_MIRROR"
 """A variable whose value replaces scheme and host of every address, for a mirror of the files."""
@@ -78,8 +89,8 @@ def fetch(
             try:
                 _receive(download, packed, progress, accept_changed)
                 break
-            except UnavailableError:
-                if attempt + 1 == TRIES:
+            except UnavailableError as error:
+                if attempt + 1 == TRIES or error.wait == math.inf:
                     raise
                 time.sleep(wait * 2**attempt)
         try:
@@ -116,7 +127,7 @@ def _receive(download: Download, packed: Path, progress: Progress, accept_change
     most = declared or UNKNOWN_LIMIT
     try:
         with (
-            httpx2.Client(follow_redirects=True, timeout=30.0) as client,
+            _client(url) as client,
             client.stream("GET", url, headers=headers) as response,
         ):
             if response.status_code == 416:  # nothing is left to send, or the file has changed
@@ -146,6 +157,20 @@ def _receive(download: Download, packed: Path, progress: Progress, accept_change
         raise UnavailableError(
             f"cannot download {url}", str(error) or type(error).__name__, "Try again: it continues"
         ) from None
+
+
+def _client(url: str) -> httpx2.Client:
+    """Return a client of HTTP, which reads the settings of the network.
+
+    Raises:
+        UnavailableError: one of them is wrong.
+    """
+    import httpx2
+
+    try:
+        return httpx2.Client(follow_redirects=True, timeout=30.0)
+    except (ImportError, ValueError, OSError, httpx2.InvalidURL) as error:
+        raise wrong_network(url, error) from None
 
 
 def _check_status(response: Any, url: str) -> None:

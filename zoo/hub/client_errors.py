@@ -152,6 +152,9 @@ def error_of_exception(
                 "Try again later",
                 wait,
             )
+        if isinstance(cause, UnicodeEncodeError) and cause.encoding == "ascii":
+            what = f"no request can be sent for {subject}"
+            return AccessError(what, "your token has characters that are not ASCII", LOG_IN)
         if isinstance(cause, httpx2.DecodingError | httpx2.UnsupportedProtocol | httpx2.InvalidURL):
             break
         if isinstance(cause, httpx2.TransportError):

@@ -43,7 +43,7 @@ from urllib.parse import urlsplit
 import httpx2
 from huggingface_hub import HfApi, __version__, constants, get_session
 
-from zoo.errors import HubError, IntegrityError, UnavailableError
+from zoo.errors import HubError, IntegrityError, UnavailableError, wrong_network
 from zoo.hub.client_errors import clean, error_of_exception, error_of_response, unreachable
 from zoo.hub.digest import FileDigest
 from zoo.hub.retry import RetryPolicy
@@ -76,6 +76,7 @@ def operation(
         HubError: the Hub or its client fails.
     """
     checks = Checks(settings, subject, commit, digest, failures)
+    _start(subject)
     with _lock, _quiet(), _settings(settings), _hooks(checks.request, checks.response):
         session = get_session()
         try:
@@ -93,6 +94,18 @@ def operation(
                 "another thread has replaced the HTTP session of huggingface_hub",
                 "Try again",
             )
+
+
+def _start(subject: str) -> None:
+    """Make the client's HTTP session, which reads the settings of the network.
+
+    Raises:
+        UnavailableError: one of them is wrong.
+    """
+    try:
+        get_session()
+    except (ImportError, ValueError, OSError, httpx2.InvalidURL) as error:
+        raise wrong_network(subject, error) from None
 
 
 def user_agent() -> str:
