@@ -290,6 +290,34 @@ def test_two_files_of_one_language_each_are_answered_with_how_they_are_named(
         find_dataset(default_registry(), str(tmp_path))
 
 
+def test_a_first_line_of_csv_may_state_the_delimiter(tmp_path: Path) -> None:
+    """As some programs write it for Excel; it is no header."""
+    file = tmp_path / "a.csv"
+    for stated, delimiter in (("sep=;", ";"), ('"sep=\t"', "\t"), ("sep=,", ",")):
+        lines = [stated, delimiter.join(("English", "German")), delimiter.join(("a;b", "c"))]
+        if delimiter == ";":
+            lines[2] = '"a;b";c'
+        file.write_text("\r\n".join([*lines, "", "x"]), encoding="utf-8")
+        pairs = read_csv(file)
+        assert next(pairs) == Pair("a;b", "c")
+        with pytest.raises(DataError, match="line 5, has 1 cells"):
+            next(pairs)
+
+
+def test_json_that_has_no_line_for_each_object(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    record = {"source": "a", "target": "b"}
+    for content, command in (
+        (json.dumps([record]), "jq -c '.[]'"),
+        (json.dumps([record], indent=1), "jq -c '.[]'"),
+        (json.dumps(record, indent=1), "jq -c . "),
+    ):
+        file.write_text(content)
+        with pytest.raises(DataError) as raised:
+            file_dataset(str(file)).load("all")
+        assert f"It needs one object a line: {command}" in str(raised.value)
+
+
 def test_suffixes_may_be_in_capitals(tmp_path: Path) -> None:
     (tmp_path / "P.TSV").write_text("a\tb\n")
     assert file_dataset(str(tmp_path / "P.TSV")).load("all") == [Pair("a", "b")]

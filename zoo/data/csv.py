@@ -17,13 +17,16 @@ NAMES = ("source", "target")
 SENTENCE = re.compile(r".*[.!?。！？…]|(\S+\s+){4,}\S+")
 """What is no name of a column: it ends in a mark, or has five words or more."""
 
+STATED = re.compile(r'"?sep=([,;\t|])"?\s*')
+"""A first line that states the delimiter, as Excel reads and some programs write it."""
+
 
 def read_csv(file: Path, columns: Sequence[str] = ()) -> Iterator[Pair]:
     """Yield pairs from two columns of a file whose first record has the columns' names.
 
     The columns are those that `columns` names, or `source` and `target`, or the only two. The
-    delimiter is a comma, a semicolon, a tab or a bar: the one that divides the first line into most
-    cells.
+    delimiter is a comma, a semicolon, a tab or a bar: that of a first line `sep=;`, or the one that
+    divides the first line into most cells.
 
     Raises:
         DataError: there are no such columns, the first record looks like text, a record has more or
@@ -33,16 +36,17 @@ def read_csv(file: Path, columns: Sequence[str] = ()) -> Iterator[Pair]:
     first = next(lines, None)
     if first is None:
         raise DataError(f"{file} is empty", "it has no lines")
-    delimiter = max(DELIMITERS, key=lambda d: _cells(first, d))
+    stated = STATED.fullmatch(first)
+    delimiter = stated[1] if stated else max(DELIMITERS, key=lambda d: _cells(first, d))
 
     def all_lines() -> Iterator[str]:
-        yield first
+        yield "\n" if stated else first  # an empty line, so that lines are counted from the first
         yield from lines
 
     # Some programs write a space after each comma, which would hide the quotes after it.
     reader = csv.reader(all_lines(), delimiter=delimiter, strict=True, skipinitialspace=True)
     try:
-        header = [" ".join(cell.split()) for cell in next(reader)]
+        header = [" ".join(cell.split()) for cell in next(filter(None, reader), [])]
         source, target = _columns(file, header, columns)
         for row in reader:
             if not row:

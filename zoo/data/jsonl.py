@@ -34,7 +34,8 @@ def read_jsonl(file: Path, keys: tuple[str, ...], more: Sequence[str] = ()) -> I
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
             why = str(error).replace("line 1 ", "")
-            raise DataError(f"{file}, line {number}, is not JSON", why) from None
+            advice = _one_line_each(file, line) if line.strip() in ("[", "{") else ""
+            raise DataError(f"{file}, line {number}, is not JSON", why, advice) from None
         texts = [record.get(key) for key in keys] if isinstance(record, dict) else []
         if texts and more and isinstance(texts[0], str):
             texts[0] = {MAIN: texts[0], **{key: record.get(key, "") for key in more}}
@@ -59,6 +60,8 @@ def read_jsonl(file: Path, keys: tuple[str, ...], more: Sequence[str] = ()) -> I
 
 def _other_keys(file: Path, record: object, keys: Sequence[str]) -> str:
     """Return how to read objects that have other keys, or other values, or an object of them."""
+    if isinstance(record, list):
+        return _one_line_each(file, "[")
     nested = record if isinstance(record, dict) else {}
     if set(keys) <= nested.keys() and not any(isinstance(nested[k], list | dict) for k in keys):
         wrong = [key for key in keys if not isinstance(nested[key], str)]
@@ -71,3 +74,9 @@ def _other_keys(file: Path, record: object, keys: Sequence[str]) -> str:
         return f"To use other keys, name them after the file, such as {naming(file, texts)}"
     wanted, path = shlex.quote(f".[{json.dumps(name)}]"), shlex.quote(str(file))
     return f"The objects under {name!r} may have them: jq -c {wanted} {path} > new.jsonl"
+
+
+def _one_line_each(file: Path, first: str) -> str:
+    """Return how the objects in a file, whose text begins with `first`, get a line each."""
+    wanted = "'.[]'" if first.startswith("[") else "."
+    return f"It needs one object a line: jq -c {wanted} {shlex.quote(str(file))} > new.jsonl"
