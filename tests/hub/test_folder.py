@@ -1,5 +1,6 @@
 """A folder as a hub, with the same pinning and checks; hubs that plugins bring."""
 
+import errno
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -187,6 +188,21 @@ def test_the_lock_of_a_killed_push_does_not_stay(
     with FileLock(lock), refused(ConflictError, "another push to", "Try again later"):
         push(other, address)
     push(other, address)
+
+
+def test_a_full_disk_is_named_and_leaves_nothing(
+    checkpoint: Path, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(source: Path, target: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(folder, "_copy", full)
+        with refused(HubError, f"{tmp_path}/hub cannot be written", "No space left"):
+            push(checkpoint, address)
+    assert not [f for f in (tmp_path / "hub").rglob("*") if f.is_file() and f.name != ".pushing"]
+    push(checkpoint, address)
+    assert content(pull(address)) == as_pushed(checkpoint, address)
 
 
 def test_an_existing_folder_cannot_be_made_private(checkpoint: Path, address: str) -> None:

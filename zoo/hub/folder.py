@@ -115,28 +115,8 @@ class Folder(Hub):
         ref = root / REFS / revision
         with writing(root, HubError):
             ref.parent.mkdir(parents=True, exist_ok=True)
-        with _exclusive(root):
-            now = _read_ref(ref)
-            others = _others(root, now, commit.files)
-            name = commit_name(manifest(sent | others))
-            if now not in (name, commit.parent):
-                raise ConflictError(
-                    f"{address} has changed",
-                    f"it is at commit {now}, and this push is based on {commit.parent}",
-                    "Push again to see what would change now",
-                )
-            if not _is_whole(root / name, sent | others):
-                with whole_folder(root / name, replace=True) as part:
-                    for path in sent:
-                        _copy(commit.folder / path, part / path)
-                    for path, digest in others.items():
-                        _copy(root / str(now) / path, part / path)
-                        digest.verify(part / path, f"{path} of {address.at(now)}")
-                    (part / MANIFEST).write_text(manifest(sent | others), encoding="utf-8")
-            if now != name:
-                replace_file(ref, f"{name}\n")
-                flush(ref.parent)
-        return name
+            with _exclusive(root):
+                return _commit(address, ref, sent, commit)
 
     def damaged(self, address: Address, listing: Listing) -> list[str]:
         """Return the files of a commit that are missing or do not match its manifest."""
@@ -144,6 +124,36 @@ class Folder(Hub):
         return [
             path for path, digest in listing.files.items() if not _is_good(folder, path, digest)
         ]
+
+
+def _commit(address: Address, ref: Path, sent: Mapping[str, FileDigest], commit: Commit) -> str:
+    """Write a commit of the files `sent`, move the branch `ref` to it, and return its name.
+
+    Raises:
+        ConflictError: the branch has moved since it was read.
+        OSError: the system refuses it.
+    """
+    root, now = Path(address.path), _read_ref(ref)
+    others = _others(root, now, commit.files)
+    name = commit_name(manifest(sent | others))
+    if now not in (name, commit.parent):
+        raise ConflictError(
+            f"{address} has changed",
+            f"it is at commit {now}, and this push is based on {commit.parent}",
+            "Push again to see what would change now",
+        )
+    if not _is_whole(root / name, sent | others):
+        with whole_folder(root / name, replace=True) as part:
+            for path in sent:
+                _copy(commit.folder / path, part / path)
+            for path, digest in others.items():
+                _copy(root / str(now) / path, part / path)
+                digest.verify(part / path, f"{path} of {address.at(now)}")
+            (part / MANIFEST).write_text(manifest(sent | others), encoding="utf-8")
+    if now != name:
+        replace_file(ref, f"{name}\n")
+        flush(ref.parent)
+    return name
 
 
 def _others(root: Path, commit: str | None, files: Sequence[str]) -> dict[str, FileDigest]:
