@@ -126,7 +126,7 @@ class Folder(Hub):
         ]
 
 
-def _commit(address: Address, ref: Path, sent: Mapping[str, FileDigest], commit: Commit) -> str:
+def _commit(address: Address, ref: Path, sent: dict[str, FileDigest], commit: Commit) -> str:
     """Write a commit of the files `sent`, move the branch `ref` to it, and return its name.
 
     Raises:
