@@ -9,9 +9,9 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from more_sentences import WEEKDAYS
+from more_sentences import WEEKDAYS, clauses
 from num2words import num2words
-from people import TOWNS
+from people import TOWNS, about_people
 from rewritten_sentences import entries
 
 from zoo import Pair
@@ -164,8 +164,9 @@ SENTENCES = (
     ("There has been an accident.", "Il y a eu un accident."), ("Call an ambulance!",
     "Appelez une ambulance !"), ("I need a doctor.", "J'ai besoin d'un médecin."),
     ("It hurts here.", "J'ai mal ici."), ("I feel sick.", "Je ne me sens pas bien."),
-    ("We are on vacation.", "Nous sommes en vacances."), ("I'm here on business.",
-    "Je suis ici pour affaires."), ("My flight was canceled.", "Mon vol a été annulé."),
+    ("We are on vacation.", "Nous sommes en vacances."), ("Sleep well.", "Dors bien."),
+    ("I'm here on business.", "Je suis ici pour affaires."), ("My flight was canceled.",
+    "Mon vol a été annulé."),
     ("The train is late.", "Le train est en retard."), ("Wait a minute.", "Attendez une minute."),
     ("Turn left.", "Tournez à gauche."), ("Turn right.", "Tournez à droite."),
     ("Go straight ahead.", "Allez tout droit."), ("It's on the right.", "C'est à droite."),
@@ -184,14 +185,94 @@ SENTENCES = (
     ("Can you send me a message?", "Peux-tu m'envoyer un message ?"),
     ("The president gave a speech.", "Le président a prononcé un discours."),
 )  # fmt: skip
+SUBJECTS = (
+    ("The hotel", "L'hôtel"), ("The restaurant", "Le restaurant"), ("My friend", "Mon ami"),
+    ("My car", "Ma voiture"), ("The book", "Le livre"), ("This house", "Cette maison"),
+    ("The train", "Le train"), ("The key", "La clé"), ("My sister", "Ma sœur"),
+    ("My phone", "Mon téléphone"), ("His brother", "Son frère"), ("The museum", "Le musée"),
+    ("The old man", "Le vieil homme"), ("Our teacher", "Notre professeur"), ("The dog", "Le chien"),
+    ("Her room", "Sa chambre"), ("The shop", "Le magasin"), ("This word", "Ce mot"),
+)  # fmt: skip
+SAID_OF_THEM = (
+    ("is here", "est ici"), ("is not here", "n'est pas ici"), ("is far away", "est loin"),
+    ("is in the street", "est dans la rue"), ("costs a lot", "coûte cher"),
+    ("is on the left", "est à gauche"), ("is at home", "est à la maison"),
+    ("is for you", "est pour vous"), ("is like mine", "est comme le mien"),
+    ("was in Paris", "était à Paris"), ("makes me happy", "me rend heureux"),
+    ("needs help", "a besoin d'aide"), ("is behind you", "est derrière toi"),
+    ("can wait", "peut attendre"), ("has no name", "n'a pas de nom"), ("is free", "est libre"),
+    ("is mine", "est à moi"), ("will be there", "sera là"), ("is full of water", "est plein d'eau"),
+)  # fmt: skip
+INSERTED = (
+    ("near the beach", "près de la plage"), ("next to the station", "à côté de la gare"),
+    ("in the city center", "au centre-ville"), ("with a garden", "avec un jardin"),
+    ("in Paris", "à Paris"), ("from Germany", "d'Allemagne"), ("like yesterday", "comme hier"),
+    ("you know it", "vous le savez"), ("I think", "je crois"), ("I hope", "j'espère"),
+    ("of course", "bien sûr"), ("as always", "comme toujours"), ("with my father", "avec mon père"),
+    ("without me", "sans moi"), ("see page {n}", "voir page {n}"), ("number {n}", "numéro {n}"),
+    ("since {n}", "depuis {n}"), ("on {day}", "{jour}"), ("in {city}", "à {ville}"),
+    ("and his wife", "et sa femme"), ("not yours", "pas le vôtre"), ("if you want", "si tu veux"),
+    ("for the second time", "pour la deuxième fois"), ("at the end", "à la fin"),
+    ("at least", "au moins"), ("in English", "en anglais"), ("in French", "en français"),
+    ("but not today", "mais pas aujourd'hui"), ("or tomorrow", "ou demain"), ("again", "encore"),
+    ("in the red box", "dans la boîte rouge"), ("the red one", "le rouge"),
+    ("the big one", "le grand"), ("the first one", "le premier"), ("my brother", "mon frère"),
+    ("my best friend", "mon meilleur ami"), ("his boss", "son patron"), ("a doctor", "un médecin"),
+)  # fmt: skip
+RELATIVES = (
+    ("my brother", "mon frère"), ("my sister", "ma sœur"), ("my neighbor", "mon voisin"),
+    ("my teacher", "mon professeur"), ("a friend of mine", "un de mes amis"),
+    ("his wife", "sa femme"), ("{n} years old", "{n} ans"), ("in {city}", "à {ville}"),
+)  # fmt: skip
+COMMON_NAMES = """
+John|James|Mary|Robert|Michael|Linda|William|Elizabeth|Susan|Richard|Peter|Jack|Emma|Kate|Lucy
+George|Charles|Alice|Daniel|Mark|Jean|Pierre|Jacques|Michel|Sophie|Claire|Julie|Nicolas|Camille
+Smith|Jones|Brown|Taylor|Miller|Johnson|Wilson|Davis|Moore|White|Clark|Lewis|Walker|Hall|Young
+King|Green|Baker|Adams|Hill|Scott|Martin|Bernard|Dubois|Durand|Dupont|Moreau|Petit|Leroy|Roux
+"""
 FEMININE = ("la ", "une ", "ma ")
 PLURAL = ("les ", "mes ", "des ")
 
 
-def phrases(count: int, draw: random.Random) -> list[Pair]:
-    """Return phrases in English and French."""
+def phrases(pairs: Sequence[Pair], count: int, draw: random.Random) -> list[Pair]:
+    """Return phrases in English and French: half of the book, and half with names and brackets.
+
+    Args:
+        pairs: those of training, English first, whose statements get brackets.
+        count: how many.
+        draw: the source of chance.
+    """
     cities = [(town.split()[0], town.split()[-1]) for town in entries(TOWNS)]
-    return [_phrase(cities, draw) for _ in range(count)]
+    statements, names = clauses(pairs), entries(COMMON_NAMES)
+    made = [_phrase(cities, draw) for _ in range(count // 2)]
+    made += [about_people(names, draw) for _ in range(count // 6)]
+    return made + [bracketed(statements, cities, draw) for _ in range(count - len(made))]
+
+
+def bracketed(
+    statements: Sequence[Pair], cities: Sequence[tuple[str, str]], draw: random.Random
+) -> Pair:
+    """Return a sentence with brackets in it or at its end."""
+    subject, said = draw.choice(SUBJECTS), draw.choice(SAID_OF_THEM)
+    statement, other = draw.sample(statements, 2)
+    kind = draw.choice(("subject", "name", "end", "end", "two"))
+    inside: Sequence[str] = draw.choice(RELATIVES if kind == "name" else INSERTED)
+    if kind == "name":
+        subject = (draw.choice(entries(COMMON_NAMES)),) * 2
+    number, city, day = str(draw.randint(2, 99)), draw.choice(cities), draw.choice(WEEKDAYS)
+    slots = ((number, city[0], "", day[0], ""), (number, "", city[1], "", day[1]))
+    sides = []
+    for side, words in enumerate(slots):
+        text = inside[side]
+        for slot, word in zip(("{n}", "{city}", "{ville}", "{day}", "{jour}"), words, strict=True):
+            text = text.replace(slot, word)
+        if kind in ("subject", "name"):
+            sides.append(f"{subject[side]} ({text}) {said[side]}.")
+        else:
+            text = other[side] if kind == "two" else text
+            first = statement[side]
+            sides.append(f"{first[0].upper()}{first[1:]} ({text}).")
+    return Pair(*sides)
 
 
 def _phrase(cities: Sequence[tuple[str, str]], draw: random.Random) -> Pair:
@@ -208,9 +289,9 @@ def _filled(pattern: Pair, cities: Sequence[tuple[str, str]], draw: random.Rando
     words = (str(number), str(number))
     if draw.random() < 0.7:
         words = (num2words(number), num2words(number, lang="fr"))
-    place, allergy, day = draw.choice(LOCATIONS), draw.choice(ALLERGIES), draw.choice(WEEKDAYS)
+    location, allergy, day = draw.choice(LOCATIONS), draw.choice(ALLERGIES), draw.choice(WEEKDAYS)
     slots: dict[str, tuple[str, str]] = {
-        "{o}": draw.choice(ORDERED), "{l}": place[:2], "{at}": ("", place[2]),
+        "{o}": draw.choice(ORDERED), "{l}": location[:2], "{at}": ("", location[2]),
         "{g}": allergy[:2], "{to}": ("", allergy[2]), "{p}": draw.choice(LOST),
         "{h}": draw.choice(BODY), "{n}": words, "{city}": draw.choice(cities),
         "{days}": (f"{day[0]}s", ""), "{day}": day, "{jour}": ("", day[1]),

@@ -51,7 +51,7 @@ TUNED_ONCE = {
 """What the Transformers were before they learned courtesies."""
 TUNED_TWICE = {name: f"{name}.tuned-twice" for name in TUNED_ONCE}
 """What they were before they learned phrases, and brackets."""
-PHRASES = 12_000
+PHRASES = 24_000
 PARENTS_SHARE = {"transformer-tiny.tatoeba-fr-en-76k": 0.4}
 """How much of the weights before that is released."""
 JOINT = "transformer-tiny.tasks"
@@ -179,7 +179,7 @@ def options_of(name: str) -> list[str]:
             english_first = source == "en"
             new = [*courtesies(english_first), *more_sentences(pairs, english_first)]
             if name in TUNED_TWICE:
-                new += phrase_book(english_first)
+                new += phrase_book(pairs, english_first)
             more += without_near_copies(new, dataset)
         texts.append((as_lines(p.source for p in more), as_lines(p.target for p in more)))
     if name == JOINT:
@@ -200,12 +200,13 @@ def options_of(name: str) -> list[str]:
     return [model, *data, "--recipe", recipe, *changes]
 
 
-def phrase_book(english_first: bool) -> list[Pair]:
-    """Return phrases, half of them as somebody may type them."""
+def phrase_book(pairs: Sequence[Pair], english_first: bool) -> list[Pair]:
+    """Return phrases, half of them as somebody may type them; `pairs` are those of training."""
     draw = random.Random(4)
+    made = phrases(turned(pairs, english_first), PHRASES, draw)
     return [
         Pair(typed(pair.source, draw) if draw.random() < 0.5 else pair.source, pair.target)
-        for pair in turned(phrases(PHRASES, draw), english_first)
+        for pair in turned(made, english_first)
     ]
 
 
