@@ -185,6 +185,12 @@ def test_dropout_is_seeded_and_changes_results(architecture: str) -> None:
     assert not torch.equal(logits[0], logits[2])
 
 
+def test_a_wider_transformer_learns_a_copy_task() -> None:
+    """Without its warm-up, the law's learning rate would be too high for it."""
+    (learns,) = (law for law in LAWS if law.name == "learns_a_copy_task")
+    learns(case("transformer", dim=64))
+
+
 def test_laws_can_be_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     from zoo.testing.decoding import step_equals_forward
 

@@ -20,6 +20,9 @@ NO_GRADIENT = 1e-12
 COPIED = 0.02
 """The loss in nats per token below which a copy task counts as learned."""
 
+RATE = 1e-2
+"""The learning rate of the copy task, after its warm-up."""
+
 
 @law(
     causes="a missing bias; a weight renamed in one of the two; rows and columns swapped; a gate "
@@ -135,14 +138,17 @@ def learns_a_copy_task(case: Case) -> None:
     target = F.pad(source, (1, 0), value=BEGIN)
     with_ends(source, case.config)
     read = case.read(source).float() if case.config.features else source
-    optimizer = Adam(model.parameters(), 5e-3, fused=True)
+    optimizer = Adam(model.parameters(), RATE, fused=True)
     last = torch.inf
-    for _ in range(400):
+    for update in range(400):
+        # Deep networks need a warm-up and clipped gradients, and others lose nothing by them.
+        optimizer.param_groups[0]["lr"] = RATE * min((update + 1) / 50, 1.0)
         optimizer.zero_grad()
         logits, _, own = model(read, source != PADDING, target[:, :-1])
         loss = F.cross_entropy(logits.flatten(0, 1), target[:, 1:].flatten())
         # As in training: the network's own losses are sums, and the total is divided by the tokens.
         (loss + sum(own.values()) / target[:, 1:].numel()).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
         optimizer.step()
         last = loss.item()
         if last < COPIED and _decodes(model, read, source != PADDING, words):
