@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +12,7 @@ import torch
 from torch import Tensor
 
 import zoo
-from tests.core.test_training import same, weights
+from tests.core.test_training import same
 from tests.examples.data import SETTINGS, correct, phrases, train
 from zoo.nn import Output
 from zoo.registry.events import Event, Report
@@ -113,27 +110,6 @@ def test_a_stopped_run_resumes_bit_for_bit(precision: str, tmp_path: Path) -> No
     assert same(tmp_path / "experts-small", cut)
     last = [event for event in events if isinstance(event, Report)][-1]
     assert dict(last.losses) == reports(cut)[-1]["losses"] != {}
-
-
-def test_two_processes_train_the_same_weights_as_one(tmp_path: Path) -> None:
-    """The CTC loss is a sum over sentences; the balance depends on the rows of each process."""
-    settings = {**SETTINGS, "balance": 0.0, "learning_rate": 0.001}
-    (tmp_path / "p.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in phrases()))
-    words = [w for key, value in settings.items() for w in ("--set", f"{key}={json.dumps(value)}")]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-    jobs = []
-    for size, out in ((1, tmp_path / "one"), (2, tmp_path / "two")):
-        given = ["train", "experts-small", "--data", str(tmp_path / "p.tsv"), *words, "--steps",
-                 "10", "--out", str(out)]  # fmt: skip
-        jobs.append(json.dumps([size, str(tmp_path / "log"), given]))
-    done = subprocess.run([sys.executable, "-m", "tests.training.forks"], env=environment,
-                          input="\n".join(jobs) + "\n", capture_output=True, text=True)  # fmt: skip
-    assert done.stdout.split("\n")[:2] == ["[0]", "[0, 0]"], (tmp_path / "log").read_text()
-    one, two = weights(tmp_path / "one"), weights(tmp_path / "two")
-    assert max(float((one[name] - two[name]).abs().max()) for name in one) < 1e-5
-    for a, b in zip(reports(tmp_path / "one"), reports(tmp_path / "two"), strict=True):
-        assert a["losses"] == pytest.approx(b["losses"], abs=1e-5)
-        assert a["loss"] == pytest.approx(b["loss"], abs=1e-5)
 
 
 def test_decoding_does_not_use_the_ctc_head(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +14,25 @@ import pytest
 import torch
 
 from tests.core.test_training import PLAIN as DEFAULTS
-from tests.core.test_training import SMALL, weights
+from tests.core.test_training import SMALL, same, weights
+from tests.examples.conftest import install
+from tests.examples.data import SETTINGS as PHRASE_SETTINGS
+from tests.examples.data import phrases
+from tests.external_plugins.packages import put
 from zoo.errors import ConfigError
 from zoo.training.process_group import ProcessGroup, join_process_group
 
-SETTINGS = {**SMALL, "dropout": 0.0, "accumulate": 2, "clip": 0.5, "bleu_sentences": 3,
-            "validate_every": 5, "average_decay": 0.9}  # fmt: skip
-WORDS = [
-    word for key, value in SETTINGS.items() for word in ("--set", f"{key}={json.dumps(value)}")
-]
-PLAIN = [word for key, value in SMALL.items() for word in ("--set", f"{key}={json.dumps(value)}")]
+
+def words_of(settings: Mapping[str, Any]) -> list[str]:
+    """Return the options of `zoo train` that change these settings."""
+    return [
+        word for key, value in settings.items() for word in ("--set", f"{key}={json.dumps(value)}")
+    ]
+
+
+WORDS = words_of({**SMALL, "dropout": 0.0, "accumulate": 2, "clip": 0.5, "bleu_sentences": 3,
+                  "validate_every": 5, "average_decay": 0.9})  # fmt: skip
+PLAIN = words_of(SMALL)
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
@@ -37,18 +46,21 @@ Train = Callable[..., str]
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Train]:
-    """Train in the given number of processes; return their output."""
+    """A function that trains in a number of processes, and returns their output."""
     command = [sys.executable, "-m", "tests.training.forks"]
     top = Path(__file__).parents[2]
     logs = tmp_path_factory.mktemp("logs")
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                           env=ENVIRONMENT, cwd=top) as server:  # fmt: skip
 
-        def call(processes: int, *arguments: object, exit_code: int = 0) -> str:
+        def call(
+            processes: int, *words: object, exit_code: int = 0, folders: Sequence[Path] = ()
+        ) -> str:
             assert server.stdin is not None
             assert server.stdout is not None
             log = logs / str(len(list(logs.iterdir())))
-            job = [processes, str(log), ["train", *map(str, arguments)]]
+            given = ["train", *map(str, words)]
+            job = [processes, str(log), given, [str(folder) for folder in folders]]
             server.stdin.write(json.dumps(job) + "\n")
             server.stdin.flush()
             codes = json.loads(server.stdout.readline())
@@ -113,9 +125,7 @@ def test_sharded_layers_train_the_same_weights_as_a_whole_model(
               "tokenizer": "word", "dropout": 0,
               "batch_tokens": 100, "share": "all", "shared_vocab": True, "average_last": 2,
               "validate_every": 3, "select": "loss", "save_every": 4}  # fmt: skip
-    words = [
-        word for key, value in values.items() for word in ("--set", f"{key}={json.dumps(value)}")
-    ]
+    words = words_of(values)
     given = ("transformer-tiny", "--data", f"{parallel}:en-de", *words, "--out")
     trained(1, *given, tmp_path / "one", "--steps", 10)
     trained(2, *given, tmp_path / "shards", "--steps", 6, "--shard")
@@ -243,3 +253,67 @@ def test_processes_that_fail_alike_report_it_once(
     output = trained(2, *given, "--steps", 1, *PLAIN, exit_code=1)
     assert output.count("Error: ") == 1
     assert "x exists already" in output
+
+
+def test_two_processes_that_sample_and_distill_resume_bit_for_bit(
+    trained: Train, parallel: Path, tmp_path: Path
+) -> None:
+    data = ("--data", f"{parallel}:en-de", "--out")
+    trained(1, "rnnsearch-tiny", *PLAIN, *data, tmp_path / "teacher", "--steps", 4)
+    risk = {"name": "minimum_risk", "samples": 3, "alpha": 0.5, "longest": 12}
+    distillation = {"name": "distillation", "teacher": str(tmp_path / "teacher")}
+    settings = {**SMALL, "objective": ["cross_entropy", risk, distillation], "samples": 0}
+    begins = ("rnnsearch-tiny", *words_of(settings), *data)
+    trained(2, *begins, tmp_path / "whole", "--steps", 4)
+    trained(2, *begins, tmp_path / "cut", "--steps", 2)
+    trained(2, "--resume", "--out", tmp_path / "cut", "--steps", 4)
+    assert same(tmp_path / "whole", tmp_path / "cut")
+
+
+STOPPER = """
+import zoo
+from zoo import hookimpl
+
+ZOO_API = 2
+
+@hookimpl
+def zoo_callbacks():
+    return [Stopper()]
+
+class Stopper(zoo.Callback):
+    def report(self, report):
+        if report.step >= 4:
+            assert self.run.weights["output.weight"].isfinite().all()
+            self.run.stop("four are enough")
+"""
+
+
+def test_a_callback_ends_the_run_of_two_processes(
+    trained: Train, parallel: Path, tmp_path: Path
+) -> None:
+    """The first process has the callback; both end after the same update."""
+    put(tmp_path / "site", "stopper", STOPPER)
+    words = words_of({**SMALL, "save_every": 2, "samples": 0})
+    given = ("rnnsearch-tiny", "--data", f"{parallel}:en-de", *words, "--out")
+    trained(2, *given, tmp_path / "ended", "--steps", 50, folders=[tmp_path / "site"])
+    trained(2, *given, tmp_path / "plain", "--steps", 6)
+    assert same(tmp_path / "plain", tmp_path / "ended")
+    assert metrics(tmp_path / "ended")[-1]["step"] == 6
+
+
+def test_losses_of_a_network_s_own_are_the_same_in_two_processes(
+    trained: Train, tmp_path: Path
+) -> None:
+    """The CTC loss is a sum over sentences; the balance depends on the rows of each process."""
+    words = words_of({**PHRASE_SETTINGS, "balance": 0.0, "learning_rate": 0.001})
+    (tmp_path / "p.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in phrases()))
+    given = ("experts-small", "--data", tmp_path / "p.tsv", *words, "--steps", 10, "--out")
+    folders = install(tmp_path / "site")
+    trained(1, *given, tmp_path / "one", folders=folders)
+    trained(2, *given, tmp_path / "two", folders=folders)
+    one, two = weights(tmp_path / "one"), weights(tmp_path / "two")
+    assert max(float((one[name] - two[name]).abs().max()) for name in one) < 1e-5
+    reports = ([r for r in metrics(tmp_path / out) if "loss" in r] for out in ("one", "two"))
+    for a, b in zip(*reports, strict=True):
+        assert a["losses"] == pytest.approx(b["losses"], abs=1e-5)
+        assert a["loss"] == pytest.approx(b["loss"], abs=1e-5)

@@ -1,9 +1,5 @@
 """The built-in objectives: their definitions, their laws, resumed runs and several processes."""
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -179,27 +175,3 @@ def test_a_changed_teacher_stops_a_resumed_run(
     zoo.resume(other, steps=3)
     with pytest.raises(CheckpointError, match=r"the teacher .* has changed since the run began"):
         zoo.resume(out, steps=4)
-
-
-def test_two_processes_that_sample_and_distill_resume_bit_for_bit(
-    teacher: Path, parallel_data: Path, tmp_path: Path
-) -> None:
-    objective = ["cross_entropy", RISK, {"name": "distillation", "teacher": str(teacher)}]
-    settings = {**SMALL, "objective": objective, "samples": 0}
-    words = [w for k, value in settings.items() for w in ("--set", f"{k}={json.dumps(value)}")]
-    begins = [MODEL, "--data", f"{parallel_data}:en-de", *words]
-    runs = [(begins, "whole", 4), (begins, "cut", 2), (["--resume"], "cut", 4)]
-    jobs = [
-        [
-            2,
-            str(tmp_path / "log"),
-            ["train", *given, "--steps", str(steps), "--out", str(tmp_path / out)],
-        ]
-        for given, out, steps in runs
-    ]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-m", "tests.training.forks"], env=environment,
-                          input="".join(f"{json.dumps(job)}\n" for job in jobs),
-                          capture_output=True, text=True)  # fmt: skip
-    assert done.stdout == 3 * "[0, 0]\n", (tmp_path / "log").read_text()
-    assert same(tmp_path / "whole", tmp_path / "cut")
