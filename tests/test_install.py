@@ -79,9 +79,9 @@ def test_installed_wheels_work(wheels: dict[str, Path], tmp_path: Path) -> None:
     target = tmp_path / "site"
     environment = {**os.environ, "PYTHONPATH": str(target)}
 
-    def install(wheel: Path) -> None:
-        command = [*PIP, "install", "--no-index", "--no-deps", "--target", str(target), str(wheel)]
-        subprocess.run(command, check=True, capture_output=True)
+    def install(*wheels: Path) -> None:
+        command = [*PIP, "install", "--no-index", "--no-deps", "--target", target, *wheels]
+        subprocess.run([str(word) for word in command], check=True, capture_output=True)
 
     def run(*arguments: str, code: int = 0) -> str:
         done = subprocess.run([sys.executable, *arguments], cwd=tmp_path, env=environment,
@@ -100,8 +100,7 @@ def test_installed_wheels_work(wheels: dict[str, Path], tmp_path: Path) -> None:
     assert "it is in the package seq2seq-zoo-captions (research and education, non-" in error
     assert error.strip().endswith("pip install seq2seq-zoo-captions")
     assert "pip install seq2seq-zoo-captions" in run("-m", "zoo", "list", "checkpoints")
-    for package in PACKAGES:
-        install(wheels[f"seq2seq_{package}"])
+    install(*(wheels[f"seq2seq_{package}"] for package in PACKAGES))
     assert "pip install" not in run("-m", "zoo", "list", "checkpoints")
     assert "not for commercial use" in run("-m", "zoo", "card", name)
 

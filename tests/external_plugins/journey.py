@@ -96,14 +96,19 @@ class Environment:
 
 def build_wheel(folder: Path, source: Path = TOP) -> Path:
     """Build the wheel of a source folder, by default the zoo's, into `folder`."""
-    command = [*PIP, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, source]
-    subprocess.run([str(word) for word in command], check=True, capture_output=True)
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(command, cwd=source, check=True, capture_output=True)
     (wheel,) = folder.glob("*.whl")
     return wheel
 
 
-def journey(environment: Environment, wheel: Path, train: Sequence[str] = ()) -> dict[str, float]:
-    """Run every stage and return the output of `zoo eval`; `train` holds training options."""
+def journey(
+    environment: Environment, wheel: Path, train: Sequence[str] = (), scored: int = 200
+) -> dict[str, float]:
+    """Run every stage and return the output of `zoo eval`.
+
+    `train` holds training options; `scored` is the number of sentences that are scored.
+    """
     environment.install(f"{wheel}[train]")
     assert "statespace" not in environment.run("zoo", "list", "architectures")
     source = shutil.copytree(EXAMPLE, environment.folder / "zoo-statespace")
@@ -129,7 +134,7 @@ def journey(environment: Environment, wheel: Path, train: Sequence[str] = ()) ->
         "--data",
         "numbers-en-fr",
         "--limit",
-        200,
+        scored,
         "--beam",
         5,
         "--json",
