@@ -46,7 +46,7 @@ class Memory(NamedTuple):
 
 
 class State(NamedTuple):
-    """The next position, (rows,), and the last k − 1 inputs of each layer, (rows, width, k − 1)."""
+    """The next position, (rows,), and the last k − 1 inputs of each layer, (rows, k − 1, width)."""
 
     position: Tensor
     windows: tuple[Tensor, ...]
@@ -75,26 +75,35 @@ class Map(nn.Module):
         self._cached: tuple[list[Version], Tensor] | None = None
 
     def matrix(self) -> Tensor:
-        """Return W, (outputs, all inputs).
+        """Return W, (outputs, inputs); a convolution's inputs are (kernel × width) in a row.
 
         Without gradients W is cached until its parts change, since decoding needs it at every step.
         """
-        if not self.normed:
-            return self.weight.flatten(1)
+        if not self.normed and self.weight.dim() == 2:
+            return self.weight
         if torch.is_grad_enabled() or torch.compiler.is_compiling():
             return self._matrix()
-        parts = (self.direction, self.length)
+        parts = (self.direction, self.length) if self.normed else (self.weight,)
         versions = [(_version(part), part.data_ptr(), part.dtype) for part in parts]
         if self._cached is None or self._cached[0] != versions:
             self._cached = (versions, nn.Parameter(self._matrix(), requires_grad=False))
         return self._cached[1]
 
     def _matrix(self) -> Tensor:
+        weight = self._weight()
+        return weight if weight.dim() == 2 else weight.transpose(1, 2).flatten(1)
+
+    def _weight(self) -> Tensor:
+        """Return W, (outputs, inputs) or (outputs, width, kernel), as it is stored."""
+        if not self.normed:
+            return self.weight
         direction = self.direction.flatten(1)
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
             # One pass forward and one backward; the formula below takes eight.
-            return torch._weight_norm(direction, self.length[:, None], 0)
-        return direction * (self.length / direction.norm(dim=1))[:, None]
+            weight = torch._weight_norm(direction, self.length[:, None], 0)
+        else:
+            weight = direction * (self.length / direction.norm(dim=1))[:, None]
+        return weight.view_as(self.direction)
 
     def train(self, mode: bool = True) -> Self:
         """Set training mode, and drop the cached W: sharded parts change without a new version."""
@@ -102,18 +111,19 @@ class Map(nn.Module):
         return super().train(mode)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map (…, inputs) to (…, outputs); a convolution's inputs are (width × kernel) in a row."""
+        """Map (…, inputs) to (…, outputs); a convolution's inputs are (kernel × width) in a row."""
         return linear(x, self.matrix(), self.bias)
 
     def convolve(self, x: Tensor, before: int, after: int) -> Tensor:
-        """Convolve (rows, n, width), with zeros before and after: (rows, n, outputs)."""
-        weight = self.matrix().view(len(self.bias), x.shape[2], -1)
-        if weight.requires_grad and not torch.compiler.is_compiling():
-            # One product of all windows: its gradients are faster than a convolution's.
-            kernel_first = weight.transpose(1, 2).flatten(1)
-            return linear(windows(x, weight.shape[2], before), kernel_first, self.bias)
-        x = F.pad(x.transpose(1, 2), (before, after))
-        return F.conv1d(x, weight, self.bias).transpose(1, 2)
+        """Convolve (rows, n, width), with zeros before and after: (rows, n, outputs).
+
+        By one product of all windows, which is faster than torch's convolution, its gradients too.
+        """
+        if torch.compiler.is_compiling():
+            x = F.pad(x.transpose(1, 2), (before, after))
+            return F.conv1d(x, self._weight(), self.bias).transpose(1, 2)
+        weight = self.matrix()
+        return linear(windows(x, weight.shape[1] // x.shape[2], before), weight, self.bias)
 
 
 def _version(x: Tensor) -> int:
@@ -203,8 +213,8 @@ class DecoderLayer(Layer):
 
     def gated_next(self, h: Tensor, window: Tensor) -> tuple[Tensor, Tensor]:
         """Return GLU(conv(h)) of one position, (rows, 1, width), and the next window."""
-        inputs = torch.cat([window, self.dropout(h).transpose(1, 2)], 2)
-        return F.glu(self.convolution(inputs.flatten(1)), dim=1)[:, None], inputs[:, :, 1:]
+        inputs = torch.cat([window, self.dropout(h)], 1)
+        return F.glu(self.convolution(inputs.flatten(1)), dim=1)[:, None], inputs[:, 1:]
 
     def attend(
         self, gated: Tensor, h: Tensor, target: Tensor, memory: Memory
@@ -291,7 +301,7 @@ class ConvS2S(Seq2Seq[Memory, State]):
         position = torch.zeros(rows, dtype=torch.long, device=memory.keys.device)
         windows, below = [], self.config.decoder[0][0]
         for width, kernel in self.config.decoder:
-            windows.append(memory.keys.new_zeros(rows, below, kernel - 1))
+            windows.append(memory.keys.new_zeros(rows, kernel - 1, below))
             below = width
         return State(position, tuple(windows))
 

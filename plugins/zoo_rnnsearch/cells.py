@@ -6,7 +6,7 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from zoo.nn import linear, recurrent_linear
+from zoo.nn import linear, recurrent_linear, tanh
 
 Product = Callable[[Tensor], Tensor]
 """A map from (rows, inputs) to (rows, outputs), called once per step of a recurrence."""
@@ -79,8 +79,8 @@ class Recurrent(nn.Module):
 def _lstm(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
     """c′ = σ(f) c + σ(i) tanh(g), h′ = σ(o) tanh(c′) (Hochreiter and Schmidhuber; Gers et al.)."""
     i, f, g, o = gates.chunk(4, -1)
-    cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
-    return o.sigmoid() * cell.tanh(), cell
+    cell = f.sigmoid() * cell + i.sigmoid() * tanh(g)
+    return o.sigmoid() * tanh(cell), cell
 
 
 def _gru(inputs: Tensor, recurrent: Tensor, hidden: Tensor) -> Tensor:
@@ -88,7 +88,7 @@ def _gru(inputs: Tensor, recurrent: Tensor, hidden: Tensor) -> Tensor:
     r, z, n = inputs.chunk(3, -1)
     from_r, from_z, from_n = recurrent.chunk(3, -1)
     update = (z + from_z).sigmoid()
-    new = (n + (r + from_r).sigmoid() * from_n).tanh()
+    new = tanh(n + (r + from_r).sigmoid() * from_n)
     return new + update * (hidden - new)
 
 
@@ -107,7 +107,7 @@ def _gru_before(inputs: Tensor, hidden: Tensor, gates: Product, candidate: Produ
     """
     width = hidden.shape[-1]
     r, z = (inputs[..., : 2 * width] + gates(hidden)).sigmoid().chunk(2, -1)
-    new = (inputs[..., 2 * width :] + candidate(r * hidden)).tanh()
+    new = tanh(inputs[..., 2 * width :] + candidate(r * hidden))
     return hidden + z * (new - hidden)
 
 

@@ -35,6 +35,7 @@ from zoo.nn import (
     recurrent_linear,
     run_padded,
     softmax,
+    tanh,
     without_end,
 )
 from zoo_rnnsearch.cells import Bidirectional, Product, Recurrent, State, read_in_both_directions
@@ -42,7 +43,7 @@ from zoo_rnnsearch.config import RNNSearchConfig
 from zoo_rnnsearch.start import initial_state
 
 ACTIVATIONS: dict[str, Product] = {
-    "tanh": torch.tanh,
+    "tanh": tanh,
     "relu": torch.relu,
     "gelu": F.gelu,
     "silu": F.silu,
@@ -189,13 +190,15 @@ class RNNSearch(Seq2Seq[Memory, State]):
         start = self._initial_state(values, final)
         values = self.dropout(values)
         keys = values if self.config.score == "luong-dot" else self.keys(values)
+        if self.config.score == "additive" and keys.device.type == "cpu":
+            keys = keys.to(self.score.dtype)  # not that of products: see `_additive`
         return Encoded(Memory(values, keys, source_mask, start))
 
     def _initial_state(self, values: Tensor, final: tuple[Tensor, ...]) -> State:
         """Return s_0; `final` holds the final hidden states and cells, (layers, sentences, h)."""
         config = self.config
         if config.start == "backward":  # h_1^(2) has read the whole source
-            hidden = self.start(values[:, 0, config.encoder_dim :]).tanh()
+            hidden = tanh(self.start(values[:, 0, config.encoder_dim :]))
             state = State((hidden,), (torch.zeros_like(hidden),) if config.cell == "lstm" else ())
         else:
             maps = [getattr(self, name, None) for name in ("start", "start_cell")]
@@ -225,11 +228,25 @@ class RNNSearch(Seq2Seq[Memory, State]):
             energy = query @ memory.keys.transpose(1, 2)
             if self.config.score == "dot":
                 energy = energy / math.sqrt(a)
+        elif self.config.score == "additive":
+            energy = self._additive(query, memory.keys)
         else:
-            total = memory.keys[:, None] + query[:, :, None]  # (sentences, beam, m, a)
-            additive = self.config.score == "additive"
-            energy = total.tanh() @ self.score if additive else total.squeeze(-1).sigmoid()
+            energy = (memory.keys[:, None] + query[:, :, None]).squeeze(-1).sigmoid()
         return softmax(energy.masked_fill(~memory.mask[:, None], -math.inf))
+
+    def _additive(self, query: Tensor, keys: Tensor) -> Tensor:
+        """Return vᵀ tanh(k_j + q), (sentences, beam, m); in float32 plus Σ v.
+
+        A softmax ignores that. It is 2 vᵀ σ(2 k_j + 2 q), which torch computes five times as fast
+        on a CPU.
+        """
+        query = query.to(keys.dtype)[:, :, None]
+        if keys.dtype is not torch.float32:  # near zero, tanh is more exact than σ
+            return (keys[:, None] + query).tanh() @ self.score
+        total = torch.add(2 * query, keys[:, None], alpha=2)  # (sentences, beam, m, a)
+        # Unlike `@`, this product is not rounded to bfloat16.
+        energy = torch.mv(total.sigmoid_().flatten(0, 2), 2 * self.score)
+        return energy.view(total.shape[:3])
 
     def advance(self, first: Product, state: State, memory: Memory, products: Products) -> Advanced:
         """Compute one position.
@@ -290,7 +307,7 @@ class RNNSearch(Seq2Seq[Memory, State]):
         """Return logits from the last layer's s_i or t_i, s_{i−1}, y_{i−1} and c_i, (…, width)."""
         config = self.config
         if config.readout == "tanh":
-            top = self.readout(torch.cat([top, embedded, context], -1)).tanh()
+            top = tanh(self.readout(torch.cat([top, embedded, context], -1)))
         elif config.readout == "maxout":  # with s_{i−1}, as in appendix A.2.2
             pairs = self.readout(torch.cat([before, embedded, context], -1))
             top = pairs.unflatten(-1, (-1, 2)).amax(-1)

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812  # the field's name for it
 
 from zoo.errors import ZooError
-from zoo.nn import Dropout, recurrent_linear, softmax, softmax_gradient
+from zoo.nn import Dropout, recurrent_linear, softmax, softmax_gradient, tanh
 from zoo.training.losses import cross_entropy, symmetric_kl
 from zoo_transformer.attention import attend
 
@@ -161,6 +161,32 @@ def test_softmax_of_short_rows_equals_torchs(rows: int, m: int) -> None:
     expected.backward(gradient)
     torch.testing.assert_close(actual.grad, reference.grad)
     torch.testing.assert_close(softmax_gradient(gradient, weights.detach()), reference.grad)
+
+
+@pytest.mark.parametrize("rows", [1, 64])
+def test_tanh_is_torchs_with_its_derivative(rows: int) -> None:
+    """Few numbers are computed by torch's operator, many by another formula."""
+    torch.manual_seed(1)
+    x = 4 * torch.randn(rows, 512)
+    exact = x.double().requires_grad_()
+    weigh = torch.randn(rows, 512)
+    expected = torch.autograd.grad(exact.tanh(), exact, weigh.double())[0]
+    torch.testing.assert_close(tanh(x).double(), exact.tanh(), rtol=0, atol=2e-7)
+    x.requires_grad_()
+    y = tanh(x)
+    torch.testing.assert_close(y.double(), exact.tanh(), rtol=0, atol=2e-7)
+    gradient = torch.autograd.grad(y, x, weigh)[0]
+    torch.testing.assert_close(gradient.double(), expected, rtol=0, atol=2e-6)
+
+
+def test_tanh_keeps_what_is_not_a_number_and_leaves_its_input() -> None:
+    x = torch.zeros(5000)
+    x[:4] = torch.tensor([math.inf, -math.inf, math.nan, 200.0])
+    before = x.clone()
+    torch.testing.assert_close(
+        tanh(x)[:4], torch.tensor([1.0, -1.0, math.nan, 1.0]), equal_nan=True
+    )
+    assert torch.equal(x.nan_to_num(), before.nan_to_num())
 
 
 def test_dropout_drops_a_fraction_p_and_keeps_the_mean() -> None:

@@ -158,7 +158,7 @@ def test_weights_that_were_made_in_inference_mode() -> None:
 @pytest.mark.parametrize("n", [1, 2, 9])
 @pytest.mark.parametrize(("before", "after"), [(2, 2), (4, 0)])
 def test_a_convolution_by_windows_has_torchs_derivative(n: int, before: int, after: int) -> None:
-    """Training multiplies windows by the weights; evaluation convolves."""
+    """The network multiplies windows by the weights; torch convolves."""
     torch.manual_seed(1)
     config = create_model("convs2s-tiny", source_vocab=15, target_vocab=13).config
     assert isinstance(config, ConvS2SConfig)

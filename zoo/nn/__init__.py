@@ -32,6 +32,7 @@ from zoo.nn.sources import split_sources
 from zoo.nn.stack_parts import LayerParts, StackParts
 from zoo.nn.stacks import Sources, decoder_step, encoder_sources
 from zoo.nn.sublayers import Source, add_norm, attention_sublayer, feedforward_sublayer
+from zoo.nn.tanh import tanh
 from zoo.nn.tree import Tree, gather
 
 __all__ = [
@@ -72,5 +73,6 @@ __all__ = [
     "softmax",
     "softmax_gradient",
     "split_sources",
+    "tanh",
     "without_end",
 ]
