@@ -40,6 +40,7 @@ from zoo.nn import (
 )
 from zoo_rnnsearch.cells import Bidirectional, Product, Recurrent, State, read_in_both_directions
 from zoo_rnnsearch.config import RNNSearchConfig
+from zoo_rnnsearch.scores import energies
 from zoo_rnnsearch.start import initial_state
 
 ACTIVATIONS: dict[str, Product] = {
@@ -191,7 +192,7 @@ class RNNSearch(Seq2Seq[Memory, State]):
         values = self.dropout(values)
         keys = values if self.config.score == "luong-dot" else self.keys(values)
         if self.config.score == "additive" and keys.device.type == "cpu":
-            keys = keys.to(self.score.dtype)  # not that of products: see `_additive`
+            keys = keys.to(self.score.dtype)  # not that of products: see `scores.py`
         return Encoded(Memory(values, keys, source_mask, start))
 
     def _initial_state(self, values: Tensor, final: tuple[Tensor, ...]) -> State:
@@ -223,30 +224,9 @@ class RNNSearch(Seq2Seq[Memory, State]):
         The rows of a sentence's beam are queries to one copy of its keys.
         """
         sentences, _, a = memory.keys.shape
-        query = query.view(sentences, -1, a)
-        if self.config.score in ("dot", "general", "luong-dot"):
-            energy = query @ memory.keys.transpose(1, 2)
-            if self.config.score == "dot":
-                energy = energy / math.sqrt(a)
-        elif self.config.score == "additive":
-            energy = self._additive(query, memory.keys)
-        else:
-            energy = (memory.keys[:, None] + query[:, :, None]).squeeze(-1).sigmoid()
+        kind, weight = self.config.score, getattr(self, "score", None)
+        energy = energies(kind, query.view(sentences, -1, a), memory.keys, weight)
         return softmax(energy.masked_fill(~memory.mask[:, None], -math.inf))
-
-    def _additive(self, query: Tensor, keys: Tensor) -> Tensor:
-        """Return vᵀ tanh(k_j + q), (sentences, beam, m); in float32 plus Σ v.
-
-        A softmax ignores that. It is 2 vᵀ σ(2 k_j + 2 q), which torch computes five times as fast
-        on a CPU.
-        """
-        query = query.to(keys.dtype)[:, :, None]
-        if keys.dtype is not torch.float32:  # near zero, tanh is more exact than σ
-            return (keys[:, None] + query).tanh() @ self.score
-        total = torch.add(2 * query, keys[:, None], alpha=2)  # (sentences, beam, m, a)
-        # Unlike `@`, this product is not rounded to bfloat16.
-        energy = torch.mv(total.sigmoid_().flatten(0, 2), 2 * self.score)
-        return energy.view(total.shape[:3])
 
     def advance(self, first: Product, state: State, memory: Memory, products: Products) -> Advanced:
         """Compute one position.
