@@ -127,6 +127,7 @@ def selection_sections(name: str) -> list[str]:
 
 
 def _seeds_section(name: str) -> list[str]:
+    from training import TUNED
     from zoo.checkpoint.markdown import markdown_table
 
     results = read_json(SEED_SCORES).get(name)
@@ -141,9 +142,10 @@ def _seeds_section(name: str) -> list[str]:
             cells = (f"{value:.2f}" for value in values)
             rows.append([f"{split}, {metric_label(metric)}", *cells, spread])
     head = ["score", *(f"seed {seed}" for seed in seeds), "mean ± standard deviation"]
+    runs = "Last runs, from the same weights," if name in TUNED else "Runs"
     return [
-        "## Seeds\n\nRuns that differ in their seed alone; seed 1 is released, whatever its scores "
-        f"are.\n\n{markdown_table(head, rows)}"
+        f"## Seeds\n\n{runs} that differ in their seed alone; seed 1 is released, whatever its "
+        f"scores are.\n\n{markdown_table(head, rows)}"
     ]
 
 
