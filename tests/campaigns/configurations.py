@@ -36,6 +36,9 @@ from zoo.translation.options import Options
 ARCHITECTURES = ("convs2s", "rnnsearch", "seq2seq", "t5", "transformer")
 SIZES = (1, 2, 3, 4, 5, 6, 8, 12, 24)
 NUMBERS = (0.0, 1e-6, 0.1, 0.5)
+DEEPEST = 6
+"""Most layers. The logits of a recurrent network of 24 depend on no token, even in float64, until
+it has been trained."""
 SLOW = ("learns_a_copy_task", "exports_to_onnx")
 """Laws that take seconds; the suite checks them on each example configuration."""
 ABOUT_EXAMPLES = (
@@ -78,7 +81,9 @@ def drawn(architecture: str, draw: random.Random) -> dict[str, Any]:
     values: dict[str, Any] = config_type.example().model_dump(mode="json")
     for name in draw.sample(sorted(schema["properties"]), draw.randint(1, 6)):
         if name not in KEPT:
-            values[name] = draw_value(schema["properties"][name], schema.get("$defs", {}), draw)
+            value = draw_value(schema["properties"][name], schema.get("$defs", {}), draw)
+            is_depth = name.endswith("layers") and isinstance(value, int)
+            values[name] = min(value, DEEPEST) if is_depth else value
     return values
 
 
