@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import copyreg
 import difflib
 import math
 import re
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 NAME_LIMIT = 200
 """The most characters of a name that are compared with others, or shown."""
@@ -68,6 +70,10 @@ class ZooError(Exception):
         super().__init__(f"{message}{stop} {next}" if next else message)
         if OPTION.search(str(self)):
             self.add_note(IN_PYTHON)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how another process makes this error again, whatever its constructor needs."""
+        return copyreg.__newobj__, (type(self), str(self)), vars(self)  # type: ignore[attr-defined]  # not in its stub
 
 
 class UnknownNameError(ZooError):
