@@ -50,9 +50,8 @@ def open_regular(file: Path, limit: int | None = None) -> Iterator[BinaryIO]:
     try:
         # O_NONBLOCK: opening a pipe without a writer would otherwise wait forever.
         flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-        handle = os.open(file, flags)
-        with os.fdopen(handle, "rb", buffering=0) as stream:
-            status = os.fstat(handle)
+        with open(file, "rb", buffering=0, opener=lambda path, _: os.open(path, flags)) as stream:
+            status = os.fstat(stream.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise CheckpointError(f"{file} cannot be read", "it is not a regular file")
             if limit is not None and status.st_size > limit:
@@ -188,6 +187,7 @@ def whole_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
     Raises:
         CheckpointError: `folder` exists and `replace` is not set.
     """
+    folder = folder.resolve() if folder.is_symlink() else folder  # a link stays
     folder.parent.mkdir(parents=True, exist_ok=True)
     if fcntl is not None:
         mend_folder(folder)
@@ -277,7 +277,10 @@ def _left_over(path: Path, *suffixes: str) -> list[Path]:
 
 @contextlib.contextmanager
 def _held_part(path: Path, *, is_folder: bool) -> Iterator[Path]:
-    """Create a temporary file or folder beside `path`; it is locked, and removed at the end."""
+    """Create a temporary file or folder beside `path`; it is locked, and removed at the end.
+
+    Its permissions are those of what it replaces.
+    """
     free: bool | None = False
     with contextlib.ExitStack() as stack:
         while free is False:  # unless another process has taken it for abandoned in this moment
@@ -286,18 +289,14 @@ def _held_part(path: Path, *, is_folder: bool) -> Iterator[Path]:
                 (part.mkdir if is_folder else part.touch)()
             except OSError as error:  # the name of the temporary file says nothing to a user
                 raise OSError(error.errno, error.strerror, str(path)) from None
+            with contextlib.suppress(OSError):  # there is nothing yet, or no such permissions
+                part.chmod(path.stat().st_mode & 0o777 | (0o700 if is_folder else 0o600))
             free = stack.enter_context(held(part))
             free = free if part.exists() else False
         try:
             yield part
         finally:
-            if is_folder:
-                shutil.rmtree(part, ignore_errors=True)
-            else:
-                part.unlink(missing_ok=True)
-
-
-_CANNOT_LOCK = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EBADF, errno.EACCES, errno.EPERM)
+            shutil.rmtree(part, ignore_errors=True) if is_folder else part.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -312,8 +311,8 @@ def held(path: Path) -> Iterator[bool | None]:
         if fcntl is not None:
             handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        free = None if error.errno in _CANNOT_LOCK else False
+    except OSError as error:  # it may be that another process has locked it, or removed it
+        free = False if error.errno in (errno.EAGAIN, errno.ENOENT) else None
     try:
         yield free
     finally:

@@ -1,15 +1,19 @@
 """Reads that are bounded, writes that are whole, and locks that end with their process."""
 
+import contextlib
+import errno
 import io
 import json
 import multiprocessing
 import os
+import resource
 import signal
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typing_extensions import Buffer
@@ -17,12 +21,13 @@ from typing_extensions import Buffer
 from zoo import files
 from zoo.data import readers
 from zoo.data.readers import bounded_lines, chunks, count_lines, read_lines
-from zoo.errors import DataError, LockedError
+from zoo.errors import CheckpointError, DataError, LockedError
 from zoo.files import (
     exchange_names,
     locked,
     mend_folder,
     parse_json,
+    read_bytes,
     replace_file,
     whole_file,
     whole_folder,
@@ -114,6 +119,80 @@ def test_only_what_a_killed_process_left_is_removed(
     assert mend_folder(path) == (["a half-written out is removed"] if path.is_dir() else [])
 
 
+def without_files(call: Callable[[], None]) -> None:
+    """Call a function in this process when it cannot open one file more."""
+    taken = [os.open(os.devnull, os.O_RDONLY)]
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (taken[0] + 20, before[1]))
+    try:
+        with contextlib.suppress(OSError):
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+        call()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        for descriptor in taken:
+            os.close(descriptor)
+
+
+def test_without_file_descriptors_a_folder_is_an_error_and_not_many(tmp_path: Path) -> None:
+    """Its lock cannot be opened: that does not mean that another process has it."""
+
+    def write() -> None:
+        with pytest.raises(OSError, match="Too many open files"), whole_folder(tmp_path / "out"):
+            pass
+
+    made: list[Path] = []
+    mkdir = Path.mkdir
+
+    def counted(path: Path, *arguments: Any, **options: Any) -> None:
+        made.append(path)
+        assert len(made) < 10, "folders are made without an end"
+        mkdir(path, *arguments, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "mkdir", counted)
+        without_files(write)
+    mend_folder(tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_system_that_refuses_locks_is_written_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+
+    def refuse(*_: int) -> None:
+        calls.append(1)
+        assert len(calls) < 10, "it is tried without an end"
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with whole_folder(tmp_path / "out") as part:
+        (part / "file").write_text("whole")
+    with whole_file(tmp_path / "file") as part:
+        part.write_text("whole")
+    assert sorted(f.name for f in tmp_path.iterdir()) == ["file", "out"]
+
+
+def test_what_is_replaced_keeps_its_permissions(tmp_path: Path) -> None:
+    file, folder = tmp_path / "file", tmp_path / "folder"
+    replace_file(file, "first")
+    folder.mkdir()
+    created = file.stat().st_mode
+    file.chmod(0o600)
+    folder.chmod(0o750)
+    with whole_file(file) as part:
+        assert part.stat().st_mode & 0o777 == 0o600, "also while it is written"
+        part.write_text("second")
+    assert (file.read_text(), file.stat().st_mode & 0o777) == ("second", 0o600)
+    with whole_folder(folder, replace=True):
+        pass
+    assert folder.stat().st_mode & 0o777 == 0o750
+    replace_file(tmp_path / "other", "new")
+    assert (tmp_path / "other").stat().st_mode == created
+
+
 def test_two_names_are_exchanged(tmp_path: Path) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
     one.mkdir()
@@ -138,6 +217,24 @@ def test_a_folder_is_replaced_whole(
             (part / "file").write_text(text)
         assert (folder / "file").read_text() == text
         assert [f.name for f in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize("exchanges", [True, False])
+def test_a_link_to_a_folder_that_is_replaced_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exchanges: bool
+) -> None:
+    if not exchanges:
+        monkeypatch.setattr(files, "exchange_names", lambda *_: False)
+    disk, link = tmp_path / "disk" / "out", tmp_path / "out"
+    disk.mkdir(parents=True)
+    link.symlink_to(disk)
+    with whole_folder(link, replace=True) as part:
+        assert part.parent == disk.parent, "of the file system that the user chose"
+        (part / "file").write_text("new")
+    assert link.is_symlink()
+    assert (disk / "file").read_text() == "new"
+    assert [f.name for f in disk.parent.iterdir()] == ["out"]
+    assert sorted(f.name for f in tmp_path.iterdir()) == ["disk", "out"]
 
 
 def test_a_replaced_folder_is_never_absent(tmp_path: Path) -> None:
@@ -203,6 +300,16 @@ def test_a_line_of_the_limit_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
     file.write_bytes(b"a\n1234567890\n")
     with pytest.raises(DataError, match="line 2, is too long"):
         list(read_lines(file))
+
+
+def test_a_folder_in_the_place_of_a_file_leaves_nothing_open(tmp_path: Path) -> None:
+    descriptor = os.open(os.devnull, os.O_RDONLY)
+    os.close(descriptor)
+    with pytest.raises(CheckpointError, match="cannot be read: Is a directory"):
+        read_bytes(tmp_path)
+    again = os.open(os.devnull, os.O_RDONLY)
+    os.close(again)
+    assert again == descriptor
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"a", b"a\n", b"a\nb", b"a\n\n\nb\n"])
