@@ -14,6 +14,7 @@ from zoo.errors import HubError, IntegrityError, NotFoundError, UnavailableError
 from zoo.hub.cache import find_commits, remove, verify
 from zoo.hub.pull import pull
 from zoo.hub.push import push
+from zoo.hub.retry import RetryPolicy
 from zoo.hub.settings import Settings
 
 Run = Callable[..., Result]
@@ -102,6 +103,13 @@ def test_an_endpoint_that_is_no_url(
     (line,) = done.output.splitlines()
     assert "HF_ENDPOINT is " in line
     assert "it must be a URL such as" in line
+
+
+def test_an_empty_variable_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TIMEOUT", "TRIES", "WAIT", "LONGEST_WAIT"):
+        monkeypatch.setenv(f"ZOO_HUB_{name}", "")
+    settings = Settings.from_environment()
+    assert (settings.timeout, settings.retry) == (Settings.timeout, RetryPolicy())
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,24 @@
 """The cache of the client: list, remove and verify."""
 
 import json
+import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import Result
 from filelock import FileLock
 
-from tests.hub.helpers import ADDRESS, NAME
+from tests.hub.helpers import ADDRESS, NAME, refused
 from tests.hub.server import Server
+from zoo.errors import HubError
+from zoo.files import held
+from zoo.hub.cache import list_commits
+from zoo.hub.huggingface import HuggingFace
 from zoo.hub.pull import pull
-from zoo.registry.cache_folder import KINDS
+from zoo.registry.address import Address
+from zoo.registry.cache_folder import KINDS, clean, contents
 
 Run = Callable[..., Result]
 
@@ -126,21 +132,76 @@ def test_clean_removes_what_can_be_made_again(
     (tmp_path / "own" / "imported" / "gone.lock").touch()
     half_written = tmp_path / "own" / "imported" / ".c-t5-v1-1.123.part"
     half_written.mkdir()
-    shown = json.loads(run("cache", "clean", "--json").stdout)
+    abandoned = tmp_path / "own" / "imported" / ".c-t5-v1-1.456.part"
+    abandoned.mkdir()
+    (abandoned / "model").write_bytes(b"x" * 1000)
+    with held(half_written):
+        shown = json.loads(run("cache", "clean", "--json").stdout)
     sizes = [(row["kind"], row["number"], row["size"]) for row in shown["contents"]]
-    assert sizes == [("imported", 2, 2000), ("exports", 1, 1000), ("tokens", 1, 1000)]
-    assert "4 kB more can be made again" in run("cache", "list").stderr
+    assert sizes == [("imported", 3, 3000), ("exports", 1, 1000), ("tokens", 1, 1000)]
+    assert "5 kB more can be made again" in run("cache", "list").stderr
     assert run("cache", "clean", "imported", input="n\n").exit_code == 1
-    with FileLock(tmp_path / "own" / "imported" / "b-t5-v1-1.lock"):
+    with FileLock(tmp_path / "own" / "imported" / "b-t5-v1-1.lock"), held(half_written):
         cleaned = run("cache", "clean", "imported", "exports", "--yes")
         locks = [lock.name for lock in (tmp_path / "own").rglob("*.lock")]
-    assert "Freed 2 kB" in cleaned.stderr
+    assert "Freed 3 kB" in cleaned.stderr
     assert "b-t5-v1-1 is being written by another process, and stays" in cleaned.stderr
     left = [p.parent.name for p in (tmp_path / "own").rglob("*") if p.is_file() and p.stem == p.name
             and p.name in ("model", "ids")]  # fmt: skip
     assert sorted(left) == ["b-t5-v1-1", "d"]
     assert half_written.is_dir()
+    assert not abandoned.exists()
     assert sorted(locks) == ["b-t5-v1-1.lock", "d.lock"]
     assert run("cache", "clean", "no-such").exit_code == 2
     explained = run("cache", "clean", "--help").stdout
     assert all(kind in explained for kind in KINDS)
+
+
+def test_a_commit_that_another_process_removes_meanwhile_is_no_fault(
+    pulled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every file is there when it is looked for, and gone when it is read."""
+    for file in (*pulled.iterdir(), *(pulled.parents[1] / "refs").iterdir()):
+        file.unlink()
+        file.symlink_to("nowhere")
+    is_file = Path.is_file
+    monkeypatch.setattr(Path, "is_file", lambda path: path.is_symlink() or is_file(path))
+    gone, other = list_commits()
+    assert (gone.address, gone.size, gone.complete, gone.revisions) == (ADDRESS, 0, False, ())
+    assert other.complete
+    assert HuggingFace().local(Address.parse(f"{ADDRESS}@{pulled.name}")) is None
+
+
+def test_what_another_process_cleans_meanwhile_is_no_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path))
+    (tmp_path / "tokens" / "gone").mkdir(parents=True)
+    walk = os.walk
+
+    def remove(folder: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+        yield from walk(folder)
+        yield str(folder), [], ["ids"]
+        shutil.rmtree(folder, ignore_errors=True)
+
+    monkeypatch.setattr(os, "walk", remove)
+    assert clean(["tokens"]) == (0, [])
+    assert contents() == []
+
+
+def test_a_download_that_another_process_completes_meanwhile_is_no_fault(pulled: Path) -> None:
+    blobs = pulled.parents[1] / "blobs"
+    (blobs / "x.incomplete").symlink_to("completed")
+    assert pull(ADDRESS) == pulled
+
+
+def test_a_user_without_a_home_has_no_cache(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def homeless(path: Path) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "expanduser", homeless)
+    monkeypatch.setenv("HF_HUB_CACHE", "~/hub")
+    with refused(HubError, "cannot be ~/hub: you have no home folder", "Set HF_HOME"):
+        pull(ADDRESS)

@@ -87,6 +87,15 @@ def test_a_commit_s_files_are_checked(checkpoint: Path, address: str) -> None:
         zoo.load(address)
 
 
+@pytest.mark.parametrize("offline", [False, True])
+def test_a_missing_file_of_a_commit_is_named(checkpoint: Path, address: str, offline: bool) -> None:
+    pushed = push(checkpoint, address)
+    (pull(address) / "README.md").unlink()
+    for given in (address, f"{address}@{pushed.commit}"):
+        with refused(IntegrityError, "it has no README.md" if offline else "it is missing"):
+            pull(given, offline=offline)
+
+
 def test_a_push_mends_a_damaged_commit(checkpoint: Path, address: str) -> None:
     first = push(checkpoint, address)
     folder = pull(address)

@@ -57,7 +57,7 @@ def list_commits() -> list[CachedCommit]:
         revisions = _revisions(repository)
         for folder in sorted((repository / "snapshots").glob("*")):
             linked = [name for name in FILES if os.path.lexists(folder / name)]
-            present = [name for name in linked if (folder / name).is_file()]
+            sizes = _sizes(folder)
             if CONFIG in linked or WEIGHTS in linked:
                 commits.append(
                     CachedCommit(
@@ -65,11 +65,21 @@ def list_commits() -> list[CachedCommit]:
                         folder.name,
                         tuple(revisions.get(folder.name, ())),
                         folder,
-                        size=sum((folder / name).stat().st_size for name in present),
-                        complete=not _lacking(folder) and linked == present,
+                        size=sum(sizes.values()),
+                        complete=not _lacking(folder) and linked == [*sizes],
                     )
                 )
     return commits
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    """Return the sizes of the files of a commit; another process may remove some meanwhile."""
+    sizes = {}
+    for name in FILES:
+        with contextlib.suppress(FileNotFoundError):
+            if (folder / name).is_file():
+                sizes[name] = (folder / name).stat().st_size
+    return sizes
 
 
 def _lacking(folder: Path) -> list[str]:
@@ -88,11 +98,12 @@ def _lacking(folder: Path) -> list[str]:
 def _revisions(repository: Path) -> dict[str, list[str]]:
     """Return the branches and tags of each commit, as recorded at their last pull."""
     revisions: dict[str, list[str]] = {}
-    for ref in sorted((repository / "refs").rglob("*")):
-        if ref.is_file():
-            commit = ref.read_text(encoding="ascii", errors="replace").strip()
-            name = ref.relative_to(repository / "refs").as_posix()
-            revisions.setdefault(commit, []).append(name)
+    with contextlib.suppress(FileNotFoundError):  # another process removes them
+        for ref in sorted((repository / "refs").rglob("*")):
+            if ref.is_file():
+                commit = ref.read_text(encoding="ascii", errors="replace").strip()
+                name = ref.relative_to(repository / "refs").as_posix()
+                revisions.setdefault(commit, []).append(name)
     return revisions
 
 

@@ -24,11 +24,14 @@ class FileDigest:
 
     def difference(self, file: Path) -> str:
         """Return how a file differs from what is expected; empty if it does not."""
-        size = file.stat().st_size
-        if size != self.size:
-            return f"it has {size:,} bytes, not {self.size:,}"
         expected = self.sha256 or self.git
-        actual = _hash(file, git=not self.sha256)
+        try:
+            size = file.stat().st_size
+            if size != self.size:
+                return f"it has {size:,} bytes, not {self.size:,}"
+            actual = _hash(file, git=not self.sha256)
+        except FileNotFoundError:  # it may have been removed meanwhile
+            return "it is missing"
         if actual != expected:
             kind = "SHA-256" if self.sha256 else "git object id"
             return f"its {kind} is {actual[:12]}…, not {expected[:12]}…"

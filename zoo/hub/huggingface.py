@@ -99,7 +99,11 @@ class HuggingFace(Hub):
         folder = self._repository(address) / "snapshots" / str(commit)
         if commit is None or not folder.is_dir():
             return None
-        files = {name: cached_digest(folder / name) for name in FILES if (folder / name).is_file()}
+        present = [name for name in FILES if (folder / name).is_file()]
+        try:
+            files = {name: cached_digest(folder / name) for name in present}
+        except FileNotFoundError:  # `zoo cache remove` in another process
+            return None
         return LocalCommit(commit, folder, files)
 
     def fetch(
@@ -137,8 +141,9 @@ class HuggingFace(Hub):
                 ref.parent.mkdir(parents=True, exist_ok=True)
                 replace_file(ref, commit)
         for incomplete in (repository / "blobs").glob("*.incomplete"):
-            if time.time() - incomplete.stat().st_mtime > STALE:
-                incomplete.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # another process has just completed it
+                if time.time() - incomplete.stat().st_mtime > STALE:
+                    incomplete.unlink()
 
     def _repository(self, address: Address) -> Path:
         return self.settings.cache / f"models--{address.path.replace('/', '--')}"

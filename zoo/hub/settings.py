@@ -33,13 +33,14 @@ class Settings:
         """Return the settings of the environment; the client's own variables hold.
 
         Raises:
-            HubError: a variable that must be a positive number is not, or the endpoint is no URL.
+            HubError: a variable that must be a positive number is not, the endpoint is no URL, or
+                the cache is below the home of a user who has none.
         """
         defaults = RetryPolicy()
         policy = {f.name: _number(f.name, getattr(defaults, f.name)) for f in fields(RetryPolicy)}
         return cls(
             endpoint=_endpoint(os.environ.get("HF_ENDPOINT") or constants.ENDPOINT),
-            cache=Path(os.environ.get("HF_HUB_CACHE") or constants.HF_HUB_CACHE).expanduser(),
+            cache=_cache(os.environ.get("HF_HUB_CACHE") or constants.HF_HUB_CACHE),
             timeout=_number("timeout", cls.timeout),
             retry=RetryPolicy(int(policy["tries"]), policy["wait"], policy["longest_wait"]),
             xet=os.environ.get("ZOO_HUB_XET") == "1",
@@ -55,6 +56,22 @@ class Settings:
         """Whether the environment forbids requests."""
         value = os.environ.get("HF_HUB_OFFLINE", "").upper()
         return value in ("1", "ON", "YES", "TRUE") or constants.is_offline_mode()
+
+
+def _cache(folder: str) -> Path:
+    """Return the folder of the cache; `~` is the user's home.
+
+    Raises:
+        HubError: the user has none.
+    """
+    try:
+        return Path(folder).expanduser()
+    except RuntimeError:
+        raise HubError(
+            f"the Hub's cache cannot be {folder}",
+            "you have no home folder",
+            "Set HF_HOME, or HF_HUB_CACHE, to a folder",
+        ) from None
 
 
 def _endpoint(text: str) -> str:
@@ -91,7 +108,7 @@ def _number(name: str, default: float) -> float:
     """Return the value of the variable ZOO_HUB_NAME: a whole number where the default is one."""
     variable = f"ZOO_HUB_{name.upper()}"
     text = os.environ.get(variable)
-    if text is None:
+    if not text:
         return default
     try:
         value = int(text) if type(default) is int else float(text)

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from zoo.files import held
+
 KINDS = {
     "imported": "checkpoints of other projects, converted",
     "exports": "exports that other engines run",
@@ -33,7 +35,7 @@ def cache_folder() -> Path:
     """Return the folder for generated data: `ZOO_CACHE`, or `zoo` in the user's cache folder."""
     given = os.environ.get("ZOO_CACHE")
     if given:
-        return Path(given)
+        return Path(os.path.expanduser(given))
     return user_folder("XDG_CACHE_HOME", ".cache") / "zoo"
 
 
@@ -68,8 +70,9 @@ def clean(kinds: Sequence[str]) -> tuple[int, list[Path]]:
             try:
                 with FileLock(f"{entry}.lock", timeout=0):
                     size = _size(entry)
-                    shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-                    freed += size
+                    with contextlib.suppress(FileNotFoundError):  # another process removed it
+                        shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+                        freed += size
             except Timeout:
                 busy.append(entry)
         for lock in sorted((cache_folder() / kind).glob(f"{_pattern(kind)}.lock")):
@@ -86,13 +89,27 @@ def _pattern(kind: str) -> str:
 
 
 def _entries(kind: str) -> Iterator[Path]:
-    """Yield what a folder holds, without locks and what is half-written, whose names are hidden."""
+    """Yield what a folder holds, without locks and what another process is writing."""
     for entry in sorted((cache_folder() / kind).glob(_pattern(kind))):
-        hidden = entry.name.startswith(".")
-        if not hidden and not entry.name.endswith(".lock") and not entry.is_symlink():
+        if entry.name.endswith(".lock") or entry.is_symlink():
+            continue
+        if not entry.name.startswith(".") or _is_abandoned(entry):
             yield entry
 
 
+def _is_abandoned(entry: Path) -> bool:
+    """Return whether an entry is a half-written folder whose process was killed."""
+    if os.name == "nt" or entry.suffix not in (".part", ".old") or not entry.is_dir():
+        return False  # on Windows no such folder is locked
+    with held(entry) as free:
+        return free is True
+
+
 def _size(entry: Path) -> int:
-    files = entry.rglob("*") if entry.is_dir() else [entry]
-    return sum(path.lstat().st_size for path in files if path.is_file())
+    """Return the size of a file or folder; what is removed meanwhile counts for nothing."""
+    files = [os.path.join(top, name) for top, _, names in os.walk(entry) for name in names]
+    size = 0
+    for file in files if entry.is_dir() else [entry]:
+        with contextlib.suppress(FileNotFoundError):
+            size += os.lstat(file).st_size
+    return size
