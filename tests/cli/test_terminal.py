@@ -52,6 +52,15 @@ def test_aliases_and_defaults(settings: Callable[[str], Path], run: Run) -> None
     assert run("pull", "numbers").stdout == run("pull", NAME).stdout
 
 
+def test_settings_of_a_windows_editor_in_the_home(
+    settings: Callable[[str], Path], run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = settings(f'\ufeff[aliases]\nnumbers = "{NAME}"\n')
+    monkeypatch.setenv("HOME", str(file.parent))
+    monkeypatch.setenv("ZOO_SETTINGS", "~/settings.toml")
+    assert run("pull", "numbers").stdout == run("pull", NAME).stdout != ""
+
+
 def test_an_alias_may_stand_for_an_alias_and_never_for_itself(
     settings: Callable[[str], Path], run: Run
 ) -> None:

@@ -88,6 +88,11 @@ def own(registry: Registry) -> list[str]:
         ('[recipes."mine.multi30k"]\nconfig = { heads = [2020-01-01] }',
          "recipes.mine.multi30k: 'config' has a date, a time, inf or nan"),
         ('[recipes."mine.multi30k"]\nwarmup = inf', "'warmup' has a date, a time, inf or nan"),
+        ('[recipes."mine.multi30k"]\n' + "a." * 3000 + "a = 1", "'a' has over 20 levels"),
+        (MODEL.replace("716_264", "0x" + "f" * 5000).replace("mine", "other"),
+         "models.other: 'parameters' has an integer of over 64 bits"),
+        (MODEL.replace("mine", "other") + "paper_parameters = 0",
+         "models.other: 'paper_parameters' must be at least 1"),
         ("[surprise]\n", "unknown section [surprise]"),
     ],
 )  # fmt: skip

@@ -143,6 +143,16 @@ def test_a_config_whose_sources_do_not_fit_is_refused(values: dict[str, Any], wh
     assert Reading.parse({"names": ["text", "context"]}, "a test").sources == ("text", "context")
 
 
+def test_a_config_whose_vocabularies_raise_is_broken() -> None:
+    class Sharing(Reading):
+        @property
+        def one_vocabulary(self) -> bool:
+            raise RuntimeError("no luck")
+
+    with pytest.raises(PluginError, match="the config Sharing of .* is broken: RuntimeError: no l"):
+        Sharing.parse({}, "here")
+
+
 @pytest.mark.parametrize("value", ["3", 3.5, True, None, [3]])
 def test_only_integers_are_accepted_as_integers(registry: Registry, value: Any) -> None:
     with pytest.raises(ConfigError, match="heads"):

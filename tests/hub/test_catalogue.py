@@ -7,6 +7,7 @@ import shutil
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import Result
@@ -18,6 +19,7 @@ from tests.interop.huggingface import marian
 from zoo.errors import CatalogueError, CheckpointError, HubError, IntegrityError
 from zoo.hub import user_catalogue
 from zoo.hub.pull import expected_files, pull
+from zoo.hub.user_catalogue import SECTIONS
 from zoo.registry import catalogue
 from zoo.registry.cache_folder import cache_folder
 from zoo.registry.plugins import Plugins
@@ -175,6 +177,20 @@ def test_a_repository_in_a_folder_gets_a_name(
     assert pull("mine", fresh()) == tmp_path / "shared" / str(pinned.commit)
 
 
+def test_a_missing_file_is_a_fault_of_its_entry_alone(
+    checkpoint: Path, fresh: Callable[[], Registry], tmp_path: Path
+) -> None:
+    zoo.push(checkpoint, f"file://{tmp_path}/shared")
+    for name in ("first", "second"):
+        pinned = user_catalogue.add(name, f"file://{tmp_path}/shared", fresh())
+    (tmp_path / "shared" / str(pinned.commit) / "README.md").unlink()
+    faults = {each.name: each.fault for each in user_catalogue.check(fresh())}
+    for name in ("first", "second"):
+        assert "README.md of " in faults[name]
+        assert "it is missing" in faults[name]
+    assert faults["seq2seq-tiny.numbers-en-fr"] == ""
+
+
 CATALOGUE = """# My names.
 format = 1
 
@@ -221,11 +237,67 @@ def test_an_invalid_catalogue_is_not_overwritten(
     served: Server, fresh: Callable[[], Registry]
 ) -> None:
     file = catalogue.user_catalogue()
-    for text in ("not = [toml", "format = 2", "format = 1\ncheckpoints = 3"):
+    for text in ("not = [toml", "format = 2", *(f"format = 1\n{s} = 3" for s in SECTIONS)):
         file.write_text(text)
         with refused(CatalogueError, "cannot be changed", "Correct it by hand first"):
             user_catalogue.add("mine", ADDRESS, fresh())
+        with refused(CatalogueError, "cannot be changed", "Correct it by hand first"):
+            user_catalogue.remove("mine")
         assert file.read_text() == text
+
+
+MODEL = """[models.m]
+architecture = "rnnsearch"
+summary = "s"
+parameters = 1
+source_vocab = 5
+target_vocab = 5
+"""
+ENTRY = 'model = "m"\ndataset = "d"\nsummary = "s"\n'
+TABLES = f'[checkpoints.a]\n{ENTRY}{MODEL}[checkpoints."b.c"]\n{ENTRY}'
+LAYOUTS = {
+    "tables": f"format = 1\n{TABLES}",
+    "sections": f"format = 1\n[checkpoints]\n[models]\n{TABLES}",
+    "lines of Windows": f"format = 1\n{TABLES}".replace("\n", "\r\n"),
+    "mark of Windows": f"\ufeffformat = 1\n{TABLES}",
+    "short keys with dots":
+        'format = 1\n[checkpoints]\na.model = "m"\na.dataset = "d"\na.summary = "s"\n',
+    "inline": 'format = 1\ncheckpoints = { a = { model = "m", dataset = "d", summary = "s" } }\n',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_an_added_name_changes_no_other_entry(
+    fresh: Callable[[], Registry], checkpoint: Path, tmp_path: Path, layout: str
+) -> None:
+    file = tmp_path / "registry.toml"
+    text = LAYOUTS[layout]
+    file.write_bytes(text.encode())
+    before = tomllib.loads(text.removeprefix("\ufeff"))
+    user_catalogue.add("new.one", str(checkpoint), fresh())
+    after = tomllib.loads(file.read_text())
+    assert after["checkpoints"].pop("new.one")["model"] == "rnnsearch-tiny"
+    assert after == before
+    user_catalogue.remove("new.one")
+    assert tomllib.loads(file.read_text()) == before
+    user_catalogue.remove("a")
+    del before["checkpoints"]["a"]
+    after = tomllib.loads(file.read_text())
+    assert after.pop("checkpoints", {}) == before.pop("checkpoints")
+    assert after == before
+
+
+def test_no_name_is_added_between_keys_with_dots(
+    fresh: Callable[[], Registry], checkpoint: Path, tmp_path: Path
+) -> None:
+    """The library would write the new table after the first key: the others would be its own."""
+    file = tmp_path / "registry.toml"
+    keys = "".join(f"checkpoints.a.{line}" for line in ENTRY.splitlines(keepends=True))
+    file.write_text(f"format = 1\n{keys}{MODEL}")
+    before = file.read_text()
+    with refused(CatalogueError, "cannot be changed", "Write them as tables first, such as ["):
+        user_catalogue.add("new", str(checkpoint), fresh())
+    assert file.read_text() == before
 
 
 DIGEST = f'{{ size = 1, sha256 = "{"0" * 64}" }}'
@@ -436,3 +508,50 @@ def test_a_name_is_added_to_an_inline_table(
     file.write_text("format = 1\ncheckpoints = {}\n")
     user_catalogue.add("dogs", str(checkpoint), fresh())
     assert "dogs" in tomllib.loads(file.read_text())["checkpoints"]
+
+
+def test_a_catalogue_that_cannot_be_looked_for_is_a_warning(
+    server: Server,
+    fresh: Callable[[], Registry],
+    tmp_path: Path,
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As in a container that runs as another user than the one of its HOME."""
+    monkeypatch.setenv("ZOO_REGISTRY", str(tmp_path / ("x" * 300) / "registry.toml"))
+    monkeypatch.delenv("ZOO_SETTINGS")
+    (problem,) = fresh().problems
+    assert problem.endswith("the catalogue is ignored")
+    listed = run("list", "models")
+    assert listed.exit_code == 0, listed.output
+    assert listed.stderr == f"Warning: {problem}\n"
+    named = run("registry", "add", "mine", "seq2seq-tiny.numbers-en-fr").stderr.splitlines()[-1]
+    assert named.startswith("Error: ")
+
+
+@pytest.mark.parametrize("kind", ["model", "recipe"])
+def test_a_config_that_raises_is_a_fault_of_its_entries(
+    server: Server,
+    fresh: Callable[[], Registry],
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+) -> None:
+    fresh()
+
+    def broken(*_: Any) -> None:
+        raise RuntimeError("no\nluck")
+
+    monkeypatch.setattr(Registry, "config", broken)
+    rows = json.loads(run("registry", "check", "--json").stdout)
+    faults = {row["fault"] for row in rows if row["kind"] == kind}
+    assert "RuntimeError: no luck" in faults
+
+
+def test_names_of_files_may_begin_with_the_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No shell replaces ~ in quotes, or in the file of a service or a container."""
+    monkeypatch.setenv("HOME", "/home/ann")
+    monkeypatch.setenv("ZOO_REGISTRY", "~/names.toml")
+    monkeypatch.setenv("ZOO_CACHE", "~/cache")
+    assert catalogue.user_catalogue() == Path("/home/ann/names.toml")
+    assert cache_folder() == Path("/home/ann/cache")

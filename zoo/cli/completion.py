@@ -55,7 +55,7 @@ def complete_dataset(ctx: click.Context, param: click.Parameter, word: str) -> l
 def complete_own(ctx: click.Context, param: click.Parameter, word: str) -> list[CompletionItem]:
     """Complete a name in the user's own catalogue."""
     file = catalogue.user_catalogue()
-    own = catalogue.read(file) if file.exists() else catalogue.Contents()
+    own = catalogue.read(file) if catalogue.may_exist(file) else catalogue.Contents()
     names = sorted({*own.checkpoints, *own.models, *own.recipes})
     return [CompletionItem(name) for name in names if name.startswith(word)]
 

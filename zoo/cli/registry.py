@@ -27,7 +27,7 @@ def list_(as_json: bool) -> None:
     from zoo.registry import catalogue
 
     file = catalogue.user_catalogue()
-    contents = catalogue.read(file) if file.exists() else catalogue.Contents()
+    contents = catalogue.read(file) if catalogue.may_exist(file) else catalogue.Contents()
     for problem in contents.problems:
         say(f"Warning: {problem}")
     rows = [

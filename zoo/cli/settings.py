@@ -38,8 +38,11 @@ class Settings:
 def settings_file() -> Path | None:
     """Return the file of the settings, if there is one."""
     given = os.environ.get(FILE)
-    file = user_catalogue().with_name("settings.toml") if given is None else Path(given)
-    return file if given != "" and file.is_file() else None
+    if given is None:
+        file = user_catalogue().with_name("settings.toml")
+    else:
+        file = Path(os.path.expanduser(given))
+    return file if given != "" and os.path.isfile(file) else None
 
 
 def read_settings(commands: Mapping[str, click.Command]) -> Settings:
@@ -55,7 +58,7 @@ def read_settings(commands: Mapping[str, click.Command]) -> Settings:
     try:
         if file.stat().st_size > LARGEST:
             raise ValueError(f"it has more than {LARGEST:,} bytes")
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
+        content = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError, RecursionError) as error:
         content, faults = {}, [str(error)]
     for section, entries in [*content.items()][:LISTED]:

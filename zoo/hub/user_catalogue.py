@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,9 +37,20 @@ from zoo.hub.folder import REFS
 from zoo.hub.hubs import hub_of
 from zoo.hub.pull import expected_files, pull, verify_files
 from zoo.registry.address import Address
-from zoo.registry.catalogue import FORMAT, NAME, Released, read, user_catalogue
-from zoo.registry.catalogue_check import model_faults, recipe_faults
+from zoo.registry.catalogue import (
+    FORMAT,
+    NAME,
+    Released,
+    all_faults,
+    may_exist,
+    read,
+    user_catalogue,
+)
+from zoo.registry.catalogue_check import faults_of
 from zoo.registry.registry import Registry
+
+SECTIONS = ("checkpoints", "models", "recipes")
+"""The sections whose entries `remove` removes."""
 
 HEADER = "# Your names for checkpoints, written by `zoo registry add` and `remove`.\n\n"
 
@@ -154,7 +166,7 @@ def remove(name: str) -> None:
         CatalogueError: the catalogue has no such name, or cannot be written.
     """
     with _changing() as document:
-        for section in ("checkpoints", "models", "recipes"):
+        for section in SECTIONS:
             if name in document.get(section, {}):
                 del document[section][name]
                 return
@@ -219,14 +231,38 @@ def _changing() -> Iterator[tomlkit.TOMLDocument]:
             yield document
             after = tomlkit.dumps(document)
             if after != before:
+                _check_written(file, after, document)
                 replace_file(file.resolve(), after)
     except OSError as error:
-        raise CatalogueError(f"{file} cannot be written", error.strerror or str(error)) from None
+        next = "Name a file that you can write in ZOO_REGISTRY"
+        raise CatalogueError(
+            f"{file} cannot be written", error.strerror or str(error), next
+        ) from None
+
+
+def _check_written(file: Path, text: str, document: tomlkit.TOMLDocument) -> None:
+    """Make sure that a text is read as the document that it is written from.
+
+    Raises:
+        CatalogueError: it is not: tomlkit puts a new table between keys with dots.
+    """
+    try:
+        written, meant = tomllib.loads(text), document.unwrap()
+    except ValueError:
+        written, meant = {}, {"invalid": text}
+    for values in (written, meant):  # an empty section is not always written
+        for section in SECTIONS:
+            if not values.get(section):
+                values.pop(section, None)
+    if written != meant:
+        why = "its entries are keys with dots, between which nothing can be added"
+        next = "Write them as tables first, such as [checkpoints.NAME]"
+        raise CatalogueError(f"{file} cannot be changed", why, next)
 
 
 def _read_document() -> tomlkit.TOMLDocument:
     file = user_catalogue()
-    if not file.exists():
+    if not may_exist(file):
         document = tomlkit.parse(HEADER)
         document["format"] = FORMAT
         return document
@@ -235,11 +271,12 @@ def _read_document() -> tomlkit.TOMLDocument:
         for text in read(file).problems
     ]
     try:
-        document = tomlkit.parse(file.read_text(encoding="utf-8"))
+        document = tomlkit.parse(file.read_text(encoding="utf-8-sig"))
         if document.get("format") != FORMAT:
             raise ValueError(f"`format` must be {FORMAT}")
-        if not isinstance(document.get("checkpoints", {}), dict):
-            raise ValueError("[checkpoints] must be a table of tables")
+        for section in SECTIONS:
+            if not isinstance(document.get(section, {}), dict):
+                raise ValueError(f"[{section}] must be a table of tables")
     except (OSError, ValueError, TOMLKitError, RecursionError) as error:
         reason = "; ".join(problems) or str(error) or type(error).__name__
         raise CatalogueError(
@@ -255,10 +292,9 @@ def check(registry: Registry) -> Iterator[Checked]:
     """
     for problem in registry.problems:
         yield Checked("catalogue", "", problem)
-    for name in registry.models:
-        yield Checked("model", name, "; ".join(model_faults(registry, name)))
-    for name in registry.recipes:
-        yield Checked("recipe", name, "; ".join(recipe_faults(registry, name)))
+    for shelf in (registry.models, registry.recipes):
+        for name in shelf:
+            yield Checked(shelf.kind, name, all_faults(faults_of(registry, shelf.kind, name)))
     for name, released in registry.checkpoints.items():
         fault = ""
         try:

@@ -29,6 +29,12 @@ LISTED = 20
 MOST_FAULTS = 50
 """The most faults of an entry that are listed."""
 
+DEEPEST = 20
+"""The most tables and arrays inside of each other in an entry."""
+
+INTEGERS = range(-(2**63), 2**63)
+"""The integers of TOML."""
+
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
 
 
@@ -153,8 +159,19 @@ def user_catalogue() -> Path:
     """Return the user's catalogue: `ZOO_REGISTRY`, or `zoo/registry.toml` in the config folder."""
     given = os.environ.get("ZOO_REGISTRY")
     if given:
-        return Path(given)
+        return Path(os.path.expanduser(given))
     return user_folder("XDG_CONFIG_HOME", ".config") / "zoo" / "registry.toml"
+
+
+def may_exist(file: Path) -> bool:
+    """Return whether a catalogue is there, or in a folder that may not be searched."""
+    try:
+        file.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        pass  # `read` reports it
+    return True
 
 
 def read(file: Path, origin: str = "") -> Contents:
@@ -162,7 +179,7 @@ def read(file: Path, origin: str = "") -> Contents:
     origin = origin or str(file)
     contents = Contents()
     try:
-        content = tomllib.loads(read_text(file, LARGEST))
+        content = tomllib.loads(read_text(file, LARGEST).removeprefix("\ufeff"))
     except (CheckpointError, ValueError, RecursionError) as error:
         text = error.why if isinstance(error, CheckpointError) else str(error)
         reason = " ".join(text.split()) or type(error).__name__
@@ -211,7 +228,11 @@ def _add(contents: Contents, file: Path, section: str, name: str, entry: Any) ->
 
 
 def _model_faults(entry: Any) -> list[str]:
-    return _faults(entry, MODEL_KEYS)
+    faults = _faults(entry, MODEL_KEYS)
+    reported = entry.get("paper_parameters") if isinstance(entry, dict) else None
+    if type(reported) is int and reported < 1:
+        faults.append("'paper_parameters' must be at least 1")
+    return faults
 
 
 def _package_faults(entry: Any) -> list[str]:
@@ -284,12 +305,17 @@ def _faults(entry: object, keys: Mapping[str, Key], where: str = "") -> list[str
             faults += [f"{where}{key!r} is missing"] if required else []
         elif type(entry[key]) is not kind:
             faults.append(f"{where}{key!r} must be {TOML_NAMES[kind]}")
-    odd = [key for key, value in entry.items() if not _is_plain(value)]
-    return faults + [f"{where}{key[:100]!r} has a date, a time, inf or nan" for key in odd[:LISTED]]
+    odd = [(key, what) for key, value in entry.items() if (what := _odd(value))]
+    return faults + [f"{where}{key[:100]!r} {what}" for key, what in odd[:LISTED]]
 
 
-def _is_plain(value: object) -> bool:
-    """Return whether JSON can have a value of TOML."""
+def _odd(value: object, levels: int = DEEPEST) -> str:
+    """Return what a value of TOML has that JSON or a catalogue cannot have; empty if nothing."""
     if isinstance(value, dict | list):
-        return all(map(_is_plain, value.values() if isinstance(value, dict) else value))
-    return isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
+        values = value.values() if isinstance(value, dict) else value
+        inside = (_odd(each, levels - 1) for each in values)
+        return next(filter(None, inside), "") if levels else f"has over {DEEPEST} levels"
+    if type(value) is int:
+        return "" if value in INTEGERS else "has an integer of over 64 bits"
+    plain = isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
+    return "" if plain else "has a date, a time, inf or nan"

@@ -35,20 +35,21 @@ AUTO = "auto"
 def catalogue_problems(registry: Registry) -> list[str]:
     """Return what is wrong in all catalogues, one line for each entry, with its owner."""
     problems = []
-    for shelf, faults_of in (
-        (registry.models, model_faults),
-        (registry.recipes, recipe_faults),
-        (registry.checkpoints, checkpoint_faults),
-    ):
+    for shelf in (registry.models, registry.recipes, registry.checkpoints):
         for name in shelf:
-            try:
-                faults = faults_of(registry, name)
-            except FAILURES as error:  # of a plugin's config
-                faults = [f"{type(error).__name__}: {error}"]
-            if faults:
+            if faults := faults_of(registry, shelf.kind, name):
                 owner, section = shelf.owner(name), shelf.plural
                 problems.append(f"{owner}, {section}.{name}: {all_faults(faults)}")
     return problems + entry_problems(registry)
+
+
+def faults_of(registry: Registry, kind: str, name: str) -> list[str]:
+    """Return what is wrong with an entry: a `model`, a `recipe` or a `checkpoint`."""
+    checks = {"model": model_faults, "recipe": recipe_faults, "checkpoint": checkpoint_faults}
+    try:
+        return checks[kind](registry, name)
+    except FAILURES as error:  # of a plugin's config
+        return [" ".join(f"{type(error).__name__}: {error}".split())]
 
 
 def entry_problems(registry: Registry) -> list[str]:

@@ -156,7 +156,7 @@ class Config(Settings):
             {k: None if k in optional and _is_none(v) else v for k, v in values.items()}, where
         )
         try:
-            sources, features = config.sources, config.features
+            sources, features, _ = config.sources, config.features, config.one_vocabulary
             width, limits = config.width, config.length_limits
         except FAILURES as error:
             raise broken_config(cls, f"{type(error).__name__}: {error}") from error

@@ -300,7 +300,7 @@ def default_registry() -> Registry:
 def _registry_of(plugins: Plugins) -> Registry:
     registry = Registry(plugins)
     file = catalogue.user_catalogue()
-    if file.exists():
+    if catalogue.may_exist(file):
         registry.read_catalogue(file)
     return registry
 
