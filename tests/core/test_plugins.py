@@ -1,5 +1,6 @@
 """Plugins: discovery, isolation of broken ones, and their catalogues."""
 
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from zoo import Architecture, Dataset, Pair, hookimpl
+from zoo import Architecture, Dataset, Pair, Scheme, hookimpl
 from zoo.errors import PluginError, UnknownNameError
 from zoo.registry.api import API
 from zoo.registry.imports import import_object
@@ -99,7 +100,8 @@ def test_declarations_with_odd_values_are_ignored() -> None:
 
         good: dict[str, Any] = {"name": "good", "summary": "a test", "read": read}
         odd: list[dict[str, Any]] = [{"languages": None}, {"splits": ()}, {"read": 3},
-                                     {"terms": None}]  # fmt: skip
+                                     {"terms": None}, {"files": ("a.txt",)},
+                                     {"downloads": None}]  # fmt: skip
         return [Dataset(**{**good, **values}) for values in [*odd, {}]]
 
     plugins = Plugins()
@@ -117,8 +119,30 @@ def test_declarations_with_odd_values_are_ignored() -> None:
             "it needs two languages and at least one split",
             "its read is 3, which cannot be called",
             "its terms is None, not a string",
+            "its files are ('a.txt',): each must be a Path",
+            "its downloads are None: each must be a Download",
         )
     ]
+
+
+def test_a_hub_whose_scheme_no_address_can_have_is_ignored() -> None:
+    @hookimpl
+    def zoo_hubs() -> list[Scheme]:
+        return [Scheme(name, "a test", "nowhere:Hub") for name in ("S3", "my_hub", "s3+x")]
+
+    plugins = Plugins()
+    plugins.add(module(zoo_hubs=zoo_hubs), plugin("a"))
+    registry = Registry(plugins)
+    assert list(registry.hubs) == ["s3+x"]
+    assert [problem.partition(": ")[2].partition(": ")[0] for problem in registry.problems] == [
+        "addresses cannot begin with S3://", "addresses cannot begin with my_hub://"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("equations", ["zoo:gone.md", "nowhere:equations.md"])
+def test_equations_that_cannot_be_read_are_an_error_in_one_line(equations: str) -> None:
+    with pytest.raises(PluginError, match=r"architecture 'one' is broken: its equations '.* gave"):
+        replace(architecture("one"), equations=equations).equations_text()
 
 
 @pytest.mark.parametrize("path", [Odd, "nowhere", "", ":Name", None])
@@ -216,20 +240,47 @@ def test_an_architecture_that_is_not_installed_is_an_error() -> None:
         Registry(plugins).architecture("gone")
 
 
+ABSENT = "import this_is_not_installed\n"
+OUR_OWN = "class Odd(Exception):\n    def __str__(self):\n        return self.gone\n"
+
+
+@pytest.mark.parametrize(
+    ("package", "module", "problem"),
+    [
+        ("", f"{ABSENT}ZOO_API = 2\n", "ModuleNotFoundError: No module named 'this_is_not_in"),
+        ("", f"{ABSENT}ZOO_API: int = 2\n", "ModuleNotFoundError"),
+        ("", f"{ABSENT}from zoo.registry.api import API as ZOO_API\n", "ModuleNotFoundError"),
+        ("", f"{ABSENT}ZOO_API: int = 1\n", "it was written for version 1 of the plugin API"),
+        ("", ABSENT, "it was written for version 1 of the plugin API or states no ZOO_API"),
+        (f"print('hello')\n{ABSENT}", "ZOO_API = 2\n", "ModuleNotFoundError"),
+        ("import sys\nsys.exit(3)\n", "ZOO_API = 2\n", "SystemExit: 3"),
+        ("", f"{OUR_OWN}raise Odd\nZOO_API = 2\n", "Odd: its text raised AttributeError"),
+    ],
+)
 def test_a_broken_installed_plugin_does_not_block_the_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    package: str,
+    module: str,
+    problem: str,
 ) -> None:
     from zoo.registry.discovery import discover
 
     info = tmp_path / "zoo_broken-2.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: zoo-broken\nVersion: 2.0\n")
-    (info / "entry_points.txt").write_text("[zoo]\nbroken = zoo_broken\n")
-    (tmp_path / "zoo_broken.py").write_text("import this_is_not_installed\nZOO_API = 2\n")
+    (info / "entry_points.txt").write_text("[zoo]\nbroken = zoo_broken.plugin\n")
+    (tmp_path / "zoo_broken").mkdir()
+    (tmp_path / "zoo_broken" / "__init__.py").write_text(package)
+    (tmp_path / "zoo_broken" / "plugin.py").write_text(module)
     monkeypatch.syspath_prepend(tmp_path)
+    for name in ("zoo_broken", "zoo_broken.plugin"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
     plugins = discover()
     assert [p.distribution for p in plugins.broken] == ["zoo-broken"]
-    assert "this_is_not_installed" in plugins.broken[0].problem
+    assert plugins.broken[0].problem.startswith(problem)
+    assert capsys.readouterr().out == "", "standard output belongs to the command"
     assert set(Registry(plugins).architectures) >= {"rnnsearch", "transformer"}
 
 
@@ -303,6 +354,14 @@ def test_a_plugin_s_catalogue_is_read(tmp_path: Path) -> None:
     assert list(registry.models) == ["good"]
     assert registry.brought_by(plugins.loaded["a"]) == {"models": ["good"]}
     assert all("a (zoo-a 1.0), models.toml" in problem for problem in registry.problems)
+
+
+def test_a_catalogue_with_the_mark_of_windows_editors_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "models.toml"
+    file.write_text(f"\ufeff{CATALOGUE.strip()}")
+    registry = Registry(Plugins())
+    registry.read_catalogue(file)
+    assert list(registry.models) == ["good"]
 
 
 def test_near_names_are_suggested(registry: Registry) -> None:

@@ -11,7 +11,8 @@ from zoo.errors import HubError
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
 SHA256 = re.compile(r"[0-9a-f]{64}")
-_ADDRESS = re.compile(r"([a-z][a-z0-9+.-]*)://(.*)", re.DOTALL)
+_SCHEME = r"[a-z][a-z0-9+.-]*"
+_ADDRESS = re.compile(f"({_SCHEME})://(.*)", re.DOTALL)
 _REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*(/[A-Za-z0-9][A-Za-z0-9._+-]*)*")
 
 LONGEST_REVISION = 200
@@ -83,6 +84,11 @@ class Address:
     def __str__(self) -> str:
         revision = "" if self.revision is None else f"@{self.revision}"
         return f"{self.scheme}://{self.path}{revision}"
+
+
+def is_scheme(name: str) -> bool:
+    """Return whether an address can begin with `NAME://`."""
+    return re.fullmatch(_SCHEME, name) is not None
 
 
 def is_inside(path: str) -> bool:

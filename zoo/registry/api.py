@@ -5,6 +5,9 @@ from __future__ import annotations
 import ast
 import contextlib
 import importlib.util
+import itertools
+from importlib.machinery import PathFinder
+from typing import Any
 
 from zoo.errors import PluginError
 from zoo.registry.owners import DISTRIBUTION, Plugin
@@ -50,13 +53,22 @@ def check_api(api: object, plugin: Plugin) -> None:
 def stated_api(module: str) -> int | None:
     """Return the `ZOO_API` in the source text of a module that cannot be imported.
 
-    None means that the source cannot be read; a module that states nothing has `UNSTATED_API`.
+    None means that the source cannot be read, or that the number is not stated plainly; a module
+    that states nothing has `UNSTATED_API`. Nothing is imported: not even the packages around it.
     """
     with contextlib.suppress(Exception):
-        spec = importlib.util.find_spec(module)
-        text = spec.loader.get_source(module)  # type: ignore[union-attr]  # else suppressed
+        first, *others = itertools.accumulate(module.split("."), "{}.{}".format)
+        spec: Any = importlib.util.find_spec(first)
+        for name in others:
+            spec = PathFinder.find_spec(name, spec.submodule_search_locations)
+        text = spec.loader.get_source(module)
         for statement in ast.parse(text).body:
-            if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "ZOO_API":
+            if not isinstance(statement, ast.Assign | ast.AnnAssign) or statement.value is None:
+                continue
+            assigned = (
+                statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            )
+            if ast.unparse(assigned[0]) == "ZOO_API":
                 return int(ast.literal_eval(statement.value))
-        return UNSTATED_API
+        return None if "ZOO_API" in text else UNSTATED_API
     return None

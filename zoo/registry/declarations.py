@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from zoo.errors import FAILURES, DataError, PluginError, ZooError
+from zoo.registry.address import is_scheme
 from zoo.registry.imports import import_object
 
 if TYPE_CHECKING:
@@ -44,11 +45,22 @@ class Architecture:
         return cast("type[Config]", import_object(self.config, f"architecture {self.name!r}"))
 
     def equations_text(self) -> str:
-        """Return the equations' Markdown, or an empty string."""
+        """Return the equations' Markdown, or an empty string.
+
+        Raises:
+            PluginError: the file cannot be read.
+        """
         package, _, file = self.equations.partition(":")
         if not file:
             return ""
-        return (importlib.resources.files(package) / file).read_text(encoding="utf-8").strip()
+        try:
+            return (importlib.resources.files(package) / file).read_text(encoding="utf-8").strip()
+        except FAILURES as error:
+            raise PluginError(
+                f"architecture {self.name!r} is broken",
+                f"its equations {self.equations!r} gave {type(error).__name__}: {error}",
+                "Report this to its author",
+            ) from error
 
 
 @dataclass(frozen=True)
@@ -118,11 +130,18 @@ def fault_of(declaration: object) -> str:
         value = getattr(declaration, each.name)
         if each.type in ("str", str) and not isinstance(value, str):
             return f"its {each.name} is {reprlib.repr(value)}, not a string"
+    if isinstance(declaration, Scheme) and not is_scheme(declaration.name):
+        return (
+            f"addresses cannot begin with {declaration.name}://: a scheme has small letters, "
+            "digits, +, - and ., a letter first"
+        )
     if isinstance(declaration, Dataset):
-        for name in ("languages", "splits", "metrics"):
-            texts: object = getattr(declaration, name)
-            if not isinstance(texts, tuple | list) or not all(isinstance(t, str) for t in texts):
-                return f"its {name} are {reprlib.repr(texts)}, not strings"
+        strings = {"languages": str, "splits": str, "metrics": str}
+        for name, kind in {**strings, "files": Path, "downloads": Download}.items():
+            given: object = getattr(declaration, name)
+            if not isinstance(given, tuple | list) or not all(isinstance(g, kind) for g in given):
+                what = ", not strings" if kind is str else f": each must be a {kind.__name__}"
+                return f"its {name} are {reprlib.repr(given)}{what}"
         if len(declaration.languages) != 2 or not declaration.splits:
             return "it needs two languages and at least one split"
         if not callable(declaration.read):

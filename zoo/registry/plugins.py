@@ -60,7 +60,11 @@ class Plugins:
     def reject(self, plugin: Plugin, error: BaseException, hook: str = "") -> None:
         """Count `plugin` as broken because of `error`, which `hook` raised."""
         known = isinstance(error, PluginError)
-        reason = " ".join((str(error) if known else f"{type(error).__name__}: {error}").split())
+        try:
+            text = str(error)
+        except FAILURES as fault:
+            text = f"its text raised {type(fault).__name__}"
+        reason = " ".join((text if known else f"{type(error).__name__}: {text}").split())
         problem = f"{hook} raised {reason}" if hook else reason
         trace = "".join(traceback.format_exception(error))
         self.broken.append(replace(plugin, problem=problem, traceback=trace))
