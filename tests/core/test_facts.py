@@ -13,7 +13,7 @@ from click.testing import Result
 
 import zoo
 from zoo.checkpoint.facts import checkpoint_facts
-from zoo.checkpoint.format import FILES, describe, is_checkpoint
+from zoo.checkpoint.format import FILES, check_own, describe, is_checkpoint
 from zoo.errors import CheckpointError
 from zoo.hub.metadata import check_card
 from zoo.registry.builtin import top
@@ -82,6 +82,23 @@ def test_a_card_that_is_a_link_to_a_file_elsewhere_is_not_read(tmp_path: Path) -
     for read in (check_card, lambda f: checkpoint_facts(f, describe(f), default_registry())):
         with pytest.raises(CheckpointError, match="it is a link to a file elsewhere"):
             read(folder)
+
+
+def test_a_commit_of_the_hub_s_cache_is_read_by_any_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files are links to blobs, also where the user has gone there or linked to it."""
+    commit, blobs = tmp_path / "snapshots" / ("0" * 40), tmp_path / "blobs"
+    shutil.copytree(top() / "cards" / "checkpoints" / NAME, blobs)
+    commit.mkdir(parents=True)
+    for file in blobs.iterdir():
+        (commit / file.name).symlink_to(f"../../blobs/{file.name}")
+    (tmp_path / "mine").symlink_to(commit)
+    monkeypatch.chdir(commit)
+    for folder in (commit, Path(), tmp_path / "mine"):
+        check_card(folder)
+        with pytest.raises(CheckpointError, match="cannot be written: it is a link to a file else"):
+            check_own(folder, "README.md", writes=True)
 
 
 @pytest.mark.parametrize("name", FILES)

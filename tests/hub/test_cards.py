@@ -15,8 +15,10 @@ from tests.hub.helpers import fingerprint, refused
 from zoo.checkpoint.card import card_of, render_front_matter, split_card
 from zoo.checkpoint.card_text import BEGIN, END, published
 from zoo.checkpoint.checkpoint import convert
+from zoo.checkpoint.scores import is_score
 from zoo.checkpoint.tensors import read_tensors
 from zoo.errors import CheckpointError
+from zoo.hub.metadata import evaluation_results
 from zoo.hub.pull import pull
 from zoo.hub.push import push
 from zoo.registry.registry import Registry
@@ -156,6 +158,38 @@ def test_a_card_is_shown(mine: Path, run: Run) -> None:
     assert "needs a checkpoint folder" in run("card", "nowhere", "--write").stderr
 
 
+@pytest.mark.parametrize("name", ["README.md", "config.json", "scores.json", ".eval_results"])
+def test_a_link_out_of_the_folder_is_not_written_through(
+    mine: Path, tmp_path: Path, run: Run, name: str
+) -> None:
+    """A folder of somebody else must not lead `--write` to other files of the user."""
+    outside = tmp_path / "outside"
+    if (mine / name).exists():
+        (mine / name).rename(outside)
+    (mine / name).symlink_to(outside)
+    before = outside.read_bytes() if outside.exists() else b""
+    result = run("card", mine, "--write", "--about", "terms=free")
+    assert result.exit_code == 1
+    assert "cannot be written: it is a link to a file elsewhere, which may not change" in (
+        result.stderr
+    )
+    assert (outside.read_bytes() if outside.exists() else b"") == before
+
+
+def test_a_card_with_the_mark_of_windows_editors_keeps_its_metadata(
+    mine: Path, registry: Registry
+) -> None:
+    generated = (mine / "README.md").read_text()
+    (mine / "README.md").write_text(f"\ufeff{generated}")
+    assert card_of(mine, registry) == generated
+
+
+def test_a_score_that_is_no_number_is_not_one_of_a_benchmark() -> None:
+    record = {"data": "d", "split": "test", "benchmark": "a/b", "bleu": "high", "chrf": 1.0}
+    assert is_score(record)
+    assert evaluation_results([record]) == ""
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 def test_weights_of_another_type(mine: Path, tmp_path: Path, run: Run, dtype: str) -> None:
     result = run("convert", mine, tmp_path / "out", "--dtype", dtype)
@@ -167,6 +201,15 @@ def test_weights_of_another_type(mine: Path, tmp_path: Path, run: Run, dtype: st
     assert zoo.load(tmp_path / "out").translate("the dog a runs")
     with refused(CheckpointError, "already exists"):
         convert(mine, tmp_path / "out", dtype)
+
+
+def test_a_converted_checkpoint_s_card_states_the_new_size(tmp_path: Path) -> None:
+    released = pull("seq2seq-tiny.numbers-en-fr")
+    convert(released, tmp_path / "out", "float32")
+    before, after = (f.joinpath("README.md").read_text() for f in (released, tmp_path / "out"))
+    assert "\nSize: 437,303 parameters in 0.9 MB.\n" in before
+    size = (tmp_path / "out" / "model.safetensors").stat().st_size
+    assert after == before.replace(" in 0.9 MB.", f" in {size / 1e6:.1f} MB.")
 
 
 def test_a_weight_beyond_the_range_of_float16_is_an_error(mine: Path, tmp_path: Path) -> None:

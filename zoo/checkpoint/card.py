@@ -50,7 +50,7 @@ METADATA_LIMIT = 50_000
 
 LIBRARY = "seq2seq-zoo"
 BOOLEAN = "tag:yaml.org,2002:bool"
-_FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(.*?\r?\n)---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
+_FRONT_MATTER = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.*?\r?\n)---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import re
 
 BEGIN, END = "<!-- generated: zoo card -->\n", "<!-- end -->\n"
 _MARK = re.compile(r"(<!-- (?:generated: zoo card|end) -->)[ \t]*(?:\r?\n|\Z)")
+_SIZE = re.compile(r"^(Size: [\d,]+ parameters in )[\d.]+( MB\.)$", re.MULTILINE)
 _LOAD = re.compile(r"zoo\.load\(\"(?:[^\"\\]|\\.)*\"\)")
 
 
@@ -39,4 +40,12 @@ def published(card: str, address: str, packages: str) -> str:
     install = f"```sh\npip install {packages}\n```\n\n"
     if "```sh\npip install " not in section:
         section = section.replace("```python\nimport zoo\n", f"{install}```python\nimport zoo\n", 1)
+    return f"{before}{begin}{section}{end}{after}"
+
+
+def resized(card: str, size: int) -> str:
+    """Return a card whose generated section states another size of the weights, in bytes."""
+    before, begin, rest = plain_marks(card).partition(BEGIN)
+    section, end, after = rest.partition(END)
+    section = _SIZE.sub(rf"\g<1>{size / 1e6:.1f}\g<2>", section)
     return f"{before}{begin}{section}{end}{after}"

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from zoo.checkpoint.about import About
+from zoo.checkpoint.card_text import resized
 from zoo.checkpoint.format import (
     CARD,
     CONFIG,
@@ -234,6 +235,8 @@ def ties(model: Seq2Seq) -> dict[str, str]:
 def convert(folder: Path, out: Path, dtype: str) -> None:
     """Write a copy of a checkpoint with its weights as float32, float16 or bfloat16.
 
+    Its card states their new size.
+
     Raises:
         CheckpointError: `folder` is not a complete checkpoint, `out` exists, or a weight is outside
             the range of the type.
@@ -249,6 +252,10 @@ def convert(folder: Path, out: Path, dtype: str) -> None:
                 (part / name).parent.mkdir(exist_ok=True)
                 (part / name).write_bytes(read_bytes(folder / name, TEXT_LIMIT))
         write_tensors(part / WEIGHTS, weights)
+        if (part / CARD).is_file():
+            card = (part / CARD).read_bytes().decode("utf-8", "surrogateescape")
+            text = resized(card, (part / WEIGHTS).stat().st_size)
+            (part / CARD).write_bytes(text.encode("utf-8", "surrogateescape"))
 
 
 def in_dtype(weights: Mapping[str, Tensor], dtype: str) -> dict[str, Tensor]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import os
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatch
@@ -100,19 +101,26 @@ def is_checkpoint(path: Path) -> bool:
         return True
 
 
-def check_own(folder: Path, name: str) -> None:
+def check_own(folder: Path, name: str, *, writes: bool = False) -> None:
     """Make sure that a file of a folder, which is going to be shown to others, is the folder's own.
 
+    `writes`: it is going to be replaced, so it must not be a blob of the Hub's cache either.
+
     Raises:
-        CheckpointError: it is a link to a file that is neither in the folder nor a blob of the
-            Hub's cache.
+        CheckpointError: it is a link to a file that is neither in the folder nor such a blob.
     """
-    file, parents = folder / name, [folder.resolve()]
-    if folder.parent.name == "snapshots":
-        parents.append(folder.parent.parent.resolve() / "blobs")
-    if not any(file.resolve().is_relative_to(parent) for parent in parents):
-        why = "it is a link to a file elsewhere, which may not be for others"
-        raise CheckpointError(f"{file} cannot be read", why, "Copy the file into the folder")
+    file, own = folder / name, folder.resolve()
+    parents = [own]
+    if own.parent.name == "snapshots" and not writes:
+        parents.append(own.parents[1] / "blobs")
+    target = Path(os.path.realpath(file))  # also of a link to itself
+    if not any(target.is_relative_to(parent) for parent in parents):
+        verb, why = ("written", "not change") if writes else ("read", "not be for others")
+        raise CheckpointError(
+            f"{file} cannot be {verb}",
+            f"it is a link to a file elsewhere, which may {why}",
+            "Copy the file into the folder",
+        )
 
 
 def trained_on(training: Mapping[str, Any]) -> str:

@@ -129,10 +129,15 @@ def _own_folder(registry: Registry, name: str) -> Path:
     """Return the folder of a checkpoint whose card can be written.
 
     Raises:
-        CheckpointError: it is a released checkpoint or an address, or there is no such folder.
+        CheckpointError: it is a released checkpoint or an address, there is no such folder, or its
+            files are links to others, as in the Hub's cache.
     """
+    from zoo.checkpoint.format import CARD, CONFIG, EVALUATION, SCORES, check_own
+
     folder = Path(name)
     if folder.is_dir():
+        for file in (CARD, CONFIG, EVALUATION, SCORES):
+            check_own(folder, file, writes=True)
         return folder
     if name in registry.checkpoints or Address.is_one(name):
         raise CheckpointError(

@@ -9,6 +9,7 @@ from typing import Any
 from zoo.checkpoint.card import LIBRARY, split_card
 from zoo.checkpoint.facts import read_card
 from zoo.checkpoint.format import CARD
+from zoo.checkpoint.scores import metrics
 from zoo.errors import CheckpointError
 
 
@@ -70,8 +71,8 @@ def evaluation_results(scores: Sequence[Mapping[str, Any]]) -> str:
     entries = []
     for record in scores:
         dataset, _, task = str(record.get("benchmark", "")).partition(":")
-        if dataset and "bleu" in record:
-            notes = f"BLEU, {record.get('bleu_signature', '')}".removesuffix(", ")
+        if dataset and "bleu" in metrics(record):
+            notes = f"BLEU, {record['bleu_signature']}"
             value = round(record["bleu"], 2)
             entries.append(EvalResultEntry(dataset, task or "default", value, notes=notes))
     return yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False) if entries else ""
