@@ -1,5 +1,6 @@
 """The cache of the client: list, remove and verify."""
 
+import errno
 import json
 import os
 import shutil
@@ -14,7 +15,7 @@ from tests.hub.helpers import ADDRESS, NAME, refused
 from tests.hub.server import Server
 from zoo.errors import HubError
 from zoo.files import held
-from zoo.hub.cache import list_commits
+from zoo.hub.cache import list_commits, verify
 from zoo.hub.huggingface import HuggingFace
 from zoo.hub.pull import pull
 from zoo.registry.address import Address
@@ -170,6 +171,37 @@ def test_a_commit_that_another_process_removes_meanwhile_is_no_fault(
     assert (gone.address, gone.size, gone.complete, gone.revisions) == (ADDRESS, 0, False, ())
     assert other.complete
     assert HuggingFace().local(Address.parse(f"{ADDRESS}@{pulled.name}")) is None
+    faults = {commit.address: faults for commit, faults in verify([gone, other])}
+    assert faults.pop("hf://bob/other") == []
+    assert all("is missing" in fault.reason for fault in faults[ADDRESS])
+    glob = Path.glob
+
+    def removed(path: Path, pattern: str) -> Iterator[Path]:
+        if path == pulled.parent:
+            raise FileNotFoundError(path)
+        return glob(path, pattern)
+
+    monkeypatch.setattr(Path, "glob", removed)
+    assert [commit.address for commit in list_commits()] == ["hf://bob/other"]
+
+
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    [
+        (errno.ENOENT, "Another process may have removed the folder: try again"),
+        (errno.ENOSPC, "HF_HUB_CACHE can name another folder"),
+    ],
+)
+def test_a_file_that_cannot_be_stored(
+    server: Server, checkpoint: Path, monkeypatch: pytest.MonkeyPatch, number: int, advice: str
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    server.put(NAME, checkpoint)
+    monkeypatch.setattr("huggingface_hub.HfApi.hf_hub_download", full)
+    with refused(HubError, f"cannot be stored: {os.strerror(number)}. {advice}"):
+        pull(ADDRESS)
 
 
 def test_what_another_process_cleans_meanwhile_is_no_fault(

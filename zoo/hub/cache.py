@@ -55,7 +55,7 @@ def list_commits() -> list[CachedCommit]:
     for repository in sorted(Settings.from_environment().cache.glob("models--*--*")):
         address = "hf://" + repository.name.removeprefix("models--").replace("--", "/", 1)
         revisions = _revisions(repository)
-        for folder in sorted((repository / "snapshots").glob("*")):
+        for folder in _snapshots(repository):
             linked = [name for name in FILES if os.path.lexists(folder / name)]
             sizes = _sizes(folder)
             if CONFIG in linked or WEIGHTS in linked:
@@ -70,6 +70,14 @@ def list_commits() -> list[CachedCommit]:
                     )
                 )
     return commits
+
+
+def _snapshots(repository: Path) -> list[Path]:
+    """Return the folders of the commits of a repository, which another process may remove."""
+    try:
+        return sorted((repository / "snapshots").glob("*"))
+    except FileNotFoundError:
+        return []
 
 
 def _sizes(folder: Path) -> dict[str, int]:
@@ -167,8 +175,11 @@ def verify(commits: list[CachedCommit]) -> Iterator[tuple[CachedCommit, list[Fau
         faults = []
         for name in FILES:
             file = cached.folder / name
-            if file.is_file():
-                difference = cached_digest(file).difference(file)
+            digest = None
+            with contextlib.suppress(FileNotFoundError):  # another process removes it
+                digest = cached_digest(file) if file.is_file() else None
+            if digest is not None:
+                difference = digest.difference(file)
                 if difference:
                     faults.append(Fault(file, f"{name} does not match its digest: {difference}"))
             elif file.is_dir():

@@ -170,10 +170,19 @@ def error_of_exception(
                 "Pull it again",
             )
     if isinstance(error, OSError) and error.errno is not None:
-        return HubError(f"{subject} cannot be stored", error.strerror or str(error))
+        return _not_stored(error, subject)
     if isinstance(error, _INVALID):
         return HubError(f"{subject}: the Hub sent an invalid response", clean(str(causes[-1])))
     return None
+
+
+def _not_stored(error: OSError, subject: str) -> HubError:
+    """Return the error for a file that the system does not let the client write or read."""
+    if isinstance(error, FileNotFoundError):
+        next = "Another process may have removed the folder: try again"
+    else:
+        next = "HF_HUB_CACHE can name another folder for what is pulled"
+    return HubError(f"{subject} cannot be stored", error.strerror or str(error), next)
 
 
 _INVALID = (
