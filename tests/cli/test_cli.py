@@ -452,6 +452,16 @@ def test_a_closed_pipe_is_not_an_error(checkpoint: Path) -> None:
     assert len(done.stdout.splitlines()) == 1
 
 
+def test_a_cache_that_cannot_be_written_is_named_with_its_variable(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "file"))
+    shown = run("data", "show", "numbers-en-fr").stderr
+    assert shown.startswith(f"Error: {tmp_path}/file/datasets/")
+    assert shown.endswith(": Not a directory. ZOO_CACHE can name another folder\n")
+
+
 def test_the_command_is_installed() -> None:
     command = Path(sys.executable).with_name("zoo")
     done = subprocess.run([command, "--version"], capture_output=True, text=True, env=os.environ)

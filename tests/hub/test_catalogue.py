@@ -525,8 +525,18 @@ def test_a_catalogue_that_cannot_be_looked_for_is_a_warning(
     listed = run("list", "models")
     assert listed.exit_code == 0, listed.output
     assert listed.stderr == f"Warning: {problem}\n"
-    named = run("registry", "add", "mine", "seq2seq-tiny.numbers-en-fr").stderr.splitlines()[-1]
-    assert named.startswith("Error: ")
+    for command in (("add", "mine", "seq2seq-tiny.numbers-en-fr"), ("remove", "mine")):
+        *_, error = run("registry", *command).stderr.splitlines()
+        assert error.startswith("Error: ")
+        assert error.endswith("ZOO_REGISTRY can name another file")
+
+
+def test_a_catalogue_that_is_a_pipe_does_not_wait(
+    server: Server, fresh: Callable[[], Registry]
+) -> None:
+    os.mkfifo(catalogue.user_catalogue())
+    with refused(CatalogueError, "cannot be changed: it is not a regular file", "ZOO_REGISTRY"):
+        user_catalogue.add("mine", "seq2seq-tiny.numbers-en-fr", fresh())
 
 
 @pytest.mark.parametrize("kind", ["model", "recipe"])

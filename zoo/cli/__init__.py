@@ -23,6 +23,7 @@ import platform
 import re
 import sys
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import click
@@ -55,6 +56,7 @@ from zoo.cli.process import INTERRUPTED, configure, hub_warnings, load_only_buil
 from zoo.cli.settings import read_settings
 from zoo.data.readers import has_lone_surrogate
 from zoo.errors import ZooError
+from zoo.registry.cache_folder import cache_folder
 from zoo.registry.discovery import installed
 from zoo.registry.shelf import Shelf
 
@@ -132,7 +134,7 @@ class Commands(Group):
             return str(error)
         if isinstance(error, OSError):
             where = f"{error.filename}: " if error.filename else ""
-            return f"{where}{error.strerror or error}"
+            return f"{where}{error.strerror or error}{_advice(error)}"
         if command in self.commands or command not in self._all():
             return ""
         reason = " ".join(f"{type(error).__name__}: {error}".split())
@@ -143,6 +145,12 @@ class Commands(Group):
 
     def _all(self) -> Shelf[click.Command]:
         return plugins.commands_of(installed(), frozenset(self.commands.items()))
+
+
+def _advice(error: OSError) -> str:
+    """Return what to do about a file of the zoo's own cache; empty for others."""
+    inside = isinstance(error.filename, str) and Path(error.filename).is_relative_to(cache_folder())
+    return ". ZOO_CACHE can name another folder" if inside else ""
 
 
 def show_version(ctx: click.Context, param: click.Parameter, given: bool) -> None:

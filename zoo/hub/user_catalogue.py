@@ -30,7 +30,7 @@ from zoo.errors import (
     NotOursError,
     ZooError,
 )
-from zoo.files import TEXT_LIMIT, locked, read_json, replace_file
+from zoo.files import TEXT_LIMIT, locked, read_json, read_text, replace_file
 from zoo.hub.contract import Progress
 from zoo.hub.digest import FileDigest
 from zoo.hub.folder import REFS
@@ -39,6 +39,7 @@ from zoo.hub.pull import expected_files, pull, verify_files
 from zoo.registry.address import Address
 from zoo.registry.catalogue import (
     FORMAT,
+    LARGEST,
     NAME,
     Released,
     all_faults,
@@ -51,6 +52,9 @@ from zoo.registry.registry import Registry
 
 SECTIONS = ("checkpoints", "models", "recipes")
 """The sections whose entries `remove` removes."""
+
+ANOTHER = "ZOO_REGISTRY can name another file"
+"""What to do about a file that cannot be read or written."""
 
 HEADER = "# Your names for checkpoints, written by `zoo registry add` and `remove`.\n\n"
 
@@ -234,10 +238,8 @@ def _changing() -> Iterator[tomlkit.TOMLDocument]:
                 _check_written(file, after, document)
                 replace_file(file.resolve(), after)
     except OSError as error:
-        next = "Name a file that you can write in ZOO_REGISTRY"
-        raise CatalogueError(
-            f"{file} cannot be written", error.strerror or str(error), next
-        ) from None
+        reason = error.strerror or str(error)
+        raise CatalogueError(f"{file} cannot be written", reason, ANOTHER) from None
 
 
 def _check_written(file: Path, text: str, document: tomlkit.TOMLDocument) -> None:
@@ -271,13 +273,15 @@ def _read_document() -> tomlkit.TOMLDocument:
         for text in read(file).problems
     ]
     try:
-        document = tomlkit.parse(file.read_text(encoding="utf-8-sig"))
+        document = tomlkit.parse(read_text(file, LARGEST).removeprefix("\ufeff"))
         if document.get("format") != FORMAT:
             raise ValueError(f"`format` must be {FORMAT}")
         for section in SECTIONS:
             if not isinstance(document.get(section, {}), dict):
                 raise ValueError(f"[{section}] must be a table of tables")
-    except (OSError, ValueError, TOMLKitError, RecursionError) as error:
+    except CheckpointError as error:
+        raise CatalogueError(f"{file} cannot be changed", error.why, ANOTHER) from None
+    except (ValueError, TOMLKitError, RecursionError) as error:
         reason = "; ".join(problems) or str(error) or type(error).__name__
         raise CatalogueError(
             f"{file} cannot be changed", reason, "Correct it by hand first"
