@@ -1,5 +1,6 @@
 """Names of released checkpoints, and the user's catalogue."""
 
+import errno
 import json
 import multiprocessing
 import os
@@ -175,6 +176,22 @@ def test_a_repository_in_a_folder_gets_a_name(
     zoo.push(checkpoint, f"file://{tmp_path}/shared")
     pinned = user_catalogue.add("mine", f"file://{tmp_path}/shared", fresh())
     assert pull("mine", fresh()) == tmp_path / "shared" / str(pinned.commit)
+
+
+def test_a_file_that_may_not_be_read_is_a_fault_of_its_entry_alone(
+    server: Server, fresh: Callable[[], Registry], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released, name = user_catalogue.verify_files, "seq2seq-tiny.numbers-en-fr"
+
+    def closed(folder: Path, expected: Any, of: str) -> None:
+        if of == name:
+            raise PermissionError(errno.EACCES, "Permission denied", str(folder))
+        released(folder, expected, of)
+
+    monkeypatch.setattr(user_catalogue, "verify_files", closed)
+    faults = {each.name: each.fault for each in user_catalogue.check(fresh())}
+    assert "Permission denied" in faults.pop(name)
+    assert not any(faults.values())
 
 
 def test_a_missing_file_is_a_fault_of_its_entry_alone(

@@ -13,6 +13,7 @@ import zoo
 from tests.hub.helpers import as_pushed, fingerprint, refused
 from zoo import hookimpl
 from zoo.errors import ConflictError, HubError, IntegrityError, NotFoundError, PluginError
+from zoo.files import held
 from zoo.hub import folder
 from zoo.hub.contract import Commit
 from zoo.hub.folder import Folder
@@ -182,6 +183,24 @@ def test_the_second_of_two_pushes_is_rejected(
     (other / "training.json").write_text("{}")
     with refused(ConflictError, "has changed"):
         Folder().commit(Address.parse(address), Commit(other, [], stale.parent, "late"))
+
+
+def test_what_killed_pushes_left_is_removed(checkpoint: Path, address: str, tmp_path: Path) -> None:
+    """Of a commit that is never pushed again, too; what another process writes stays."""
+    root = tmp_path / "hub"
+    dead, alive = (root / f".{n * 40}.12.part" for n in "ab")
+    kept = root / ".git"
+    for left in (dead, alive, kept):
+        left.mkdir(parents=True)
+    replaced = root / f".{'d' * 40}.3.old"
+    replaced.mkdir()
+    with held(alive):
+        push(checkpoint, address)
+    assert not dead.exists()
+    assert alive.is_dir()
+    assert kept.is_dir()
+    assert not replaced.exists()
+    assert (root / ("d" * 40)).is_dir(), "it was moved away, and nothing came into its place"
 
 
 def test_the_lock_of_a_killed_push_does_not_stay(

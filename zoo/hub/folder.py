@@ -31,7 +31,7 @@ from zoo.errors import (
     NotFoundError,
     writing,
 )
-from zoo.files import flush, read_bytes, read_text, replace_file, whole_folder
+from zoo.files import flush, mend_folder, read_bytes, read_text, replace_file, whole_folder
 from zoo.hub.contract import Commit, Hub, Listing, LocalCommit, Progress
 from zoo.hub.digest import FileDigest
 from zoo.registry.address import COMMIT, Address, is_inside
@@ -142,6 +142,9 @@ def _commit(address: Address, ref: Path, sent: dict[str, FileDigest], commit: Co
             f"it is at commit {now}, and this push is based on {commit.parent}",
             "Push again to see what would change now",
         )
+    for left in root.iterdir():  # by killed pushes, also of other commits
+        if COMMIT.fullmatch(left.name[1:41]) and left.name.startswith("."):
+            mend_folder(root / left.name[1:41])
     if not _is_whole(root / name, sent | others):
         with whole_folder(root / name, replace=True) as part:
             for path in sent:

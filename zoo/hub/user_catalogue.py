@@ -303,7 +303,7 @@ def check(registry: Registry) -> Iterator[Checked]:
         fault = ""
         try:
             check_released(released, registry)
-        except ZooError as error:
+        except (ZooError, OSError) as error:
             fault = str(error)
         yield Checked("checkpoint", name, fault)
 
