@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import shlex
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
@@ -234,8 +236,8 @@ def _changing() -> Iterator[tomlkit.TOMLDocument]:
             before = tomlkit.dumps(document)
             yield document
             after = tomlkit.dumps(document)
+            _check_written(file, after, document)
             if after != before:
-                _check_written(file, after, document)
                 replace_file(file.resolve(), after)
     except OSError as error:
         reason = error.strerror or str(error)
@@ -249,17 +251,19 @@ def _check_written(file: Path, text: str, document: tomlkit.TOMLDocument) -> Non
         CatalogueError: it is not: tomlkit puts a new table between keys with dots.
     """
     try:
-        written, meant = tomllib.loads(text), document.unwrap()
-    except ValueError:
-        written, meant = {}, {"invalid": text}
-    for values in (written, meant):  # an empty section is not always written
-        for section in SECTIONS:
-            if not values.get(section):
-                values.pop(section, None)
-    if written != meant:
+        same = _content(tomllib.loads(text)) == _content(document.unwrap())
+    except (ValueError, RecursionError):
+        same = False
+    if not same:
         why = "its entries are keys with dots, between which nothing can be added"
         next = "Write them as tables first, such as [checkpoints.NAME]"
         raise CatalogueError(f"{file} cannot be changed", why, next)
+
+
+def _content(values: dict[str, Any]) -> str:
+    """Return what a catalogue says, for a comparison; an empty section is not always written."""
+    said = {key: value for key, value in values.items() if value or key not in SECTIONS}
+    return json.dumps(said, sort_keys=True, default=str)  # NaN is not equal to itself
 
 
 def _read_document() -> tomlkit.TOMLDocument:
