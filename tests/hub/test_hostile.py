@@ -192,6 +192,10 @@ HEADERS: dict[str, tuple[Callable[[str], str], str]] = {
     "not an object": (lambda h: "[]", "is not a JSON object"),
     "too deep": (lambda h: "[" * 100_000, "nested too deeply"),
     "huge sizes": (lambda h: h.replace('"shape":[', f'"shape":[{2**60},'), "no valid entry"),
+    "huge sizes of nothing": (
+        lambda h: f'{{"x":{{"dtype":"F32","shape":[{2**47},{2**47},0],'
+                  f'"data_offsets":[0,0]}},{h[1:]}',
+        "the sizes of 'x' are too large"),
     "negative sizes": (lambda h: h.replace('"shape":[', '"shape":[-1,'), "no valid entry"),
     "an unknown type": (lambda h: h.replace("F32", "F31"), "is of type 'F31', which is not read"),
     "offsets that do not match the shape": (
@@ -214,6 +218,21 @@ def test_26_a_hostile_header(load: Callable[[], Any], trap: Path, case: str) -> 
     with refused(
         CheckpointError, "model.safetensors cannot be read", message, "pull or train it again"
     ):
+        load()
+
+
+def test_26_weights_for_which_there_is_no_memory(
+    load: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    empty = torch.empty
+
+    def full(*size: Any, dtype: torch.dtype | None = None, **options: Any) -> torch.Tensor:
+        if dtype is torch.uint8:
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate")
+        return empty(*size, dtype=dtype, **options)
+
+    monkeypatch.setattr(torch, "empty", full)
+    with refused(CheckpointError, "model.safetensors cannot be read", "bytes of memory for"):
         load()
 
 

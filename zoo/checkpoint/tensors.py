@@ -19,6 +19,7 @@ from typing import BinaryIO, NamedTuple
 import torch
 from torch import Tensor
 
+from zoo.errors import CheckpointError
 from zoo.files import damaged, open_regular, parse_json
 
 HEADER_LIMIT = 25_000_000
@@ -26,6 +27,9 @@ HEADER_LIMIT = 25_000_000
 
 TENSOR_LIMIT = 100_000
 """The largest number of tensors in one file."""
+
+SIZE_LIMIT = 2**48
+"""The sizes, the number of values and the offsets of a tensor are below it."""
 
 PART = 2**20
 """How many values are checked at a time."""
@@ -68,11 +72,16 @@ class TensorFile:
         """Return all tensors, each in separate memory.
 
         Raises:
-            CheckpointError: the file became shorter since it was opened.
+            CheckpointError: the file became shorter since it was opened, or there is not enough
+                memory.
         """
         tensors = {}
         for name, spec in sorted(self.specs.items(), key=lambda item: item[1].begin):
-            content = torch.empty(spec.size, dtype=torch.uint8)
+            try:
+                content = torch.empty(spec.size, dtype=torch.uint8)
+            except RuntimeError:
+                why = f"there are no {spec.size:,} bytes of memory for {name[:100]!r}"
+                raise CheckpointError(f"{self.file} cannot be read", why) from None
             self._stream.seek(self._start + spec.begin)
             self._read_into(content.numpy().data)
             tensors[name] = content.view(DTYPES[spec.dtype]).view(spec.shape)
@@ -208,6 +217,8 @@ def _parse_spec(file: Path, name: str, entry: object) -> TensorSpec:
         raise damaged(file, f"{name[:100]!r} is of type {dtype[:20]!r}, which is not read")
     if not known or shape is None or offsets is None or len(offsets) != 2:
         raise damaged(file, f"its header has no valid entry for {name[:100]!r}")
+    if math.prod(filter(None, shape)) >= SIZE_LIMIT:  # also of an empty tensor: torch counts so
+        raise damaged(file, f"the sizes of {name[:100]!r} are too large")
     spec = TensorSpec(str(dtype), shape, offsets[0])
     if offsets[1] - offsets[0] != spec.size:
         raise damaged(
@@ -220,7 +231,7 @@ def _sizes(value: object) -> tuple[int, ...] | None:
     """Return a list of sizes or offsets as a tuple; None if it is not one."""
     if not isinstance(value, list) or len(value) > 16:
         return None
-    return tuple(value) if all(type(n) is int and 0 <= n < 2**48 for n in value) else None
+    return tuple(value) if all(type(n) is int and 0 <= n < SIZE_LIMIT for n in value) else None
 
 
 def _check_coverage(file: Path, specs: Mapping[str, TensorSpec], available: int) -> None:

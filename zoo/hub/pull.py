@@ -74,7 +74,7 @@ def locate(
 
 
 def pull(
-    name: str,
+    name: str | PathLike[str],
     registry: Registry | None = None,
     *,
     offline: bool = False,
@@ -92,7 +92,7 @@ def pull(
         HubError: the checkpoint is not available, or a file does not match its digest; that file is
             removed.
     """
-    registry = registry or default_registry()
+    registry, name = registry or default_registry(), str(name)
     released = registry.checkpoints.get(name)
     if released is not None and not released.location:
         return locate(name, registry)
