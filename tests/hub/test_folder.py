@@ -185,6 +185,14 @@ def test_the_second_of_two_pushes_is_rejected(
         Folder().commit(Address.parse(address), Commit(other, [], stale.parent, "late"))
 
 
+def test_a_branch_is_not_the_folder_of_another(checkpoint: Path, address: str) -> None:
+    for name in ("main", "new/one"):
+        push(checkpoint, f"{address}@{name}")
+    for name in ("main/one", "new"):
+        with refused(HubError, f"cannot push to {address}@{name}: names of branches are", "Choose"):
+            push(checkpoint, f"{address}@{name}")
+
+
 def test_what_killed_pushes_left_is_removed(checkpoint: Path, address: str, tmp_path: Path) -> None:
     """Of a commit that is never pushed again, too; what another process writes stays."""
     root = tmp_path / "hub"

@@ -113,6 +113,9 @@ class Folder(Hub):
             )
         sent = _digests(commit.folder, commit.files)
         ref = root / REFS / revision
+        if ref.is_dir() or any(parent.is_file() for parent in ref.parents):
+            why = "names of branches are paths: main and main/new exclude each other"
+            raise HubError(f"cannot push to {address}", why, "Choose another branch")
         with writing(root, HubError):
             ref.parent.mkdir(parents=True, exist_ok=True)
             with _exclusive(root):
