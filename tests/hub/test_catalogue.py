@@ -19,7 +19,7 @@ from tests.hub.server import Server
 from tests.interop.huggingface import marian
 from zoo.errors import CatalogueError, CheckpointError, HubError, IntegrityError
 from zoo.hub import user_catalogue
-from zoo.hub.pull import expected_files, pull
+from zoo.hub.pull import expected_files, pull, verify_files
 from zoo.hub.user_catalogue import SECTIONS
 from zoo.registry import catalogue
 from zoo.registry.cache_folder import cache_folder
@@ -182,12 +182,12 @@ def test_a_repository_in_a_folder_gets_a_name(
 def test_a_file_that_may_not_be_read_is_a_fault_of_its_entry_alone(
     server: Server, fresh: Callable[[], Registry], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    released, name = user_catalogue.verify_files, "seq2seq-tiny.numbers-en-fr"
+    name = "seq2seq-tiny.numbers-en-fr"
 
     def closed(folder: Path, expected: Any, of: str) -> None:
         if of == name:
             raise PermissionError(errno.EACCES, "Permission denied", str(folder))
-        released(folder, expected, of)
+        verify_files(folder, expected, of)
 
     monkeypatch.setattr(user_catalogue, "verify_files", closed)
     faults = {each.name: each.fault for each in user_catalogue.check(fresh())}
