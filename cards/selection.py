@@ -128,6 +128,7 @@ def selection_sections(name: str) -> list[str]:
 
 def _seeds_section(name: str) -> list[str]:
     from training import TUNED
+
     from zoo.checkpoint.markdown import markdown_table
 
     results = read_json(SEED_SCORES).get(name)
