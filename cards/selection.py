@@ -131,8 +131,8 @@ def _seeds_section(name: str) -> list[str]:
 
     from zoo.checkpoint.markdown import markdown_table
 
-    results = read_json(SEED_SCORES).get(name)
-    if results is None:
+    results = read_json(SEED_SCORES).get(name, {})
+    if len(results) < 2:
         return []
     seeds = sorted(results)
     rows = []
