@@ -1,8 +1,11 @@
 """The page in a browser: every control, no error, no other host, no HTML from any text."""
 
+import contextlib
 import json
 import shutil
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -75,6 +78,29 @@ def test_typing_translates_once_and_stale_answers_are_dropped(
     assert server.metric("zoo_request_seconds_count") - before < 8
     assert text(page, "#translation") == server.translate(CAPTIONS, "Two dogs play.", beam=3)[0]
     assert "text=Two+dogs+play." in page.driver.current_url
+
+
+def test_a_typed_text_goes_along_to_another_view(page: Browser, server: Running) -> None:
+    page.open(address(server, text="Two dogs"))
+    page.one("#text").send_keys(" play.")
+    wait_until(lambda: "Zwei Hunde spielen" in text(page, "#view"))
+    (link,) = (one for one in page.all("#views a") if one.text == "Attention")
+    link.click()
+    wait_until(lambda: page.all(".explorer-kinds button"))
+    assert page.one("#text").get_attribute("value") == "Two dogs play."
+
+
+def test_a_key_may_be_held_down(page: Browser, server: Running) -> None:
+    """Browsers ignore or refuse changes of the URL beyond some hundred in ten seconds."""
+    page.open(address(server, text=""))
+    page.script(
+        "const text = document.getElementById('text');"
+        "for (let i = 400; i >= 0; i--) {"
+        " text.value = 'Two dogs play.' + '.'.repeat(i);"
+        " text.dispatchEvent(new Event('input')) }"
+    )
+    wait_until(lambda: "Zwei Hunde" in text(page, "#view"))
+    assert "text=Two+dogs+play.&" in f"{page.driver.current_url}&"
 
 
 def test_probabilities_and_n_best(page: Browser, server: Running) -> None:
@@ -165,6 +191,37 @@ def test_beam_search_can_be_stepped_through(page: Browser, server: Running) -> N
     assert page.all(".best button")[1].get_attribute("aria-pressed") == "true"
 
 
+def test_another_text_begins_with_its_whole_tree(page: Browser, server: Running) -> None:
+    page.open(address(server, view="search", text="Two dogs."))
+    page.all(".steps button")[-1].click()
+    longer = "Two dogs are playing with a ball in the snow."
+    page.script("const t = document.getElementById('text'); t.value = arguments[0];"
+                "t.dispatchEvent(new Event('input'))", longer)  # fmt: skip
+    tree = server.send("/api/tree", {"checkpoint": CAPTIONS, "text": longer, "beam": 3}).json
+    count = len(tree["steps"])
+    wait_until(lambda: f"of {count}:" in text(page, "#view .note"))
+    assert text(page, "#view .note").startswith(f"Step {count} of {count}:")
+
+
+def test_an_explorer_follows_the_theme_and_is_not_kept_when_it_is_replaced(
+    page: Browser, server: Running
+) -> None:
+    page.open(address(server, view="attention"))
+    paper = "return document.querySelector('.explorer-large rect').getAttribute('fill')"
+    light = page.script(paper)
+    page.size(1280, 900, "dark")
+    wait_until(lambda: page.script(paper) != light)
+    page.script("window.before = new WeakRef(document.querySelector('.explorer'))")
+    page.script("document.querySelector('#views a').click()")
+    wait_until(lambda: page.script("return document.getElementById('translation') !== null"))
+
+    def is_gone() -> bool:
+        page.driver.execute_cdp_cmd("HeapProfiler.collectGarbage", {})
+        return page.script("return window.before.deref() === undefined") is True
+
+    wait_until(is_gone, 10)
+
+
 def test_checkpoints_side_by_side(page: Browser, server: Running) -> None:
     page.open(address(server, view="compare", checkpoint=NUMBERS, text="four"))
     assert len(page.all("article")) == 2
@@ -172,6 +229,21 @@ def test_checkpoints_side_by_side(page: Browser, server: Running) -> None:
     assert len(page.all("canvas.mini")) == 1
     page.all(".choices button")[1].click()
     wait_until(lambda: len(page.all("article")) == 1)
+
+
+def test_long_texts_side_by_side(page: Browser, server: Running) -> None:
+    page.open(address(server, view="compare", checkpoint=NUMBERS, text=""))
+    page.script(
+        "const sent = window.fetch, tokens = Array(500).fill('a');"
+        "const cross = {layers: 1, heads: 1, queries: tokens, keys: tokens,"
+        " weights: btoa('\\0'.repeat(4 * 500 * 500))};"
+        "window.fetch = (path, options) => !path.endsWith('/attention') ? sent(path, options)"
+        " : Promise.resolve(new Response(JSON.stringify({parts: 1, kinds: {cross}})));"
+        "const text = document.getElementById('text'); text.value = 'four';"
+        "text.dispatchEvent(new Event('input'))"
+    )
+    wait_until(lambda: len(page.all("article")) == 2)
+    assert [one.get_attribute("width") for one in page.all("canvas.mini")] == ["500", "500"]
 
 
 def test_what_a_link_names_and_the_server_lacks_is_said(page: Browser, server: Running) -> None:
@@ -237,6 +309,19 @@ def test_nothing_is_wider_than_the_screen(
         page.open(address(server, view=view))
         wide = page.script("return document.documentElement.scrollWidth")
         assert wide <= width, view
+
+
+def test_a_long_word_is_not_cut(page: Browser, server: Running) -> None:
+    page.size(390, 900)
+    for view in VIEWS[:4]:
+        page.open(address(server, view=view, text=f"A man {'x' * 60}.", beam=2))
+        page.script("document.getElementById('status').textContent = 'x'.repeat(300)")
+        cut = page.script(
+            "return [...document.querySelectorAll('#status, #view *')].filter(e =>"
+            " e.scrollWidth > e.clientWidth + 1 && e.clientWidth &&"
+            " getComputedStyle(e).overflowX !== 'auto').map(e => e.className)"
+        )
+        assert cut == [], view
 
 
 def test_a_text_from_right_to_left_begins_at_the_right(page: Browser, server: Running) -> None:
@@ -386,11 +471,58 @@ def test_no_html_from_text_names_cards_or_tokens(chromium: Browser, tmp_path: Pa
     assert chromium.console() == []
 
 
+@contextlib.contextmanager
+def below(prefix: str, server: Running) -> Iterator[str]:
+    """Start a reverse proxy that has a server below a path; give the address of its page."""
+
+    class Proxy(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.do_POST()
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            assert self.path.startswith(prefix), self.path
+            path = self.path.removeprefix(prefix)
+            headers = dict(self.headers.items())
+            answer = server.send(f"/{path}", body=body, headers=headers, method=self.command)
+            self.send_response(answer.status)
+            for name, value in answer.headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(answer.body)
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as proxy:
+        thread = threading.Thread(target=proxy.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{proxy.server_port}{prefix}"
+        finally:
+            proxy.shutdown()
+            thread.join()
+
+
+def test_the_page_works_below_a_path_of_a_reverse_proxy(chromium: Browser, server: Running) -> None:
+    chromium.size(1280, 900)
+    chromium.console()
+    chromium.hosts()
+    with below("/models/zoo/", server) as url:
+        for view in VIEWS:
+            chromium.open(f"{url}#view={view}&checkpoint={NUMBERS}&text=four")
+            assert text(chromium, "#status").startswith("Answered"), view
+        assert chromium.hosts() <= {"/".join(url.split("/")[:3]), "about", "data:", "blob:"}
+        chromium.driver.get("about:blank")
+    assert chromium.console() == []
+
+
 def test_errors_are_shown_and_a_key_can_be_given(chromium: Browser) -> None:
-    with start(str(CARDS / NUMBERS), "--workers", "1", ZOO_API_KEY="open") as server:
+    key = "clé-ключ"
+    with start(str(CARDS / NUMBERS), "--workers", "1", ZOO_API_KEY=key) as server:
         chromium.open(f"{server.url}/")
         assert "API key" in text(chromium, "#status")
-        chromium.one("#key-value").send_keys("open\n")
+        chromium.one("#key-value").send_keys(f"{key}\n")
         wait_until(lambda: chromium.all("#translation"))
         server.stop()
         chromium.all("#examples button")[1].click()

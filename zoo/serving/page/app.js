@@ -1,7 +1,7 @@
 // The page: what is chosen lives in the URL, a change runs the view again, a newer run cancels the
 // one before it.
 
-import {element, refill} from "/explorer/explorer.js";
+import {element, refill} from "../explorer/explorer.js";
 import {languages, request, setKey} from "./api.js";
 import {translateView} from "./translate.js";
 import {attentionView} from "./attention.js";
@@ -80,11 +80,17 @@ function moved(change) {
           beam: chosen ? beam : preset(view, checkpoint)};
 }
 
-function write(change = {}, replace = true) {
-  Object.assign(page.state, change);
+// A step is one of a search: another text, for instance, begins with the whole tree again.
+function choose(change) {
+  const {state} = page, other = key => key in change && String(change[key]) !== String(state[key]);
+  if (["checkpoint", "text", "beam", ...SIDES].some(other)) delete state.step;
+  Object.assign(state, change);
+}
+
+function write(change = {}) {
+  choose(change);
   const hash = `#${new URLSearchParams(page.state)}`;
-  if (replace) history.replaceState(null, "", hash);
-  else history.pushState(null, "", hash);
+  if (hash !== location.hash) history.replaceState(null, "", hash);
 }
 
 function examples() {
@@ -168,12 +174,13 @@ async function run() {
 function later() {
   page.running?.abort();
   clearTimeout(page.timer);
-  page.timer = setTimeout(run, WAIT);
+  // Browsers limit how often a page may change its URL: a key that is held down exceeds that.
+  page.timer = setTimeout(() => { write(); run(); }, WAIT);
 }
 
 async function begin() {
   try {
-    page.models = (await request("/api/models")).models;
+    page.models = (await request("api/models")).models;
   } catch (error) {
     say(error.message, true);
     find("key").hidden = error.code !== "wrong_api_key";
@@ -201,8 +208,11 @@ for (const side of SIDES) find(side).addEventListener("change", () => {
   show();
   run();
 });
-text.addEventListener("input", () => { write({text: text.value}); later(); });
-beam.addEventListener("input", () => { write({beam: beam.value}); show(); later(); });
+for (const field of [text, beam]) field.addEventListener("input", () => {
+  choose({[field.id]: field.value});
+  show();
+  later();
+});
 window.addEventListener("hashchange", () => { read(); show(); run(); });
 document.querySelector(".skip").addEventListener("click", event => {
   event.preventDefault();  // the fragment is the state

@@ -1,11 +1,11 @@
 // The attention explorer on the text.
 
-import {element, explorer} from "/explorer/explorer.js";
+import {element, explorer} from "../explorer/explorer.js";
 import {readWhole} from "./translate.js";
 
 export async function attentionView({send, state, asked, keep}) {
   if (!state.text.trim()) return [element("p", {className: "note"}, "Type a text first.")];
-  const data = await send("/api/attention", {...asked, text: state.text});
+  const data = await send("api/attention", {...asked, text: state.text});
   if (!Object.keys(data.kinds).length)
     return [element("p", {className: "note"}, "This model has no attention: its decoder reads the " +
                                               "source as one vector.")];

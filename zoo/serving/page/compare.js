@@ -1,6 +1,6 @@
 // Several checkpoints on the same text.
 
-import {element, shown} from "/explorer/explorer.js";
+import {element, shown} from "../explorer/explorer.js";
 import {languages} from "./api.js";
 import {readWhole, written} from "./translate.js";
 
@@ -19,7 +19,8 @@ function miniature(data) {
     "aria-label": `Cross-attention, ${kind.queries.map(shown).join(" ")}, mean over layers and heads`});
   const style = getComputedStyle(document.documentElement);
   const colour = name => [1, 3, 5].map(i => parseInt(style.getPropertyValue(name).trim().slice(i, i + 2), 16));
-  const [low, high] = [colour("--heat-low"), colour("--heat-high")], most = Math.max(...sums);
+  const [low, high] = [colour("--heat-low"), colour("--heat-high")];
+  const most = sums.reduce((a, b) => Math.max(a, b), 0) || 1;  // too many for Math.max(...sums)
   const context = canvas.getContext("2d"), image = context.createImageData(columns, rows);
   sums.forEach((value, i) => {
     for (let c = 0; c < 3; c++) image.data[4 * i + c] = low[c] + (high[c] - low[c]) * value / most;
@@ -36,12 +37,12 @@ async function panel(model, {send, state}) {
     element("h3", {}, model.architecture || model.name),
     element("p", {className: "note"}, `${model.name} · ${model.parameters.toLocaleString("en")} parameters`));
   try {
-    const answer = await send("/api/translate", {...options, texts: [state.text], token_scores: true});
+    const answer = await send("api/translate", {...options, texts: [state.text], token_scores: true});
     const [best] = answer.translations, took = Math.round(performance.now() - started);
     part.append(
       ...written(best),
       element("p", {className: "number"}, `log probability ${best.score.toFixed(2)} · ${took} ms`));
-    const data = await send("/api/attention", {...options, text: state.text}).catch(error => {
+    const data = await send("api/attention", {...options, text: state.text}).catch(error => {
       if (error.name === "AbortError") throw error;
       return {kinds: {}};
     });

@@ -1,6 +1,6 @@
 // The Markdown of cards as elements. HTML in it stays text, links open only to http and https.
 
-import {element} from "/explorer/explorer.js";
+import {element} from "../explorer/explorer.js";
 
 const MANY = 25;  // rows of a table that is folded
 const INLINE = /(`[^`]+`)|\*\*([^*]+)\*\*|\[([^\]]*)\]\(([^)\s]+)\)|!\[([^\]]*)\]\([^)]*\)/g;

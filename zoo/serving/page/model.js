@@ -1,6 +1,6 @@
 // A checkpoint: parameters by block, training curve, configuration, card.
 
-import {element, svg} from "/explorer/explorer.js";
+import {element, svg} from "../explorer/explorer.js";
 import {markdown} from "./markdown.js";
 
 const number = value => value.toLocaleString("en");
@@ -46,7 +46,7 @@ export function curve({loss = [], validation_loss: valid = []}) {
 }
 
 export async function modelView({send, state}) {
-  const about = await send(`/api/models/${encodeURIComponent(state.checkpoint)}`);
+  const about = await send(`api/models/${encodeURIComponent(state.checkpoint)}`);
   const settings = Object.entries(about.config).map(([key, value]) => element("tr", {},
     element("th", {scope: "row"}, key), element("td", {}, JSON.stringify(value))));
   return [

@@ -1,6 +1,6 @@
 // The translation, each token's probability, and the n best.
 
-import {element, shown} from "/explorer/explorer.js";
+import {element, shown} from "../explorer/explorer.js";
 
 export function percent(logProb) {
   const value = 100 * Math.exp(logProb);
@@ -41,7 +41,7 @@ export function readWhole({parts, respelled}) {
 
 export async function translateView({send, state, asked}) {
   if (!state.text.trim()) return [element("p", {className: "note"}, "Type a text to translate.")];
-  const {translations: [best]} = await send("/api/translate", {
+  const {translations: [best]} = await send("api/translate", {
     ...asked, texts: [state.text], n_best: asked.beam, token_scores: true,
   });
   const several = [best, ...best.alternatives];

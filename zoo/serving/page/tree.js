@@ -1,6 +1,6 @@
 // A beam search as a tree that can be stepped through.
 
-import {element, refill, shown, svg} from "/explorer/explorer.js";
+import {element, refill, shown, svg} from "../explorer/explorer.js";
 import {percent, readWhole} from "./translate.js";
 
 const MOST = 8;  // the widest beam that is drawn
@@ -55,7 +55,7 @@ function draw(tree, best) {
 export async function treeView({send, state, asked, keep}) {
   if (!state.text.trim()) return [element("p", {className: "note"}, "Type a text first.")];
   const beam = Math.min(Number(state.beam), MOST);
-  const tree = await send("/api/tree", {...asked, text: state.text, beam});
+  const tree = await send("api/tree", {...asked, text: state.text, beam});
   const last = tree.steps.length, best = ways(tree.steps);
   const holder = element("div", {className: "tree", tabIndex: 0, "aria-label": "Search tree"});
   const summary = element("p", {className: "note", role: "status"});

@@ -334,5 +334,10 @@ export function explorer(root, data, state, changed = () => {}) {
     clearTimeout(timer);
     timer = setTimeout(draw, 100);
   }).observe(large);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  root.addEventListener("theme", draw);
 }
+
+// One listener for all explorers: their own would keep those that have left the page in memory.
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+  for (const root of document.querySelectorAll(".explorer")) root.dispatchEvent(new Event("theme"));
+});
