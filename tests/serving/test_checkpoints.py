@@ -22,15 +22,18 @@ from tests.serving.conftest import CAPTIONS, CARDS, NUMBERS
 from zoo.checkpoint.about import About
 from zoo.errors import DataError, DecodingError
 from zoo.registry.registry import Registry, default_registry
-from zoo.serving.checkpoints import Checkpoints, languages_of, unique_names
+from zoo.serving import operations
+from zoo.serving.checkpoints import Checkpoints, Served, languages_of, unique_names
 from zoo.serving.descriptions import summary
 from zoo.serving.detection import _means
 from zoo.serving.errors import TimeoutExceededError
 from zoo.serving.libretranslate import LibreTranslate
 from zoo.serving.limits import Limits
+from zoo.serving.models import Models
 from zoo.serving.operations import OPERATIONS
 from zoo.serving.service import Service, _readers_and_writers
 from zoo.serving.worker import answer
+from zoo.serving.workers import ANSWER_BYTES
 
 
 def test_names_are_the_last_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,6 +42,7 @@ def test_names_are_the_last_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert unique_names([("", one) for one in given]) == dict(
         zip([tmp_path.name, "best", "captions", "mine"], given, strict=True)
     )
+    assert [*unique_names([("", "..")])] == [tmp_path.parent.name]
     (tmp_path / "me@work" / "best").mkdir(parents=True)
     assert [*unique_names([("", f"file://{tmp_path}/me@work/best")])] == ["best"]
     assert unique_names([("a", "x"), ("", "x")]) == {"a": "x", "x": "x"}
@@ -204,6 +208,19 @@ def test_a_text_that_a_tokenizer_cannot_read_is_the_only_one_without_an_answer(
     good, evil = answer(models, job, lambda: None)["results"]
     assert good == {"value": "good"}
     assert "cannot read" in evil["error"][0]
+
+
+def test_attention_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server would take the worker whose answer is too long for one that has died."""
+    assert 2 * operations.ATTENTION_BYTES < ANSWER_BYTES  # in base64
+    monkeypatch.setattr(operations, "ATTENTION_BYTES", 1_000)
+    models = Models(10**9, "float32", default_registry())
+    job = {**Served(NUMBERS, CARDS / NUMBERS).job(), "operation": "attention", "target": None,
+           "options": {}, "languages": ("", ""), "inputs": ["four hundred and five"]}  # fmt: skip
+    (result,) = answer(models, job, lambda: None)["results"]
+    assert result["code"] == "bad_request"
+    assert result["error"][0] == "the attention is too large to show"
+    assert result["error"][2] == "Shorten the text"
 
 
 def test_a_replaced_checkpoint_is_listed_and_used_by_its_own_languages(tmp_path: Path) -> None:

@@ -224,7 +224,7 @@ def unique_names(given: Sequence[tuple[str, str]]) -> dict[str, str]:
     for name, checkpoint in given:
         if not name and Address.is_one(checkpoint):
             name = Path(Address.parse(checkpoint).path).name
-        chosen = name or Path(checkpoint).name or Path(checkpoint).resolve().name
+        chosen = name or os.path.basename(os.path.abspath(checkpoint))  # also of . and ..
         if chosen in served:
             raise DataError(
                 f"two checkpoints are called {chosen!r}",

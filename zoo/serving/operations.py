@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from zoo.data.tokenizer import Tokenizer
+from zoo.errors import DecodingError
 from zoo.serving.beam_tree import beam_tree
 from zoo.serving.detection import detected
 from zoo.serving.models import Models
@@ -18,6 +19,10 @@ OnStep = Callable[[], None]
 """Called between the steps of a search; it raises `StoppedError` where no client waits."""
 
 Operation = Callable[[Models, dict[str, Any], list[Any], OnStep], list[Any]]
+
+
+ATTENTION_BYTES = 100_000_000
+"""The most bytes of attention weights that are shown; a page takes seconds to draw a third."""
 
 
 class StoppedError(Exception):
@@ -50,6 +55,13 @@ def attention(models: Models, job: dict[str, Any], texts: list[Any], on_step: On
     (text,) = texts
     options = _options(job) if job["target"] is None else {}
     made = translator.attention(text, job["target"], required=False, on_step=on_step, **options)
+    size = sum(4 * weights.numel() for weights in made.weights.values())
+    if size > ATTENTION_BYTES:
+        raise DecodingError(
+            "the attention is too large to show",
+            f"{size / 1e6:,.0f} MB, and {ATTENTION_BYTES / 1e6:,.0f} MB are the most",
+            "Shorten the text",
+        )
     return [
         {
             "source": made.source,
