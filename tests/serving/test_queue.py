@@ -154,7 +154,7 @@ def test_a_full_queue_refuses_whole_requests_and_recovers() -> None:
     queue.add([item(10) for _ in range(6)])
     with pytest.raises(QueueFullError, match="6 of at most 10"):
         queue.add([item(10) for _ in range(5)])
-    with pytest.raises(QueueFullError):
+    with pytest.raises(QueueFullError, match="60 of at most 1,000 characters wait"):
         queue.add([item(980)])
     assert len(queue) == 6
     assert sum(map(len, drain(queue, clock))) == 6
@@ -184,7 +184,7 @@ class Busy:
     async def translate(self, served: Any, texts: list[str], options: Any, **_: Any) -> list[Any]:
         if texts[0].endswith("?") and self.times:
             self.times -= 1
-            raise QueueFullError(20, 20)
+            raise QueueFullError(20, 20, "texts")
         return [{"text": texts[0].upper(), "score": 0.0}]
 
 

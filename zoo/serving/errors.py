@@ -78,13 +78,13 @@ class UnknownCheckpointError(RequestError):
 
 
 class QueueFullError(RequestError):
-    """More texts wait than the server holds."""
+    """More texts or characters wait than the server holds."""
 
     status, code, retry_after = 429, "queue_full", 1
 
-    def __init__(self, waiting: int, most: int) -> None:
+    def __init__(self, waiting: int, most: int, what: str) -> None:
         super().__init__(
-            "the queue is full", f"{waiting:,} of at most {most:,} texts wait", "Try again soon"
+            "the queue is full", f"{waiting:,} of at most {most:,} {what} wait", "Try again soon"
         )
 
 

@@ -77,11 +77,12 @@ class Queue:
         """
         limits = self.limits
         length = sum(item.length for item in items)
-        if self.items and (
-            len(self.items) + len(items) > limits.queue_texts
-            or self.characters + length > limits.queue_characters
+        for what, waiting, more, most in (
+            ("texts", len(self.items), len(items), limits.queue_texts),
+            ("characters", self.characters, length, limits.queue_characters),
         ):
-            raise QueueFullError(len(self.items), limits.queue_texts)
+            if self.items and waiting + more > most:
+                raise QueueFullError(waiting, most, what)
         tag, now = self._virtual, self.clock()
         for item in items:
             tag += item.cost

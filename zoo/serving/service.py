@@ -89,6 +89,7 @@ class Service:
             raise TooLargeError(
                 "too many texts",
                 f"{len(texts):,} in one request, and {limits.texts:,} are the most",
+                "Send them in several",
             )
         check_lengths(texts, limits.characters, "Split it, or send it to /api/translate/stream")
 
@@ -146,7 +147,7 @@ class Service:
                 return await work
         except TimeoutError:
             raise TimeoutExceededError(
-                "the request took too long", f"over {most:g} seconds"
+                "the request took too long", f"over {most:g} seconds", "Send fewer or shorter texts"
             ) from None
 
     async def translate(
