@@ -6,8 +6,10 @@ import contextlib
 import copyreg
 import difflib
 import math
+import os
 import re
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 NAME_LIMIT = 200
@@ -203,3 +205,10 @@ def writing(path: object, kind: type[ZooError] = CheckpointError) -> Iterator[No
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise kind(f"{path} cannot be written", reason, "Choose another place") from error
+
+
+def unexpanded(path: str | os.PathLike[str]) -> str:
+    """Return why a path that begins with `~` is none in the home folder; empty for another one."""
+    if Path(path).parts[:1] != ("~",) or os.path.isdir("~"):
+        return ""
+    return "~ is your home folder only where a shell replaces it, not after = or in quotes"

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from click.testing import Result
 import zoo
 from tests.core.test_training import SMALL
 from zoo.cli.listing import COLUMNS
+from zoo.cli.output import console, messages
 from zoo.registry.open_shelf import OpenShelf
 from zoo.registry.registry import default_registry
 
@@ -360,10 +362,87 @@ def test_usage(run: Run, tmp_path: Path) -> None:
         (("train", "rnnsearch-tiny", "--data", "shift"), "Give --out, the checkpoint folder"),
         (("train", "--resume", "--dry-run", *out), "leave out --resume"),
         (("card",), "name a model or a checkpoint"),
+        (("plugins", "--api-changes", "--json"), "leave out NAME, --traceback and --json"),
+        (("watch", tmp_path, "--every", "nan"), "'nan' is not a number"),
+        (("watch", tmp_path, "--every", "inf"), "is not in the range"),
+        (("train", "rnnsearch-tiny", "--data", "shift", "--minutes", "nan", *out), "'nan' is not"),
     ):
         result = run(*arguments)
         assert result.exit_code == 2
         assert expected in result.output
+
+
+def test_nothing_is_written_to_a_folder_called_tilde(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    name, out = "rnnsearch-tiny.numbers-en-fr", ("--out", "~/new.html")
+    for arguments in (
+        ("export", name, "--format", "huggingface", *out),
+        ("import", tmp_path, *out),
+        ("convert", name, "~/new", "--dtype", "float16"),
+        ("translate", name, "four", *out),
+        ("eval", name, "--limit", "1", *out),
+        ("attention", name, "four", *out),
+        ("card", name, "--out", "~"),
+        ("new-plugin", "other", *out),
+    ):
+        result = run(*arguments)
+        assert result.exit_code == 2, arguments
+        assert "~ is your home folder only where a shell replaces it" in result.output
+    assert not [*tmp_path.iterdir()]
+    Path("~").mkdir()  # a folder that is called so
+    assert run("card", name, "--out", "~").exit_code == 0
+    assert [file.name for file in Path("~").iterdir()] == [f"{name}.md"]
+
+
+def test_the_next_command_of_a_new_plugin_can_be_run_as_it_is(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "my plugin"
+    made = run("new-plugin", "other", "--out", folder)
+    assert f"Next: cd '{folder}' && pip install" in made.stderr.replace("\n", "")
+
+
+def test_a_question_that_nobody_answers_names_the_option(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path))
+    (tmp_path / "tokens" / "a").mkdir(parents=True)
+    (tmp_path / "tokens" / "a" / "b").write_text("c")
+    for command in (("data", "get", "multi30k-en-de"), ("cache", "clean", "tokens")):
+        result = run(*command, input="")
+        assert result.exit_code == 1
+        assert result.stderr.endswith(
+            "the question has no answer: give --yes, or run it in a terminal\n"
+        )
+        assert run(*command, input="n\n").stderr.endswith("[y/N]: n\nAborted!\n")
+
+
+def test_the_card_of_the_current_folder_has_the_name_of_the_folder(
+    run: Run, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(checkpoint)
+    assert run("card", ".", "--out", tmp_path).exit_code == 0
+    assert [file.name for file in tmp_path.iterdir()] == [f"{checkpoint.name}.md"]
+
+
+def test_texts_of_files_and_plugins_are_printed_as_they_are(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither as markup or emoji of rich, nor as commands to the terminal."""
+    folder = tmp_path / "[a] :dog:"
+    monkeypatch.setenv("ZOO_REGISTRY", str(folder / "registry.toml"))
+    assert run("registry", "list").stdout == f"{folder}/registry.toml lists no checkpoints\n"
+    registry = type(default_registry())
+    original = registry.architecture
+    monkeypatch.setattr(
+        registry, "architecture", lambda self, name: replace(original(self, name), paper="[1] :a:")
+    )
+    for name in ("rnnsearch", "rnnsearch-tiny"):
+        assert "[1] :a:" in run("info", name).stdout
+    (tmp_path / "pairs.tsv").write_text("a \x1b]0;title\x07 b\tc\n")
+    assert "a �]0;title� b" in run("data", "show", tmp_path / "pairs.tsv").stdout
+    for out in (console(), messages()):
+        assert out.render_str(":dog:", markup=False).plain == ":dog:"
 
 
 def test_a_dry_run_prints_the_recipe_of_the_run_and_writes_nothing(

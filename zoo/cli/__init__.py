@@ -118,7 +118,7 @@ class Commands(Group):
             vars(error)["message"] = _shortened(error.message)  # declared final
             raise
         except (click.Abort, click.exceptions.Exit, BrokenPipeError):
-            raise
+            raise  # click ends in silence where the program that reads the output has ended
         except KeyboardInterrupt:
             click.echo("Interrupted", err=True)
             ctx.exit(INTERRUPTED)
@@ -209,10 +209,6 @@ def main() -> None:
     configure()
     try:
         cli()
-    except BrokenPipeError:
-        # The program that read the output has ended. 141 is the exit code of SIGPIPE in a shell.
-        sys.stderr.close()
-        sys.exit(141)
     except OSError as error:  # of `--help`, which no command handles
         click.echo(f"Error: {error.strerror or error}", err=True)
         sys.exit(1)

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from zoo.cli.completion import complete_checkpoint
-from zoo.cli.options import device_option, json_option, source_lang_option, target_lang_option
+from zoo.cli.options import (
+    NewPath,
+    device_option,
+    json_option,
+    source_lang_option,
+    target_lang_option,
+)
 from zoo.cli.output import (
     check_writable,
     console,
@@ -46,7 +52,7 @@ def _selection(
 @click.argument("checkpoint", shell_complete=complete_checkpoint)
 @click.argument("text")
 @click.option("--target", help="Use this target instead of the model's translation.")
-@click.option("--out", type=click.Path(path_type=Path), metavar="FILE",
+@click.option("--out", type=NewPath(), metavar="FILE",
               help="Write an image (.png, .svg) or an interactive page (.html).")  # fmt: skip
 @click.option("--kind", help="cross, encoder, decoder or joint, as far as the model has them.")
 @click.option("--layer", callback=_selection, metavar="N", help="A layer from 1, mean or all.")

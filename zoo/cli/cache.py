@@ -9,7 +9,7 @@ import click
 
 from zoo.cli.fetching import readable
 from zoo.cli.options import Group, json_option
-from zoo.cli.output import console, plain, print_json, say
+from zoo.cli.output import confirm, console, plain, print_json, say
 from zoo.registry.cache_folder import KINDS
 
 
@@ -60,7 +60,7 @@ def remove(address: str, yes: bool) -> None:
     for cached in commits:
         say(f"{cached.address}@{cached.commit[:12]}  {readable(cached.size)}")
     if not yes:
-        click.confirm("Remove?", abort=True, err=True)
+        confirm("Remove?")
     say(f"Freed {readable(remove_commits(commits))}")
 
 
@@ -89,7 +89,7 @@ def clean(kinds: tuple[str, ...], yes: bool, as_json: bool) -> None:
         console().print(grid if rows else "there is nothing to remove")
     if kinds and rows:
         if not yes:
-            click.confirm("Remove?", abort=True, err=True)
+            confirm("Remove?")
         freed, busy = cache_folder.clean(kinds)
         everything = cache_folder.contents()
         say(f"Freed {readable(freed)}")

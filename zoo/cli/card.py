@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 import unicodedata
@@ -14,6 +15,7 @@ import click
 
 from zoo.cli.completion import complete_any
 from zoo.cli.fetching import located
+from zoo.cli.options import NewPath
 from zoo.cli.output import console, loaded_registry, say
 from zoo.cli.settings import checkpoint_of
 from zoo.errors import CheckpointError
@@ -26,9 +28,7 @@ from zoo.registry.registry import Registry
 @click.command()
 @click.argument("name", required=False, shell_complete=complete_any)
 @click.option("--all", "every", is_flag=True, help="Write the cards of all models to --out.")
-@click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), help="The folder to write to."
-)
+@click.option("--out", type=NewPath(file_okay=False), help="The folder to write to.")
 @click.option(
     "--write", is_flag=True, help="Generate a checkpoint's card again; your text is kept."
 )
@@ -77,7 +77,8 @@ def card(
     text = _card_text(registry, name)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-        replace_file(out / f"{Path(name).name}.md", text)
+        last = os.path.basename(os.path.abspath(name))  # also of . and ..
+        replace_file(out / f"{last}.md", text)
     elif console().is_terminal:
         _show("".join(c for c in _without_metadata(text) if c in "\n\t" or not _is_control(c)))
     else:

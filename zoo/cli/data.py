@@ -9,7 +9,7 @@ import click
 from zoo.cli.completion import complete_data, complete_dataset
 from zoo.cli.fetching import progress_bars, readable
 from zoo.cli.options import Group, json_option, limit_option
-from zoo.cli.output import console, loaded_registry, plain, print_json, say
+from zoo.cli.output import confirm, console, loaded_registry, plain, print_json, say
 from zoo.errors import DataError, UnknownNameError
 from zoo.registry.declarations import Dataset
 from zoo.registry.registry import Registry
@@ -66,7 +66,7 @@ def get(name: str, yes: bool, accept_changed: bool, as_json: bool) -> None:
             say(f"  {file.url}  {readable(file.size) if file.size else 'unknown size'}")
         say(f"{readable(size)}{unknown}, to {folder}")
         if not yes:
-            click.confirm("Download?", abort=True, err=True)
+            confirm("Download?")
     changed = []
     with progress_bars() as progress:
         for file in missing:
@@ -152,5 +152,5 @@ def _print_splits(shown: dict[str, Any]) -> None:
 
 
 def _short(text: str) -> str:
-    line = " ".join(text.split())
+    line = str(plain(" ".join(text.split())))  # a text of a file could control the terminal
     return line if len(line) <= WIDTH else f"{line[:WIDTH]}…"

@@ -12,6 +12,7 @@ from zoo.checkpoint.format import describe
 from zoo.cli.completion import complete_checkpoint, complete_data, complete_named
 from zoo.cli.fetching import located
 from zoo.cli.options import (
+    NewPath,
     device_option,
     engine_option,
     ensemble_option,
@@ -73,7 +74,7 @@ TOKENIZED = 100
               help="Paired bootstrap test against a checkpoint or a text file.")  # fmt: skip
 @click.option("--sentences", is_flag=True,
               help="Read sources by sentences, as `zoo translate` does.")  # fmt: skip
-@click.option("--out", "output", type=click.Path(path_type=Path), metavar="FILE",
+@click.option("--out", "output", type=NewPath(), metavar="FILE",
               help="Write the translations to a file, one per line.")  # fmt: skip
 @source_lang_option
 @target_lang_option

@@ -8,7 +8,7 @@ import click
 
 from zoo.cli.completion import complete_checkpoint, complete_named
 from zoo.cli.fetching import located, readable
-from zoo.cli.options import json_option
+from zoo.cli.options import NewPath, json_option
 from zoo.cli.output import loaded_registry, print_json, say
 
 
@@ -16,7 +16,7 @@ from zoo.cli.output import loaded_registry, print_json, say
 @click.argument("checkpoint", shell_complete=complete_checkpoint)
 @click.option("--format", "format_name", required=True, shell_complete=complete_named("exporters"),
               help="The format; see `zoo list exporters`.")  # fmt: skip
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="The new folder.")
+@click.option("--out", required=True, type=NewPath(), help="The new folder.")
 @click.option("--precision",
               help="The type of the weights, such as float32, bfloat16 or int8; by default "
               "float32.")  # fmt: skip

@@ -12,7 +12,7 @@ import click
 
 from zoo.cli.completion import complete_checkpoint, complete_named
 from zoo.cli.fetching import located, readable
-from zoo.cli.options import json_option
+from zoo.cli.options import NewPath, json_option
 from zoo.cli.output import loaded_registry, print_json, say
 from zoo.cli.settings import checkpoint_of
 from zoo.errors import UnknownNameError
@@ -151,7 +151,7 @@ def _converted(checkpoint: Path, parent: Path, dtype: str) -> Path:
 
 @click.command()
 @click.argument("checkpoint", shell_complete=complete_checkpoint)
-@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("out", type=NewPath())
 @click.option(
     "--dtype", required=True, type=click.Choice(DTYPES), help="The type of the weights on disk."
 )

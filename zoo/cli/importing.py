@@ -7,12 +7,13 @@ from pathlib import Path
 import click
 
 from zoo.cli.completion import complete_named
+from zoo.cli.options import NewPath
 from zoo.cli.output import loaded_registry, say
 
 
 @click.command("import")
 @click.argument("source", type=click.Path(exists=True, path_type=Path))
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="The new folder.")
+@click.option("--out", required=True, type=NewPath(), help="The new folder.")
 @click.option("--format", "format_name", shell_complete=complete_named("importers"),
               help="The format, if it is not recognized; see `zoo list importers`.")  # fmt: skip
 @click.option("--option", "options", multiple=True, metavar="NAME=VALUE",

@@ -168,7 +168,7 @@ def _print_subject(registry: Registry, subject: Subject) -> None:
     paper = registry.architecture(subject.architecture).paper
     sizes = f"{subject.source_vocab:,} source and {subject.target_vocab:,} target entries"
     out.print(plain(f"{subject.name}  {subject.summary}"), style="bold")
-    out.print(f"architecture {subject.architecture}: {paper}")
+    out.print(plain(f"architecture {subject.architecture}: {paper}"))
     out.print(f"{subject.table().total:,} parameters at {sizes}\n")
     if subject.facts is not None:
         from zoo.checkpoint.facts import facts_in_words
@@ -241,7 +241,7 @@ def _print_architecture(registry: Registry, name: str, as_json: bool) -> None:
         print_json({**asdict(architecture), "models": models, "fields": descriptions})
         return
     out = console()
-    out.print(f"[bold]{name}[/bold]  {architecture.summary}\n{architecture.paper}")
+    out.print(f"[bold]{name}[/bold] ", plain(f"{architecture.summary}\n{architecture.paper}"))
     out.print(f"models: {', '.join(models)}\n")
     grid = Grid("config", "meaning", box=None, pad_edge=False)
     for key, field in fields.items():

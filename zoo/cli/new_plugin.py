@@ -9,12 +9,14 @@ import importlib.metadata
 import importlib.util
 import keyword
 import re
+import shlex
 import string
 from pathlib import Path
 
 import click
 
 from zoo import __version__
+from zoo.cli.options import NewPath
 from zoo.cli.output import loaded_registry, say
 from zoo.errors import CheckpointError, ConfigError
 from zoo.files import whole_folder
@@ -79,7 +81,7 @@ def files_for(name: str) -> dict[str, str]:
 
 @click.command("new-plugin")
 @click.argument("name")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder to write; default: zoo-NAME.")
+@click.option("--out", type=NewPath(), help="Folder to write; default: zoo-NAME.")
 def new_plugin(name: str, out: Path | None) -> None:
     """Write the package zoo-NAME, a plugin with the architecture NAME, its models and its tests.
 
@@ -113,7 +115,7 @@ def new_plugin(name: str, out: Path | None) -> None:
             file.write_text(text, encoding="utf-8")
     for path in files:
         click.echo(folder / path)
-    say(f"Next: cd {folder} && pip install -e '.[test]' && pytest")
+    say(f"Next: cd {shlex.quote(str(folder))} && pip install -e '.[test]' && pytest")
 
 
 def _is_installed(distribution: str) -> bool:

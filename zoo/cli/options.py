@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from pathlib import Path
+from typing import Any
+
 import click
 
 from zoo.cli.completion import (
@@ -10,6 +14,34 @@ from zoo.cli.completion import (
     complete_recipe,
     complete_setting,
 )
+from zoo.errors import unexpanded
+
+DAY = 86_400
+"""The most seconds that an option takes."""
+
+
+class Number(click.FloatRange):
+    """A number within limits; what is not a number is in none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number."""
+        number = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        return number
+
+
+class NewPath(click.Path):
+    """The path of a file or folder that is going to be written."""
+
+    def __init__(self, **limits: Any) -> None:
+        super().__init__(path_type=Path, **limits)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path."""
+        if reason := unexpanded(value):
+            self.fail(f"{value} cannot be written: {reason}. Give the whole path", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 class Group(click.Group):

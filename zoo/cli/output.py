@@ -29,7 +29,8 @@ def console() -> Console:
     """Return the console of standard output; wide enough for tables if it is not a terminal."""
     from rich.console import Console
 
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 160)
+    width = None if sys.stdout.isatty() else 160
+    return Console(highlight=False, emoji=False, width=width)
 
 
 @functools.cache
@@ -37,7 +38,7 @@ def messages() -> Console:
     """Return the console of standard error."""
     from rich.console import Console
 
-    return Console(stderr=True, highlight=False)
+    return Console(stderr=True, highlight=False, emoji=False)
 
 
 def plain(text: object) -> Text:
@@ -58,6 +59,21 @@ def say(text: str) -> None:
 def print_json(value: Any, *, lines: bool = False, file: IO[str] | None = None) -> None:
     """Print a value as JSON, on one line if `lines`, on standard output or to a file."""
     click.echo(json.dumps(value, ensure_ascii=False, indent=None if lines else 2), file=file)
+
+
+def confirm(question: str) -> None:
+    """Ask a question with yes or no; anything but yes ends the command."""
+    try:
+        agreed = click.confirm(question, err=True)
+    except click.Abort:
+        if sys.stdin.isatty():  # Ctrl-C or Ctrl-D
+            raise
+        click.echo(err=True)
+        raise click.ClickException(
+            "the question has no answer: give --yes, or run it in a terminal"
+        ) from None
+    if not agreed:
+        raise click.Abort
 
 
 def loaded_registry() -> Registry:

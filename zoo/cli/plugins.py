@@ -76,6 +76,9 @@ def plugins(
     `zoo --no-plugins` loads only the built-in ones.
     """
     if api_changes:
+        if name is not None or traceback or as_json:
+            raise click.UsageError("--api-changes is about all plugins, and is Markdown: leave out "
+                                   "NAME, --traceback and --json")  # fmt: skip
         click.echo((top() / CHANGES).read_text(encoding="utf-8").rstrip())
         return
     registry = default_registry()

@@ -41,7 +41,7 @@ def list_(as_json: bool) -> None:
     grid = Grid("name", "address", "summary", box=None, pad_edge=False)
     for row in rows:
         grid.add_row(*(plain(row[key]) for key in ("name", "location", "summary")))
-    console().print(grid if rows else f"{file} lists no checkpoints", soft_wrap=not rows)
+    console().print(grid if rows else plain(f"{file} lists no checkpoints"), soft_wrap=not rows)
 
 
 @registry.command()

@@ -18,6 +18,7 @@ from click.core import ParameterSource
 
 from zoo.cli.completion import complete_checkpoint, complete_data, complete_model
 from zoo.cli.options import (
+    Number,
     device_option,
     json_option,
     limit_option,
@@ -71,7 +72,7 @@ if TYPE_CHECKING:
 @settings_option
 @click.option("--steps", type=click.IntRange(1), help="Stop after N updates.")
 @click.option("--epochs", type=click.IntRange(1), help="Stop after N passes over the data.")
-@click.option("--minutes", type=click.FloatRange(0, min_open=True), help="Stop after M minutes.")
+@click.option("--minutes", type=Number(0, min_open=True), help="Stop after M minutes.")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1),
               help="Seed of the weights, the order of the data and dropout.")  # fmt: skip
 @training_precision_option

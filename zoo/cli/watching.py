@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zoo.checkpoint.format import RUN
-from zoo.cli.options import json_option
+from zoo.cli.options import DAY, Number, json_option
 from zoo.cli.output import print_json
 from zoo.errors import CheckpointError
 from zoo.files import JSON_LIMIT, read_json
@@ -109,7 +109,7 @@ class Watched:
 @click.command()
 @click.argument("out", type=click.Path(path_type=Path))
 @click.option("--once", is_flag=True, help="Show the run as it is now, and end.")
-@click.option("--every", type=click.FloatRange(0.1), default=1.0, show_default=True,
+@click.option("--every", type=Number(0.1, DAY), default=1.0, show_default=True,
               metavar="SECONDS", help="How often to look for new metrics.")  # fmt: skip
 @json_option
 def watch(out: Path, once: bool, every: float, as_json: bool) -> None:

@@ -52,7 +52,7 @@ def run_shown(
         return session.run(on_event)
     from rich.console import Console
 
-    console = Console(stderr=True, highlight=False)
+    console = Console(stderr=True, highlight=False, emoji=False)
     for line in introduction(session):
         say(console, line)
     with progress(session, console, is_interactive()) as show:

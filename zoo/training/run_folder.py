@@ -32,7 +32,7 @@ from torch import Tensor
 from zoo.checkpoint.format import RUN, TRAINING
 from zoo.data.foreign_tokenizer import load_tokenizer
 from zoo.data.tokenizer import Tokenizer
-from zoo.errors import CheckpointError, PluginError, TrainingError, writing
+from zoo.errors import CheckpointError, PluginError, TrainingError, unexpanded, writing
 from zoo.files import (
     TEXT_LIMIT,
     mend_folder,
@@ -74,10 +74,10 @@ class RunFolder:
                 "that is not a new folder",
                 "Give --out the name of one",
             )
-        if Path(out).parts[0] == "~" and not os.path.isdir("~"):
+        if reason := unexpanded(out):
             raise CheckpointError(
                 f"no checkpoint can be written at {str(out)!r}",
-                "~ is your home folder only where a shell replaces it, not after = or in quotes",
+                reason,
                 "Give the whole path",
             )
         self.path = self.out.with_name(f"{self.out.name}.run")
