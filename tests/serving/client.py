@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 
@@ -89,11 +90,12 @@ class Running:
 
 
 @contextlib.contextmanager
-def start(*arguments: str, **environment: str) -> Iterator[Running]:
-    """Start `zoo serve` on a free port; it is ready when this returns."""
-    command = [sys.executable, "-m", "zoo", "serve", "--port", "0", *arguments]
+def start(*arguments: str, folder: Path | None = None, **environment: str) -> Iterator[Running]:
+    """Start `zoo serve` on a free port, in a folder; it is ready when this returns."""
+    # As the command `zoo`, which finds no modules in the current folder.
+    command = [sys.executable, "-P", "-m", "zoo", "serve", "--port", "0", *arguments]
     process = subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, env={**os.environ, **environment}
+        command, stderr=subprocess.PIPE, text=True, cwd=folder, env={**os.environ, **environment}
     )
     running = Running(process, 0)
     assert process.stderr is not None

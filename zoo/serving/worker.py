@@ -107,8 +107,11 @@ def work(jobs: BinaryIO, answers: BinaryIO, models: Models) -> None:
     arriving = Jobs(jobs)
     for job in arriving:
         made = answer(models, job, functools.partial(arriving.check, job))
-        answers.write(json.dumps(made).encode() + b"\n")
-        answers.flush()
+        try:
+            answers.write(json.dumps(made).encode() + b"\n")
+            answers.flush()
+        except BrokenPipeError:  # the server has ended
+            return
 
 
 def main() -> None:

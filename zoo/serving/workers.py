@@ -59,14 +59,16 @@ class Worker:
         Raises:
             ConnectionError: it ended before it was ready.
         """
-        environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+        # The server's modules, whatever files are in the current folder.
+        path = os.pathsep.join(sys.path)
+        environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "PYTHONPATH": path}
         environment.setdefault("GOMP_SPINCOUNT", "1000")
         # oneDNN keeps compiled code for each shape; batches have many, and 1,024 of them, its
         # default, take as much memory as a model.
         environment.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
         self.loaded, self.bytes = [], 0
         self.process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "zoo.serving.worker", *arguments,
+            sys.executable, "-P", "-m", "zoo.serving.worker", *arguments,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             env=environment,
