@@ -1,5 +1,6 @@
 """Faults: each gets a clear status and a JSON error, and the service goes on."""
 
+import asyncio
 import json
 import os
 import re
@@ -10,6 +11,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import Result
@@ -17,6 +19,9 @@ from click.testing import Result
 import zoo
 from tests.serving.client import Answer, Running, start, wait_until
 from tests.serving.conftest import CAPTIONS, CARDS, NUMBERS, SEQ2SEQ
+from zoo.cli.serving import is_local
+from zoo.serving.http import Access, Guard
+from zoo.serving.metrics import Metrics
 
 GOOD = {"checkpoint": NUMBERS, "texts": ["four hundred and five"]}
 
@@ -112,8 +117,29 @@ def test_wrong_names_paths_and_methods(server: Running) -> None:
     refused(server.send("/api/models/%3Cimg%20src=x%3E"), 404, "not_found")
     refused(server.send("/page/../../../pyproject.toml"), 404, "not_found")
     refused(server.send("/page/%2e%2e/%2e%2e/http.py"), 404, "not_found")
-    refused(server.send("/none"), 404, "not_found")
-    refused(server.send("/api/translate"), 405, "wrong_method")
+    refused(server.send("/none"), 404, "not_found", "GET /openapi.json describes the API")
+    refused(server.send("/api/translate"), 405, "wrong_method", "use POST")
+    # No redirect, which would leave the https and the prefix of a reverse proxy.
+    refused(server.send("/api/translate/", GOOD), 404, "not_found")
+    refused(server.send("/api/models/"), 404, "not_found")
+
+
+def test_a_browser_asks_again_for_the_files_of_the_page(server: Running) -> None:
+    """Otherwise some would be those of an older version, for days."""
+    for path in ("/", "/page/app.js", "/explorer/explorer.js"):
+        answer = server.send(path)
+        assert answer.headers["cache-control"] == "no-cache"
+    known = {"If-None-Match": answer.headers["etag"]}
+    assert server.send(path, headers=known).status == 304
+
+
+def test_names_with_a_slash_and_modules_in_the_current_folder(tmp_path: Path) -> None:
+    (tmp_path / "queue.py").write_text("raise SystemExit('not the module that was meant')")
+    name = "tiny/numbers"
+    arguments = (f"{name}={CARDS / NUMBERS}", "--workers", "1")
+    with start(*arguments, folder=tmp_path) as server:
+        assert server.send("/api/models/tiny%2Fnumbers").json["name"] == name
+        assert server.translate(name, "four") == ["quatre"]
 
 
 def read_all(one: socket.socket) -> int:
@@ -134,12 +160,14 @@ def raw(server: Running, data: bytes, seconds: float = 30.0) -> bytes:
 
 
 def test_what_is_not_http(server: Running) -> None:
+    before = len(server.lines)
     endless = b"GET / HTTP/1.1\r\nHost: " + b"x" * 40_000
     for data in (b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", b"GET\r\n\r\n", endless):
         received = raw(server, data)
         assert received.startswith(b"HTTP/1.1 400")
         assert json.loads(received.split(b"\r\n\r\n", 1)[1])["code"] == "bad_http"
     works(server)
+    assert server.lines[before:] == []
 
 
 def test_bodies_that_are_refused_by_their_head(server: Running) -> None:
@@ -193,6 +221,27 @@ def test_other_sites_and_host_names_are_refused(server: Running) -> None:
     assert server.send("/api/translate", GOOD, headers=own).status == 200
 
 
+def test_host_names_are_allowed_as_browsers_write_them() -> None:
+    names = ("Example.ORG", "bücher.example", "[2001:DB8::1]")
+    options = [word for name in names for word in ("--allow-host", name)]
+    with start(str(CARDS / NUMBERS), "--workers", "1", *options) as server:
+        for host in ("example.org", "xn--bcher-kva.example:80", "[2001:db8::1]:80", "localhost"):
+            assert server.send("/healthz", headers={"Host": host}).status == 200, host
+        assert server.send("/healthz", headers={"Host": "example.com"}).status == 403
+
+
+def test_addresses_that_only_this_machine_reaches() -> None:
+    assert all(map(is_local, ("127.0.0.1", "127.0.0.2", "::1", "0:0::1", "localhost", "LocalHost")))
+    assert not any(map(is_local, ("0.0.0.0", "::", "192.0.2.1", "example.org", "")))
+
+
+@pytest.mark.parametrize("wrong", ["https://example.org", "example.org:80", "*", "a..b", ""])
+def test_what_is_no_host_name_is_refused(run: Callable[..., Result], wrong: str) -> None:
+    result = run("serve", "--allow-host", wrong)
+    assert result.exit_code == 2
+    assert f"{wrong!r} is no host name" in result.output
+
+
 def test_a_health_check_without_a_host_name_is_answered(server: Running) -> None:
     """As load balancers send it, in HTTP/1.0."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=10) as client:
@@ -215,7 +264,8 @@ def test_the_page_of_an_allowed_site_can_read_answers() -> None:
         "Access-Control-Request-Method": "POST",
         "Access-Control-Request-Headers": "content-type,x-api-key",
     }
-    allowed = ("--allow-origin", site["Origin"], "--workers", "1")
+    # A browser leaves out the port that the scheme has by default.
+    allowed = ("--allow-origin", f"{site['Origin']}:443", "--workers", "1")
     with start(str(CARDS / NUMBERS), *allowed, ZOO_API_KEY="k") as server:
         first = server.send("/api/translate", method="OPTIONS", headers=asking)
         assert (first.status, first.body) == (204, b"")
@@ -320,6 +370,18 @@ def test_work_for_a_client_that_left_is_stopped_and_its_worker_lives() -> None:
         assert server.metric("zoo_worker_deaths_total") == 0
 
 
+def test_a_worker_whose_server_was_killed_ends_without_a_message() -> None:
+    with start(str(CARDS / CAPTIONS), "--workers", "1") as server, ThreadPoolExecutor(1) as pool:
+        server.translate(CAPTIONS, "a man")
+        (worker,) = server.worker_ids()
+        long = pool.submit(server.send, "/api/translate", ENDLESS)
+        wait_until(lambda: server.metric("zoo_texts_total") == 2)
+        server.process.kill()
+        wait_until(lambda: not Path(f"/proc/{worker}").exists())
+        assert isinstance(long.exception(), OSError)
+        assert not [line for line in server.lines if "at http://" not in line]
+
+
 def test_a_long_text_is_given_up_where_others_have_no_other_worker() -> None:
     with (
         start(str(CARDS / CAPTIONS), "--workers", "1", "--long-seconds", "0.5") as server,
@@ -373,6 +435,42 @@ def test_sigterm_under_load_answers_everything_that_was_accepted() -> None:
             assert [answer.result().status for answer in answers] == [200] * 24
         with pytest.raises(OSError, match="refused"):
             server.send("/healthz")
+
+
+def test_a_second_signal_stops_the_server_at_once() -> None:
+    with start(str(CARDS / CAPTIONS), "--workers", "1") as server, ThreadPoolExecutor(1) as pool:
+        server.translate(CAPTIONS, "a man")
+        long = pool.submit(server.send, "/api/translate", ENDLESS)
+        wait_until(lambda: server.metric("zoo_texts_total") == 2)
+        server.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: not _answers(server), 5)
+        server.process.send_signal(signal.SIGINT)
+        refused(long.result(), 503, "stopping", "the server stops")
+        assert server.process.wait(20) == 0
+    assert not [line for line in server.lines if "at http://" not in line]
+
+
+def test_a_request_that_is_cancelled_is_answered() -> None:
+    """As uvicorn cancels what is not answered when the time to drain is over."""
+
+    async def statuses() -> list[object]:
+        sent: list[Any] = []
+
+        async def app(*_: object) -> None:
+            await asyncio.Event().wait()
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        guard: Any = Guard(app, Metrics(), Access("", (), ()), {})
+        scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": []}
+        request = asyncio.ensure_future(guard(scope, asyncio.Event().wait, send))
+        await asyncio.sleep(0.01)
+        request.cancel()
+        await request
+        return [sent[0]["status"], json.loads(sent[1]["body"])["code"]]
+
+    assert asyncio.run(statuses()) == [503, "stopping"]
 
 
 def test_a_killed_worker_loses_no_request_and_is_replaced(server: Running) -> None:
@@ -537,7 +635,7 @@ def test_a_client_that_reads_nothing_is_cut_off_and_a_slow_one_is_not() -> None:
         assert server.translate(CAPTIONS, "two dogs play") == ["Zwei Hunde spielen."]
 
 
-def test_wrong_command_lines_are_one_line(tmp_path: Path) -> None:
+def test_wrong_command_lines_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from click.testing import CliRunner
 
     from zoo.cli import cli
@@ -561,3 +659,10 @@ def test_wrong_command_lines_are_one_line(tmp_path: Path) -> None:
     for content, reason in ((b"a\nb", "it is not one line"), (b"\xff", "it is not UTF-8")):
         empty.write_bytes(content)
         assert reason in tried(NUMBERS, "--api-key-file", str(empty))
+        monkeypatch.setenv("ZOO_API_KEY", os.fsdecode(content))
+        assert f"ZOO_API_KEY holds no API key: {reason}" in tried(NUMBERS)
+    monkeypatch.delenv("ZOO_API_KEY")
+    assert "cannot listen at a..b, port 8000: " in tried(NUMBERS, "--host", "a..b")
+    for option in ("--memory", "--batch-wait", "--head-seconds"):
+        for value in ("nan", "inf"):
+            assert f"Invalid value for '{option}'" in tried(NUMBERS, option, value)

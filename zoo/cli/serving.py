@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
 from pathlib import Path
@@ -11,7 +12,7 @@ import click
 
 from zoo.cli.completion import complete_checkpoint
 from zoo.cli.fetching import located
-from zoo.cli.options import engine_option, precision_option
+from zoo.cli.options import DAY, Number, engine_option, precision_option
 from zoo.cli.output import loaded_registry, say
 from zoo.cli.process import raise_file_limit
 from zoo.errors import ConversionError, DataError
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
 KEY = "ZOO_API_KEY"
 ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#@\s]+/?")
+PORTS = {"http": ":80", "https": ":443"}
+"""The ports that browsers leave out."""
+HOST = re.compile(r"[a-z0-9_.-]+|[0-9a-f:.]*:[0-9a-f:.]*:[0-9a-f:.]*")
+"""A host name, or an address of IPv6, as browsers write them."""
 
 
 def _origins(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
@@ -34,7 +39,32 @@ def _origins(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> t
                 f"{origin!r} is no origin. Write the scheme, the host and perhaps a port, such as "
                 "https://example.org or http://localhost:3000"
             )
-    return tuple(origin.lower().rstrip("/") for origin in given)
+    origins = (origin.lower().rstrip("/") for origin in given)
+    return tuple(one.removesuffix(PORTS.get(one.partition(":")[0], "/")) for one in origins)
+
+
+def _hosts(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    """Return host names as browsers write them; refuse what none would send."""
+    names = []
+    for host in given:
+        try:
+            name = host.removeprefix("[").removesuffix("]").encode("idna").decode().lower()
+        except UnicodeError:  # a part of the name is empty or too long
+            name = ""
+        if not HOST.fullmatch(name):
+            raise click.BadParameter(
+                f"{host!r} is no host name. Leave out scheme, port and path, as in example.org"
+            )
+        names.append(name)
+    return tuple(names)
+
+
+def is_local(host: str) -> bool:
+    """Return whether only programs of this machine can reach an address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 @click.command()
@@ -45,33 +75,33 @@ def _origins(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> t
               help="The port to listen on; 0 takes a free one.")  # fmt: skip
 @click.option("--workers", type=click.IntRange(1, 64), default=None,
               help="Worker processes.  [default: one for each core]")  # fmt: skip
-@click.option("--memory", type=click.FloatRange(0, min_open=True), default=2.0, show_default=True,
+@click.option("--memory", type=Number(0, 1_000_000, min_open=True), default=2.0, show_default=True,
               metavar="GB", help="Weights that all workers together may hold.")  # fmt: skip
-@click.option("--worker-memory", type=click.FloatRange(0, min_open=True), default=2.0,
+@click.option("--worker-memory", type=Number(0, 1_000_000, min_open=True), default=2.0,
               show_default=True, metavar="GB",
               help="Resident memory at which a worker process is replaced.")  # fmt: skip
 @precision_option
 @engine_option
 @click.option("--api-key-file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
               help=f"A file with the API key that clients must send; or set {KEY}.")  # fmt: skip
-@click.option("--allow-host", multiple=True, metavar="NAME",
+@click.option("--allow-host", multiple=True, metavar="NAME", callback=_hosts,
               help="Another host name that requests may be addressed to.")  # fmt: skip
 @click.option("--allow-origin", multiple=True, metavar="ORIGIN", callback=_origins,
               help="Another site whose pages may send requests: https://example.org.")  # fmt: skip
 @click.option("--queue", type=click.IntRange(1), default=4096, show_default=True,
               help="Texts that may wait before requests get status 429.")  # fmt: skip
-@click.option("--batch-wait", type=click.FloatRange(0, 10), default=0.005, show_default=True,
+@click.option("--batch-wait", type=Number(0, 10), default=0.005, show_default=True,
               metavar="SECONDS",
               help="How long a text waits for others to share its batch.")  # fmt: skip
 @click.option("--connections", type=click.IntRange(1), default=1000, show_default=True,
               help="Largest number of open connections; further ones get status 503.")  # fmt: skip
-@click.option("--head-seconds", type=click.FloatRange(0.1), default=10.0, show_default=True,
+@click.option("--head-seconds", type=Number(0.1, DAY), default=10.0, show_default=True,
               help="How long a client may take to send a request's head.")  # fmt: skip
-@click.option("--body-seconds", type=click.FloatRange(0.1), default=20.0, show_default=True,
+@click.option("--body-seconds", type=Number(0.1, DAY), default=20.0, show_default=True,
               help="How long a client may take to send a request's body.")  # fmt: skip
-@click.option("--write-seconds", type=click.FloatRange(0.1), default=20.0, show_default=True,
+@click.option("--write-seconds", type=Number(0.1, DAY), default=20.0, show_default=True,
               help="How long a client may read nothing of its answer.")  # fmt: skip
-@click.option("--long-seconds", type=click.FloatRange(0.1), default=15.0, show_default=True,
+@click.option("--long-seconds", type=Number(0.1, DAY), default=15.0, show_default=True,
               help="How long a long text may keep short ones waiting.")  # fmt: skip
 @click.option("--batch-texts", type=click.IntRange(1), default=256, show_default=True,
               help="Largest number of texts in a batch.")  # fmt: skip
@@ -108,10 +138,13 @@ def serve(
         worker_bytes=int(limits.pop("worker_memory") * 1e9),
         **limits,
     )
-    local, key = host in LOCAL_NAMES, _key(api_key_file)
+    local, key = is_local(host), _key(api_key_file)
     if not local and not key:
-        say(f"Warning: {host} may be reached from other machines, and no API key is set")
-    hosts = (*LOCAL_NAMES, *allow_host) if local or allow_host else ()
+        say(
+            f"Warning: {host} may be reached from other machines, and no API key is set. Give one "
+            "in a file with --api-key-file"
+        )
+    hosts = (*LOCAL_NAMES, host.lower(), *allow_host) if local or allow_host else ()
     access = {"api_key": key, "hosts": hosts, "origins": allow_origin}
     if engine is not None:
         folders = _runnable(folders, engine, precision, registry, named=bool(checkpoint))
@@ -210,12 +243,20 @@ def _local(registry: Registry) -> list[str]:
 
 
 def _key(file: Path | None) -> str:
-    if file is None:
-        return os.environ.get(KEY, "")
+    """Return the API key, empty for none.
+
+    Raises:
+        DataError: the file or the variable holds what no client can send.
+    """
+    variable = os.environ.get(KEY, "")
+    if file is None and not variable:
+        return ""
+    what = f"{file or KEY} holds no API key"
     try:
-        key = file.read_text(encoding="utf-8").strip()
-    except UnicodeDecodeError:
-        raise DataError(f"{file} holds no API key", "it is not UTF-8") from None
+        given = file.read_bytes() if file else variable.encode(errors="surrogateescape")
+        key = given.decode("utf-8-sig").strip()
+    except UnicodeError:
+        raise DataError(what, "it is not UTF-8") from None
     if not key.isprintable() or not key:
-        raise DataError(f"{file} holds no API key", "it is not one line" if key else "it is empty")
+        raise DataError(what, "it is not one line" if key else "it is empty")
     return key

@@ -25,6 +25,18 @@ from zoo.serving.targets import OriginForm
 
 PAGE = Path(__file__).with_name("page")
 EXPLORER = Path(translation.__file__).with_name("page")
+NAME = "{name}", "{name:path}"
+"""The name of a checkpoint in a path, for OpenAPI and for Starlette; it may have a slash."""
+
+
+class Files(StaticFiles):
+    """The page's files, which a browser asks for again: after an update, all are of one version."""
+
+    def file_response(self, *arguments: Any, **more: Any) -> Response:
+        """Return a file, or that the browser has it already."""
+        response = super().file_response(*arguments, **more)
+        response.headers["Cache-Control"] = "no-cache"
+        return response
 
 
 class Plain:
@@ -97,10 +109,10 @@ def application(
     handlers = dict.fromkeys((RequestError, Exception), answer_error)
     app = Starlette(
         routes=[
-            *(Route(r.path, r.handler, methods=[r.method.upper()]) for r in routes),
+            *(Route(r.path.replace(*NAME), r.handler, methods=[r.method.upper()]) for r in routes),
             *(Route(path, handler) for path, handler in undescribed.items()),
-            Mount("/page", StaticFiles(directory=PAGE)),
-            Mount("/explorer", StaticFiles(directory=EXPLORER)),
+            Mount("/page", Files(directory=PAGE)),
+            Mount("/explorer", Files(directory=EXPLORER)),
         ],
         exception_handlers={
             404: not_found,
@@ -110,5 +122,7 @@ def application(
         },
         lifespan=lifespan,
     )
+    # It would send clients to an address without the https and the prefix of a reverse proxy.
+    app.router.redirect_slashes = False
     names = {path: path for path in [*undescribed, *(route.path for route in routes)]}
     return OriginForm(Guard(app, service.metrics, access, names))

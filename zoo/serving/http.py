@@ -169,6 +169,9 @@ class Guard:
             await self.app(scope, receive, guarded)
         except ClientDisconnect:
             status = 499
+        except asyncio.CancelledError:  # the time to drain is over
+            if not begun:
+                await error_response(StoppingError("the server stops"))(scope, receive, guarded)
         except Exception as error:
             # A handler that fails must answer; only its client should notice.
             if begun:  # the connection closes, so that the client sees that something is missing
@@ -231,10 +234,14 @@ async def answer_error(request: Request, error: Exception) -> Response:
 async def not_found(request: Request, error: Exception) -> Response:
     """Answer for a path or a method that the server does not have."""
     status = getattr(error, "status_code", 404)
+    advice = "GET /openapi.json describes the API"
     if status == 405:
-        fault: RequestError = RequestError(f"{request.method} is not possible here")
-        return JSONResponse({**fault.body(), "code": "wrong_method"}, 405, error.headers)  # type: ignore[attr-defined]
-    return error_response(UnknownCheckpointError(f"nothing at {request.url.path[:200]!r}"))
+        headers = getattr(error, "headers", None) or {}
+        possible = headers.get("Allow", "GET")
+        fault = RequestError(f"{request.method} is not possible here", f"use {possible}", advice)
+        return JSONResponse({**fault.body(), "code": "wrong_method"}, 405, headers)
+    path = request.url.path[:200]
+    return error_response(UnknownCheckpointError(f"nothing at {path!r}", "", advice))
 
 
 def sse(event: str, value: object) -> bytes:

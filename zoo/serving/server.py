@@ -140,6 +140,12 @@ class Server(uvicorn.Server):
         if self.started and self.on_listening is not None:
             self.on_listening(self.port)
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Answer what was accepted, then stop the application, also after a second Ctrl-C."""
+        await super().shutdown(sockets)
+        if self.force_exit:
+            await self.lifespan.shutdown()
+
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
         """Handle signals as uvicorn does, but end by returning rather than by the signal."""
@@ -174,8 +180,8 @@ def check_address(host: str, port: int) -> None:
                         raise
         if not free:
             raise OSError(errno.EADDRNOTAVAIL, "no such address on this machine")
-    except OSError as error:
-        reason = error.strerror or str(error)
+    except (OSError, UnicodeError) as error:  # the latter of a name with an empty or a long part
+        reason = getattr(error, "strerror", None) or str(error)
         raise DataError(
             f"cannot listen at {host}, port {port}", reason, "Choose another --host or --port"
         ) from None
@@ -194,6 +200,7 @@ def server(app: ASGIApp, host: str, port: int, limits: Limits, metrics: Metrics)
         "proxy_headers": False,
         "access_log": False,
         "log_config": None,
+        "log_level": "error",  # no line for each client that speaks no HTTP
         "backlog": 1024,
     }
     return Server(uvicorn.Config(app, host=host, port=port, **options))
