@@ -110,6 +110,8 @@ def browser() -> Iterator[Browser]:
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
         driver = webdriver.Chrome(options, Service(str(DRIVER)))
         driver.set_page_load_timeout(60)
+        # Without it, nothing gets the focus before the first click.
+        driver.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", {"enabled": True})
         try:
             yield Browser(driver)
         finally:

@@ -152,6 +152,10 @@ def test_attention_explorer(page: Browser, server: Running) -> None:
     ]
     assert pressed == ["layer 2, head 4"]
     assert page.one('.explorer-kinds [aria-pressed="true"]').text.startswith("Encoder")
+    for kind in ("other", "constructor"):  # of a link
+        page.open(address(server, view="attention", kind=kind, layer=9, head="x"))
+        assert page.one('.explorer-kinds [aria-pressed="true"]').text.startswith("Cross")
+        assert page.all("#view canvas")
     page.open(address(server, view="attention", checkpoint=SEQ2SEQ, text="four"))
     assert "has no attention" in text(page, "#view")
 

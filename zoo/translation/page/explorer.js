@@ -111,7 +111,7 @@ export function explorer(root, data, state, changed = () => {}) {
                                "aria-label": "Kind of attention"});
 
   function fit() {
-    if (!(state.kind in kinds)) state.kind = Object.keys(kinds)[0];
+    if (!Object.hasOwn(kinds, state.kind)) state.kind = Object.keys(kinds)[0];
     const kind = kinds[state.kind];
     const known = (value, count) => value === "mean" || (value >= 1 && value <= count);
     if (!known(state.layer, kind.layers)) state.layer = "mean";
