@@ -103,16 +103,18 @@ def test_a_key_value_cache_never_changes(grad: bool) -> None:
             assert torch.equal(values, part)
 
 
-def test_each_row_attends_to_its_own_prefix() -> None:
+@pytest.mark.parametrize("width", [5, 3, 8])
+def test_each_row_attends_to_its_own_prefix(width: int) -> None:
+    """Values may have another width than keys."""
     torch.manual_seed(0)
-    cache, keys = KeyValueCache(2), torch.empty(2, 3, 0, 5)
+    cache, keys, of_values = KeyValueCache(2), torch.empty(2, 3, 0, 5), torch.randn(5, width)
     reorderings = {0: [0, 0, 1, 1], 2: [1, 0, 3, 3], 4: [0, 0, 2, 3], 5: [2, 3]}
     for step in range(7):
         cache = cache.extended()
         new = torch.randn(len(keys), 3, 1, 5)
         keys = torch.cat([keys, new], 2)
-        shared, values = cache.write(0, new, new + 1)
-        assert torch.equal(values, shared + 1)
+        shared, values = cache.write(0, new, new @ of_values)
+        torch.testing.assert_close(values, shared @ of_values)
         query = torch.randn(len(keys), 3, 1, 5)
         scores = cache.fold_beam(query) @ shared.transpose(2, 3)
         if cache.mask is not None:
@@ -120,10 +122,17 @@ def test_each_row_attends_to_its_own_prefix() -> None:
         weights = scores.softmax(-1)
         expected = (query @ keys.transpose(2, 3)).softmax(-1)
         torch.testing.assert_close(cache.prefix_weights(weights), expected)
-        torch.testing.assert_close(cache.unfold_beam(weights @ values), expected @ (keys + 1))
+        contexts = expected @ (keys @ of_values)
+        torch.testing.assert_close(cache.unfold_beam(weights @ values), contexts)
         if step in reorderings:
             rows = torch.tensor(reorderings[step])
             cache, keys = cache.gather(rows), keys[rows]
+
+
+def test_layers_write_in_the_order_of_their_numbers() -> None:
+    cache, new = KeyValueCache(2).extended(), torch.zeros(2, 1, 1, 1)
+    with pytest.raises(IndexError, match="layer 1 of a KeyValueCache writes, and layer 0 never"):
+        cache.write(1, new, new)
 
 
 @torch.no_grad()

@@ -63,11 +63,23 @@ class KeyValueCache:
         return table.narrow(0, self.length - 1, 1)
 
     def write(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Write a layer's last position, (rows, heads, 1, d); return all its keys and values."""
+        """Write a layer's last position, (rows, heads, 1, d); return all its keys and values.
+
+        Values may have another width than keys. Layers are numbered from 0, in the order in which
+        they write first.
+
+        Raises:
+            IndexError: a layer before this one has never written.
+        """
         new = self.fold_beam(key), self.fold_beam(value)  # (sentences, heads, beam, d)
-        keys, values = self.storage(layer, key.shape[1], key.shape[3], new[0])
+        widths = key.shape[3], value.shape[3]
+        keys, values = self.storage(layer, key.shape[1], widths[0], new[0], widths[1])
         compiled = usable_kernels()
-        if compiled is not None and all(is_plain(x) for x in (*new, keys, values)):
+        if (
+            compiled is not None
+            and widths[0] == widths[1]
+            and all(is_plain(x) for x in (*new, keys, values))
+        ):
             compiled.store(new, (keys, values), self.length - 1)
         else:
             keys.select(2, self.length - 1).copy_(new[0])
@@ -75,11 +87,24 @@ class KeyValueCache:
         key, value = (x.narrow(2, 0, self.length).flatten(2, 3) for x in (keys, values))
         return key, value
 
-    def storage(self, layer: int, heads: int, d: int, like: Tensor) -> tuple[Tensor, Tensor]:
-        """Return a layer's storage, (sentences, heads, capacity, beam, d) each, new at first."""
-        if layer == len(self._layers):
-            shape = (self.sentences, heads, INITIAL_CAPACITY, self.beam, d)
-            self._layers.append((like.new_empty(shape), like.new_empty(shape)))
+    def storage(
+        self, layer: int, heads: int, d: int, like: Tensor, of_values: int | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return a layer's storage, (sentences, heads, capacity, beam, d) each, new at first.
+
+        `of_values` is the width of values, if it is not d.
+        """
+        count = len(self._layers)
+        if layer == count:
+            shape = (self.sentences, heads, INITIAL_CAPACITY, self.beam)
+            widths = d, d if of_values is None else of_values
+            keys, values = (like.new_empty(*shape, width) for width in widths)
+            self._layers.append((keys, values))
+        elif layer > count:
+            raise IndexError(
+                f"layer {layer} of a KeyValueCache writes, and layer {count} never has: number the "
+                "layers that write from 0"
+            )
         return self._layers[layer]
 
     def storages(
@@ -128,13 +153,12 @@ class KeyValueCache:
 
     def values(self) -> list[Tensor]:
         """Return every layer's keys and values, each (rows, heads, positions, d)."""
-        if not self._layers:
-            return []
+        parts = self.storage_parts()
+        if self.beam == 1 or not parts:
+            return [part.narrow(2, 0, self.length)[:, :, :, 0] for part in parts]
         rows = torch.arange(self.sentences * self.beam, device=self._layers[0][0].device)
         index = self._index(rows)
-        return [
-            part.movedim(1, 3)[index].transpose(1, 2) for layer in self._layers for part in layer
-        ]
+        return [part.movedim(1, 3)[index].transpose(1, 2) for part in parts]
 
     def gather(self, rows: Tensor, within: bool = False) -> KeyValueCache:
         """Return a cache of the given rows, (new rows,); rows of a sentence must be adjacent.
