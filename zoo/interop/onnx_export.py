@@ -23,6 +23,7 @@ from zoo.interop.files import TOKENIZER_FILES, write_tokenizers
 from zoo.interop.onnx_graphs import (
     ENCODER,
     LAYOUT,
+    LONG,
     STEP,
     EncoderGraph,
     Example,
@@ -30,6 +31,7 @@ from zoo.interop.onnx_graphs import (
     StepGraph,
     example,
     layout,
+    within,
 )
 from zoo.interop.onnx_runner import OnnxNetwork, load_network
 from zoo.interop.onnx_weights import WEIGHTS, quantized, write_models
@@ -37,6 +39,7 @@ from zoo.nn.contract import Seq2Seq
 from zoo.nn.padded import onnx_layer
 from zoo.nn.tree import Tree, tensors
 from zoo.registry.imports import require
+from zoo.registry.parameters import LengthLimits
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -48,11 +51,13 @@ COLOR = re.compile("\x1b\\[[0-9;]*m")
 INTERNAL = re.compile(r"\[ONNXRuntimeError\] : \d+ : \w+ : | Status Message: .*", re.DOTALL)
 """What onnxruntime says of itself: a number, and where in its own code a node has failed."""
 
+NO_LIMITS = LengthLimits()
+
 FAILED = "the network cannot be exported to ONNX"
 HINT = "See “Networks that export” in docs/export.md"
 
-CHECKED = ((1, 2), (1, 7), (2, 4), (3, 6), (3, 8))
-"""Numbers of sources, and their lengths, for which an exported network is compared."""
+CHECKED = ((1, 2, 3), (1, 7, 3), (2, 4, 3), (3, 6, 3), (3, 8, 3), (2, LONG, 20))
+"""Numbers of sources, their lengths, and steps for which an exported network is compared."""
 
 TOLERANCE = 1e-3
 """Largest difference of a logit in float32, relative to the largest logit."""
@@ -76,7 +81,7 @@ class Onnx(Exporter):
         Raises:
             ConversionError: a package is missing, or the network cannot be traced.
         """
-        write_network(checkpoint.model, folder, precision)
+        write_network(checkpoint.model, folder, precision, checkpoint.config.length_limits)
         write_tokenizers(checkpoint, folder)
 
     def card(self, checkpoint: Checkpoint, folder: Path, precision: str) -> str:
@@ -91,15 +96,23 @@ class Onnx(Exporter):
         return export_card(checkpoint, folder, precision, notes, "onnx")
 
 
-def write_network(model: Seq2Seq, folder: Path, precision: str) -> None:
+def write_network(
+    model: Seq2Seq, folder: Path, precision: str, limits: LengthLimits = NO_LIMITS
+) -> None:
     """Write a network's graphs, their weights, and the layout of their inputs.
+
+    Args:
+        model: the network.
+        folder: where to.
+        precision: of the weights.
+        limits: the most tokens that it reads and writes.
 
     Raises:
         ConversionError: a package is missing, the network cannot be traced, or its graphs give
             other logits for sources of other lengths.
     """
     require("onnx", "onnxscript", "onnxruntime", extra="onnx")
-    inputs, models = graphs(model)
+    inputs, models = graphs(model, limits.source)
     small = {}
     if precision == "int8":  # before the weights are moved out of the models
         with _quiet():
@@ -107,12 +120,12 @@ def write_network(model: Seq2Seq, folder: Path, precision: str) -> None:
     opset = max(each.version for each in models[STEP].opset_import if not each.domain)
     write_json(folder / LAYOUT, {"format": 1, "opset": opset, **as_json(inputs)})
     write_models(models, folder)
-    _compare(model, folder)
+    _compare(model, folder, limits)
     if small:
         write_models(small, folder)
 
 
-def _compare(model: Seq2Seq, folder: Path) -> None:
+def _compare(model: Seq2Seq, folder: Path, limits: LengthLimits) -> None:
     """Compare the float32 graphs in a folder with the network, for sources of several lengths.
 
     A tracer follows one branch of an `if` on a length, and does not always say so.
@@ -121,9 +134,11 @@ def _compare(model: Seq2Seq, folder: Path) -> None:
         ConversionError: the graphs fail, or give other logits.
     """
     network = load_network(folder)
-    for rows, length in CHECKED:
+    for rows, length, steps in CHECKED:
+        length = within(limits.source, length)
+        steps = within(limits.target and limits.target - 1, steps)
         try:
-            equal = _equal(model, network, example(model, rows, length, 0))
+            equal = _equal(model, network, example(model, rows, length, 0), steps)
         except Exception as error:  # onnxruntime raises many kinds
             why = _cause(error)
         else:
@@ -134,11 +149,11 @@ def _compare(model: Seq2Seq, folder: Path) -> None:
 
 
 @torch.no_grad()
-def _equal(model: Seq2Seq, network: OnnxNetwork, made: Example) -> bool:
-    """Return whether three steps of the graphs give the network's logits."""
+def _equal(model: Seq2Seq, network: OnnxNetwork, made: Example, steps: int) -> bool:
+    """Return whether so many steps of the graphs give the network's logits."""
     memory = network.encode(made.source, made.mask).memory
     state, state_of_graph, token = made.state, network.init_state(memory), made.token
-    for _ in range(3):
+    for _ in range(steps):
         logits, state, _ = model.step(token, state, made.memory)
         other, state_of_graph, _ = network.step(token, state_of_graph, memory)
         scale = logits[logits.isfinite()].abs().amax().clamp(min=1).item()
@@ -164,14 +179,18 @@ def as_json(inputs: Layout) -> dict[str, Any]:
     }
 
 
-def graphs(model: Seq2Seq) -> tuple[Layout, dict[str, ModelProto]]:
+def graphs(model: Seq2Seq, limit: int | None = None) -> tuple[Layout, dict[str, ModelProto]]:
     """Return a network's inputs, and its two graphs by their file names.
+
+    Args:
+        model: the network.
+        limit: the most tokens of a source, if there is a limit.
 
     Raises:
         ConversionError: the network cannot be traced.
     """
-    inputs = layout(model)
-    made = example(model, 3, 5, 2)
+    inputs = layout(model, limit)
+    made = example(model, 3, within(limit, LONG), 2)  # a dimension of one would be fixed
     rows, source = Dim.DYNAMIC, Dim.DYNAMIC
     of_memory, of_state = (
         [{axis: Dim.DYNAMIC for axis, size in enumerate(leaf.shape) if isinstance(size, str)}

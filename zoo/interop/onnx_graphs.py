@@ -22,6 +22,12 @@ from zoo.nn.tree import Tree, mapped, tensors
 ENCODER, STEP, LAYOUT = "encoder.onnx", "step.onnx", "zoo.json"
 """The files of the graphs, and of the layout of their inputs."""
 
+LONG = 101
+"""Tokens of the longest source that a network is tried with.
+
+What has a vector for several tokens of a source may have as many for 5 tokens as for 8.
+"""
+
 ROWS, SOURCE, PAST = "rows", "source", "past"
 """Names of dynamic dimensions: rows, and those that grow with the source or with each step."""
 
@@ -147,14 +153,20 @@ def example(model: Seq2Seq, rows: int, length: int, steps: int) -> Example:
     return Example(source, mask, token, memory, state, initial)
 
 
-def layout(model: Seq2Seq) -> Layout:
+def within(limit: int | None, length: int) -> int:
+    """Return a length, or the limit if that is shorter."""
+    return length if limit is None else min(limit, length)
+
+
+def layout(model: Seq2Seq, limit: int | None = None) -> Layout:
     """Return the tensors of memory and state, with their dynamic dimensions.
 
     A dimension is dynamic if its size differs between batches of other rows, lengths or steps.
+    `limit` is the most tokens of a source, if there is a limit.
     """
     base, longer, later = (
-        example(model, rows, length, steps)
-        for rows, length, steps in ((3, 5, 2), (4, 8, 2), (3, 5, 3))
+        example(model, rows, within(limit, length), steps)
+        for rows, length, steps in ((3, 5, 2), (4, LONG, 2), (3, 5, 3))
     )
     memory = [
         Leaf(f"memory_{i}", _dynamic(part, other, None), part.dtype)

@@ -36,7 +36,7 @@ def exports_to_onnx(case: Case) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         try:
-            write_network(model, folder, "float32")
+            write_network(model, folder, "float32", case.config.length_limits)
         except ConversionError as error:
             raise BrokenLawError(f"{error.what}: {error.why}") from None
         _require_equal(model, folder, case)
