@@ -260,12 +260,35 @@ def test_a_bare_network_is_read_like_the_whole_one(family: str, tmp_path: Path) 
     assert all(torch.equal(given[name], expected[name]) for name in without)
 
 
-def test_the_first_token_is_that_of_the_generation_config(tmp_path: Path) -> None:
-    folder_of(tmp_path / "a", "bart")
-    (tmp_path / "a" / "generation_config.json").write_text('{"decoder_start_token_id": 5}')
+@pytest.mark.parametrize(
+    ("family", "given", "first"),
+    [
+        ("bart", {"decoder_start_token_id": 5, "bos_token_id": 7}, 5),
+        ("bart", {"bos_token_id": 7}, 7),  # as `generate` does, whatever config.json says
+        ("bart", {"eos_token_id": 2}, 2),
+        ("nllb", {"bos_token_id": 0}, 0),
+    ],
+)
+def test_the_first_token_is_that_of_the_generation_config(
+    family: str, given: dict[str, int], first: int, tmp_path: Path
+) -> None:
+    folder_of(tmp_path / "a", family)
+    (tmp_path / "a" / "generation_config.json").write_text(json.dumps(given))
     foreign = safetensors.torch.load_file(tmp_path / "a" / "model.safetensors")
     embedding = imported(tmp_path / "a").model.state_dict()["target_embedding.weight"]
-    assert torch.equal(embedding[BEGIN], foreign["model.decoder.embed_tokens.weight"][5])
+    assert torch.equal(embedding[BEGIN], foreign["model.decoder.embed_tokens.weight"][first])
+
+
+def test_mbarts_first_token_without_one_in_its_files(tmp_path: Path) -> None:
+    """It is `<s>`, as `generate` has it; that of the first mBART is the tag of its target."""
+    folder_of(tmp_path / "a", "mbart50")
+    json_file("config.json", decoder_start_token_id=None)(tmp_path / "a")
+    foreign = safetensors.torch.load_file(tmp_path / "a" / "model.safetensors")
+    embedding = imported(tmp_path / "a").model.state_dict()["target_embedding.weight"]
+    assert torch.equal(embedding[BEGIN], foreign["model.decoder.embed_tokens.weight"][0])
+    folder_of(tmp_path / "b", "mbart")
+    (tmp_path / "b" / "generation_config.json").write_text('{"bos_token_id": 0}')
+    assert imported(tmp_path / "b").about.target_languages == ("ro_RO",)
 
 
 @pytest.mark.parametrize("family", ["nllb", "mbart50"])
@@ -393,6 +416,9 @@ FAULTS: dict[str, tuple[str, Change, str]] = {
         "encoder.layernorm_embedding.bias is missing"),
     "short positions": (
         "bart", json_file("config.json", max_position_embeddings=7), r"embed_positions.weight is"),
+    "named added tokens": (
+        "bart", json_file("tokenizer_config.json", extra_special_tokens={"x_token": "<x>"}),
+        r"its tokenizer has added tokens \(<x>\), which need tokenizer.json"),
     "a prefix space": (
         "bart", json_file("tokenizer_config.json", add_prefix_space=True), "add_prefix_space"),
     "no merges": ("bart", lambda f: (f / "merges.txt").unlink(), "it has no tokenizer.json"),

@@ -32,7 +32,7 @@ from tests.interop.t5_folder import (
         ({}, False, True, 0),
         ({"tie_word_embeddings": False, "feed_forward_proj": "gated-gelu"}, True, False, 0),
         ({"tie_word_embeddings": True, "scale_decoder_outputs": False}, True, False, 0),
-        ({"decoder_start_token_id": 5}, False, True, 5),
+        ({"decoder_start_token_id": 17}, False, True, 17),
         ({"model_type": "mt5", "feed_forward_proj": "gated-gelu"}, True, False, 0),
         ({"model_type": "mt5", "feed_forward_proj": "relu", "tie_word_embeddings": True,
           "transformers_version": "4.40.0"}, False, True, 0),
@@ -59,6 +59,16 @@ def test_logits_equal_an_independent_computation(
                 doubles, {**CONFIG, **values}, rows[source[row, :length]], rows[target[row]], scaled
             )
             torch.testing.assert_close(given[row], expected[:, rows], rtol=0, atol=1e-10)
+
+
+def test_the_first_token_is_that_of_the_generation_config(tmp_path: Path) -> None:
+    """As `generate` has it: `bos_token_id` without a `decoder_start_token_id`."""
+    for given, first in (({"bos_token_id": 18}, 18), ({"eos_token_id": 1}, 0)):
+        folder = tmp_path / str(first)
+        tensors = write_folder(folder)
+        (folder / "generation_config.json").write_text(json.dumps(given))
+        embedding = imported(folder).model.state_dict()["target_embedding.weight"]
+        assert torch.equal(embedding[1], tensors["shared.weight"][first])
 
 
 def save_bin(folder: Path, tensors: dict[str, Tensor]) -> None:

@@ -175,10 +175,14 @@ REFUSED: dict[str, tuple[Callable[[Path], object], list[str]]] = {
     ),
     "a piece as padding": (
         change_config(pad_token_id=5), ["its tokenizer's pad_token is '<pad>', the network's 'b'"]),
+    "a piece as the decoder's first token": (
+        change_config(decoder_start_token_id=5),
+        ["the decoder starts with 'b' (id 5), which is a token of text"]),
     "added tokens that only other files have": (
         options(added_tokens_decoder={"19": {"content": "<hl>"}},
-                additional_special_tokens=["<x>", "<extra_id_0>", "<extra_id_7>"]),
-        ["its vocabulary lacks the added tokens <hl>, <x>"],
+                additional_special_tokens=["<x>", "<extra_id_0>", "<extra_id_7>"],
+                extra_special_tokens={"y_token": "<y>"}),
+        ["its vocabulary lacks the added tokens <hl>, <x>, <y>"],
     ),
     "an adapter": (
         lambda f: (f / "adapter_config.json").write_text("{}"),

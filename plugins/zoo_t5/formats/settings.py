@@ -71,8 +71,10 @@ class Settings:
             ends in (None, self.end, [self.end]),
             f"{generation} ends outputs at {_short(ends)}, not at eos_token_id {self.end} alone",
         )
-        if (start := more.get("decoder_start_token_id")) is not None:  # which `generate` reads
-            self.given["decoder_start_token_id"] = start
+        for name in ("decoder_start_token_id", "bos_token_id"):  # which `generate` reads
+            if (start := more.get(name)) is not None:
+                self.given["decoder_start_token_id"] = start
+                break
         self.given.setdefault("decoder_start_token_id", self.padding)
         self.start = self._id("decoder_start_token_id")
         reasons.check(self.padding != self.end, "padding and end are one token")

@@ -102,6 +102,11 @@ def read_entries(source: Source, settings: Settings, option: str, reasons: Reaso
         )
     if entries.unknown in (settings.padding, settings.end):
         reasons.add("the unknown token is padding or the end token")
+    start = settings.start
+    silent = {settings.padding, entries.unknown, *entries.control}
+    if start < size and start not in silent:  # no text would have it any more
+        text = entries.names[start][:40]
+        reasons.add(f"the decoder starts with {text!r} (id {start}), which is a token of text")
     return entries
 
 
@@ -289,7 +294,8 @@ def _check_added(
     listed += source.json(ADDED) if source.has(ADDED) else ()
     for name in ("additional_special_tokens", "extra_special_tokens"):
         given = options.get(name)
-        listed += given if isinstance(given, list) else ()
+        named = [*given.values()] if isinstance(given, dict) else given
+        listed += named if isinstance(named, list) else ()
     texts = [str(each.get("content") if isinstance(each, dict) else each) for each in listed]
     known = {name.lstrip("▁") for name in entries.names}
     lacking = [t for t in texts if t.lstrip("▁") not in known and not SENTINEL.fullmatch(t)]

@@ -193,7 +193,7 @@ class MBart50(Multilingual):
 
     model_type: ClassVar[str] = "mbart"
     tokenizer_classes: ClassVar[tuple[str, ...]] = ("MBart50Tokenizer",)
-    kind: ClassVar[Kind] = Kind("pre", "learned", embedding_norm=True)
+    kind: ClassVar[Kind] = Kind("pre", "learned", embedding_norm=True, start=0)
 
     def recognizes(self, source: Source) -> bool:
         """Return whether the tokenizer is that of mBART-50."""
@@ -230,7 +230,7 @@ class MBart(Multilingual):
     def target(self, folder: Folder) -> tuple[str, int]:
         """Return the code and the tag of the target language: where the decoder starts."""
         tags = dict(self.tags(folder))
-        start = folder.fields.values.get("decoder_start_token_id")
+        start = folder.start
         of_start = next((code for code, tag in tags.items() if tag == start), None)
         given = folder.options.get("target-lang") or of_start
         if given is None and start is None:

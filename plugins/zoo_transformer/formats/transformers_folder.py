@@ -70,7 +70,11 @@ class Renamed(Mapping[str, Tensor]):
 
 
 class Folder:
-    """A folder of transformers: its JSON files, and the reasons why it cannot be imported."""
+    """A folder of transformers: its JSON files, and the reasons why it cannot be imported.
+
+    Attributes:
+        start: `decoder_start_token_id`, which may be of any type, or None.
+    """
 
     def __init__(self, source: Source, options: Mapping[str, str]) -> None:
         self.source, self.options = source, options
@@ -82,8 +86,12 @@ class Folder:
         given_by = {own: self.config.get(name) for name, own in ALIASES.items()}
         aliased = {own: value for own, value in given_by.items() if value is not None}
         values = {**self.config, **aliased}
+        self.start = values.get("decoder_start_token_id")
         if (start := generation.get("decoder_start_token_id")) is not None:
-            values["decoder_start_token_id"] = start  # `generate` reads this one
+            self.start = start
+        # what `generate` starts from
+        begin = generation.get("bos_token_id") if start is None else start
+        values["decoder_start_token_id"] = self.start if begin is None else begin
         if isinstance(ends := values.get("eos_token_id"), list) and len(ends) == 1:
             values["eos_token_id"] = ends[0]
         end, wanted = values.get("eos_token_id"), generation.get("eos_token_id")
@@ -130,7 +138,9 @@ class Folder:
         entries: list[Any] = [*decoder.values()] if isinstance(decoder, dict) else []
         for values in self._named():
             for name in ("additional_special_tokens", "extra_special_tokens"):
-                entries += given if isinstance(given := values.get(name), list) else ()
+                given = values.get(name)
+                named = [*given.values()] if isinstance(given, dict) else given
+                entries += named if isinstance(named, list) else ()
         texts = [str(each.get("content") if isinstance(each, dict) else each) for each in entries]
         texts += [text for role, text in self._special_tokens() if role == MASK]
         return [
