@@ -59,7 +59,7 @@ def _hint(pattern: str, names: Sequence[str]) -> str:
     groups = list(dict.fromkeys(f"{prefix}.*" for name in names for prefix in _prefixes(name)))
     if guess := near(pattern, [*groups, *names]):
         return f"did you mean {' or '.join(guess)}?"
-    outermost = dict.fromkeys(f"{name.partition('.')[0]}.*" for name in names)
+    outermost = dict.fromkeys(name.partition(".")[0] + ".*" * ("." in name) for name in names)
     return f"the network has {', '.join(outermost)}"
 
 
