@@ -126,6 +126,14 @@ def test_arrays_from_python_and_files_give_the_same_weights(
     assert same(cut, whole)
 
 
+def test_vectors_in_pairs_are_refused_with_the_remedy(tmp_path: Path, networks: Registry) -> None:
+    """A run keeps pairs as text: the vectors would be lost."""
+    pairs = [(Features(speak(source)), target) for source, target in phrases()]
+    message = r"cannot keep feature vectors such as 'features .* on a table FILE\.tsv"
+    with pytest.raises(DataError, match=message):
+        zoo.train("speech-small", pairs, tmp_path / "out", settings=SETTINGS, steps=1)
+
+
 def test_changed_validation_vectors_are_refused_on_resume(trained: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "one.npy", np.full((4, DIM), 0.25))
     (tmp_path / "other.tsv").write_text(f"{tmp_path}/one.npy\tchat rouge\n")

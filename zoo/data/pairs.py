@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from zoo.data.features import Features
 from zoo.data.readers import has_lone_surrogate
 from zoo.data.sources import Sources, join_sources
 from zoo.errors import DataError
@@ -30,7 +31,7 @@ def write_pairs(pairs: Iterable[PairLike], name: str = "pairs") -> Path:
     the text.
 
     Raises:
-        DataError: an item is not a pair of texts, or there is none.
+        DataError: an item is not a pair of texts, or there is none; or it has feature vectors.
     """
     checked = checked_pairs(pairs)
     folder = cache_folder() / "pairs"
@@ -40,6 +41,8 @@ def write_pairs(pairs: Iterable[PairLike], name: str = "pairs") -> Path:
     try:
         with part.open("w", encoding="utf-8") as out:
             for source, target in checked:
+                if isinstance(source, Features):
+                    raise _features(source)
                 record = {"source": source, "target": target}
                 if isinstance(source, Sources) and source:
                     record["source"] = json.loads(source)
@@ -54,6 +57,15 @@ def write_pairs(pairs: Iterable[PairLike], name: str = "pairs") -> Path:
     finally:
         part.unlink(missing_ok=True)
     return file
+
+
+def _features(source: Features) -> DataError:
+    return DataError(
+        f"a run cannot keep feature vectors such as {str(source)[:60]!r}",
+        "pairs that are given are kept as text",
+        "Save each matrix as FILE.npy, and train on a table FILE.tsv of these names and the "
+        "targets; or bring a dataset",
+    )
 
 
 def checked_pairs(pairs: Iterable[PairLike]) -> Iterator[tuple[str, str]]:

@@ -26,7 +26,7 @@ def own_losses(
 
 @law(
     causes="a mean over the batch in place of a sum; .detach() or .item(); no check of "
-    "self.training",
+    "self.training; .float() of the float64 in which the law computes",
     requires="shapes randomness_is_seeded",
 )
 def losses_are_sums_of_training(case: Case) -> None:
