@@ -106,10 +106,15 @@ def test_a_config_that_contradicts_itself(registry: Registry) -> None:
 class Reading(Config):
     names: tuple[str, ...] = Field(("text",), strict=False)
     vectors: bool = False
+    one: bool = False
 
     @property
     def width(self) -> int:
         return 1
+
+    @property
+    def one_vocabulary(self) -> bool:
+        return self.one
 
     @property
     def features(self) -> bool:
@@ -134,6 +139,11 @@ class Reading(Config):
         ({"names": ["context", "text"]}, "the first 'text', and no two alike"),
         ({"names": ["text", "text"]}, "the first 'text', and no two alike"),
         ({"names": []}, "the first 'text', and no two alike"),
+        (
+            {"names": ["text", "context"], "one": True},
+            "needs one vocabulary, and reads the sources text, context",
+        ),
+        ({"vectors": True, "one": True}, "needs one vocabulary, and reads feature vectors"),
     ],
 )
 def test_a_config_whose_sources_do_not_fit_is_refused(values: dict[str, Any], why: str) -> None:
@@ -141,6 +151,7 @@ def test_a_config_whose_sources_do_not_fit_is_refused(values: dict[str, Any], wh
         Reading.parse(values, "a test")
     assert Reading.parse({"vectors": True}, "a test").features
     assert Reading.parse({"names": ["text", "context"]}, "a test").sources == ("text", "context")
+    assert Reading.parse({"one": True}, "a test").one_vocabulary
 
 
 def test_a_config_whose_vocabularies_raise_is_broken() -> None:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from zoo.data.features import Features
 from zoo.data.readers import has_lone_surrogate
 from zoo.data.sources import Sources, join_sources
 from zoo.errors import DataError
@@ -33,6 +32,8 @@ def write_pairs(pairs: Iterable[PairLike], name: str = "pairs") -> Path:
     Raises:
         DataError: an item is not a pair of texts, or there is none; or it has feature vectors.
     """
+    from zoo.data.features import Features  # which imports torch
+
     checked = checked_pairs(pairs)
     folder = cache_folder() / "pairs"
     folder.mkdir(parents=True, exist_ok=True)
@@ -42,7 +43,7 @@ def write_pairs(pairs: Iterable[PairLike], name: str = "pairs") -> Path:
         with part.open("w", encoding="utf-8") as out:
             for source, target in checked:
                 if isinstance(source, Features):
-                    raise _features(source)
+                    raise _is_features(source)
                 record = {"source": source, "target": target}
                 if isinstance(source, Sources) and source:
                     record["source"] = json.loads(source)
@@ -59,7 +60,7 @@ def write_pairs(pairs: Iterable[PairLike], name: str = "pairs") -> Path:
     return file
 
 
-def _features(source: Features) -> DataError:
+def _is_features(source: str) -> DataError:
     return DataError(
         f"a run cannot keep feature vectors such as {str(source)[:60]!r}",
         "pairs that are given are kept as text",

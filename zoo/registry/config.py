@@ -158,8 +158,22 @@ class Config(Settings):
         try:
             sources, features, _ = config.sources, config.features, config.one_vocabulary
             width, limits = config.width, config.length_limits
+            one_vocabulary = config.one_vocabulary
         except FAILURES as error:
             raise broken_config(cls, f"{type(error).__name__}: {error}") from error
+        cls._check_sources(sources, features, one_vocabulary)
+        if type(width) is not int or width < 1:
+            raise broken_config(cls, f"its width is {shown(width)}, not an integer of at least 1")
+        if not isinstance(limits, LengthLimits) or not all(
+            most is None or (type(most) is int and most > 0) for most in limits
+        ):
+            reason = f"its length_limits are {shown(limits)}: LengthLimits of numbers or None"
+            raise broken_config(cls, reason)
+        return config
+
+    @classmethod
+    def _check_sources(cls, sources: object, features: bool, one_vocabulary: bool) -> None:
+        """Raise PluginError unless what a config says about its sources holds together."""
         if (
             not isinstance(sources, tuple | list)
             or not all(isinstance(source, str) for source in sources)
@@ -168,13 +182,6 @@ class Config(Settings):
         ):
             reason = f"its sources are {shown(sources)}: a tuple of names, the first {MAIN!r}"
             raise broken_config(cls, f"{reason}, and no two alike")
-        if type(width) is not int or width < 1:
-            raise broken_config(cls, f"its width is {shown(width)}, not an integer of at least 1")
-        if not isinstance(limits, LengthLimits) or not all(
-            most is None or (type(most) is int and most > 0) for most in limits
-        ):
-            reason = f"its length_limits are {shown(limits)}: LengthLimits of numbers or None"
-            raise broken_config(cls, reason)
         if features and len(sources) > 1:
             raise broken_config(
                 cls,
@@ -182,7 +189,14 @@ class Config(Settings):
                 "several texts, or feature vectors, but not both",
                 "Put the numbers of the other source into each vector",
             )
-        return config
+        if one_vocabulary and (features or len(sources) > 1):
+            read = "feature vectors" if features else f"the sources {', '.join(sources)}"
+            raise broken_config(
+                cls,
+                f"it needs one vocabulary, and reads {read}: only one source of text can have the "
+                "vocabulary of the target",
+                "Leave one_vocabulary False, and give each side an embedding of its own",
+            )
 
     @property
     def length_limits(self) -> LengthLimits:

@@ -102,8 +102,7 @@ def read_entries(source: Source, settings: Settings, option: str, reasons: Reaso
         )
     if entries.unknown in (settings.padding, settings.end):
         reasons.add("the unknown token is padding or the end token")
-    start = settings.start
-    silent = {settings.padding, entries.unknown, *entries.control}
+    start, silent = settings.start, {settings.padding, entries.unknown, *entries.control}
     if start < size and start not in silent:  # no text would have it any more
         text = entries.names[start][:40]
         reasons.add(f"the decoder starts with {text!r} (id {start}), which is a token of text")
