@@ -53,8 +53,8 @@ class HuggingFace(Exporter):
             "two tokenizers: AutoTokenizer has one for both sides": tokenizer
             is not checkpoint.target_tokenizer
             and tokenizer.to_json() != checkpoint.target_tokenizer.to_json(),
-            "its tokenizer is no pipeline of the library tokenizers": engine is not None
-            and not isinstance(engine, TokenizersPipeline),
+            "its tokenizer is no pipeline of the library tokenizers": not tokenizer.portable
+            or (engine is not None and not isinstance(engine, TokenizersPipeline)),
         }
         return [reason for reason, holds in reasons.items() if holds]
 
