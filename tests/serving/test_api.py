@@ -239,6 +239,7 @@ def test_a_stream_gives_every_sentence_in_order(server: Running) -> None:
     request = urllib.request.Request(f"{server.url}/api/translate/stream", asked)
     with urllib.request.urlopen(request, timeout=60) as response:
         assert response.headers["Content-Type"].startswith("text/event-stream")
+        assert response.headers["X-Accel-Buffering"] == "no"
         raw = response.read().decode()
     events = [block.split("\n", 1) for block in raw.strip().split("\n\n")]
     pieces = [json.loads(data[6:]) for kind, data in events if kind == "event: piece"]
@@ -295,7 +296,12 @@ def test_metrics_health_and_readiness(server: Running) -> None:
     from prometheus_client.parser import text_string_to_metric_families as parse
 
     server.translate(NUMBERS, "four")
-    families = {family.name for family in parse(server.send("/metrics").body.decode())}
+    for path in (f"/api/models/{NUMBERS}", "/api/nothing"):
+        server.send(path)
+    read = list(parse(server.send("/metrics").body.decode()))
+    families = {family.name for family in read}
+    counted = {s.labels["route"] for family in read for s in family.samples if "route" in s.labels}
+    assert {"/api/translate", "/api/models/{name}", "other"} <= counted
     assert {"zoo_requests", "zoo_batch_texts", "zoo_queue_texts", "zoo_resident_bytes"} <= families
     assert server.send("/healthz").json == {"status": "ok"}
     assert server.send("/readyz").json == {"status": "ready", "workers": 2}

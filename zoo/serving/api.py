@@ -74,7 +74,8 @@ class Api:
         events = self._events(served, pieces, asked)
         # What fails before the first event gets its own status.
         first = await while_connected(request, _next(events))
-        return StreamingResponse(_following(first, events), media_type="text/event-stream")
+        unbuffered = {"X-Accel-Buffering": "no"}  # nginx would wait for the end
+        return StreamingResponse(_following(first, events), 200, unbuffered, "text/event-stream")
 
     async def score(self, request: Request) -> Response:
         """Score given translations."""

@@ -124,5 +124,5 @@ def application(
     )
     # It would send clients to an address without the https and the prefix of a reverse proxy.
     app.router.redirect_slashes = False
-    names = {path: path for path in [*undescribed, *(route.path for route in routes)]}
-    return OriginForm(Guard(app, service.metrics, access, names))
+    paths = {*undescribed, *(route.path for route in routes)}
+    return OriginForm(Guard(app, service.metrics, access, paths))

@@ -7,7 +7,7 @@ import hmac
 import json
 import logging
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Collection, Coroutine
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -132,11 +132,11 @@ class Guard:
         app: what answers.
         metrics: what is counted.
         access: who may send requests.
-        routes: the name of each path in the metrics; other paths are counted together.
+        routes: the paths that the metrics count apart, such as /api/models/{name}.
     """
 
     def __init__(
-        self, app: ASGIApp, metrics: Metrics, access: Access, routes: Mapping[str, str]
+        self, app: ASGIApp, metrics: Metrics, access: Access, routes: Collection[str]
     ) -> None:
         self.app, self.metrics, self.access, self.routes = app, metrics, access, routes
 
@@ -179,9 +179,16 @@ class Guard:
             else:
                 await error_response(error)(scope, receive, guarded)
         finally:
-            route = self.routes.get(scope["path"], "other")
+            route = self._route(scope["path"])
             self.metrics.requests.labels(route, str(status)).inc()
             self.metrics.seconds.labels(route).observe(time.perf_counter() - started)
+
+    def _route(self, path: str) -> str:
+        """Return the name of a path in the metrics."""
+        if path in self.routes:
+            return path
+        named = (route for route in self.routes if "{" in route)
+        return next((r for r in named if path.startswith(r.partition("{")[0])), "other")
 
 
 def _readable_for(site: str) -> list[tuple[bytes, bytes]]:
