@@ -316,6 +316,8 @@ def test_no_name_is_added_between_keys_with_dots(
     with refused(CatalogueError, "cannot be changed", "Write them as tables first, such as ["):
         user_catalogue.add("new", str(checkpoint), fresh())
     assert file.read_text() == before
+    user_catalogue.remove("a")
+    assert not tomllib.loads(file.read_text()).get("checkpoints")
 
 
 DIGEST = f'{{ size = 1, sha256 = "{"0" * 64}" }}'

@@ -173,8 +173,10 @@ def remove(name: str) -> None:
     """
     with _changing() as document:
         for section in SECTIONS:
-            if name in document.get(section, {}):
+            is_there = name in document.get(section, {})
+            while name in document.get(section, {}):  # older tomlkits remove one key with dots
                 del document[section][name]
+            if is_there:
                 return
     raise CatalogueError(f"{name!r} is not in {user_catalogue()}", "", "See `zoo registry list`")
 
