@@ -19,6 +19,7 @@ from zoo.interop.conversion import import_checkpoint
 from zoo.interop.onnx_graphs import ENCODER, LAYOUT, STEP
 from zoo.interop.onnx_weights import WEIGHTS
 from zoo.nn import Seq2Seq
+from zoo.registry.parameters import LengthLimits
 from zoo.registry.registry import default_registry
 
 NAME = "ann/toy"
@@ -97,7 +98,7 @@ def test_another_format_is_pushed_and_a_new_push_removes_old_files(
             import_checkpoint(path, tmp_path / "in", default_registry())
 
 
-def write_untraced(model: Seq2Seq, folder: Path, precision: str) -> None:
+def write_untraced(model: Seq2Seq, folder: Path, precision: str, limits: LengthLimits) -> None:
     """Write the files of an ONNX export, empty but for the layout: tracing takes seconds."""
     for file in (ENCODER, STEP, WEIGHTS):
         (folder / file).touch()

@@ -350,11 +350,15 @@ def test_parts_of_weights_are_joined(tmp_path: Path) -> None:
         import_checkpoint(folder, tmp_path / "c", default_registry())
 
 
-def test_a_folder_of_no_format_is_reported_as_before(tmp_path: Path, registry: Registry) -> None:
+def test_a_folder_of_no_format_is_named_by_its_type(tmp_path: Path, registry: Registry) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "config.json").write_text('{"model_type": "gpt2"}')
-    with pytest.raises(ZooError, match="is not a complete checkpoint"):
+    what = "is not a checkpoint of the zoo: its config.json is of a model of type 'gpt2'"
+    with pytest.raises(ZooError, match=what):
         zoo.load(tmp_path / "a")
+    what = "is of no known format: its config.json is of a model of type 'gpt2', and the formats"
+    with pytest.raises(ConversionError, match=what):
+        import_checkpoint(tmp_path / "a", tmp_path / "b", registry)
     with pytest.raises((HubError, ZooError)):
         zoo.load(tmp_path / "absent")
 

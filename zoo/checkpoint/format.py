@@ -93,6 +93,18 @@ def unread_in(folder: Path) -> str:
     return "" if is_checkpoint(folder) else unread(names)
 
 
+def type_of(folder: Path) -> str:
+    """Return what a `config.json` of another project says of its model's type; empty if nothing."""
+    try:
+        said = read_json(folder / CONFIG)
+    except CheckpointError:
+        return ""
+    kind = said.get("model_type")
+    if "format" in said or not isinstance(kind, str) or not kind:
+        return ""
+    return f"its {CONFIG} is of a model of type {kind[:NAME_LIMIT]!r}"
+
+
 def is_checkpoint(path: Path) -> bool:
     """Return whether a folder has a `config.json` of the zoo, or one that cannot be read."""
     try:
@@ -181,6 +193,9 @@ def _incomplete(folder: Path, lacking: list[str]) -> CheckpointError:
     """Return the error of a folder that lacks files of a checkpoint: what it is instead."""
     if other := unread_in(folder):
         return CheckpointError(f"{folder} is not a checkpoint of the zoo", other, ORIGINAL)
+    if other := type_of(folder):
+        hint = "`zoo list importers` shows what can be imported"
+        return CheckpointError(f"{folder} is not a checkpoint of the zoo", other, hint)
     if (folder / RUN).is_file():
         out = Path(str(folder).removesuffix(".run"))
         return CheckpointError(

@@ -13,7 +13,7 @@ from zoo.checkpoint import checkpoint as folder_format
 from zoo.checkpoint.about import TEXT_LIMITS, one_line
 from zoo.checkpoint.card import CardData, render_card, render_front_matter
 from zoo.checkpoint.checkpoint import Checkpoint
-from zoo.checkpoint.format import CONFIG, ORIGINAL, is_checkpoint, unread
+from zoo.checkpoint.format import CONFIG, ORIGINAL, is_checkpoint, type_of, unread
 from zoo.errors import (
     CheckpointError,
     ConversionError,
@@ -167,7 +167,9 @@ def recognize(source: Source, registry: Registry, family: str | None = None) -> 
     tried = [n for n in registry.importers if family is None or n.startswith(f"{family}-")]
     known = ", ".join(tried) or "none"
     what = f"{source} is of no known format" if family is None else f"{source} is not of {family}"
-    raise ConversionError(what, f"the formats are {known}", "See `zoo list importers`")
+    why = type_of(source.folder) if source.file is None else ""
+    why = ", and ".join(filter(None, (why, f"the formats are {known}")))
+    raise ConversionError(what, why, "See `zoo list importers`")
 
 
 def _refuse_several(source: Source, registry: Registry, family: str | None) -> None:
