@@ -5,8 +5,6 @@ import math
 import torch
 from torch import Tensor
 
-from zoo.nn import tanh
-
 
 def energies(kind: str, query: Tensor, keys: Tensor, weight: Tensor | None) -> Tensor:
     """Return e_ij, (sentences, beam, m), up to a constant, which a softmax ignores.
@@ -33,7 +31,7 @@ def _additive(query: Tensor, keys: Tensor, weight: Tensor) -> Tensor:
     """
     query = query.to(keys.dtype)[:, :, None]
     if keys.dtype is not torch.float32:  # near zero, tanh is more exact than σ
-        return tanh(keys[:, None] + query) @ weight
+        return (keys[:, None] + query).tanh() @ weight
     total = torch.add(2 * query, keys[:, None], alpha=2)  # (sentences, beam, m, a)
     # Unlike `@`, this product is not rounded to bfloat16.
     return torch.mv(total.sigmoid_().flatten(0, 2), 2 * weight).view(total.shape[:3])

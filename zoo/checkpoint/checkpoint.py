@@ -246,16 +246,17 @@ def convert(folder: Path, out: Path, dtype: str) -> None:
         raise CheckpointError(f"{out} already exists", "", "Choose a new folder")
     weights = in_dtype(read_tensors(folder / WEIGHTS), dtype)
     with whole_folder(out) as part:
+        write_tensors(part / WEIGHTS, weights)
+        size = (part / WEIGHTS).stat().st_size
         for name in FILES:
             if (folder / name).is_file() and name != WEIGHTS:
                 check_own(folder, name)
+                content = read_bytes(folder / name, TEXT_LIMIT)
+                if name == CARD:
+                    card = resized(content.decode("utf-8", "surrogateescape"), size)
+                    content = card.encode("utf-8", "surrogateescape")
                 (part / name).parent.mkdir(exist_ok=True)
-                (part / name).write_bytes(read_bytes(folder / name, TEXT_LIMIT))
-        write_tensors(part / WEIGHTS, weights)
-        if (part / CARD).is_file():
-            card = (part / CARD).read_bytes().decode("utf-8", "surrogateescape")
-            text = resized(card, (part / WEIGHTS).stat().st_size)
-            (part / CARD).write_bytes(text.encode("utf-8", "surrogateescape"))
+                (part / name).write_bytes(content)
 
 
 def in_dtype(weights: Mapping[str, Tensor], dtype: str) -> dict[str, Tensor]:

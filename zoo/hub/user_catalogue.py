@@ -173,10 +173,9 @@ def remove(name: str) -> None:
     """
     with _changing() as document:
         for section in SECTIONS:
-            is_there = name in document.get(section, {})
-            while name in document.get(section, {}):  # older tomlkits remove one key with dots
-                del document[section][name]
-            if is_there:
+            if name in document.get(section, {}):
+                while name in document.get(section, {}):  # older tomlkits remove one key with dots
+                    del document[section][name]
                 return
     raise CatalogueError(f"{name!r} is not in {user_catalogue()}", "", "See `zoo registry list`")
 

@@ -156,7 +156,7 @@ class Config(Settings):
             {k: None if k in optional and _is_none(v) else v for k, v in values.items()}, where
         )
         try:
-            sources, features, _ = config.sources, config.features, config.one_vocabulary
+            sources, features = config.sources, config.features
             width, limits = config.width, config.length_limits
             one_vocabulary = config.one_vocabulary
         except FAILURES as error:
