@@ -22,13 +22,12 @@ import json
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import peers
 from decoders.common import SHAPES
-from report import Measurements, Row, machine, write
+from report import Measurements, Row, machine, now, write
 
 HERE = Path(__file__).parent
 BUILD = HERE.parent / "build" / "benchmarks"
@@ -124,7 +123,7 @@ def measure(case: Case, repeats: int, seconds: float) -> Row:
     return {
         **row,
         "same_outputs": same_outputs(case),
-        "measured": f"{datetime.now(UTC):%Y-%m-%d %H:%M}",
+        "measured": now(),
     }
 
 

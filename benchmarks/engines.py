@@ -19,11 +19,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from report import Row, machine, write
+from report import Row, machine, now, write
 
 HERE = Path(__file__).parent
 CACHE = HERE.parent / "build" / "benchmarks" / "engines"
@@ -195,7 +194,7 @@ def main() -> None:
     rows = measured(options)
     fewest = min(row["sentences"] for row in rows)
     text = [
-        f"Measured {datetime.now(UTC):%Y-%m-%d %H:%M} UTC on {machine()}, "
+        f"Measured {now()} UTC on {machine()}, "
         f"{options.sentences} sentences, the fastest of {options.rounds} rounds, "
         f"{(time.monotonic() - start) / 60:.1f} minutes in all. Each search has only the "
         f"sentences whose outputs end within {LONGEST} tokens in every engine, at least {fewest}.",

@@ -16,12 +16,11 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import peers
-from report import Measurements, Row, kind_of_machine, write
+from report import Measurements, Row, kind_of_machine, now, write
 from train import RETAIN_FREED_MEMORY
 
 HERE = Path(__file__).parent
@@ -53,7 +52,7 @@ def measure(project: str, precision: str, threads: int, seconds: float) -> Row:
     else:
         variables |= RETAIN_FREED_MEMORY
         (row,) = peers.run_peer(project, program, *words, variables=variables)
-    measured = f"{datetime.now(UTC):%Y-%m-%d %H:%M}"
+    measured = now()
     return {"machine": kind_of_machine(), "threads": threads, **row, "measured": measured}
 
 

@@ -21,14 +21,13 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import decode
 import peers
 import train
-from report import Measurements, Row, write
+from report import Measurements, Row, now, write
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "RESULTS-gpu.md"
@@ -269,7 +268,7 @@ def main() -> None:
         for number, (case, sides) in enumerate(zip(chosen, started, strict=True)):
             share = (end - time.perf_counter()) / (len(chosen) - number)
             common |= {"what": case.what, "shape": case.shape}
-            common["measured"] = f"{datetime.now(UTC):%Y-%m-%d %H:%M}"
+            common["measured"] = now()
             measure = training if case.what == "train" else decoding
             for row in measure(sides, share * 0.5):  # the rest is for starts
                 words = row["precision"], row["setting"], row["project"], row["per_second"]

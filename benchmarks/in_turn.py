@@ -22,13 +22,12 @@ import json
 import sys
 import time
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import decode
 import peers
-from report import Measurements, Row, kind_of_machine, write
+from report import Measurements, Row, kind_of_machine, now, write
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "RESULTS-in-turn.md"
@@ -158,7 +157,7 @@ def compare(case: Case, sides: dict[str, Side], seconds: float) -> Row:
         "peer": PEERS[case.shape],
         "peer_version": sides["peer"].start["version"],
         "rounds": count,
-        "measured": f"{datetime.now(UTC):%Y-%m-%d %H:%M}",
+        "measured": now(),
     }
     for name, side in sides.items():
         for unit in ("seconds", "processor"):

@@ -6,6 +6,7 @@ import json
 import os
 import platform
 from collections.abc import Callable, Hashable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,11 @@ def write(results: Path, marker: str, text: str) -> None:
     before, _, rest = old.partition(begin)
     after = rest.partition(end)[2]
     results.write_text(f"{before}{begin}\n{text}\n\n{end}{after}", encoding="utf-8")
+
+
+def now() -> str:
+    """Return the time of a measurement, UTC, to the minute."""
+    return f"{datetime.now(UTC):%Y-%m-%d %H:%M}"
 
 
 def machine() -> str:

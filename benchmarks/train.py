@@ -20,12 +20,11 @@ import statistics
 import sys
 import time
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import peers
-from report import Measurements, Row, kind_of_machine, write
+from report import Measurements, Row, kind_of_machine, now, write
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "RESULTS-train.md"
@@ -107,7 +106,7 @@ def measure(
         rounds += 1
     common = {
         "machine": kind_of_machine(), "shape": shape, "precision": precision, "threads": threads,
-        "measured": f"{datetime.now(UTC):%Y-%m-%d %H:%M}", "rounds": rounds,
+        "measured": now(), "rounds": rounds,
     }  # fmt: skip
     rows = [{**common, **side.close()} for side in sides]
     check(rows)

@@ -27,14 +27,13 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import torch
 
 import zoo
-from benchmarks.report import Measurements, Row, machine, write
+from benchmarks.report import Measurements, Row, machine, now, write
 from benchmarks.serving.random_model import FROM, make
 
 HERE = Path(__file__).parent
@@ -267,7 +266,7 @@ def measure(case: Case, server: str, loads: Sequence[str], seconds: float, end: 
                     most = max(r["rate"] for r in of_server if r["load"].startswith("closed"))
                     rate = amount / 100 * most
                     made = asyncio.run(opened(port, case, rate, seconds, patience))
-                when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+                when = f"{now()} UTC"
                 key = {"model": case.name, "server": server, "load": load}
                 row = {**key, **made.row(), "when": when, "seconds": seconds,
                        "system_load": round(os.getloadavg()[0], 1)}  # fmt: skip
