@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 from torch import Tensor
 
-from tests.laws import wrong_parameters, wrong_results
+from tests.laws import wrong_parameters, wrong_results, wrong_sizes
 from tests.laws.networks import WRONG, Memory, Network, Right, State
 from zoo import Architecture, Config, Table, hookimpl
 from zoo.errors import ConfigError
@@ -25,7 +25,7 @@ from zoo.testing import LAWS, BrokenLawError, Case, Law, case, case_of
 from zoo.testing.outcomes import Outcomes
 
 LAW = {law.name: law for law in LAWS}
-assert wrong_parameters, wrong_results  # their import fills WRONG
+assert all((wrong_parameters, wrong_results, wrong_sizes))  # their import fills WRONG
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
@@ -94,8 +94,9 @@ WITHOUT_RESULTS = {
     "config_round_trips",
     "parameter_table_matches_network",
     "network_has_only_parameters",
+    "arguments_stay_as_they_are",
 }
-"""Laws that call neither encode, step nor forward."""
+"""Laws that read no result of encode, step or forward."""
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)

@@ -28,14 +28,16 @@ def results_are_named_tuples(case: Case) -> None:
 
 @law(
     causes="layers before rows, as torch's recurrent nets return states; a Cache with dim=0; "
-    "logits of all positions instead of the last",
+    "logits of all positions instead of the last; squeeze() without a dimension, which removes the "
+    "rows of a sentence that is alone",
     requires="results_are_named_tuples",
 )
 @torch.no_grad()
 def shapes(case: Case) -> None:
     """Memory, state and logits have the contract's shapes, rows first."""
-    # Two batch sizes: a dimension that happens to equal one of them differs from the other.
-    for rows in (ROWS, ROWS - 2):
+    # Two batch sizes: a dimension that happens to equal one of them differs from the other. And a
+    # sentence alone, whose dimension of one may not be squeezed.
+    for rows in (ROWS, ROWS - 2, 1):
         source, mask, target = case.source[:rows], case.mask[:rows], case.target[:rows]
         memory = case.model.encode(source, mask).memory
         _require_rows_first("memory", memory, rows)
@@ -48,6 +50,26 @@ def shapes(case: Case) -> None:
                 f"forward's logits are {tuple(logits.shape)}, not (sentences, length, "
                 f"target_vocab) = {expected}"
             )
+
+
+@law(
+    causes="an index assignment, or a method with an underscore at its end: the labels of training "
+    "are another view of `target`",
+    requires="shapes randomness_is_seeded",
+)
+@torch.no_grad()
+def arguments_stay_as_they_are(case: Case) -> None:
+    """encode and forward change neither the source, nor its mask, nor the target."""
+    given = {"source": case.source, "source_mask": case.mask, "target": case.target}
+    before = {name: tensor.clone() for name, tensor in given.items()}
+    for training in (True, False):
+        case.model.train(training)
+        case.model(case.source, case.mask, case.target)
+        case.model.encode(case.source, case.mask)
+        for name, tensor in given.items():
+            if not torch.equal(tensor, before[name]):
+                mode = " in training mode" if training else ""
+                raise BrokenLawError(f"encode or forward changes `{name}` in place{mode}")
 
 
 def _require_step(model: Seq2Seq, token: torch.Tensor, memory: Tree) -> None:
@@ -88,6 +110,7 @@ def _require_rows_first(name: str, tree: Tree, rows: int) -> None:
 def step_equals_forward(case: Case) -> None:
     """Stepping through a target gives the logits that forward gives for all positions at once."""
     _compare_steps(case, case.target)
+    _compare_steps(case, case.target[:1], rows=1)
     # A step that loses what is long past is right at first.
     rows = torch.arange(ROWS)
     longest = min(LONG_TARGET, (case.config.length_limits.target or LONG_TARGET) - 1)
@@ -96,15 +119,18 @@ def step_equals_forward(case: Case) -> None:
     _compare_steps(case, words)
 
 
-def _compare_steps(case: Case, target: torch.Tensor) -> None:
-    model = case.model
-    expected = model(case.source, case.mask, target).logits
-    memory = model.encode(case.source, case.mask).memory
+def _compare_steps(case: Case, target: torch.Tensor, rows: int = ROWS) -> None:
+    """Compare steps with forward, for the first sentences of the batch, so many."""
+    model, source, mask = case.model, case.source[:rows], case.mask[:rows]
+    expected = model(source, mask, target).logits
+    memory = model.encode(source, mask).memory
     state = model.init_state(memory)
+    what = " of a sentence alone" if rows == 1 else ""
     for position in range(target.shape[1]):
         step = model.step(target[:, position], state, memory)
         state = step.state
-        require_close(step.logits, expected[:, position], f"step {position} differs from forward")
+        where = f"step {position}{what} differs from forward"
+        require_close(step.logits, expected[:, position], where)
 
 
 @law(

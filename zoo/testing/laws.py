@@ -1,7 +1,8 @@
 """All laws of the contract, ordered so that the first failure is the most basic one.
 
 They run in float64 on the architecture's example config, with five sentences (a number that no
-example uses for its layers), sources of at least three tokens, and a beam of three.
+example uses for its layers), sources of at least three tokens, and a beam of three;
+`length_limits_hold` has shorter ones too, and `shapes` and `step_equals_forward` a sentence alone.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from zoo.testing.declaration import (
     plugin_has_no_problems,
 )
 from zoo.testing.decoding import (
+    arguments_stay_as_they_are,
     batches_are_independent,
     gather_commutes_with_step,
     results_are_named_tuples,
@@ -59,6 +61,7 @@ LAWS: list[Law] = [
     parameter_table_matches_network,
     network_has_only_parameters,
     randomness_is_seeded,
+    arguments_stay_as_they_are,
     padding_is_ignored,
     future_is_ignored,
     every_source_token_matters,

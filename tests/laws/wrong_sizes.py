@@ -1,0 +1,104 @@
+"""Faults that show up in a sentence alone, in short ones, in training, or in the arguments."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tests.laws.networks import Made, Memory, Network, State, wrong
+from zoo.nn import Encoded, Output, Step
+
+
+@wrong("shapes", "step's logits are (17,), not (rows, target_vocab) = (1, 17)")
+def logits_squeezed_for_one_row() -> Made:
+    class Squeezes(Network):
+        def step(
+            self, token: Tensor, state: State, memory: Memory, attention: bool = False
+        ) -> Step[State]:
+            step = super().step(token, state, memory, attention)
+            return step._replace(logits=step.logits[:, None].squeeze())
+
+    return Squeezes
+
+
+@wrong("shapes", "state holds a tensor (32,) for 1 rows: its rows are not on dimension 0")
+def a_state_squeezed_for_one_row() -> Made:
+    class Squeezes(Network):
+        def init_state(self, memory: Memory) -> State:
+            return [super().init_state(memory)[0][None].squeeze()]
+
+    return Squeezes
+
+
+@wrong("step_equals_forward", "step 0 of a sentence alone differs from forward: off by")
+def a_step_that_differs_for_one_row() -> Made:
+    class Centers(Network):
+        """Subtracts the mean over the beam, or for one row over what `squeeze` left."""
+
+        def step(
+            self, token: Tensor, state: State, memory: Memory, attention: bool = False
+        ) -> Step[State]:
+            step = super().step(token, state, memory, attention)
+            return step._replace(logits=step.logits - step.logits[:1].mean() * (len(token) == 1))
+
+    return Centers
+
+
+@wrong("length_limits_hold", "the network raised RuntimeError: maximum size for tensor at")
+def a_window_that_is_longer_than_a_word() -> Made:
+    class Window(Network):
+        def forward(
+            self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
+        ) -> Output:
+            source.unfold(1, 3, 1)
+            return super().forward(source, source_mask, target, attention)
+
+    return Window
+
+
+@wrong("length_limits_hold", "sources of 1 and targets of 2 tokens give logits of shape (2, 17)")
+def logits_squeezed_for_one_token() -> Made:
+    class Squeezes(Network):
+        def forward(
+            self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
+        ) -> Output:
+            output = super().forward(source, source_mask, target, attention)
+            return output._replace(logits=output.logits.squeeze(1))
+
+    return Squeezes
+
+
+@wrong("padding_is_ignored", "in training mode, three more columns of padding change the logits")
+def padding_that_leaks_in_training() -> Made:
+    class Unmasked(Network):
+        def forward(
+            self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
+        ) -> Output:
+            real = torch.ones_like(source_mask) if self.training else source_mask
+            return super().forward(source, real, target, attention)
+
+    return Unmasked
+
+
+@wrong("arguments_stay_as_they_are", "changes `target` in place in training mode")
+def words_dropped_in_place() -> Made:
+    class Drops(Network):
+        def forward(
+            self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
+        ) -> Output:
+            if self.training:
+                target[torch.rand_like(target, dtype=torch.float) < 0.5] = 3
+            return super().forward(source, source_mask, target, attention)
+
+    return Drops
+
+
+@wrong("arguments_stay_as_they_are", "encode or forward changes `source` in place in training mode")
+def padding_replaced_in_place() -> Made:
+    class Replaces(Network):
+        def encode(
+            self, source: Tensor, source_mask: Tensor, attention: bool = False
+        ) -> Encoded[Memory]:
+            return super().encode(source.masked_fill_(~source_mask, 3), source_mask, attention)
+
+    return Replaces
