@@ -14,6 +14,7 @@ from tests.decoding.reference import (
     ARCHITECTURES,
     Oracle,
     Rules,
+    Scripted,
     enumerate_targets,
     reference_beam_search,
     scripted_task,
@@ -80,6 +81,23 @@ def test_samples_depend_on_the_seed_and_the_index_alone() -> None:
     more = sample(scripted_task(*[SCRIPT] * 40), Search(sample=True, allow_empty=True, n_best=4))
     for three, four in zip(samples, more, strict=True):
         assert not Counter(h.tokens for h in three) - Counter(h.tokens for h in four)
+
+
+@pytest.mark.parametrize("options", [{}, {"top_k": 1000}], ids=str)
+def test_rounding_rarely_changes_what_is_drawn(options: dict[str, Any]) -> None:
+    # 500 sentences, of which each draws one of 2,000 tokens of nearly equal probabilities.
+    draw = torch.Generator().manual_seed(3)
+    exact = torch.rand(2000, generator=draw) + 1
+    exact[:4] = 0
+    source = torch.arange(4, 504)[:, None]
+    tokens = []
+    for noise in (0.0, 3e-5):
+        script = exact * (1 + noise * torch.randn(500, 1, 2000, generator=draw))
+        task = Task(Scripted(script), script, source > 0)
+        searched = sample(task, Search(sample=True, max_length=1, **options))
+        tokens.append([hypotheses[0].tokens for hypotheses in searched])
+    changed = sum(one != other for one, other in zip(*tokens, strict=True))
+    assert changed <= 5
 
 
 def test_the_lowest_temperature_draws_the_best_token() -> None:

@@ -44,16 +44,28 @@ def _random_numbers(task: Task[Memory, State], options: Search) -> Tensor:
 
 
 def _draw(scores: Tensor, numbers: Tensor, options: Search) -> Tensor:
-    """Return the tokens, (rows,), at which the cumulative probability passes the numbers."""
-    ranked, tokens = scores.double().sort(dim=-1, descending=True, stable=True)
+    """Return the tokens, (rows,), at which the cumulative probability passes the numbers.
+
+    Tokens are in the order of their ids. In that of their scores, rounding, which depends on the
+    batch, would exchange tokens of nearly equal scores, and so change what is drawn.
+    """
+    scores = scores.double()
     # The best score becomes 0, so that no temperature makes all of them infinite.
-    ranked = (ranked - ranked[:, :1]) / options.temperature
+    scores = (scores - scores.amax(-1, keepdim=True)) / options.temperature
+    cumulative = _probabilities(scores, options).cumsum(-1)
+    passed = cumulative > (numbers * cumulative[:, -1])[:, None]
+    return passed.int().argmax(-1)
+
+
+def _probabilities(scores: Tensor, options: Search) -> Tensor:
+    """Return the probabilities of the tokens, (rows, V), 0 for those that are not drawn from."""
+    if options.top_k is None and options.top_p is None:
+        return scores.softmax(-1)
+    ranked, tokens = scores.sort(dim=-1, descending=True, stable=True)
     if options.top_k is not None:
         ranked[:, options.top_k :] = -torch.inf
     probabilities = ranked.softmax(-1)
-    cumulative = probabilities.cumsum(-1)
     if options.top_p is not None:
-        beyond = cumulative - probabilities >= options.top_p
-        cumulative = probabilities.masked_fill(beyond, 0.0).cumsum(-1)
-    passed = cumulative > (numbers * cumulative[:, -1])[:, None]
-    return tokens.gather(1, passed.int().argmax(-1, keepdim=True))[:, 0]
+        beyond = probabilities.cumsum(-1) - probabilities >= options.top_p
+        probabilities = probabilities.masked_fill(beyond, 0.0)
+    return torch.zeros_like(probabilities).scatter(1, tokens, probabilities)
