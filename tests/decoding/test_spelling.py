@@ -98,6 +98,14 @@ def test_what_people_type_is_translated_as_what_a_network_has_read() -> None:
     assert not as_it_is.respelled
 
 
+def test_a_prefix_stays_what_the_translation_of_capitals_begins_with() -> None:
+    translator = zoo.load(EVERYDAY, device="cpu")
+    best = translator.translate("I LOVE YOU.", prefix="Je t'", beam=2, n_best=2, details=True)
+    for one in (best, *best.alternatives):
+        assert one.text.startswith("Je t'")
+        assert one.text[5:].isupper()
+
+
 def test_the_alignment_is_of_the_words_that_are_typed() -> None:
     translator = zoo.load(EVERYDAY, device="cpu")
     small, large = (

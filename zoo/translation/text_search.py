@@ -320,7 +320,7 @@ class TextSearch:
             one = from_hypothesis(part.text, part.tokens[0], hypothesis, tokenizers, of, lead)
             begins = "" if part.part_index else written
             one = within_sentence(one, part.begins, part.ends, tokenizers[1], begins)
-            return as_typed(one, part.respelled, part.capitals and bool(languages))
+            return as_typed(one, part.respelled, part.capitals and bool(languages), begins)
 
         return [
             [

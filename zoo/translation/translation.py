@@ -158,11 +158,16 @@ def within_sentence(
     return one._replace(text=text, alignment=pairs, divided=True)
 
 
-def as_typed(one: Translation, respelled: bool, capitals: bool) -> Translation:
-    """Return the translation of a part that was read in another spelling, perhaps in capitals."""
+def as_typed(one: Translation, respelled: bool, capitals: bool, prefix: str = "") -> Translation:
+    """Return the translation of a part that was read in another spelling, perhaps in capitals.
+
+    The prefix is what the text begins with in any case.
+    """
     if not respelled:
         return one
-    return one._replace(text=one.text.upper() if capitals else one.text, respelled=True)
+    start = len(prefix)
+    text = one.text[:start] + one.text[start:].upper() if capitals else one.text
+    return one._replace(text=text, respelled=True)
 
 
 def _labels(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
