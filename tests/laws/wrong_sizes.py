@@ -102,3 +102,16 @@ def padding_replaced_in_place() -> Made:
             return super().encode(source.masked_fill_(~source_mask, 3), source_mask, attention)
 
     return Replaces
+
+
+@wrong("training_follows_translation", "the network raised RuntimeError: Inference tensors cannot")
+def a_table_that_is_kept_from_a_translation() -> Made:
+    class Keeps(Network):
+        table: Tensor | None = None
+
+        def next(self, words: Tensor, before: Tensor) -> Tensor:
+            if self.table is None or self.table.device != words.device:
+                self.table = words.new_ones(words.shape[-1])
+            return super().next(words * self.table, before)
+
+    return Keeps

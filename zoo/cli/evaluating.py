@@ -205,7 +205,7 @@ def _warn(
     if exact and spaced * 100 > len(items):
         say(
             f"Warning: for {' and '.join(exact)}, white space at the ends of "
-            f"{counted(spaced, 'reference')} is an error, as no translation has any. Strip the lines"
+            f"{counted(spaced, 'reference')} is an error: no translation has any. Strip the lines"
         )
     counting = [metric_label(name) for name in ("bleu", "ter") if name in scores.by_name]
     if counting and mostly_unspaced([text for item in items for text in item.references]):

@@ -177,3 +177,17 @@ def randomness_is_seeded(case: Case) -> None:
         )
     if not torch.equal(logits[2], logits[3]):
         raise BrokenLawError("results are random outside training mode")
+
+
+@law(
+    causes="a table that is computed once and kept, such as one of positions: make it within "
+    "torch.inference_mode(False), or compute it each time",
+    requires="every_parameter_gets_a_gradient",
+)
+def training_follows_translation(case: Case) -> None:
+    """A network that has translated, in inference mode, can be trained, as after a validation."""
+    with torch.inference_mode():
+        compute(case, case.model, "cpu")
+    case.model.train()
+    case.model(case.source, case.mask, case.target).logits.sum().backward()
+    case.model.eval()

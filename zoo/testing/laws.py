@@ -16,6 +16,7 @@ from zoo.testing.computation import (
     every_precision_works,
     randomness_is_seeded,
     tensors_follow_the_device,
+    training_follows_translation,
 )
 from zoo.testing.declaration import (
     config_round_trips,
@@ -81,5 +82,6 @@ LAWS: list[Law] = [
     weights_round_trip,
     tensors_follow_the_device,
     every_precision_works,
+    training_follows_translation,
     learns_a_copy_task,
 ]
