@@ -115,3 +115,14 @@ def a_table_that_is_kept_from_a_translation() -> Made:
             return super().next(words * self.table, before)
 
     return Keeps
+
+
+@wrong("every_precision_works", "autocast fails: Index put requires the source and destination")
+def a_product_assigned_to_another_type() -> Made:
+    class Assigns(Network):
+        def next(self, words: Tensor, before: Tensor) -> Tensor:
+            after = torch.empty_like(words)
+            after[torch.arange(len(words))] = self.inner(words + before)
+            return torch.tanh(after)
+
+    return Assigns

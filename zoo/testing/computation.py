@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -119,30 +119,50 @@ def _require_device(device: str, results: Results) -> None:
 
 @law(
     causes="a tensor created without dtype=x.dtype; -1e9 or another constant that a small type "
-    "cannot hold; .float() or .double() that is not undone; a sum of very many small numbers",
+    "cannot hold; .float() or .double() that is not undone; a sum of very many small numbers; in "
+    "autocast, a product that is assigned or added in place to a tensor of its factor's type",
     requires="results_are_named_tuples",
 )
 @torch.no_grad()
 def every_precision_works(case: Case) -> None:
-    """In float64, float32 and bfloat16, results have that type, are finite, and agree."""
+    """In float64, float32, bfloat16 and autocast, results are finite and agree, of their type."""
     expected: Results | None = None
     for precision, tolerance in TOLERANCES.items():
         dtype_name = str(precision).removeprefix("torch.")
-        try:
+        with _naming(dtype_name):
             results = compute(case, copy.deepcopy(case.model).to(precision), "cpu")
-        except RuntimeError as error:
-            raise BrokenLawError(f"{dtype_name} fails: {error}") from error
         for name, tensor in results.named_tensors():
             if tensor.is_floating_point() and tensor.dtype != precision:
                 raise BrokenLawError(f"{name} holds {tensor.dtype}, the weights are {dtype_name}")
         expected = expected or results  # float64's
-        scale = float(expected.forward.abs().max())
         for name in ("forward", "step"):
-            logits = getattr(results, name)
-            if not logits.isfinite().all():
-                raise BrokenLawError(f"{name} gives infinite or NaN logits in {dtype_name}")
-            what = f"{name} in {dtype_name} differs from float64"
-            require_close(logits, getattr(expected, name), what, tolerance * scale)
+            _require_precision(name, getattr(results, name), expected, dtype_name, tolerance)
+    assert expected is not None
+    source = case.source.float() if case.config.features else case.source
+    # As in training with `precision = "bf16"`, which "auto" tries: products are bfloat16.
+    with _naming("autocast"), torch.autocast("cpu", torch.bfloat16):
+        logits = copy.deepcopy(case.model).float()(source, case.mask, case.target).logits
+    _require_precision("forward", logits, expected, "autocast", TOLERANCES[torch.bfloat16])
+
+
+@contextlib.contextmanager
+def _naming(precision: str) -> Iterator[None]:
+    """Name the precision in which the network raises an error."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise BrokenLawError(f"{precision} fails: {error}") from error
+
+
+def _require_precision(
+    name: str, logits: Tensor, expected: Results, precision: str, tolerance: float
+) -> None:
+    """Raise unless the logits that a method gives are finite and near those of float64."""
+    if not logits.isfinite().all():
+        raise BrokenLawError(f"{name} gives infinite or NaN logits in {precision}")
+    scale = float(expected.forward.abs().max())
+    what = f"{name} in {precision} differs from float64"
+    require_close(logits, getattr(expected, name), what, tolerance * scale)
 
 
 @law(
