@@ -126,7 +126,7 @@ def length_limits_hold(case: Case) -> None:
     """The shortest sources and targets, and the longest that the config allows, can be read."""
     limits, count = case.config.length_limits, len(case.config.sources)
     # A text of which a tokenizer leaves nothing is an end token alone.
-    shortest = [2 * count] if count > 1 or case.config.features else [1, 2]
+    shortest = [3] if case.config.features else [2 * count] if count > 1 else [1, 2]
     sizes = [(m, n) for m in shortest for n in (2, 3)]
     for m, n in [*sizes, (min(limits.source or 40, 2000), min(limits.target or 40, 2000))]:
         source = torch.randint(END + 1, case.source_ids, (2, m))
