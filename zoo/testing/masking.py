@@ -21,9 +21,8 @@ def padding_is_ignored(case: Case) -> None:
     expected = _require_padding_ignored(case, "three more columns of padding change the logits")
     case.model.train()
     try:
-        if torch.equal(
-            _seeded(case), _seeded(case, seed=18)
-        ):  # otherwise shapes draw other numbers
+        # Where training draws numbers, padding changes which ones a position gets.
+        if torch.equal(_seeded(case), _seeded(case, seed=18)):
             what = "in training mode, three more columns of padding change the logits"
             _require_padding_ignored(case, what)
     finally:
