@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -395,6 +396,25 @@ def test_the_rate_is_a_fifth_of_the_peak_of_the_parent(
         recipe = session.trainer.plan.recipe
     assert recipe.learning_rate == pytest.approx(0.2 * 0.5 * (16 * 50) ** -0.5, rel=0.05)
     assert (recipe.schedule, recipe.epochs, recipe.tokenizer) == ("cosine", 20, "word")
+
+
+def test_a_checkpoint_that_is_tuned_again_has_the_same_rate(
+    home: Path, parents: Callable[..., Path], tmp_path: Path
+) -> None:
+    """A higher rate that somebody sets counts for later runs; a lower one does not."""
+    rates = []
+    outs = [parents("seq2seq-tiny"), *(tmp_path / name for name in "abcd")]
+    for number, (parent, out) in enumerate(pairwise(outs)):
+        settings = {2: {"learning_rate": 1e-5}, 3: {"learning_rate": 0.02}}.get(number, {})
+        request = TrainingRequest(
+            "", f"{home / 'new'}:en-de", out, from_=parent, steps=1, settings=settings
+        )
+        with begin(request) as session:
+            rates.append(session.trainer.plan.recipe.learning_rate)
+            session.run()
+    assert rates == [0.002, 0.002, 1e-5, 0.02]
+    last = read_parent(default_registry(), outs[-1], torch.device("cpu"))
+    assert last.peak_rate == 0.02
 
 
 @pytest.mark.parametrize(("pairs", "select", "patience"), [(40, "last", None), (480, "loss", 4)])

@@ -35,6 +35,8 @@ class Parent:
     translator: Translator
     recipe: Mapping[str, Any] = field(default_factory=dict)
     data: str = ""
+    recorded_rate: float = 0.0
+    """The peak rate that a tuned checkpoint has taken over from its own parent, or 0."""
 
     @property
     def checkpoint(self) -> Checkpoint:
@@ -50,15 +52,15 @@ class Parent:
 
     @property
     def peak_rate(self) -> float:
-        """The highest learning rate of the parent's training, or a guess by its width."""
+        """The highest learning rate of the parent's training, or a guess by its width.
+
+        That of tuning is a part of it: a tuned checkpoint has the rate of its first training, or
+        its weights would move less each time that they are tuned again.
+        """
         width = self.checkpoint.config.width
-        if not self.recipe:
-            return 5 * LEARNING_RATE_PER_WIDTH / width
-        schedule = self.recipe.get("schedule")
-        if isinstance(schedule, str | Mapping) and name_of(schedule) == "noam":
-            warmup = max(self._number("warmup", 1), 1)
-            return self._number("factor", 1.0) * (width * warmup) ** -0.5
-        return self._number("learning_rate", 1e-3)
+        if self.recorded_rate:
+            return self.recorded_rate
+        return peak_of(self.recipe, width) if self.recipe else 5 * LEARNING_RATE_PER_WIDTH / width
 
     def for_languages_of(self, dataset: Dataset) -> Parent:
         """Return the checkpoint with its tags for a dataset's languages, if both have any.
@@ -73,15 +75,25 @@ class Parent:
             return self
         return replace(self, translator=Translator(choose(self.checkpoint, *dataset.languages)))
 
-    def _number(self, name: str, default: float) -> float:
-        """Return a value of the recipe, which comes with the checkpoint, if it can be one."""
-        value: Any = self.recipe.get(name)
-        known = type(value) in (int, float) and 0 < value < LARGEST
-        return float(value) if known else default
-
     def dataset(self, registry: Registry) -> Dataset | None:
         """Return the dataset that it was trained on, or None."""
         return registry.datasets.get(self.data)
+
+
+def peak_of(recipe: Mapping[str, Any], width: int) -> float:
+    """Return the highest learning rate of a recipe, which may be that of any checkpoint."""
+    schedule = recipe.get("schedule")
+    if isinstance(schedule, str | Mapping) and name_of(schedule) == "noam":
+        warmup = max(_number(recipe, "warmup", 1), 1)
+        return _number(recipe, "factor", 1.0) * (width * warmup) ** -0.5
+    return _number(recipe, "learning_rate", 1e-3)
+
+
+def _number(values: Mapping[str, Any], name: str, default: float) -> float:
+    """Return a value that comes with a checkpoint, if it can be one."""
+    value: Any = values.get(name)
+    known = type(value) in (int, float) and 0 < value < LARGEST
+    return float(value) if known else default
 
 
 def read_parent(registry: Registry, given: str | PathLike[str], device: torch.device) -> Parent:
@@ -98,4 +110,5 @@ def read_parent(registry: Registry, given: str | PathLike[str], device: torch.de
     names = [released.dataset if released else "", translator.checkpoint.about.data]
     names.append(trained_on(training))
     data = next((name for name in names if name in registry.datasets), "")
-    return Parent(translator, recipe if isinstance(recipe, dict) else {}, data)
+    rate = _number(training, "peak_rate", 0.0)
+    return Parent(translator, recipe if isinstance(recipe, dict) else {}, data, rate)

@@ -132,13 +132,13 @@ class Session:
         training = self._training()
         license: Mapping[str, Any] = {}
         if (tuned := TuningRecord.read(folder.path)) is not None:
-            made.about, license = tuned.about, tuned.license
+            made.about, license, rate = tuned.about, tuned.license, tuned.peak_rate
             device = self.trainer.group.device
             try:
                 self.compared = tuned.compare(with_weights(made, weights, self.registry, device))
             except ZooError as error:  # the checkpoint is worth more than its comparison
                 self.warnings.append(f"not compared with {plan.parent}: {error}")
-            training |= {"parent": plan.parent, "tuning": self.compared}
+            training |= {"parent": plan.parent, "tuning": self.compared, "peak_rate": rate}
         architecture = self.registry.architecture(plan.architecture)
         card = cards.checkpoint_card(made, architecture, training, license)
         more = {"curve.png": (folder.path / "curve.png").read_bytes()}

@@ -33,7 +33,7 @@ from zoo.nn.contract import Seq2Seq
 from zoo.registry.declarations import Dataset, Pair
 from zoo.registry.registry import Registry
 from zoo.training.data import TrainingData
-from zoo.training.parent import Parent
+from zoo.training.parent import Parent, peak_of
 from zoo.training.plan import Plan
 from zoo.translation.languages import other_languages
 from zoo.translation.translator import Translator
@@ -66,6 +66,8 @@ class TuningRecord:
     sets: Sequence[ScoredSet] = ()
     license: Mapping[str, Any] = field(default_factory=dict)
     """The license in the metadata of the card; empty if it is not known."""
+    peak_rate: float = 0.0
+    """The highest learning rate of the first training, or of tuning where that is higher."""
 
     def to_json(self) -> str:
         """Return the record as JSON, which `read` reads."""
@@ -74,7 +76,7 @@ class TuningRecord:
             for s in self.sets
         ]
         values = {"about": self.about.as_json(), "sets": sets, "license": dict(self.license)}
-        return json.dumps(values, ensure_ascii=False)
+        return json.dumps({**values, "peak_rate": self.peak_rate}, ensure_ascii=False)
 
     @classmethod
     def read(cls, run: Path) -> Self | None:
@@ -92,7 +94,8 @@ class TuningRecord:
                 ScoredSet(s["data"], s["split"], [Pair(*pair) for pair in s["pairs"]], s["before"])
                 for s in values["sets"]
             ]
-            return cls(About.parse(values["about"]), sets, dict(values.get("license", {})))
+            license, rate = dict(values.get("license", {})), float(values.get("peak_rate", 0.0))
+            return cls(About.parse(values["about"]), sets, license, rate)
         except (KeyError, TypeError, ValueError) as error:
             raise damaged(file, error) from None
 
@@ -193,7 +196,8 @@ def make_record(
         elif some := _some(pairs):
             held_out.append(ScoredSet(name, split, some, scores(parent.translator, some)))
     made = about(registry, data, parent), held_out, _license(registry, data.dataset, parent)
-    return TuningRecord(*made), notes
+    own_rate = peak_of(plan.recipe.model_dump(), plan.config.width)
+    return TuningRecord(*made, max(parent.peak_rate, own_rate)), notes
 
 
 def about(registry: Registry, data: TrainingData, parent: Parent) -> About:
