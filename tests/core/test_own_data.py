@@ -1,6 +1,7 @@
 """One's own data: CSV, compressed files and pairs from Python."""
 
 import bz2
+import errno
 import gzip
 import io
 import json
@@ -23,7 +24,7 @@ from zoo.data import compressed
 from zoo.data.csv import read_csv
 from zoo.data.datasets import file_dataset, find_dataset
 from zoo.data.pairs import write_pairs
-from zoo.data.readers import count_lines, read_lines
+from zoo.data.readers import bounded_lines, count_lines, read_lines
 from zoo.errors import DataError, UnknownNameError
 from zoo.registry.declarations import Pair
 from zoo.registry.registry import default_registry
@@ -405,3 +406,19 @@ def test_a_session_reads_compressed_csv(parallel: Path, tmp_path: Path) -> None:
     with begin(request) as session:
         assert len(session.trainer.data.corpus) == 57
         assert session.trainer.data.dataset.languages == ("en", "de")
+
+
+def test_a_line_that_the_system_cannot_read_is_no_fault_of_a_dataset(tmp_path: Path) -> None:
+    """Such as one of a failing disk, or of a server that has gone; the system names no file."""
+
+    class Failing(io.BytesIO):
+        def readline(self, size: int | None = -1) -> bytes:
+            if self.tell():
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            return super().readline(size)
+
+    lines = bounded_lines(Failing(b"one\ntwo\n"), "pairs.tsv")
+    assert next(lines) == b"one\n"
+    with pytest.raises(DataError) as raised:
+        next(lines)
+    assert str(raised.value) == f"pairs.tsv, line 2, cannot be read: {os.strerror(errno.EIO)}"

@@ -1,5 +1,6 @@
 """Token files: written once in chunks, then memory-mapped."""
 
+import errno
 import json
 import os
 import subprocess
@@ -102,6 +103,21 @@ def test_damaged_files_are_written_again(cache: Path, tokenizers: TokenizerPair,
     assert corpus.fingerprint() == expected
     assert file.read_bytes() == whole
     assert not list(cache.glob(".*"))
+
+
+def test_a_full_disk_names_the_cache(
+    cache: Path, tokenizers: TokenizerPair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system's error of a write names no file."""
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(module._Writer, "write", fail)
+    with pytest.raises(OSError, match="No space left") as raised:
+        open_corpus(dataset(50), None, tokenizers, LIMITS)
+    assert Path(raised.value.filename).parent == cache
+    assert [file.suffix for file in cache.iterdir()] == [".lock"]
 
 
 def test_changed_text_has_another_fingerprint(cache: Path, tokenizers: TokenizerPair) -> None:

@@ -7,6 +7,7 @@ that every later run with the same ones maps the same files. The folders can be 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
@@ -130,9 +131,20 @@ def open_corpus(
         try:
             return _map(folder)
         except CheckpointError:
-            with whole_folder(folder, replace=True) as part:
+            with _naming(folder), whole_folder(folder, replace=True) as part:
                 _build(part, dataset, limit, tokenizers, limits)
         return _map(folder)
+
+
+@contextlib.contextmanager
+def _naming(folder: Path) -> Iterator[None]:
+    """Name a folder in errors of writing that name no file, such as that of a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(folder)
+        raise
 
 
 def _key(

@@ -7,7 +7,7 @@ import re
 import shlex
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, groupby, islice, zip_longest
+from itertools import chain, count, groupby, islice, zip_longest
 from os import PathLike
 from pathlib import Path
 from typing import IO, TypeVar
@@ -67,11 +67,17 @@ def bounded_lines(stream: IO[bytes], where: str) -> Iterator[bytes]:
     `where` names the stream in errors.
 
     Raises:
-        DataError: a line is longer; the message has its number.
+        DataError: a line is longer, or cannot be read; the message has its number.
     """
-    number = 0
-    while line := stream.readline(LINE_LIMIT + 1):
-        number += 1
+    for number in count(1):
+        try:
+            line = stream.readline(LINE_LIMIT + 1)
+        except OSError as error:
+            raise DataError(
+                f"{where}, line {number}, cannot be read", error.strerror or str(error)
+            ) from None
+        if not line:
+            return
         if len(line) > LINE_LIMIT:
             raise DataError(
                 f"{where}, line {number}, is too long",
@@ -86,12 +92,12 @@ def count_lines(file: Path, see: Callable[[bytes], object] = len) -> int:
 
     `see` is called with each block of its text, unpacked.
     """
-    count, last = 0, b"\n"
+    ends, last = 0, b"\n"
     with open_text(file) as stream:
         while block := stream.read(1 << 20):
             see(block)
-            count, last = count + block.count(b"\n"), block[-1:]
-    return count + (last != b"\n")
+            ends, last = ends + block.count(b"\n"), block[-1:]
+    return ends + (last != b"\n")
 
 
 def decode_line(line: bytes, number: int, file: str) -> str:
