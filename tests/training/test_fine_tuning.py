@@ -15,12 +15,17 @@ import zoo
 from tests.core.test_training import same, weights
 from zoo.checkpoint.about import About
 from zoo.checkpoint.card import split_card
+from zoo.data.batches import Corpus
+from zoo.data.datasets import file_dataset
 from zoo.data.tokenizer import Tokenizer
 from zoo.errors import CheckpointError, ConfigError
 from zoo.evaluation.metrics import score
 from zoo.registry.events import Event, Report, Validation
+from zoo.registry.parameters import LengthLimits
 from zoo.registry.registry import Registry, default_registry
 from zoo.training.advice import early_warnings
+from zoo.training.fine_tuning import data_size
+from zoo.training.fitting import longer_side
 from zoo.training.parent import read_parent
 from zoo.training.request import TrainingRequest
 from zoo.training.session import begin
@@ -415,6 +420,33 @@ def test_a_checkpoint_that_is_tuned_again_has_the_same_rate(
     assert rates == [0.002, 0.002, 1e-5, 0.02]
     last = read_parent(default_registry(), outs[-1], torch.device("cpu"))
     assert last.peak_rate == 0.02
+
+
+def test_the_size_of_the_data_is_that_of_what_is_trained_on(
+    parents: Callable[..., Path], tmp_path: Path
+) -> None:
+    """One line that is too long, or the short head of a sorted file, does not decide the batch."""
+    short, longer = "the dog runs .", "the dog runs and the cat sings and the man sleeps ."
+    lines = [f"{short}\t{short}\n"] * 1500 + [f"{longer}\t{longer}\n"] * 6000
+    lines += [f"{'dog ' * 300_000}\tdogx\n"]
+    (tmp_path / "sorted.tsv").write_text("".join(lines), encoding="utf-8")
+    parent = read_parent(default_registry(), parents("seq2seq-tiny"), torch.device("cpu"))
+    dataset = file_dataset(f"{tmp_path / 'sorted.tsv'}")
+    limits = LengthLimits(256, 256)
+    tokenizers = (parent.checkpoint.source_tokenizer, parent.checkpoint.target_tokenizer)
+    corpus = Corpus.encode(dataset.load("train"), *tokenizers, limits)
+    size = data_size(dataset, None, parent, 256)
+    assert size.pairs == pytest.approx(len(corpus), rel=0.01)
+    assert size.tokens == pytest.approx(longer_side(corpus), rel=0.1)
+    data, settings = str(tmp_path / "sorted.tsv"), {"max_length": 8}
+    request = TrainingRequest(
+        "", data, tmp_path / "a", from_=parents("seq2seq-tiny"), settings=settings
+    )
+    with begin(request) as session:
+        trained = session.trainer.data.corpus
+        recipe = session.trainer.plan.recipe
+    assert len(trained) < 1600
+    assert recipe.batch_tokens == pytest.approx(longer_side(trained) / 16, rel=0.3)
 
 
 @pytest.mark.parametrize(("pairs", "select", "patience"), [(40, "last", None), (480, "loss", 4)])

@@ -82,19 +82,26 @@ class CorpusStatistics:
         ) / max(self.sampled, 1)
 
 
-def corpus_statistics(pairs: Iterable[Pair], sample: int = SAMPLE) -> CorpusStatistics:
-    """Count all pairs, and the words and characters of a sample, in bounded memory.
+def evenly_spaced(pairs: Iterable[Pair], least: int) -> tuple[int, list[Pair]]:
+    """Return the number of pairs, and every k-th: `least` to twice as many, if there are.
 
-    The sample is every k-th pair: files are often sorted, so their heads differ from their tails.
+    Files are often sorted, so their heads differ from their tails.
     """
     kept: list[Pair] = []
     count, every = 0, 1
     for pair in pairs:
         if count % every == 0:
-            kept.append(Pair(pair.source[:LONGEST_TEXT], pair.target[:LONGEST_TEXT]))
-            if len(kept) >= 2 * sample:
+            kept.append(pair)
+            if len(kept) >= 2 * least:
                 kept, every = kept[::2], 2 * every
         count += 1
+    return count, kept
+
+
+def corpus_statistics(pairs: Iterable[Pair], sample: int = SAMPLE) -> CorpusStatistics:
+    """Count all pairs, and the words and characters of a sample, in bounded memory."""
+    shortened = (Pair(pair.source[:LONGEST_TEXT], pair.target[:LONGEST_TEXT]) for pair in pairs)
+    count, kept = evenly_spaced(shortened, sample)
     source = _side([pair.source for pair in kept])
     target = _side([pair.target for pair in kept])
     return CorpusStatistics(count, len(kept), len(set(kept)), source, target)

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from zoo.data.corpus import learn_tokenizers
 from zoo.data.extension import Texts, added_tokens, can_extend, extend, extend_both
 from zoo.data.readers import without_long_words
+from zoo.data.statistics import evenly_spaced
 from zoo.data.tokenizer import Tokenizer
 from zoo.errors import ConfigError, counted
 from zoo.registry.declarations import Dataset
@@ -87,9 +88,10 @@ def make_tuning_plan(
     shared = parent.shares_vocabulary and changed in (None, "both")
     _check_vocabulary(request, parent)
     validates = request.validation is not None or _holds_out_enough(dataset, request.limit)
-    size = data_size(dataset, request.limit, parent)
+    given = _given(registry, request)
+    size = data_size(dataset, request.limit, parent, _longest(given, parent))
     config_values: dict[str, Any] = checkpoint.config.model_dump(mode="json")
-    usual = _default_recipe(registry, _given(registry, request), parent, size, validates)
+    usual = _default_recipe(registry, given, parent, size, validates)
     recipe_values = {**usual, "shared_vocab": shared}
     if request.recipe is not None:
         add_layers(named_recipe(registry, request.recipe), config_values, recipe_values)
@@ -221,17 +223,18 @@ def _extended(
     return sides[0], sides[1]
 
 
-def data_size(dataset: Dataset, limit: int | None, parent: Parent) -> DataSize:
-    """Return the size of the training split; its tokens are estimated from some of its pairs."""
-    checkpoint, pairs = parent.checkpoint, dataset.stream("train", limit)
-    sample = list(islice(pairs, SAMPLED))
-    if not sample:
-        return DataSize(0, 0)
+def data_size(dataset: Dataset, limit: int | None, parent: Parent, most: int) -> DataSize:
+    """Return the size of the training split; its tokens are estimated from some of its pairs.
+
+    Pairs with a side of over `most` tokens do not count: they are skipped.
+    """
+    count, sample = evenly_spaced(dataset.stream("train", limit), SAMPLED)
+    checkpoint = parent.checkpoint
     sides = (checkpoint.source_tokenizer, checkpoint.target_tokenizer)
     encoded = [sides[side].encode([pair[side] for pair in sample]) for side in (0, 1)]
-    longer = sum(max(len(source), len(target)) + 1 for source, target in zip(*encoded, strict=True))
-    count = len(sample) + sum(1 for _ in pairs)
-    return DataSize(count, longer * count // len(sample))
+    longer = [max(len(source), len(target)) + 1 for source, target in zip(*encoded, strict=True)]
+    kept = [length for length in longer if length <= most]
+    return DataSize(*(n * count // max(len(sample), 1) for n in (len(kept), sum(kept))))
 
 
 def _holds_out_enough(dataset: Dataset, limit: int | None) -> bool:
@@ -283,6 +286,13 @@ def _default_recipe(
         "epochs": epochs,
         **selection,
     }
+
+
+def _longest(given: Mapping[str, Any], parent: Parent) -> int:
+    """Return the most tokens of a side, by what is given, the parent's recipe and its network."""
+    usual = _number(parent.recipe, "max_length", Recipe.model_fields["max_length"].default)
+    limits = filter(None, parent.checkpoint.config.length_limits)
+    return min([_number(given, "max_length", usual), *limits])
 
 
 def _number(given: Mapping[str, Any], key: str, default: int) -> int:
