@@ -22,6 +22,7 @@ from zoo.errors import CheckpointError, ConfigError
 from zoo.evaluation.metrics import score
 from zoo.registry.events import Event, Report, Validation
 from zoo.registry.parameters import LengthLimits
+from zoo.registry.recipe import Recipe
 from zoo.registry.registry import Registry, default_registry
 from zoo.training.advice import early_warnings
 from zoo.training.fine_tuning import data_size
@@ -420,6 +421,34 @@ def test_a_checkpoint_that_is_tuned_again_has_the_same_rate(
     assert rates == [0.002, 0.002, 1e-5, 0.02]
     last = read_parent(default_registry(), outs[-1], torch.device("cpu"))
     assert last.peak_rate == 0.02
+
+
+@pytest.mark.parametrize(
+    ("kept", "settings", "more"),
+    [
+        ({"r_drop": 1.0}, {"objective": "minimum_risk"}, {}),
+        ({"r_drop": 1.0}, {"objective": [{"name": "minimum_risk", "samples": 2}]}, {}),
+        ({"bpe_dropout": 0.1, "tokenizer": "bpe"}, {"tokenizer": "word"},
+         {"new_vocabulary": "both"}),
+    ],
+)  # fmt: skip
+def test_what_the_parent_was_trained_with_does_not_exclude_what_is_set(
+    home: Path, parents: Callable[..., Path], tmp_path: Path,
+    kept: dict[str, Any], settings: dict[str, Any], more: dict[str, Any],
+) -> None:  # fmt: skip
+    def recipe(values: dict[str, Any], **more: Any) -> Recipe:
+        request = TrainingRequest(
+            "", f"{home / 'new'}:en-de", tmp_path / str(len(values)), from_=parent, steps=1,
+            settings=values, **more,
+        )  # fmt: skip
+        with begin(request) as session:
+            return session.trainer.plan.recipe
+
+    parent, (name, value) = parents("seq2seq-tiny", **kept), next(iter(kept.items()))
+    assert getattr(recipe({}), name) == value
+    assert getattr(recipe(settings, **more), name) == 0
+    with pytest.raises(ConfigError, match=name):
+        recipe({**settings, name: value}, **more)
 
 
 def test_the_size_of_the_data_is_that_of_what_is_trained_on(

@@ -264,7 +264,7 @@ def _default_recipe(
     """
     kept = {
         key: parent.recipe[key]
-        for key in KEPT
+        for key in {*KEPT} - _without_use(given)
         if key in parent.recipe and not unknown_names(registry, {key: parent.recipe[key]})
     }
     batch = _within(size.tokens // BATCHES_PER_EPOCH, BATCH_TOKENS)
@@ -286,6 +286,22 @@ def _default_recipe(
         "epochs": epochs,
         **selection,
     }
+
+
+def _without_use(given: Mapping[str, Any]) -> set[str]:
+    """Return the regularization of the parent's training that what is given excludes."""
+
+    def names(key: str) -> set[str]:
+        value = given.get(key)
+        entries = value if isinstance(value, list) else [value]
+        return {name_of(entry) for entry in entries if isinstance(entry, str | Mapping)}
+
+    unused = set()
+    if (objectives := names("objective")) and "cross_entropy" not in objectives:
+        unused.add("r_drop")
+    if (names("tokenizer") | names("target_tokenizer")) - {"bpe", "none"}:
+        unused.add("bpe_dropout")
+    return unused
 
 
 def _longest(given: Mapping[str, Any], parent: Parent) -> int:
