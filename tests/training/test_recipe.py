@@ -187,6 +187,23 @@ def test_averages_survive_a_kill(parallel: Path, tmp_path: Path, average: dict[s
     assert largest_difference(tmp_path / "plain", tmp_path / "cut") == 0
 
 
+def test_weights_that_a_killed_run_kept_are_not_averaged_after_a_longer_total(
+    parallel: Path, tmp_path: Path
+) -> None:
+    """The last update is always validated; with another total, it is not the last."""
+    settings = {**SMALL, "average_last": 3, "validate_every": 4, "schedule": "constant"}
+    data = f"{parallel}:en-de"
+    zoo.train("rnnsearch-tiny", data, tmp_path / "plain", settings=settings, steps=12)
+    request = TrainingRequest("rnnsearch-tiny", data, tmp_path / "cut", settings=settings, steps=10)
+    with begin(request) as session:
+        for event in session.trainer.events():
+            if isinstance(event, Validation) and event.step == 10:
+                break  # its weights are kept, and no state is saved
+        assert [file.stem for file in session.trainer.folder.kept_weights()][-1] == "000000010"
+    finished(resume(tmp_path / "cut", steps=12))
+    assert largest_difference(tmp_path / "plain", tmp_path / "cut") == 0
+
+
 def test_the_best_validation_is_released_and_patience_ends_the_run(
     parallel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

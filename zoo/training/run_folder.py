@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import math
 import os
 import shutil
 import uuid
@@ -304,8 +305,13 @@ class RunFolder:
         """Return the metrics so far, as `read_metrics` does."""
         return read_metrics(self.path / "metrics.jsonl")
 
-    def remove_metrics_after(self, step: int) -> None:
-        """Remove the metrics of updates after `step`."""
+    def remove_after(self, step: int) -> None:
+        """Remove the metrics and the kept weights of updates after `step`, which are made again.
+
+        With other totals, they will not be the same.
+        """
+        for file in {*self.kept_weights()} - {*self.kept_weights(step)}:
+            file.unlink()
         records = [record for record in self.metrics() if record["step"] <= step]
         lines = [json.dumps(record, ensure_ascii=False) + "\n" for record in records]
         replace_file(self.path / "metrics.jsonl", "".join(lines))
@@ -322,7 +328,7 @@ class RunFolder:
                 content = safetensors.torch.save(dict(weights))
                 replace_file(self.path / "weights" / f"{step:09d}.safetensors", content)
 
-    def kept_weights(self, step: int) -> list[Path]:
+    def kept_weights(self, step: float = math.inf) -> list[Path]:
         """Return the files of weights up to update `step`, oldest first."""
         files = [f for f in self.path.glob("weights/*.safetensors") if f.stem.isdecimal()]
         return sorted(f for f in files if int(f.stem) <= step)

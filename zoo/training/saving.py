@@ -98,9 +98,9 @@ def _remove_older(averaged: AveragedWeights) -> None:
 def load_state(averaged: AveragedWeights) -> tuple[int, list[str]]:
     """Restore the newest undamaged state of the run folder, if there is one.
 
-    Newer states that are damaged are renamed to `STEP.damaged`, and the metrics of later updates
-    are removed: those updates are repeated. Returns the number of threads to train with, and
-    notes for the user.
+    Newer states that are damaged are renamed to `STEP.damaged`, and the metrics and kept weights of
+    later updates are removed: those updates are repeated. Returns the number of threads to train
+    with, and notes for the user.
 
     Raises:
         CheckpointError: there are states, but all are damaged or belong to another network.
@@ -127,7 +127,7 @@ def load_state(averaged: AveragedWeights) -> tuple[int, list[str]]:
             aside = path.with_name(f"{path.name}.damaged")
             shutil.rmtree(aside, ignore_errors=True)
             path.rename(aside)
-        folder.remove_metrics_after(averaged.state.step)
+        folder.remove_after(averaged.state.step)
     group.barrier()
     return threads, [
         f"a newer state is damaged and not used: {t}" for t in damaged.values()
