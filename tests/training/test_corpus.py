@@ -93,6 +93,26 @@ def test_files_are_written_once(cache: Path, tokenizers: TokenizerPair, parallel
     assert len([f for f in cache.iterdir() if f.is_dir()]) == 4
 
 
+def test_a_plugin_s_changed_reader_is_not_hidden_by_old_files(
+    cache: Path, tokenizers: TokenizerPair, tmp_path: Path
+) -> None:
+    """Such as one whose author has mended how the lines of two files are paired."""
+    file = tmp_path / "words.txt"
+    file.write_text("".join(f"w{n}\n" for n in range(20)), encoding="utf-8")
+
+    def reader(shift: int) -> Dataset:
+        def read(split: str, limit: int | None) -> Iterable[Pair]:
+            lines = file.read_text(encoding="utf-8").split()
+            return islice(map(Pair, lines, lines[shift:] + lines[:shift]), limit)
+
+        return Dataset("mine", "", read, splits=("train",), files=(file,))
+
+    wrong, right = (open_corpus(reader(shift), None, tokenizers, LIMITS) for shift in (1, 0))
+    assert wrong.target.tokens[1] != right.target.tokens[1]
+    assert torch.equal(right.batch(torch.tensor([3])).source[:, 0],
+                       right.batch(torch.tensor([3])).target[:, 1])  # fmt: skip
+
+
 @pytest.mark.parametrize("name", ["source.tokens", "target.starts", "corpus.json"])
 def test_damaged_files_are_written_again(cache: Path, tokenizers: TokenizerPair, name: str) -> None:
     expected = open_corpus(dataset(50), None, tokenizers, LIMITS).fingerprint()

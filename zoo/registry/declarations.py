@@ -203,8 +203,8 @@ class Dataset:
 
     `read(split, limit)` yields that split's pairs in order. `limit` is the most pairs to read of
     each file, before any splitting. `terms` are its license or terms of use. `recipe` is the name
-    of its recipe, if that differs from the dataset's name. `files` are the files that determine its
-    text, if files alone do. `downloads` are the public files that it reads, if `zoo data get` can
+    of its recipe, if that differs from the dataset's name. `files` are those that its text is read
+    from, if there are any. `downloads` are the public files that it reads, if `zoo data get` can
     fetch them. With `several_references`, the targets of one source are references of one
     translation when it is scored. `metrics` are the names of the metrics that suit it; by default
     all, except those that suit certain data only.
