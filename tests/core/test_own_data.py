@@ -273,6 +273,18 @@ def test_a_file_of_another_kind_is_answered_with_those_that_are_read(tmp_path: P
         find_dataset(default_registry(), str(tmp_path / "pairs.xlsx"))
 
 
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [("pairs.tmx", "Save its pairs as CSV"), ("pairs.XLSX", "Save its pairs as CSV"),
+     ("pairs.txt", "Rename it"), ("pairs", "Rename it"), ("pairs.json", "one object a line")],
+)  # fmt: skip
+def test_only_a_file_of_text_is_renamed(tmp_path: Path, name: str, advice: str) -> None:
+    """Under the name pairs.tsv, a translation memory would be refused for its first line."""
+    (tmp_path / name).write_text("a\tb\n")
+    with pytest.raises(DataError, match=advice):
+        find_dataset(default_registry(), str(tmp_path / name))
+
+
 def test_two_files_of_one_language_each_are_answered_with_how_they_are_named(
     parallel: Path, tmp_path: Path
 ) -> None:

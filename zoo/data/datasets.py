@@ -26,6 +26,9 @@ from zoo.registry.registry import Registry
 KINDS = (".tsv", ".csv", ".jsonl")
 """The suffixes of files that hold both sides."""
 
+FORMATS = (".tmx", ".xliff", ".xlf", ".xml", ".xlsx", ".xls", ".ods", ".parquet", ".zip")
+"""Suffixes of files that no other name makes readable."""
+
 LANGUAGE = re.compile(r"[a-z]{2,3}")
 """The end of the name of a file that has texts of one language."""
 
@@ -52,9 +55,7 @@ def find_dataset(registry: Registry, spec: str) -> Dataset:
             f"{spec} cannot be read",
             "a file of pairs ends in .tsv, .csv or .jsonl, or in one of these and .gz, .bz2, .xz "
             "or .zst",
-            _of_two_files(os.path.splitext(without_suffix(spec))[0])
-            or _as_lines(spec)
-            or "Rename it; two files, one of each language, are named PREFIX:en-de",
+            _of_two_files(os.path.splitext(without_suffix(spec))[0]) or _as_pairs(spec),
         )
     raise UnknownNameError(
         "dataset",
@@ -64,12 +65,15 @@ def find_dataset(registry: Registry, spec: str) -> Dataset:
     )
 
 
-def _as_lines(spec: str) -> str:
-    """Return how an array of JSON is converted; empty if a file's name does not end in `.json`."""
-    if _kind(spec) != ".json":
-        return ""
-    convert = f"jq -c '.[]' {shlex.quote(spec)} > {shlex.quote(Path(spec).stem)}.jsonl"
-    return f"It needs one object a line; of an array: {convert}"
+def _as_pairs(spec: str) -> str:
+    """Return how a file of another kind becomes one of pairs: by its name alone if it is text."""
+    kind = _kind(spec)
+    if kind == ".json":
+        convert = f"jq -c '.[]' {shlex.quote(spec)} > {shlex.quote(Path(spec).stem)}.jsonl"
+        return f"It needs one object a line; of an array: {convert}"
+    if kind in FORMATS:
+        return "Save its pairs as CSV in UTF-8, with a first line source,target"
+    return "Rename it; two files, one of each language, are named PREFIX:en-de"
 
 
 def _of_two_files(prefix: str) -> str:
