@@ -425,11 +425,11 @@ def test_a_line_that_the_system_cannot_read_is_no_fault_of_a_dataset(tmp_path: P
 
     class Failing(io.BytesIO):
         def readline(self, size: int | None = -1) -> bytes:
-            if self.tell():
-                raise OSError(errno.EIO, os.strerror(errno.EIO))
-            return super().readline(size)
+            if line := super().readline(size):
+                return line
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    lines = bounded_lines(Failing(b"one\ntwo\n"), "pairs.tsv")
+    lines = bounded_lines(Failing(b"one\n"), "pairs.tsv")
     assert next(lines) == b"one\n"
     with pytest.raises(DataError) as raised:
         next(lines)
