@@ -19,6 +19,7 @@ import zoo
 from tests.core.test_training import SMALL, finished, same
 from zoo.errors import CheckpointError, TrainingError
 from zoo.files import mend_folder, read_json, write_json
+from zoo.nn.contract import BEGIN, END
 from zoo.registry.events import Stopped
 from zoo.training import saving
 from zoo.training.failures import explain_failures
@@ -338,11 +339,20 @@ def test_the_first_update_that_is_not_finite_is_reported(
         update(batches, rate, window)
 
     trainer.update = break_weights  # type: ignore[method-assign]
-    with session, pytest.raises(TrainingError, match=r"is nan at update 23: its \d+ pairs are"):
+    with session, pytest.raises(TrainingError, match=r"is nan at update 23: its \d+ pairs are in "):
         list(trainer.events())
     kept = read_json(tmp_path / "out.run" / "not-finite.json")
     assert kept["indices"] == recorded["indices"]
     assert kept["step"] == 23
+    dataset = trainer.data.dataset
+    assert "validation" in dataset.splits  # an index is not the number of a line
+    texts = {tuple(pair) for pair in dataset.load("train")}
+    assert {tuple(pair) for pair in kept["pairs"]} <= texts
+    of_one = trainer.data.corpus.batch(torch.tensor(kept["indices"][:1]))
+    source, target = kept["pairs"][0]
+    encoded = [trainer.data.source_tokenizer.encode([source])[0] + [END],
+               [BEGIN, *trainer.data.target_tokenizer.encode([target])[0], END]]  # fmt: skip
+    assert [of_one.source[0].tolist(), of_one.target[0].tolist()] == encoded
     assert states(tmp_path / "out") == [20]
 
 

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from zoo.data.batches import Batches, Corpus, LeftOut, encode_pairs, shuffled_batches, without_end
+from zoo.data.batches import (
+    Batches,
+    Corpus,
+    LeftOut,
+    Sequences,
+    encode_pairs,
+    shuffled_batches,
+    without_end,
+)
 from zoo.data.corpus import check_source, open_corpus
 from zoo.data.datasets import find_dataset
 from zoo.data.features import FeatureReader
@@ -92,6 +100,12 @@ class TrainingData:
             return 0
         return length_of_nearly_all(self.corpus.source.lengths.numpy())
 
+    def texts(self, indices: Sequence[int]) -> list[list[str]]:
+        """Return training pairs as text, as far as their tokens keep it; of features nothing."""
+        sides = ((self.corpus.source, self.source_tokenizer),
+                 (self.corpus.target, self.target_tokenizer))  # fmt: skip
+        return [[_text(*side, index) for side in sides] for index in indices]
+
     def following(self, plan: Plan) -> TrainingData:
         """Return the same data for a plan whose recipe and configuration have changed.
 
@@ -119,6 +133,11 @@ class TrainingData:
             corpus, recipe.batch_tokens, recipe.batch_sentences, recipe.seed, number
         )
         return corpus, batches
+
+
+def _text(sequences: Sequences, tokenizer: Tokenizer, index: int) -> str:
+    ids = sequences.tokens[sequences.starts[index] : sequences.starts[index + 1]]
+    return "" if ids.ndim > 1 else tokenizer.decode(ids.tolist())
 
 
 def length_of_nearly_all(lengths: Sequence[int] | npt.NDArray[np.int32]) -> int:

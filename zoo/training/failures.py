@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
 
 from zoo.errors import PluginError, TrainingError
 from zoo.registry.open_shelf import OpenShelf
 from zoo.registry.recipe import Recipe
 from zoo.training.process_group import ProcessGroup
-
-SHOWN = 8
-"""The most indices of a batch that a message lists."""
 
 
 class NotFiniteError(TrainingError):
@@ -38,13 +34,6 @@ def not_finite(what: str, step: int, batch: str = "") -> NotFiniteError:
         "; ".join(filter(None, [batch, "the last saved state is unchanged"])),
         "Try a lower --set learning_rate, a longer --set warmup, or a smaller --set clip",
     )
-
-
-def describe_batch(batches: Sequence[Tensor]) -> str:
-    """Return the indices of an update's pairs in a few words."""
-    indices = [i for batch in batches for i in batch.tolist()]
-    more = ", …" if len(indices) > SHOWN else ""
-    return f"its {len(indices)} pairs are {', '.join(map(str, indices[:SHOWN]))}{more}"
 
 
 @contextlib.contextmanager

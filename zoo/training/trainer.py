@@ -24,7 +24,6 @@ from zoo.training.data import TrainingData
 from zoo.training.environment import training_environment
 from zoo.training.failures import (
     blaming,
-    describe_batch,
     explain_failures,
     first_to_report,
     not_finite,
@@ -285,10 +284,12 @@ class Trainer:
             name, value = ("the gradient norm", norm) if math.isfinite(loss) else ("the loss", loss)
             step = self.state.step - len(losses) + number + 1
             indices = [i for batch in batches for i in batch.tolist()]
+            file = self.folder.path / "not-finite.json"
             if self.group.is_first:
-                record = json.dumps({"step": step, name: str(value), "indices": indices})
-                replace_file(self.folder.path / "not-finite.json", record + "\n")
-            raise not_finite(f"{name} is {value}", step, describe_batch(batches))
+                pairs = self.data.texts(indices)
+                record = {"step": step, name: str(value), "indices": indices, "pairs": pairs}
+                replace_file(file, json.dumps(record, ensure_ascii=False) + "\n")
+            raise not_finite(f"{name} is {value}", step, f"its {len(indices)} pairs are in {file}")
 
     def _validate(self) -> Iterator[Validation | Note]:
         state, recipe, validation = self.state, self.plan.recipe, self.data.validation
