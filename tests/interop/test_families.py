@@ -404,6 +404,9 @@ FAULTS: dict[str, tuple[str, Change, str]] = {
     "an adapter": (
         "bart", json_file("adapter_config.json", peft_type="LORA"),
         r"it has an adapter, whose weights are apart \(adapter_config.json\)"),
+    "quantized weights": (
+        "bart", json_file("config.json", quantization_config={"load_in_8bit": True}),
+        "cannot be imported: its weights are quantized: use those of 16 or 32 bits$"),
     "more entries than rows": (
         "bart", json_file("config.json", vocab_size=9_999_999),
         r"embed_tokens.weight is \(281, 12\), and the vocabulary has 9999999 entries"),

@@ -219,7 +219,7 @@ FAULTS: dict[str, tuple[Change, str]] = {
     "a huge number": (config(dropout=10**400), "dropout is 1000.*, not of type float"),
     "eight bits": (weights(lambda w: w.update({
         "lm_head.weight": w["model.shared.weight"].to(torch.float8_e5m2)})),
-        "lm_head.weight' is of type 'F8_E5M2', which is not read"),
+        "lm_head.weight' is of type 'F8_E5M2', which is not read. Use weights of 16 or 32 bits$"),
     "type": (config(d_model="wide"), "d_model is 'wide', not of type int"),
     "absurd": (config(encoder_layers=10**9), "encoder_layers = 1000000000"),
     "negative": (config(d_model=-3), "dim = -3"),

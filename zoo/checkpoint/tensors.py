@@ -42,6 +42,8 @@ DTYPES = {
 }  # fmt: skip
 """The data types that are read, by their names in safetensors; torch cannot compare eight bits."""
 
+NOT_READ = ("F4", "F6", "F8", "C64")
+"""How other types of safetensors begin: of quantized weights, and complex numbers."""
 
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
@@ -214,7 +216,10 @@ def _parse_spec(file: Path, name: str, entry: object) -> TensorSpec:
     shape, offsets = _sizes(fields.get("shape")), _sizes(fields.get("data_offsets"))
     known = isinstance(dtype, str) and dtype in DTYPES
     if isinstance(dtype, str) and not known:
-        raise damaged(file, f"{name[:100]!r} is of type {dtype[:20]!r}, which is not read")
+        why = f"{name[:100]!r} is of type {dtype[:20]!r}, which is not read"
+        if dtype.startswith(NOT_READ):
+            raise CheckpointError(f"{file} cannot be read", why, "Use weights of 16 or 32 bits")
+        raise damaged(file, why)
     if not known or shape is None or offsets is None or len(offsets) != 2:
         raise damaged(file, f"its header has no valid entry for {name[:100]!r}")
     if math.prod(filter(None, shape)) >= SIZE_LIMIT:  # also of an empty tensor: torch counts so

@@ -86,7 +86,10 @@ class Settings:
         reasons.check(
             forced is None, "forced_bos_token_id: no token is forced here at the beginning"
         )
-        reasons.check("quantization_config" not in self.given, "its weights are quantized")
+        reasons.check(
+            "quantization_config" not in self.given,
+            "its weights are quantized: use those of 16 or 32 bits",
+        )
 
     def _whole(self, name: str, least: int, most: int) -> int:
         value = self.given.get(name)

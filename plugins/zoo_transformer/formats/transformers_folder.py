@@ -101,6 +101,10 @@ class Folder:
             wanted is None or end is None or wanted in (end, [end]),
             f"{GENERATION} ends outputs at {str(wanted)[:60]}, not at eos_token_id {end} alone",
         )
+        self.reasons.check(
+            self.config.get("quantization_config") is None,
+            "its weights are quantized: use those of 16 or 32 bits",
+        )
         self.fields = Fields(values, self.reasons)
         self.names: dict[int, str] | None = None  # of the vocabulary, once an importer has read it
         self.pipeline: dict[str, Any] | None = None  # of the library tokenizers, in the same way
