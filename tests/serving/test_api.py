@@ -352,6 +352,9 @@ def test_forms_are_read_as_json_is(server: Running) -> None:
 
     assert sent(urlencode(fields), urlencoded).json["translatedText"] == wanted
     assert sent(json.dumps(fields), urlencoded).json["translatedText"] == wanted  # `curl -d`
+    marked = "\ufeff" + json.dumps(fields)  # a file that an editor on Windows wrote
+    assert sent(marked, urlencoded).json["translatedText"] == wanted
+    assert sent(marked, {}).json["translatedText"] == wanted
     as_it_is = sent(f"q={TEXTS[0]} «ü»&source=en&target=de", urlencoded)  # as `curl -d` sends it
     assert as_it_is.json["translatedText"] == server.translate(CAPTIONS, f"{TEXTS[0]} «ü»")[0]
     assert sent(f"{parts}--x1--\r\n", several).json["translatedText"] == wanted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import re
 from typing import TypeVar
 from urllib.parse import parse_qsl
@@ -28,7 +29,7 @@ FIELDS = 100
 
 
 async def read_body(request: Request, limits: Limits) -> bytes:
-    """Return a request's body.
+    """Return a request's body, without the mark with which some programs begin UTF-8.
 
     Raises:
         TooLargeError: it is larger than the limit, or would be.
@@ -64,7 +65,7 @@ async def read_body(request: Request, limits: Limits) -> bytes:
             ) from None
     if max(received, announced) > limits.body_bytes:
         raise _too_large(limits)
-    return bytes(body)
+    return bytes(body.removeprefix(codecs.BOM_UTF8))
 
 
 def _too_large(limits: Limits) -> TooLargeError:
