@@ -228,7 +228,8 @@ def zoo_formats() -> Iterable[Format]:  # type: ignore[empty-body]  # a specific
 
     `importer` is the import path of a subclass of `zoo.interop.Importer`, `exporter` of
     `zoo.interop.Exporter`; each is imported on first use. An exporter for one architecture names it
-    in `architecture`. Put both beside the architecture whose weights they know.
+    in `architecture`. Put both beside the architecture whose weights they know. The page
+    “Export and engines” has a complete example.
 
     Example:
         from zoo import Format, hookimpl
