@@ -24,6 +24,32 @@ def another_type_with_attention() -> Made:
     return Branches
 
 
+@wrong("logits_are_finite", "forward gives infinite or NaN logits")
+def a_token_that_cannot_follow() -> Made:
+    class Copies(Network):
+        def forward(
+            self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
+        ) -> Output:
+            output = super().forward(source, source_mask, target, attention)
+            copied = torch.zeros_like(output.logits).scatter(2, target[..., None], 1.0)
+            return output._replace(logits=copied.log())
+
+    return Copies
+
+
+@wrong("logits_are_finite", "step gives infinite or NaN logits")
+def a_step_that_bans_padding() -> Made:
+    class Bans(Network):
+        def step(
+            self, token: Tensor, state: State, memory: Memory, attention: bool = False
+        ) -> Step[State]:
+            step = super().step(token, state, memory, attention)
+            banned = torch.arange(step.logits.shape[1]) == 0
+            return step._replace(logits=step.logits.masked_fill(banned, -torch.inf))
+
+    return Bans
+
+
 @wrong("step_equals_forward", "step 0 differs from forward: off by")
 def a_step_that_differs_from_forward() -> Made:
     class Scales(Network):

@@ -168,7 +168,7 @@ def _require_precision(
 @law(
     causes="Python's random or numpy; a torch.Generator of the network's; F.dropout without "
     "training=self.training; weights initialized outside torch.nn.init",
-    requires="shapes",
+    requires="logits_are_finite",
 )
 def randomness_is_seeded(case: Case) -> None:
     """One seed gives one network and one training result; outside training nothing is random."""

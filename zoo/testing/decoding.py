@@ -72,6 +72,24 @@ def arguments_stay_as_they_are(case: Case) -> None:
                 raise BrokenLawError(f"encode or forward changes `{name}` in place{mode}")
 
 
+@law(
+    causes="the logarithm of a probability of 0, as of a token that cannot be copied: add a small "
+    "number first; -inf in the place of a low logit; a softmax over padding alone; a division by 0",
+    requires="shapes",
+)
+@torch.no_grad()
+def logits_are_finite(case: Case) -> None:
+    """Logits are finite numbers, also of tokens that cannot follow."""
+    logits = {"forward": case.model(case.source, case.mask, case.target).logits}
+    if not isinstance(case.model, NonAutoregressive):
+        memory = case.model.encode(case.source, case.mask).memory
+        state = case.model.init_state(memory)
+        logits["step"] = case.model.step(case.target[:, 0], state, memory).logits
+    for name, given in logits.items():
+        if not given.isfinite().all():
+            raise BrokenLawError(f"{name} gives infinite or NaN logits")
+
+
 def _require_step(model: Seq2Seq, token: torch.Tensor, memory: Tree) -> None:
     """Raise unless a first step has the contract's shapes."""
     state = model.init_state(memory)

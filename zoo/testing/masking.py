@@ -13,7 +13,7 @@ from zoo.testing.law import BrokenLawError, law, require_close
 @law(
     causes="attention to padding; a recurrent net or a convolution that reads padding; a mean, a "
     "norm or a last state over the padded length",
-    requires="shapes randomness_is_seeded",
+    requires="randomness_is_seeded",
 )
 @torch.no_grad()
 def padding_is_ignored(case: Case) -> None:
@@ -53,7 +53,7 @@ def _seeded(case: Case, seed: int = 17) -> Tensor:
 @law(
     causes="no causal mask, or one off by one; a convolution padded on both sides; a norm over "
     "positions; a decoder that does not read the previous token",
-    requires="shapes randomness_is_seeded",
+    requires="randomness_is_seeded",
     of="steps",
 )
 @torch.no_grad()
@@ -91,7 +91,7 @@ def _require_causal_training(case: Case) -> None:
 @law(
     causes="a mask off by one, or inverted; a window that misses the ends; an encoder whose output "
     "is not used",
-    requires="shapes randomness_is_seeded",
+    requires="randomness_is_seeded",
 )
 @torch.no_grad()
 def every_source_token_matters(case: Case) -> None:
@@ -118,7 +118,7 @@ def every_source_token_matters(case: Case) -> None:
     causes="fewer position embeddings than length_limits allows; a limit that does not count the "
     "begin or end token; a kernel or a stride that is longer than a source of one word; squeeze() "
     "without a dimension",
-    requires="shapes",
+    requires="logits_are_finite",
 )
 @torch.no_grad()
 def length_limits_hold(case: Case) -> None:

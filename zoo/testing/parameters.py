@@ -78,7 +78,7 @@ def network_has_only_parameters(case: Case) -> None:
     causes="a weight that forward does not use; .detach(), .data or .item() on the way to the "
     "loss; an option of the config that the table ignores; a bias that the softmax cancels, not "
     "declared with zero_gradient",
-    requires="shapes parameter_table_matches_network",
+    requires="logits_are_finite parameter_table_matches_network",
 )
 def every_parameter_gets_a_gradient(case: Case) -> None:
     """Each row of the table affects the loss, or is declared not to, with the reason."""
