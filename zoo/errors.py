@@ -37,6 +37,7 @@ BREAKS = re.compile(r"\s*[\x00-\x1f\x7f-\x9f\u2028\u2029]+\s*")
 def _on_one_line(text: str) -> str:
     """Return a part of a message on one line: it may come from a file or another library."""
     line = BREAKS.sub(" ", text[: MESSAGE_LIMIT + 1]).strip()
+    line = line.removesuffix(":")  # of an exception without a message, such as `assert` raises
     return line if len(text) <= MESSAGE_LIMIT else f"{line[:MESSAGE_LIMIT]}…"
 
 

@@ -22,3 +22,10 @@ def test_an_error_is_the_same_in_another_process(error: ZooError) -> None:
         assert type(again) is type(error)
         assert str(again) == str(error)
         assert vars(again) == vars(error)
+
+
+def test_an_exception_without_a_message_leaves_no_colon() -> None:
+    why = f"it raised {type(AssertionError()).__name__}: {AssertionError()}"
+    error = ZooError("the plugin is broken", why, "Report this to its author")
+    expected = "the plugin is broken: it raised AssertionError. Report this to its author"
+    assert str(error) == expected
