@@ -53,7 +53,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
                                "relative_attention_num_buckets": 12,
                                "relative_attention_max_distance": 20},
     "tied without scale": {"tie_word_embeddings": False},
-    "starts with another token": {"decoder_start_token_id": 7},
+    "starts with another token": {"decoder_start_token_id": 1250},  # a sentinel
     "torch's file": {"file": "bin"},
     "several files": {"file": "shards"},
     "bfloat16": {"dtype": torch.bfloat16},
