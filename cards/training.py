@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from courtesies import courtesies
+from deepen import deepen
 from invented_words import invent
 from more_sentences import more_sentences
 from phrases import phrases
@@ -52,8 +53,12 @@ TUNED_ONCE = {
 TUNED_TWICE = {name: f"{name}.tuned-twice" for name in TUNED_ONCE}
 """What they were before they learned phrases, and brackets."""
 PHRASES = 24_000
-PARENTS_SHARE = {"transformer-tiny.tatoeba-fr-en-76k": 0.4}
-"""How much of the weights before that is released."""
+LARGER = {
+    "transformer-tiny.tatoeba-fr-en-76k": {
+        "encoder_layers": 6, "decoder_layers": 4, "feedforward_dim": 1536, "dropout": 0.25,
+    },
+}  # fmt: skip
+"""The sizes of a Transformer that is made larger before it learns these."""
 JOINT = "transformer-tiny.tasks"
 JOINT_UNDISTILLED = f"{JOINT}.undistilled"
 LANGUAGE_PAIRS = tuple((part, tag) for part, tag in PARTS if TASKS[part].kind == "text")
@@ -81,6 +86,7 @@ TEACHERS_OF = {
     RNNSEARCH: SECOND,
     CONVS2S: SECOND,
     "seq2seq-tiny.multi30k-en-de": SECOND,
+    "seq2seq-tiny.multi30k-de-en": tuple((f"{model}.multi30k-de-en",) for model in TRANSLATING),
     FRENCH: (
         (FRENCH_UNDISTILLED, "rnnsearch-tiny.multi30k-en-fr"),
         ("convs2s-tiny.multi30k-en-fr",),
@@ -122,8 +128,8 @@ def _tuning(
 
 def _last_tuning(name: str, earlier: str) -> tuple[str, ...]:
     """Return what `_tuning` does, for a Transformer that learns phrases."""
-    share = f"parent_share={PARENTS_SHARE.get(name, 0)}"
-    options = _tuning(earlier, 4_500, 2_048, 200, "bleu_sentences=200", share, average=2)
+    steps, warmup, average = (11_000, 300, 3) if name in LARGER else (4_500, 200, 2)
+    options = _tuning(earlier, steps, 2_048, warmup, "bleu_sentences=200", average=average)
     return *options, "--extend-vocabulary", "both"
 
 
@@ -193,7 +199,10 @@ def options_of(name: str) -> list[str]:
     data = ("--data", f"{corpus}:{source}-{target}", "--validation", task)
     if name in TUNED:
         teacher, *settings = TUNED[name]
-        return ["--from", str(train(teacher)), *data, *settings, *changes]
+        parent = train(teacher)
+        if name in LARGER:
+            parent = deepen(TOP / parent, TOP / f"{parent}.larger", LARGER[name])
+        return ["--from", str(parent), *data, *settings, *changes]
     recipe = f"{model}.{task}"
     if recipe not in registry.recipes:
         recipe = f"{model}.{registry.datasets[task].recipe}"
