@@ -86,7 +86,10 @@ TEACHERS_OF = {
     RNNSEARCH: SECOND,
     CONVS2S: SECOND,
     "seq2seq-tiny.multi30k-en-de": SECOND,
-    "seq2seq-tiny.multi30k-de-en": tuple((f"{model}.multi30k-de-en",) for model in TRANSLATING),
+    **{
+        f"seq2seq-tiny.{task}": tuple((f"{model}.{task}",) for model in TRANSLATING)
+        for task in ("multi30k-de-en", "multi30k-en-fr")
+    },
     FRENCH: (
         (FRENCH_UNDISTILLED, "rnnsearch-tiny.multi30k-en-fr"),
         ("convs2s-tiny.multi30k-en-fr",),

@@ -47,14 +47,15 @@ def _draw(scores: Tensor, numbers: Tensor, options: Search) -> Tensor:
     """Return the tokens, (rows,), at which the cumulative probability passes the numbers.
 
     Tokens are in the order of their ids. In that of their scores, rounding, which depends on the
-    batch, would exchange tokens of nearly equal scores, and so change what is drawn.
+    batch, would exchange tokens of nearly equal scores, and so change what is drawn. A token whose
+    score is not a number is always drawn: it ends the search with an error.
     """
-    scores = scores.double()
+    scores, is_wrong = scores.double(), scores.isnan()
     # The best score becomes 0, so that no temperature makes all of them infinite.
     scores = (scores - scores.amax(-1, keepdim=True)) / options.temperature
     cumulative = _probabilities(scores, options).cumsum(-1)
     passed = cumulative > (numbers * cumulative[:, -1])[:, None]
-    return passed.int().argmax(-1)
+    return (passed | is_wrong).int().argmax(-1)
 
 
 def _probabilities(scores: Tensor, options: Search) -> Tensor:
