@@ -46,13 +46,13 @@ def deepen(parent: Path, out: Path, changes: Mapping[str, float]) -> Path:
         small.model_name, source_vocab=vocabularies[0], target_vocab=vocabularies[1],
         **config.model_dump(),
     ).eval()  # fmt: skip
-    weights = dict(small.model.named_parameters())
+    weights, origins = dict(small.model.named_parameters()), _origins(small.config, config)
     with torch.no_grad():
         for name, weight in large.named_parameters():
-            weight.copy_(_deepened(name, weight, weights, _origins(small.config, config)))
+            weight.copy_(_deepened(name, weight, weights, origins))
     write(
         out, replace(small, name=out.name, config=config, model=large), registry,
-        render_front_matter({}), read_json(parent / TRAINING, TEXT_LIMIT), dtype="float32",
+        render_front_matter({}), read_json(parent / TRAINING, TEXT_LIMIT),
     )  # fmt: skip
     return out
 
@@ -81,9 +81,8 @@ def _deepened(
         layer, _, part = rest.partition(".")
         origin, is_new = origins[stack][int(layer)]
         name = f"{stack}.{origin}.{part}"
-    if is_new and part.startswith(WRITERS):
-        return torch.zeros_like(drawn)
-    old = weights[name]
-    result = torch.zeros_like(drawn) if part.startswith(WRITERS) else drawn.clone()
-    result[tuple(slice(size) for size in old.shape)] = old
+    old, adds = weights[name], part.startswith(WRITERS)
+    result = torch.zeros_like(drawn) if adds else drawn.clone()
+    if not (is_new and adds):
+        result[tuple(slice(size) for size in old.shape)] = old
     return result

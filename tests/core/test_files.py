@@ -205,12 +205,15 @@ def test_two_names_are_exchanged(tmp_path: Path) -> None:
         exchange_names(one, tmp_path / "missing")
 
 
-@pytest.mark.parametrize("exchanges", [True, False])
-def test_a_folder_is_replaced_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exchanges: bool
-) -> None:
-    if not exchanges:
+@pytest.fixture(params=[True, False])
+def exchanges_or_not(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file system as it is, then one that cannot exchange names."""
+    if not request.param:
         monkeypatch.setattr(files, "exchange_names", lambda *_: False)
+
+
+@pytest.mark.usefixtures("exchanges_or_not")
+def test_a_folder_is_replaced_whole(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     for text in ("old", "new"):
         with whole_folder(folder, replace=True) as part:
@@ -219,12 +222,8 @@ def test_a_folder_is_replaced_whole(
         assert [f.name for f in tmp_path.iterdir()] == ["out"]
 
 
-@pytest.mark.parametrize("exchanges", [True, False])
-def test_a_link_to_a_folder_that_is_replaced_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exchanges: bool
-) -> None:
-    if not exchanges:
-        monkeypatch.setattr(files, "exchange_names", lambda *_: False)
+@pytest.mark.usefixtures("exchanges_or_not")
+def test_a_link_to_a_folder_that_is_replaced_stays(tmp_path: Path) -> None:
     disk, link = tmp_path / "disk" / "out", tmp_path / "out"
     disk.mkdir(parents=True)
     link.symlink_to(disk)
