@@ -1,7 +1,7 @@
 """Recurrent cells with torch's weight layout and gate order, for nets that torch cannot run."""
 
 from collections.abc import Callable
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -10,9 +10,6 @@ from zoo.nn import linear, recurrent_linear, tanh
 
 Product = Callable[[Tensor], Tensor]
 """A map from (rows, inputs) to (rows, outputs), called once per step of a recurrence."""
-
-Run = Callable[..., tuple[Tensor, ...]]
-"""torch's function for a recurrent net; its results begin with the hidden states."""
 
 
 class State(NamedTuple):
@@ -138,28 +135,3 @@ class Bidirectional(nn.Module):
         if end != "_l0":
             states.reverse()
         return torch.stack(states, 1) * mask[..., None]
-
-
-def read_in_both_directions(net: nn.LSTM | nn.GRU, x: Tensor, mask: Tensor) -> Tensor:
-    """Return h_j of one bidirectional layer, (sentences, m, 2h), zero at padding.
-
-    torch runs packed sequences of different lengths step by step, and unpacked ones through a
-    kernel twice as fast. So both nets read unpacked sequences forward, the second one with the
-    real tokens reversed: both reach padding only after all real tokens.
-    """
-    position = torch.arange(x.shape[1], device=x.device)
-    index = torch.where(mask, mask.sum(1, keepdim=True) - 1 - position, position)[..., None]
-
-    def reverse(states: Tensor) -> Tensor:
-        return states.gather(1, index.expand(-1, -1, states.shape[2]))
-
-    zero = x.new_zeros(1, len(x), net.hidden_size)
-    run = cast("Run", torch.lstm if isinstance(net, nn.LSTM) else torch.gru)
-    start = (zero, zero) if isinstance(net, nn.LSTM) else zero
-
-    def read(words: Tensor, weights: list[nn.Parameter]) -> Tensor:
-        return run(words, start, weights, True, 1, 0.0, net.training, False, True)[0]
-
-    forward, backward = net.all_weights
-    both = read(x, forward), reverse(read(reverse(x), backward))
-    return torch.cat(both, -1) * mask[..., None]

@@ -38,7 +38,7 @@ from zoo.nn import (
     tanh,
     without_end,
 )
-from zoo_rnnsearch.cells import Bidirectional, Product, Recurrent, State, read_in_both_directions
+from zoo_rnnsearch.cells import Bidirectional, Product, Recurrent, State
 from zoo_rnnsearch.config import RNNSearchConfig
 from zoo_rnnsearch.scores import energies
 from zoo_rnnsearch.start import initial_state
@@ -183,11 +183,7 @@ class RNNSearch(Seq2Seq[Memory, State]):
             values = self.encoder(embedded, source_mask)
         else:
             net = cast("nn.LSTM | nn.GRU", self.encoder)
-            on_cpu = embedded.device.type == "cpu" and not torch.compiler.is_exporting()
-            if self.config.start == "backward" and on_cpu:
-                values = read_in_both_directions(net, embedded, source_mask)
-            else:
-                values, final = run_padded(net, embedded, source_mask)
+            values, final = run_padded(net, embedded, source_mask)
         start = self._initial_state(values, final)
         values = self.dropout(values)
         keys = values if self.config.score == "luong-dot" else self.keys(values)

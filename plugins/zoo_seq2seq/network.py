@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from zoo.nn import Dropout, Encoded, Linear, Output, Seq2Seq, Step, run_padded
+from zoo.nn import Dropout, Encoded, Linear, Output, Seq2Seq, Step, run_padded, run_recurrent
 from zoo_seq2seq.config import Seq2SeqConfig
 
 State = tuple[Tensor, ...]
@@ -86,12 +86,10 @@ class RecurrentSeq2Seq(Seq2Seq[Memory, State]):
             beam = rows // len(context)
             context = context[:, None].expand(-1, beam, -1).reshape(rows, 1, -1)
             inputs = torch.cat([inputs, context.expand(-1, n, -1)], -1)
-        layers_first = [part.transpose(0, 1).contiguous() for part in state]
-        initial = tuple(layers_first) if self.config.cell == "lstm" else layers_first[0]
-        hidden, final = self.decoder(inputs, initial)
+        initial = tuple(part.transpose(0, 1).contiguous() for part in state)
+        hidden, final = run_recurrent(self.decoder, inputs, initial)
         return self.dropout(hidden), self._rows_first(final)
 
-    def _rows_first(self, final: Tensor | tuple[Tensor, ...]) -> State:
+    def _rows_first(self, final: tuple[Tensor, ...]) -> State:
         """Turn torch's (layers, rows, hidden) into (rows, layers, hidden)."""
-        parts = final if isinstance(final, tuple) else (final,)
-        return tuple(part.transpose(0, 1) for part in parts)
+        return tuple(part.transpose(0, 1) for part in final)

@@ -25,7 +25,7 @@ from zoo.nn.kernels import few_queries
 from zoo.nn.key_value_cache import KeyValueCache
 from zoo.nn.linear import Linear, linear
 from zoo.nn.once import once_differentiable
-from zoo.nn.padded import run_padded, without_end
+from zoo.nn.padded import run_padded, run_recurrent, without_end
 from zoo.nn.recurrent import recurrent_linear
 from zoo.nn.softmax import softmax, softmax_gradient
 from zoo.nn.sources import split_sources
@@ -70,6 +70,7 @@ __all__ = [
     "once_differentiable",
     "recurrent_linear",
     "run_padded",
+    "run_recurrent",
     "softmax",
     "softmax_gradient",
     "split_sources",

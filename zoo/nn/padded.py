@@ -1,10 +1,12 @@
-"""Padded sources: without end tokens, and through recurrent networks that ignore padding."""
+"""torch's recurrent networks over padded sources, and sources without their end tokens."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import torch
+import torch.nn.functional as F  # noqa: N812  # the field's name for it
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
@@ -12,6 +14,18 @@ from zoo.nn.contract import END
 
 GATES = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2)}
 """ONNX's order of gates, as indices in torch's."""
+
+MARKS = 8
+"""How many features mark padding; tensor cores read rows whose width they divide."""
+
+MARK_WEIGHT = 2.0**11
+"""Their weights, whose sum opens or closes a gate entirely; they are exact in every precision."""
+
+HELD = {"LSTM": (-1, 1, 0, 0), "GRU": (0, 1, 0)}
+"""Which gates must be closed (−1) or open (1), in torch's order, so that a state stays."""
+
+Final = tuple[Tensor, ...]
+"""The hidden state and, for an LSTM, the cell: (layers × directions, rows, size) each."""
 
 
 def without_end(source: Tensor, mask: Tensor) -> Tensor:
@@ -24,7 +38,7 @@ def without_end(source: Tensor, mask: Tensor) -> Tensor:
     return mask & ~((position == last) & (source == END) & (last > 0))
 
 
-def run_padded(net: nn.LSTM | nn.GRU, x: Tensor, mask: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+def run_padded(net: nn.LSTM | nn.GRU, x: Tensor, mask: Tensor) -> tuple[Tensor, Final]:
     """Run torch's LSTM or GRU over right-padded sequences, from a state of zeros.
 
     Args:
@@ -36,13 +50,137 @@ def run_padded(net: nn.LSTM | nn.GRU, x: Tensor, mask: Tensor) -> tuple[Tensor, 
         The last layer's states, (rows, m, directions × size), zero at padding; and the final
         hidden state and, for an LSTM, the final cell, (layers × directions, rows, size) each.
     """
-    lengths = mask.sum(1)
     if torch.compiler.is_exporting():
-        return _exported(net, x, lengths)
-    packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
-    outputs, final = net(packed)
-    states = pad_packed_sequence(outputs, batch_first=True, total_length=x.shape[1])[0]
-    return states, final if isinstance(final, tuple) else (final,)
+        return _exported(net, x, mask.sum(1))
+    if not x.is_cuda and not torch.compiler.is_compiling() and bool(mask.all()):
+        return _with_final(net(x))
+    # torch computes packed sequences of different lengths step by step: a CPU takes twice as long
+    # for an LSTM, and less only for a GRU without gradients.
+    pays = x.is_cuda or (x.is_cpu and (isinstance(net, nn.LSTM) or torch.is_grad_enabled()))
+    if pays and _is_plain(net):
+        return layer_by_layer(net, x, None, mask)
+    packed = pack_padded_sequence(x, mask.sum(1).cpu(), batch_first=True, enforce_sorted=False)
+    outputs, final = _with_final(net(packed))
+    return pad_packed_sequence(outputs, batch_first=True, total_length=x.shape[1])[0], final
+
+
+def run_recurrent(net: nn.LSTM | nn.GRU, x: Tensor, start: Final) -> tuple[Tensor, Final]:
+    """Run torch's LSTM or GRU from a state.
+
+    On a GPU, the dropout between layers draws from torch's generator, which is restored when a run
+    is resumed, not from cuDNN's.
+
+    Args:
+        net: with `batch_first=True` and biases.
+        x: (rows, n, inputs).
+        start: the initial hidden state and, for an LSTM, the initial cell, (layers × directions,
+            rows, size) each.
+
+    Returns:
+        The last layer's states, (rows, n, directions × size), and the final state, as `start`.
+    """
+    draws = net.training and net.dropout > 0
+    # torch puts weights in bf16 into no block of memory by itself, and warns of it.
+    if x.is_cuda and (draws or x.dtype == torch.bfloat16) and _is_plain(net):
+        return layer_by_layer(net, x, start, None)
+    return _with_final(net(x, start if isinstance(net, nn.LSTM) else start[0]))
+
+
+def _is_plain(net: nn.LSTM | nn.GRU) -> bool:
+    """Return whether `layer_by_layer` computes what a network does."""
+    return (
+        type(net) in (nn.LSTM, nn.GRU)
+        and net.bias
+        and net.proj_size == 0
+        and not (net._forward_hooks or net._forward_pre_hooks)
+        and not torch.compiler.is_compiling()
+    )
+
+
+def _with_final(results: tuple[Any, Any]) -> tuple[Any, Final]:
+    """Return a network's outputs and its final state, which is not a tuple for a GRU."""
+    outputs, final = results
+    return outputs, final if isinstance(final, tuple) else (final,)
+
+
+def layer_by_layer(
+    net: nn.LSTM | nn.GRU, x: Tensor, start: Final | None, mask: Tensor | None
+) -> tuple[Tensor, Final]:
+    """Run torch's LSTM or GRU, as `run_padded` and `run_recurrent`, without a packed sequence.
+
+    A packed sequence needs the lengths on the processor, which waits for the GPU, and what waits
+    cannot be recorded as a CUDA graph. Here the input of every layer has features that mark
+    padding. Their weights close the input gate of an LSTM and open its forget gate, or open the
+    update gate of a GRU, so that padding leaves the state as it is: in the net that reads backward,
+    which begins there, zero.
+    """
+    kind, precision = type(net).__name__, x.dtype
+    if torch.is_autocast_enabled(x.device.type):
+        precision = torch.get_autocast_dtype(x.device.type)
+    run = cast("Callable[..., tuple[Tensor, ...]]", torch.lstm if kind == "LSTM" else torch.gru)
+    directions = 2 if net.bidirectional else 1
+    if start is None:
+        zero = x.new_zeros(net.num_layers * directions, len(x), net.hidden_size)
+        start = (zero, zero) if kind == "LSTM" else (zero,)
+    settings = True, 1, 0.0, torch.is_grad_enabled(), net.bidirectional, True
+    finals = []
+    with torch.autocast(x.device.type, enabled=False):
+        x = x.to(precision)
+        for layer in range(net.num_layers):
+            if layer:
+                x = F.dropout(x, net.dropout, net.training)
+            if mask is not None:
+                marks = (~mask)[..., None].expand(-1, -1, MARKS).to(precision)
+                x = torch.cat([x if layer else x.masked_fill(~mask[..., None], 0), marks], -1)
+            first = layer * directions
+            state = [part[first : first + directions].to(precision) for part in start]
+            weights = _one_block(net, layer, kind, precision, marked=mask is not None)
+            x, *final = run(x, state if kind == "LSTM" else state[0], weights, *settings)
+            if mask is not None:
+                x = x * mask[..., None]
+                final[0] = _last_states(x, mask, net.hidden_size)
+            finals.append(final)
+    return x, tuple(torch.cat(parts) for parts in zip(*finals, strict=True))
+
+
+def _last_states(x: Tensor, mask: Tensor, size: int) -> Tensor:
+    """Return the state that each direction ends with, (directions, rows, size).
+
+    An LSTM's output gate is not held at padding, and its hidden state therefore not either.
+    """
+    last = (mask.sum(1) - 1).clamp(min=0)
+    forward = x[torch.arange(len(x), device=x.device), last, :size]
+    return torch.stack([forward, x[:, 0, size:]] if x.shape[2] > size else [forward])
+
+
+def _one_block(
+    net: nn.LSTM | nn.GRU, layer: int, kind: str, precision: torch.dtype, *, marked: bool
+) -> list[Tensor]:
+    """Return a layer's weights in one block of memory: all matrices, then all biases, as in cuDNN.
+
+    Args:
+        net, layer, kind: an LSTM or a GRU, and which of its layers.
+        precision: of the result.
+        marked: whether the inputs have features that mark padding.
+    """
+    parts: list[Tensor] = []
+    ends = ("", "_reverse") if net.bidirectional else ("",)
+    for end in ends:
+        of_input = cast("Tensor", getattr(net, f"weight_ih_l{layer}{end}"))
+        if marked:
+            marks = of_input.new_zeros(len(of_input), MARKS)
+            for gate, held in zip(marks.split(net.hidden_size), HELD[kind], strict=True):
+                gate.fill_(held * MARK_WEIGHT)
+            of_input = torch.cat([of_input, marks], 1)
+        parts += [of_input, getattr(net, f"weight_hh_l{layer}{end}")]
+    for end in ends:
+        parts += [getattr(net, f"bias_{name}_l{layer}{end}") for name in ("ih", "hh")]
+    block = torch.cat([part.flatten() for part in parts]).to(precision)
+    views = block.split([part.numel() for part in parts])
+    made = [view.view(part.shape) for view, part in zip(views, parts, strict=True)]
+    if net.bidirectional:  # torch lists a direction's matrices and biases together
+        made = [*made[:2], *made[4:6], *made[2:4], *made[6:]]
+    return made
 
 
 def flatten_recurrent(model: nn.Module) -> None:
