@@ -11,13 +11,13 @@ beam with a slot for every prefix finds what an exhaustive search finds.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Generic, NamedTuple
 
 import torch
 from torch import Tensor
 
-from zoo.decoding.candidates import Candidates, best_continuations, likely_continuations
+from zoo.decoding.candidates import Candidates, best_continuations
 from zoo.decoding.options import Hypothesis, Search
 from zoo.decoding.pipeline import Pipeline, dead_ends
 from zoo.decoding.processor import Rows
@@ -25,6 +25,7 @@ from zoo.decoding.ranking import best, ended, length_divisor, not_a_number
 from zoo.decoding.step_graphs import recorded
 from zoo.decoding.task import Task
 from zoo.nn.contract import BEGIN, END, Memory, State
+from zoo.nn.cuda_graphs import fetch
 from zoo.nn.faults import init_state
 from zoo.nn.tree import gather
 
@@ -91,20 +92,17 @@ def _facts(chosen: _Chosen, own: Tensor) -> _Facts:
     return _Facts(bool(chosen.over.any()), full, torch.equal(chosen.rows, own), done)
 
 
-def _choose_likely(
+def _choose_best(
     logits: Tensor, score: Tensor, own: Tensor, *given: Any, beam: int, banned: Sequence[int],
     crowded: bool,
 ) -> tuple[Tensor, ...]:  # fmt: skip
-    """Return what likely continuations lead to, and the facts in one tensor, (5,) int64.
-
-    The last fact is whether other continuations may be equally good.
-    """
-    candidates, unsure = likely_continuations(logits, score, beam, banned)
+    """Return what the best continuations lead to, and the facts in one tensor, (4,) int64."""
+    candidates = best_continuations(logits, score, beam, banned)
     chosen = _choose(candidates, own, *given, crowded=crowded)
-    full, same = (chosen.score > -torch.inf).all(), unsure.new_zeros(())
+    full, same = (chosen.score > -torch.inf).all(), own.new_zeros(())
     if chosen.rows.shape == own.shape:
         same = (chosen.rows == own).all()
-    facts = chosen.over.any(), full, same, (~chosen.alive).sum(), unsure
+    facts = chosen.over.any(), full, same, (~chosen.alive).sum()
     return *chosen, torch.stack([fact.long() for fact in facts])
 
 
@@ -114,7 +112,8 @@ class _Beam(Generic[Memory, State]):
     alive: (sentences,), their indices in the task; score: (sentences, width), −inf for slots
     without a live prefix; log_prob: (sentences, width), the network's log probability; written:
     (sentences, width, position − 1), the live prefixes; state: the network's state; states: those
-    of the logits processors; rows: (sentences, width), their numbers.
+    of the logits processors; rows: (sentences, width), their numbers; ahead: the logits of the next
+    step, (rows, V), if it has been taken.
     """
 
     def __init__(self, task: Task[Memory, State], options: Search) -> None:
@@ -131,10 +130,12 @@ class _Beam(Generic[Memory, State]):
         self.score = self.log_prob = torch.zeros(count, 1, device=device)
         self.written = torch.full((count, 1, 0), BEGIN, device=device)
         self.token = torch.full((count,), BEGIN, device=device)
+        self.ahead: Tensor | None = None
         self.ended: list[list[Hypothesis]] = [[] for _ in range(count)]
         self.ranks: list[list[float]] = [[] for _ in range(count)]  # of finished ones, rising
         # The rank that a live hypothesis must exceed, and the divisor of the longest one.
         self.threshold = torch.full((count,), -torch.inf, device=device)
+        self.longest = int(self.lengths.amax()) if count else 0
         divisors = [length_divisor(options, length) for length in self.lengths.tolist()]
         self.divisor = torch.tensor(divisors, device=device)
 
@@ -147,6 +148,12 @@ class _Beam(Generic[Memory, State]):
             divisor = self.divisor
         chosen, facts, log_prob = self._chosen(position, divisor)
         score, rows, token, over, alive = chosen
+        order = rows
+        if isinstance(facts, Tensor):
+            wait = fetch(facts)
+            order = self._go_ahead(chosen, position)
+            ends, is_full, is_same, count = wait()
+            facts = _Facts(bool(ends), bool(is_full), bool(is_same), count)
         any_over, full, same, done = facts
         written = torch.cat([self.written.flatten(0, 1)[rows], token[..., None]], 2)
         if any_over:
@@ -157,32 +164,50 @@ class _Beam(Generic[Memory, State]):
             full, done = False, len(alive) - int(alive.sum())
         if done and bool(score.isnan().any()):
             raise not_a_number()
-        self._keep_live(score, log_prob, rows, written, alive, done, (full, same))
+        self._keep_live(score, log_prob, (rows, order), written, alive, done, (full, same))
 
-    def _chosen(self, position: int, divisor: Tensor) -> tuple[_Chosen, _Facts, Tensor | None]:
-        """Take a step; return what it leads to, and log probabilities if not the scores."""
+    def _chosen(
+        self, position: int, divisor: Tensor
+    ) -> tuple[_Chosen, _Facts | Tensor, Tensor | None]:
+        """Take a step; return what it leads to, and log probabilities if not the scores.
+
+        The facts are still on a GPU that repeats what was recorded.
+        """
         pipeline, beam, then = self.pipeline, self.options.beam, self.task.then
-        step = self.task.step(self.token, self.state, self.memory, pipeline.needs_attention)
-        self.state = step.state
-        self.states = pipeline.update(self.states, self.token, step.attention)
-        banned = pipeline.bans(position, self.states, step.logits.shape[1])
+        attention: Mapping[str, Tensor] = {}
+        logits, self.ahead = self.ahead, None
+        if logits is None:
+            step = self.task.step(self.token, self.state, self.memory, pipeline.needs_attention)
+            self.state, logits, attention = step.state, step.logits, step.attention
+        self.states = pipeline.update(self.states, self.token, attention)
+        banned = pipeline.bans(position, self.states, logits.shape[1])
         crowded = any(self.ended)
         given: Any = self.rows, self.free, self.lengths, self.threshold, divisor, position
         log_prob = None
         if banned is None:
-            candidates, log_prob = self._processed(step.logits)
+            candidates, log_prob = self._processed(logits)
+        elif then is not None:
+            settings = {"beam": beam, "banned": tuple(banned), "crowded": crowded}
+            self.score = self.score.clone()  # it may be a result, which is overwritten
+            *best, facts = then(_choose_best, logits, self.score, *given, **settings)
+            return _Chosen(*best), facts, None
         else:
-            if then is not None:
-                settings = {"beam": beam, "banned": tuple(banned), "crowded": crowded}
-                self.score = self.score.clone()  # it may be a result, which is overwritten
-                *likely, about = then(_choose_likely, step.logits, self.score, *given, **settings)
-                over, full, same, done, unsure = about.tolist()
-                if not unsure:
-                    facts = _Facts(bool(over), bool(full), bool(same), done)
-                    return _Chosen(*likely), facts, None
-            candidates = best_continuations(step.logits, self.score, beam, banned)
+            candidates = best_continuations(logits, self.score, beam, banned)
         chosen = _choose(candidates, *given, crowded=crowded)
         return chosen, _facts(chosen, self.rows), log_prob
+
+    def _go_ahead(self, chosen: _Chosen, position: int) -> Tensor:
+        """Take the next step while the GPU finds out what this one has led to.
+
+        Most sentences go on. Return the rows of the network's state that the slots continue.
+        """
+        has_more = position < self.longest and not self.pipeline.needs_attention
+        if chosen.rows.shape != self.rows.shape or not has_more:
+            return chosen.rows
+        state = gather(self.state, chosen.rows.flatten(), True)
+        step = self.task.step(chosen.token.flatten(), state, self.memory)
+        self.ahead, self.state = step.logits, step.state
+        return self.rows
 
     def _processed(self, logits: Tensor) -> tuple[Candidates, Tensor | None]:
         """Return the best continuations by what the processors make of the scores."""
@@ -230,16 +255,18 @@ class _Beam(Generic[Memory, State]):
             self.threshold = self.threshold.index_put((index,), values)
 
     def _keep_live(
-        self, score: Tensor, log_prob: Tensor | None, rows: Tensor, written: Tensor, alive: Tensor,
-        done: int, whole: tuple[bool, bool],
+        self, score: Tensor, log_prob: Tensor | None, orders: tuple[Tensor, Tensor],
+        written: Tensor, alive: Tensor, done: int, whole: tuple[bool, bool],
     ) -> None:  # fmt: skip
         """Keep the live prefixes of sentences that are not done, in as few rows as possible.
 
-        score, log_prob, rows: (sentences, slots); written: (sentences, slots, position); alive:
+        score, log_prob: (sentences, slots); orders: the rows that each slot continues, of the
+        processors' states and of the network's; written: (sentences, slots, position); alive:
         (sentences,), false where no prefix is live; done: the number of these sentences; whole:
         whether every slot has a live prefix, and whether each continues its own row.
         """
         full, same = whole
+        rows, order = orders
         if done == len(alive):
             self.alive = self.alive[:0]
             return
@@ -249,13 +276,14 @@ class _Beam(Generic[Memory, State]):
             width = int(live.sum(1).amax())
             if width < score.shape[1]:
                 slots = (~live).int().argsort(dim=1, stable=True)[:, :width]
-                score, rows, same = score.gather(1, slots), rows.gather(1, slots), False
+                score, rows, order = (part.gather(1, slots) for part in (score, rows, order))
                 log_prob = None if log_prob is None else log_prob.gather(1, slots)
                 written = written.gather(1, slots[..., None].expand(-1, -1, written.shape[2]))
+                same = False
         within = rows.shape == self.rows.shape
         if done * self.task.leave_fraction >= len(alive):
             kept, same, within = alive.nonzero()[:, 0], False, False
-            score, rows, written = score[kept], rows[kept], written[kept]
+            score, rows, order, written = score[kept], rows[kept], order[kept], written[kept]
             log_prob = None if log_prob is None else log_prob[kept]
             self.alive, self.free, self.threshold = (
                 self.alive[kept],
@@ -267,8 +295,10 @@ class _Beam(Generic[Memory, State]):
         self.score, self.written = score, written
         self.log_prob = score if log_prob is None else log_prob
         if not same:
-            self.state = gather(self.state, rows.flatten(), within)
             self.states = gather(self.states, rows.flatten())
+            if order is not self.rows:
+                self.state = gather(self.state, order.flatten(), within)
+                self.ahead = None if self.ahead is None else self.ahead[order.flatten()]
         if rows.shape != self.rows.shape:
             self.rows = torch.arange(rows.numel(), device=rows.device).view_as(rows)
         self.token = written[..., -1].flatten()

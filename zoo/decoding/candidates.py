@@ -1,7 +1,7 @@
 """The best token of each row, and the best continuations of each sentence's prefixes.
 
-Large vocabularies are not sorted: on a CPU, the search first compares the maxima of vocabulary
-chunks. A GPU reads all logits faster than it starts those many small operations.
+Large vocabularies are not sorted: the maxima of vocabulary chunks are compared first. On a GPU
+nothing waits for an answer, so that it can be recorded (`step_graphs.py`).
 """
 
 from __future__ import annotations
@@ -82,24 +82,11 @@ def best_continuations(
             values, score, k, banned, normalized=normalized, none=END
         )
         return Candidates(*candidates)
-    # Adding this to a logit gives the score, without a table of log probabilities.
-    base = score
-    if not values.is_cpu:
-        if not normalized:
-            base = score - values.logsumexp(1).view_as(score)
-        return _by_topk(values.view(*score.shape, -1), base, k, banned)
     maxima = _chunk_maxima(values)
-    if not normalized:
-        base = score - log_normalizer(values, maxima.amax(1)).view_as(score)
-    values = values.view(*score.shape, -1)
-    if maxima.shape[1] <= 4:
-        return _by_sorting(values, base, k, banned)
-    candidates, unsure = _by_chunks(values, maxima.view(*score.shape, -1), base, k, banned)
-    if bool(unsure.any()):
-        exact = _by_sorting(values[unsure], base[unsure], k, banned)
-        for part, exact_part in zip(candidates, exact, strict=True):
-            part[unsure] = exact_part
-    return candidates
+    # Adding this to a logit gives the score, without a table of log probabilities.
+    base = score if normalized else score - _normalizer(values, maxima).view_as(score)
+    maxima = maxima.view(*score.shape, -1)
+    return _by_chunks(values.view(*score.shape, -1), maxima, base, k, banned)
 
 
 def best_token(logits: Tensor, banned: Sequence[int] = ()) -> tuple[Tensor, Tensor]:
@@ -114,8 +101,11 @@ def best_token(logits: Tensor, banned: Sequence[int] = ()) -> tuple[Tensor, Tens
             logits, zero, 1, banned, normalized=False, none=END
         )
         return token[:, 0], score[:, 0]
-    if not logits.is_cpu:
-        best = _ban(logits.clone(), banned).max(1)  # the first of equal ones
+    if not logits.is_cpu:  # reads all faster than it starts many small operations
+        scores = logits.clone()
+        for each in banned:
+            scores[:, each] = -torch.inf
+        best = scores.max(1)  # the first of equal ones
         return best.indices, best.values - logits.logsumexp(1)
     maxima = _chunk_maxima(logits)
     normalizer = log_normalizer(logits, maxima.amax(1))
@@ -145,66 +135,12 @@ def _first_best(maxima: Tensor, values: Tensor, banned: Sequence[int] = ()) -> T
     return tokens.gather(1, chosen.argmax(1, keepdim=True))
 
 
-def _by_sorting(values: Tensor, base: Tensor, k: int, banned: Sequence[int]) -> Candidates:
-    """Sort all continuations: values (sentences, width, V), base (sentences, width)."""
-    scores = _ban(values + base[..., None], banned)
-    ranked, index = scores.flatten(1).sort(dim=1, descending=True, stable=True)
-    return _candidates(ranked[:, :k], index[:, :k], values.shape[2])
-
-
-def _by_topk(values: Tensor, base: Tensor, k: int, banned: Sequence[int]) -> Candidates:
-    """Find the continuations by torch's `topk`, which may choose any of equal values.
-
-    Where the k-th is not larger than the next, the first of those that equal it are looked for.
-    """
-    scores = _ban(values + base[..., None], banned).flatten(1)
-    count = scores.shape[1]
-    top = scores.topk(min(k + 1, count))
-    chosen, last = top.indices[:, :k], top.values[:, k - 1 : k]
-    if bool(_is_unsure(top.values, k)):
-        larger = chosen.masked_fill(top.values[:, :k] <= last, count)
-        index = torch.arange(count, device=scores.device)
-        equal = torch.where(scores == last, index, count).topk(k, largest=False).values
-        chosen = torch.cat([larger, equal], 1)
-    return _in_order(scores, chosen, k, values.shape[2])
-
-
-def likely_continuations(
-    values: Tensor, score: Tensor, k: int, banned: Sequence[int]
-) -> tuple[Candidates, Tensor]:
-    """Return k best continuations, and whether others may be equally good, bool ().
-
-    For a GPU, which need not wait for an answer in between. The arguments are those of
-    `best_continuations`, with logits.
-    """
-    base = score - values.logsumexp(1).view_as(score)
-    scores = _ban(values.view(*score.shape, -1) + base[..., None], banned).flatten(1)
-    k = min(k, scores.shape[1])
-    top = scores.topk(min(k + 1, scores.shape[1]))
-    unsure = _is_unsure(top.values, k)
-    return _in_order(scores, top.indices[:, :k], k, values.shape[1]), unsure
-
-
-def _is_unsure(top: Tensor, k: int) -> Tensor:
-    """Return whether any row's k-th value equals the next, bool (); top: (rows, k or k + 1)."""
-    last, beyond = top[:, k - 1 : k], top[:, k:]
-    return ((last == beyond) & (beyond > -torch.inf)).any()
-
-
-def _in_order(scores: Tensor, chosen: Tensor, k: int, vocab: int) -> Candidates:
-    """Return the k best of the chosen indices, (sentences, k or more); equal ones by index."""
-    count = scores.shape[1]
-    chosen = chosen.sort(1).values
-    best = scores.gather(1, chosen.clamp(max=count - 1)).masked_fill(chosen == count, -torch.inf)
-    ranked, order = best.sort(dim=1, descending=True, stable=True)
-    return _candidates(ranked[:, :k], chosen.gather(1, order)[:, :k], vocab)
-
-
-def _ban(scores: Tensor, banned: Sequence[int]) -> Tensor:
-    """Return scores (…, V), with −∞ written for the banned tokens."""
-    for token in banned:
-        scores[..., token] = -torch.inf
-    return scores
+def _normalizer(values: Tensor, maxima: Tensor) -> Tensor:
+    """Return log Σ exp of each row, (rows,); maxima: (rows, chunks)."""
+    largest = maxima.amax(1)
+    if values.is_cpu:
+        return log_normalizer(values, largest)
+    return (values - largest[:, None]).exp_().sum(1).log_() + largest
 
 
 def _chunk_maxima(values: Tensor) -> Tensor:
@@ -222,23 +158,23 @@ def _without(banned: Sequence[int], maxima: Tensor, values: Tensor) -> None:
     for number in {token // CHUNK for token in banned}:
         start = number * CHUNK
         chunk = values[..., start : start + CHUNK].clone()
-        chunk[..., [token - start for token in banned if token // CHUNK == number]] = -torch.inf
+        for token in banned:
+            if token // CHUNK == number:
+                chunk[..., token - start] = -torch.inf
         maxima[..., number] = chunk.amax(-1)
 
 
 def _by_chunks(
     values: Tensor, maxima: Tensor, base: Tensor, k: int, banned: Sequence[int]
-) -> tuple[Candidates, Tensor]:
+) -> Candidates:
     """Find the continuations from the maximum of each chunk, (sentences, width, chunks).
 
-    The k + 1 chunks with the largest maxima hold the k + 1 largest values. If the last two of these
-    are equal, other chunks may hold equal values. The second result, (sentences,) bool, marks these
-    sentences.
+    The k best chunks, of equal ones the first, hold the k best continuations: were one elsewhere,
+    each of these chunks would hold a better or an earlier one.
     """
     (sentences, width, vocab), chunks = values.shape, maxima.shape[2]
     _without(banned, maxima, values)
-    first = (maxima + base[..., None]).flatten(1)
-    first = first.topk(min(k + 1, width * chunks)).indices.sort(1).values
+    first = _best((maxima + base[..., None]).flatten(1), k)[1].sort(1).values
     slot, start = first // chunks, first % chunks * CHUNK
     tokens = start[..., None] + torch.arange(CHUNK, device=values.device)
     inside = tokens < vocab
@@ -247,14 +183,29 @@ def _by_chunks(
     scores = values.flatten()[index] + base.gather(1, slot)[..., None]
     for token in banned:
         inside &= tokens != token
-    scores = scores.masked_fill(~inside, -torch.inf).flatten(1)
-    where = scores.topk(min(k + 1, scores.shape[1])).indices.sort(1).values
-    # Values are in the order of slots and tokens; a stable sort keeps this order for equal ones.
-    ranked, order = scores.gather(1, where).sort(dim=1, descending=True, stable=True)
-    flat = (slot[..., None] * vocab + tokens).flatten(1).gather(1, where.gather(1, order))
-    last, beyond = ranked[:, k - 1 : k], ranked[:, k : k + 1]  # the latter may be empty
+    # These are in the order of slots and tokens.
+    best, where = _best(scores.masked_fill(~inside, -torch.inf).flatten(1), k)
+    flat = (slot[..., None] * vocab + tokens).flatten(1).gather(1, where)
+    return _candidates(best, flat, vocab)
+
+
+def _best(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Return the k best values of each row, and their indices: best first, equal ones by index."""
+    k = min(k, values.shape[1])
+    if not values.is_cpu:  # it sorts faster than it gives an answer
+        ranked, index = values.sort(dim=1, descending=True, stable=True)
+        return ranked[:, :k], index[:, :k]
+    # `topk` may choose any of equal values.
+    index = values.topk(min(k + 1, values.shape[1])).indices.sort(1).values
+    ranked, order = values.gather(1, index).sort(dim=1, descending=True, stable=True)
+    index = index.gather(1, order)
+    last, beyond = ranked[:, k - 1 : k], ranked[:, k:]  # the latter may be empty
     unsure = ((last == beyond) & (beyond > -torch.inf)).any(1)
-    return _candidates(ranked[:, :k], flat[:, :k], vocab), unsure
+    ranked, index = ranked[:, :k], index[:, :k]
+    if bool(unsure.any()):
+        exact = values[unsure].sort(dim=1, descending=True, stable=True)
+        ranked[unsure], index[unsure] = exact.values[:, :k], exact.indices[:, :k]
+    return ranked, index
 
 
 def _candidates(score: Tensor, index: Tensor, vocab: int) -> Candidates:

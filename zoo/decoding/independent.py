@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Generic, NamedTuple
 
 import torch
@@ -16,6 +16,7 @@ from zoo.decoding.ranking import best, ended
 from zoo.decoding.step_graphs import recorded
 from zoo.decoding.task import Task
 from zoo.nn.contract import BEGIN, END, PADDING, Memory, State
+from zoo.nn.cuda_graphs import fetch
 from zoo.nn.faults import init_state
 from zoo.nn.tree import gather
 
@@ -69,7 +70,7 @@ class _Batch(Generic[Memory, State]):
     row: (rows,), the hypothesis that each row writes; live: (rows,), false once it has ended;
     finished: how many of the rows have; written: for each position, the token of every hypothesis,
     0 where it has ended; score, log_prob: (rows,), the sums of the processed and of the network's
-    log probabilities.
+    log probabilities; ahead: the logits of the next step, (rows, V), if it has been taken.
     """
 
     def __init__(self, task: Task[Memory, State], options: Search) -> None:
@@ -83,29 +84,34 @@ class _Batch(Generic[Memory, State]):
         self.states = self.pipeline.init_state(self._sentences())
         self.lengths = self.pipeline.max_lengths.repeat_interleave(width)
         self.shortest = int(self.lengths.amin()) if self.count else 0
+        self.longest = int(self.lengths.amax()) if self.count else 0
         self.token = torch.full_like(self.row, BEGIN)
         self.score = self.log_prob = torch.zeros(self.count, device=device)
         self.live = torch.ones_like(self.row, dtype=torch.bool)
         self.finished = 0
+        self.ahead: Tensor | None = None
         self.written: list[Tensor] = []
         self.ended: dict[int, Hypothesis] = {}
 
     def advance(self, choose: Choose | None) -> None:
         """Write one more token of every hypothesis, and record those that end."""
         pipeline, position = self.pipeline, len(self.written) + 1
-        step = self.task.step(self.token, self.state, self.memory, pipeline.needs_attention)
-        self.state = step.state
-        self.states = pipeline.update(self.states, self.token, step.attention)
-        banned = pipeline.bans(position, self.states, step.logits.shape[1])
+        attention: Mapping[str, Tensor] = {}
+        logits, self.ahead = self.ahead, None
+        if logits is None:
+            step = self.task.step(self.token, self.state, self.memory, pipeline.needs_attention)
+            self.state, logits, attention = step.state, step.logits, step.attention
+        self.states = pipeline.update(self.states, self.token, attention)
+        banned = pipeline.bans(position, self.states, logits.shape[1])
         if choose is None and banned is not None and self.task.then is not None:
-            self._take_best(step.logits, position, tuple(banned))
+            self._take_best(logits, position, tuple(banned))
             return
         dead = None
         if choose is None and banned is not None:
-            self.token, gained = best_token(step.logits, banned)
+            self.token, gained = best_token(logits, banned)
             log_prob = gained
         else:
-            gained, log_prob, dead = self._choose(choose, step.logits, position, banned)
+            gained, log_prob, dead = self._choose(choose, logits, position, banned)
         self.score = self.score + gained
         self.log_prob = self.log_prob + log_prob if pipeline.changes_scores else self.score
         self._write()
@@ -119,14 +125,21 @@ class _Batch(Generic[Memory, State]):
             self._end(over)
 
     def _take_best(self, logits: Tensor, position: int, banned: tuple[int, ...]) -> None:
-        """Write the best token of every hypothesis by a recorded function."""
+        """Write the best token of every hypothesis by a recorded function.
+
+        The next step is taken while the GPU finds out whether any is over.
+        """
         assert self.task.then is not None
         given = self.score, self.live, self.lengths, position
         best = self.task.then(_best, logits, *given, banned=banned)
         self.token, self.score = best.token.clone(), best.score.clone()
         self.log_prob = self.score
         self._write()
-        if bool(best.any_over):
+        wait = fetch(best.any_over.view(1))
+        if position < self.longest and not self.pipeline.needs_attention:
+            step = self.task.step(self.token, self.state, self.memory)
+            self.ahead, self.state = step.logits, step.state
+        if any(wait()):
             self._end(best.over)
 
     def _write(self) -> None:
@@ -178,6 +191,7 @@ class _Batch(Generic[Memory, State]):
         self.score, self.log_prob = self.score[rows], self.log_prob[rows]
         self.lengths, self.states = self.lengths[rows], gather(self.states, rows)
         self.memory, self.state = gather(self.memory, rows), gather(self.state, rows)
+        self.ahead = None if self.ahead is None else self.ahead[rows]
 
     def _end(self, over: Tensor) -> None:
         """Record the hypotheses of some rows, (rows,) bool."""

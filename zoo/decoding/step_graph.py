@@ -145,6 +145,10 @@ class StepGraph:
 
         return Step(self._logits[:rows], mapped(state, after))
 
+    def has_made(self, logits: Tensor) -> bool:
+        """Return whether logits are what `repeat` returned last."""
+        return logits.data_ptr() == self._logits.data_ptr() and len(logits) == self._count
+
     def then(
         self, function: Callable[..., Tensors], count: int, given: Sequence[Tensor | int],
         settings: Mapping[str, Any],

@@ -145,8 +145,8 @@ class Recorded:
         *given: Tensor | int,
         **settings: Any,
     ) -> Tensors:
-        """Return a function of the last step's logits, repeated as it was recorded if they were."""
-        if self._last is None:
+        """Return a function of logits, repeated as it was recorded if they are the last step's."""
+        if self._last is None or not self._last.has_made(logits):
             return function(logits, *given, **settings)
         try:
             return self._last.then(function, len(logits), given, settings)

@@ -73,6 +73,26 @@ def on_stream(stream: torch.cuda.Stream) -> Iterator[torch.cuda.Stream]:
         current.wait_stream(stream)
 
 
+def fetch(values: Tensor) -> Callable[[], list[int]]:
+    """Begin to copy integers, (n,), from their device; return what waits for them.
+
+    What the GPU is given in between, it computes while the processor goes on.
+    """
+    if not values.is_cuda:
+        return values.tolist
+    copy = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
+    copy.copy_(values, non_blocking=True)
+    event = torch.cuda.Event()
+    event.record(torch.cuda.current_stream(values.device))
+
+    def wait() -> list[int]:
+        event.synchronize()
+        numbers: list[int] = copy.tolist()
+        return numbers
+
+    return wait
+
+
 def new_pool() -> Any:
     """Return memory for recorded functions; it is gone with the last of them."""
     return torch.cuda.graph_pool_handle()
