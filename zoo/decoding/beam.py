@@ -106,14 +106,28 @@ def _choose_best(
     return *chosen, torch.stack([fact.long() for fact in facts])
 
 
+def _live(score: Tensor, alive: Tensor) -> tuple[Tensor, int, int]:
+    """Return scores, −inf where a sentence is done, how many are, and the most live slots of one.
+
+    Raises:
+        DecodingError: a score is not a number.
+    """
+    live = score.masked_fill(~alive[:, None], -torch.inf)
+    slots = (live > -torch.inf).sum(1).amax()
+    done, width, broken = torch.stack([(~alive).sum(), slots, score.isnan().sum()]).tolist()
+    if broken:
+        raise not_a_number()
+    return live, done, width
+
+
 class _Beam(Generic[Memory, State]):
     """The unfinished sentences, each with `width` adjacent rows.
 
-    alive: (sentences,), their indices in the task; score: (sentences, width), −inf for slots
-    without a live prefix; log_prob: (sentences, width), the network's log probability; written:
-    (sentences, width, position − 1), the live prefixes; state: the network's state; states: those
-    of the logits processors; rows: (sentences, width), their numbers; ahead: the logits of the next
-    step, (rows, V), if it has been taken.
+    alive: (sentences,), their indices in the task, which `numbers` has as a list; score:
+    (sentences, width), −inf for slots without a live prefix; log_prob: (sentences, width), the
+    network's log probability; written: (sentences, width, position − 1), the live prefixes; state:
+    the network's state; states: those of the logits processors; rows: (sentences, width), their
+    numbers; ahead: the logits of the next step, (rows, V), if it has been taken.
     """
 
     def __init__(self, task: Task[Memory, State], options: Search) -> None:
@@ -122,7 +136,7 @@ class _Beam(Generic[Memory, State]):
         device, count = task.mask.device, len(task)
         self.memory = task.memory
         self.state = init_state(task.model, task.memory)
-        self.alive = torch.arange(count, device=device)
+        self.alive, self.numbers = torch.arange(count, device=device), list(range(count))
         self.states = self.pipeline.init_state(self.alive)
         self.lengths = self.pipeline.max_lengths
         self.free = torch.full((count,), options.beam, device=device)
@@ -161,10 +175,10 @@ class _Beam(Generic[Memory, State]):
             self.free = self.free - (over & (token == END)).sum(1)
             score = score.masked_fill(over, -torch.inf)
             alive = score.amax(1) / divisor > self.threshold
-            full, done = False, len(alive) - int(alive.sum())
-        if done and bool(score.isnan().any()):
-            raise not_a_number()
-        self._keep_live(score, log_prob, (rows, order), written, alive, done, (full, same))
+        width = score.shape[1]
+        if any_over or done or not full:
+            score, done, width = _live(score, alive)
+        self._keep_live(score, log_prob, (rows, order), written, alive, (done, width), same)
 
     def _chosen(
         self, position: int, divisor: Tensor
@@ -235,51 +249,47 @@ class _Beam(Generic[Memory, State]):
         self, over: Tensor, written: Tensor, score: Tensor, log_prob: Tensor, rows: Tensor
     ) -> None:
         """Record the hypotheses that ended, (sentences, slots); rows: the rows of their states."""
-        states = gather(self.states, rows[over])
-        penalty = self.pipeline.penalties(states, self._sentences()[rows[over]])
-        columns = (written[over], score[over], log_prob[over], penalty)
-        ends = zip(*(column.tolist() for column in columns), strict=True)
-        alive, which = self.alive.tolist(), over.nonzero()[:, 0].tolist()
+        index = over.flatten().nonzero()[:, 0]
+        row = rows.flatten()[index]
+        penalty = self.pipeline.penalties(gather(self.states, row), self._sentences()[row])
+        ranked = torch.stack([score.flatten()[index], log_prob.flatten()[index], penalty], 1)
+        parts = index // over.shape[1], written.flatten(0, 1)[index], ranked
+        ends = [wait() for wait in [fetch(part) for part in parts]]
         thresholds: dict[int, float] = {}
-        for i, end in zip(which, ends, strict=True):
-            hypothesis, ranks = ended(self.options, *end), self.ranks[alive[i]]
-            self.ended[alive[i]].append(hypothesis)
+        for i, tokens, end in zip(*ends, strict=True):
+            hypothesis, ranks = ended(self.options, tokens, *end), self.ranks[self.numbers[i]]
+            self.ended[self.numbers[i]].append(hypothesis)
             if hypothesis.finished:
                 bisect.insort(ranks, hypothesis.rank_score)
                 if len(ranks) >= self.options.n_best:
                     thresholds[i] = ranks[-self.options.n_best]
         if thresholds:
             device = self.threshold.device
-            index = torch.tensor(list(thresholds), device=device)
+            where = torch.tensor(list(thresholds), device=device)
             values = torch.tensor(list(thresholds.values()), device=device)
-            self.threshold = self.threshold.index_put((index,), values)
+            self.threshold = self.threshold.index_put((where,), values)
 
     def _keep_live(
         self, score: Tensor, log_prob: Tensor | None, orders: tuple[Tensor, Tensor],
-        written: Tensor, alive: Tensor, done: int, whole: tuple[bool, bool],
+        written: Tensor, alive: Tensor, counts: tuple[int, int], same: bool,
     ) -> None:  # fmt: skip
         """Keep the live prefixes of sentences that are not done, in as few rows as possible.
 
         score, log_prob: (sentences, slots); orders: the rows that each slot continues, of the
         processors' states and of the network's; written: (sentences, slots, position); alive:
-        (sentences,), false where no prefix is live; done: the number of these sentences; whole:
-        whether every slot has a live prefix, and whether each continues its own row.
+        (sentences,), false where no prefix is live; counts: of these sentences, and of the most
+        live slots of one; same: whether each slot continues its own row.
         """
-        full, same = whole
-        rows, order = orders
+        (done, width), (rows, order) = counts, orders
         if done == len(alive):
             self.alive = self.alive[:0]
             return
-        if done or not full:
-            score = score.masked_fill(~alive[:, None], -torch.inf)
-            live = score > -torch.inf
-            width = int(live.sum(1).amax())
-            if width < score.shape[1]:
-                slots = (~live).int().argsort(dim=1, stable=True)[:, :width]
-                score, rows, order = (part.gather(1, slots) for part in (score, rows, order))
-                log_prob = None if log_prob is None else log_prob.gather(1, slots)
-                written = written.gather(1, slots[..., None].expand(-1, -1, written.shape[2]))
-                same = False
+        if width < score.shape[1]:
+            slots = (score == -torch.inf).int().argsort(dim=1, stable=True)[:, :width]
+            score, rows, order = (part.gather(1, slots) for part in (score, rows, order))
+            log_prob = None if log_prob is None else log_prob.gather(1, slots)
+            written = written.gather(1, slots[..., None].expand(-1, -1, written.shape[2]))
+            same = False
         within = rows.shape == self.rows.shape
         if done * self.task.leave_fraction >= len(alive):
             kept, same, within = alive.nonzero()[:, 0], False, False
@@ -290,6 +300,7 @@ class _Beam(Generic[Memory, State]):
                 self.free[kept],
                 self.threshold[kept],
             )
+            self.numbers = [self.numbers[i] for i in kept.tolist()]
             self.lengths, self.divisor = self.lengths[kept], self.divisor[kept]
             self.memory = gather(self.memory, kept)
         self.score, self.written = score, written

@@ -194,20 +194,17 @@ class _Batch(Generic[Memory, State]):
         self.ahead = None if self.ahead is None else self.ahead[rows]
 
     def _end(self, over: Tensor) -> None:
-        """Record the hypotheses of some rows, (rows,) bool."""
+        """Record the hypotheses of some rows, (rows,) bool, which are live."""
         self.live = self.live & ~over
-        self.finished = len(self.live) - int(self.live.sum())
-        states = gather(self.states, over.nonzero()[:, 0])
-        columns = (
-            self.row[over],
-            self._tokens(self.row[over]),
-            self.score[over],
-            self.log_prob[over],
-            self.pipeline.penalties(states, self._sentences()[over]),
-        )
-        for row, written, *numbers in zip(*(c.tolist() for c in columns), strict=True):
+        index = over.nonzero()[:, 0]
+        self.finished += len(index)
+        row, states = self.row[index], gather(self.states, index)
+        penalty = self.pipeline.penalties(states, self._sentences()[index])
+        ranked = torch.stack([self.score[index], self.log_prob[index], penalty], 1)
+        parts = [fetch(part) for part in (row, self._tokens(row), ranked)]
+        for number, written, end in zip(*(wait() for wait in parts), strict=True):
             tokens = written[:-1] if written[-1] == PADDING else written
-            self.ended[row] = ended(self.options, tokens, *numbers)
+            self.ended[number] = ended(self.options, tokens, *end)
 
     def _sentences(self) -> Tensor:
         """Return the index in the task of each row's sentence, (rows,)."""

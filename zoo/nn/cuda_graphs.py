@@ -73,8 +73,8 @@ def on_stream(stream: torch.cuda.Stream) -> Iterator[torch.cuda.Stream]:
         current.wait_stream(stream)
 
 
-def fetch(values: Tensor) -> Callable[[], list[int]]:
-    """Begin to copy integers, (n,), from their device; return what waits for them.
+def fetch(values: Tensor) -> Callable[[], list[Any]]:
+    """Begin to copy values from their device; return what waits for them, as `tolist` does.
 
     What the GPU is given in between, it computes while the processor goes on.
     """
@@ -85,9 +85,9 @@ def fetch(values: Tensor) -> Callable[[], list[int]]:
     event = torch.cuda.Event()
     event.record(torch.cuda.current_stream(values.device))
 
-    def wait() -> list[int]:
+    def wait() -> list[Any]:
         event.synchronize()
-        numbers: list[int] = copy.tolist()
+        numbers: list[Any] = copy.tolist()
         return numbers
 
     return wait
