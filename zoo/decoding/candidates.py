@@ -24,6 +24,9 @@ SAFE_EXPONENT = 60.0
 CHUNK = 64
 """The number of tokens in a vocabulary chunk."""
 
+FEW_CHUNKS = 4
+"""So many are compared token by token, as fast as the maxima would be."""
+
 
 class Candidates(NamedTuple):
     """Continuations of each sentence's prefixes, best first: (sentences, k) each.
@@ -173,6 +176,11 @@ def _by_chunks(
     each of these chunks would hold a better or an earlier one.
     """
     (sentences, width, vocab), chunks = values.shape, maxima.shape[2]
+    if chunks <= FEW_CHUNKS:
+        scores = values + base[..., None]
+        for token in banned:
+            scores[..., token] = -torch.inf
+        return _candidates(*_best(scores.flatten(1), k), vocab)
     _without(banned, maxima, values)
     first = _best((maxima + base[..., None]).flatten(1), k)[1].sort(1).values
     slot, start = first // chunks, first % chunks * CHUNK
@@ -195,13 +203,10 @@ def _best(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
     if not values.is_cpu:  # it sorts faster than it gives an answer
         ranked, index = values.sort(dim=1, descending=True, stable=True)
         return ranked[:, :k], index[:, :k]
-    # `topk` may choose any of equal values.
-    index = values.topk(min(k + 1, values.shape[1])).indices.sort(1).values
-    ranked, order = values.gather(1, index).sort(dim=1, descending=True, stable=True)
-    index = index.gather(1, order)
-    last, beyond = ranked[:, k - 1 : k], ranked[:, k:]  # the latter may be empty
-    unsure = ((last == beyond) & (beyond > -torch.inf)).any(1)
-    ranked, index = ranked[:, :k], index[:, :k]
+    top, index = values.topk(min(k + 1, values.shape[1]))
+    ranked, index, beyond = top[:, :k], index[:, :k], top[:, 1:]
+    # `topk` may choose any of equal values, in any order.
+    unsure = ((top[:, :-1] == beyond) & (beyond > -torch.inf)).any(1)
     if bool(unsure.any()):
         exact = values[unsure].sort(dim=1, descending=True, stable=True)
         ranked[unsure], index[unsure] = exact.values[:, :k], exact.indices[:, :k]
