@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from zoo.nn import run_padded, run_recurrent
-from zoo.nn.padded import layer_by_layer
+from zoo.nn import padded, run_padded, run_recurrent
+from zoo.nn.padded import layer_by_layer, one_block
 
 LENGTHS = torch.tensor([9, 4, 1, 7, 2])
 MASK = torch.arange(9) < LENGTHS[:, None]
@@ -95,13 +97,56 @@ def test_other_networks_are_computed_by_torch(net: Any) -> None:
     torch.testing.assert_close(run_padded(net, x, MASK), packed(net, x))
 
 
-def test_a_network_with_hooks_is_called() -> None:
+@pytest.mark.parametrize("where", ["the network", "all networks", "its method"])
+def test_a_network_with_hooks_is_called(where: str) -> None:
     """A hook may make the weights, as torch's older `weight_norm` does."""
-    net = nn.LSTM(6, 8, batch_first=True)
-    x, calls = torch.randn(5, 9, 6), []
-    net.register_forward_pre_hook(lambda *given: calls.append(1))
-    run_padded(net, x, MASK)
+    net: Any = nn.LSTM(6, 8, batch_first=True)
+    x, calls, forward = torch.randn(5, 9, 6), [], net.forward
+
+    def hook(*given: Any) -> Any:
+        calls.append(1)
+        return forward(*given) if where == "its method" else None
+
+    if where == "its method":
+        net.forward = hook
+        run_padded(net, x, MASK)
+    else:
+        register = net.register_forward_pre_hook
+        if where == "all networks":
+            register = register_module_forward_pre_hook
+        handle = register(hook)
+        run_padded(net, x, MASK)
+        handle.remove()
     assert calls
+
+
+def test_a_block_has_the_weights_as_cudnn_reads_them() -> None:
+    """All matrices, then all biases; the list is in torch's order."""
+    net = nn.GRU(6, 8, batch_first=True, bidirectional=True)
+    made = one_block(net.all_weights[0] + net.all_weights[1], torch.bfloat16)
+    for weight, view in zip(net.parameters(), made, strict=True):
+        torch.testing.assert_close(view, weight.bfloat16(), rtol=0, atol=0)
+    matrices, biases = ([w for w in made if w.dim() == n] for n in (2, 1))
+    starts = [w.storage_offset() for w in matrices + biases]
+    assert starts == [0, *itertools.accumulate(w.numel() for w in matrices + biases)][:-1]
+    assert len({w.untyped_storage().data_ptr() for w in made}) == 1
+
+
+def test_a_gru_on_a_cpu_is_packed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without torch's fused steps, padding would only be computed in addition."""
+    calls: list[str] = []
+    for name in ("layer_by_layer", "pack_padded_sequence"):
+        original = getattr(padded, name)
+
+        def call(*given: Any, name: str = name, original: Any = original, **more: Any) -> Any:
+            calls.append(name)
+            return original(*given, **more)
+
+        monkeypatch.setattr(padded, name, call)
+    x = torch.randn(5, 9, 6)
+    for kind in (nn.GRU, nn.LSTM):
+        run_padded(kind(6, 8, batch_first=True), x, MASK)
+    assert calls == ["pack_padded_sequence", "layer_by_layer"]
 
 
 def test_autocast_decides_the_precision() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import torch
 import torch.nn.functional as F  # noqa: N812  # the field's name for it
 from torch import Tensor, nn
+from torch.nn.modules.module import _has_any_global_hook
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from zoo.nn.contract import END
@@ -54,9 +55,9 @@ def run_padded(net: nn.LSTM | nn.GRU, x: Tensor, mask: Tensor) -> tuple[Tensor, 
         return _exported(net, x, mask.sum(1))
     if not x.is_cuda and not torch.compiler.is_compiling() and bool(mask.all()):
         return _with_final(net(x))
-    # torch computes packed sequences of different lengths step by step: a CPU takes twice as long
-    # for an LSTM, and less only for a GRU without gradients.
-    pays = x.is_cuda or (x.is_cpu and (isinstance(net, nn.LSTM) or torch.is_grad_enabled()))
+    # On a CPU, torch computes a packed LSTM of different lengths step by step, and takes twice as
+    # long; a GRU is always computed step by step, and a packed one without the padding.
+    pays = x.is_cuda or (x.is_cpu and isinstance(net, nn.LSTM))
     if pays and _is_plain(net):
         return layer_by_layer(net, x, None, mask)
     packed = pack_padded_sequence(x, mask.sum(1).cpu(), batch_first=True, enforce_sorted=False)
@@ -92,7 +93,8 @@ def _is_plain(net: nn.LSTM | nn.GRU) -> bool:
         type(net) in (nn.LSTM, nn.GRU)
         and net.bias
         and net.proj_size == 0
-        and not (net._forward_hooks or net._forward_pre_hooks)
+        and not (net._forward_hooks or net._forward_pre_hooks or _has_any_global_hook())
+        and "forward" not in vars(net)
         and not torch.compiler.is_compiling()
     )
 
@@ -134,7 +136,7 @@ def layer_by_layer(
                 x = torch.cat([x if layer else x.masked_fill(~mask[..., None], 0), marks], -1)
             first = layer * directions
             state = [part[first : first + directions].to(precision) for part in start]
-            weights = _one_block(net, layer, kind, precision, marked=mask is not None)
+            weights = _layer_weights(net, layer, kind, precision, marked=mask is not None)
             x, *final = run(x, state if kind == "LSTM" else state[0], weights, *settings)
             if mask is not None:
                 x = x * mask[..., None]
@@ -153,34 +155,37 @@ def _last_states(x: Tensor, mask: Tensor, size: int) -> Tensor:
     return torch.stack([forward, x[:, 0, size:]] if x.shape[2] > size else [forward])
 
 
-def _one_block(
+def _layer_weights(
     net: nn.LSTM | nn.GRU, layer: int, kind: str, precision: torch.dtype, *, marked: bool
 ) -> list[Tensor]:
-    """Return a layer's weights in one block of memory: all matrices, then all biases, as in cuDNN.
+    """Return a layer's weights; on a GPU in one block of memory, as cuDNN reads them.
 
     Args:
         net, layer, kind: an LSTM or a GRU, and which of its layers.
         precision: of the result.
         marked: whether the inputs have features that mark padding.
     """
-    parts: list[Tensor] = []
-    ends = ("", "_reverse") if net.bidirectional else ("",)
-    for end in ends:
+    made: list[Tensor] = []
+    for end in ("", "_reverse") if net.bidirectional else ("",):
         of_input = cast("Tensor", getattr(net, f"weight_ih_l{layer}{end}"))
         if marked:
             marks = of_input.new_zeros(len(of_input), MARKS)
             for gate, held in zip(marks.split(net.hidden_size), HELD[kind], strict=True):
                 gate.fill_(held * MARK_WEIGHT)
             of_input = torch.cat([of_input, marks], 1)
-        parts += [of_input, getattr(net, f"weight_hh_l{layer}{end}")]
-    for end in ends:
-        parts += [getattr(net, f"bias_{name}_l{layer}{end}") for name in ("ih", "hh")]
-    block = torch.cat([part.flatten() for part in parts]).to(precision)
-    views = block.split([part.numel() for part in parts])
-    made = [view.view(part.shape) for view, part in zip(views, parts, strict=True)]
-    if net.bidirectional:  # torch lists a direction's matrices and biases together
-        made = [*made[:2], *made[4:6], *made[2:4], *made[6:]]
-    return made
+        rest = (
+            getattr(net, f"{name}_l{layer}{end}") for name in ("weight_hh", "bias_ih", "bias_hh")
+        )
+        made += [of_input, *rest]
+    return one_block(made, precision) if made[0].is_cuda else [w.to(precision) for w in made]
+
+
+def one_block(weights: Sequence[Tensor], precision: torch.dtype) -> list[Tensor]:
+    """Return copies of weights in one block of memory: all matrices, then all biases."""
+    order = sorted(range(len(weights)), key=lambda i: weights[i].dim() == 1)
+    block = torch.cat([weights[i].flatten() for i in order]).to(precision)
+    views = dict(zip(order, block.split([weights[i].numel() for i in order]), strict=True))
+    return [views[i].view(weight.shape) for i, weight in enumerate(weights)]
 
 
 def flatten_recurrent(model: nn.Module) -> None:
