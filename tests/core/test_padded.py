@@ -32,20 +32,27 @@ def everything(net: nn.Module, x: Tensor, results: tuple[Tensor, tuple[Tensor, .
     return [states, *final, *torch.autograd.grad(loss, [x, *net.parameters()])]
 
 
+@pytest.mark.parametrize("precision", [torch.float64, torch.float32], ids=str)
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("layers", [1, 2, 3])
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
-def test_padding_changes_nothing(kind: Any, layers: int, bidirectional: bool) -> None:
-    """States, and gradients of all weights; what is at padding may be anything."""
+def test_padding_changes_nothing(
+    kind: Any, layers: int, bidirectional: bool, precision: torch.dtype
+) -> None:
+    """States, and gradients of all weights; what is at padding may be anything.
+
+    In float32, oneDNN computes the LSTM, and closes and opens its gates.
+    """
     torch.manual_seed(layers)
-    net = kind(12, 16, layers, batch_first=True, bidirectional=bidirectional).double()
-    x = torch.randn(5, 9, 12, dtype=torch.float64)
+    net = kind(12, 16, layers, batch_first=True, bidirectional=bidirectional).to(precision)
+    x = torch.randn(5, 9, 12, dtype=precision)
+    bounds = (1e-9, 1e-12) if precision == torch.float64 else (1e-4, 1e-5)
     x[~MASK] = torch.nan
     x.requires_grad_()
     expected = everything(net, x, packed(net, x))
     for run in (run_padded, lambda net, x, mask: layer_by_layer(net, x, None, mask)):
         for actual, one in zip(everything(net, x, run(net, x, MASK)), expected, strict=True):
-            torch.testing.assert_close(actual, one, rtol=1e-9, atol=1e-12)
+            torch.testing.assert_close(actual, one, rtol=bounds[0], atol=bounds[1])
     with torch.inference_mode():
         torch.testing.assert_close(run_padded(net, x.detach(), MASK), packed(net, x.detach()))
 

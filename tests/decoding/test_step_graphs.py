@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import gc
+import inspect
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -45,8 +46,12 @@ TEXTS = ["405", "780099", "7", "1000000", "21", "999999"] * 3
 
 @pytest.fixture
 def repeated(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[StepGraph]]:
-    """Record steps on the CPU; return the recorded steps that have been repeated."""
+    """Record steps on the CPU; return the recorded steps that have been repeated.
+
+    As on a GPU, a step overwrites its last logits, and those of the steps that share its memory.
+    """
     uses: list[StepGraph] = []
+    shared: list[Tensor] = []
 
     def repeat(self: StepGraph, *given: Any) -> Any:
         uses.append(self)
@@ -54,7 +59,20 @@ def repeated(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[StepGraph]]:
 
     def record(function: Callable[[], None], pool: Any, stream: Any) -> Callable[[], None]:
         function()
-        return function
+        graph = inspect.getclosurevars(function).nonlocals.get("self")
+        if not isinstance(graph, StepGraph):
+            return function
+        logits = graph._logits.clone()
+        shared.append(logits)
+
+        def step() -> None:
+            for other in shared:
+                other.fill_(torch.nan)
+            function()
+            graph._logits = logits.copy_(graph._logits)
+
+        graph._logits = logits
+        return step
 
     original = StepGraph.repeat
     monkeypatch.setattr(StepGraph, "repeat", repeat)
