@@ -90,8 +90,8 @@ EVERYDAY = Task(
             "For everyday sentences. No English sentence of its data has over 30 characters or "
             "nine words, but it has also learned statements that were joined to longer ones. It "
             "has seen no formal or technical text, and knows no words but those of its data: it "
-            "garbles up to one in seven of the names that it has not seen, and up to a third of "
-            "those of two words. It copies nine of ten numbers of two to four digits. "
+            "garbles about one in nine of the names that it has not seen, and a fifth of those of "
+            "two words. It copies nine of ten numbers of two to four digits. "
             "Where English does not decide between “tu” and “vous”, or between masculine and "
             "feminine, it chooses one."
         )

@@ -53,12 +53,8 @@ TUNED_ONCE = {
 TUNED_TWICE = {name: f"{name}.tuned-twice" for name in TUNED_ONCE}
 """What they were before they learned phrases, and brackets."""
 PHRASES = 24_000
-LARGER = {
-    "transformer-tiny.tatoeba-fr-en-76k": {
-        "encoder_layers": 6, "decoder_layers": 4, "feedforward_dim": 1536, "dropout": 0.25,
-    },
-}  # fmt: skip
-"""The sizes of a Transformer that is made larger before it learns these."""
+LARGER = {"encoder_layers": 6, "decoder_layers": 4, "feedforward_dim": 1536, "dropout": 0.25}
+"""Their sizes; before they learn these, they are smaller."""
 JOINT = "transformer-tiny.tasks"
 JOINT_UNDISTILLED = f"{JOINT}.undistilled"
 LANGUAGE_PAIRS = tuple((part, tag) for part, tag in PARTS if TASKS[part].kind == "text")
@@ -129,13 +125,6 @@ def _tuning(
     return teacher, "--precision", "auto", "--steps", str(steps), *words
 
 
-def _last_tuning(name: str, earlier: str) -> tuple[str, ...]:
-    """Return what `_tuning` does, for a Transformer that learns phrases."""
-    steps, warmup, average = (11_000, 300, 3) if name in LARGER else (4_500, 200, 2)
-    options = _tuning(earlier, steps, 2_048, warmup, "bleu_sentences=200", average=average)
-    return *options, "--extend-vocabulary", "both"
-
-
 TUNED = {
     PHONES: _tuning(PHONES_UNDISTILLED, 14_000, 2_048, 500),
     **{
@@ -151,7 +140,13 @@ TUNED = {
         )
         for name, earlier in TUNED_ONCE.items()
     },
-    **{name: _last_tuning(name, earlier) for name, earlier in TUNED_TWICE.items()},
+    **{
+        name: (
+            *_tuning(earlier, 11_000, 2_048, 300, "bleu_sentences=200", average=3),
+            *("--extend-vocabulary", "both"),
+        )
+        for name, earlier in TUNED_TWICE.items()
+    },
     JOINT: _tuning(JOINT_UNDISTILLED, 8_000, 3_072, 300, "bleu_sentences=200"),
 }
 """Distilled checkpoints that begin with the weights of a teacher, with the options of this run."""
@@ -203,8 +198,8 @@ def options_of(name: str) -> list[str]:
     if name in TUNED:
         teacher, *settings = TUNED[name]
         parent = train(teacher)
-        if name in LARGER:
-            parent = deepen(TOP / parent, TOP / f"{parent}.larger", LARGER[name])
+        if name in TUNED_TWICE:
+            parent = deepen(TOP / parent, TOP / f"{parent}.larger", LARGER)
         return ["--from", str(parent), *data, *settings, *changes]
     recipe = f"{model}.{task}"
     if recipe not in registry.recipes:

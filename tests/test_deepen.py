@@ -9,7 +9,7 @@ import torch
 import zoo
 
 TOP = Path(__file__).parents[1]
-PARENT = TOP / "cards" / "checkpoints" / "transformer-tiny.tatoeba-en-fr-76k"
+PARENT = TOP / "cards" / "checkpoints" / "transformer-tiny.tasks"
 CHANGES = {"encoder_layers": 6, "decoder_layers": 5, "feedforward_dim": 1000, "dropout": 0.3}
 
 
