@@ -20,7 +20,7 @@ from torch.nn.modules.module import register_module_forward_hook
 import zoo
 from tests.external_plugins.journey import TOP
 from zoo.data.batches import rounded
-from zoo.decoding import step_graph, step_graphs
+from zoo.decoding import beam, step_graph, step_graphs
 from zoo.decoding.options import Search
 from zoo.decoding.search import search
 from zoo.decoding.step_graph import StepGraph
@@ -353,3 +353,22 @@ def test_padded_sources_have_the_same_translations(
     expected = translator.translate(TEXTS, beam=3)
     monkeypatch.setattr(parts, "can_record", lambda device: True)
     assert translator.translate(TEXTS, beam=3) == expected
+
+
+def test_steps_are_taken_ahead_of_a_beam_in_which_hypotheses_have_ended(
+    repeated: list[StepGraph], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead: list[bool] = []
+
+    def go_ahead(self: Any, *given: Any) -> Any:
+        order = original(self, *given)
+        if self.slots < self.options.beam:
+            ahead.append(self.ahead is not None)
+        return order
+
+    original = beam._Beam._go_ahead
+    monkeypatch.setattr(beam._Beam, "_go_ahead", go_ahead)
+    folder = NUMBERS / "transformer-tiny.numbers-en-fr"
+    texts = ["four hundred and five", "four hundred and seven"]
+    zoo.load(folder, device="cpu").translate(texts, beam=4, n_best=4, details=True)
+    assert sum(ahead) >= 2

@@ -93,11 +93,11 @@ def _facts(chosen: _Chosen, own: Tensor) -> _Facts:
 
 
 def _choose_best(
-    logits: Tensor, score: Tensor, own: Tensor, *given: Any, beam: int, banned: Sequence[int],
+    logits: Tensor, score: Tensor, own: Tensor, *given: Any, slots: int, banned: Sequence[int],
     crowded: bool,
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """Return what the best continuations lead to, and the facts in one tensor, (4,) int64."""
-    candidates = best_continuations(logits, score, beam, banned)
+    candidates = best_continuations(logits, score, slots, banned)
     chosen = _choose(candidates, own, *given, crowded=crowded)
     full, same = (chosen.score > -torch.inf).all(), own.new_zeros(())
     if chosen.rows.shape == own.shape:
@@ -106,18 +106,21 @@ def _choose_best(
     return *chosen, torch.stack([fact.long() for fact in facts])
 
 
-def _live(score: Tensor, alive: Tensor) -> tuple[Tensor, int, int]:
-    """Return scores, −inf where a sentence is done, how many are, and the most live slots of one.
+def _live(score: Tensor, alive: Tensor, free: Tensor) -> tuple[Tensor, int, int, int]:
+    """Return scores, −inf where a sentence is done, and three numbers.
+
+    They are how many are done, and the most live and the most free slots of one that is not.
 
     Raises:
         DecodingError: a score is not a number.
     """
     live = score.masked_fill(~alive[:, None], -torch.inf)
-    slots = (live > -torch.inf).sum(1).amax()
-    done, width, broken = torch.stack([(~alive).sum(), slots, score.isnan().sum()]).tolist()
+    width, slots = (live > -torch.inf).sum(1).amax(), (free * alive).amax()
+    numbers = torch.stack([(~alive).sum(), width, slots, score.isnan().sum()])
+    done, most_live, most_free, broken = numbers.tolist()
     if broken:
         raise not_a_number()
-    return live, done, width
+    return live, done, most_live, most_free
 
 
 class _Beam(Generic[Memory, State]):
@@ -127,7 +130,8 @@ class _Beam(Generic[Memory, State]):
     (sentences, width), −inf for slots without a live prefix; log_prob: (sentences, width), the
     network's log probability; written: (sentences, width, position − 1), the live prefixes; state:
     the network's state; states: those of the logits processors; rows: (sentences, width), their
-    numbers; ahead: the logits of the next step, (rows, V), if it has been taken.
+    numbers; free: (sentences,), the slots without a finished hypothesis, of which `slots` is the
+    most; ahead: the logits of the next step, (rows, V), if it has been taken.
     """
 
     def __init__(self, task: Task[Memory, State], options: Search) -> None:
@@ -139,7 +143,7 @@ class _Beam(Generic[Memory, State]):
         self.alive, self.numbers = torch.arange(count, device=device), list(range(count))
         self.states = self.pipeline.init_state(self.alive)
         self.lengths = self.pipeline.max_lengths
-        self.free = torch.full((count,), options.beam, device=device)
+        self.free, self.slots = torch.full((count,), options.beam, device=device), options.beam
         self.rows = torch.arange(count, device=device)[:, None]
         self.score = self.log_prob = torch.zeros(count, 1, device=device)
         self.written = torch.full((count, 1, 0), BEGIN, device=device)
@@ -177,7 +181,7 @@ class _Beam(Generic[Memory, State]):
             alive = score.amax(1) / divisor > self.threshold
         width = score.shape[1]
         if any_over or done or not full:
-            score, done, width = _live(score, alive)
+            score, done, width, self.slots = _live(score, alive, self.free)
         self._keep_live(score, log_prob, (rows, order), written, alive, (done, width), same)
 
     def _chosen(
@@ -187,7 +191,7 @@ class _Beam(Generic[Memory, State]):
 
         The facts are still on a GPU that repeats what was recorded.
         """
-        pipeline, beam, then = self.pipeline, self.options.beam, self.task.then
+        pipeline, then = self.pipeline, self.task.then
         attention: Mapping[str, Tensor] = {}
         logits, self.ahead = self.ahead, None
         if logits is None:
@@ -201,12 +205,12 @@ class _Beam(Generic[Memory, State]):
         if banned is None:
             candidates, log_prob = self._processed(logits)
         elif then is not None:
-            settings = {"beam": beam, "banned": tuple(banned), "crowded": crowded}
+            settings = {"slots": self.slots, "banned": tuple(banned), "crowded": crowded}
             self.score = self.score.clone()  # it may be a result, which is overwritten
             *best, facts = then(_choose_best, logits, self.score, *given, **settings)
             return _Chosen(*best), facts, None
         else:
-            candidates = best_continuations(logits, self.score, beam, banned)
+            candidates = best_continuations(logits, self.score, self.slots, banned)
         chosen = _choose(candidates, *given, crowded=crowded)
         return chosen, _facts(chosen, self.rows), log_prob
 
@@ -233,7 +237,7 @@ class _Beam(Generic[Memory, State]):
         if bool(dead.any()):
             index = torch.arange(dead.numel(), device=dead.device).view_as(dead)
             self._end(dead, self.written, self.score, self.log_prob, index)
-        candidates = best_continuations(scores, self.score, self.options.beam, normalized=True)
+        candidates = best_continuations(scores, self.score, self.slots, normalized=True)
         if not pipeline.changes_scores:
             return candidates, None
         chosen = log_probs.view(sentences, -1).gather(
