@@ -80,7 +80,7 @@ def fetch(values: Tensor) -> Callable[[], list[Any]]:
     """
     if not values.is_cuda:
         return values.tolist
-    copy = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
+    copy = torch.empty(values.shape, dtype=values.dtype, device="cpu", pin_memory=True)
     copy.copy_(values, non_blocking=True)
     event = torch.cuda.Event()
     event.record(torch.cuda.current_stream(values.device))
