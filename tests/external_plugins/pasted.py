@@ -28,7 +28,7 @@ SKIPPED = {
     r"make |\.venv/bin/python -m pytest": "runs in a clone",
     r"zoo (push|pull) |zoo translate hf://": "needs the Hub; tests/hub has a server",
     r"zoo data get ": "downloads files; tests/core/test_downloads.py has a server",
-    r"zoo import FOLDER": "FOLDER is yours; tests/interop has folders of every format",
+    r"zoo (import|card) FOLDER": "FOLDER is yours; tests/interop has folders of every format",
     r"zoo plugins statespace": "the plugin's journey is tested apart",
     r"ZOO_PLUGINS=gated|python -X importtime": "about a plugin that its reader is writing",
     r"zoo serve|curl |zoo watch": "runs until it is stopped: `serving` below",

@@ -30,7 +30,7 @@ HEAD = """# A verified clean installation
 
 Written by `make verify-install`: the zoo's wheel and the example plugin `{example}`
 are installed with all their dependencies into an empty environment. The plugin's model is trained,
-scored and released, and the plugin is uninstalled. Then the wheel of the caption checkpoints is
+scored and released, and the plugin is uninstalled. Then the wheels of the other checkpoints are
 installed, and the commands of the README and of the site's first pages are run as pasted, outside
 of the repository (`tests/external_plugins/pasted.py`). The exit code and the output of every
 command are checked.
@@ -51,7 +51,11 @@ def main() -> None:
         scores = journey(environment, wheel)
         captions = build_wheel(Path(folder) / "captions", TOP / "plugins" / "zoo_captions")
         captions_journey(environment, captions)
-        environment.install(f"{wheel}[all]")
+        more = [
+            build_wheel(Path(folder) / package, TOP / "plugins" / package)
+            for package in ("zoo_everyday", "zoo_tasks")
+        ]
+        environment.install(f"{wheel}[all]", *map(str, more))
         skipped = run_pages(environment)
         remove_captions(environment)
         minutes = (time.monotonic() - start) / 60
