@@ -63,6 +63,42 @@ def test_an_imported_folder_is_written_again(
     assert again.config == made.config
 
 
+@pytest.mark.parametrize("kind", ["bytes", "own codes"])
+def test_byte_pair_codes_of_an_export_are_read_again(kind: str, tmp_path: Path) -> None:
+    """ByT5, whose bytes an export writes as codes without merges, and a tokenizer of the zoo."""
+    if kind == "bytes":
+        write_folder(tmp_path / "foreign", {"vocab_size": 384})
+        (tmp_path / "foreign" / "tokenizer.json").unlink()
+        settings = {"tokenizer_class": "ByT5Tokenizer"}
+        (tmp_path / "foreign" / "tokenizer_config.json").write_text(json.dumps(settings))
+        made = imported(tmp_path / "foreign")
+    else:
+        made = checkpoint("t5", share="embeddings")
+    export_checkpoint(made, "huggingface", tmp_path / "exported", default_registry())
+    again = imported(tmp_path / "exported")
+    texts = [*SOURCES, "</s> é <unk>", "<extra_id_3>", "", "漢字"]
+    assert again.source_tokenizer.encode(texts) == made.source_tokenizer.encode(texts)
+    for ids in made.source_tokenizer.encode(SOURCES):
+        assert again.source_tokenizer.decode(ids) == made.source_tokenizer.decode(ids)
+    for name, weight in made.model.state_dict().items():
+        assert torch.equal(again.model.state_dict()[name], weight), name
+
+
+def test_byte_pair_codes_without_an_unknown_token_or_with_gaps_are_refused(tmp_path: Path) -> None:
+    export_checkpoint(
+        checkpoint("t5", share="embeddings"), "huggingface", tmp_path / "t5", default_registry()
+    )
+    file = tmp_path / "t5" / "tokenizer.json"
+    content = json.loads(file.read_text())
+    file.write_text(json.dumps({**content, "model": {**content["model"], "unk_token": None}}))
+    with pytest.raises(ConversionError, match=r"the unk_token of tokenizer\.json is not"):
+        imported(tmp_path / "t5")
+    vocab = {text: id + (id > 9) for text, id in content["model"]["vocab"].items()}
+    file.write_text(json.dumps({**content, "model": {**content["model"], "vocab": vocab}}))
+    with pytest.raises(ConversionError, match=r"vocabulary of tokenizer\.json has gaps in its ids"):
+        imported(tmp_path / "t5")
+
+
 @pytest.mark.parametrize("own_output", [False, True])
 def test_a_tuned_checkpoint_gets_an_entry_from_which_the_decoder_starts(
     own_output: bool, tmp_path: Path

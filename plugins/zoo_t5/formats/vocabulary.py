@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from zoo.interop import (
@@ -24,10 +23,11 @@ from zoo.interop import (
     checked_frame,
     split_special,
 )
+from zoo_t5.formats.pipeline import SENTINEL, TOKENIZER, Entries, hide, read_pipeline
 from zoo_t5.formats.sentencepiece import BYTE, CONTROL, UNKNOWN, USER_DEFINED, read_model
 from zoo_t5.formats.settings import Settings
 
-TOKENIZER, MODEL, OPTIONS = "tokenizer.json", "spiece.model", "tokenizer_config.json"
+MODEL, OPTIONS = "spiece.model", "tokenizer_config.json"
 ADDED = "added_tokens.json"
 TOKENIZER_FILES = (TOKENIZER, MODEL, OPTIONS, ADDED)
 
@@ -38,31 +38,11 @@ CLASSES = ("T5Tokenizer", "MT5Tokenizer", "ByT5Tokenizer")
 """The classes of transformers that cut and frame texts so, without `Fast` at the end."""
 
 SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")
-SENTINEL = re.compile(r"<extra_id_\d{1,4}>")
 TAG = re.compile(r"<2([A-Za-z][A-Za-z0-9_-]{0,30})>")
 """MADLAD-400 chooses the target language by such a token before the source."""
 
 BYTE_TOKENS, SENTINELS_OF_BYTES, SENTINELS = 256, 125, 100
 """Entries of ByT5, and the sentinels that it and T5 add."""
-
-
-@dataclass
-class Entries:
-    """A vocabulary by its foreign ids, which are the pipeline's too.
-
-    Attributes:
-        names: the text of each entry.
-        control: ids that stand for no text.
-        unknown: the id of the unknown token.
-        pipeline: JSON of the `tokenizers` library.
-        clean: whether spaces before punctuation are removed from a decoded text.
-    """
-
-    names: list[str]
-    control: set[int]
-    unknown: int
-    pipeline: dict[str, Any]
-    clean: bool = False
 
 
 def read_entries(source: Source, settings: Settings, option: str, reasons: Reasons) -> Entries:
@@ -82,7 +62,7 @@ def read_entries(source: Source, settings: Settings, option: str, reasons: Reaso
         entries = _bytes(source, settings, options, reasons)
     elif source.has(TOKENIZER):
         content = source.json(TOKENIZER)
-        entries = _pipeline(content, reasons)
+        entries = read_pipeline(content, named in GENERIC, reasons)
         _check_frame(options, content, settings, reasons)
     elif source.has(MODEL):
         entries = _model(source, settings, options, reasons)
@@ -142,7 +122,7 @@ def make_tokenizer(entries: Entries, settings: Settings, rows: Sequence[int]) ->
 
 def _without_special_texts(entries: Entries, special: set[int]) -> dict[str, Any]:
     """Return the pipeline in which no text becomes a special token, but a sentinel may."""
-    model = dict(entries.pipeline["model"])
+    model = entries.pipeline["model"]
     # a start of the decoder may lie beyond the entries, among the rows without text
     kept, hidden = [], {id for id in special if id < len(entries.names)}
     for token in entries.pipeline["added_tokens"]:
@@ -150,11 +130,7 @@ def _without_special_texts(entries: Entries, special: set[int]) -> dict[str, Any
             hidden.add(token["id"])
         else:
             kept.append({**token, "special": False})
-    if isinstance(model["vocab"], list):
-        model["vocab"] = [
-            [_hidden(id) if id in hidden else piece, score]
-            for id, (piece, score) in enumerate(model["vocab"])
-        ]
+    model = hide(model, {id: _hidden(id) for id in hidden})
     size = len(model["vocab"])
     kept += [_added(_hidden(id), id, special=True) for id in sorted(hidden) if id >= size]
     kept.sort(key=lambda token: token["id"])
@@ -170,44 +146,6 @@ def _added(content: str, id: int, special: bool = False) -> dict[str, Any]:
     """Return a token that is matched in the text before it is cut, unless it is special."""
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     return {"id": id, "content": content, **flags, "special": special}
-
-
-def _pipeline(content: Mapping[str, Any], reasons: Reasons) -> Entries:
-    """Return the vocabulary of a `tokenizer.json`."""
-    model, added = content.get("model"), content.get("added_tokens", [])
-    if not isinstance(model, dict) or model.get("type") != "Unigram":
-        kind = model.get("type") if isinstance(model, dict) else None
-        reasons.add(f"its {TOKENIZER} has a model of type {kind!r}, not 'Unigram'")
-        reasons.raise_if_any()
-    assert isinstance(model, dict)
-    vocab, unknown = model.get("vocab"), model.get("unk_id")
-    pieces_fit = isinstance(vocab, list) and all(
-        isinstance(p, list) and len(p) == 2 and isinstance(p[0], str) and type(p[1]) in (int, float)
-        for p in vocab
-    )
-    added_fit = isinstance(added, list) and all(
-        isinstance(t, dict) and type(t.get("id")) is int and isinstance(t.get("content"), str)
-        and isinstance(t.get("special"), bool) for t in added
-    )  # fmt: skip
-    reasons.check(pieces_fit, f"the vocabulary of {TOKENIZER} is not a list of pieces with scores")
-    reasons.check(added_fit, f"the added_tokens of {TOKENIZER} are not tokens with ids")
-    if not pieces_fit or not added_fit:
-        reasons.raise_if_any()
-    assert isinstance(vocab, list)
-    names = [piece for piece, _ in vocab]
-    for token in sorted(added, key=lambda token: int(token["id"])):
-        id, text = token["id"], token["content"]
-        if id == len(names):
-            names.append(text)
-        elif not 0 <= id < len(names) or names[id] != text:
-            reasons.add(f"the added token {text[:40]!r} of {TOKENIZER} has an impossible id {id}")
-    if type(unknown) is not int or not 0 <= unknown < len(vocab):
-        reasons.add(f"the unk_id of {TOKENIZER} is not the id of a piece")
-    reasons.check(len(set(names)) == len(names), f"{TOKENIZER} has an entry twice")
-    reasons.raise_if_any()
-    assert type(unknown) is int
-    control = {t["id"] for t in added if t["special"] or SENTINEL.match(t["content"])}
-    return Entries(names, control, unknown, {**content, "added_tokens": added})
 
 
 def _model(
