@@ -474,7 +474,24 @@ def test_a_missing_dictionary_is_refused(tmp_path: Path) -> None:
     assert "it has no dict.en.txt: it has dict.de.txt, dict.fr.txt" in refusal(tmp_path)
     for file in tmp_path.glob("dict.*"):
         file.unlink()
-    assert "it has no dict.de.txt: it has no dict.*.txt" in refusal(tmp_path)
+    message = refusal(tmp_path)
+    assert "it has no dict.de.txt: it has no dict.*.txt" in message
+    assert message.endswith("Copy the dictionaries from the folder of its data")
+
+
+def test_languages_that_are_not_stated_are_options(tmp_path: Path) -> None:
+    transformer(tmp_path, source_lang=None, target_lang=None)
+    message = "it names no source language: --option source=; it names no target language"
+    assert message in refusal(tmp_path)
+    assert "it names no target language: --option target=" in refusal(tmp_path, source="de")
+    options = {"source": "de", "target": "en"}
+    import_checkpoint(tmp_path, tmp_path / "out", default_registry(), None, options)
+
+
+def test_settings_of_a_later_version_may_stand_under_args(tmp_path: Path) -> None:
+    """Those of 0.12 have the name of the network, which is not that of the task."""
+    transformer(tmp_path, _name="transformer")
+    load(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -330,6 +330,12 @@ def test_special_tokens_elsewhere_are_refused(tmp_path: Path) -> None:
     assert "src_vocab.txt has not '<pad>' as entry 9" in message
 
 
+def test_tags_of_languages_are_the_only_reason(tmp_path: Path) -> None:
+    message = faulty(tmp_path, transformer(), special_symbols={"lang_tags": ["<de>"]})
+    assert "its special_symbols have no counterpart" in message
+    assert "has no four special tokens" not in message
+
+
 @pytest.mark.parametrize("text", ["!!python/object/apply:os.system ['touch ran']", "a: [", "7"])
 def test_a_configuration_that_is_not_plain_is_refused(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -108,13 +108,17 @@ def _read(source: Source, options: Mapping[str, str]) -> Fairseq:
         raise ConversionError(what, f"{name} has no tensors under 'model'")
     reasons = Reasons(what)
     settings, task = _settings(content, reasons)
-    kind = task.get("_name") or task.get("task") or "translation"
+    # the `_name` of settings under `args` is the network's
+    kind = task.get("task") or task.get("_name") or "translation"
     what = f"its task is {brief(kind)}, which may read text otherwise"
     reasons.check(kind == "translation", what)
     sides = [
         str(options.get(side) or task.get(f"{side}_lang") or settings.get(f"{side}_lang") or "")
         for side in ("source", "target")
     ]
+    for side, language in zip(("source", "target"), sides, strict=True):
+        reasons.check(bool(language), f"it names no {side} language: --option {side}=")
+    reasons.raise_if_any()
     vocabularies = [_dictionary(source, side, reasons) for side in sides]
     if vocabularies[0] == vocabularies[1]:
         vocabularies[1] = vocabularies[0]
@@ -166,6 +170,7 @@ def _dictionary(source: Source, language: str, reasons: Reasons) -> Entries:
     if not source.has(name):
         others = ", ".join(fnmatch.filter(source.names, DICTIONARIES)) or f"no {DICTIONARIES}"
         reasons.add(f"it has no {name}: it has {others}")
+        reasons.next = "Copy the dictionaries from the folder of its data"
     else:
         for number, line in enumerate(source.text(name).rstrip("\n").split("\n"), 1):
             token, _, count = line.rstrip().rpartition(" ")

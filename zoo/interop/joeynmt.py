@@ -224,7 +224,7 @@ def _vocabulary(
     more = [symbols.get("sep_token"), symbols.get("lang_tags")]
     if any(type(number) is not int for number in ids.values()) or any(more):
         reasons.add("its special_symbols have no counterpart: ids of other kinds, or further tags")
-        return entries([], (1, 2, 3, 0), name, reasons)
+        return entries(["<unk>", "<pad>", "<s>", "</s>"], (1, 2, 3, 0), name, reasons)
     file = _file_name(side.get("voc_file") or name)
     path = file if source.has(file) else name
     if not source.has(path):
