@@ -25,6 +25,12 @@ from zoo.files import damaged, open_regular, parse_json
 HEADER_LIMIT = 25_000_000
 """The largest size of a safetensors header in bytes: the same limit as the Hub's."""
 
+LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+"""How a pointer of Git LFS begins, which stands for a file in a clone without its content."""
+
+LFS_WHY = "it is a pointer of Git LFS, without the content"
+LFS_NEXT = "Run `git lfs pull` in its folder"
+
 TENSOR_LIMIT = 100_000
 """The largest number of tensors in one file."""
 
@@ -111,6 +117,8 @@ def open_tensors(file: Path) -> Iterator[TensorFile]:
         length = int.from_bytes(start, "little")
         if len(start) < 8:
             raise damaged(file, "it is truncated")
+        if LFS_POINTER.startswith(start):
+            raise CheckpointError(f"{file} cannot be read", LFS_WHY, LFS_NEXT)
         if length > HEADER_LIMIT:
             raise damaged(file, f"its header has {length:,} bytes; the limit is {HEADER_LIMIT:,}")
         specs = _parse_header(file, stream.read(length))

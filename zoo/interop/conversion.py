@@ -168,6 +168,9 @@ def recognize(source: Source, registry: Registry, family: str | None = None) -> 
     known = ", ".join(tried) or "none"
     what = f"{source} is of no known format" if family is None else f"{source} is not of {family}"
     why = type_of(source.folder) if source.file is None else ""
+    fault, following = ("", "") if why else source.fault()
+    if fault:
+        raise ConversionError(f"{source} cannot be imported", fault, following)
     why = ", and ".join(filter(None, (why, f"the formats are {known}")))
     raise ConversionError(what, why, "See `zoo list importers`")
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from torch import Tensor
 
+from zoo.checkpoint.format import unread
 from zoo.checkpoint.tensors import LazyTensors
 from zoo.errors import ConversionError
 from zoo.interop.reasons import Reasons
@@ -60,9 +61,9 @@ def open_weights(source: Source) -> Mapping[str, Tensor]:
             return _read(source, name)
         if source.has(f"{name}.index.json"):
             return _read_parts(source, f"{name}.index.json")
-    raise ConversionError(
-        f"{source} cannot be imported", f"it has no weights: it has neither {' nor '.join(WHOLE)}"
-    )
+    fault, following = source.fault()
+    why = fault or unread(source.names) or f"it has neither {' nor '.join(WHOLE)}"
+    raise ConversionError(f"{source} cannot be imported", f"it has no weights: {why}", following)
 
 
 def _read_parts(source: Source, index: str) -> Mapping[str, Tensor]:

@@ -25,6 +25,7 @@ from zoo.checkpoint.tensors import open_tensors
 from zoo.errors import (
     AccessError,
     CheckpointError,
+    ConversionError,
     HubError,
     HubWarning,
     IntegrityError,
@@ -113,6 +114,9 @@ def _foreign_path(path: Path, registry: Registry) -> Path | None:
         return None
     source = Source(path)
     if not formats_of(source, registry):
+        fault, following = source.fault()
+        if fault:
+            raise ConversionError(f"{source} cannot be read", fault, following)
         return None  # the reader of checkpoints reports what is wrong
     format = recognize(source, registry)
     return _converted(source, _digest(source, format, registry), format, registry)

@@ -22,6 +22,7 @@ from torch import Tensor
 from zoo.errors import ConversionError
 from zoo.interop.pickle_scan import names_in
 from zoo.interop.settings import brief
+from zoo.interop.unusable import check_content
 
 MOST_VALUES = 1_000_000
 """The most values of the settings in a checkpoint."""
@@ -146,10 +147,11 @@ def read_pickle(path: Path, stand_ins: Mapping[str, Any] = STAND_INS) -> Any:
             plain values are read.
 
     Raises:
-        ConversionError: the file names anything but tensors and known classes, is damaged, or
-            larger in memory than on disk.
+        ConversionError: the file names anything but tensors and known classes, is damaged or
+            incomplete, or larger in memory than on disk.
     """
     what = f"{path} cannot be imported"
+    check_content(path)
     try:
         refused = sorted(names_in(path, what) - READ_BY_TORCH - set(stand_ins))
         if refused:

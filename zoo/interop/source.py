@@ -8,6 +8,7 @@ from typing import Any
 
 from zoo.errors import ConversionError
 from zoo.files import TEXT_LIMIT, read_bytes, read_json, read_text
+from zoo.interop.unusable import FOLLOW, LINK, check_content, fault_in
 
 MOST_FILES = 10_000
 """The most files of a folder that an import looks at."""
@@ -75,6 +76,8 @@ class Source:
             raise ConversionError(
                 f"{self} cannot be imported", f"{name[:200]!r} is outside its folder"
             )
+        if path.is_symlink() and not path.exists():
+            raise ConversionError(f"{self} cannot be imported", f"{name[:200]} is {LINK}", FOLLOW)
         if not self.has(name):
             raise ConversionError(f"{self} cannot be imported", f"it has no {name[:200]}")
         return path
@@ -85,27 +88,40 @@ class Source:
         The object is new each time, what it contains is not.
 
         Raises:
-            ConversionError: the folder has no such file.
+            ConversionError: the folder has no such file, or it is a pointer of Git LFS.
             CheckpointError: it is too large, or not a JSON object.
         """
         if (name, limit) not in self._parsed:
-            self._parsed[name, limit] = read_json(self.path(name), limit)
+            self._parsed[name, limit] = read_json(self._with_content(name), limit)
         return dict(self._parsed[name, limit])
 
     def text(self, name: str, limit: int = TEXT_LIMIT) -> str:
         """Return the text of a file of at most `limit` bytes.
 
         Raises:
-            ConversionError: the folder has no such file.
+            ConversionError: the folder has no such file, or it is a pointer of Git LFS.
             CheckpointError: it is too large, or not UTF-8.
         """
-        return read_text(self.path(name), limit)
+        return read_text(self._with_content(name), limit)
 
     def bytes(self, name: str, limit: int) -> bytes:
         """Return the content of a file of at most `limit` bytes.
 
         Raises:
-            ConversionError: the folder has no such file.
+            ConversionError: the folder has no such file, or it is a pointer of Git LFS.
             CheckpointError: it is too large.
         """
-        return read_bytes(self.path(name), limit)
+        return read_bytes(self._with_content(name), limit)
+
+    def fault(self) -> tuple[str, str]:
+        """Return why files of no known format may be a checkpoint, and what to do, or two "".
+
+        Links lead nowhere, a file is a pointer of Git LFS or incomplete, or all is in an archive.
+        """
+        return fault_in(self.folder, self.names, self.file)
+
+    def _with_content(self, name: str) -> Path:
+        """Return the path of a file of the folder, which is not a pointer of Git LFS."""
+        path = self.path(name)
+        check_content(path)
+        return path
