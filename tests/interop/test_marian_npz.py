@@ -199,7 +199,9 @@ FAULTS: dict[str, tuple[Change, str]] = {
     "extra": (arrays(lambda w: w.update(Wpos=np.ones(3))), "Wpos is not a parameter"),
     "objects": (
         arrays(lambda w: w.update(Wemb=np.array([{}], dtype=object))), "not of numbers|cannot be"),
-    "no settings": (arrays(lambda w: w.pop("special:model.yml")), "it has 0 models"),
+    "no settings": (
+        arrays(lambda w: w.pop("special:model.yml")),
+        "it has no archive with Marian's settings, such as model.npz"),
     "settings that are no YAML": (
         stored(b"a: [\0"),
         "special:model.yml is not YAML"),
@@ -212,7 +214,7 @@ FAULTS: dict[str, tuple[Change, str]] = {
     "a bomb": (bomb, "bytes claim to hold"),
     "truncated": (
         lambda f: (f / "model.npz").write_bytes((f / "model.npz").read_bytes()[:-300]),
-        "it has 0 models"),
+        r"model\.npz: it is incomplete: its end is missing"),
     "an entry twice": (vocabulary(start("a: 2\nb: 2")), "gives 'b' the id 2"),
     "a token twice": (vocabulary(start("a: 2\na: 3")), "has two ids for one token"),
     "no entry": (vocabulary(start("*a : x")), "has no entry in line 3"),
@@ -237,6 +239,23 @@ def test_what_cannot_be_read_is_refused_in_one_line(fault: str, tmp_path: Path) 
     change, message = FAULTS[fault]
     change(tmp_path / "a")
     require_refused(tmp_path / "a", message)
+
+
+def test_the_settings_of_the_translator_may_be_named_after_the_model(tmp_path: Path) -> None:
+    """As training writes them; a folder has one such file for each model."""
+    folder = tmp_path / "a"
+    write(folder)
+    (folder / "best.npz").write_bytes((folder / "model.npz").read_bytes())
+    (folder / "decoder.yml").rename(folder / "best.npz.decoder.yml")
+    vocabularies = r"it has 2 vocabularies: vocab\.src\.yml, vocab\.trg\.yml; name two with"
+    with pytest.raises(ZooError, match=vocabularies):
+        import_checkpoint(
+            folder, tmp_path / "out", default_registry(), options={"checkpoint": "model.npz"}
+        )
+    import_checkpoint(
+        folder, tmp_path / "out", default_registry(), options={"checkpoint": "best.npz"}
+    )
+    assert read(tmp_path / "out", default_registry()).about.decoding["beam"] == 6
 
 
 def test_all_reasons_are_given_at_once(tmp_path: Path) -> None:

@@ -155,7 +155,7 @@ def test_a_file_with_a_part_twice_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"text", b"\x80\x02", b"PK\x03\x04 torn", b"\x80\x02."])
 def test_what_is_no_checkpoint_is_refused(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "a.pt").write_bytes(content)
-    with pytest.raises(ConversionError, match="it is (not a checkpoint of|incomplete)"):
+    with pytest.raises(ConversionError, match=r"it is (not a checkpoint of|incomplete)"):
         read_pickle(tmp_path / "a.pt")
     assert strings(tmp_path / "a.pt") == frozenset()
 

@@ -93,11 +93,18 @@ def read_model(source: Source, options: Mapping[str, str], reasons: Reasons) -> 
     if name is None and len(known) > 1:
         marked = [each for each in known if each in listed]
         known = marked if len(marked) == 1 else known
-    if name is None and len(known) != 1:
+    if name is None and not known:
+        fault, reasons.next = source.fault()
+        named = ", ".join(listed[:3]) or "*.npz"
+        reasons.add(fault or f"it has no archive with Marian's settings, such as {named}")
+    elif name is None and len(known) != 1:
         reasons.add(f"it has {len(known)} models: {', '.join(known[:5])}; choose one with "
                     "--option checkpoint=NAME")  # fmt: skip
     reasons.raise_if_any()
     file = name or known[0]
+    trained = f"{file}.{DECODER}"  # as training leaves it beside each model
+    if not source.has(DECODER) and source.has(trained):
+        decoder = _yaml(source.text(trained, SETTINGS_LIMIT), trained, reasons)
     tensors = read_npz(source.path(file))
     stored = tensors.pop(SETTINGS, None)
     if stored is None or stored.element_size() != 1:
@@ -144,13 +151,13 @@ def vocabulary_files(
     if not listed:
         names = _base_names(marian.settings.get("vocabs"))  # paths of the time of training
         listed = [name for name in names if source.has(name)]
+    known = [n for n in source.names if "vocab" in n and n.endswith(VOCABULARIES)]
     if len(listed) != 2:
-        known = [n for n in source.names if "vocab" in n and n.endswith(VOCABULARIES)]
         listed = known * 2
     reasons.check(not missing, f"it has no {' and '.join(missing)}, which {DECODER} names")
     if len(listed) != 2:
         reasons.add(
-            f"it has {len(listed) // 2} vocabularies: {', '.join(listed[:5])}; name two with "
+            f"it has {len(known)} vocabularies: {', '.join(known[:5])}; name two with "
             "--option source-vocab=NAME and target-vocab=NAME"
         )
     reasons.raise_if_any()
