@@ -40,6 +40,13 @@ def test_tensors_and_settings_are_read(zipped: bool, tmp_path: Path) -> None:
     assert {"weight", "bias", "layers"} <= strings(tmp_path / "a.pt")
 
 
+@pytest.mark.parametrize("zipped", [True, False])
+def test_objects_without_a_state_are_read(zipped: bool, tmp_path: Path) -> None:
+    content = {"args": Namespace(), "model": OrderedDict(weight=torch.zeros(1))}
+    torch.save(content, tmp_path / "a.pt", _use_new_zipfile_serialization=zipped)
+    assert plain(read_pickle(tmp_path / "a.pt")["args"]) == {}
+
+
 def test_nothing_stays_allowed(tmp_path: Path) -> None:
     before = set(torch.serialization.get_safe_globals())
     torch.save(CONTENT, tmp_path / "a.pt")

@@ -34,13 +34,16 @@ MOST_ITEMS = 512
 class Harmless:
     """What stands for an object of another project: its attributes, and no behaviour."""
 
+    attributes: dict[str, Any]
+
     def __new__(cls, *args: Any, **kwargs: Any) -> Harmless:
-        """Return an empty object, whatever the arguments."""
-        return super().__new__(cls)
+        """Return an object without attributes; a pickle need not call anything else."""
+        made = super().__new__(cls)
+        made.attributes = {}
+        return made
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.args = args
-        self.attributes: dict[str, Any] = {}
+        """Accept any arguments."""
 
     def __setstate__(self, state: Any) -> None:
         if isinstance(state, tuple) and state and isinstance(state[0], dict):
