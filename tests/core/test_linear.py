@@ -68,11 +68,24 @@ def test_linear_has_torchs_derivative(outputs: int, rows: int, part: slice) -> N
 
 @pytest.mark.parametrize("shape", [(5,), (0, 5), (2, 0, 5)])
 def test_linear_takes_vectors_and_empty_tensors(shape: tuple[int, ...]) -> None:
-    x, weight, bias = torch.ones(shape), torch.randn(3, 5), torch.zeros(3, requires_grad=True)
-    result = linear(x, weight, bias)
-    torch.testing.assert_close(result, torch.nn.functional.linear(x, weight, bias))
-    result.sum().backward()
-    assert torch.equal(bias.grad, torch.full((3,), float(result.numel() // 3)))  # type: ignore[arg-type]  # it has a gradient
+    torch.manual_seed(1)
+    operands = [torch.ones(shape), torch.randn(3, 5), torch.zeros(3)]
+    result: list[Tensor] = []
+    expected: list[Tensor] = []
+    for product, of_product in ((linear, result), (torch.nn.functional.linear, expected)):
+        copies = [operand.clone().requires_grad_() for operand in operands]
+        of_product.append(product(*copies))
+        of_product += torch.autograd.grad(of_product[0].sum(), copies)
+    torch.testing.assert_close(result, expected)
+
+
+def test_a_recurrence_of_no_rows_has_gradients_of_zero() -> None:
+    """An expert to which no token of a batch is routed has no rows."""
+    x, weight = torch.ones(0, 5, requires_grad=True), torch.randn(3, 5, requires_grad=True)
+    product = recurrent_linear(weight, None, 0, 2)
+    (product(x) + product(x)).sum().backward()
+    assert torch.equal(x.grad, torch.zeros(0, 5))  # type: ignore[arg-type]  # it has a gradient
+    assert torch.equal(weight.grad, torch.zeros(3, 5))  # type: ignore[arg-type]  # it has a gradient
 
 
 def test_linear_can_be_differentiated_twice() -> None:

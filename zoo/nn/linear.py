@@ -81,5 +81,8 @@ def weight_gradient(x: Tensor, dy: Tensor) -> Tensor:
 
 def _by_onednn(a: Tensor, b: Tensor) -> bool:
     """Return whether oneDNN computes a gradient: 0.6 to 0.9 times as fast as MKL where MKL is."""
+    # oneDNN refuses a sum over no rows, such as those of an expert to which no token is routed.
+    if a.numel() == 0:
+        return False
     # With gradients enabled, a second derivative may follow: oneDNN's operator has none.
     return onednn.supports(a, b) and not torch.is_grad_enabled() and not onednn.mkl_is_fast()
