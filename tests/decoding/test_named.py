@@ -46,7 +46,7 @@ from zoo import Hypothesis, LogitsProcessor, Processor, SearchMethod, Splitter
 @hookimpl
 def zoo_logits_processors():
     for name in ("Number", "NoTask", "Raises", "Shape", "InPlace", "Silent", "Positive", "Nan",
-                 "State", "Bans", "Penalty", "Lengths", "Nothing", "NotOne"):
+                 "State", "Bans", "Outside", "Penalty", "Lengths", "Nothing", "NotOne", "NoBans"):
         yield Processor(name, "a test", f"zoo_visitor:{name}")
     yield Processor("elsewhere", "a test", "no_such_module:Name")
 
@@ -110,6 +110,19 @@ class Bans(Base):
     changes_scores = False
     def bans(self, position, state):
         return ["the"]
+
+class Outside(Base):
+    changes_scores = False
+    def bans(self, position, state):
+        return [999]
+
+class NoBans(LogitsProcessor):
+    def __init__(self, task):
+        pass
+    def process(self, scores, rows, state):
+        banned = torch.zeros_like(scores, dtype=torch.bool)
+        banned[:, 4] = True
+        return scores.masked_fill(banned, -torch.inf)
 
 class Penalty(Base):
     def process(self, scores, rows, state):
@@ -346,6 +359,25 @@ def test_a_broken_processor_is_reported_in_one_line(
     assert case.run(processors=("Nothing",)) == case.run(), "the others still work"
 
 
+@pytest.mark.parametrize("method", ["greedy", "beam"])
+def test_a_processor_needs_no_bans_where_it_overrides_process(
+    visitor: Registry, method: str
+) -> None:
+    case = search_case(method, visitor)
+    named, banned, free = (
+        [[one.tokens for one in ranked] for ranked in case.run(**options)]
+        for options in ({"processors": ("NoBans",)}, {"banned": (4,)}, {})
+    )
+    assert named == banned
+    assert named != free
+
+
+def test_a_processor_that_bans_what_is_no_token_is_named(visitor: Registry) -> None:
+    message = "processor Outside cannot ban token 999: the vocabulary's ids are 0 to 8. Change its"
+    with pytest.raises(DecodingError, match=message):
+        search_case("greedy", visitor).run(processors=("Outside",))
+
+
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
@@ -496,7 +528,7 @@ def test_the_command_line_runs_a_package_with_each_entry(tmp_path: Path) -> None
     assert used.stdout.strip()
     assert "Warning: search 'greedy' of visitor (zoo-visitor 1.0) is ignored" in used.stderr
     wrong = zoo_command(tmp_path, *command, "--processor", "early-end:afer=1", code=1)
-    assert "'early-end': unknown key 'afer' (did you mean after?)" in wrong.stderr
+    assert "'early-end': unknown key 'afer' (did you mean after?). See `zoo list " in wrong.stderr
     broken = zoo_command(tmp_path, *command, "--search", "raises", code=1)
     assert broken.stderr.splitlines()[-1].startswith(
         "Error: search 'raises' of visitor (zoo-visitor 1.0) is broken: "

@@ -345,7 +345,7 @@ class NoOption(Words):
 
 @hookimpl
 def zoo_logits_processors():
-    yield from entries(Processor, "Positive", "InPlace", "Silent", "Probabilities", "ProcessAlone",
+    yield from entries(Processor, "Positive", "InPlace", "Silent", "Probabilities", "NoBans",
                        "OneForAll", "Counts", "InPlaceState", "RowIndex", "MeanOfRows",
                        "OnTheObject")
 
@@ -382,15 +382,18 @@ class Probabilities(Base):
         return scores.exp()
 
 
-class ProcessAlone(Base):
+class NoBans(Base):
     changes_scores = False
+
+    def bans(self, position, state):
+        return ()
 
     def process(self, scores, rows, state):
         again = torch.zeros_like(scores).scatter(1, rows.written, 1)
         return scores.masked_fill(again.bool(), -torch.inf)
 
 
-class OneForAll(ProcessAlone):
+class OneForAll(NoBans):
     def init_state(self, sentence):
         return torch.zeros_like(sentence)
 
@@ -557,7 +560,7 @@ WRONG = {
         "InPlace": "results_are_scores",
         "Silent": "results_are_scores",
         "Probabilities": "results_are_scores",
-        "ProcessAlone": "process_bans_what_bans_gives",
+        "NoBans": "process_bans_what_bans_gives",
         "OneForAll": "process_bans_what_bans_gives",
         "Counts": "processor_is_immutable",
         "InPlaceState": "processor_is_immutable",

@@ -70,8 +70,8 @@ class Pipeline:
             more = p.bans(position, state)
             if more is None:
                 return None
+            self._check(p, more, vocab)
             banned.update(more)
-        _check(banned, vocab)
         return sorted(banned) if len(banned) < vocab else None
 
     def process(self, states: States, rows: Rows) -> Tensor:
@@ -82,11 +82,22 @@ class Pipeline:
         """
         scores = rows.log_probs
         for p, state in zip(self.processors, states, strict=True):
-            _check(p.bans(rows.position, state) or (), scores.shape[1])
+            self._check(p, p.bans(rows.position, state) or (), scores.shape[1])
             scores = p.process(scores, rows, state)
         if rows.position == 1 and bool(dead_ends(scores).any()):
             raise self._no_token(states, rows)
         return scores
+
+    def _check(self, p: LogitsProcessor[Any], banned: Collection[int], vocab: int) -> None:
+        outside = sorted(token for token in banned if not 0 <= token < vocab)
+        if outside:
+            name = self._names.get(id(p), "")
+            raise DecodingError(
+                f"processor {name} cannot ban token {outside[0]}" if name
+                else f"cannot ban token {outside[0]}",
+                f"the vocabulary's ids are 0 to {vocab - 1:,}",
+                "Change its options, or leave it out" if name else "",
+            )  # fmt: skip
 
     def _no_token(self, states: States, rows: Rows) -> DecodingError:
         """Return the error for rows of which every first token is banned; it names who did it."""
@@ -145,11 +156,3 @@ class Pipeline:
 def dead_ends(scores: Tensor) -> Tensor:
     """Return which rows no token may continue, (rows,) bool; their hypotheses are cut."""
     return scores.amax(1) == -torch.inf
-
-
-def _check(banned: Collection[int], vocab: int) -> None:
-    outside = sorted(token for token in banned if not 0 <= token < vocab)
-    if outside:
-        raise DecodingError(
-            f"cannot ban token {outside[0]}", f"the vocabulary's ids are 0 to {vocab - 1:,}"
-        )

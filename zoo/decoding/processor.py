@@ -46,7 +46,8 @@ class LogitsProcessor(ABC, Generic[S]):
     """One rule of a search. It is immutable: what it remembers of each row is a state, passed in.
 
     A processor overrides what it needs: `bans` for tokens that no row may write at a position,
-    `process` for rules that depend on the row, `penalty` to change the rank of hypotheses.
+    `process` for rules that depend on the row, `penalty` to change the rank of hypotheses. One that
+    overrides both `bans` and `process` returns None from `bans` where `process` must run.
     """
 
     needs_attention: ClassVar[bool] = False
@@ -71,8 +72,11 @@ class LogitsProcessor(ABC, Generic[S]):
         return state
 
     def bans(self, position: int, state: S | tuple[()]) -> Collection[int] | None:
-        """Return the tokens banned in all rows at a position, or None if `process` must run."""
-        return ()
+        """Return the tokens banned in all rows at a position, or None if `process` must run.
+
+        By default no token, or None where a subclass overrides `process`.
+        """
+        return () if type(self).process is LogitsProcessor.process else None
 
     def process(self, scores: Tensor, rows: Rows, state: S | tuple[()]) -> Tensor:
         """Return new scores of the next token, (rows, V): −inf bans; others must not exceed 0."""

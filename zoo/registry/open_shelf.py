@@ -84,7 +84,11 @@ class OpenShelf(Shelf[E]):
         types = self._option_types(entry)
         values = {} if isinstance(named, str) else named
         values = {key: value for key, value in values.items() if key != "name"}
-        options = checked_options(types, values, f"{self.kind} {entry.name!r}")
+        try:
+            options = checked_options(types, values, f"{self.kind} {entry.name!r}")
+        except ConfigError as error:
+            see = f"See `zoo list {self.plural} {entry.name}`"
+            raise ConfigError(error.what, error.why, see) from None
         return {key: value for key, value in options.items() if key not in entry.numbers}
 
     def described(self, name: str) -> list[dict[str, Any]]:
@@ -127,7 +131,7 @@ class OpenShelf(Shelf[E]):
         try:
             self.options(named)
         except ConfigError as error:
-            return [f"{key}: {error}"]
+            return [f"{key}: {error.what}: {error.why}"]
         return []
 
     def make(self, named: Named, *given: Any) -> Any:

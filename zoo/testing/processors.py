@@ -115,8 +115,8 @@ def results_are_scores(case: ProcessorCase) -> None:
 
 
 @law_of(
-    causes="`process` overridden and not `bans`, which then must return None; bans of one row for "
-    "all; a position counted from 0",
+    causes="`bans` overridden and not None where `process` does more; bans of one row for all; a "
+    "position counted from 0",
     requires="results_are_scores",
 )
 @torch.no_grad()
