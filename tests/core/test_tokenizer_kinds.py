@@ -182,13 +182,13 @@ def test_a_hostile_file_is_refused(
 
 
 BROKEN = """
-from tokenizers import Tokenizer, models, pre_tokenizers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from zoo import TextTokenizer, TokenizerKind
 
 @hookimpl
 def zoo_tokenizers():
     for name in ("raises", "nothing", "large", "twice", "specials", "Text", "Encode", "Decode",
-                 "Content", "number", "narrow", "component", "good", "Unread", "Lossy"):
+                 "Content", "number", "narrow", "component", "decoder", "good", "Unread", "Lossy"):
         yield TokenizerKind(name, "a test", f"zoo_visitor:{name}")
     yield TokenizerKind("elsewhere", "a test", "no_such_module:Name")
     yield TokenizerKind("bpe", "another", "zoo_visitor:good")
@@ -211,6 +211,10 @@ def specials(texts, vocab_size): return library(["one", *SPECIALS])
 def component(texts, vocab_size):
     made = good(texts, vocab_size)
     made.enable_truncation(3)
+    return made
+def decoder(texts, vocab_size):
+    made = good(texts, vocab_size)
+    made.decoder = decoders.WordPiece()
     return made
 
 class Base(TextTokenizer):
@@ -266,6 +270,7 @@ class Lossy(Base):
         ("large", "it has 24 entries, and vocab_size is 20"),
         ("specials", "its first tokens must be <pad>, <s>, </s>, <unk>"),
         ("component", "truncation must be null"),
+        ("decoder", "its decoder is not used: a text is its tokens joined, in which ▁ is a space"),
         ("twice", "its tokens are not valid: two are equal"),
         ("Text", "its tokens are not valid: each must be text of 1 to 1,000 characters"),
         ("Encode", "encode returned [5], not a list of ids"),

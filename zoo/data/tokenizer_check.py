@@ -39,6 +39,9 @@ GROWTHS = {
 FORMS = {"NFC": 3, "NFD": 4, "NFKC": 18, "NFKD": 18}
 """The same for Unicode's forms; one of them alone is accepted in every pipeline."""
 
+DECODED = 1000
+"""How many tokens a decoder is tried on."""
+
 PARTS = 64
 """Most components of a tokenizer, and most items of a template."""
 
@@ -221,7 +224,21 @@ def faults_of_library(tokenizer: Tokenizer, vocab_size: int) -> list[str]:
         faults.append(f"its first tokens must be {', '.join(SPECIALS)}")
     if size > vocab_size:
         faults.append(f"it has {size:,} entries, and vocab_size is {vocab_size:,}")
-    return faults[:FAULTS]
+    return (faults or _faults_of_decoder(tokenizer))[:FAULTS]
+
+
+def _faults_of_decoder(tokenizer: Tokenizer) -> list[str]:
+    """Return a fault if a decoder writes another text than the tokens, which the zoo joins."""
+    if tokenizer.decoder is None:
+        return []
+    ids = range(len(SPECIALS), min(tokenizer.get_vocab_size(), len(SPECIALS) + DECODED))
+    tokens = "".join(str(tokenizer.id_to_token(id)) for id in ids)
+    if tokenizer.decode(list(ids)).strip() == tokens.replace("▁", " ").strip():
+        return []
+    return [
+        "its decoder is not used: a text is its tokens joined, in which ▁ is a space. Mark spaces "
+        "so (Metaspace), or make a zoo.TextTokenizer"
+    ]
 
 
 def _faults_of_component(part: str, component: Any) -> list[str]:

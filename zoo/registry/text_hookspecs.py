@@ -153,6 +153,7 @@ def zoo_tokenizers() -> Iterable[TokenizerKind]:  # type: ignore[empty-body]  # 
     The object is an import path, imported when a recipe or a checkpoint names the kind. It is a
     subclass of `zoo.TextTokenizer`, or a function of texts and the largest size of the vocabulary
     that returns a tokenizer of the library `tokenizers`, whose ids 0 to 3 are the special tokens.
+    In its tokens ▁ is a space, as Metaspace marks it: the zoo joins them, without a decoder.
     Further parameters of `train`, or of the function, are options: `tokenizer = {name =
     "syllables", vowels = "aeiou"}`.
 
