@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 import pytest
 import torch
 from click.testing import Result
+from torch import Tensor
 
 import zoo
 from tests.core.test_training import same
@@ -25,7 +26,18 @@ from zoo.data.sources import split_text
 from zoo.errors import CheckpointError, ConfigError, ConversionError, DataError, DecodingError
 from zoo.nn import END, split_sources
 from zoo.registry.registry import Registry
-from zoo.testing import LAWS, Law, case
+from zoo.testing import (
+    INITIALIZATION_LAWS,
+    LAWS,
+    OBJECTIVE_LAWS,
+    Law,
+    case,
+    initialization_case,
+    objective_case,
+)
+from zoo.testing.initializations import InitializationCase
+from zoo.testing.law import LawOf
+from zoo.testing.objectives import ObjectiveCase
 
 Run = Callable[..., Result]
 ITEMS = [
@@ -39,6 +51,27 @@ BOTH = {"text": "it eats", "context": "the blue dog"}
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
 def test_law(law: Law, networks: Registry) -> None:
     law(case("context", networks))
+
+
+@pytest.mark.parametrize("law", OBJECTIVE_LAWS, ids=lambda law: law.name)
+def test_the_laws_of_objectives_draw_several_sources(
+    law: LawOf[ObjectiveCase], networks: Registry
+) -> None:
+    made = objective_case("cross_entropy", "context", networks)
+    assert (made.batch.source == END).sum(1).eq(2).all()
+    law(made)
+
+
+@pytest.mark.parametrize("law", INITIALIZATION_LAWS, ids=lambda law: law.name)
+def test_the_laws_of_initializations_draw_several_sources(
+    law: LawOf[InitializationCase], networks: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def checked(source: Tensor, mask: Tensor, count: int) -> list[tuple[Tensor, Tensor]]:
+        assert (source == END).sum(1).eq(count).all()
+        return split_sources(source, mask, count)
+
+    monkeypatch.setattr("zoo_networks.context.split_sources", checked)
+    law(initialization_case("xavier", "context", networks))
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ from zoo.nn.build import build, network_type
 from zoo.nn.contract import BEGIN, END, PADDING
 from zoo.registry.open_shelf import Named
 from zoo.registry.registry import Registry, default_registry
+from zoo.testing.case import with_ends
 from zoo.testing.law import BrokenLawError, LawOf, law_of
 from zoo.testing.outcomes import conformance_test
 from zoo.testing.small_run import small_setup
@@ -83,6 +84,7 @@ def objective_case(
     rows = [torch.tensor(ids) for ids in tokenizer.encode(TEXTS)]
     end, begin = torch.tensor([END]), torch.tensor([BEGIN])
     source = torch.nn.utils.rnn.pad_sequence([torch.cat([row, end]) for row in rows], True)
+    with_ends(source, setup.config)
     target = [torch.cat([begin, row.flip(0)[:6], end]) for row in rows]
     targets = torch.nn.utils.rnn.pad_sequence(target, True)
     batch = Batch(source, source != PADDING, targets, torch.arange(len(rows)))
