@@ -44,6 +44,11 @@ def zoo_architectures():
             name=name, summary=name, paper="", config="zoo_visitor:Seq2SeqConfig",
             network=f"zoo_visitor:{network}",
         )
+    for name in ("number", "Raising"):
+        yield Architecture(
+            name=f"configured-by-{name}", summary=name, paper="", config=f"zoo_visitor:{name}",
+            network="zoo_visitor:Raising",
+        )
 
 class Raising(RecurrentSeq2Seq):
     def forward(self, source, source_mask, target, attention=False):
@@ -119,6 +124,13 @@ def network_of(name: str) -> Seq2Seq[Any, Any]:
     network: Seq2Seq[Any, Any] = build(getattr(module, name), config, 9, 9)
     network.full = False  # type: ignore[assignment]
     return network.eval()
+
+
+@pytest.mark.parametrize("name", ["number", "Raising"])
+def test_a_config_that_is_no_config_class_is_named(name: str, visitor: Registry) -> None:
+    reason = f"'configured-by-{name}' is broken: zoo_visitor:{name} is .*, not a subclass of zoo.C"
+    with pytest.raises(PluginError, match=reason):
+        visitor.architecture(f"configured-by-{name}").config_type()
 
 
 def output_of(name: str) -> object:

@@ -148,6 +148,15 @@ def test_an_engine_that_fails_is_named(
         )
 
 
+def test_an_engine_without_an_exporter_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = EXPORTER.format(**GOOD).replace('format="attic"', 'format="atic"')
+    registry = registry_with(monkeypatch, code)
+    with pytest.raises(
+        PluginError, match=f"engine 'loom' {WHO}: no package exports its format 'atic'"
+    ):
+        Translator(checkpoint("rnnsearch"), engine="loom", registry=registry)
+
+
 def test_an_engine_of_a_plugin_works_as_a_builtin_one_does(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

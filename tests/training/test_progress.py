@@ -91,7 +91,9 @@ def test_training_continues_when_a_callback_fails(parallel: Path, tmp_path: Path
         notes = [event for event in session.trainer.events() if isinstance(event, Note)]
     assert [note.text for note in notes] == ["Broken is disabled: ZeroDivisionError: no luck"]
     assert diary.calls[-1] == "end"
-    assert session.notes == ["diary (zoo-diary 1) brings 'no callback', which is not a Callback"]
+    assert session.notes == [
+        "plugin diary (zoo-diary 1) brings 'no callback', which is no Callback"
+    ]
 
 
 def test_callbacks_are_ended_when_a_run_fails(parallel: Path, tmp_path: Path) -> None:

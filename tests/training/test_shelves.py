@@ -1,5 +1,6 @@
 """Objectives, schedules, optimizers, initializations and augmentations that plugins bring."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -244,6 +245,24 @@ def test_resuming_without_the_plugin_names_its_package(
         resume(out, registry=both).close()
         with pytest.raises(PluginError, match=f"{package}, .*did not load. Install "):
             resume(out, registry=registry)  # also a run that was resumed
+
+
+def test_resuming_with_another_version_of_the_plugin_names_both(
+    parallel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, visitor: Registry
+) -> None:
+    request = TrainingRequest(
+        MODEL, f"{parallel}:en-de", tmp_path / "out", settings=EVERYTHING, steps=2
+    )
+    begin(request, visitor).close()
+    changed = registry_with(monkeypatch, CODE.replace("beta: float", "rate: float"))
+    with pytest.raises(ConfigError, match="unknown key 'beta'") as same_version:
+        resume(tmp_path / "out", registry=changed)
+    assert "the run began with" not in str(same_version.value)
+    loaded = changed.plugins.loaded
+    loaded["visitor"] = replace(loaded["visitor"], version="1.1")
+    both = "'beta'.*; the run began with zoo-visitor 1.0, and 1.1 is installed"
+    with pytest.raises(ConfigError, match=both):
+        resume(tmp_path / "out", registry=changed)
 
 
 @pytest.mark.parametrize(

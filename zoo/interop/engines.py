@@ -14,7 +14,7 @@ import filelock
 from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.decoding.options import Hypothesis, Search
 from zoo.decoding.search import search
-from zoo.errors import FAILURES, DecodingError, ZooError
+from zoo.errors import FAILURES, DecodingError, PluginError, ZooError
 from zoo.interop.exporter import export_checkpoint, exporter_of
 from zoo.interop.runner import Runner, Sources
 from zoo.registry.cache_folder import cache_folder
@@ -77,6 +77,7 @@ def load_engine(
         UnknownNameError: there is no such engine.
         ConversionError: the checkpoint cannot be exported to the engine's format; lists all
             reasons.
+        PluginError: no package exports the engine's format.
         DecodingError: the checkpoint is not on the CPU.
     """
     declared = registry.engines.find(name)
@@ -88,6 +89,9 @@ def load_engine(
         raise DecodingError(
             f"{name} runs on the CPU only", f"the model is on {device}", "Use `--device cpu`"
         )
+    if declared.format not in {exporter.name for exporter in registry.exporters.values()}:
+        reason = f"no package exports its format {declared.format!r}"
+        raise PluginError(f"{what} is broken", reason, "Report this to its author")
     folder = cached_export(checkpoint, declared.format, precision, registry)
     if owner.plugin is None or owner.plugin.builtin:
         try:

@@ -11,9 +11,9 @@ import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from zoo.errors import FAILURES, DataError, PluginError, ZooError
+from zoo.errors import FAILURES, DataError, PluginError, ZooError, shown
 from zoo.registry.address import is_scheme
 from zoo.registry.imports import import_object
 
@@ -40,9 +40,16 @@ class Architecture:
         """Import and return the config class.
 
         Raises:
-            PluginError: it cannot be imported.
+            PluginError: it cannot be imported, or is no config class.
         """
-        return cast("type[Config]", import_object(self.config, f"architecture {self.name!r}"))
+        from zoo.registry.config import Config
+
+        what = f"architecture {self.name!r}"
+        config: object = import_object(self.config, what)
+        if not (isinstance(config, type) and issubclass(config, Config)):
+            reason = f"{self.config} is {shown(config)}, not a subclass of zoo.Config"
+            raise PluginError(f"{what} is broken", reason, "Report this to its author")
+        return config
 
     def equations_text(self) -> str:
         """Return the equations' Markdown, or an empty string.

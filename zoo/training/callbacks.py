@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from zoo.errors import FAILURES
+from zoo.errors import FAILURES, shown
 from zoo.registry.events import Callback, Event, Note, Report, Run, Validation
 from zoo.registry.registry import Registry
 
@@ -71,7 +71,7 @@ def load_callbacks(registry: Registry) -> tuple[Callbacks, list[str]]:
             if isinstance(callback, Callback):
                 callbacks.append(callback)
             else:
-                notes.append(f"{plugin} brings {callback!r}, which is not a Callback")
+                notes.append(f"plugin {plugin} brings {shown(callback)}, which is no Callback")
     notes += [
         f"plugin {p} brings no callbacks: {p.problem}" for p in registry.plugins.broken[broken:]
     ]

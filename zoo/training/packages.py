@@ -22,7 +22,7 @@ def read_plan(registry: Registry, description: Mapping[str, Any]) -> Plan:
 
     Raises:
         PluginError: a name of the plan is unknown, and a package of the run's `packages` is not
-            there: names it.
+            there, or has another version: names it.
         ZooError: as `Plan.parse`, or there is no such data.
     """
     try:
@@ -32,9 +32,19 @@ def read_plan(registry: Registry, description: Mapping[str, Any]) -> Plan:
     except (ConfigError, PluginError, UnknownNameError) as error:
         began = description.get("packages")
         known = began if isinstance(began, dict) else {}  # runs of earlier versions have none
-        missing = [name for name in known if name not in packages(registry)]
+        installed = packages(registry)
+        missing = [name for name in known if name not in installed]
         if not missing:
-            raise
+            changed = [
+                f"{name} {version}, and {installed[name]} is installed"
+                for name, version in known.items()
+                if version != installed[name]
+            ]
+            if not changed:
+                raise
+            kind = PluginError if isinstance(error, UnknownNameError) else type(error)
+            why = f"{error.why.rstrip('?')}; the run began with {'; '.join(changed)}"
+            raise kind(error.what, why, error.next) from error
         listed = ", ".join(f"{name} {known[name]}" for name in missing)
         raise PluginError(
             error.what,
