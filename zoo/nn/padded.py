@@ -48,8 +48,8 @@ def run_padded(net: nn.LSTM | nn.GRU, x: Tensor, mask: Tensor) -> tuple[Tensor, 
         mask: (rows, m) bool, True at real positions.
 
     Returns:
-        The last layer's states, (rows, m, directions × size), zero at padding; and the final
-        hidden state and, for an LSTM, the final cell, (layers × directions, rows, size) each.
+        The last layer's states, (rows, m, directions × size), zero at padding; and a tuple of the
+        final hidden state and, for an LSTM, the final cell, (layers × directions, rows, size) each.
     """
     if torch.compiler.is_exporting():
         return _exported(net, x, mask.sum(1))
@@ -74,8 +74,8 @@ def run_recurrent(net: nn.LSTM | nn.GRU, x: Tensor, start: Final) -> tuple[Tenso
     Args:
         net: with `batch_first=True` and biases.
         x: (rows, n, inputs).
-        start: the initial hidden state and, for an LSTM, the initial cell, (layers × directions,
-            rows, size) each.
+        start: a tuple of the initial hidden state and, for an LSTM, the initial cell,
+            (layers × directions, rows, size) each.
 
     Returns:
         The last layer's states, (rows, n, directions × size), and the final state, as `start`.
