@@ -101,6 +101,18 @@ class Short(RecurrentSeq2Seq):
         output = super().forward(*given)
         return output._replace(logits=output.logits[:, :-1])
 
+class PlainLoss(RecurrentSeq2Seq):
+    def forward(self, *given):
+        return super().forward(*given)._replace(losses={"balance": 3})
+
+class LossList(RecurrentSeq2Seq):
+    def forward(self, *given):
+        return super().forward(*given)._replace(losses=[torch.tensor(1.0)])
+
+class LossOfEach(RecurrentSeq2Seq):
+    def forward(self, *given):
+        return super().forward(*given)._replace(losses={"balance": torch.ones(2)})
+
 class Odd(RecurrentSeq2Seq):
     def init_state(self, memory):
         return {"state": super().init_state(memory)}
@@ -136,6 +148,13 @@ def test_a_config_that_is_no_config_class_is_named(name: str, visitor: Registry)
 def output_of(name: str) -> object:
     batch = Batch(SOURCE, SOURCE > 0, torch.tensor([[1, 4, 2], [1, 2, 0]]), torch.arange(2))
     return TrainingBatch(network_of(name), batch).output
+
+
+def losses_of(name: str) -> object:
+    batch = Batch(SOURCE, SOURCE > 0, torch.tensor([[1, 4, 2], [1, 2, 0]]), torch.arange(2))
+    training = TrainingBatch(network_of(name), batch)
+    assert training.output
+    return training.own_losses()
 
 
 def task_of(name: str) -> Task[Any, Any]:
@@ -194,6 +213,10 @@ def ensemble_of(name: str) -> object:
             for use in (beam_of, greedy_of, ensemble_of)
         ),
         (greedy_of, "NarrowStep", f"the network NarrowStep of {OWNER} is broken: step returned l"),
+        *(
+            (losses_of, name, f"the network {name} of {OWNER} is broken: forward returned the los")
+            for name in ("PlainLoss", "LossList", "LossOfEach")
+        ),
         (beam_of, "Odd", "cannot gather rows of a dict: memory and state are nested"),
     ],
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -13,12 +13,16 @@ from zoo.data.batches import Batch
 from zoo.decoding.options import Hypothesis, Search
 from zoo.decoding.sampling import sample
 from zoo.decoding.task import Task
-from zoo.errors import ConfigError
+from zoo.errors import ConfigError, shown
 from zoo.nn.contract import PADDING, Output, Seq2Seq
 from zoo.nn.faults import blaming_network, broken_network, encode
 from zoo.training.sharding import is_sharded_model
 
 Augment = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+
+
+def _is_number(loss: object) -> bool:
+    return isinstance(loss, Tensor) and not loss.dim() and loss.is_floating_point()
 
 
 class TrainingBatch:
@@ -81,13 +85,21 @@ class TrainingBatch:
         return (self.labels != PADDING).sum(1)
 
     def own_losses(self) -> dict[str, Tensor]:
-        """Return the network's own losses by name, the mean over the copies of the rows."""
+        """Return the network's own losses by name, the mean over the copies of the rows.
+
+        Raises:
+            PluginError: they are no table of numbers.
+        """
         if not self.outputs:
             return {}
         output, copies = self.outputs[0]
-        if copies == 1:
-            return dict(output.losses)
-        return {name: loss / copies for name, loss in output.losses.items()}
+        losses: object = output.losses
+        if not isinstance(losses, Mapping) or not all(map(_is_number, losses.values())):
+            reason = (
+                f"forward returned the losses {shown(losses)}: by name, each a sum over the batch"
+            )
+            raise broken_network(type(self.network), reason)
+        return {name: loss if copies == 1 else loss / copies for name, loss in losses.items()}
 
     def repeated(self, copies: int) -> TrainingBatch:
         """Return the batch with all rows repeated, for other dropout masks: copy after copy."""
