@@ -68,17 +68,17 @@ class TrainingState:
     def record_validation(self, recipe: Recipe, value: float, lower_is_better: bool = True) -> bool:
         """Record a validation; return whether no earlier one was better by more than tolerance.
 
-        `value` is the loss, or the score that the recipe selects by.
+        `value` is the loss, or the score that the recipe selects by. Of equal ones the last is
+        chosen: its weights have learned more.
         """
         best = value if self.best is None else self.best
         gain = best - value if lower_is_better else value - best
         better = self.best is None or gain > 0
-        worse = -gain > recipe.tolerance * abs(best)
         if better:
             self.best, self.not_improved = value, 0
         else:
             self.not_improved += 1
-        chosen = better or (recipe.tolerance > 0 and not worse)
+        chosen = -gain <= recipe.tolerance * abs(best)
         if chosen:
             self.best_step = self.step
         return chosen
