@@ -96,8 +96,8 @@ def main() -> None:
     ]
     torch = rows["inference"]["torch"]
     RESULTS.write_text(
-        "# Size of the installation\n\nWritten by `python benchmarks/install.py`, with the versions "
-        "of `constraints.txt`, without compiled\nbytecode. torch itself has "
+        "# Size of the installation\n\nWritten by `python benchmarks/install.py`, with the "
+        "versions of `constraints.txt`, without compiled\nbytecode. torch itself has "
         f"{torch:.0f} MB in this build for processors.\n\n"
         "| | package | packages | size without torch |\n|---|---|--:|--:|\n"
         + "\n".join(lines)
