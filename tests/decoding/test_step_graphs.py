@@ -360,14 +360,14 @@ def test_steps_are_taken_ahead_of_a_beam_in_which_hypotheses_have_ended(
 ) -> None:
     ahead: list[bool] = []
 
-    def go_ahead(self: Any, *given: Any) -> Any:
+    def go_on(self: Any, *given: Any) -> Any:
         order = original(self, *given)
         if self.slots < self.options.beam:
             ahead.append(self.ahead is not None)
         return order
 
-    original = beam._Beam._go_ahead
-    monkeypatch.setattr(beam._Beam, "_go_ahead", go_ahead)
+    original = beam._Beam._continue
+    monkeypatch.setattr(beam._Beam, "_continue", go_on)
     folder = NUMBERS / "transformer-tiny.numbers-en-fr"
     texts = ["four hundred and five", "four hundred and seven"]
     zoo.load(folder, device="cpu").translate(texts, beam=4, n_best=4, details=True)

@@ -11,18 +11,19 @@ beam with a slot for every prefix finds what an exhaustive search finds.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Mapping, Sequence
-from typing import Any, Generic, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from zoo.decoding.candidates import Candidates, best_continuations
 from zoo.decoding.options import Hypothesis, Search
-from zoo.decoding.pipeline import Pipeline, dead_ends
+from zoo.decoding.pipeline import dead_ends
 from zoo.decoding.processor import Rows
 from zoo.decoding.ranking import best, ended, length_divisor, not_a_number
 from zoo.decoding.step_graphs import recorded
+from zoo.decoding.steps import Steps
 from zoo.decoding.task import Task
 from zoo.nn.contract import BEGIN, END, Memory, State
 from zoo.nn.cuda_graphs import fetch
@@ -123,20 +124,18 @@ def _live(score: Tensor, alive: Tensor, free: Tensor) -> tuple[Tensor, int, int,
     return live, done, most_live, most_free
 
 
-class _Beam(Generic[Memory, State]):
+class _Beam(Steps[Memory, State]):
     """The unfinished sentences, each with `width` adjacent rows.
 
     alive: (sentences,), their indices in the task, which `numbers` has as a list; score:
     (sentences, width), −inf for slots without a live prefix; log_prob: (sentences, width), the
-    network's log probability; written: (sentences, width, position − 1), the live prefixes; state:
-    the network's state; states: those of the logits processors; rows: (sentences, width), their
-    numbers; free: (sentences,), the slots without a finished hypothesis, of which `slots` is the
-    most; ahead: the logits of the next step, (rows, V), if it has been taken.
+    network's log probability; written: (sentences, width, position − 1), the live prefixes; rows:
+    (sentences, width), their numbers; free: (sentences,), the slots without a finished hypothesis,
+    of which `slots` is the most.
     """
 
     def __init__(self, task: Task[Memory, State], options: Search) -> None:
-        self.task, self.options = task, options
-        self.pipeline = Pipeline(task, options)
+        super().__init__(task, options)
         device, count = task.mask.device, len(task)
         self.memory = task.memory
         self.state = init_state(task.model, task.memory)
@@ -148,13 +147,13 @@ class _Beam(Generic[Memory, State]):
         self.score = self.log_prob = torch.zeros(count, 1, device=device)
         self.written = torch.full((count, 1, 0), BEGIN, device=device)
         self.token = torch.full((count,), BEGIN, device=device)
-        self.ahead: Tensor | None = None
         self.ended: list[list[Hypothesis]] = [[] for _ in range(count)]
         self.ranks: list[list[float]] = [[] for _ in range(count)]  # of finished ones, rising
         # The rank that a live hypothesis must exceed, and the divisor of the longest one.
         self.threshold = torch.full((count,), -torch.inf, device=device)
-        self.longest = int(self.lengths.amax()) if count else 0
-        divisors = [length_divisor(options, length) for length in self.lengths.tolist()]
+        lengths = self.lengths.tolist()
+        self.longest = max(lengths, default=0)
+        divisors = [length_divisor(options, length) for length in lengths]
         self.divisor = torch.tensor(divisors, device=device)
 
     def advance(self) -> None:
@@ -169,7 +168,7 @@ class _Beam(Generic[Memory, State]):
         order = rows
         if isinstance(facts, Tensor):
             wait = fetch(facts)
-            order = self._go_ahead(chosen, position)
+            order = self._continue(chosen, position)
             ends, is_full, is_same, count = wait()
             facts = _Facts(bool(ends), bool(is_full), bool(is_same), count)
         any_over, full, same, done = facts
@@ -191,14 +190,8 @@ class _Beam(Generic[Memory, State]):
 
         The facts are still on a GPU that repeats what was recorded.
         """
-        pipeline, then = self.pipeline, self.task.then
-        attention: Mapping[str, Tensor] = {}
-        logits, self.ahead = self.ahead, None
-        if logits is None:
-            step = self.task.step(self.token, self.state, self.memory, pipeline.needs_attention)
-            self.state, logits, attention = step.state, step.logits, step.attention
-        self.states = pipeline.update(self.states, self.token, attention)
-        banned = pipeline.bans(position, self.states, logits.shape[1])
+        then = self.task.then
+        logits, banned = self.take_step(position)
         crowded = any(self.ended)
         given: Any = self.rows, self.free, self.lengths, self.threshold, divisor, position
         log_prob = None
@@ -214,17 +207,14 @@ class _Beam(Generic[Memory, State]):
         chosen = _choose(candidates, *given, crowded=crowded)
         return chosen, _facts(chosen, self.rows), log_prob
 
-    def _go_ahead(self, chosen: _Chosen, position: int) -> Tensor:
+    def _continue(self, chosen: _Chosen, position: int) -> Tensor:
         """Take the next step while the GPU finds out what this one has led to.
 
         Most sentences go on. Return the rows of the network's state that the slots continue.
         """
-        has_more = position < self.longest and not self.pipeline.needs_attention
-        if chosen.rows.shape != self.rows.shape or not has_more:
+        if chosen.rows.shape != self.rows.shape or not self.may_go_ahead(position):
             return chosen.rows
-        state = gather(self.state, chosen.rows.flatten(), True)
-        step = self.task.step(chosen.token.flatten(), state, self.memory)
-        self.ahead, self.state = step.logits, step.state
+        self.go_ahead(chosen.token.flatten(), gather(self.state, chosen.rows.flatten(), True))
         return self.rows
 
     def _processed(self, logits: Tensor) -> tuple[Candidates, Tensor | None]:

@@ -105,16 +105,23 @@ def best_token(logits: Tensor, banned: Sequence[int] = ()) -> tuple[Tensor, Tens
         )
         return token[:, 0], score[:, 0]
     if not logits.is_cpu:  # reads all faster than it starts many small operations
-        scores = logits.clone()
-        for each in banned:
-            scores[:, each] = -torch.inf
-        best = scores.max(1)  # the first of equal ones
+        best = ban(logits.clone(), banned).max(1)  # the first of equal ones
         return best.indices, best.values - logits.logsumexp(1)
     maxima = _chunk_maxima(logits)
     normalizer = log_normalizer(logits, maxima.amax(1))
     _without(banned, maxima, logits)
     token = _first_best(maxima, logits, banned)
     return token[:, 0], logits.gather(1, token)[:, 0] - normalizer
+
+
+def ban(scores: Tensor, banned: Sequence[int]) -> Tensor:
+    """Write −∞ for the banned tokens; return the scores, (…, V).
+
+    One by one: a GPU that records cannot read a list of them.
+    """
+    for token in banned:
+        scores[..., token] = -torch.inf
+    return scores
 
 
 def _kernels(values: Tensor) -> Kernels | None:
@@ -161,9 +168,7 @@ def _without(banned: Sequence[int], maxima: Tensor, values: Tensor) -> None:
     for number in {token // CHUNK for token in banned}:
         start = number * CHUNK
         chunk = values[..., start : start + CHUNK].clone()
-        for token in banned:
-            if token // CHUNK == number:
-                chunk[..., token - start] = -torch.inf
+        ban(chunk, [token - start for token in banned if token // CHUNK == number])
         maxima[..., number] = chunk.amax(-1)
 
 
@@ -177,9 +182,7 @@ def _by_chunks(
     """
     (sentences, width, vocab), chunks = values.shape, maxima.shape[2]
     if chunks <= FEW_CHUNKS:
-        scores = values + base[..., None]
-        for token in banned:
-            scores[..., token] = -torch.inf
+        scores = ban(values + base[..., None], banned)
         return _candidates(*_best(scores.flatten(1), k), vocab)
     _without(banned, maxima, values)
     first = _best((maxima + base[..., None]).flatten(1), k)[1].sort(1).values

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Generic, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from zoo.decoding.candidates import argmax, best_token
+from zoo.decoding.candidates import argmax, ban, best_token
 from zoo.decoding.options import Hypothesis, Search
-from zoo.decoding.pipeline import Pipeline, dead_ends
+from zoo.decoding.pipeline import dead_ends
 from zoo.decoding.processor import Rows
 from zoo.decoding.ranking import best, ended
 from zoo.decoding.step_graphs import recorded
+from zoo.decoding.steps import Steps
 from zoo.decoding.task import Task
 from zoo.nn.contract import BEGIN, END, PADDING, Memory, State
 from zoo.nn.cuda_graphs import fetch
@@ -64,18 +65,17 @@ def decode_independently(
     ]
 
 
-class _Batch(Generic[Memory, State]):
+class _Batch(Steps[Memory, State]):
     """The hypotheses that are still written, one a row; `n_best` adjacent ones for each sentence.
 
     row: (rows,), the hypothesis that each row writes; live: (rows,), false once it has ended;
     finished: how many of the rows have; written: for each position, the token of every hypothesis,
     0 where it has ended; score, log_prob: (rows,), the sums of the processed and of the network's
-    log probabilities; ahead: the logits of the next step, (rows, V), if it has been taken.
+    log probabilities.
     """
 
     def __init__(self, task: Task[Memory, State], options: Search) -> None:
-        self.task, self.options = task, options
-        self.pipeline = Pipeline(task, options)
+        super().__init__(task, options)
         device, width = task.mask.device, options.n_best
         self.row = torch.arange(len(task) * width, device=device)
         self.count = len(self.row)
@@ -89,20 +89,13 @@ class _Batch(Generic[Memory, State]):
         self.score = self.log_prob = torch.zeros(self.count, device=device)
         self.live = torch.ones_like(self.row, dtype=torch.bool)
         self.finished = 0
-        self.ahead: Tensor | None = None
         self.written: list[Tensor] = []
         self.ended: dict[int, Hypothesis] = {}
 
     def advance(self, choose: Choose | None) -> None:
         """Write one more token of every hypothesis, and record those that end."""
         pipeline, position = self.pipeline, len(self.written) + 1
-        attention: Mapping[str, Tensor] = {}
-        logits, self.ahead = self.ahead, None
-        if logits is None:
-            step = self.task.step(self.token, self.state, self.memory, pipeline.needs_attention)
-            self.state, logits, attention = step.state, step.logits, step.attention
-        self.states = pipeline.update(self.states, self.token, attention)
-        banned = pipeline.bans(position, self.states, logits.shape[1])
+        logits, banned = self.take_step(position)
         if choose is None and banned is not None and self.task.then is not None:
             self._take_best(logits, position, tuple(banned))
             return
@@ -136,9 +129,8 @@ class _Batch(Generic[Memory, State]):
         self.log_prob = self.score
         self._write()
         wait = fetch(best.any_over.view(1))
-        if position < self.longest and not self.pipeline.needs_attention:
-            step = self.task.step(self.token, self.state, self.memory)
-            self.ahead, self.state = step.logits, step.state
+        if self.may_go_ahead(position):
+            self.go_ahead(self.token, self.state)
         if any(wait()):
             self._end(best.over)
 
@@ -164,8 +156,7 @@ class _Batch(Generic[Memory, State]):
             scores = self.pipeline.process(self.states, rows)
             dead = dead_ends(scores)
         else:
-            for token in banned:
-                scores[:, token] = -torch.inf
+            ban(scores, banned)
         self.token = argmax(scores) if choose is None else choose(scores, position, self.row)
         gained = scores.gather(1, self.token[:, None])[:, 0]
         log_prob = gained

@@ -127,13 +127,15 @@ def layer_by_layer(
     settings = True, 1, 0.0, torch.is_grad_enabled(), net.bidirectional, True
     finals = []
     with torch.autocast(x.device.type, enabled=False):
-        x = x.to(precision)
+        x, marks = x.to(precision), None
+        if mask is not None:
+            padding = ~mask[..., None]
+            x, marks = x.masked_fill(padding, 0), padding.expand(-1, -1, MARKS).to(precision)
         for layer in range(net.num_layers):
             if layer:
                 x = F.dropout(x, net.dropout, net.training)
-            if mask is not None:
-                marks = (~mask)[..., None].expand(-1, -1, MARKS).to(precision)
-                x = torch.cat([x if layer else x.masked_fill(~mask[..., None], 0), marks], -1)
+            if marks is not None:
+                x = torch.cat([x, marks], -1)
             first = layer * directions
             state = [part[first : first + directions].to(precision) for part in start]
             weights = _layer_weights(net, layer, kind, precision, marked=mask is not None)

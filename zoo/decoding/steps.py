@@ -1,0 +1,56 @@
+"""The steps of a search: each reads a token a row, or has been taken ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Generic
+
+from torch import Tensor
+
+from zoo.decoding.options import Search
+from zoo.decoding.pipeline import Pipeline, States
+from zoo.decoding.task import Task
+from zoo.nn.contract import Memory, State
+
+
+class Steps(Generic[Memory, State]):
+    """What the rows of a search have read.
+
+    memory; state: the network's; states: those of the logits processors; token: (rows,), what each
+    row reads next; longest: the length of the longest hypothesis; ahead: the logits of the next
+    step, (rows, V), if it has been taken.
+    """
+
+    memory: Memory
+    state: State
+    states: States
+    token: Tensor
+    longest: int
+
+    def __init__(self, task: Task[Memory, State], options: Search) -> None:
+        self.task, self.options = task, options
+        self.pipeline = Pipeline(task, options)
+        self.ahead: Tensor | None = None
+
+    def take_step(self, position: int) -> tuple[Tensor, list[int] | None]:
+        """Read the tokens; return the logits, and the tokens that are banned in all rows.
+
+        They are None if a processor needs all scores.
+        """
+        attention: Mapping[str, Tensor] = {}
+        logits, self.ahead = self.ahead, None
+        if logits is None:
+            needs_attention = self.pipeline.needs_attention
+            step = self.task.step(self.token, self.state, self.memory, needs_attention)
+            self.state, logits, attention = step.state, step.logits, step.attention
+        self.states = self.pipeline.update(self.states, self.token, attention)
+        return logits, self.pipeline.bans(position, self.states, logits.shape[1])
+
+    def may_go_ahead(self, position: int) -> bool:
+        """Return whether a step can be taken before what this position leads to is known."""
+        return position < self.longest and not self.pipeline.needs_attention
+
+    def go_ahead(self, token: Tensor, state: State) -> None:
+        """Take the next step; `take_step` will return its logits."""
+        step = self.task.step(token, state, self.memory)
+        self.ahead, self.state = step.logits, step.state
