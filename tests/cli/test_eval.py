@@ -210,18 +210,6 @@ def test_bleu_of_translations_of_a_few_words_is_warned_about(
         ), longest
 
 
-def test_white_space_at_the_ends_of_references_is_warned_about(
-    run: Run, checkpoint: Path, tmp_path: Path
-) -> None:
-    file = tmp_path / "pairs.tsv"
-    for target, warned in (("1 2", False), ("1 2 ", True), (" 1 2", True)):
-        file.write_text(f"a b\t{target}\na\t1\n")
-        output = run("eval", checkpoint, "--data", file, "--metric", "exact_match").stderr
-        assert ("white space at the ends of 1 reference is an error" in output) == warned
-    output = run("eval", checkpoint, "--data", file, "--metric", "chrf").stderr
-    assert "white space" not in output
-
-
 def test_a_table_is_no_file_of_translations(
     run: Run, checkpoint: Path, data: str, tmp_path: Path
 ) -> None:

@@ -13,7 +13,7 @@ import pytest
 from zoo.data.tokenizer import Tokenizer
 from zoo.errors import DataError, UnknownNameError
 from zoo.evaluation import metrics
-from zoo.evaluation.segment_metrics import TokenErrorRate, levenshtein
+from zoo.evaluation.segment_metrics import ExactMatch, TokenErrorRate, levenshtein
 
 TEXTS = ["the cat sat on the mat today .", "a dog ran far away from home", "Sing a song now please"]
 REFERENCES = [
@@ -26,6 +26,15 @@ REFERENCES = [
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
     return Tokenizer.train(REFERENCES, "word", 100)
+
+
+def test_white_space_around_a_text_is_no_difference() -> None:
+    letters = Tokenizer.train(["un chat noir"], "char", 100)
+    texts = ["un chat", "un  chat", "un chat noir"]
+    references = ["un chat ", "\tun chat", "un chat"]
+    assert ExactMatch().corpus_score(texts, [references]).score == pytest.approx(100 / 3)
+    rate = TokenErrorRate(letters).corpus_score(texts, [references]).score
+    assert rate == pytest.approx(100 * (0 + 1 + 5) / (3 * 8)), "a space, and five letters"
 
 
 def recurrence(one: Sequence[int], other: Sequence[int]) -> int:

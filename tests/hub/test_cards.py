@@ -13,7 +13,7 @@ from huggingface_hub import ModelCard, ModelCardData, parse_eval_result_entries
 import zoo
 from tests.hub.helpers import fingerprint, refused
 from zoo.checkpoint.card import card_of, render_front_matter, split_card
-from zoo.checkpoint.card_text import BEGIN, END, published
+from zoo.checkpoint.card_text import BEGIN, END, megabytes, published, resized
 from zoo.checkpoint.checkpoint import convert
 from zoo.checkpoint.scores import is_score
 from zoo.checkpoint.tensors import read_tensors
@@ -210,6 +210,21 @@ def test_a_converted_checkpoint_s_card_states_the_new_size(tmp_path: Path) -> No
     assert "\nSize: 437,303 parameters in 0.9 MB.\n" in before
     size = (tmp_path / "out" / "model.safetensors").stat().st_size
     assert after == before.replace(" in 0.9 MB.", f" in {size / 1e6:.1f} MB.")
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (7_885_760, "7.9 MB"),
+        (100_000, "0.1 MB"),
+        (49_940, "49.9 kB"),
+        (1_234_567_890, "1,234.6 MB"),
+    ],
+)
+def test_a_small_checkpoint_has_a_size_too(size: int, text: str) -> None:
+    assert megabytes(size) == text
+    card = f"{BEGIN}Size: 12 parameters in {{}}.\n{END}"
+    assert resized(card.format(text), 7_885_760) == card.format("7.9 MB")
 
 
 def test_a_weight_beyond_the_range_of_float16_is_an_error(mine: Path, tmp_path: Path) -> None:

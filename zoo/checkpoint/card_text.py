@@ -7,8 +7,13 @@ import re
 
 BEGIN, END = "<!-- generated: zoo card -->\n", "<!-- end -->\n"
 _MARK = re.compile(r"(<!-- (?:generated: zoo card|end) -->)[ \t]*(?:\r?\n|\Z)")
-_SIZE = re.compile(r"^(Size: [\d,]+ parameters in )[\d.]+( MB\.)$", re.MULTILINE)
+_SIZE = re.compile(r"^(Size: [\d,]+ parameters in )[\d.,]+ [kM]B(\.)$", re.MULTILINE)
 _LOAD = re.compile(r"zoo\.load\(\"(?:[^\"\\]|\\.)*\"\)")
+
+
+def megabytes(size: int) -> str:
+    """Return a number of bytes as a text, in MB or, if it is small, in kB."""
+    return f"{size / 1e6:,.1f} MB" if size >= 100_000 else f"{size / 1e3:.1f} kB"
 
 
 def plain_marks(text: str) -> str:
@@ -47,5 +52,5 @@ def resized(card: str, size: int) -> str:
     """Return a card whose generated section states another size of the weights, in bytes."""
     before, begin, rest = plain_marks(card).partition(BEGIN)
     section, end, after = rest.partition(END)
-    section = _SIZE.sub(rf"\g<1>{size / 1e6:.1f}\g<2>", section)
+    section = _SIZE.sub(rf"\g<1>{megabytes(size)}\g<2>", section)
     return f"{before}{begin}{section}{end}{after}"

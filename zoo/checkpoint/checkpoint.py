@@ -102,7 +102,8 @@ def write(
         else:
             (part / SOURCE).write_text(checkpoint.source_tokenizer.to_json(), encoding="utf-8")
             (part / TARGET).write_text(checkpoint.target_tokenizer.to_json(), encoding="utf-8")
-        (part / CARD).write_text(card, encoding="utf-8")
+        sized = resized(card, (part / WEIGHTS).stat().st_size)  # the file has a header besides
+        (part / CARD).write_text(sized, encoding="utf-8")
         (part / TRAINING).write_text(training_text(training), encoding="utf-8")
         write_json(
             part / CONFIG,

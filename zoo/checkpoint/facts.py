@@ -14,6 +14,7 @@ from zoo.checkpoint.card import (
     split_card,
     trained_length,
 )
+from zoo.checkpoint.card_text import megabytes
 from zoo.checkpoint.format import CARD, FILES, TRAINING, WEIGHTS, about_of, check_own
 from zoo.checkpoint.scores import metrics, read_scores
 from zoo.decoding.options import as_flags
@@ -85,8 +86,8 @@ def facts_in_words(facts: Mapping[str, Any]) -> dict[str, str]:
         "origin": f"{facts['origin']}{parent}",
         "terms": facts["terms"],
         "license": facts["license"],
-        "size": f"{facts['weights_bytes'] / 1e6:,.1f} MB of weights, "
-        f"{facts['total_bytes'] / 1e6:,.1f} MB in all",
+        "size": f"{megabytes(facts['weights_bytes'])} of weights, "
+        f"{megabytes(facts['total_bytes'])} in all",
         "scores": "; ".join(filter(None, map(_score, facts["scores"]))),
         "decoding": as_flags(facts["decoding"]) or "greedy search (the default)",
         "example": next(iter(facts["examples"]), ""),

@@ -200,13 +200,6 @@ def _warn(
         raise PluginError("no score: no metric that --metric names can be computed")
     if sum(text.endswith(" .") for text in texts) >= TOKENIZED:
         say("Warning: the translations look tokenized (they end in ` .`); BLEU expects plain text")
-    exact = [metric_label(n) for n in ("exact_match", "token_error_rate") if n in scores.by_name]
-    spaced = sum(any(text != text.strip() for text in item.references) for item in items)
-    if exact and spaced * 100 > len(items):
-        say(
-            f"Warning: for {' and '.join(exact)}, white space at the ends of "
-            f"{counted(spaced, 'reference')} is an error: no translation has any. Strip the lines"
-        )
     counting = [metric_label(name) for name in ("bleu", "ter") if name in scores.by_name]
     if counting and mostly_unspaced([text for item in items for text in item.references]):
         say(

@@ -94,20 +94,20 @@ def _largest(counts: list[tuple[float, float]]) -> tuple[float, float]:
 
 
 class ExactMatch(SegmentMetric):
-    """The percentage of texts that are equal to their reference."""
+    """The percentage of texts that are equal to their reference, but for white space around it."""
 
     name = "exact match"
 
     def count(self, text: str, reference: str, source: str) -> tuple[float, float]:
         """Return whether the two are equal, out of 1."""
-        return text == reference, 1
+        return text.strip() == reference.strip(), 1
 
 
 class TokenErrorRate(SegmentMetric):
     """Levenshtein distances in tokens, over the references' tokens, as a percentage.
 
-    Texts and references are tokenized by the same tokenizer. An unknown token always counts as an
-    error, because two of them may stand for different words.
+    Texts and references are tokenized by the same tokenizer, without white space around them. An
+    unknown token always counts as an error, because two of them may stand for different words.
     """
 
     name = "token error rate"
@@ -134,7 +134,7 @@ class TokenErrorRate(SegmentMetric):
         return sent  # tokens are lowercased instead: the vocabulary is of mixed case
 
     def _tokens(self, text: str) -> list[str | None]:
-        (ids,) = self.tokenizer.encode([text])
+        (ids,) = self.tokenizer.encode([text.strip()])
         tokens = [self.tokenizer.token(i) for i in ids]
         return [
             None if token == UNKNOWN_TOKEN else token.lower() if self.lowercase else token
