@@ -191,6 +191,30 @@ def a_constant_that_bf16_cannot_hold() -> Made:
     return Huge
 
 
+class Halved(torch.autograd.Function):
+    """The identity, with a backward pass that computes in float16."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor) -> Tensor:
+        return values.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        (gradient,) = gradients
+        if gradient.dtype == torch.float64:
+            return gradient
+        return (1e6 * gradient).half().to(gradient.dtype) / 1e6
+
+
+@wrong("every_precision_trains", "in float32 is infinite or NaN")
+def a_backward_pass_that_float16_cannot_hold() -> Made:
+    class Halving(Network):
+        def next(self, words: Tensor, before: Tensor) -> Tensor:
+            return super().next(Halved.apply(words), before)
+
+    return Halving
+
+
 @wrong("weights_round_trip", "loaded weights give other logits")
 def weights_that_do_not_round_trip() -> Made:
     class Beside(Network):

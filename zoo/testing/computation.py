@@ -166,6 +166,42 @@ def _require_precision(
 
 
 @law(
+    causes="a product without rows, such as that of an expert to which no token is routed (use "
+    "zoo.nn.Linear); a backward pass of your own whose result has another type, or which a small "
+    "type cannot hold; the square root or the norm of zeros",
+    requires="every_precision_works every_parameter_gets_a_gradient",
+)
+def every_precision_trains(case: Case) -> None:
+    """In float32 and autocast, gradients are finite; in float32 they are those of float64."""
+    expected = _gradients(case, torch.float64)
+    largest = max(float(gradient.abs().max()) for gradient in expected.values())
+    within = TOLERANCES[torch.float32] * largest
+    for name, gradient in _gradients(case, torch.float32).items():
+        require_close(gradient, expected[name], f"the gradient of {name} in float32", within)
+    torch.manual_seed(13)
+    _gradients(case, torch.float32, training=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        _gradients(case, torch.float32, training=True)
+
+
+def _gradients(case: Case, precision: torch.dtype, training: bool = False) -> dict[str, Tensor]:
+    """Return the gradients of the sum of log probabilities, by weight, which have to be finite."""
+    named = "autocast" if torch.is_autocast_enabled("cpu") else str(precision)[len("torch.") :]
+    model = copy.deepcopy(case.model).to(precision).train(training)
+    model.zero_grad()
+    source = case.source.to(precision) if case.config.features else case.source
+    with _naming(f"training in {named}"):
+        logits = model(source, case.mask, case.target[:, :-1]).logits
+        scores = logits.log_softmax(-1).gather(-1, case.target[:, 1:, None])
+        scores.sum().backward()
+    gradients = {n: w.grad for n, w in model.named_parameters() if w.grad is not None}
+    for name, gradient in gradients.items():
+        if not gradient.isfinite().all():
+            raise BrokenLawError(f"the gradient of {name} in {named} is infinite or NaN")
+    return gradients
+
+
+@law(
     causes="Python's random or numpy; a torch.Generator of the network's; F.dropout without "
     "training=self.training; weights initialized outside torch.nn.init",
     requires="logits_are_finite",

@@ -13,6 +13,7 @@ from zoo.testing.attention import (
     forward_gives_every_attention,
 )
 from zoo.testing.computation import (
+    every_precision_trains,
     every_precision_works,
     randomness_is_seeded,
     tensors_follow_the_device,
@@ -84,6 +85,7 @@ LAWS: list[Law] = [
     weights_round_trip,
     tensors_follow_the_device,
     every_precision_works,
+    every_precision_trains,
     training_follows_translation,
     learns_a_copy_task,
 ]
