@@ -81,6 +81,28 @@ def test_all_settings_of_a_recurrent_network_without_a_counterpart_are_named(
         assert part in message
 
 
+def test_networks_of_other_kinds_are_named_by_their_settings(tmp_path: Path) -> None:
+    networks = {"transformer": Transformer({}).state(),
+                "rnn": Recurrent({"attention": "general"}).state(),
+                "cnn": {"encoder.cnn.x": torch.zeros(1), "decoder.linear.weight": torch.zeros(1),
+                        "generator.bias": torch.zeros(1)}}  # fmt: skip
+    path = "embeddings.make_embedding.emb_luts.0.weight"
+    for encoder, decoder, fault in (
+        ("transformer", "rnn", "its encoder_type 'transformer' has no counterpart"),
+        ("rnn", "transformer", "its setting encoder_type = 'rnn' has no counterpart"),
+        ("cnn", "cnn", "its setting decoder_type = 'cnn' has no counterpart"),
+        ("", "transformer", "its setting model_task = 'lm' has no counterpart"),
+    ):
+        parts = {f"{side}.{path}": torch.zeros(1) for side in ("encoder", "decoder")}
+        for side, kind in (("encoder", encoder), ("decoder", decoder), ("generator", decoder)):
+            given = networks.get(kind, {})
+            parts |= {name: value for name, value in given.items() if name.startswith(side)}
+        opt = {"encoder_type": encoder, "decoder_type": decoder} if encoder else {
+            "model_task": "lm"}  # fmt: skip
+        write(tmp_path, parts, TRANSFORMER | opt)
+        assert fault in refused(tmp_path)
+
+
 def test_an_old_bridge_of_several_layers_is_refused(tmp_path: Path) -> None:
     assert "mixes the sentences of a batch" in recurrent(tmp_path, version=2, bridge=True)
 

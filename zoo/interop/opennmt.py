@@ -171,7 +171,10 @@ class OpenNMTImporter(ProjectImporter[OpenNMT]):
     options = OPTIONS
 
     def recognizes(self, source: Source) -> bool:
-        """Return whether this is an OpenNMT-py checkpoint with a tensor of this network."""
+        """Return whether this is an OpenNMT-py checkpoint with a decoder of this network.
+
+        The encoder does not count: of one of another kind, the settings give the reason.
+        """
         name = checkpoint_file(source, {}, ENDING, ())
         if name is None or not source.has(name):
             return False

@@ -27,7 +27,11 @@ class OpenNMTRecurrent(OpenNMTImporter):
 
     architecture = "rnnsearch"
     config_type = RNNSearchConfig
-    tensors = ("encoder.rnn.weight_ih_l0", "decoder.attn.linear_out.weight")
+    tensors = (
+        "decoder.attn.linear_out.weight", "decoder.rnn.layers.0.weight_ih",
+        "decoder.rnn.weight_ih_l0",
+        "decoder.linear.weight",  # of convolutions, which are refused by name
+    )  # fmt: skip
 
     def config(self, checkpoint: OpenNMT) -> dict[str, Any]:
         """Return the configuration."""

@@ -41,8 +41,8 @@ class OpenNMTTransformer(OpenNMTImporter):
     architecture = "transformer"
     config_type = TransformerConfig
     tensors = (
-        "encoder.transformer.0.self_attn.linear_keys.weight",
         "decoder.transformer_layers.0.context_attn.linear_keys.weight",
+        "decoder.transformer_layers.0.self_attn.linear_keys.weight",  # of a language model
     )
 
     def config(self, checkpoint: OpenNMT) -> dict[str, Any]:
