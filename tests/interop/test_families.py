@@ -439,7 +439,8 @@ FAULTS: dict[str, tuple[str, Change, str]] = {
         "begins with <pad>, </s>, <unk>, not <unk>, <s>, </s>"),
     "no pieces at all": (
         "mbart50", lambda f: (f / "sentencepiece.bpe.model").unlink(),
-        "has no sentencepiece.bpe.model"),
+        "it has no tokenizer: neither tokenizer.json nor sentencepiece.bpe.model nor vocab.json. "
+        "Save its tokenizer there too: `tokenizer.save_pretrained"),
     "no target": (
         "mbart", json_file("config.json", decoder_start_token_id=2),
         "begins targets with 2, which is no tag of a language: give --option target-lang=CODE, "

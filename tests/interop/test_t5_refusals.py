@@ -142,7 +142,8 @@ REFUSED: dict[str, tuple[Callable[[Path], object], list[str]]] = {
     "no weights": (lambda f: (f / "model.safetensors").unlink(), ["it has no weights"]),
     "weights cut off": (
         lambda f: os.truncate(f / "model.safetensors", 3000), ["model.safetensors cannot be read"]),
-    "no tokenizer": (lambda f: (f / "tokenizer.json").unlink(), ["it has no tokenizer"]),
+    "no tokenizer": (
+        lambda f: (f / "tokenizer.json").unlink(), ["it has no tokenizer", "tokenizer.save_pretr"]),
     "another model of tokens": (
         change_tokenizer(lambda j: j["model"].update(type="BPE")), ["type 'BPE', not 'Unigram'"]),
     "a vocabulary that is too long": (

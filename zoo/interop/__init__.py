@@ -27,6 +27,7 @@ from zoo.interop.fairseq import FairseqImporter as FairseqImporter
 from zoo.interop.fast_tokenizer import write_fast_tokenizer as write_fast_tokenizer
 from zoo.interop.files import write_tokenizers as write_tokenizers
 from zoo.interop.framing import GENERIC as GENERIC
+from zoo.interop.framing import SAVE_TOKENIZER as SAVE_TOKENIZER
 from zoo.interop.framing import Frame as Frame
 from zoo.interop.framing import checked_frame as checked_frame
 from zoo.interop.framing import split_special as split_special
@@ -57,6 +58,7 @@ from zoo.registry.imports import require as require
 __all__ = [
     "GENERIC",
     "LIST_LIMIT",
+    "SAVE_TOKENIZER",
     "WEIGHT_FILES",
     "About",
     "CTranslate2Exporter",

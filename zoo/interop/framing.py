@@ -13,6 +13,9 @@ GENERIC = frozenset(
 )
 """Classes of tokenizers that frame a text as `tokenizer.json` says; others do as they are."""
 
+SAVE_TOKENIZER = "Save its tokenizer there too: `tokenizer.save_pretrained(FOLDER)`"
+"""What to do if a folder of transformers has only a network."""
+
 
 class Frame(NamedTuple):
     """The ids before a text, and those after it."""

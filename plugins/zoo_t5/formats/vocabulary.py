@@ -14,6 +14,7 @@ from typing import Any
 
 from zoo.interop import (
     GENERIC,
+    SAVE_TOKENIZER,
     ForeignTokenizer,
     Frame,
     Reasons,
@@ -67,6 +68,7 @@ def read_entries(source: Source, settings: Settings, option: str, reasons: Reaso
     elif source.has(MODEL):
         entries = _model(source, settings, options, reasons)
     else:
+        reasons.next = SAVE_TOKENIZER
         reasons.add(f"it has no tokenizer: neither {TOKENIZER} nor {MODEL}")
         reasons.raise_if_any()
     if options.get("split_special_tokens"):

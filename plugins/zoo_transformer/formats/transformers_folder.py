@@ -12,6 +12,8 @@ from torch import Tensor
 
 from zoo.interop import (
     GENERIC,
+    SAVE_TOKENIZER,
+    WEIGHT_FILES,
     About,
     ForeignTokenizer,
     Frame,
@@ -277,6 +279,14 @@ class HuggingFaceImporter(Importer):
         made = {each: each.with_clean_texts() for each in tokenizers}
         return made[tokenizers[0]], made[tokenizers[1]]
 
+    def check_tokenizer(self, folder: Folder) -> None:
+        """Raise if the folder has no file of a tokenizer, as one that holds the network alone."""
+        files = [name for name in self.files if name not in (*JSON_FILES, *WEIGHT_FILES)]
+        if not any(map(folder.source.has, files)):
+            folder.reasons.next = SAVE_TOKENIZER
+            folder.reasons.add(f"it has no tokenizer: neither {' nor '.join(files)}")
+            folder.reasons.raise_if_any()
+
     def read(self, source: Source, options: Mapping[str, str]) -> Imported:
         """Read the folder.
 
@@ -286,6 +296,7 @@ class HuggingFaceImporter(Importer):
             CheckpointError: a file is damaged.
         """
         folder = Folder(source, options)
+        self.check_tokenizer(folder)
         kind = self.kind
         named = folder.tokenizer.get("tokenizer_class") or folder.config.get("tokenizer_class")
         known = named in (None, *GENERIC) or str(named).removesuffix("Fast") in (
