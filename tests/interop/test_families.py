@@ -463,6 +463,9 @@ FAULTS: dict[str, tuple[str, Change, str]] = {
     "another tokenizer": (
         "m2m100", json_file("tokenizer_config.json", tokenizer_class="SMALL100Tokenizer"),
         "its tokenizer_class 'SMALL100Tokenizer' may read otherwise"),
+    "a class that is a list": (
+        "mbart50", json_file("tokenizer_config.json", tokenizer_class=["MBart50Tokenizer"]),
+        "its tokenizer_class \"\\['MBart50Tokenizer'\\]\" may read otherwise"),
     "an unknown language": (
         "nllb", json_file("tokenizer_config.json", src_lang="tlh_Latn"),
         "it has no source language 'tlh_Latn'"),

@@ -348,6 +348,10 @@ def test_parts_of_weights_are_joined(tmp_path: Path) -> None:
     (folder / "model-2-of-2.safetensors").unlink()
     with pytest.raises(ConversionError, match=r"it has no model-2-of-2.safetensors"):
         import_checkpoint(folder, tmp_path / "c", default_registry())
+    long = dict.fromkeys(index, "x" * 5000)  # no file system has such a name
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": long}))
+    with pytest.raises(ConversionError, match=r"it has no x{200}$"):
+        import_checkpoint(folder, tmp_path / "c", default_registry())
 
 
 def test_a_folder_of_no_format_is_named_by_its_type(tmp_path: Path, registry: Registry) -> None:

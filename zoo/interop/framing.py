@@ -8,10 +8,13 @@ from typing import Any, NamedTuple
 from zoo.data.text_tokenizer import SPECIALS
 from zoo.interop.reasons import Reasons
 
-GENERIC = frozenset(
-    {"PreTrainedTokenizerFast", "PreTrainedTokenizer", "TokenizersBackend", "PythonBackend"}
-)
-"""Classes of tokenizers that frame a text as `tokenizer.json` says; others do as they are."""
+GENERIC = (
+    "PreTrainedTokenizerFast", "PreTrainedTokenizer", "TokenizersBackend", "PythonBackend"
+)  # fmt: skip
+"""Classes of tokenizers that frame a text as `tokenizer.json` says; others do as they are.
+
+A tuple, because `tokenizer_class` may be of any type in a file, and a set hashes what it looks for.
+"""
 
 SAVE_TOKENIZER = "Save its tokenizer there too: `tokenizer.save_pretrained(FOLDER)`"
 """What to do if a folder of transformers has only a network."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ class Source:
     """
 
     def __init__(self, path: Path) -> None:
-        if not path.exists():
+        if not os.path.exists(path):  # pathlib's raises if a name is too long
             raise ConversionError(f"no file or folder {str(path)!r}", "", "Check its path")
         if not path.is_file() and not path.is_dir():
             why = "it is a pipe or a device"
@@ -76,7 +77,7 @@ class Source:
             raise ConversionError(
                 f"{self} cannot be imported", f"{name[:200]!r} is outside its folder"
             )
-        if path.is_symlink() and not path.exists():
+        if os.path.islink(path) and not os.path.exists(path):
             raise ConversionError(f"{self} cannot be imported", f"{name[:200]} is {LINK}", FOLLOW)
         if not self.has(name):
             raise ConversionError(f"{self} cannot be imported", f"it has no {name[:200]}")
