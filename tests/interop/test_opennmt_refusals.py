@@ -160,6 +160,7 @@ VOCABULARIES: list[tuple[dict[str, Any], str]] = [
     ({"src": "text"}, "its vocabulary src is not a list of tokens"),
     ({"src": [*tokens_of(18, "a"), 7]}, "its vocabulary src is not a list of tokens"),
     ({"tgt": None}, "its vocabulary tgt is not a list of tokens"),
+    ({"tgt": [*tokens_of(14, "b"), "\ud800"]}, "its vocabulary tgt has half of a surrogate pair"),
     ({"tgt": []}, "the vocabulary tgt has no <blank>"),
     ({"src_feats": [["x"]]}, "its source has features besides words"),
     ({"data_task": "lm"}, "its task is 'lm'"),
@@ -250,7 +251,11 @@ def test_weights_apart_may_be_missing_damaged_or_twice(tmp_path: Path) -> None:
     tensors.write_bytes(content[:-5])
     assert "model_step_10.safetensors cannot be read: its header describes" in refused(tmp_path)
     tensors.unlink()
-    assert "is not of opennmt" in refused(tmp_path)
+    fault = "model_step_10.pt has no tensors, and no safetensors beside it. Copy model_step_10*"
+    assert fault in refused(tmp_path)
+    write(tmp_path, Recurrent({"attention": "dot"}).state(), {"decoder_type": "rnn"}, apart=True)
+    tensors.unlink()
+    assert fault in refused(tmp_path)
 
 
 def test_several_checkpoints_need_a_choice(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import functools
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -167,6 +167,9 @@ class OpenNMTImporter(ProjectImporter[OpenNMT]):
     """Reads one network of OpenNMT-py."""
 
     project = "opennmt"
+    decoder: ClassVar[str]
+    """The setting `decoder_type` of this network."""
+
     files = FILES
     options = OPTIONS
 
@@ -182,7 +185,10 @@ class OpenNMTImporter(ProjectImporter[OpenNMT]):
         if not {"vocab", "opt"} <= names:
             return False
         if not any("make_embedding" in each for each in names):
-            for part in _parts(source, name):
+            parts = _parts(source, name)
+            if not parts:  # they are missing, which only the settings can say
+                return {"decoder_type", "decoder_start_token", self.decoder} <= names
+            for part in parts:
                 names |= set(LazyTensors(source.path(part)))
         return not names.isdisjoint(self.tensors)
 
@@ -230,7 +236,9 @@ def _tensors(source: Source, name: str, content: Mapping[str, Any]) -> Mapping[s
     parts = _parts(source, name)
     if not parts:
         raise ConversionError(
-            f"{source} cannot be imported", f"{name} has no tensors, and no safetensors beside it"
+            f"{source} cannot be imported",
+            f"{name} has no tensors, and no safetensors beside it",
+            f"Copy {name.removesuffix(ENDING)}*.safetensors there too",
         )
     makers: dict[str, Callable[[], Tensor]] = {}
     for part in parts:

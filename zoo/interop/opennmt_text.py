@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from zoo.data.readers import has_lone_surrogate
 from zoo.data.text_tokenizer import SPECIALS
 from zoo.data.tokenizer import Tokenizer
 from zoo.interop.pickles import Harmless, literal
@@ -101,6 +102,8 @@ def _tokens(value: Any, side: str, reasons: Reasons) -> list[str]:
     if not isinstance(value, list) or not all(type(each) is str for each in value):
         reasons.add(f"its vocabulary {side} is not a list of tokens")
         return []
+    halves = [token for token in value if not token.isascii() and has_lone_surrogate(token)]
+    reasons.check(not halves, f"its vocabulary {side} has half of a surrogate pair")
     return value
 
 

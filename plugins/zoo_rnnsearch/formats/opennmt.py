@@ -27,6 +27,7 @@ class OpenNMTRecurrent(OpenNMTImporter):
 
     architecture = "rnnsearch"
     config_type = RNNSearchConfig
+    decoder = "rnn"
     tensors = (
         "decoder.attn.linear_out.weight", "decoder.rnn.layers.0.weight_ih",
         "decoder.rnn.weight_ih_l0",

@@ -40,6 +40,7 @@ class OpenNMTTransformer(OpenNMTImporter):
 
     architecture = "transformer"
     config_type = TransformerConfig
+    decoder = "transformer"
     tensors = (
         "decoder.transformer_layers.0.context_attn.linear_keys.weight",
         "decoder.transformer_layers.0.self_attn.linear_keys.weight",  # of a language model
