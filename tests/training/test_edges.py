@@ -270,7 +270,7 @@ def test_rows_are_shared_by_source_and_token() -> None:
     assert len(pairs) == 4 + 2 + 3  # special tokens; a, c; e, a, b
 
 
-@pytest.mark.parametrize("fault", ["buffer", "integer", "wide"])
+@pytest.mark.parametrize("fault", ["buffer", "integer", "plain", "lazy", "value", "wide"])
 def test_networks_that_no_checkpoint_could_hold_are_refused(
     fault: str, corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -285,6 +285,12 @@ def test_networks_that_no_checkpoint_could_hold_are_refused(
             self.register_buffer("table", torch.ones(3))
         if fault == "integer":
             self.table = torch.nn.Parameter(torch.ones(3, dtype=torch.int64), requires_grad=False)
+        if fault == "plain":
+            self.table = torch.ones(3)
+        if fault == "lazy":
+            self.head = torch.nn.LazyLinear(3)
+        if fault == "value":
+            self.scale = torch.ones(()).item()
 
     def wide(self: Any, *arguments: Any, **keywords: Any) -> Any:
         output = forward(self, *arguments, **keywords)
@@ -293,8 +299,14 @@ def test_networks_that_no_checkpoint_could_hold_are_refused(
     monkeypatch.setattr(Transformer, "__init__", odd)
     if fault == "wide":
         monkeypatch.setattr(Transformer, "forward", wide)
-    expected = {"buffer": "table is a buffer", "integer": "table is torch.int64",
-                "wide": "forward returned logits of"}  # fmt: skip
+    expected = {
+        "buffer": "table is a buffer",
+        "integer": "table is torch.int64",
+        "plain": "table is a plain tensor",
+        "lazy": "head.weight has no shape before the first batch",
+        "value": "on the meta device: Transformer cannot be built: Tensor.item",
+        "wide": "forward returned logits of",
+    }
     with pytest.raises(PluginError, match=expected[fault]):
         run(request(corpus, steps=1))
 

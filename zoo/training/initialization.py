@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
+from zoo.errors import ZooError
 from zoo.nn.build import build, network_type
 from zoo.nn.contract import Seq2Seq
 from zoo.nn.faults import broken_network
-from zoo.registry.config import parameters_of
+from zoo.registry.config import Config, parameters_of
 from zoo.registry.open_shelf import name_of
 from zoo.registry.parameters import Table
 from zoo.registry.registry import Registry
@@ -26,10 +28,13 @@ def build_network(registry: Registry, plan: Plan, data: TrainingData, rank: int 
             or a checkpoint could not hold all of the network.
     """
     recipe = plan.recipe
-    torch.manual_seed(recipe.seed)
     sizes = (data.source_tokenizer.size, data.target_tokenizer.size)
-    network = build(network_type(registry.architecture(plan.architecture)), plan.config, *sizes)
+    kind = network_type(registry.architecture(plan.architecture))
+    torch.manual_seed(recipe.seed)
+    network = build(kind, plan.config, *sizes)
     _check_tensors(network)
+    with torch.random.fork_rng(devices=()):
+        _check_loading(kind, plan.config, *sizes)
     shelf, name = registry.initializations, name_of(recipe.initialization)
     drawn = dict(network.named_parameters())
     trained = {key: weight.requires_grad for key, weight in drawn.items()}
@@ -53,18 +58,37 @@ def build_network(registry: Registry, plan: Plan, data: TrainingData, rank: int 
 def _check_tensors(network: Seq2Seq) -> None:
     """Make sure that a checkpoint will hold all of a network: floating-point parameters alone."""
     faults = [f"{name} is a buffer" for name, _ in network.named_buffers()]
-    faults += [
-        f"{name} is {weight.dtype}"
-        for name, weight in network.named_parameters()
-        if not weight.is_floating_point()
-    ]
+    for name, weight in network.named_parameters():
+        if is_lazy(weight):
+            faults.append(f"{name} has no shape before the first batch")
+        elif not weight.is_floating_point():
+            faults.append(f"{name} is {weight.dtype}")
+    for name, module in network.named_modules():
+        faults += [
+            f"{name}.{key}".lstrip(".") + " is a plain tensor"
+            for key, value in vars(module).items()
+            if isinstance(value, Tensor)
+        ]
     if faults:
         listed = "; ".join(faults[:5])
         raise broken_network(
             type(network),
             f"a checkpoint holds floating-point parameters, and {listed}",
-            "Compute a table where it is used, from the configuration",
+            "Compute a table where it is used, and give each layer its sizes",
         )
+
+
+def _check_loading(kind: type[Seq2Seq], config: Config, source: int, target: int) -> None:
+    """Make sure that the network can be built as a checkpoint is loaded: without values."""
+    try:
+        build(kind, config, source, target, "meta")
+    except ZooError as error:
+        raise broken_network(
+            kind,
+            "no checkpoint of it could be loaded, which needs its constructor to work on the meta "
+            f"device: {error}",
+            "Read no values in the constructor, and name no device",
+        ) from error
 
 
 def own(model: Seq2Seq, table: Table) -> None:
