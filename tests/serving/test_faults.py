@@ -162,12 +162,26 @@ def raw(server: Running, data: bytes, seconds: float = 30.0) -> bytes:
 def test_what_is_not_http(server: Running) -> None:
     before = len(server.lines)
     endless = b"GET / HTTP/1.1\r\nHost: " + b"x" * 40_000
-    for data in (b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", b"GET\r\n\r\n", endless):
+    for data, status, code in (
+        (b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", b"400", "bad_http"),
+        (b"GET\r\n\r\n", b"400", "bad_http"),
+        (endless, b"431", "too_large"),
+    ):
         received = raw(server, data)
-        assert received.startswith(b"HTTP/1.1 400")
-        assert json.loads(received.split(b"\r\n\r\n", 1)[1])["code"] == "bad_http"
+        assert received.startswith(b"HTTP/1.1 " + status)
+        assert json.loads(received.split(b"\r\n\r\n", 1)[1])["code"] == code
     works(server)
     assert server.lines[before:] == []
+
+
+def test_a_body_with_two_lengths_ends_the_connection(server: Running) -> None:
+    head = b"POST /api/translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n"
+    hidden = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    chunked = b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+    received = raw(server, head + chunked + hidden)
+    assert received.startswith(b"HTTP/1.1 400")
+    assert received.count(b"HTTP/1.1") == 1
+    assert b"Send one of them" in received
 
 
 def test_bodies_that_are_refused_by_their_head(server: Running) -> None:

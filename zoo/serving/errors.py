@@ -46,6 +46,21 @@ class EncodedError(RequestError):
         return {"Accept-Encoding": "identity"}
 
 
+class TwoLengthsError(RequestError):
+    """A body with two lengths: a proxy may end it elsewhere than this server does."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the length of the request body is not clear",
+            "it has Content-Length and Transfer-Encoding",
+            "Send one of them",
+        )
+
+    def headers(self) -> dict[str, str]:
+        """Return the header that ends the connection (RFC 9112, section 6.1)."""
+        return {"Connection": "close"}
+
+
 class UpgradeError(RequestError):
     """A request to speak another protocol than HTTP."""
 

@@ -24,6 +24,7 @@ from zoo.serving.errors import (
     SlowClientError,
     StoppingError,
     TooLargeError,
+    TwoLengthsError,
     UnknownCheckpointError,
     UpgradeError,
 )
@@ -157,6 +158,8 @@ class Guard:
             await send(message)
 
         try:
+            if "transfer-encoding" in headers and "content-length" in headers:
+                raise TwoLengthsError
             site = self.access.check_site(headers)
             if site and scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
                 await Response(status_code=204, headers=PREFLIGHT)(scope, receive, guarded)

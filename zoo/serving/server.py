@@ -8,6 +8,7 @@ import errno
 import json
 import socket
 import struct
+import sys
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -68,7 +69,16 @@ class LimitedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is not HTTP."""
+        """Answer what is not HTTP, or has too long a head; h11's error is being handled."""
+        if getattr(sys.exception(), "error_status_hint", 400) == 431:
+            self._refuse(
+                431,
+                "Request Header Fields Too Large",
+                f"the head of the request is too large: {HEAD_BYTES:,} bytes are the most. "
+                "Send a shorter address, and fewer headers and cookies",
+                "too_large",
+            )
+            return
         self._refuse(400, "Bad Request", "not a valid HTTP request", "bad_http")
 
     def _unsupported_upgrade_warning(self) -> None:
