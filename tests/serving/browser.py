@@ -22,15 +22,20 @@ class Browser:
     def __init__(self, driver: Any) -> None:
         self.driver = driver
 
-    def size(self, width: int, height: int, theme: str = "light") -> None:
-        """Set the viewport and the preferred theme."""
+    def size(self, width: int, height: int, theme: str = "light", forced: bool = False) -> None:
+        """Set the viewport, the preferred theme, and whether the system forces its colors."""
         self.driver.execute_cdp_cmd(
             "Emulation.setDeviceMetricsOverride",
             {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600},
         )
         self.driver.execute_cdp_cmd(
             "Emulation.setEmulatedMedia",
-            {"features": [{"name": "prefers-color-scheme", "value": theme}]},
+            {
+                "features": [
+                    {"name": "prefers-color-scheme", "value": theme},
+                    {"name": "forced-colors", "value": "active" if forced else "none"},
+                ]
+            },
         )
 
     def open(self, url: str) -> None:

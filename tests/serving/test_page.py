@@ -25,7 +25,7 @@ LONG = ", and ".join([
     "several people sit around a table in the park",
 ])  # fmt: skip
 VIEWS = ("translate", "attention", "search", "compare", "model")
-TAB, ENTER = "\ue004", "\ue007"
+TAB, ENTER, SHIFT = "\ue004", "\ue007", "\ue008"
 EVIL = "<img src=x onerror=alert(1)>"
 
 
@@ -366,6 +366,55 @@ def test_keyboard_and_screen_reader(page: Browser, server: Running) -> None:
         assert pictures == 0
         assert page.all('#views [aria-current="page"]')
     assert page.one("html").get_attribute("lang") == "en"
+
+
+def test_a_screen_reader_reads_each_translation(page: Browser, server: Running) -> None:
+    page.open(address(server, text="Two dogs."))
+    heard = page.one("#heard")
+    assert heard.get_attribute("role") == "status"
+    assert heard.get_attribute("textContent") == text(page, "#translation")
+    assert page.script("return document.getElementById('heard').offsetWidth") <= 1
+    page.one("#views a:nth-child(2)").click()
+    page.settle()
+    assert heard.get_attribute("textContent") == ""
+
+
+def test_no_control_is_focused_below_the_header(page: Browser, server: Running) -> None:
+    where = (
+        "const e = document.activeElement, header = document.querySelector('header');"
+        "return [e.id, e.closest('header') || header.getBoundingClientRect().bottom <="
+        " e.getBoundingClientRect().top]"
+    )
+    for height in (256, 600):  # the first is a screen zoomed in to 400%
+        page.size(320, height)
+        page.open(address(server, text="Two dogs."))
+        page.script("document.querySelector('.probability:last-of-type').focus()")
+        seen = {}
+        while "checkpoint" not in seen:
+            page.driver.switch_to.active_element.send_keys(SHIFT, TAB)
+            name, clear = page.script(where)
+            seen[name] = bool(clear)
+        assert {"text", "beam"} < set(seen)
+        assert all(seen.values())
+
+
+def test_forced_colors_show_what_is_chosen(page: Browser, server: Running) -> None:
+    style = (
+        "return [...document.querySelectorAll(arguments[0])].map(e => "
+        "getComputedStyle(e).backgroundColor)"
+    )
+    page.size(1280, 900, forced=True)
+    page.open(address(server, text="Two dogs.", beam=3))
+    of_views = page.script(style, "#views a")
+    assert of_views[0] not in of_views[1:]
+    assert page.script(style, ".meter span")[0] not in page.script(style, ".meter, .card")
+    page.open(address(server, view="search", text="Two dogs.", beam=3))
+    of_hypotheses = page.script(style, ".best button")
+    assert of_hypotheses[0] not in of_hypotheses[1:]
+    page.open(address(server, view="attention", text="Two dogs."))
+    pressed, other = (page.script(style, f".explorer-kinds button[aria-pressed={value}]")
+                      for value in ("true", "false"))  # fmt: skip
+    assert not set(pressed) & set(other)
 
 
 def focused(page: Browser) -> str:

@@ -161,6 +161,7 @@ async function run() {
     refill(view, ...made.flat());
     for (const node of view.children) node.dispatchEvent(new CustomEvent("shown"));
     say(`Answered in ${Math.round(performance.now() - started)} ms.`);
+    find("heard").textContent = find("translation")?.textContent ?? "";  // for screen readers
   } catch (error) {
     if (error.name === "AbortError" || mine.signal.aborted) return;
     say(error.message, true);
