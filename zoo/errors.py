@@ -65,6 +65,9 @@ class ZooError(Exception):
     are there.
     """
 
+    quiet: bool | None = None
+    """Whether another of several processes that train reports this error; None if not known."""
+
     def __init__(self, what: str, why: str = "", next: str = "") -> None:
         what, why, next = map(_on_one_line, (what, why, next))
         self.what, self.why, self.next = what, why, next

@@ -255,6 +255,43 @@ def test_processes_that_fail_alike_report_it_once(
     assert "x exists already" in output
 
 
+FAILING = """
+import os
+import zoo
+from zoo import hookimpl
+
+ZOO_API = 2
+
+@hookimpl
+def zoo_objectives():
+    yield zoo.Objective("failing", "fails in some processes", "zoo_failing:make")
+
+def make(setup, network, ranks: str = ""):
+    batches = []
+
+    def loss(batch):
+        batches.append(batch.tokens)
+        if len(batches) > 2 and os.environ["RANK"] in ranks:
+            raise ValueError("the reason")
+        return 0 * batch.output.logits.sum()
+
+    return loss
+"""
+
+
+@pytest.mark.parametrize("ranks", ["0", "1", "01"])
+def test_an_error_of_any_process_is_reported_once_with_its_reason(
+    ranks: str, trained: Train, parallel: Path, tmp_path: Path
+) -> None:
+    put(tmp_path / "site", "failing", FAILING)
+    objective = json.dumps({"name": "failing", "ranks": ranks})
+    output = trained(2, "rnnsearch-tiny", "--data", f"{parallel}:en-de", *PLAIN, "--steps", 50,
+                     "--set", f"objective={objective}", "--out", tmp_path / "x", exit_code=1,
+                     folders=[tmp_path / "site"])  # fmt: skip
+    (reported,) = [line for line in output.splitlines() if line.startswith("Error: ")]
+    assert "ValueError: the reason" in reported
+
+
 def test_two_processes_that_sample_and_distill_resume_bit_for_bit(
     trained: Train, parallel: Path, tmp_path: Path
 ) -> None:

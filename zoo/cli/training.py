@@ -199,12 +199,11 @@ def _one_report() -> Iterator[None]:
     try:
         yield
     except ZooError as error:
-        from zoo.training.failures import LostProcessError, NotFiniteError
-
-        first = os.environ.get("RANK", "0") == "0"
-        of_this_process = isinstance(error, TrainingError) and not isinstance(error, NotFiniteError)
-        quiet = isinstance(error, LostProcessError) and error.quiet
-        if quiet or not (first or of_this_process):
+        quiet = error.quiet
+        if quiet is None:
+            first = os.environ.get("RANK", "0") == "0"
+            quiet = not (first or isinstance(error, TrainingError))
+        if quiet:
             sys.exit(1)
         raise
 
@@ -251,7 +250,6 @@ def _run(session: Session, as_json: bool) -> int | None:
     from zoo.cli.process import return_freed_memory
     from zoo.cli.training_display import display
     from zoo.registry.events import Stopped, Validation
-    from zoo.training.failures import LostProcessError
 
     with _graceful(session.trainer) as caught, display(session, as_json) as show:
         try:
@@ -261,11 +259,11 @@ def _run(session: Session, as_json: bool) -> int | None:
                     return_freed_memory()
                 if isinstance(event, Stopped):
                     return caught[0] if caught else signal.SIGTERM
-        except LostProcessError as error:
+        except ZooError as error:
             # At once, while SIGTERM is caught: torchrun ends the other processes with it.
-            if not error.quiet:
+            if error.quiet is False:
                 click.echo(f"Error: {error}", err=True)
-            error.quiet = True
+                error.quiet = True
             raise
     return None
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from zoo.errors import PluginError, TrainingError
+from zoo.errors import PluginError, TrainingError, ZooError
 from zoo.registry.open_shelf import OpenShelf
 from zoo.registry.recipe import Recipe
 from zoo.training.process_group import ProcessGroup
@@ -22,9 +22,7 @@ class NotFiniteError(TrainingError):
 
 
 class LostProcessError(TrainingError):
-    """Another process of the run has ended. `quiet` if another process reports it."""
-
-    quiet = False
+    """Another process of the run has ended."""
 
 
 def not_finite(what: str, step: int, batch: str = "") -> NotFiniteError:
@@ -34,6 +32,19 @@ def not_finite(what: str, step: int, batch: str = "") -> NotFiniteError:
         "; ".join(filter(None, [batch, "the last saved state is unchanged"])),
         "Try a lower --set learning_rate, a longer --set warmup, or a smaller --set clip",
     )
+
+
+@contextlib.contextmanager
+def one_report(group: ProcessGroup, folder: Path) -> Iterator[None]:
+    """Mark an error of one of several processes, or of all of them, so that one reports it."""
+    try:
+        yield
+    except ZooError as error:
+        if group.size > 1 and not isinstance(error, LostProcessError):  # that one is marked
+            first = first_to_report(folder)
+            # What is not finite is the same in all processes; the first one writes its file.
+            error.quiet = not (group.is_first if isinstance(error, NotFiniteError) else first)
+        raise
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from dataclasses import asdict
 import torch
 from torch import Tensor
 
-from zoo.errors import ConfigError, TrainingError
+from zoo.errors import ConfigError
 from zoo.files import replace_file
 from zoo.nn.contract import Seq2Seq
 from zoo.registry.events import Event, Note, Report, Stopped, Validation
@@ -25,8 +25,8 @@ from zoo.training.environment import training_environment
 from zoo.training.failures import (
     blaming,
     explain_failures,
-    first_to_report,
     not_finite,
+    one_report,
 )
 from zoo.training.objective import TrainingLoss
 from zoo.training.optimizer import make_optimizer
@@ -103,13 +103,10 @@ class Trainer:
                 state.step, self.folder.path, self.folder.describe(), self._view
             )
             try:
-                for event in self._train():
-                    yield event
-                    yield from self.callbacks.notify(event)
-            except TrainingError:
-                if self.group.size > 1:
-                    first_to_report(self.folder.path)  # the other processes then stay quiet
-                raise
+                with one_report(self.group, self.folder.path):
+                    for event in self._train():
+                        yield event
+                        yield from self.callbacks.notify(event)
             finally:
                 self.model.eval()
                 ended = self.callbacks.end(state.step)
