@@ -2,7 +2,8 @@
 
     python cards/release.py                                    those that are released
     python cards/release.py transformer-tiny.multi30k-en-de    some, also new ones
-    python cards/release.py --train NAME                       train only, or resume
+    python cards/release.py --train NAME                       train only, or resume; also a
+                                                               teacher that is not released
     python cards/release.py --seeds NAME                       train and score two more seeds
     python cards/release.py --choose NAME                      choose the length penalty anew
     python cards/release.py --describe                         write metadata, cards and entries
@@ -42,7 +43,7 @@ from released import (
     search_of,
     task_of,
 )
-from selection import choose, score_seeds, selection_sections
+from selection import choose, forget_seeds, score_seeds, selection_sections
 
 if TYPE_CHECKING:
     from zoo.data.datasets import Item
@@ -62,6 +63,7 @@ def release(name: str) -> None:
     from training import train
 
     trained, shipped = train(name), SHIPPED / name
+    forget_seeds(name)
     shutil.rmtree(TOP / shipped, ignore_errors=True)
     run("zoo", "convert", trained, shipped, "--dtype", "float16")
     add_license(name)
@@ -310,6 +312,10 @@ def main() -> None:
     what.add_argument("--verify", action="store_true", help="compare shipped files with cards")
     options = parser.parse_args()
     unknown = sorted(set(options.names) - set(NAMES))
+    if unknown and options.train:
+        from training import TEACHERS
+
+        unknown = sorted(set(unknown) - set(TEACHERS))
     if unknown:
         raise SystemExit(f"unknown checkpoint {', '.join(unknown)}; choose from {', '.join(NAMES)}")
     names = options.names or [name for name in NAMES if (TOP / SHIPPED / name).is_dir()]

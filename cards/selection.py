@@ -121,6 +121,13 @@ def score_seeds(name: str) -> None:
         write_json(SEED_SCORES, results)
 
 
+def forget_seeds(name: str) -> None:
+    """Remove the scores of seeds: those of other weights say nothing about new ones."""
+    results = read_json(SEED_SCORES)
+    if results.pop(name, None) is not None:
+        write_json(SEED_SCORES, results)
+
+
 def selection_sections(name: str) -> list[str]:
     """Return the sections of a card about several seeds and the choice, as far as they exist."""
     return [*_seeds_section(name), *_choice_section(name)]

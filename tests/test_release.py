@@ -176,6 +176,12 @@ def test_its_card_is_complete(released: Released) -> None:
     assert released.terms
     for name, value in released.scores.items():
         assert any(round(record.get(name, -1), 2) == value for record in scores)
+    of_seeds = json.loads((top() / "cards" / "seeds.json").read_text()).get(released.name)
+    assert ("\n## Seeds\n" in text) == (of_seeds is not None)
+    for split, values in of_seeds["1"].items() if of_seeds else ():
+        for name, value in values.items():
+            own = [record[name] for record in scores if record["split"] == split and name in record]
+            assert not own or value in [round(score, 3) for score in own], "of another network"
 
 
 @pytest.mark.parametrize("family", FAMILIES)
