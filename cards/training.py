@@ -37,6 +37,7 @@ SEED = "seed-"
 """`MODEL.DATA.seed-2` is trained as `MODEL.DATA`, with another seed."""
 RNNSEARCH, CONVS2S = "rnnsearch-tiny.multi30k-en-de", "convs2s-tiny.multi30k-en-de"
 RNNSEARCH_UNDISTILLED, CONVS2S_UNDISTILLED = f"{RNNSEARCH}.undistilled", f"{CONVS2S}.undistilled"
+FROM_GERMAN = "multi30k-de-en"
 FRENCH = "transformer-tiny.multi30k-en-fr"
 FRENCH_UNDISTILLED = f"{FRENCH}.undistilled"
 PHONES = "transformer-tiny.g2p-en"
@@ -46,6 +47,8 @@ EVERYDAY = ("tatoeba-en-fr-76k", "tatoeba-fr-en-76k")
 TRANSLATING = ("transformer-tiny", "rnnsearch-tiny", "convs2s-tiny")
 """The models whose translations the Transformer is tuned on for them; the others on its own."""
 FAMILIES = (*TRANSLATING, "seq2seq-tiny")
+GERMAN_TEACHERS = tuple(f"{model}.{FROM_GERMAN}.undistilled" for model in TRANSLATING)
+"""The teachers of all families for captions from German."""
 TUNED_ONCE = {
     f"transformer-tiny.{task}": f"transformer-tiny.{task}.tuned-once" for task in EVERYDAY
 }
@@ -67,6 +70,8 @@ TEACHERS = {
     DISTILLED_ONCE: (*NARROW, "--steps", "8000"),
     RNNSEARCH_UNDISTILLED: ("--recipe", "rnnsearch-tiny.multi30k"),
     CONVS2S_UNDISTILLED: ("--recipe", "convs2s-tiny.multi30k"),
+    **{name: ("--recipe", f"{name.partition('.')[0]}.multi30k") for name in GERMAN_TEACHERS},
+    GERMAN_TEACHERS[0]: (),
     FRENCH_UNDISTILLED: ("--steps", "8000"),
     PHONES_UNDISTILLED: ("--precision", "float32"),
     JOINT_UNDISTILLED: (),
@@ -82,10 +87,8 @@ TEACHERS_OF = {
     RNNSEARCH: SECOND,
     CONVS2S: SECOND,
     "seq2seq-tiny.multi30k-en-de": SECOND,
-    **{
-        f"seq2seq-tiny.{task}": tuple((f"{model}.{task}",) for model in TRANSLATING)
-        for task in ("multi30k-de-en", "multi30k-en-fr")
-    },
+    **{f"{model}.{FROM_GERMAN}": tuple((name,) for name in GERMAN_TEACHERS) for model in FAMILIES},
+    "seq2seq-tiny.multi30k-en-fr": tuple((f"{model}.multi30k-en-fr",) for model in TRANSLATING),
     FRENCH: (
         (FRENCH_UNDISTILLED, "rnnsearch-tiny.multi30k-en-fr"),
         ("convs2s-tiny.multi30k-en-fr",),
@@ -147,6 +150,9 @@ TUNED = {
         )
         for name, earlier in TUNED_TWICE.items()
     },
+    f"transformer-tiny.{FROM_GERMAN}": _tuning(
+        GERMAN_TEACHERS[0], 4_000, 3_072, 300, "bleu_sentences=200", average=3
+    ),
     JOINT: _tuning(JOINT_UNDISTILLED, 8_000, 3_072, 300, "bleu_sentences=200"),
 }
 """Distilled checkpoints that begin with the weights of a teacher, with the options of this run."""
