@@ -219,7 +219,7 @@ def test_a_plan_layers_recipes(registry: Registry) -> None:
 
 @pytest.mark.parametrize(
     ("model", "data"),
-    [("convs2s-tiny", "multi30k-de-en"), ("transformer-tiny", "multi30k-en-de")],
+    [("convs2s-tiny", "multi30k-en-fr"), ("transformer-tiny", "multi30k-en-de")],
 )
 def test_a_recipe_of_a_model_and_data_applies_in_full_to_other_data(
     registry: Registry, model: str, data: str
