@@ -311,12 +311,12 @@ def main() -> None:
     what.add_argument("--rescore", action="store_true", help="score and describe shipped files")
     what.add_argument("--verify", action="store_true", help="compare shipped files with cards")
     options = parser.parse_args()
-    unknown = sorted(set(options.names) - set(NAMES))
-    if unknown and options.train:
+    known = set(NAMES)
+    if options.train:
         from training import TEACHERS
 
-        unknown = sorted(set(unknown) - set(TEACHERS))
-    if unknown:
+        known |= set(TEACHERS)
+    if unknown := sorted(set(options.names) - known):
         raise SystemExit(f"unknown checkpoint {', '.join(unknown)}; choose from {', '.join(NAMES)}")
     names = options.names or [name for name in NAMES if (TOP / SHIPPED / name).is_dir()]
     if options.verify:

@@ -68,10 +68,11 @@ BEAM = 4
 TEACHERS = {
     UNDISTILLED: (*NARROW, "--set", "average_last=5", "--steps", "12000"),
     DISTILLED_ONCE: (*NARROW, "--steps", "8000"),
-    RNNSEARCH_UNDISTILLED: ("--recipe", "rnnsearch-tiny.multi30k"),
-    CONVS2S_UNDISTILLED: ("--recipe", "convs2s-tiny.multi30k"),
-    **{name: ("--recipe", f"{name.partition('.')[0]}.multi30k") for name in GERMAN_TEACHERS},
     GERMAN_TEACHERS[0]: (),
+    **{
+        name: ("--recipe", f"{name.partition('.')[0]}.multi30k")
+        for name in (RNNSEARCH_UNDISTILLED, CONVS2S_UNDISTILLED, *GERMAN_TEACHERS[1:])
+    },
     FRENCH_UNDISTILLED: ("--steps", "8000"),
     PHONES_UNDISTILLED: ("--precision", "float32"),
     JOINT_UNDISTILLED: (),

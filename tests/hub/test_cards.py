@@ -13,7 +13,7 @@ from huggingface_hub import ModelCard, ModelCardData, parse_eval_result_entries
 import zoo
 from tests.hub.helpers import fingerprint, refused
 from zoo.checkpoint.card import card_of, render_front_matter, split_card
-from zoo.checkpoint.card_text import BEGIN, END, megabytes, published, resized
+from zoo.checkpoint.card_text import BEGIN, END, published, resized, size_in_words
 from zoo.checkpoint.checkpoint import convert
 from zoo.checkpoint.scores import is_score
 from zoo.checkpoint.tensors import read_tensors
@@ -222,7 +222,7 @@ def test_a_converted_checkpoint_s_card_states_the_new_size(tmp_path: Path) -> No
     ],
 )
 def test_a_small_checkpoint_has_a_size_too(size: int, text: str) -> None:
-    assert megabytes(size) == text
+    assert size_in_words(size) == text
     card = f"{BEGIN}Size: 12 parameters in {{}}.\n{END}"
     assert resized(card.format(text), 7_885_760) == card.format("7.9 MB")
 

@@ -203,7 +203,7 @@ class Halved(torch.autograd.Function):
         (gradient,) = gradients
         if gradient.dtype == torch.float64:
             return gradient
-        return (1e6 * gradient).half().to(gradient.dtype) / 1e6
+        return (1e9 * gradient).half().to(gradient.dtype) / 1e9
 
 
 @wrong("every_precision_trains", "in float32 is infinite or NaN")

@@ -11,7 +11,7 @@ _SIZE = re.compile(r"^(Size: [\d,]+ parameters in )[\d.,]+ [kM]B(\.)$", re.MULTI
 _LOAD = re.compile(r"zoo\.load\(\"(?:[^\"\\]|\\.)*\"\)")
 
 
-def megabytes(size: int) -> str:
+def size_in_words(size: int) -> str:
     """Return a number of bytes as a text, in MB or, if it is small, in kB."""
     return f"{size / 1e6:,.1f} MB" if size >= 100_000 else f"{size / 1e3:.1f} kB"
 
@@ -52,5 +52,5 @@ def resized(card: str, size: int) -> str:
     """Return a card whose generated section states another size of the weights, in bytes."""
     before, begin, rest = plain_marks(card).partition(BEGIN)
     section, end, after = rest.partition(END)
-    section = _SIZE.sub(rf"\g<1>{megabytes(size)}\g<2>", section)
+    section = _SIZE.sub(rf"\g<1>{size_in_words(size)}\g<2>", section)
     return f"{before}{begin}{section}{end}{after}"

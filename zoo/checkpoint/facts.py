@@ -14,7 +14,7 @@ from zoo.checkpoint.card import (
     split_card,
     trained_length,
 )
-from zoo.checkpoint.card_text import megabytes
+from zoo.checkpoint.card_text import size_in_words
 from zoo.checkpoint.format import CARD, FILES, TRAINING, WEIGHTS, about_of, check_own
 from zoo.checkpoint.scores import metrics, read_scores
 from zoo.decoding.options import as_flags
@@ -86,8 +86,8 @@ def facts_in_words(facts: Mapping[str, Any]) -> dict[str, str]:
         "origin": f"{facts['origin']}{parent}",
         "terms": facts["terms"],
         "license": facts["license"],
-        "size": f"{megabytes(facts['weights_bytes'])} of weights, "
-        f"{megabytes(facts['total_bytes'])} in all",
+        "size": f"{size_in_words(facts['weights_bytes'])} of weights, "
+        f"{size_in_words(facts['total_bytes'])} in all",
         "scores": "; ".join(filter(None, map(_score, facts["scores"]))),
         "decoding": as_flags(facts["decoding"]) or "greedy search (the default)",
         "example": next(iter(facts["examples"]), ""),

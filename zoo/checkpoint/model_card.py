@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zoo.checkpoint.card_text import megabytes
+from zoo.checkpoint.card_text import size_in_words
 from zoo.checkpoint.markdown import markdown_table
 from zoo.registry.catalogue import Model
 from zoo.registry.config import Config, parameters_of
@@ -36,7 +36,7 @@ def parameter_table(table: Table) -> str:
 
 def size_of(table: Table, weights: int) -> str:
     """Return the number of parameters, and the size of the weights unless it is 0 bytes."""
-    size = f" in {megabytes(weights)}" if weights else ""
+    size = f" in {size_in_words(weights)}" if weights else ""
     return f"{table.total:,} parameters{size}"
 
 

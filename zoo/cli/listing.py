@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zoo.checkpoint.card_text import megabytes
+from zoo.checkpoint.card_text import size_in_words
 from zoo.cli.completion import complete_entry
 from zoo.cli.options import json_option
 from zoo.cli.output import console, loaded_registry, plain, print_json
@@ -239,7 +239,7 @@ def _print_packages(registry: Registry) -> None:
 def _text(name: str, value: Any) -> str:
     """Return a plain value as the text of a table's cell; of several scores, the first."""
     if name == "size":
-        return "" if value is None else megabytes(value)
+        return "" if value is None else size_in_words(value)
     if isinstance(value, dict):
         scores = ((one, score) for one, score in value.items() if isinstance(score, int | float))
         return next((f"{metric_label(one)} {score:.2f}" for one, score in scores), "")

@@ -16,6 +16,7 @@ from zoo.nn.contract import NonAutoregressive, Seq2Seq
 from zoo.nn.tree import Tree, tensors
 from zoo.testing.case import Case
 from zoo.testing.law import BrokenLawError, law, require_close
+from zoo.testing.losses import loss_of
 from zoo.testing.own_search import decode
 
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-3, torch.bfloat16: 0.25}
@@ -185,15 +186,13 @@ def every_precision_trains(case: Case) -> None:
 
 
 def _gradients(case: Case, precision: torch.dtype, training: bool = False) -> dict[str, Tensor]:
-    """Return the gradients of the sum of log probabilities, by weight, which have to be finite."""
+    """Return the gradients of the loss, by weight, which have to be finite."""
     named = "autocast" if torch.is_autocast_enabled("cpu") else str(precision)[len("torch.") :]
     model = copy.deepcopy(case.model).to(precision).train(training)
-    model.zero_grad()
+    model.zero_grad()  # a copy has the gradients of the laws before
     source = case.source.to(precision) if case.config.features else case.source
     with _naming(f"training in {named}"):
-        logits = model(source, case.mask, case.target[:, :-1]).logits
-        scores = logits.log_softmax(-1).gather(-1, case.target[:, 1:, None])
-        scores.sum().backward()
+        loss_of(model, source, case.mask, case.target).backward()
     gradients = {n: w.grad for n, w in model.named_parameters() if w.grad is not None}
     for name, gradient in gradients.items():
         if not gradient.isfinite().all():

@@ -21,6 +21,7 @@ from zoo.registry.open_shelf import Named
 from zoo.registry.registry import Registry, default_registry
 from zoo.testing.case import with_ends
 from zoo.testing.law import BrokenLawError, LawOf, law_of
+from zoo.testing.losses import loss_of
 from zoo.testing.outcomes import conformance_test
 from zoo.training.optimizer import Adam
 
@@ -61,8 +62,7 @@ class InitializationCase:
         source = F.pad(words, (0, 1), value=END)
         target = F.pad(source, (1, 0), value=BEGIN)
         with_ends(source, self.config)
-        logits = network(source, source != PADDING, target[:, :-1]).logits
-        return F.cross_entropy(logits.flatten(0, 1), target[:, 1:].flatten())
+        return loss_of(network, source, source != PADDING, target)
 
 
 def initialization_case(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import torch
+import torch.nn.functional as F  # noqa: N812  # the field's name for it
 from torch import Tensor
 
-from zoo.nn.contract import Seq2Seq
+from zoo.nn.contract import PADDING, Seq2Seq
 from zoo.testing.case import Case
 from zoo.testing.law import BrokenLawError, law, require_close
 
@@ -22,6 +23,12 @@ def own_losses(
         return model(source, mask, target).losses
     finally:
         model.eval()
+
+
+def loss_of(model: Seq2Seq, source: Tensor, mask: Tensor, target: Tensor) -> Tensor:
+    """Return the mean cross-entropy of a batch's targets, without padding, in nats per token."""
+    logits = model(source, mask, target[:, :-1]).logits
+    return F.cross_entropy(logits.flatten(0, 1), target[:, 1:].flatten(), ignore_index=PADDING)
 
 
 @law(

@@ -10,7 +10,7 @@ from torch import Tensor
 from zoo.nn.contract import BEGIN, END, PADDING, NonAutoregressive, Seq2Seq
 from zoo.testing.case import TARGET_VOCAB, Case, with_ends
 from zoo.testing.law import BrokenLawError, law
-from zoo.testing.losses import own_losses
+from zoo.testing.losses import loss_of, own_losses
 from zoo.testing.own_search import decode
 from zoo.training.optimizer import Adam
 
@@ -83,9 +83,7 @@ def network_has_only_parameters(case: Case) -> None:
 def every_parameter_gets_a_gradient(case: Case) -> None:
     """Each row of the table affects the loss, or is declared not to, with the reason."""
     case.model.zero_grad()
-    logits = case.model(case.source, case.mask, case.target[:, :-1]).logits
-    targets = case.target[:, 1:]
-    F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=PADDING).backward()
+    loss_of(case.model, case.source, case.mask, case.target).backward()
     for loss in own_losses(case.model, case.source, case.mask, case.target[:, :-1]).values():
         loss.backward(retain_graph=True)
     weights = dict(case.model.named_parameters())
