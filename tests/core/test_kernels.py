@@ -21,6 +21,7 @@ from click.testing import CliRunner
 
 from zoo.cli import cli
 from zoo.decoding.candidates import best_continuations, best_token
+from zoo.decoding.choice import BeamSlots, best_choice, choose, facts_of
 from zoo.decoding.options import Search
 from zoo.decoding.search import search
 from zoo.decoding.task import Task
@@ -268,6 +269,37 @@ def test_the_best_continuations(spread: int, normalized: bool, banned: tuple[int
             scores = total.flatten(1).gather(1, chosen)[real]
             torch.testing.assert_close(scores, ranked[real], rtol=1e-6, atol=1e-5)
             assert all(len(set(row.tolist())) == len(row) for row in chosen[real.all(1)])
+
+
+@needs_compiler
+@pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize("spread", [1, 30])
+def test_what_the_best_continuations_lead_to(spread: int) -> None:
+    """As by torch's operators; few values differ, so that hypotheses end and slots run out."""
+    torch.manual_seed(spread)
+    seen = set()
+    for _ in range(80):
+        sentences, width, slots = (int(torch.randint(1, 6, ())) for _ in range(3))
+        vocab = int(torch.randint(4, 150, ()))
+        logits = torch.randint(-spread, spread + 1, (sentences * width, vocab)).float()
+        logits[torch.rand(logits.shape) < 0.5] = -math.inf
+        logits[torch.rand(sentences * width) < 0.05] = math.nan
+        score = torch.randint(-3, 1, (sentences, width)).float()
+        score[torch.rand(score.shape) < 0.3] = -math.inf
+        beam = BeamSlots(
+            torch.arange(sentences * width).view(sentences, width),
+            torch.randint(slots + 1, (sentences,)), torch.randint(1, 5, (sentences,)),
+            torch.randn(sentences) - 4, torch.rand(sentences) + 0.5, int(torch.randint(1, 5, ())),
+        )  # fmt: skip
+        banned, crowded = [0, 1] * int(torch.randint(2, ())), bool(torch.rand(()) < 0.7)
+        actual, facts = best_choice(logits, score, beam, slots, banned, crowded)
+        candidates = best_continuations(logits, score, slots, banned)
+        expected = choose(candidates, beam, crowded)
+        assert facts == facts_of(expected, beam.rows)
+        for computed, other in zip(actual, expected, strict=True):
+            torch.testing.assert_close(computed, other, rtol=0, atol=0, equal_nan=True)
+        seen.add(facts)
+    assert all(len(set(values)) > 1 for values in zip(*seen, strict=True))
 
 
 @needs_compiler

@@ -11,13 +11,20 @@ beam with a slot for every prefix finds what an exhaustive search finds.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Sequence
-from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from zoo.decoding.candidates import Candidates, best_continuations
+from zoo.decoding.choice import (
+    BeamSlots,
+    Chosen,
+    Facts,
+    best_choice,
+    choose,
+    facts_of,
+    recorded_choice,
+)
 from zoo.decoding.options import Hypothesis, Search
 from zoo.decoding.pipeline import dead_ends
 from zoo.decoding.processor import Rows
@@ -41,70 +48,6 @@ def beam_search(task: Task[Memory, State], options: Search) -> list[list[Hypothe
     if not all(beam.ended):
         raise not_a_number()
     return [best(hypotheses, options) for hypotheses in beam.ended]
-
-
-class _Chosen(NamedTuple):
-    """The continuations that a step leads to, (sentences, slots) each.
-
-    Attributes:
-        score: −inf where a slot is not live.
-        rows: the number of the row that is continued.
-        token: what it is continued with.
-        over: which of them end.
-        alive: (sentences,), whether one of the live ones can be among the n best.
-    """
-
-    score: Tensor
-    rows: Tensor
-    token: Tensor
-    over: Tensor
-    alive: Tensor
-
-
-class _Facts(NamedTuple):
-    """Whether any continuation is over, all are live, and all continue the row of their own slot.
-
-    done: how many sentences are not alive.
-    """
-
-    over: bool
-    full: bool
-    same: bool
-    done: int
-
-
-def _choose(
-    candidates: Candidates, own: Tensor, free: Tensor, lengths: Tensor, threshold: Tensor,
-    divisor: Tensor, position: Tensor | int, *, crowded: bool,
-) -> _Chosen:  # fmt: skip
-    """Return what candidates lead to; `own` are the numbers of the rows."""
-    score, parent, token = candidates
-    if crowded:  # finished hypotheses occupy slots: the last continuations are dropped
-        slots = torch.arange(score.shape[1], device=score.device)
-        score = score.masked_fill(slots >= free[:, None], -torch.inf)
-    over = ((token == END) | (position >= lengths)[:, None]) & (score > -torch.inf)
-    alive = score.amax(1) / divisor > threshold
-    return _Chosen(score, own[:, :1] + parent, token, over, alive)
-
-
-def _facts(chosen: _Chosen, own: Tensor) -> _Facts:
-    full = bool((chosen.score > -torch.inf).all())
-    done = len(chosen.alive) - int(chosen.alive.sum())
-    return _Facts(bool(chosen.over.any()), full, torch.equal(chosen.rows, own), done)
-
-
-def _choose_best(
-    logits: Tensor, score: Tensor, own: Tensor, *given: Any, slots: int, banned: Sequence[int],
-    crowded: bool,
-) -> tuple[Tensor, ...]:  # fmt: skip
-    """Return what the best continuations lead to, and the facts in one tensor, (4,) int64."""
-    candidates = best_continuations(logits, score, slots, banned)
-    chosen = _choose(candidates, own, *given, crowded=crowded)
-    full, same = (chosen.score > -torch.inf).all(), own.new_zeros(())
-    if chosen.rows.shape == own.shape:
-        same = (chosen.rows == own).all()
-    facts = chosen.over.any(), full, same, (~chosen.alive).sum()
-    return *chosen, torch.stack([fact.long() for fact in facts])
 
 
 def _live(score: Tensor, alive: Tensor, free: Tensor) -> tuple[Tensor, int, int, int]:
@@ -170,7 +113,7 @@ class _Beam(Steps[Memory, State]):
             wait = fetch(facts)
             order = self._continue(chosen, position)
             ends, is_full, is_same, count = wait()
-            facts = _Facts(bool(ends), bool(is_full), bool(is_same), count)
+            facts = Facts(bool(ends), bool(is_full), bool(is_same), count)
         any_over, full, same, done = facts
         written = torch.cat([self.written.flatten(0, 1)[rows], token[..., None]], 2)
         if any_over:
@@ -185,7 +128,7 @@ class _Beam(Steps[Memory, State]):
 
     def _chosen(
         self, position: int, divisor: Tensor
-    ) -> tuple[_Chosen, _Facts | Tensor, Tensor | None]:
+    ) -> tuple[Chosen, Facts | Tensor, Tensor | None]:
         """Take a step; return what it leads to, and log probabilities if not the scores.
 
         The facts are still on a GPU that repeats what was recorded.
@@ -193,21 +136,19 @@ class _Beam(Steps[Memory, State]):
         then = self.task.then
         logits, banned = self.take_step(position)
         crowded = any(self.ended)
-        given: Any = self.rows, self.free, self.lengths, self.threshold, divisor, position
-        log_prob = None
+        beam = BeamSlots(self.rows, self.free, self.lengths, self.threshold, divisor, position)
         if banned is None:
             candidates, log_prob = self._processed(logits)
-        elif then is not None:
+            chosen = choose(candidates, beam, crowded)
+            return chosen, facts_of(chosen, self.rows), log_prob
+        if then is not None:
             settings = {"slots": self.slots, "banned": tuple(banned), "crowded": crowded}
             self.score = self.score.clone()  # it may be a result, which is overwritten
-            *best, facts = then(_choose_best, logits, self.score, *given, **settings)
-            return _Chosen(*best), facts, None
-        else:
-            candidates = best_continuations(logits, self.score, self.slots, banned)
-        chosen = _choose(candidates, *given, crowded=crowded)
-        return chosen, _facts(chosen, self.rows), log_prob
+            *best, facts = then(recorded_choice, logits, self.score, *beam, **settings)
+            return Chosen(*best), facts, None
+        return *best_choice(logits, self.score, beam, self.slots, banned, crowded), None
 
-    def _continue(self, chosen: _Chosen, position: int) -> Tensor:
+    def _continue(self, chosen: Chosen, position: int) -> Tensor:
         """Take the next step while the GPU finds out what this one has led to.
 
         Most sentences go on. Return the rows of the network's state that the slots continue.

@@ -78,7 +78,7 @@ def best_continuations(
         normalized: whether `values` holds normalized scores.
     """
     k = min(k, score.shape[1] * values.shape[1])
-    compiled = _kernels(values)
+    compiled = kernels_for(values)
     if compiled is not None and is_plain(score):
         score = score.contiguous()
         candidates = compiled.continuations(
@@ -97,7 +97,7 @@ def best_token(logits: Tensor, banned: Sequence[int] = ()) -> tuple[Tensor, Tens
 
     Of equal tokens, the lowest; logits: (rows, V).
     """
-    compiled = _kernels(logits)
+    compiled = kernels_for(logits)
     if compiled is not None:
         zero = logits.new_zeros(logits.shape[0], 1)
         score, _, token = compiled.continuations(
@@ -124,7 +124,7 @@ def ban(scores: Tensor, banned: Sequence[int]) -> Tensor:
     return scores
 
 
-def _kernels(values: Tensor) -> Kernels | None:
+def kernels_for(values: Tensor) -> Kernels | None:
     """Return the kernels if there are any and they can read the values, (rows, V)."""
     return kernels() if values.shape[1] > 0 and is_in_rows(values) else None
 

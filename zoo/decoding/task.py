@@ -141,4 +141,4 @@ def target_limits(lengths: Tensor, limit: int | None) -> Tensor:
 
 def full_precision(values: Tensor) -> Tensor:
     """Return values in the precision in which scores are added up: float32, or float64."""
-    return values if values.dtype == torch.float64 else values.float()
+    return values if values.dtype in (torch.float32, torch.float64) else values.float()

@@ -9,6 +9,7 @@
 
 #define WIDTH 16
 #define MAX_KEYS 4096
+#define CHUNK (4 * WIDTH)
 typedef float Vector __attribute__((vector_size(4 * WIDTH)));
 typedef int32_t Ints __attribute__((vector_size(4 * WIDTH)));
 #define INLINE static inline __attribute__((always_inline))
@@ -593,13 +594,22 @@ static inline int any(Ints x) {
     return (x[0] | x[1] | x[2] | x[3]) != 0;
 }
 
-static float largest(const float *x, int64_t n) {
-    const int64_t whole = n - n % WIDTH;
+INLINE Vector larger(Vector a, Vector b) {
+    const Ints more = a > b;
+    return (Vector)(((Ints)a & more) | ((Ints)b & ~more));
+}
+
+/* The largest of n numbers. In `maxima`, if not NULL, WIDTH for every whole chunk: the largest of
+   each lane of its vectors. */
+static float largest(const float *x, int64_t n, float *maxima) {
+    const int64_t whole = n - n % CHUNK;
     Vector most = (Vector){} - INFINITY;
-    for (int64_t j = 0; j < whole; j += WIDTH) {
-        const Vector z = load(x + j);
-        const Ints more = z > most;
-        most = (Vector)(((Ints)z & more) | ((Ints)most & ~more));
+    for (int64_t j = 0; j < whole; j += CHUNK) {
+        const Vector first = larger(load(x + j), load(x + j + WIDTH));
+        const Vector last = larger(load(x + j + 2 * WIDTH), load(x + j + 3 * WIDTH));
+        const Vector all = larger(first, last);
+        if (maxima) store(maxima + j / 4, all);
+        most = larger(all, most);
     }
     float top = -INFINITY;
     for (int l = 0; l < WIDTH; l++) top = most[l] > top ? most[l] : top;
@@ -626,6 +636,7 @@ void zoo_continue(const float *x, const float *score, const int64_t *shape, int6
                   const int64_t *banned, int64_t bans, int64_t none, float *best, int64_t *parent,
                   int64_t *token) {
     const int64_t sentences = shape[0], width = shape[1], n = shape[2], k = shape[3];
+    float *maxima = normalized ? NULL : malloc((n / CHUNK + 1) * WIDTH * sizeof *maxima);
     for (int64_t s = 0; s < sentences; s++, best += k, parent += k, token += k) {
         int broken = 0;
         for (int64_t i = 0; i < k; i++) best[i] = -INFINITY, parent[i] = 0, token[i] = none;
@@ -634,13 +645,16 @@ void zoo_continue(const float *x, const float *score, const int64_t *shape, int6
                 score++;
                 continue;
             }
-            const float top = normalized ? 0 : largest(x, n);
+            const float top = normalized ? 0 : largest(x, n, maxima);
             const float base = *score++ - (normalized ? 0 : log_sum(x, n, top));
-            for (int64_t first = 0; first < n; first += 4 * WIDTH) {
-                const int64_t last = first + 4 * WIDTH < n ? first + 4 * WIDTH : n;
+            for (int64_t first = 0; first < n; first += CHUNK) {
+                const int64_t last = first + CHUNK < n ? first + CHUNK : n;
                 Ints better = {};
-                for (int64_t j = first; j + WIDTH <= last; j += WIDTH)
-                    better |= ~((load(x + j) - top) + base <= best[k - 1]);
+                if (maxima && last - first == CHUNK) /* base is not a number if one of x is not */
+                    better = ~((load(maxima + first / 4) - top) + base <= best[k - 1]);
+                else
+                    for (int64_t j = first; j + WIDTH <= last; j += WIDTH)
+                        better |= ~((load(x + j) - top) + base <= best[k - 1]);
                 if (last % WIDTH == 0 && !any(better)) continue;
                 for (int64_t j = first; j < last; j++) {
                     const float y = (x[j] - top) + base;
@@ -659,6 +673,35 @@ void zoo_continue(const float *x, const float *score, const int64_t *shape, int6
             }
         }
         if (broken) best[0] = NAN;
+    }
+    free(maxima);
+}
+
+/* What the best continuations of a beam lead to, as `choice.py` says. numbers: sentences, width, n, k,
+   the end token, the position, and whether finished hypotheses occupy slots. facts: whether any is
+   over, all are live, and all continue the row of their own slot; how many sentences are not alive. */
+void zoo_choose(const float *x, const float *score, const int64_t *numbers, const int64_t *banned,
+                int64_t bans, const int64_t *left, const int64_t *lengths, const float *threshold,
+                const float *divisor, float *best, int64_t *rows, int64_t *token, char *over,
+                char *alive, int64_t *facts) {
+    const int64_t sentences = numbers[0], width = numbers[1], k = numbers[3], end = numbers[4];
+    const int64_t position = numbers[5], crowded = numbers[6];
+    zoo_continue(x, score, numbers, 0, banned, bans, end, best, rows, token);
+    facts[0] = facts[3] = 0;
+    facts[1] = 1;
+    facts[2] = k == width;
+    for (int64_t s = 0; s < sentences; s++, best += k, rows += k, token += k, over += k) {
+        for (int64_t i = 0; i < k; i++) {
+            if (crowded && i >= left[s]) best[i] = -INFINITY;
+            const int live = best[i] > -INFINITY;
+            over[i] = live && (token[i] == end || position >= lengths[s]);
+            facts[0] |= over[i];
+            facts[1] &= live;
+            facts[2] &= rows[i] == i;
+            rows[i] += s * width;
+        }
+        alive[s] = best[0] / divisor[s] > threshold[s];
+        facts[3] += !alive[s];
     }
 }
 

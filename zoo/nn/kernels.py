@@ -38,6 +38,7 @@ _SIGNATURES = {
     "zoo_dequantize": (_POINTER, _COUNT, _COUNT, *[_POINTER] * 4),
     "zoo_add_norm": (*[_POINTER] * 2, _COUNT, _COUNT, *[_POINTER] * 2, ctypes.c_float, _POINTER),
     "zoo_continue": (*[_POINTER] * 3, _COUNT, _POINTER, *[_COUNT] * 2, *[_POINTER] * 3),
+    "zoo_choose": (*[_POINTER] * 4, _COUNT, *[_POINTER] * 10),
     "zoo_pack": (_POINTER, _COUNT, _COUNT, _POINTER),
     "zoo_pack_bf16": (_POINTER, _COUNT, _COUNT, _POINTER),
     "zoo_pack_int8": (_POINTER, _COUNT, _COUNT, _POINTER, _POINTER),
@@ -122,11 +123,12 @@ class Kernels:
         for function, types in zip(functions, _SIGNATURES.values(), strict=True):
             function.argtypes = types
         self._quantize, self._dequantize, self._add_norm, self._continue = functions[:4]
-        self._pack, self._pack_bf16, self._pack_int8 = functions[4:7]
-        self._product, self._store, self._select, self._attend = functions[7:11]
+        self.choose = functions[4]  # `choice.py` calls it
+        self._pack, self._pack_bf16, self._pack_int8 = functions[5:8]
+        self._product, self._store, self._select, self._attend = functions[8:12]
         # `sublayers.py`, `stacks.py` and `losses.py` call these.
-        self.feedforward, self.attention, self.decoder, self.encoder = functions[11:15]
-        self.cross_entropy = functions[15]
+        self.feedforward, self.attention, self.decoder, self.encoder = functions[12:16]
+        self.cross_entropy = functions[16]
 
     def quantize(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return rows (n, k), contiguous, as int8, and the scale of each, (n, 1)."""
