@@ -8,7 +8,8 @@
 (padding included), and the Transformer 3+3×256. The time includes padding, collating and copying.
 Each project is timed for half a minute of processor time on the first batches of a random order;
 the time of an epoch is extrapolated from the tokens. All keep freed memory. Rows are stored in
-`epoch.jsonl`, by kind of machine and number of threads, and the tables are written to `RESULTS.md`.
+`epoch.jsonl`, by kind of machine and number of threads, and the tables are written to
+`RESULTS-epoch.md`.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ def main() -> None:
                 row = measure(project, precision, options.threads, options.seconds)
                 MEASUREMENTS.put(row)
                 print(f"{project}, {precision}: {row['epoch_seconds']} s an epoch", flush=True)
-    write(HERE / "RESULTS.md", "benchmarks/epoch.py", tables(MEASUREMENTS.read()))
+    write(HERE / "RESULTS-epoch.md", "benchmarks/epoch.py", tables(MEASUREMENTS.read()))
 
 
 if __name__ == "__main__":
