@@ -266,6 +266,27 @@ def registry_with_hub(hub: str) -> Registry:
         plugins.loaded.pop("attic")
 
 
+def test_a_dry_run_refuses_what_a_push_refuses(
+    checkpoint: Path, address: str, tmp_path: Path
+) -> None:
+    """Before a byte is written, and with the words of the push."""
+    plain = Path(shutil.copytree(checkpoint, tmp_path / "plain"))
+    (tmp_path / "file").write_text("of another kind")
+    push(checkpoint, f"{address}@used")
+    before = fingerprint(tmp_path)
+    cases = (
+        (f"file://{plain}", False, "it is a checkpoint itself"),
+        (f"file://{tmp_path}/file/hub", False, "file is a file"),
+        (f"{address}@used/more", False, "names of branches are paths"),
+        (f"{address}2", True, "cannot be made private"),
+    )
+    for given, private, reason in cases:
+        for dry_run in (True, False):
+            with refused(HubError, reason):
+                push(checkpoint, given, private=private, dry_run=dry_run)
+    assert fingerprint(tmp_path) == before
+
+
 def test_a_plugin_brings_a_hub(checkpoint: Path, tmp_path: Path) -> None:
     registry = registry_with_hub("tests.hub.test_folder:Attic")
     box = f"attic://{tmp_path}/box"

@@ -105,6 +105,12 @@ class Hub(ABC):
         """Return what a new branch of an existing repository begins with; None if with nothing."""
         return None
 
+    def check_push(self, address: Address, *, private: bool) -> None:
+        """Raise HubError if an address cannot be pushed to, whatever is sent; change nothing.
+
+        A dry run calls it as a push does. `private` is what `create` gets.
+        """
+
     @abstractmethod
     def create(self, address: Address, *, private: bool) -> None:
         """Create the repository and the branch of an address where they do not exist."""

@@ -97,25 +97,29 @@ class Folder(Hub):
     def record(self, address: Address, commit: str) -> None:
         """Do nothing: the repository itself is local."""
 
-    def create(self, address: Address, *, private: bool) -> None:
-        """Do nothing: `commit` creates the folders."""
+    def check_push(self, address: Address, *, private: bool) -> None:
+        """Raise if the path is no folder of commits, or the branch excludes another."""
         if private:
             raise HubError(
                 f"{address} cannot be made private", "the permissions of its folder apply"
             )
-
-    def commit(self, address: Address, commit: Commit) -> str:
-        """Write the commit's folder completely, then move the branch to it."""
-        root, revision = Path(address.path), address.revision or MAIN
-        if (root / CONFIG).exists():
-            raise HubError(
-                f"cannot push to {root}", "it is a checkpoint itself", "Choose another folder"
-            )
-        sent = _digests(commit.folder, commit.files)
-        ref = root / REFS / revision
+        root, ref = Path(address.path), _ref(address)
+        reason = "it is a checkpoint itself" if (root / CONFIG).exists() else ""
+        if file := next((path for path in (root, *root.parents) if path.is_file()), None):
+            reason = f"{file} is a file"
+        if reason:
+            raise HubError(f"cannot push to {root}", reason, "Choose another folder")
         if ref.is_dir() or any(parent.is_file() for parent in ref.parents):
             why = "names of branches are paths: main and main/new exclude each other"
             raise HubError(f"cannot push to {address}", why, "Choose another branch")
+
+    def create(self, address: Address, *, private: bool) -> None:
+        """Do nothing: `commit` creates the folders."""
+
+    def commit(self, address: Address, commit: Commit) -> str:
+        """Write the commit's folder completely, then move the branch to it."""
+        root, ref = Path(address.path), _ref(address)
+        sent = _digests(commit.folder, commit.files)
         with writing(root, HubError):
             ref.parent.mkdir(parents=True, exist_ok=True)
             with _exclusive(root):
@@ -184,6 +188,11 @@ def _is_good(folder: Path, path: str, digest: FileDigest) -> bool:
 def _copy(source: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(read_bytes(source))
+
+
+def _ref(address: Address) -> Path:
+    """Return the file that names the commit of an address's branch."""
+    return Path(address.path) / REFS / (address.revision or MAIN)
 
 
 def _folder(address: Address, commit: str) -> Path:

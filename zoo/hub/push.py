@@ -149,6 +149,7 @@ def send(
     """
     address = branch(address)
     hub = hub_of(address, registry)
+    hub.check_push(address, private=private)
     before = _listing(hub, address)
     base = hub.base(address) if before is None and address.revision else None
     _check(address, before or base, files, private)
