@@ -86,7 +86,8 @@ def test_commands_report_a_dataset_that_raises_and_list_it(tmp_path: Path) -> No
     put(tmp_path, "odd", DATASET)
     for command in ("data show odd", "train seq2seq-tiny --data odd --out x --steps 1"):
         done = zoo_command(tmp_path, *command.split(), code=1)
-        assert done.stderr.splitlines()[-1].startswith("Error: dataset 'odd' is broken: split ")
+        line = done.stderr.splitlines()[-1]
+        assert line.startswith("Error: dataset 'odd' of odd (zoo-odd 1.0) is broken: split "), line
     listed = json.loads(zoo_command(tmp_path, "list", "datasets", "--json").stdout)
     assert "odd" in {row["name"] for row in listed["datasets"]}
 

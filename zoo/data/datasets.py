@@ -44,7 +44,7 @@ def find_dataset(registry: Registry, spec: str) -> Dataset:
         DataError: a file it names is missing.
     """
     if spec in registry.datasets:
-        return registry.datasets[spec]
+        return replace(registry.datasets[spec], owner=str(registry.datasets.owner(spec)))
     if is_file_spec(spec):
         return file_dataset(spec)
     if os.path.isdir(spec):

@@ -228,6 +228,8 @@ class Dataset:
     downloads: tuple[Download, ...] = ()
     several_references: bool = False
     metrics: tuple[str, ...] = ()
+    owner: str = ""
+    """The plugin that brings it, as messages name it; set where a dataset is found by its name."""
 
     def load(self, split: str, limit: int | None = None) -> list[Pair]:
         """Return a split's pairs.
@@ -256,9 +258,9 @@ class Dataset:
             if isinstance(error, OSError) and error.filename is not None:
                 raise  # a file of the user's
             raise PluginError(
-                f"dataset {self.name!r} is broken",
+                f"dataset {self.name!r}{f' of {self.owner}' if self.owner else ''} is broken",
                 f"split {split} gave {type(error).__name__}: {error}",
-                "Report this to the author of its package (see `zoo plugins`)",
+                "Report this to its author",
             ) from error
 
     @property
