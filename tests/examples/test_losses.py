@@ -14,6 +14,7 @@ from torch import Tensor
 import zoo
 from tests.core.test_training import same
 from tests.examples.data import SETTINGS, correct, phrases, train
+from zoo.errors import TrainingError
 from zoo.nn import Output
 from zoo.registry.events import Event, Report
 from zoo.registry.registry import Registry
@@ -97,6 +98,35 @@ def test_the_loss_is_the_sum_of_its_parts(tmp_path: Path, networks: Registry) ->
         (report,) = [event for event in trainer.events() if isinstance(event, Report)]
     assert report.loss == pytest.approx(float(total / tokens), rel=1e-5)
     assert report.losses == pytest.approx({n: float(v / tokens) for n, v in own.items()}, rel=1e-4)
+
+
+def test_a_part_of_the_loss_that_is_not_finite_is_named(
+    tmp_path: Path, networks: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of update 3, while the other part and the updates before it are finite."""
+    from zoo.training.request import TrainingRequest
+    from zoo.training.session import begin
+
+    (tmp_path / "p.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in phrases()))
+    request = TrainingRequest("experts-small", str(tmp_path / "p.tsv"), tmp_path / "a",
+                              settings=SETTINGS, steps=8)  # fmt: skip
+    with begin(request, networks) as session:
+        trainer = session.trainer
+        forward = trainer.model.forward
+
+        def faulty(*given: Any) -> Output:
+            output = forward(*given)
+            if trainer.model.training and trainer.state.step == 2:
+                losses = {**output.losses, "balance": output.losses["balance"] / 0}
+                return output._replace(losses=losses)
+            return output
+
+        monkeypatch.setattr(trainer.model, "forward", faulty)
+        with pytest.raises(TrainingError, match=r"loss is (nan|inf) at update 3: ") as caught:
+            list(trainer.events())
+    name = type(trainer.model).__name__
+    assert f"its part 'balance' of the network {name}" in str(caught.value)
+    assert "'ctc'" not in str(caught.value)
 
 
 @pytest.mark.parametrize("precision", ["float32", "bf16"])

@@ -105,7 +105,7 @@ class Hub(ABC):
         """Return what a new branch of an existing repository begins with; None if with nothing."""
         return None
 
-    def check_push(self, address: Address, *, private: bool) -> None:
+    def check_push(self, address: Address, *, private: bool) -> None:  # noqa: B027  # most take all
         """Raise HubError if an address cannot be pushed to, whatever is sent; change nothing.
 
         A dry run calls it as a push does. `private` is what `create` gets.

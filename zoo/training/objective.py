@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from zoo.data.batches import Batch
 from zoo.errors import ConfigError
 from zoo.nn.contract import NO_LOSSES, PADDING, Seq2Seq
+from zoo.nn.faults import plugin_of
 from zoo.registry.open_shelf import Named, name_of
 from zoo.registry.recipe import Recipe
 from zoo.training.augmentation import Augmentations
@@ -148,6 +149,19 @@ class TrainingLoss(nn.Module):
             shape = f"a tensor of shape {list(total.shape)}" if isinstance(total, Tensor) else total
             raise self.shelf.broken(part.name, f"it returned {shape}, not a sum over the batch")
         return total if part.weight == 1 else part.weight * total
+
+    def describe_part(self, name: str) -> str:
+        """Return what says that a part of the loss is not finite, with the plugin that brings it.
+
+        The part is an objective's, or else a loss of the network's own.
+        """
+        if any(part.name == name for part in self.parts):
+            of = f"objective {name!r} of {self.shelf.owner(name)}"
+        else:
+            kind = type(self.network)
+            plugin = plugin_of(kind)
+            of = f"{name!r} of the network {kind.__name__}{f' of {plugin}' if plugin else ''}"
+        return f"its part {of} is not finite"
 
     def named_parts(self) -> dict[str, Any]:
         """Return the objectives by names under which their states are saved."""

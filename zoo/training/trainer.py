@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
+from itertools import chain
 
 import torch
 from torch import Tensor
@@ -22,12 +23,7 @@ from zoo.training.averaging import AveragedWeights
 from zoo.training.callbacks import Callbacks
 from zoo.training.data import TrainingData
 from zoo.training.environment import training_environment
-from zoo.training.failures import (
-    blaming,
-    explain_failures,
-    not_finite,
-    one_report,
-)
+from zoo.training.failures import blaming, explain_failures, not_finite, one_report
 from zoo.training.objective import TrainingLoss
 from zoo.training.optimizer import make_optimizer
 from zoo.training.parts import Parts
@@ -249,15 +245,17 @@ class Trainer:
         """
         flag = torch.tensor([float(self.stop), float(bool(self.finishing))])
         flag = flag.to(self.group.device)
-        count, own = len(window.losses), list(window.own.values())
-        sums = self.group.all_reduce(torch.cat([torch.stack([*window.losses, *own]), flag]))
+        parts = window.parts()
+        values = torch.stack([*window.losses, *chain.from_iterable(parts.values())])
+        sums = self.group.all_reduce(torch.cat([values, flag]))
         norms = torch.stack(window.norms) if window.norms else sums[:0]
         *reduced, stops, finishes = sums.tolist()
-        losses = reduced[:count]
-        state = self.state
+        count, state = len(window.losses), self.state
+        losses, *of_parts = (reduced[i : i + count] for i in range(0, len(reduced), count))
+        own = dict(zip(parts, of_parts, strict=True))
         state.finished = int(finishes > 0)
         state.seconds = self.group.broadcast(self._seconds())
-        self._check_finite(window, losses, norms.tolist())
+        self._check_finite(window, losses, norms.tolist(), own)
         report = Report(
             state.step,
             state.epoch,
@@ -267,12 +265,14 @@ class Trainer:
             window.tokens / max(state.seconds - window.began, 1e-9),
             min(self.fraction_done(), 1.0),
             state.seconds / 60,
-            {name: loss / count for name, loss in zip(window.own, reduced[count:], strict=True)},
+            {name: sum(part) / count for name, part in own.items()},
         )
         self.folder.add_metrics(asdict(report))
         return report, stops > 0
 
-    def _check_finite(self, window: Window, losses: list[float], norms: list[float]) -> None:
+    def _check_finite(
+        self, window: Window, losses: list[float], norms: list[float], own: dict[str, list[float]]
+    ) -> None:
         """Raise if a loss or a gradient norm is not finite, and write down which pairs it is of."""
         for number, batches in enumerate(window.batches):
             loss, norm = losses[number], norms[number] if norms else 0.0
@@ -286,7 +286,9 @@ class Trainer:
                 pairs = self.data.texts(indices)
                 record = {"step": step, name: str(value), "indices": indices, "pairs": pairs}
                 replace_file(file, json.dumps(record, ensure_ascii=False) + "\n")
-            raise not_finite(f"{name} is {value}", step, f"its {len(indices)} pairs are in {file}")
+            bad = [part for part, values in own.items() if not math.isfinite(values[number])]
+            where = [*map(self.loss.describe_part, bad), f"its {len(indices)} pairs are in {file}"]
+            raise not_finite(f"{name} is {value}", step, "; ".join(where))
 
     def _validate(self) -> Iterator[Validation | Note]:
         state, recipe, validation = self.state, self.plan.recipe, self.data.validation

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import torch
 from torch import Tensor
 
 
@@ -17,10 +18,18 @@ class Window:
     norms: list[Tensor] = field(default_factory=list)
     batches: list[list[Tensor]] = field(default_factory=list)
     tokens: int = 0
-    own: dict[str, Tensor] = field(default_factory=dict)
-    """The sums of the network's own losses, by name."""
+    own: list[dict[str, Tensor]] = field(default_factory=list)
+    """Parts of each update's loss, by name: the network's own, and those of several objectives."""
 
     def add_own(self, losses: Mapping[str, Tensor], weight: float) -> None:
-        """Add a batch's own losses of the network."""
+        """Add the parts of a batch's loss, before the loss of its update is added."""
+        if len(self.own) == len(self.losses):
+            self.own.append({})
         for name, loss in losses.items():
-            self.own[name] = self.own.get(name, 0) + loss.detach().float() * weight
+            self.own[-1][name] = self.own[-1].get(name, 0) + loss.detach().float() * weight
+
+    def parts(self) -> dict[str, list[Tensor]]:
+        """Return each part's values, one for each update; zero where an update has no such part."""
+        names, zero = dict.fromkeys(name for part in self.own for name in part), torch.zeros(())
+        zero = zero.to(self.losses[0].device)
+        return {name: [part.get(name, zero) for part in self.own] for name in names}
