@@ -3,10 +3,12 @@
 import json
 import os
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from click.testing import Result
 
 import zoo
 from tests.core.test_training import SMALL, same
@@ -32,6 +34,32 @@ def test_zoo_resume_continues_to_new_totals(parallel: Path, tmp_path: Path) -> N
     assert zoo.resume(tmp_path / "parts", steps=15, on_event=events.append) == tmp_path / "parts"
     assert same(tmp_path / "whole", tmp_path / "parts")
     assert [e.step for e in events if isinstance(e, Report)][-1] == 15
+
+
+def test_a_run_whose_files_were_moved_is_resumed_with_their_new_names(
+    parallel: Path, tmp_path: Path, run: Callable[..., Result]
+) -> None:
+    """It equals a run that was never stopped, remembers the names, and refuses other text."""
+    settings = {**SMALL, "schedule": "constant"}
+    other, new = tmp_path / "other.tsv", tmp_path / "new"
+    other.write_text("a dog runs\tein Hund rennt\n" * 3)
+    for out, steps in (("whole", 9), ("parts", 5)):
+        zoo.train("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / out, validation=str(other),
+                  settings=settings, steps=steps)  # fmt: skip
+    new.mkdir()
+    for file in (parallel.with_suffix(".en"), parallel.with_suffix(".de")):
+        file.rename(new / f"text{file.suffix}")
+    again = ("train", "--resume", "--out", tmp_path / "parts", "--steps", 9)
+    assert "the files were moved, resume with --data and the new name" in run(*again).stderr
+    other.rename(new / "other.tsv")
+    moved = (*again, "--data", f"{new}/text:en-de")
+    assert "resume with --validation and the new name" in run(*moved).stderr
+    swapped = run(*again, "--data", new / "other.tsv", "--validation", new / "other.tsv")
+    assert f"{new}/other.tsv has changed since the run began" in swapped.stderr
+    done = run(*moved, "--validation", new / "other.tsv")
+    assert done.exit_code == 0, done.output
+    assert same(tmp_path / "whole", tmp_path / "parts")
+    assert zoo.resume(tmp_path / "parts", steps=12) == tmp_path / "parts"
 
 
 def test_data_may_be_a_path(parallel: Path, tmp_path: Path) -> None:

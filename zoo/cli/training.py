@@ -104,8 +104,9 @@ def train(
     tokenizers.
 
     The run is kept in OUT.run; OUT is written at its end. --steps, --epochs and --minutes are
-    totals, and replace those of the recipe. --dry-run prints the complete recipe, which --recipe
-    reads.
+    totals, and replace those of the recipe. --resume keeps a run's settings; --data and
+    --validation name its files again if they were moved. --dry-run prints the complete recipe,
+    which --recipe reads.
     """
     speed = {"precision": precision, "compile": compile_}
     _check_arguments(model, data, settings, resume, {**options, **speed, "freeze": freeze})
@@ -122,9 +123,9 @@ def train(
     with _one_report(), _folder(None if dry_run else out) as out:
         with status("Reading data"):
             if resume or data is None:
-                again = {key: options[key] for key in WITH_RESUME}
-                # Saved defaults are for new runs: this one keeps its end.
-                again |= {key: None for key in TOTALS if not _is_given(key)}
+                again = {key: {"data": data, **options}[key] for key in WITH_RESUME}
+                # Saved defaults are for new runs: this one keeps its end and its data.
+                again |= {key: None for key in KEPT if not _is_given(key)}
                 session = sessions.resume(out, registry=registry, **again)
             else:
                 chosen: dict[str, Any] = {
@@ -155,7 +156,9 @@ def _folder(out: Path | None) -> Iterator[Path]:
 TOTALS = ("steps", "epochs", "minutes")
 TUNING = ("new_vocabulary", "extend_vocabulary", "also_score")
 """The options that need `--from`."""
-WITH_RESUME = (*TOTALS, "device", "shard")
+KEPT = (*TOTALS, "data", "validation")
+"""What a resumed run keeps, unless the command line says otherwise."""
+WITH_RESUME = (*KEPT, "device", "shard")
 
 
 def _is_given(option: str) -> bool:
@@ -171,7 +174,7 @@ def _check_arguments(
     resume: bool,
     options: dict[str, Any],
 ) -> None:
-    """Make sure that a new run has a model and data, and that a resumed one has neither.
+    """Make sure that a new run has a model and data, and that a resumed one keeps its settings.
 
     Raises:
         UsageError: arguments are missing, or --resume does not allow them.
@@ -188,7 +191,7 @@ def _check_arguments(
         for key in options
         if key not in WITH_RESUME and _is_given(key)
     ]
-    given += ["MODEL"] * bool(model) + ["--data"] * bool(data) + ["--set"] * bool(settings)
+    given += ["MODEL"] * bool(model) + ["--set"] * bool(settings)
     if given:
         raise click.UsageError(f"--resume keeps the run's settings: leave out {', '.join(given)}")
 

@@ -163,6 +163,8 @@ def _listed(names: str | PathLike[str] | Sequence[str | PathLike[str]]) -> list[
 def resume(
     out: str | PathLike[str],
     *,
+    data: str | PathLike[str] | None = None,
+    validation: str | PathLike[str] | None = None,
     steps: int | None = None,
     epochs: int | None = None,
     minutes: float | None = None,
@@ -176,6 +178,7 @@ def resume(
 
     Args:
         out: the checkpoint folder that was given to `train`.
+        data, validation: where the data is now, if its files were moved; its text must be the same.
         steps, epochs, minutes: new totals, which count what was done before.
         device, shard, registry, on_event, progress: as in `train`.
 
@@ -185,6 +188,8 @@ def resume(
     check_kinds(out)
     with session.resume(
         out,
+        data=data,
+        validation=validation,
         steps=plain_number(steps),
         epochs=plain_number(epochs),
         minutes=plain_number(minutes, whole=False),

@@ -217,8 +217,10 @@ class RunFolder:
             replace_file(self.path / RUN, text + "\n")
             replace_file(self.path / "recipe.toml", recipe)
 
-    def check_same_data(self, fingerprints: Mapping[str, str]) -> None:
-        """Make sure that the data has not changed.
+    def check_same_data(
+        self, fingerprints: Mapping[str, str], data: str, validation: str | None
+    ) -> None:
+        """Make sure that the data, which may have been moved, has not changed.
 
         Raises:
             CheckpointError: its tokens are not those with which the run began.
@@ -227,9 +229,8 @@ class RunFolder:
         for key, fingerprint in fingerprints.items():
             if described.get(key, fingerprint) == fingerprint:  # earlier versions kept one
                 continue
-            data = described["data"]
             if key != "fingerprint":
-                data = described["validation"] or f"the validation split of {data}"
+                data = validation or f"the validation split of {data}"
             raise CheckpointError(
                 f"{self.path} cannot be resumed",
                 f"{data} has changed since the run began",

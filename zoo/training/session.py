@@ -26,18 +26,12 @@ from zoo.registry.imports import require
 from zoo.registry.recipe import Recipe
 from zoo.registry.registry import Registry, default_registry
 from zoo.training.callbacks import load_callbacks
-from zoo.training.carry_over import first_weights
 from zoo.training.curve import draw_curve, for_the_record
 from zoo.training.data import TrainingData, load_data
 from zoo.training.failures import explain_failures
-from zoo.training.fine_tuning import (
-    describe_choice,
-    describe_vocabularies,
-    make_tuning_plan,
-    tuning_tokenizers,
-)
+from zoo.training.fine_tuning import make_tuning_plan, tuning_tokenizers
 from zoo.training.fitting import Automatic, first_plan
-from zoo.training.freezing import check_not_frozen, freeze
+from zoo.training.freezing import freeze
 from zoo.training.held_out import HeldOutScores, score_held_out
 from zoo.training.initialization import build_network
 from zoo.training.objective import TrainingLoss
@@ -53,9 +47,8 @@ from zoo.training.run_folder import RunFolder
 from zoo.training.trainer import Trainer
 from zoo.training.tuning_record import (
     TuningRecord,
-    files,
+    first_files,
     load_first_weights,
-    make_record,
     with_weights,
 )
 
@@ -238,6 +231,8 @@ def begin(request: TrainingRequest, registry: Registry | None = None) -> Session
 def resume(
     out: str | os.PathLike[str],
     *,
+    data: str | os.PathLike[str] | None = None,
+    validation: str | os.PathLike[str] | None = None,
     steps: int | None = None,
     epochs: int | None = None,
     minutes: float | None = None,
@@ -246,6 +241,8 @@ def resume(
     registry: Registry | None = None,
 ) -> Session:
     """Resume the run of `out`; `steps`, `epochs` and `minutes` are new totals.
+
+    `data` and `validation` say where the data is now, if its files were moved.
 
     Raises:
         ZooError: there is no run, or its data has changed, or the totals are reached already.
@@ -258,17 +255,18 @@ def resume(
         group, folder = _acquire(resources, out, device, shard)
         description = folder.describe()
         folder.acquire()
-        plan = read_plan(registry, description | {"recipe": description["recipe"] | totals})
+        values = description | {"recipe": description["recipe"] | totals}
+        plan = read_plan(registry, values, {"data": data, "validation": validation})
         with explain_failures(0, plan.recipe, group, folder.path):
             repairs = folder.repair()
             if group.is_first:
                 folder.check_replaceable()
-            data = load_data(registry, plan, folder.tokenizers(registry))
-            folder.check_same_data(data.fingerprints())
-            trainer, notes = _make_trainer(registry, plan, data, folder, group)
+            read = load_data(registry, plan, folder.tokenizers(registry))
+            folder.check_same_data(read.fingerprints(), plan.data, plan.validation)
+            trainer, notes = _make_trainer(registry, plan, read, folder, group)
             if totals:
                 trainer.check_totals(Recipe.parse(description["recipe"], "the run's recipe"))
-            described = description | plan.describe() | data.fingerprints()
+            described = description | plan.describe() | read.fingerprints()
             folder.update_description(described, plan.to_toml())
         return Session(registry, trainer, repairs + notes, resources=resources.pop_all())
 
@@ -317,7 +315,7 @@ def _create(
     if plan.recipe.freeze:
         freeze(build_network(registry, plan, data), plan.recipe.freeze)  # it checks the patterns
     if parent is not None:
-        more, notes = _first_files(registry, request, plan, data, parent)
+        more, notes = first_files(registry, request, plan, data, parent)
     choice = None
     if plan.recipe.precision == "auto":
         network = build_network(registry, plan, data).to(group.device)
@@ -330,20 +328,6 @@ def _create(
     description = plan.describe() | data.fingerprints() | {"packages": packages(registry)}
     folder.create(description, plan.to_toml(), *tokenizers, more, registry)
     return plan, data, choice, notes
-
-
-def _first_files(
-    registry: Registry, request: TrainingRequest, plan: Plan, data: TrainingData, parent: Parent
-) -> tuple[dict[str, bytes | Path], list[str]]:
-    """Return what the run folder holds of the parent, and notes for the user."""
-    fresh = build_network(registry, plan, data)
-    architecture = registry.architecture(plan.architecture)
-    tokenizers = (data.source_tokenizer, data.target_tokenizer)
-    first = first_weights(parent, fresh, architecture, *tokenizers)
-    check_not_frozen(first.new, fresh, plan.recipe.freeze)
-    record, unscored = make_record(registry, plan, data, parent, request.also_score)
-    notes = [describe_choice(plan, parent), *describe_vocabularies(request, parent, data, first)]
-    return files(record, first.weights), notes + unscored
 
 
 def _make_trainer(

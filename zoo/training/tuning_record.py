@@ -32,9 +32,14 @@ from zoo.nn.build import build, network_type
 from zoo.nn.contract import Seq2Seq
 from zoo.registry.declarations import Dataset, Pair
 from zoo.registry.registry import Registry
+from zoo.training import carry_over
 from zoo.training.data import TrainingData
+from zoo.training.fine_tuning import describe_choice, describe_vocabularies
+from zoo.training.freezing import check_not_frozen
+from zoo.training.initialization import build_network
 from zoo.training.parent import Parent, peak_of
 from zoo.training.plan import Plan
+from zoo.training.request import TrainingRequest
 from zoo.translation.languages import other_languages
 from zoo.translation.translator import Translator
 
@@ -273,3 +278,21 @@ def _some(pairs: Sequence[Pair]) -> list[Pair]:
     usable = [pair for pair in pairs if pair.source.strip() and pair.target.strip()]
     most = min(len(usable), MOST)
     return [usable[i * len(usable) // most] for i in range(most)]
+
+
+def first_files(
+    registry: Registry, request: TrainingRequest, plan: Plan, data: TrainingData, parent: Parent
+) -> tuple[dict[str, bytes | Path], list[str]]:
+    """Return what the run folder holds of the parent, and notes for the user.
+
+    Raises:
+        ConfigError: weights that are not the parent's are not trained.
+    """
+    fresh = build_network(registry, plan, data)
+    architecture = registry.architecture(plan.architecture)
+    tokenizers = (data.source_tokenizer, data.target_tokenizer)
+    first = carry_over.first_weights(parent, fresh, architecture, *tokenizers)
+    check_not_frozen(first.new, fresh, plan.recipe.freeze)
+    record, unscored = make_record(registry, plan, data, parent, request.also_score)
+    notes = [describe_choice(plan, parent), *describe_vocabularies(request, parent, data, first)]
+    return files(record, first.weights), notes + unscored
