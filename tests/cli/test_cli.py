@@ -357,7 +357,7 @@ def test_usage(run: Run, tmp_path: Path) -> None:
     out = ("--out", tmp_path / "x")
     for arguments, expected in (
         (("train", *out), "Give a MODEL, or --from, and --data; or --resume"),
-        (("train", "rnnsearch-tiny", "--resume", "--data", "shift", *out), "MODEL, --data"),
+        (("train", "rnnsearch-tiny", "--resume", "--data", "shift", *out), "leave out MODEL"),
         (("train", "rnnsearch-tiny", "--data", "shift", "--steps", 0, *out), "0 is not in"),
         (("train", "rnnsearch-tiny", "--data", "shift"), "Give --out, the checkpoint folder"),
         (("train", "--resume", "--dry-run", *out), "leave out --resume"),

@@ -292,6 +292,42 @@ def test_an_error_of_any_process_is_reported_once_with_its_reason(
     assert "ValueError: the reason" in reported
 
 
+UNREADABLE = """
+import os
+import zoo
+from zoo import hookimpl
+
+ZOO_API = 2
+
+def read(split, limit):
+    if os.environ["RANK"] in os.environ["UNREADABLE"]:
+        raise OSError("no such disk")
+    return [(f"a {i}", f"b {i}") for i in range(60)]
+
+@hookimpl
+def zoo_datasets():
+    yield zoo.Dataset("remote", "cannot be read by some processes", read)
+"""
+
+
+@pytest.mark.parametrize("ranks", ["1", "01"])
+def test_an_error_before_training_is_reported_once_with_its_reason(
+    ranks: str, parallel: Path, tmp_path: Path
+) -> None:
+    """Also if one of the later processes alone cannot read the data."""
+    put(tmp_path / "site", "remote", UNREADABLE)
+    path = os.pathsep.join([str(tmp_path / "site"), *sys.path])
+    done = subprocess.run(
+        [*torchrun(), "rnnsearch-tiny", "--data", "remote", *PLAIN, "--steps", "5",
+         "--out", str(tmp_path / "x")],
+        env={**ENVIRONMENT, "PYTHONPATH": path, "UNREADABLE": ranks},
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 1
+    (reported,) = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]
+    assert "OSError: no such disk" in reported
+
+
 def test_two_processes_that_sample_and_distill_resume_bit_for_bit(
     trained: Train, parallel: Path, tmp_path: Path
 ) -> None:

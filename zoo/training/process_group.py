@@ -20,7 +20,7 @@ from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
-from zoo.errors import ConfigError
+from zoo.errors import ConfigError, ZooError
 from zoo.nn.contract import Seq2Seq
 from zoo.nn.device import pick_device
 from zoo.training.sharding import is_sharded_tensor, shard
@@ -30,9 +30,15 @@ class ProcessGroup:
     """This process among those that train together: `rank` of `size`."""
 
     def __init__(
-        self, device: torch.device, rank: int = 0, size: int = 1, sharded: bool = False
+        self,
+        device: torch.device,
+        rank: int = 0,
+        size: int = 1,
+        sharded: bool = False,
+        store: dist.Store | None = None,
     ) -> None:
         self.device, self.rank, self.size, self.sharded = device, rank, size, sharded
+        self._store = store
         self._parallel: DistributedDataParallel | None = None
 
     @property
@@ -133,6 +139,16 @@ class ProcessGroup:
         """Wait until every process has called this."""
         self.all_reduce(torch.zeros((), device=self.device))
 
+    def mark_error(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Mark an error of one of several processes, or of all of them, so that one reports it."""
+        if self.size == 1 or not isinstance(error, ZooError):
+            return
+        try:
+            first = self._store.add("errors", 1) == 1 if self._store else self.is_first
+        except RuntimeError:  # the process that has the store reported its error, and ended
+            first = self.is_first
+        error.quiet = not first
+
     def close(self) -> None:
         """Leave the group."""
         if self.size > 1 and dist.is_initialized():
@@ -164,13 +180,14 @@ def join_process_group(device: str, shard: bool = False) -> ProcessGroup:
     if picked.type == "cuda":
         picked = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
         torch.cuda.set_device(picked)
+    store = None
     if not dist.is_initialized():
         # After a restart, the keys of the earlier processes in torchrun's store are out of date.
         store, rank, _ = next(rendezvous("env://"))
         store = PrefixStore(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"), store)
         backend = "nccl" if picked.type == "cuda" else "gloo"
         dist.init_process_group(backend, store=store, rank=rank, world_size=size)
-    return ProcessGroup(picked, dist.get_rank(), size, shard)
+    return ProcessGroup(picked, dist.get_rank(), size, shard, store)
 
 
 def was_restarted() -> bool:

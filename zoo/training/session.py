@@ -274,10 +274,14 @@ def resume(
 def _acquire(
     resources: ExitStack, out: str | os.PathLike[str], device: str, shard: bool
 ) -> tuple[ProcessGroup, RunFolder]:
-    """Join the process group and give the run folder; closing `resources` undoes it."""
+    """Join the process group and give the run folder; closing `resources` undoes it.
+
+    An error that ends `resources` is marked, so that one process reports it.
+    """
     require("matplotlib", extra="train", purpose="training")
     group = join_process_group(device, shard)
     resources.callback(group.close)
+    resources.push(group.mark_error)
     folder = RunFolder(out, writes=group.is_first)
     resources.callback(folder.release)
     # Callbacks, not torch's fork_rng: a session that is never closed must not restore them either.
