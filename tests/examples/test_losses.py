@@ -14,6 +14,7 @@ from torch import Tensor
 import zoo
 from tests.core.test_training import same
 from tests.examples.data import SETTINGS, correct, phrases, train
+from zoo import Config, Table
 from zoo.errors import TrainingError
 from zoo.nn import Output
 from zoo.registry.events import Event, Report
@@ -74,6 +75,33 @@ def test_it_learns_and_its_losses_are_logged_by_name(tmp_path: Path) -> None:
     assert all("losses" not in record for record in reports(plain))
     shown = Report(1, 0, 2.5, 0.1, None, 1.0, 0.5, 1.0, {"ctc": 0.75, "balance": 0.5})
     assert _losses(shown) == "2.500 (ctc 0.750, balance 0.500)"
+
+
+def test_a_parameter_table_of_another_size_than_the_network_is_reported(
+    tmp_path: Path, networks: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from zoo.training.request import TrainingRequest
+    from zoo.training.session import begin
+
+    (tmp_path / "p.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in phrases()))
+
+    def notes(out: str) -> list[str]:
+        request = TrainingRequest("experts-small", str(tmp_path / "p.tsv"), tmp_path / out,
+                                  settings=SETTINGS, steps=1)  # fmt: skip
+        with begin(request, networks) as session:
+            return session.notes
+
+    assert notes("right") == []
+    config = type(networks.config("experts-small"))
+    table = config.parameters
+
+    def without_last(self: Config, source_vocab: int, target_vocab: int) -> Table:
+        return Table(list(table(self, source_vocab, target_vocab))[:-1])
+
+    monkeypatch.setattr(config, "parameters", without_last)
+    (note,) = notes("wrong")
+    assert note.startswith("the parameter table of experts has ")
+    assert "--zoo-architecture experts" in note
 
 
 def test_the_loss_is_the_sum_of_its_parts(tmp_path: Path, networks: Registry) -> None:

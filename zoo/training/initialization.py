@@ -55,6 +55,20 @@ def build_network(registry: Registry, plan: Plan, data: TrainingData, rank: int 
     return network
 
 
+def table_notes(network: Seq2Seq, plan: Plan, data: TrainingData) -> list[str]:
+    """Return a note for the user if the parameter table has another size than the network."""
+    sizes = (data.source_tokenizer.size, data.target_tokenizer.size)
+    table = parameters_of(plan.config, *sizes).total
+    total = sum(weight.numel() for weight in network.parameters())
+    if table == total:
+        return []
+    return [
+        f"the parameter table of {plan.architecture} has {table:,} parameters, the network "
+        f"{total:,}: `zoo info` and cards show the table. Its author should run "
+        f"pytest --pyargs zoo.testing --zoo-architecture {plan.architecture}"
+    ]
+
+
 def _check_tensors(network: Seq2Seq) -> None:
     """Make sure that a checkpoint will hold all of a network: floating-point parameters alone."""
     faults = [f"{name} is a buffer" for name, _ in network.named_buffers()]

@@ -33,7 +33,7 @@ from zoo.training.fine_tuning import make_tuning_plan, tuning_tokenizers
 from zoo.training.fitting import Automatic, first_plan
 from zoo.training.freezing import freeze
 from zoo.training.held_out import HeldOutScores, score_held_out
-from zoo.training.initialization import build_network
+from zoo.training.initialization import build_network, table_notes
 from zoo.training.objective import TrainingLoss
 from zoo.training.own_pairs import moved
 from zoo.training.packages import packages, read_plan
@@ -339,10 +339,11 @@ def _make_trainer(
 ) -> tuple[Trainer, list[str]]:
     """Return the trainer of a run, with its callbacks, and notes for the user."""
     network = build_network(registry, plan, data, group.rank)
+    notes = table_notes(network, plan, data)
     load_first_weights(folder.path, network)
     freeze(network, plan.recipe.freeze)
     trainer = Trainer(network, data, plan, folder, group)
     if not group.is_first:
         return trainer, trainer.notes
     trainer.callbacks, failed = load_callbacks(registry)
-    return trainer, failed + trainer.notes
+    return trainer, notes + failed + trainer.notes
