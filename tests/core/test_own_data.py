@@ -8,6 +8,7 @@ import json
 import lzma
 import os
 import random
+import subprocess
 import sys
 import zlib
 from collections.abc import Callable, Iterator
@@ -216,11 +217,73 @@ def test_tsv_whose_first_column_numbers_the_lines_is_refused(header: str, tmp_pa
         file_dataset(str(file)).load("all")
 
 
+@pytest.mark.parametrize(
+    ("first", "what", "command"),
+    [("0.{n}", "numbers", "cut -f2,3"), ("1.5e-{n}", "numbers", "cut -f2,3"),
+     ("en\tfr", "'en'", "cut -f3,4")],
+)  # fmt: skip
+def test_tsv_whose_first_column_has_scores_or_a_language_is_refused(
+    first: str, what: str, command: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "p.tsv"
+    file.write_text("".join(f"{first.format(n=n)}\tone two\tun deux {n}\n" for n in range(5)))
+    with pytest.raises(DataError, match=f"only {what} in its first column: .* such as {command}"):
+        file_dataset(str(file)).load("all")
+
+
+def test_tsv_with_an_equal_first_column_of_text_is_read(tmp_path: Path) -> None:
+    """Such as several references of one source, with their authors; or two columns of numbers."""
+    file = tmp_path / "p.tsv"
+    file.write_text("".join(f"one two\tun deux {n}\tann\n" for n in range(5)))
+    assert file_dataset(str(file)).load("all")[4] == Pair("one two", "un deux 4")
+    file.write_text("".join(f"{n}\t{n}.5\n" for n in range(5)))
+    assert file_dataset(str(file)).load("all")[4] == Pair("4", "4.5")
+
+
+@pytest.mark.parametrize("line", ['"a {n}"\t"b"', '"a ""{n}"""\tb'])
+def test_tsv_with_quotes_around_its_texts_is_refused_and_read_as_csv(
+    line: str, tmp_path: Path
+) -> None:
+    """The command that the message has makes a file that is read without the quotes."""
+    file = tmp_path / "p.tsv"
+    file.write_text("".join(line.format(n=n) + "\n" for n in range(5)))
+    with pytest.raises(DataError, match="has quotes around its texts, such as ") as caught:
+        file_dataset(str(file)).load("all")
+    command = str(caught.value).partition("first line: ")[2]
+    subprocess.run(["sh", "-c", command], cwd=tmp_path, check=True)
+    read = file_dataset(str(tmp_path / "new.csv")).load("all")
+    assert read[4] == Pair('a "4"' if '""' in line else "a 4", "b")
+
+
+def test_tsv_of_quotations_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "p.tsv"
+    rows = ['"Go."\t« Va. »', '"Go" and "stay"\t"Va" et "reste"', 'an inch: 1"\tun pouce'] * 3
+    file.write_text("\n".join(rows))
+    assert file_dataset(str(file)).load("all")[0] == Pair('"Go."', "« Va. »")
+
+
+@pytest.mark.parametrize(
+    ("pack", "suffix"), [(gzip.compress, ".gz"), (bz2.compress, ".bz2"), (lzma.compress, ".xz")]
+)
+def test_a_packed_file_without_its_suffix_is_named_as_such(
+    pack: Callable[[bytes], bytes], suffix: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "p.tsv"
+    file.write_bytes(pack(b"a\tb\n"))
+    with pytest.raises(DataError, match=rf"Rename it: mv .*p\.tsv .*p\.tsv\{suffix}$"):
+        file_dataset(str(file)).load("all")
+    file.write_bytes(b"PK\x03\x04" + bytes(20))
+    with pytest.raises(DataError, match=r"a table of a spreadsheet\. Unpack it, or save"):
+        file_dataset(str(file)).load("all")
+
+
 @pytest.mark.parametrize(("content", "message"), [
-    ("a\tb\n".encode("utf-16-le"), "line 1, has a NUL byte: it is not text, or text in UTF-16"),
+    ("a\tb\n".encode("utf-16-le"), "line 1, has a NUL byte: .* Convert it: iconv -f UTF-16LE"),
+    ("a\tb\n".encode("utf-16-be"), "line 1, has a NUL byte: .* Convert it: iconv -f UTF-16BE"),
+    (b"ab\0\tb\n", "line 1, has a NUL byte: .* or text in UTF-16. Convert it to UTF-8$"),
     ("a\tb\n".encode("utf-16"), "is in UTF-16. Convert it: iconv -f UTF-16 -t UTF-8 .*p.* > NEW"),
     (b"caf\xe9\tb\n", "byte 4 .* from Windows: iconv -f WINDOWS-1252 -t UTF-8 .*p.* > NEW"),
-    (b"a\tb\rc\td\r", "line 1, has a carriage return inside: its lines may end in"),
+    (b"a\tb\rc\td\r", "line 1, has a carriage return inside: its lines may .* < .*p.* > NEW$"),
 ])  # fmt: skip
 def test_text_of_other_systems_is_refused(content: bytes, message: str, tmp_path: Path) -> None:
     for name in ("p.tsv", "p.en", "p.fr"):

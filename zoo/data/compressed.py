@@ -8,6 +8,7 @@ import gzip
 import importlib
 import io
 import lzma
+import shlex
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,12 @@ from typing import IO, Any, Protocol, cast
 from zoo.errors import DataError
 
 SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
+MAGIC = {
+    ".gz": b"\x1f\x8b", ".bz2": b"BZh9", ".xz": b"\xfd7zXZ", ".zst": b"\x28\xb5\x2f\xfd",
+    ".zip": b"PK\x03\x04",
+}  # fmt: skip
+"""How compressed files, and archives, begin."""
+
 FREE_SIZE = 1_000_000_000
 """Bytes that any file may unpack to."""
 
@@ -76,8 +83,26 @@ def _unpacked(file: Path, raw: IO[bytes]) -> IO[bytes]:
         zstd = _zstd(file)
         stream, damage = zstd.ZstdFile(raw), (*DAMAGE, zstd.ZstdError)
     else:
+        _check_unpacked(file, cast(io.BufferedReader, raw).peek(6))
         return raw
     return cast("IO[bytes]", io.BufferedReader(_Bounded(file, stream, damage), CHUNK))
+
+
+def _check_unpacked(file: Path, begin: bytes) -> None:
+    """Make sure that a file whose name has no suffix of a compression is not compressed.
+
+    Raises:
+        DataError: its first bytes are those of a compressed file, or of an archive.
+    """
+    suffix = next((suffix for suffix, magic in MAGIC.items() if begin.startswith(magic)), None)
+    if suffix == ".zip":
+        why, next_ = "it may be a table of a spreadsheet", "Unpack it, or save the table as CSV"
+    elif suffix:
+        name = shlex.quote(str(file))
+        why, next_ = f"its name does not end in {suffix}", f"Rename it: mv {name} {name}{suffix}"
+    else:
+        return
+    raise DataError(f"{file} is packed, as {suffix} files are", why, next_)
 
 
 def _zstd(file: Path) -> Any:

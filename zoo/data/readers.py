@@ -35,6 +35,9 @@ NO_FILES: Mapping[str, Path] = {}
 NUMBERED = 20
 """How many lines of a file show whether its first column numbers them."""
 
+NUMBER = re.compile(r"[+-]?\d+([.,]\d+)?([eE][+-]?\d+)?")
+QUOTED = re.compile(r'"([^"]|"")+"')
+
 COLUMN_NAMES = {
     name + ending
     for name in ("source", "target", "src", "tgt", "trg", "input", "output", "reference", "ref")
@@ -121,16 +124,16 @@ def decode_bytes(line: bytes, number: int, file: str) -> str:
     if number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise DataError(f"{file} is in UTF-16", "", f"Convert it: {_conversion(file, 'UTF-16')}")
     if b"\0" in line:
-        raise DataError(
-            f"{file}, line {number}, has a NUL byte",
-            "it is not text, or text in UTF-16",
-            "Convert it to UTF-8",
-        )
+        advice, nuls = "Convert it to UTF-8", (line[:1] == b"\0", line[1:2] == b"\0")
+        if number == 1 and any(nuls):
+            advice = f"Convert it: {_conversion(file, 'UTF-16BE' if nuls[0] else 'UTF-16LE')}"
+        why = "it is not text, or text in UTF-16"
+        raise DataError(f"{file}, line {number}, has a NUL byte", why, advice)
     if number == 1 and b"\r" in line.rstrip(b"\r\n"):
         raise DataError(
             f"{file}, line 1, has a carriage return inside",
             "its lines may end in carriage returns alone",
-            f"Convert it: tr '\\r' '\\n' < {shlex.quote(file)}",
+            f"Convert it: tr '\\r' '\\n' < {_as_argument(file)} > NEW",
         )
     try:
         return line.decode("utf-8")
@@ -143,9 +146,13 @@ def decode_bytes(line: bytes, number: int, file: str) -> str:
 
 
 def _conversion(file: str, encoding: str) -> str:
-    """Return a command that converts a file to UTF-8; `file` may be the name of a stream."""
-    name = shlex.quote(file) if Path(file).is_file() else "FILE"
-    return f"iconv -f {encoding} -t UTF-8 {name} > NEW"
+    """Return a command that converts a file to UTF-8."""
+    return f"iconv -f {encoding} -t UTF-8 {_as_argument(file)} > NEW"
+
+
+def _as_argument(file: str) -> str:
+    """Return a file's name as a command has it; FILE for the name of a stream."""
+    return shlex.quote(file) if Path(file).is_file() else "FILE"
 
 
 def naming(file: Path, names: Iterable[str]) -> str:
@@ -213,14 +220,15 @@ def read_tsv(file: str | PathLike[str]) -> Iterator[Pair]:
     Empty lines are skipped.
 
     Raises:
-        DataError: a line has no tab, the lines are numbered, the first names the columns, or as
-            `read_lines`.
+        DataError: a line has no tab, the lines are numbered, the first names the columns, texts are
+            in quotes, or as `read_lines`.
     """
     file = Path(file)
     lines = read_lines(file)
     first = list(islice(lines, NUMBERED))
     rows = [line.split("\t") for line in first]
     _check_unnumbered(file, rows)
+    _check_unquoted(file, rows)
     _check_no_header(file, rows)
     for number, line in enumerate(chain(first, lines), 1):
         if not line:
@@ -234,30 +242,54 @@ def read_tsv(file: str | PathLike[str]) -> Iterator[Pair]:
 
 
 def _check_unnumbered(file: Path, rows: Sequence[Sequence[str]]) -> None:
-    """Make sure that the first of more than two columns does not number the lines.
+    """Make sure that the first of more than two columns does not number or label the lines.
 
-    The exports of Tatoeba, for example, have the columns number, text, number, text; those of
-    tables have the columns' names in the first line.
+    The exports of Tatoeba, for example, have the columns number, text, number, text; mined pairs
+    begin with a score, or with the codes of both languages. Those of tables have the columns' names
+    in the first line.
 
     Raises:
         DataError: it does, in all of the rows but perhaps the first.
     """
     rest = rows[1:]
-    if len(rest) < 2 or not all(len(row) > 2 and row[0].strip().isdecimal() for row in rest):
+    if len(rest) < 2 or not all(len(row) > 2 for row in rest):
         return
-    texts = [
-        str(column + 1)
-        for column in range(min(map(len, rest)))
-        if not all(row[column].strip().isdecimal() for row in rest)
-    ]
-    if len(texts) > 1:
-        named = not rows[0][0].strip().isdecimal()
+    columns = [[row[i].strip() for row in rest] for i in range(min(map(len, rest)))]
+    texts = [str(i) for i, cells in enumerate(columns, 1) if not _labels(cells)]
+    labels = _labels(columns[0])
+    if labels and len(texts) > 1:
+        named = _labels([rows[0][0].strip()]) != labels
         before = f"tail -n +2 {shlex.quote(str(file))} | " if named else ""
         raise DataError(
-            f"{file} has only numbers in its first column" + " after the first line" * named,
+            f"{file} has only {labels} in its first column" + " after the first line" * named,
             "its first two columns are read as source and target",
             f"Keep those of the text, such as {before}cut -f{','.join(texts[:2])}; or "
-            f"{before}cut -f1,2 if the numbers are the source",
+            f"{before}cut -f1,2 if they are the source",
+        )
+
+
+def _labels(cells: Sequence[str]) -> str:
+    """Return what a column has instead of text, numbers or one language; empty if it has text."""
+    if all(NUMBER.fullmatch(cell) for cell in cells):
+        return "numbers"
+    return f"{cells[0]!r}" if len({*cells}) == 1 and is_language(cells[0]) else ""
+
+
+def _check_unquoted(file: Path, rows: Sequence[Sequence[str]]) -> None:
+    """Make sure that texts have no quotes around them, as spreadsheets write them.
+
+    Raises:
+        DataError: all have them, or one that has them has doubled quotes inside.
+    """
+    cells = [cell for row in rows for cell in row[:2]]
+    quoted = [cell for cell in cells if QUOTED.fullmatch(cell)]
+    if any('""' in cell[1:-1] for cell in quoted) or (len(rows) > 2 and len(quoted) == len(cells)):
+        name = shlex.quote(str(file))
+        raise DataError(
+            f"{file} has quotes around its texts, such as {quoted[0][:40]}",
+            "they would be read as part of the text",
+            "Read it as CSV, with the columns' names in its first line: "
+            f"(printf 'source\\ttarget\\n'; cat {name}) > new.csv",
         )
 
 
