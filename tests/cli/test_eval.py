@@ -55,6 +55,19 @@ def test_all_scores_are_those_of_the_written_translations(
     assert f"(μ = {printed['ter_mean']:.2f} ± {printed['ter_confidence']:.2f})" in shown
 
 
+def test_pairs_with_an_empty_side_are_reported(
+    run: Run, checkpoint: Path, data: str, tmp_path: Path
+) -> None:
+    lines = Path(data).read_text(encoding="utf-8").splitlines()[:3]
+    file = tmp_path / "pairs.tsv"
+    file.write_text("\n".join(lines), encoding="utf-8")
+    assert "empty source or reference" not in run("eval", checkpoint, "--data", file).stderr
+    for more, text in (("\ta\n", "1 pair of 4 has"), ("\ta\nb\t \n", "2 pairs of 5 have")):
+        file.write_text("\n".join([*lines, more]), encoding="utf-8")
+        done = run("eval", checkpoint, "--data", file)
+        assert f"Warning: {text} an empty source or reference" in done.stderr, done.stderr
+
+
 def test_a_source_prefix_is_part_of_what_is_scored(
     run: Run, checkpoint: Path, data: str, tmp_path: Path
 ) -> None:

@@ -354,6 +354,9 @@ def test_two_files_of_one_language_each_are_answered_with_how_they_are_named(
     (tmp_path / "corpus.log").touch()
     (tmp_path / "corpus.de").rename(tmp_path / "corpus.de.gz")
     hint = f"For these two files, write {parallel}:de-en or {parallel}:en-de"
+    with pytest.raises(DataError, match=r"there is no file .*\.fr: ") as missing:
+        find_dataset(default_registry(), f"{parallel}:en-fr")
+    assert hint in str(missing.value)
     for name, kind in (("corpus", UnknownNameError), ("corpus.en", DataError),
                        ("corpus.de.gz", DataError)):  # fmt: skip
         with pytest.raises(kind) as refused:

@@ -198,6 +198,12 @@ def _warn(
         say(f"Warning: {problem}")
     if not scores.by_name:
         raise PluginError("no score: no metric that --metric names can be computed")
+    if empty := sum(not all(map(str.strip, (item.source, *item.references))) for item in items):
+        of = "has" if empty == 1 else "have"
+        say(
+            f"Warning: {counted(empty, 'pair')} of {len(items):,} {of} an empty source or "
+            "reference, and count in the scores. Leave them out"
+        )
     if sum(text.endswith(" .") for text in texts) >= TOKENIZED:
         say("Warning: the translations look tokenized (they end in ` .`); BLEU expects plain text")
     counting = [metric_label(name) for name in ("bleu", "ter") if name in scores.by_name]

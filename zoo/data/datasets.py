@@ -216,7 +216,9 @@ def file_dataset(spec: str) -> Dataset:
             if file.exists():
                 why = "it is a folder" if file.is_dir() else "it is a pipe or a device"
                 raise DataError(f"{file} cannot be read", why, "Name a regular file")
-            raise DataError(f"there is no file {file}", why, "Check the path")
+            raise DataError(
+                f"there is no file {file}", why, _of_two_files(path) or "Check the path"
+            )
 
     def pairs() -> Iterator[Pair]:
         if suffix == ".tsv":
