@@ -35,7 +35,7 @@ class ProcessGroup:
         rank: int = 0,
         size: int = 1,
         sharded: bool = False,
-        store: dist.Store | None = None,
+        store: PrefixStore | None = None,
     ) -> None:
         self.device, self.rank, self.size, self.sharded = device, rank, size, sharded
         self._store = store
@@ -180,11 +180,11 @@ def join_process_group(device: str, shard: bool = False) -> ProcessGroup:
     if picked.type == "cuda":
         picked = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
         torch.cuda.set_device(picked)
-    store = None
+    store: PrefixStore | None = None
     if not dist.is_initialized():
         # After a restart, the keys of the earlier processes in torchrun's store are out of date.
-        store, rank, _ = next(rendezvous("env://"))
-        store = PrefixStore(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"), store)
+        everyone, rank, _ = next(rendezvous("env://"))
+        store = PrefixStore(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"), everyone)
         backend = "nccl" if picked.type == "cuda" else "gloo"
         dist.init_process_group(backend, store=store, rank=rank, world_size=size)
     return ProcessGroup(picked, dist.get_rank(), size, shard, store)
