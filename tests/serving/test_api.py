@@ -371,12 +371,30 @@ def test_forms_are_read_as_json_is(server: Running) -> None:
         ("", several),
         (f"{parts}--x1--", {"Content-Type": "multipart/form-data"}),
         (f"--x1\r\n\r\na\r\n{parts}--x1--", several),
-        (parts * 30 + "--x1--", several),
+        (parts * 600 + "--x1--", several),
         ("q=%ff", urlencoded),
+        ("q=a&" * 2_000, urlencoded),
     ):
         answer = sent(body, headers)
         assert (answer.status, answer.json["code"]) == (400, "bad_request"), body[:50]
         assert "the form cannot be read" in answer.json["error"]
+
+
+def test_a_form_has_as_many_texts_as_json(server: Running) -> None:
+    urlencoded = {"Content-Type": "application/x-www-form-urlencoded"}
+    several = {"Content-Type": "multipart/form-data; boundary=x1"}
+    for count in (1_000, 1_001):
+        given = [("source", "en"), ("target", "de"), *[("q", " ")] * count]
+        parts = "".join(
+            f'--x1\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
+            for name, value in given
+        )
+        for body, headers in ((urlencode(given), urlencoded), (f"{parts}--x1--", several)):
+            answer = server.send("/translate", body=body.encode(), headers=headers)
+            if count == 1_000:
+                assert len(answer.json["translatedText"]) == count
+            else:
+                assert (answer.status, answer.json["code"]) == (413, "too_large")
 
 
 def test_html_keeps_its_tags_and_is_escaped(server: Running) -> None:
