@@ -10,6 +10,7 @@ from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
+import torch
 from click.testing import Result
 
 import zoo
@@ -168,6 +169,7 @@ def test_what_is_shown_of_a_translator(translator: zoo.Translator) -> None:
         assert part in repr(translator)
     assert "--beam 5 --length-penalty 1.5" in repr(zoo.load(SHARED))
     assert str(translator.device) == "cpu"
+    assert zoo.load(NUMBERS, device=torch.device("cpu")).device == translator.device
 
 
 def test_evaluate_scores_as_the_command_does(

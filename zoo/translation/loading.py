@@ -18,7 +18,7 @@ from zoo.translation.translator import Translator
 def load(
     name_or_path: str | PathLike[str],
     *more: str | PathLike[str],
-    device: str = "auto",
+    device: str | torch.device = "auto",
     precision: Precision = "float32",
     engine: str | None = None,
     registry: Registry | None = None,
@@ -30,7 +30,7 @@ def load(
     Args:
         name_or_path: the checkpoint.
         *more: further members of an ensemble.
-        device: `cpu`, `cuda`, `mps` (Apple), or `auto`.
+        device: `cpu`, `cuda`, `mps` (Apple), or `auto`; or torch's own.
         precision: as for `Translator`.
         engine: the engine that searches, such as `ctranslate2`; by default the zoo's decoder.
         registry: where names are looked up; by default the installed plugins' and the user's.
