@@ -86,7 +86,7 @@ class TensorFile:
         tensors = {}
         for name, spec in sorted(self.specs.items(), key=lambda item: item[1].begin):
             try:
-                content = torch.empty(spec.size, dtype=torch.uint8)
+                content = torch.empty(spec.size, dtype=torch.uint8, device="cpu")
             except RuntimeError:
                 why = f"there are no {spec.size:,} bytes of memory for {name[:100]!r}"
                 raise CheckpointError(f"{self.file} cannot be read", why) from None

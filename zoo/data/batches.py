@@ -74,6 +74,11 @@ class Sequences:
         padded[real] = self.tokens[(self.starts[rows][:, None] + positions)[real]]
         return torch.from_numpy(padded)
 
+    def mask(self, indices: Tensor) -> Tensor:
+        """Return which positions of `pad` are real, (rows, longest) bool."""
+        lengths = self.lengths[indices]
+        return torch.arange(int(lengths.max()), device="cpu") < lengths[:, None]
+
 
 class Batches(Sequence[Tensor]):
     """The pair indices of each batch of an epoch.
@@ -196,8 +201,7 @@ class Corpus:
 
     def batch(self, indices: Tensor) -> Batch:
         """Return the pairs at `indices` as a batch."""
-        source = self.source.pad(indices)
-        mask = torch.arange(source.shape[1]) < self.source.lengths[indices][:, None]
+        source, mask = self.source.pad(indices), self.source.mask(indices)
         return Batch(source, mask, self.target.pad(indices), indices)
 
     def batches(
@@ -212,7 +216,9 @@ class Corpus:
                 by length.
         """
         count = len(self)
-        shuffled = torch.randperm(count, generator=order) if order else torch.arange(count)
+        shuffled = torch.arange(count, device="cpu")
+        if order is not None:
+            shuffled = torch.randperm(count, generator=order, device="cpu")
         longest = torch.maximum(self.source.lengths, self.target.lengths)
         # By the longer side, then by source, so that both sides of a batch are similar in length.
         key = longest.long() * (int(self.source.lengths.max()) + 1) + self.source.lengths
@@ -220,7 +226,8 @@ class Corpus:
         cuts = _cuts(longest.bincount().tolist(), tokens, sentences)
         if order is None:
             return Batches(ranked, cuts, range(len(cuts) - 1))
-        return Batches(ranked, cuts, torch.randperm(len(cuts) - 1, generator=order).tolist())
+        drawn = torch.randperm(len(cuts) - 1, generator=order, device="cpu")
+        return Batches(ranked, cuts, drawn.tolist())
 
     def padding(self, batches: Batches) -> float:
         """Return the share of padding among all tokens of the batches."""
@@ -263,8 +270,8 @@ def batch_sources(sources: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
     Feature vectors are padded only: (rows, m, dim) float32.
     """
     sequences = Sequences.of([with_end(source) for source in sources])
-    padded = sequences.pad(torch.arange(len(sources)))
-    return padded, torch.arange(padded.shape[1]) < sequences.lengths[:, None]
+    rows = torch.arange(len(sources), device="cpu")
+    return sequences.pad(rows), sequences.mask(rows)
 
 
 def rounded(x: Tensor, limit: int | None) -> Tensor:

@@ -87,17 +87,17 @@ class _Beam(Steps[Memory, State]):
         self.lengths = self.pipeline.max_lengths
         self.free, self.slots = torch.full((count,), options.beam, device=device), options.beam
         self.rows = torch.arange(count, device=device)[:, None]
-        self.score = self.log_prob = torch.zeros(count, 1, device=device)
+        self.score = self.log_prob = torch.zeros_like(self.rows, dtype=torch.float32)
         self.written = torch.full((count, 1, 0), BEGIN, device=device)
         self.token = torch.full((count,), BEGIN, device=device)
         self.ended: list[list[Hypothesis]] = [[] for _ in range(count)]
         self.ranks: list[list[float]] = [[] for _ in range(count)]  # of finished ones, rising
         # The rank that a live hypothesis must exceed, and the divisor of the longest one.
-        self.threshold = torch.full((count,), -torch.inf, device=device)
+        self.threshold = torch.full_like(self.alive, -torch.inf, dtype=torch.float32)
         lengths = self.lengths.tolist()
         self.longest = max(lengths, default=0)
         divisors = [length_divisor(options, length) for length in lengths]
-        self.divisor = torch.tensor(divisors, device=device)
+        self.divisor = torch.tensor(divisors, dtype=torch.float32, device=device)
 
     def advance(self) -> None:
         """Append one token to every live prefix."""
@@ -199,9 +199,8 @@ class _Beam(Steps[Memory, State]):
                 if len(ranks) >= self.options.n_best:
                     thresholds[i] = ranks[-self.options.n_best]
         if thresholds:
-            device = self.threshold.device
-            where = torch.tensor(list(thresholds), device=device)
-            values = torch.tensor(list(thresholds.values()), device=device)
+            where = torch.tensor(list(thresholds), device=self.threshold.device)
+            values = self.threshold.new_tensor(list(thresholds.values()))
             self.threshold = self.threshold.index_put((where,), values)
 
     def _keep_live(

@@ -63,7 +63,7 @@ def _search_one(task: Task[Memory, State], options: Search) -> list[Hypothesis]:
     """Search the one sentence of a task, depth first, so that few blocks wait."""
     pipeline = Pipeline(task, options)
     device = task.mask.device
-    zero, row = torch.zeros(1, device=device), torch.zeros(1, dtype=torch.long, device=device)
+    zero, row = (torch.zeros(1, dtype=t, device=device) for t in (torch.float32, torch.long))
     written = torch.full((1, 0), BEGIN, device=device)
     state, states = init_state(task.model, task.memory), pipeline.init_state(row)
     blocks = [Block(written, zero, zero, row, state, states)]

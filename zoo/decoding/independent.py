@@ -86,7 +86,7 @@ class _Batch(Steps[Memory, State]):
         self.shortest = int(self.lengths.amin()) if self.count else 0
         self.longest = int(self.lengths.amax()) if self.count else 0
         self.token = torch.full_like(self.row, BEGIN)
-        self.score = self.log_prob = torch.zeros(self.count, device=device)
+        self.score = self.log_prob = torch.zeros_like(self.row, dtype=torch.float32)
         self.live = torch.ones_like(self.row, dtype=torch.bool)
         self.finished = 0
         self.written: list[Tensor] = []

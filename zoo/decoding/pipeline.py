@@ -117,7 +117,7 @@ class Pipeline:
 
     def penalties(self, states: States, sentence: Tensor) -> Tensor:
         """Return what is added to the rank of each row, (rows,), 0 or less."""
-        total = torch.zeros(len(sentence), device=sentence.device)
+        total = torch.zeros_like(sentence, dtype=torch.float32)
         for p, state in zip(self.processors, states, strict=True):
             penalty = p.penalty(state, sentence)
             total = total if penalty is None else total + penalty

@@ -223,7 +223,8 @@ class CoveragePenalty(LogitsProcessor[Tensor]):
 
     def init_state(self, sentence: Tensor) -> Tensor:
         """Return no attention."""
-        return torch.zeros(len(sentence), self.mask.shape[1], device=sentence.device)
+        shape = len(sentence), self.mask.shape[1]
+        return torch.zeros(shape, dtype=torch.float32, device=sentence.device)
 
     def update(
         self, state: Tensor | tuple[()], token: Tensor, attention: Mapping[str, Tensor]

@@ -39,7 +39,8 @@ def _random_numbers(task: Task[Memory, State], options: Search) -> Tensor:
         generator = torch.Generator().manual_seed(options.seed * 1_000_003 + index)
         # Hypothesis by hypothesis, as many as the sentence may need: a larger n-best continues
         # where a smaller one stopped, and the other sentences do not matter.
-        rows += torch.rand(options.n_best, length, generator=generator, dtype=torch.float64)
+        size = options.n_best, length
+        rows += torch.rand(size, generator=generator, dtype=torch.float64, device="cpu")
     return pad_sequence(rows, batch_first=True).to(exact_device(task.mask.device))
 
 

@@ -138,15 +138,17 @@ class Example(NamedTuple):
 def example(model: Seq2Seq, rows: int, length: int, steps: int) -> Example:
     """Return a batch of sources of different lengths, and the state after some steps."""
     generator = torch.Generator().manual_seed(rows)
-    source = torch.randint(END + 1, model.source_vocab, (rows, length), generator=generator)
-    lengths = (length - torch.arange(rows)).clamp(min=2)
-    positions = torch.arange(length)
+    source = torch.randint(
+        END + 1, model.source_vocab, (rows, length), generator=generator, device="cpu"
+    )
+    lengths = (length - torch.arange(rows, device="cpu")).clamp(min=2)
+    positions = torch.arange(length, device="cpu")
     source[positions[None] == lengths[:, None] - 1] = END
     mask = positions < lengths[:, None]
     source = source.masked_fill(~mask, 0)
     memory = model.encode(source, mask).memory
     initial = state = model.init_state(memory)
-    token = torch.full((rows,), BEGIN)
+    token = torch.full((rows,), BEGIN, device="cpu")
     for _ in range(steps):
         step = model.step(token, state, memory)
         token, state = step.logits.argmax(1), step.state

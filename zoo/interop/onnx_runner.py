@@ -89,7 +89,7 @@ class OnnxNetwork:
             return memory.parts
         kept = getattr(self._wide, "value", None)
         if kept is None or kept[0] is not memory or kept[1] != rows:
-            index = torch.arange(sentences).repeat_interleave(rows // sentences)
+            index = torch.arange(sentences, device="cpu").repeat_interleave(rows // sentences)
             kept = self._wide.value = (memory, rows, gather(memory.parts, index))
         wide: tuple[Tensor, ...] = kept[2]
         return wide
@@ -123,7 +123,7 @@ def _empty(leaf: Mapping[str, Any], rows: int) -> Tensor:
         rows if axis == 0 else size if isinstance(size, int) else 0
         for axis, size in enumerate(leaf["shape"])
     ]
-    return torch.empty(shape, dtype=getattr(torch, leaf["dtype"]))
+    return torch.empty(shape, dtype=getattr(torch, leaf["dtype"]), device="cpu")
 
 
 class OnnxRuntime(Runner):

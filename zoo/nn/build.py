@@ -60,6 +60,8 @@ def build(
 ) -> Seq2Seq[Memory, State]:
     """Build a network on a device; on `meta`, its weights have shapes but no values.
 
+    They are float32, whatever torch's default type is.
+
     Raises:
         ConfigError: the network refuses the configuration with these vocabularies.
         PluginError: its constructor raises another error.
@@ -67,7 +69,8 @@ def build(
     try:
         without_values = torch.device(device).type == "meta"
         with torch.device(device), _NoRandomInitialization() if without_values else nullcontext():
-            return network(config, source_vocab, target_vocab)
+            made = network(config, source_vocab, target_vocab)
+        return made if torch.get_default_dtype() is torch.float32 else made.float()
     except (ValueError, RuntimeError) as error:
         raise ConfigError(f"{network.__name__} cannot be built", str(error)) from error
     except Exception as error:

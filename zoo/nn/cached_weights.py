@@ -178,8 +178,8 @@ def version(x: Tensor) -> int:
 
 def float32_weights() -> CachedWeights[Any]:
     """Return the cache of float32 weights whose products are the fastest on this processor."""
-    compiled = kernels()
-    if compiled is not None and compiled.pack(torch.zeros(1, 1)) is not None:
+    compiled, weight = kernels(), torch.zeros(1, 1, dtype=torch.float32, device="cpu")
+    if compiled is not None and compiled.pack(weight) is not None:
         return KernelWeights()
     return TransposedWeights() if onednn.mkl_is_fast() else PackedWeights()
 

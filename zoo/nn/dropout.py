@@ -55,7 +55,7 @@ class _Drop(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, p: float) -> Tensor:
         count, dropped = x.numel(), round(p * _VALUES)  # out of the 65,536 values of 16 bits
-        drawn = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
+        drawn = x.new_empty((count + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
         words = drawn.view(torch.int16)[:count].view(x.shape)
         if 0 < dropped < _VALUES:
             first = dropped - _VALUES // 2  # the smallest value that is kept

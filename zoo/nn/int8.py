@@ -35,7 +35,7 @@ class Int8(CachedWeights[Quantized]):
         compiled = kernels()
         packed = None if compiled is None else compiled.pack_int8(quantized, scales[:, 0])
         # Of one input, Wᵀ counts as contiguous, but `_int_mm` reads it by its other strides.
-        transposed = torch.empty(quantized.t().shape, dtype=torch.int8).copy_(quantized.t())
+        transposed = quantized.new_empty(quantized.t().shape).copy_(quantized.t())
         return Quantized(transposed, scales[:, 0].contiguous(), packed)
 
     def packed(self, weight: Tensor) -> Packed | None:

@@ -124,7 +124,7 @@ class WordDropout(Augmentation):
 
     def _drop_words(self, ids: Tensor) -> Tensor:
         words = ids > UNKNOWN  # padding and the ends of sentences are kept
-        dropped = torch.rand(ids.shape, device=ids.device) < self.probability
+        dropped = torch.rand_like(ids, dtype=torch.float32) < self.probability
         return ids.masked_fill(words & dropped, UNKNOWN)
 
 

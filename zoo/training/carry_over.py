@@ -99,10 +99,10 @@ def shared_rows(new: Tokenizer, old: Tokenizer) -> TokenRows:
     Of several sources, tokens of the same source are compared.
     """
     if new is old:
-        return TokenRows(torch.arange(new.size), torch.arange(new.size))
+        return TokenRows(*(torch.arange(new.size, device="cpu"),) * 2)
     of_old, of_new = _by_token(old), _by_token(new)
     pairs = [(i, of_old[token]) for token, i in of_new.items() if token in of_old]
-    return TokenRows(*(torch.tensor(column) for column in zip(*pairs, strict=True)))
+    return TokenRows(*torch.tensor(pairs, device="cpu").T)
 
 
 def _by_token(tokenizer: Tokenizer) -> dict[tuple[str, str], int]:
@@ -127,7 +127,8 @@ def _with_rows(
         weight = fresh.clone()
     else:
         mean, deviation = usual.mean(0), usual.std(0)
-        weight = mean + deviation * torch.randn(fresh.shape, generator=generator)
+        drawn = torch.randn(fresh.shape, generator=generator, dtype=torch.float32, device="cpu")
+        weight = mean + deviation * drawn
     weight[rows.new] = old[rows.old]
     return weight.transpose(0, dim).contiguous()
 

@@ -55,7 +55,7 @@ class _CompiledCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
-        log_sums, losses = torch.empty(2, len(logits))
+        log_sums, losses = logits.new_empty(2, len(logits), dtype=torch.float32)
         _run(logits, labels, smoothing, log_sums, losses)
         ctx.save_for_backward(logits, labels, log_sums)
         ctx.smoothing = smoothing

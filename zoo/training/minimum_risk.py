@@ -50,7 +50,7 @@ class MinimumRisk:
             [row for row, targets in enumerate(candidates) for _ in targets],
             device=batch.source.device,
         )
-        rows = [torch.tensor(ids) for targets in candidates for ids in targets]
+        rows = [torch.tensor(ids, device="cpu") for targets in candidates for ids in targets]
         target = pad_sequence(rows, batch_first=True, padding_value=PADDING).to(owner.device)
         logits = full_precision(
             batch.forward(batch.source[owner], batch.source_mask[owner], target[:, :-1]).logits
@@ -85,5 +85,5 @@ class MinimumRisk:
         for targets in candidates:
             texts = [self.tokenizer.decode(ids[1:-1]) for ids in targets]
             scores = [self.metric.sentence_score(text, [texts[-1]]).score for text in texts]
-            risks.append(1 - torch.tensor(scores) / 100)
+            risks.append(1 - torch.tensor(scores, dtype=torch.float32, device="cpu") / 100)
         return risks

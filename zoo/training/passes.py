@@ -185,7 +185,7 @@ class RecordedPasses(Passes):
     def _record(self, key: Any, batch: Batch, tokens: int) -> tuple[Tensor, Parts]:
         """Compute a batch, and record it."""
         room = Batch(*(part.clone() for part in batch))
-        count = torch.tensor(float(tokens), device=self.device)
+        count = torch.tensor(tokens, dtype=torch.float32, device=self.device)
         made: list[tuple[Tensor, Parts]] = []
         self._pool = self._pool or new_pool()
         try:

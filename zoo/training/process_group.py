@@ -85,7 +85,7 @@ class ProcessGroup:
         """
         weight = weight.detach()
         full = weight.full_tensor() if is_sharded_tensor(weight) else weight
-        return full.cpu() if self.is_first else torch.empty(0)
+        return full.cpu() if self.is_first else torch.empty(0, device="cpu")
 
     def to_local(self, value: Tensor) -> Tensor:
         """Return a value that may be in shards as a plain tensor.

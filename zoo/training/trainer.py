@@ -202,7 +202,7 @@ class Trainer:
             group["lr"] = rate
         self.passes.clear()
         tokens = sum(self.corpus.predicted(indices) for indices in batches)
-        total = torch.zeros((), device=self.group.device)
+        total = torch.zeros((), dtype=torch.float32, device=self.group.device)
         for number, indices in enumerate(batches):
             rows, weight = self.group.local_rows(indices)
             with self.group.accumulating(number == len(batches) - 1):
@@ -243,8 +243,8 @@ class Trainer:
         All processes call this after the same updates, and agree on the time and on whether to
         stop.
         """
-        flag = torch.tensor([float(self.stop), float(bool(self.finishing))])
-        flag = flag.to(self.group.device)
+        flags = [float(self.stop), float(bool(self.finishing))]
+        flag = torch.tensor(flags, dtype=torch.float32, device=self.group.device)
         parts = window.parts()
         values = torch.stack([*window.losses, *chain.from_iterable(parts.values())])
         sums = self.group.all_reduce(torch.cat([values, flag]))

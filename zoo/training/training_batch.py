@@ -133,7 +133,7 @@ class TrainingBatch:
                 "each process would need the others' weights at other times",
                 "Leave out --shard",
             )
-        seed = int(torch.randint(10**9, ()))
+        seed = int(torch.randint(10**9, (), device="cpu"))
         options = Search(
             sample=True, n_best=count, max_length=longest, temperature=temperature, seed=seed
         )

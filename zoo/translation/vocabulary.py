@@ -32,4 +32,4 @@ def shared_vocabulary(checkpoints: Sequence[Checkpoint]) -> list[str]:
 def blank_tokens(vocabulary: Sequence[str], control: Collection[int]) -> Tensor:
     """Return the ids of the tokens that are only white space or no text, (tokens,) int64."""
     blank = {i for i, token in enumerate(vocabulary) if not token.replace("▁", " ").strip()}
-    return torch.tensor(sorted(blank.union(control)), dtype=torch.long)
+    return torch.tensor(sorted(blank.union(control)), dtype=torch.long, device="cpu")
