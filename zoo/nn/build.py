@@ -87,7 +87,7 @@ def create_model(
     registry: Registry | None = None,
     **overrides: object,
 ) -> Seq2Seq:
-    """Return a new network of the named model, with fresh weights.
+    """Return a new network of the named model, with fresh weights in float32.
 
     Args:
         name: a model of the registry.

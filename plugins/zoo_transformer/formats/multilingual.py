@@ -46,6 +46,7 @@ LANGUAGE_OPTIONS = {
     "source-lang": "the code of the default source language",
     "target-lang": "the code of the default target language",
 }
+NO_TAGS = "its vocabulary has no tags of languages"
 TAG = re.compile(r"__([a-z]{2,3}(?:_[A-Za-z]+)?)__|([a-z]{2}_[A-Z]{2})|([a-z]{3}_[A-Z][a-z]{3})")
 """The tags of M2M-100, of mBART, and of NLLB-200."""
 
@@ -125,7 +126,7 @@ class Multilingual(HuggingFaceImporter):
             f"legacy_behaviour in {TOKENIZER} puts the tag of a source after its end",
         )
         tags = self.tags(folder)
-        folder.reasons.check(bool(tags), "its vocabulary has no tags of languages")
+        folder.reasons.check(bool(tags), NO_TAGS)
         both = []
         for side, order in zip(("source", "target"), rows, strict=True):
             tokenizer = self.side(folder, order, tags, side)
@@ -230,6 +231,9 @@ class MBart(Multilingual):
     def target(self, folder: Folder) -> tuple[str, int]:
         """Return the code and the tag of the target language: where the decoder starts."""
         tags = dict(self.tags(folder))
+        if not tags:
+            folder.reasons.add(NO_TAGS)
+            return "", 0
         start = folder.start
         of_start = next((code for code, tag in tags.items() if tag == start), None)
         given = folder.options.get("target-lang") or of_start
@@ -239,7 +243,7 @@ class MBart(Multilingual):
             what = "names no target language" if given is None else f"has no {reprlib.repr(given)}"
             if given is None and start is not None:
                 what = f"begins targets with {reprlib.repr(start)}, which is no tag of a language"
-            near = ", ".join([*tags][:30]) or "none"
+            near = ", ".join([*tags][:30])
             folder.reasons.add(f"it {what}: give --option target-lang=CODE, one of {near}")
             return "", 0
         return given, tags[given]
