@@ -30,6 +30,6 @@ class Window:
 
     def parts(self) -> dict[str, list[Tensor]]:
         """Return each part's values, one for each update; zero where an update has no such part."""
-        names, zero = dict.fromkeys(name for part in self.own for name in part), torch.zeros(())
-        zero = zero.to(self.losses[0].device)
+        names = dict.fromkeys(name for part in self.own for name in part)
+        zero = self.losses[0].new_zeros((), dtype=torch.float32)
         return {name: [part.get(name, zero) for part in self.own] for name in names}
