@@ -40,6 +40,9 @@ RNNSEARCH_UNDISTILLED, CONVS2S_UNDISTILLED = f"{RNNSEARCH}.undistilled", f"{CONV
 FROM_GERMAN = "multi30k-de-en"
 FRENCH = "transformer-tiny.multi30k-en-fr"
 FRENCH_UNDISTILLED = f"{FRENCH}.undistilled"
+RNNSEARCH_FRENCH, CONVS2S_FRENCH = "rnnsearch-tiny.multi30k-en-fr", "convs2s-tiny.multi30k-en-fr"
+FRENCH_TEACHERS = (f"{RNNSEARCH_FRENCH}.undistilled", f"{CONVS2S_FRENCH}.undistilled")
+"""Besides the Transformer, for the other families."""
 PHONES = "transformer-tiny.g2p-en"
 PHONES_UNDISTILLED = f"{PHONES}.undistilled"
 EVERYDAY = ("tatoeba-en-fr-76k", "tatoeba-fr-en-76k")
@@ -71,7 +74,10 @@ TEACHERS = {
     GERMAN_TEACHERS[0]: (),
     **{
         name: ("--recipe", f"{name.partition('.')[0]}.multi30k")
-        for name in (RNNSEARCH_UNDISTILLED, CONVS2S_UNDISTILLED, *GERMAN_TEACHERS[1:])
+        for name in (
+            *(RNNSEARCH_UNDISTILLED, CONVS2S_UNDISTILLED),
+            *(*GERMAN_TEACHERS[1:], *FRENCH_TEACHERS),
+        )
     },
     FRENCH_UNDISTILLED: ("--steps", "8000"),
     PHONES_UNDISTILLED: ("--precision", "float32"),
@@ -89,10 +95,13 @@ TEACHERS_OF = {
     CONVS2S: SECOND,
     "seq2seq-tiny.multi30k-en-de": SECOND,
     **{f"{model}.{FROM_GERMAN}": tuple((name,) for name in GERMAN_TEACHERS) for model in FAMILIES},
-    "seq2seq-tiny.multi30k-en-fr": tuple((f"{model}.multi30k-en-fr",) for model in TRANSLATING),
+    **dict.fromkeys(
+        (RNNSEARCH_FRENCH, CONVS2S_FRENCH, "seq2seq-tiny.multi30k-en-fr"),
+        ((FRENCH,), *((name,) for name in FRENCH_TEACHERS)),
+    ),
     FRENCH: (
-        (FRENCH_UNDISTILLED, "rnnsearch-tiny.multi30k-en-fr"),
-        ("convs2s-tiny.multi30k-en-fr",),
+        (FRENCH_UNDISTILLED, FRENCH_TEACHERS[0]),
+        (FRENCH_TEACHERS[1],),
         (FRENCH_UNDISTILLED,),
     ),
     PHONES: (

@@ -86,11 +86,20 @@ static inline void mix(const float *v, int64_t stride, const int32_t *used, cons
     for (int c = 0; c < vectors; c++) store(out + c * WIDTH, total[c] * factor);
 }
 
+/* The larger of a and b; b where one is not a number. */
+static inline Vector maximum(Vector a, Vector b) {
+#ifdef __AVX512F__
+    __asm__("vmaxps %2, %1, %0" : "=v"(a) : "v"(a), "v"(b));
+    return a;
+#else
+    const Ints more = a > b;
+    return (Vector)(((Ints)a & more) | ((Ints)b & ~more));
+#endif
+}
+
 /* e^x for x of at most 0, to 2 units of the last place: 2^n p(r) with |r| of at most ln 2 / 2. */
 static inline Vector exponential(Vector x) {
-    const Vector lowest = (Vector){} - 87.0f;
-    const Ints below = x < lowest;
-    x = (Vector)(((Ints)x & ~below) | ((Ints)lowest & below));
+    x = maximum((Vector){} - 87.0f, x);
     Vector shifted = x * 1.44269504f + 12582912.0f; /* 1.5 · 2^23: rounds to an integer */
     Vector n = shifted - 12582912.0f;
     Vector r = x - n * 0.693359375f + n * 2.12194440e-4f;
@@ -594,22 +603,17 @@ static inline int any(Ints x) {
     return (x[0] | x[1] | x[2] | x[3]) != 0;
 }
 
-INLINE Vector larger(Vector a, Vector b) {
-    const Ints more = a > b;
-    return (Vector)(((Ints)a & more) | ((Ints)b & ~more));
-}
-
 /* The largest of n numbers. In `maxima`, if not NULL, WIDTH for every whole chunk: the largest of
    each lane of its vectors. */
 static float largest(const float *x, int64_t n, float *maxima) {
     const int64_t whole = n - n % CHUNK;
     Vector most = (Vector){} - INFINITY;
     for (int64_t j = 0; j < whole; j += CHUNK) {
-        const Vector first = larger(load(x + j), load(x + j + WIDTH));
-        const Vector last = larger(load(x + j + 2 * WIDTH), load(x + j + 3 * WIDTH));
-        const Vector all = larger(first, last);
+        const Vector first = maximum(load(x + j), load(x + j + WIDTH));
+        const Vector last = maximum(load(x + j + 2 * WIDTH), load(x + j + 3 * WIDTH));
+        const Vector all = maximum(first, last);
         if (maxima) store(maxima + j / 4, all);
-        most = larger(all, most);
+        most = maximum(all, most);
     }
     float top = -INFINITY;
     for (int l = 0; l < WIDTH; l++) top = most[l] > top ? most[l] : top;
@@ -713,8 +717,7 @@ INLINE void row_loss(int narrow, const char *x, int64_t n, int64_t label, float 
     for (int64_t l = 0; l < n - whole; l++) all[l] = most[l];
     for (int64_t j = 0; j < whole; j += WIDTH) {
         const Vector z = load_as(narrow, x + j * size);
-        const Ints more = z > most;
-        most = (Vector)(((Ints)z & more) | ((Ints)most & ~more));
+        most = maximum(z, most);
         all += z;
     }
     float top = -INFINITY;
