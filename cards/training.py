@@ -32,7 +32,6 @@ from zoo_corpora.near_copies import keys
 
 CAPTIONS = "transformer-tiny.multi30k-en-de"
 UNDISTILLED, DISTILLED_ONCE = f"{CAPTIONS}.undistilled", f"{CAPTIONS}.distilled-once"
-NARROW = ("--set", "feedforward_dim=512")
 SEED = "seed-"
 """`MODEL.DATA.seed-2` is trained as `MODEL.DATA`, with another seed."""
 RNNSEARCH, CONVS2S = "rnnsearch-tiny.multi30k-en-de", "convs2s-tiny.multi30k-en-de"
@@ -68,17 +67,25 @@ INVENTED_WORDS = {"g2p-en": 300_000}
 """How many words are invented for the teachers of a task."""
 BEAM = 4
 """Of teachers, where the released checkpoints of a task are decoded greedily."""
+
+
+def _settings(*settings: str, steps: int) -> tuple[str, ...]:
+    """Return the options for some settings of a recipe or configuration, and for the updates."""
+    return (*(word for setting in settings for word in ("--set", setting)), "--steps", str(steps))
+
+
 TEACHERS = {
-    UNDISTILLED: (*NARROW, "--set", "average_last=5", "--steps", "12000"),
-    DISTILLED_ONCE: (*NARROW, "--steps", "8000"),
+    UNDISTILLED: _settings("feedforward_dim=512", "average_last=5", steps=12_000),
+    DISTILLED_ONCE: _settings("feedforward_dim=512", steps=8_000),
     GERMAN_TEACHERS[0]: (),
-    **{
-        name: ("--recipe", f"{name.partition('.')[0]}.multi30k")
-        for name in (
-            *(RNNSEARCH_UNDISTILLED, CONVS2S_UNDISTILLED),
-            *(*GERMAN_TEACHERS[1:], *FRENCH_TEACHERS),
-        )
-    },
+    **dict.fromkeys(
+        (RNNSEARCH_UNDISTILLED, GERMAN_TEACHERS[1], FRENCH_TEACHERS[0]),
+        _settings("average_last=5", "encoder_dim=192", "hidden_dim=256", steps=17_000),
+    ),
+    **dict.fromkeys(
+        (CONVS2S_UNDISTILLED, GERMAN_TEACHERS[2], FRENCH_TEACHERS[1]),
+        _settings("average_last=5", "vocab_size=4000", steps=20_000),
+    ),
     FRENCH_UNDISTILLED: ("--steps", "8000"),
     PHONES_UNDISTILLED: ("--precision", "float32"),
     JOINT_UNDISTILLED: (),
@@ -134,8 +141,7 @@ def _tuning(
         f"batch_tokens={batch_tokens}", "learning_rate=1e-3", f"warmup={warmup}",
         "schedule=cosine", f"average_last={average}", "select=last", *more,
     )  # fmt: skip
-    words = (word for setting in settings for word in ("--set", setting))
-    return teacher, "--precision", "auto", "--steps", str(steps), *words
+    return teacher, "--precision", "auto", *_settings(*settings, steps=steps)
 
 
 TUNED = {
