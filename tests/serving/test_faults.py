@@ -677,6 +677,7 @@ def test_wrong_command_lines_are_one_line(tmp_path: Path, monkeypatch: pytest.Mo
         assert f"ZOO_API_KEY holds no API key: {reason}" in tried(NUMBERS)
     monkeypatch.delenv("ZOO_API_KEY")
     assert "cannot listen at a..b, port 8000: " in tried(NUMBERS, "--host", "a..b")
+    assert "it is empty. 0.0.0.0 or :: listens on all addresses" in tried(NUMBERS, "--host", "")
     for option in ("--memory", "--batch-wait", "--head-seconds"):
         for value in ("nan", "inf"):
             assert f"Invalid value for '{option}'" in tried(NUMBERS, option, value)

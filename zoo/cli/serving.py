@@ -59,6 +59,13 @@ def _hosts(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tup
     return tuple(names)
 
 
+def _address(_: click.Context, __: click.Parameter, given: str) -> str:
+    """Refuse an empty address, which the system would read as all addresses."""
+    if not given.strip():
+        raise click.BadParameter("it is empty. 0.0.0.0 or :: listens on all addresses")
+    return given
+
+
 def is_local(host: str) -> bool:
     """Return whether only programs of this machine can reach an address."""
     try:
@@ -70,7 +77,8 @@ def is_local(host: str) -> bool:
 @click.command()
 @click.argument("checkpoint", nargs=-1, metavar="[[NAME=]CHECKPOINT]...",
                 shell_complete=complete_checkpoint)  # fmt: skip
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--host", default="127.0.0.1", show_default=True, callback=_address,
+              help="The address to listen on.")  # fmt: skip
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535),
               help="The port to listen on; 0 takes a free one.")  # fmt: skip
 @click.option("--workers", type=click.IntRange(1, 64), default=None,

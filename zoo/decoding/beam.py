@@ -115,7 +115,8 @@ class _Beam(Steps[Memory, State]):
             ends, is_full, is_same, count = wait()
             facts = Facts(bool(ends), bool(is_full), bool(is_same), count)
         any_over, full, same, done = facts
-        written = torch.cat([self.written.flatten(0, 1)[rows], token[..., None]], 2)
+        prefixes = self.written if same else self.written.flatten(0, 1)[rows]
+        written = torch.cat([prefixes, token[..., None]], 2)
         if any_over:
             self._end(over, written, score, score if log_prob is None else log_prob, rows)
             self.free = self.free - (over & (token == END)).sum(1)
