@@ -1,4 +1,4 @@
-"""Sources in capitals, with typographic apostrophes, and with what a vocabulary lacks."""
+"""Sources in capitals, with typographic marks, and with what a vocabulary lacks."""
 
 from __future__ import annotations
 
@@ -69,6 +69,26 @@ def test_signs_that_a_vocabulary_lacks_are_left_out(text: str, expected: str) ->
     assert spelled([text], knowing) == [Spelling(text)]
 
 
+@pytest.mark.parametrize(("text", "expected"), [
+    ("“no”", '"no"'), ("„no“ «no»", '"no" "no"'), ("‘no’", "'no'"), ("no… no", "no... no"),
+    ("no — no", "no - no"), ("no – no‑no", "no - no-no"), ("it’s", "it's"),
+])  # fmt: skip
+def test_typographic_marks_that_a_vocabulary_lacks_are_read_as_plain_ones(
+    text: str, expected: str
+) -> None:
+    def lacking(texts: Sequence[str]) -> list[tuple[int, int]]:
+        return [(sum(ord(c) > 127 for c in t), len(t)) for t in texts]
+
+    assert spelled([text], lacking) == [Spelling(expected)]
+
+
+def test_known_typographic_marks_stay_where_others_are_lost() -> None:
+    def lacking(texts: Sequence[str]) -> list[tuple[int, int]]:
+        return [(text.count("—"), len(text)) for text in texts]
+
+    assert spelled(["“no” — no…"], lacking) == [Spelling("“no” - no…")]
+
+
 def test_known_brackets_stay_where_a_picture_is_lost() -> None:
     def lacking(texts: Sequence[str]) -> list[tuple[int, int]]:
         return [(text.count("🙏"), len(text)) for text in texts]
@@ -87,10 +107,10 @@ def test_capitals_of_whole_words_that_a_vocabulary_lacks_are_written_again() -> 
 
 def test_what_people_type_is_translated_as_what_a_network_has_read() -> None:
     translator = zoo.load(EVERYDAY, device="cpu")
-    plain = translator.translate(["No!", "Thank you.", "Mary's car is red."])
-    texts = ["NO!", "THANK YOU.", "Mary’s car is red."]
+    plain = translator.translate(["No!", "Thank you.", "Mary's car is red.", '"No," he said.'])
+    texts = ["NO!", "THANK YOU.", "Mary’s car is red.", "“No,” he said."]
     typed = translator.translate(texts, details=True)
-    assert [one.text for one in typed] == [plain[0].upper(), plain[1].upper(), plain[2]]
+    assert [one.text for one in typed] == [plain[0].upper(), plain[1].upper(), *plain[2:]]
     assert [one.source for one in typed] == texts
     assert all(one.respelled for one in typed)
     (as_it_is,) = translator.translate(["NO!"], split=False, details=True)

@@ -10,6 +10,14 @@ from typing import NamedTuple
 APOSTROPHE = re.compile(r"(?<=[^\W\d_])[\u2018\u2019\u02bc`\u00b4](?=[^\W\d_])")
 """A mark between two letters that stands for an apostrophe."""
 
+PLAIN = [
+    (re.compile("[\u201c-\u201f\u2033\u00ab\u00bb]"), '"'),
+    (re.compile("[\u2018-\u201b\u2032\u2039\u203a]"), "'"),
+    (re.compile("\u2026"), "..."),
+    (re.compile("[\u2010-\u2015\u2212]"), "-"),
+]
+"""Typographic quotes, dots and dashes, and what is typed for them."""
+
 BRACKETS = r"()\[\]{}<>*_~|"
 SYMBOLS = "\u2190-\u2bff\ufe0f\u200d\U0001f000-\U0001faff"
 UNREAD = [
@@ -50,7 +58,8 @@ def spelled(
 
     A typographic apostrophe becomes a plain one; a text in capitals is read in small letters, with
     the first one large; and so is a text of which a vocabulary has no capitals, without large ones.
-    Pictures and brackets that a vocabulary lacks are left out.
+    Typographic quotes, dots and dashes that a vocabulary lacks become plain ones; pictures and
+    brackets that it lacks are left out.
 
     Args:
         texts: sentences.
@@ -58,8 +67,9 @@ def spelled(
         language: theirs, by its code.
     """
     spellings = [Spelling(text) for text in texts]
+    plain = (functools.partial(_plain_marks, *marks) for marks in PLAIN)
     without = (functools.partial(_without, characters) for characters in UNREAD)
-    less: list[Change] = [_no_capitals, *without]
+    less: list[Change] = [*plain, _no_capitals, *without]
     for change in (_plain_apostrophes, _small_letters, *less):
         changed = {
             i: new
@@ -77,6 +87,10 @@ def spelled(
 
 def _plain_apostrophes(old: Spelling, language: str) -> Spelling:
     return old._replace(text=APOSTROPHE.sub("'", old.text))
+
+
+def _plain_marks(marks: re.Pattern[str], plain: str, old: Spelling, language: str) -> Spelling:
+    return old._replace(text=marks.sub(plain, old.text))
 
 
 def _small_letters(old: Spelling, language: str) -> Spelling:
