@@ -91,7 +91,9 @@ EVERYDAY = Task(
             "nine words, but it has also learned statements that were joined to longer ones. It "
             "has seen no formal or technical text, and knows no words but those of its data: it "
             "garbles about one in nine of the names that it has not seen, and a fifth of those of "
-            "two words. It copies nine of ten numbers of two to four digits. "
+            "two words. It copies nine of ten numbers of two to four digits, but decimal numbers "
+            "lose their point, so that 4.75 becomes 475, and addresses of mail and the web are "
+            "garbled. "
             "Where English does not decide between “tu” and “vous”, or between masculine and "
             "feminine, it chooses one."
         )
