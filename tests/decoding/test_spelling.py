@@ -82,6 +82,21 @@ def test_typographic_marks_that_a_vocabulary_lacks_are_read_as_plain_ones(
     assert spelled([text], lacking) == [Spelling(expected)]
 
 
+@pytest.mark.parametrize(("text", "expected"), [
+    ("\ufb01nd", "find"), ("\ufeffno", "no"), ("sh\u00adoe", "shoe"), ("no\u200e!", "no!"),
+    ("\uff2e\uff4f", "No"), ("no \u00b4 no", "no \u00b4 no"), ("no", "no"),
+])  # fmt: skip
+def test_ligatures_and_what_cannot_be_seen_are_read_as_plain_letters(
+    text: str, expected: str
+) -> None:
+    """But for marks that would become two words."""
+
+    def lacking(texts: Sequence[str]) -> list[tuple[int, int]]:
+        return [(sum(ord(c) > 127 for c in t), len(t)) for t in texts]
+
+    assert spelled([text], lacking) == [Spelling(expected)]
+
+
 def test_known_typographic_marks_stay_where_others_are_lost() -> None:
     def lacking(texts: Sequence[str]) -> list[tuple[int, int]]:
         return [(text.count("—"), len(text)) for text in texts]

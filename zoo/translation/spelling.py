@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -58,8 +59,8 @@ def spelled(
 
     A typographic apostrophe becomes a plain one; a text in capitals is read in small letters, with
     the first one large; and so is a text of which a vocabulary has no capitals, without large ones.
-    Typographic quotes, dots and dashes that a vocabulary lacks become plain ones; pictures and
-    brackets that it lacks are left out.
+    Where a vocabulary lacks them, typographic quotes, dots and dashes become plain ones, ligatures
+    letters, and invisible characters, pictures and brackets are left out.
 
     Args:
         texts: sentences.
@@ -69,7 +70,7 @@ def spelled(
     spellings = [Spelling(text) for text in texts]
     plain = (functools.partial(_plain_marks, *marks) for marks in PLAIN)
     without = (functools.partial(_without, characters) for characters in UNREAD)
-    less: list[Change] = [*plain, _no_capitals, *without]
+    less: list[Change] = [*plain, _compatible, _no_capitals, *without]
     for change in (_plain_apostrophes, _small_letters, *less):
         changed = {
             i: new
@@ -91,6 +92,16 @@ def _plain_apostrophes(old: Spelling, language: str) -> Spelling:
 
 def _plain_marks(marks: re.Pattern[str], plain: str, old: Spelling, language: str) -> Spelling:
     return old._replace(text=marks.sub(plain, old.text))
+
+
+def _compatible(old: Spelling, language: str) -> Spelling:
+    """Return a text in Unicode's compatibility form, without characters that format it.
+
+    An alignment counts words: their number stays.
+    """
+    normal = unicodedata.normalize("NFKC", old.text)
+    text = "".join(c for c in normal if unicodedata.category(c) != "Cf")
+    return old._replace(text=text) if len(text.split()) == len(old.text.split()) else old
 
 
 def _small_letters(old: Spelling, language: str) -> Spelling:
