@@ -95,6 +95,8 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
         {"positions": False, "scale": False, "weight_norm": False},
     ),
     "transformer, pre-norm": ("transformer", {"norm": "pre", "decoder_layers": 4}),
+    # Here rounding decides whether one hidden unit is above zero.
+    "transformer, at the kink of a ReLU": ("transformer", {"heads": 6}),
     "transformer, the annotated one": (
         "transformer",
         {"norm": "branch", "unbiased_norm": True, "scale_embeddings": False},
