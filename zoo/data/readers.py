@@ -36,7 +36,8 @@ NUMBERED = 20
 """How many lines of a file show whether its first column numbers them."""
 
 NUMBER = re.compile(r"[+-]?\d+([.,]\d+)?([eE][+-]?\d+)?")
-QUOTED = re.compile(r'"([^"]|"")+"')
+QUOTED = re.compile(r'"(?:[^"]|"")*"')
+"""A cell as spreadsheets write it where it has a comma or a quote; quotes inside are doubled."""
 
 COLUMN_NAMES = {
     name + ending
@@ -282,7 +283,7 @@ def _check_unquoted(file: Path, rows: Sequence[Sequence[str]]) -> None:
         DataError: all have them, or one that has them has doubled quotes inside.
     """
     cells = [cell for row in rows for cell in row[:2]]
-    quoted = [cell for cell in cells if QUOTED.fullmatch(cell)]
+    quoted = [cell for cell in cells if len(cell) > 2 and QUOTED.fullmatch(cell)]
     if any('""' in cell[1:-1] for cell in quoted) or (len(rows) > 2 and len(quoted) == len(cells)):
         name = shlex.quote(str(file))
         raise DataError(

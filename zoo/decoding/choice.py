@@ -48,7 +48,7 @@ class BeamSlots(NamedTuple):
     """What a step chooses by.
 
     Attributes:
-        rows: (sentences, width), the numbers of the rows, in order.
+        rows: (sentences, width), the numbers of the rows: 0, 1 and so on.
         free: (sentences,), the slots without a finished hypothesis.
         lengths: (sentences,), the most tokens of each.
         threshold: (sentences,), the rank that a live hypothesis must exceed.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 from zoo.data.batches import Sequences
 from zoo.data.compressed import without_suffix
 from zoo.data.languages import is_language, same_language
+from zoo.data.readers import QUOTED
 from zoo.errors import counted
 from zoo.nn.contract import BEGIN, UNKNOWN
 from zoo.registry.open_shelf import name_of
@@ -38,8 +38,6 @@ MUCH_COPIED = 0.9
 """The part of targets equal to their sources above which the user hears of it."""
 FEW_QUOTED = 3
 """How many texts in quotes are no chance."""
-QUOTED = re.compile(r'"(?:[^"]|"")*"')
-"""A cell as spreadsheets write it where it has a comma or a quote; quotes inside are doubled."""
 SAME_LOSS = 0.97
 """A loss above this part of the loss of guessing by frequency has learned nothing of the source."""
 RISING = 3

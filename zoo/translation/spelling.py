@@ -68,10 +68,11 @@ def spelled(
         language: theirs, by its code.
     """
     spellings = [Spelling(text) for text in texts]
+    apostrophes: Change = functools.partial(_plain_marks, APOSTROPHE, "'")
     plain = (functools.partial(_plain_marks, *marks) for marks in PLAIN)
     without = (functools.partial(_without, characters) for characters in UNREAD)
     less: list[Change] = [*plain, _compatible, _no_capitals, *without]
-    for change in (_plain_apostrophes, _small_letters, *less):
+    for change in (apostrophes, _small_letters, *less):
         changed = {
             i: new
             for i, old in enumerate(spellings)
@@ -84,10 +85,6 @@ def spelled(
             if new_cost[:1] < old_cost[:1] or (change not in less and new_cost < old_cost):
                 spellings[i] = new
     return spellings
-
-
-def _plain_apostrophes(old: Spelling, language: str) -> Spelling:
-    return old._replace(text=APOSTROPHE.sub("'", old.text))
 
 
 def _plain_marks(marks: re.Pattern[str], plain: str, old: Spelling, language: str) -> Spelling:
