@@ -39,7 +39,7 @@ from zoo.nn import (
     sublayers,
 )
 from zoo.nn import kernels as module
-from zoo.nn.bf16 import BFloat16
+from zoo.nn.bf16 import BFloat16, bf16_weights
 from zoo.nn.cached_weights import float32_weights
 from zoo.nn.contract import END
 from zoo.nn.int8 import Int8
@@ -359,6 +359,25 @@ def test_bf16_adds_up_products_of_rounded_numbers(
         product = result.double() - (0 if bias is None else bias.double())
         torch.testing.assert_close(product, expected, rtol=bound, atol=1e-5)
         without_kernels(monkeypatch)
+
+
+@pytest.mark.parametrize("with_kernels", [True, False])
+def test_bf16_without_instructions_for_it_rounds_weights(
+    with_kernels: bool, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Elsewhere it rounds both operands; a weight that is written to is rounded again."""
+    if with_kernels and not shutil.which("cc"):
+        pytest.skip("there is no compiler `cc`")
+    request.getfixturevalue("compiled" if with_kernels else "monkeypatch")
+    monkeypatch.setattr("zoo.nn.bf16.emulates_bf16", lambda: False)
+    assert type(bf16_weights()) is BFloat16
+    monkeypatch.setattr("zoo.nn.bf16.emulates_bf16", lambda: True)
+    layer, x, cached = Linear(48, 64), torch.randn(3, 48), bf16_weights()
+    for _ in range(2):
+        expected = x.double() @ layer.weight.detach().bfloat16().double().t() + layer.bias.double()
+        with torch.no_grad(), cached.activate():
+            torch.testing.assert_close(layer(x).double(), expected, rtol=1e-5, atol=1e-5)
+            layer.weight.mul_(1.5)
 
 
 @needs_compiler

@@ -41,6 +41,17 @@ def warnings_of(tmp_path: Path, data: str, **settings: object) -> list[str]:
         return early_warnings(trainer.plan, trainer.data, len(trainer.batches))
 
 
+@pytest.mark.parametrize("emulated", [True, False])
+def test_bf16_without_instructions_for_it(
+    emulated: bool, tmp_path: Path, parallel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zoo.training.advice.emulates_bf16", lambda: emulated)
+    for precision in ("bf16", "float32"):
+        texts = warnings_of(tmp_path, f"{parallel}:en-de", **{"recipe.precision": precision})
+        has_warned = any("instructions for bf16" in text for text in texts)
+        assert has_warned is (emulated and precision == "bf16")
+
+
 def test_the_loss_of_guessing_matches_its_definition() -> None:
     targets = [[BEGIN, 5, 5, 6, END], [BEGIN, 7, END]]
     counts = Counter(token for target in targets for token in target[1:])

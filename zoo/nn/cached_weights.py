@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Generic, TypeVar
@@ -28,9 +28,13 @@ class CachedWeights(ABC, Generic[Form]):
     tensors, and products that record gradients are computed as usual. torch does not count what is
     written into `weight.data`, or to a weight that was made in inference mode: such a weight is
     converted again only if it lies elsewhere in memory then.
+
+    Args:
+        prepare: what is applied to a weight before it is converted.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, prepare: Callable[[Tensor], Tensor] | None = None) -> None:
+        self._prepare = prepare
         self._forms: dict[int, tuple[weakref.ref[Tensor], tuple[int, int], Form, Tensor]] = {}
         self.sublayers: dict[Any, Any] = {}  # what `sublayers.py` has prepared
         self.stacks: dict[Any, Any] = {}  # and what `stack_parts.py` has
@@ -81,7 +85,8 @@ class CachedWeights(ABC, Generic[Form]):
         if entry is None or entry[0]() is not weight or entry[1] != current:
             reference = weakref.ref(weight, lambda _: self._forms.pop(key, None))
             held = weight.detach()  # new data must not get the address of the old
-            entry = self._forms[key] = reference, current, self.convert(held), held
+            prepared = self._prepare(held) if self._prepare else held
+            entry = self._forms[key] = reference, current, self.convert(prepared), held
         return entry[2]
 
     def packed(self, weight: Tensor) -> Packed | None:
@@ -176,12 +181,17 @@ def version(x: Tensor) -> int:
     return 0 if x.is_inference() else x._version
 
 
-def float32_weights() -> CachedWeights[Any]:
-    """Return the cache of float32 weights whose products are the fastest on this processor."""
+def float32_weights(
+    prepare: Callable[[Tensor], Tensor] | None = None,
+) -> CachedWeights[Any]:
+    """Return the cache of float32 weights whose products are the fastest on this processor.
+
+    prepare: as of `CachedWeights`.
+    """
     compiled, weight = kernels(), torch.zeros(1, 1, dtype=torch.float32, device="cpu")
     if compiled is not None and compiled.pack(weight) is not None:
-        return KernelWeights()
-    return TransposedWeights() if onednn.mkl_is_fast() else PackedWeights()
+        return KernelWeights(prepare)
+    return TransposedWeights(prepare) if onednn.mkl_is_fast() else PackedWeights(prepare)
 
 
 # Any: `linear` does not depend on the form that is cached.

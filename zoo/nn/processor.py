@@ -24,3 +24,13 @@ def processor(what: str) -> str:
 def has(instructions: str) -> bool:
     """Return whether the processor has instructions of this name, such as `amx_bf16`."""
     return instructions in processor("flags").split()
+
+
+@functools.cache
+def emulates_bf16() -> bool:
+    """Return whether this is an x86 processor without instructions for products in bfloat16.
+
+    There torch takes several times as long for them as for products in float32.
+    """
+    is_x86 = platform.machine() in ("x86_64", "AMD64")
+    return is_x86 and not (has("avx512_bf16") or has("amx_bf16"))

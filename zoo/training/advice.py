@@ -14,6 +14,7 @@ from zoo.data.languages import is_language, same_language
 from zoo.data.readers import QUOTED
 from zoo.errors import counted
 from zoo.nn.contract import BEGIN, UNKNOWN
+from zoo.nn.processor import emulates_bf16
 from zoo.registry.open_shelf import name_of
 from zoo.registry.recipe import Recipe
 from zoo.training.auto import STOPPED_BY
@@ -54,15 +55,21 @@ FIXED_WARMUP = ("constant", "inverse_sqrt", "cosine", "noam")
 """Schedules whose warm-up is a number of updates."""
 
 
-def early_warnings(plan: Plan, data: TrainingData, batches: int) -> list[str]:
+def early_warnings(plan: Plan, data: TrainingData, batches: int, device: str = "cpu") -> list[str]:
     """Return what is likely to go wrong, before anything is trained.
 
     Args:
         plan, data: of the run.
         batches: the batches of an epoch.
+        device: the kind that the model is on.
     """
     recipe, pairs = plan.recipe, len(data.corpus)
     warnings = []
+    if recipe.precision == "bf16" and device == "cpu" and emulates_bf16():
+        warnings.append(
+            "this processor has no instructions for bf16: an update takes several times as long as "
+            "in float32. Leave out --precision bf16, or give --precision auto"
+        )
     if pairs < FEW_PAIRS:
         advice = "Add pairs" if plan.parent else "Add pairs, or fine-tune a checkpoint"
         warnings.append(

@@ -99,7 +99,7 @@ def introduction(session: Session) -> Iterator[str]:
         yield f"{group.size} processes, {kind}"
     for note in session.notes:
         yield f"{note[:1].upper()}{note[1:]}"
-    for warning in early_warnings(plan, data, len(trainer.batches)):
+    for warning in early_warnings(plan, data, len(trainer.batches), trainer.group.device.type):
         yield f"Warning: {warning}"
     if trainer.state.step:
         yield f"Resuming after update {trainer.state.step:,}"

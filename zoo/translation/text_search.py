@@ -22,7 +22,7 @@ from zoo.errors import DecodingError, shown
 from zoo.interop.engines import LoadedEngine, load_engine
 from zoo.interop.exporter import precision_named
 from zoo.interop.runner import Sources
-from zoo.nn.bf16 import BFloat16
+from zoo.nn.bf16 import bf16_weights
 from zoo.nn.cached_weights import CachedWeights, float32_weights
 from zoo.nn.contract import UNKNOWN, Seq2Seq
 from zoo.nn.faults import encode
@@ -55,7 +55,7 @@ Result = TypeVar("Result")
 
 Precision = Literal["float32", "bf16", "int8"]
 WEIGHTS: dict[str, Callable[[], CachedWeights[Any]]] = {
-    "float32": float32_weights, "bf16": BFloat16, "int8": Int8,
+    "float32": float32_weights, "bf16": bf16_weights, "int8": Int8,
 }  # fmt: skip
 """The weights that are multiplied by, for each precision."""
 
