@@ -64,12 +64,7 @@ def early_warnings(plan: Plan, data: TrainingData, batches: int, device: str = "
         device: the kind that the model is on.
     """
     recipe, pairs = plan.recipe, len(data.corpus)
-    warnings = []
-    if recipe.precision == "bf16" and device == "cpu" and emulates_bf16():
-        warnings.append(
-            "this processor has no instructions for bf16: an update takes several times as long as "
-            "in float32. Leave out --precision bf16, or give --precision auto"
-        )
+    warnings = _slow_precision(recipe, device)
     if pairs < FEW_PAIRS:
         advice = "Add pairs" if plan.parent else "Add pairs, or fine-tune a checkpoint"
         warnings.append(
@@ -115,6 +110,15 @@ def early_warnings(plan: Plan, data: TrainingData, batches: int, device: str = "
     elif updates is not None and updates < FEW_UPDATES:
         warnings.append(f"{_few(updates, 'update')}: most models need a thousand or more")
     return warnings
+
+
+def _slow_precision(recipe: Recipe, device: str) -> list[str]:
+    if recipe.precision != "bf16" or device != "cpu" or not emulates_bf16():
+        return []
+    return [
+        "this processor has no instructions for bf16: an update takes several times as long as in "
+        "float32. Leave out --precision bf16, or give --precision auto"
+    ]
 
 
 def _faults_of_texts(plan: Plan, data: TrainingData) -> list[str]:
