@@ -181,9 +181,7 @@ def version(x: Tensor) -> int:
     return 0 if x.is_inference() else x._version
 
 
-def float32_weights(
-    prepare: Callable[[Tensor], Tensor] | None = None,
-) -> CachedWeights[Any]:
+def float32_weights(prepare: Callable[[Tensor], Tensor] | None = None) -> CachedWeights[Any]:
     """Return the cache of float32 weights whose products are the fastest on this processor.
 
     prepare: as of `CachedWeights`.
