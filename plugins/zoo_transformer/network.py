@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from zoo.nn import (
     Dropout,
     Encoded,
+    GreedySteps,
     KeyValueCache,
     Output,
     Seq2Seq,
@@ -27,6 +28,7 @@ from zoo.nn import (
     decoder_step,
     encoder_sources,
     exact_device,
+    greedy_steps,
     linear,
     without_end,
 )
@@ -187,6 +189,14 @@ class Transformer(Seq2Seq[Memory, KeyValueCache]):
         x = self.embed(token[:, None], "target", position)
         logits, kinds = self._decode(x, state, mask, memory, attention)
         return Step(logits[:, 0], state, kinds)
+
+    def greedy_steps(
+        self, token: Tensor, state: KeyValueCache, memory: Memory, count: int, banned: Sequence[int]
+    ) -> GreedySteps[KeyValueCache] | None:
+        """Return up to `count` steps of greedy search; None if the kernels cannot take them."""
+        table = self.positions("target", state.length + count)
+        parts, sources = self._decoder_parts, Sources(*memory)
+        return greedy_steps(token, self, parts, table, state, sources, count, banned)
 
     def forward(
         self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False

@@ -14,9 +14,11 @@ from torch import nn
 from torch.nn.utils import parametrize
 
 from tests.core.test_kernels import needs_compiler, without_kernels
+from zoo.decoding.independent import MOST_STEPS
 from zoo.decoding.options import Search
 from zoo.decoding.search import search
 from zoo.decoding.task import Task
+from zoo.errors import DecodingError
 from zoo.nn import Dropout, Linear, create_model, gather, stack_parts, stacks
 from zoo.nn.bf16 import BFloat16
 from zoo.nn.cached_weights import CachedWeights, float32_weights
@@ -541,3 +543,115 @@ def test_a_network_that_is_gone_leaves_nothing(computed: list[str]) -> None:
     del model
     gc.collect()
     assert not weights.stacks
+
+
+SEARCHES: dict[str, tuple[dict[str, Any], list[list[int]] | None]] = {
+    "plain": ({}, None),
+    "an empty translation": ({"allow_empty": True}, None),
+    "bans": ({"banned": tuple(range(4, 80))}, None),
+    "a minimum": ({"min_length": 7}, None),
+    "a maximum": ({"max_length": 6}, None),
+    "n-grams": ({"no_repeat_ngram_size": 2}, None),
+    "a penalty": ({"repetition_penalty": 1.3}, None),
+    "coverage": ({"coverage_penalty": 0.2}, None),
+    "prefixes": ({}, [[], [5], [6, 7, 8]]),
+}
+ONE_BY_ONE = {"no_repeat_ngram_size", "repetition_penalty", "coverage_penalty"}
+"""The options with which each step needs all scores."""
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many steps each call took at once."""
+    counts: list[int] = []
+    original = Transformer.greedy_steps
+
+    def greedy_steps(*given: Any) -> Any:
+        result = original(*given)
+        counts.append(0 if result is None else result.tokens.shape[1])
+        return result
+
+    monkeypatch.setattr(Transformer, "greedy_steps", greedy_steps)
+    return counts
+
+
+def ending(model: Transformer, bias: float) -> Transformer:
+    """The network with an end token that is more or less probable."""
+    output = model.output.bias
+    assert output is not None
+    with torch.no_grad():
+        output[2] += bias
+    return model
+
+
+def greedily(
+    model: Transformer, weights: CachedWeights[Any], options: dict[str, Any],
+    prefixes: list[list[int]] | None = None, on_step: Callable[[], None] | None = None,
+) -> list[Any]:  # fmt: skip
+    source, mask = sources()
+    blank = torch.tensor([11, 12])
+    with torch.inference_mode(), weights.activate(fixed=True):
+        memory = model.encode(source, mask).memory
+        task = Task(model, memory, mask, 40, prefixes, blank=blank, on_step=on_step)
+        return [best[0] for best in search(task, Search(beam=1, **options))]
+
+
+@pytest.mark.parametrize("bias", [-9.0, 0.0, 1.0, 3.0])
+@pytest.mark.parametrize(("options", "prefixes"), SEARCHES.values(), ids=SEARCHES)
+def test_several_steps_at_once_are_the_same_steps(
+    options: dict[str, Any], prefixes: list[list[int]] | None, bias: float, taken: list[int],
+    computed: list[str], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    model = ending(network(norm="pre"), bias)
+    several = greedily(model, float32_weights(), options, prefixes)
+    skip_unless(computed)
+    if bias == -9:  # nothing ends early
+        assert any(taken) == options.keys().isdisjoint(ONE_BY_ONE)
+    taken.clear()
+    monkeypatch.setattr(Task, "greedy", None)
+    one_by_one = greedily(model, float32_weights(), options, prefixes)
+    assert not taken
+    assert several == one_by_one
+    without_kernels(monkeypatch)
+    for one, other in zip(several, greedily(model, float32_weights(), options, prefixes),
+                          strict=True):  # fmt: skip
+        assert one.tokens == other.tokens
+        assert one.score == pytest.approx(other.score, rel=1e-3)
+
+
+@pytest.mark.parametrize("weights", [float32_weights, BFloat16, Int8])
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_several_steps_in_each_network_and_precision(
+    config: dict[str, Any], weights: Callable[[], CachedWeights[Any]], taken: list[int],
+    computed: list[str], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    model = network(**config)
+    several = greedily(model, weights(), {"banned": (2,)})
+    skip_unless(computed)
+    assert max(taken) == MOST_STEPS
+    monkeypatch.setattr(Task, "greedy", None)
+    assert several == greedily(model, weights(), {"banned": (2,)})
+
+
+def test_what_on_step_raises_ends_several_steps(taken: list[int], computed: list[str]) -> None:
+    calls: list[int] = []
+
+    def on_step() -> None:
+        calls.append(1)
+        if len(calls) > 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        greedily(ending(network(), -9.0), float32_weights(), {}, on_step=on_step)
+    skip_unless(computed)
+    assert taken == [MOST_STEPS]
+
+
+def test_a_logit_that_is_no_number_is_reported() -> None:
+    model = network()
+    output = model.output.bias
+    assert output is not None
+    with torch.no_grad():
+        output[20] = torch.nan
+    with pytest.raises(DecodingError, match="are not numbers"):
+        greedily(model, float32_weights(), {"allow_empty": True})

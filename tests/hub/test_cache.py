@@ -140,12 +140,12 @@ def test_clean_removes_what_can_be_made_again(
         shown = json.loads(run("cache", "clean", "--json").stdout)
     sizes = [(row["kind"], row["number"], row["size"]) for row in shown["contents"]]
     assert sizes == [("imported", 3, 3000), ("exports", 1, 1000), ("tokens", 1, 1000)]
-    assert "5 kB more can be made again" in run("cache", "list").stderr
+    assert "5.0 kB more can be made again" in run("cache", "list").stderr
     assert run("cache", "clean", "imported", input="n\n").exit_code == 1
     with FileLock(tmp_path / "own" / "imported" / "b-t5-v1-1.lock"), held(half_written):
         cleaned = run("cache", "clean", "imported", "exports", "--yes")
         locks = [lock.name for lock in (tmp_path / "own").rglob("*.lock")]
-    assert "Freed 3 kB" in cleaned.stderr
+    assert "Freed 3.0 kB" in cleaned.stderr
     assert "b-t5-v1-1 is being written by another process, and stays" in cleaned.stderr
     left = [p.parent.name for p in (tmp_path / "own").rglob("*") if p.is_file() and p.stem == p.name
             and p.name in ("model", "ids")]  # fmt: skip

@@ -218,7 +218,9 @@ def test_a_converted_checkpoint_s_card_states_the_new_size(tmp_path: Path) -> No
         (7_885_760, "7.9 MB"),
         (100_000, "0.1 MB"),
         (49_940, "49.9 kB"),
-        (1_234_567_890, "1,234.6 MB"),
+        (999, "999 bytes"),
+        (999_960_000, "1.0 GB"),
+        (1_234_567_890, "1.2 GB"),
     ],
 )
 def test_a_small_checkpoint_has_a_size_too(size: int, text: str) -> None:

@@ -9,12 +9,14 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+import torch
 from torch import Tensor
 
-from tests.laws import wrong_parameters, wrong_results, wrong_sizes
+from tests.laws import wrong_parameters, wrong_results, wrong_sizes, wrong_steps
 from tests.laws.networks import WRONG, Memory, Network, Right, State
 from zoo import Architecture, Config, Table, hookimpl
-from zoo.errors import ConfigError
+from zoo.decoding.greedy import greedy
+from zoo.errors import ConfigError, PluginError
 from zoo.nn import Encoded, Output, Step
 from zoo.registry.api import API
 from zoo.registry.catalogue import Model
@@ -25,7 +27,8 @@ from zoo.testing import LAWS, BrokenLawError, Case, Law, case, case_of
 from zoo.testing.outcomes import Outcomes
 
 LAW = {law.name: law for law in LAWS}
-assert all((wrong_parameters, wrong_results, wrong_sizes))  # their import fills WRONG
+# Their import fills WRONG.
+assert all((wrong_parameters, wrong_results, wrong_sizes, wrong_steps))
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
@@ -43,6 +46,36 @@ def test_a_fault_is_detected_by_its_law(name: str) -> None:
     assert lines[0] == f"law {fault.law}: {LAW[fault.law].statement}"
     assert any(line.startswith("observed: ") for line in lines)
     assert lines[-1].startswith("usual causes: ")
+
+
+def test_correct_greedy_steps_satisfy_every_law() -> None:
+    """And searches take them, with the results of single steps."""
+    for law in LAWS:
+        if law.name not in ("learns_a_copy_task", "declaration_imports_no_torch"):  # slow
+            law(case_of(wrong_steps.Greedy, Right()))
+    tried = case_of(wrong_steps.Greedy, Right())
+    several = greedy(tried.model, tried.source, tried.mask, 12)
+    cast(Any, tried.model).__class__ = Network
+    one_by_one = greedy(tried.model, tried.source, tried.mask, 12)
+    assert [best.tokens for best in several] == [best.tokens for best in one_by_one]
+    assert [best.score for best in several] == pytest.approx([best.score for best in one_by_one])
+
+
+@pytest.mark.parametrize("result", [None, (1, 2), "too many", "of other rows"])
+def test_greedy_steps_of_a_wrong_type_are_the_networks_fault(result: object) -> None:
+    class Wrong(wrong_steps.Greedy):
+        def greedy_steps(self, *given: Any) -> Any:
+            steps: Any = super().greedy_steps(*given)
+            if result == "too many":
+                return steps._replace(tokens=torch.cat([steps.tokens] * 20, 1))
+            return steps._replace(scores=steps.scores[1:]) if result == "of other rows" else result
+
+    tried = case_of(Wrong, Right())
+    if result is None:
+        assert greedy(tried.model, tried.source, tried.mask, 12)
+        return
+    with pytest.raises(PluginError, match="greedy_steps returned"):
+        greedy(tried.model, tried.source, tried.mask, 12)
 
 
 class Regularized(Network):

@@ -7,13 +7,17 @@ import re
 
 BEGIN, END = "<!-- generated: zoo card -->\n", "<!-- end -->\n"
 _MARK = re.compile(r"(<!-- (?:generated: zoo card|end) -->)[ \t]*(?:\r?\n|\Z)")
-_SIZE = re.compile(r"^(Size: [\d,]+ parameters in )[\d.,]+ [kM]B(\.)$", re.MULTILINE)
+_SIZE = re.compile(r"^(Size: [\d,]+ parameters in )[\d.,]+ (?:[kMG]B|bytes)(\.)$", re.MULTILINE)
 _LOAD = re.compile(r"zoo\.load\(\"(?:[^\"\\]|\\.)*\"\)")
 
 
 def size_in_words(size: int) -> str:
-    """Return a number of bytes as a text, in MB or, if it is small, in kB."""
-    return f"{size / 1e6:,.1f} MB" if size >= 100_000 else f"{size / 1e3:.1f} kB"
+    """Return a number of bytes with a unit and one decimal, such as 17.6 MB."""
+    if size < 1000:
+        return f"{size} bytes"
+    if size < 100_000:
+        return f"{size / 1e3:.1f} kB"
+    return f"{size / 1e6:,.1f} MB" if size < 999.95e6 else f"{size / 1e9:,.1f} GB"
 
 
 def plain_marks(text: str) -> str:

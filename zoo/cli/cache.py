@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from zoo.cli.fetching import readable
+from zoo.checkpoint.card_text import size_in_words
 from zoo.cli.options import Group, json_option
 from zoo.cli.output import confirm, console, plain, print_json, say
 from zoo.registry.cache_folder import KINDS
@@ -41,11 +41,13 @@ def list_(as_json: bool) -> None:
     for c in commits:
         revisions = ", ".join(c.revisions)
         state = "" if c.complete else "incomplete"
-        grid.add_row(plain(c.address), c.commit[:12], plain(revisions), readable(c.size), state)
+        grid.add_row(
+            plain(c.address), c.commit[:12], plain(revisions), size_in_words(c.size), state
+        )
     console().print(grid if commits else "the cache is empty")
     size = sum(one.size for one in contents())
     if size:
-        say(f"{readable(size)} more can be made again when needed: see `zoo cache clean`")
+        say(f"{size_in_words(size)} more can be made again when needed: see `zoo cache clean`")
 
 
 @cache.command()
@@ -58,10 +60,10 @@ def remove(address: str, yes: bool) -> None:
 
     commits = find_commits(address)
     for cached in commits:
-        say(f"{cached.address}@{cached.commit[:12]}  {readable(cached.size)}")
+        say(f"{cached.address}@{cached.commit[:12]}  {size_in_words(cached.size)}")
     if not yes:
         confirm("Remove?")
-    say(f"Freed {readable(remove_commits(commits))}")
+    say(f"Freed {size_in_words(remove_commits(commits))}")
 
 
 @cache.command()
@@ -85,14 +87,14 @@ def clean(kinds: tuple[str, ...], yes: bool, as_json: bool) -> None:
     if not as_json:
         grid = Grid("kind", "number", "size", "", box=None, pad_edge=False)
         for row in rows:
-            grid.add_row(row.kind, f"{row.number:,}", readable(row.size), KINDS[row.kind])
+            grid.add_row(row.kind, f"{row.number:,}", size_in_words(row.size), KINDS[row.kind])
         console().print(grid if rows else "there is nothing to remove")
     if kinds and rows:
         if not yes:
             confirm("Remove?")
         freed, busy = cache_folder.clean(kinds)
         everything = cache_folder.contents()
-        say(f"Freed {readable(freed)}")
+        say(f"Freed {size_in_words(freed)}")
         for path in busy:
             say(f"{path} is being written by another process, and stays")
     elif kinds:

@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
+from zoo.checkpoint.card_text import size_in_words
 from zoo.cli.completion import complete_data, complete_dataset
-from zoo.cli.fetching import progress_bars, readable
+from zoo.cli.fetching import progress_bars
 from zoo.cli.options import Group, json_option, limit_option
 from zoo.cli.output import confirm, console, loaded_registry, plain, print_json, say
 from zoo.errors import DataError, UnknownNameError
@@ -63,8 +64,8 @@ def get(name: str, yes: bool, accept_changed: bool, as_json: bool) -> None:
         say(f"{name}: {dataset.summary}")
         say(f"Terms: {dataset.terms}")
         for file in missing:
-            say(f"  {file.url}  {readable(file.size) if file.size else 'unknown size'}")
-        say(f"{readable(size)}{unknown}, to {folder}")
+            say(f"  {file.url}  {size_in_words(file.size) if file.size else 'unknown size'}")
+        say(f"{size_in_words(size)}{unknown}, to {folder}")
         if not yes:
             confirm("Download?")
     changed = []

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
+from zoo.checkpoint.card_text import size_in_words
 from zoo.cli.completion import complete_checkpoint, complete_named
-from zoo.cli.fetching import located, readable
+from zoo.cli.fetching import located
 from zoo.cli.options import NewPath, json_option
 from zoo.cli.output import loaded_registry, print_json, say
 
@@ -38,4 +39,4 @@ def export(
     if as_json:
         print_json({"folder": str(out), "format": format_name, "size": size})
     else:
-        say(f"{out}: {checkpoint} in format {format_name}, {readable(size)}")
+        say(f"{out}: {checkpoint} in format {format_name}, {size_in_words(size)}")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from zoo.checkpoint.card_text import size_in_words
 from zoo.checkpoint.format import is_checkpoint
 from zoo.cli.output import messages, say, shows_progress
 from zoo.cli.settings import checkpoint_of
@@ -48,18 +49,7 @@ def located(
 def announce(pulling: Pulling) -> None:
     """Print on standard error what is about to be downloaded."""
     source = "" if pulling.name == str(pulling.address) else f" from {pulling.address}"
-    say(f"Pulling {pulling.name}{source}: {readable(pulling.size)}")
-
-
-def readable(size: int) -> str:
-    """Return a number of bytes with a unit, such as 17.6 MB."""
-    if size < 1000:
-        return f"{size} bytes"
-    amount, units = size / 1000, ["kB", "MB", "GB", "TB"]
-    while amount >= 999.5 and len(units) > 1:
-        amount /= 1000
-        del units[0]
-    return f"{amount:.0f} {units[0]}" if amount >= 99.95 else f"{amount:.3g} {units[0]}"
+    say(f"Pulling {pulling.name}{source}: {size_in_words(pulling.size)}")
 
 
 @contextlib.contextmanager

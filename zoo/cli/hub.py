@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from zoo.checkpoint.card_text import size_in_words
 from zoo.cli.completion import complete_checkpoint, complete_named
-from zoo.cli.fetching import located, readable
+from zoo.cli.fetching import located
 from zoo.cli.options import NewPath, json_option
 from zoo.cli.output import loaded_registry, print_json, say
 from zoo.cli.settings import checkpoint_of
@@ -120,7 +121,7 @@ def push(
 def _show(pushed: Pushed, dry_run: bool) -> None:
     """Print what a push changed, or would change."""
     for change in pushed.changes:
-        click.echo(f"{change.kind:<7} {change.path}  {readable(change.size)}")
+        click.echo(f"{change.kind:<7} {change.path}  {size_in_words(change.size)}")
     if not pushed.changes:
         click.echo(f"{pushed.address} is up to date, at commit {pushed.commit}")
     elif dry_run:
@@ -161,4 +162,4 @@ def convert(checkpoint: str, out: Path, dtype: str) -> None:
     from zoo.checkpoint.format import WEIGHTS
 
     convert_folder(located(checkpoint, loaded_registry()), out, dtype)
-    say(f"{out}: {readable((out / WEIGHTS).stat().st_size)} in {dtype}")
+    say(f"{out}: {size_in_words((out / WEIGHTS).stat().st_size)} in {dtype}")

@@ -18,12 +18,16 @@ from zoo.decoding.steps import Steps
 from zoo.decoding.task import Task
 from zoo.nn.contract import BEGIN, END, PADDING, Memory, State
 from zoo.nn.cuda_graphs import fetch
-from zoo.nn.faults import init_state
+from zoo.nn.faults import greedy_steps, init_state
 from zoo.nn.tree import gather
 
 Choose = Callable[[Tensor, int, Tensor], Tensor]
 """Chooses a token for each row, (rows,), from the scores (rows, V), the position, and which
 hypothesis each row is, (rows,)."""
+
+
+MOST_STEPS = 16
+"""How many a network may take at once."""
 
 
 class _Best(NamedTuple):
@@ -95,6 +99,8 @@ class _Batch(Steps[Memory, State]):
     def advance(self, choose: Choose | None) -> None:
         """Write one more token of every hypothesis, and record those that end."""
         pipeline, position = self.pipeline, len(self.written) + 1
+        if choose is None and self._take_steps(position):
+            return
         logits, banned = self.take_step(position)
         if choose is None and banned is not None and self.task.then is not None:
             self._take_best(logits, position, tuple(banned))
@@ -116,6 +122,32 @@ class _Batch(Steps[Memory, State]):
         over = over & self.live if self.finished else over
         if bool(over.any()):
             self._end(over)
+
+    def _take_steps(self, position: int) -> bool:
+        """Write several tokens of every hypothesis at once; return whether the network could."""
+        network, count = self.task.greedy, min(MOST_STEPS, self.shortest - position)
+        if network is None or count < 2 or self.finished or self.pipeline.needs_attention:
+            return False
+        states = self.pipeline.update(self.states, self.token, {})
+        banned = self.pipeline.lasting_bans(position, states, network.target_vocab)
+        if banned is None:
+            return False
+        if self.task.on_step is not None:
+            self.task.on_step()
+        steps = greedy_steps(network, self.token, self.state, self.memory, count, banned)
+        if steps is None:
+            return False
+        self.state = steps.state
+        for number, (token, score) in enumerate(zip(steps.tokens.T, steps.scores.T, strict=True)):
+            if number:
+                states = self.pipeline.update(states, self.token, {})
+            self.token, self.score = token, self.score + score
+            self._write()
+        self.states, self.log_prob = states, self.score
+        over = self.token == END
+        if bool(over.any()):
+            self._end(over)
+        return True
 
     def _take_best(self, logits: Tensor, position: int, banned: tuple[int, ...]) -> None:
         """Write the best token of every hypothesis by a recorded function.

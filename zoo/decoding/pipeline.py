@@ -74,6 +74,16 @@ class Pipeline:
             banned.update(more)
         return sorted(banned) if len(banned) < vocab else None
 
+    def lasting_bans(self, position: int, states: States, vocab: int) -> list[int] | None:
+        """Return what `bans` returns from a position on; None if that may change.
+
+        Raises:
+            DecodingError: a banned token is not in the vocabulary.
+        """
+        pairs = zip(self.processors, states, strict=True)
+        settled = all(p.settled(position, state) for p, state in pairs)
+        return self.bans(position, states, vocab) if settled else None
+
     def process(self, states: States, rows: Rows) -> Tensor:
         """Return the scores of the next token, (rows, V), −inf for banned tokens.
 

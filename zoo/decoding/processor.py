@@ -78,6 +78,14 @@ class LogitsProcessor(ABC, Generic[S]):
         """
         return () if type(self).process is LogitsProcessor.process else None
 
+    def settled(self, position: int, state: S | tuple[()]) -> bool:
+        """Return whether `bans` is the same from a position on, whatever is written.
+
+        By default where no subclass overrides `bans` or `process`.
+        """
+        kind, base = type(self), LogitsProcessor
+        return kind.bans is base.bans and kind.process is base.process
+
     def process(self, scores: Tensor, rows: Rows, state: S | tuple[()]) -> Tensor:
         """Return new scores of the next token, (rows, V): −inf bans; others must not exceed 0."""
         banned = self.bans(rows.position, state)

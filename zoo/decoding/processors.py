@@ -46,6 +46,10 @@ class BannedTokens(LogitsProcessor):
         """Return the same tokens at every position."""
         return self.banned
 
+    def settled(self, position: int, state: tuple[()]) -> bool:
+        """Return True."""
+        return True
+
 
 class MinimumLength(LogitsProcessor):
     """Bans the end token before the minimum length, which counts the end token."""
@@ -61,6 +65,10 @@ class MinimumLength(LogitsProcessor):
     def bans(self, position: int, state: tuple[()]) -> Collection[int]:
         """Return the end token if it comes too early."""
         return (END,) if position < self.length else ()
+
+    def settled(self, position: int, state: tuple[()]) -> bool:
+        """Return whether the minimum is reached."""
+        return position >= self.length
 
 
 class MaximumLength(LogitsProcessor):
@@ -130,6 +138,10 @@ class NotEmpty(LogitsProcessor[Tensor]):
         if position == 1 and (self.blank is None or position < self.shortest):
             return (END,)
         return () if isinstance(state, tuple) else None
+
+    def settled(self, position: int, state: Tensor | tuple[()]) -> bool:
+        """Return whether no row is blank any more."""
+        return position > 1 and isinstance(state, tuple)
 
     def process(self, scores: Tensor, rows: Rows, state: Tensor | tuple[()]) -> Tensor:
         """Ban the end token in blank rows, and blank tokens in those that are cut here."""
@@ -263,6 +275,10 @@ class Prefix(LogitsProcessor):
     def bans(self, position: int, state: tuple[()]) -> Collection[int] | None:
         """Return nothing after the longest prefix; up to its end, rows differ."""
         return () if position > self.prefixes.shape[1] else None
+
+    def settled(self, position: int, state: tuple[()]) -> bool:
+        """Return whether the longest prefix is written."""
+        return position > self.prefixes.shape[1]
 
     def process(self, scores: Tensor, rows: Rows, state: tuple[()]) -> Tensor:
         """Ban all tokens but the prefix's, in rows whose prefix reaches this position."""

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from typing_extensions import TypeVar
 
-from zoo.nn.contract import PADDING, Memory, State, Step
+from zoo.nn.contract import PADDING, Memory, Seq2Seq, State, Step
 from zoo.nn.faults import step
 from zoo.nn.tree import Tree, gather
 from zoo.registry.registry import Registry
@@ -98,6 +98,14 @@ class Task(Generic[Memory, State]):
         result = step(self.model, token, state, memory, attention)
         logits = full_precision(result.logits)
         return result if logits is result.logits else result._replace(logits=logits)
+
+    @property
+    def greedy(self) -> Seq2Seq[Memory, State] | None:
+        """The network, if it may take several steps of greedy search at once."""
+        network = self.model
+        if self.then is not None or not isinstance(network, Seq2Seq):
+            return None
+        return None if type(network).greedy_steps is Seq2Seq.greedy_steps else network
 
     @property
     def leave_fraction(self) -> int:

@@ -14,6 +14,7 @@ from zoo.nn.contract import (
     AttentionKind,
     Decoded,
     Encoded,
+    GreedySteps,
     NonAutoregressive,
     Output,
     Seq2Seq,
@@ -30,7 +31,7 @@ from zoo.nn.recurrent import recurrent_linear
 from zoo.nn.softmax import softmax, softmax_gradient
 from zoo.nn.sources import split_sources
 from zoo.nn.stack_parts import LayerParts, StackParts
-from zoo.nn.stacks import Sources, decoder_step, encoder_sources
+from zoo.nn.stacks import Sources, decoder_step, encoder_sources, greedy_steps
 from zoo.nn.sublayers import Source, add_norm, attention_sublayer, feedforward_sublayer
 from zoo.nn.tanh import tanh
 from zoo.nn.tree import Tree, gather
@@ -46,6 +47,7 @@ __all__ = [
     "Decoded",
     "Dropout",
     "Encoded",
+    "GreedySteps",
     "KeyValueCache",
     "LayerParts",
     "Linear",
@@ -66,6 +68,7 @@ __all__ = [
     "feedforward_sublayer",
     "few_queries",
     "gather",
+    "greedy_steps",
     "linear",
     "once_differentiable",
     "recurrent_linear",

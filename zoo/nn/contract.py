@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Generic, NamedTuple
 
 from torch import Tensor, nn
@@ -68,6 +68,18 @@ class Step(NamedTuple, Generic[State]):
     logits: Tensor
     state: State
     attention: Attention = NO_ATTENTION
+
+
+class GreedySteps(NamedTuple, Generic[State]):
+    """What `greedy_steps` returns: several steps at once.
+
+    tokens, scores: the best tokens and their log probabilities, (rows, steps); only the last step
+    may have an end token. state: after reading all tokens but those of the last step.
+    """
+
+    tokens: Tensor
+    scores: Tensor
+    state: State
 
 
 class Output(NamedTuple):
@@ -139,6 +151,23 @@ class Seq2Seq(nn.Module, ABC, Generic[Memory, State]):
         self, token: Tensor, state: State, memory: Memory, attention: bool = False
     ) -> Step[State]:
         """Read one token per row, (rows,) int64, and predict the next."""
+
+    def greedy_steps(
+        self, token: Tensor, state: State, memory: Memory, count: int, banned: Sequence[int]
+    ) -> GreedySteps[State] | None:
+        """Take up to `count` steps, each of which reads the best tokens of the one before.
+
+        None if the network cannot do it, or not now: then a search takes the steps one by one. Of
+        equal tokens, the lowest is the best; none of `banned` is. A step in which the best token
+        of a row is the end token is the last.
+
+        Args:
+            token: what the first step reads, (rows,) int64, one row a sentence.
+            state, memory: as of `step`.
+            count: the most steps, at least 1.
+            banned: tokens that are not chosen.
+        """
+        return None
 
     @abstractmethod
     def forward(

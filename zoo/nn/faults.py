@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from zoo.errors import FAILURES, PluginError, ZooError
-from zoo.nn.contract import Encoded, Memory, Seq2Seq, State, Step
+from zoo.nn.contract import Encoded, GreedySteps, Memory, Seq2Seq, State, Step
 from zoo.nn.tree import plain_tensors
 from zoo.registry.open_shelf import BrokenEntryError
 from zoo.registry.owners import Plugin
@@ -105,3 +105,33 @@ def step(
         reason = f"step returned logits of shape {tuple(step.logits.shape)}, not {expected}"
         raise broken_network(type(network), reason)
     return step
+
+
+def greedy_steps(
+    network: Seq2Seq[Memory, State],
+    token: Tensor,
+    state: State,
+    memory: Memory,
+    count: int,
+    banned: Sequence[int],
+) -> GreedySteps[State] | None:
+    """Return several steps of a network: see `Seq2Seq.greedy_steps`.
+
+    Raises:
+        PluginError: the network raised something, or returned no `GreedySteps`.
+    """
+    with blaming_network(network):
+        steps = network.greedy_steps(token, state, memory, count, banned)
+    if steps is None:
+        return None
+    if not isinstance(steps, GreedySteps):
+        reason = f"greedy_steps returned a value of type {type(steps).__name__}, not a GreedySteps"
+        raise broken_network(type(network), reason)
+    tokens, scores = steps.tokens, steps.scores
+    rows, taken = tokens.shape if tokens.dim() == 2 else (0, 0)
+    if rows != len(token) or not 0 < taken <= count or scores.shape != tokens.shape:
+        shapes = f"{tuple(tokens.shape)} and {tuple(scores.shape)}"
+        expected = f"({len(token)}, 1 to {count})"
+        reason = f"greedy_steps returned tokens and scores of shapes {shapes}, not {expected}"
+        raise broken_network(type(network), reason)
+    return steps

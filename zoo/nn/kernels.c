@@ -681,6 +681,34 @@ void zoo_continue(const float *x, const float *score, const int64_t *shape, int6
     free(maxima);
 }
 
+/* `count` steps of `zoo_decoder`, or fewer: until the best token of a row is `end`. Each step reads the
+   tokens before it, (rows), of `tokens`, (count + 1, rows), and writes the best ones after them, and
+   their log probabilities into `scores`, (count, rows). positions: (count, d), or NULL. One row a
+   sentence; logits and rows are memory, (rows, n) and (rows). Returns the steps taken, or the result of
+   the one that failed. */
+int zoo_greedy(const Stack *m, int64_t *tokens, const float *positions, float *const *stored,
+               const Scope *prefix, const Scope *source, int64_t start, int64_t count,
+               const int64_t *banned, int64_t bans, int64_t end, float *logits, int64_t *rows,
+               float *scores) {
+    const int64_t sentences = prefix->shape[0], shape[4] = {sentences, 1, m->outputs->n, 1};
+    float *none = calloc(sentences, sizeof *none);
+    Scope own = *prefix;
+    int taken = 0, ended = 0, done = none != NULL;
+    while (done > 0 && taken < count && !ended) {
+        const float *position = positions ? positions + taken * m->outputs->k : NULL;
+        own.shape[3] = start + taken + 1;
+        done = zoo_decoder(m, tokens, position, stored, &own, source, start + taken, logits);
+        if (done <= 0) break;
+        tokens += sentences;
+        zoo_continue(logits, none, shape, 0, banned, bans, end, scores, rows, tokens);
+        for (int64_t s = 0; s < sentences; s++) ended |= tokens[s] == end;
+        scores += sentences;
+        taken++;
+    }
+    free(none);
+    return done > 0 ? taken : done;
+}
+
 /* What the best continuations of a beam lead to, as `choice.py` says. numbers: sentences, width, n, k,
    the end token, the position, and whether finished hypotheses occupy slots. facts: whether any is
    over, all are live, and all continue the row of their own slot; how many sentences are not alive. */

@@ -50,6 +50,9 @@ _SIGNATURES = {
     "zoo_attention": (*[_POINTER] * 7, _COUNT, _POINTER),
     "zoo_decoder": (*[_POINTER] * 6, _COUNT, _POINTER),
     "zoo_encoder": (_POINTER,) * 5,
+    "zoo_greedy": (
+        *[_POINTER] * 6, *[_COUNT] * 2, _POINTER, *[_COUNT] * 2, *[_POINTER] * 3,
+    ),
     "zoo_cross_entropy": (
         _POINTER, *[_COUNT] * 3, _POINTER, _COUNT, ctypes.c_float, *[_POINTER] * 2, ctypes.c_float,
         _POINTER,
@@ -128,7 +131,7 @@ class Kernels:
         self._product, self._store, self._select, self._attend = functions[8:12]
         # `sublayers.py`, `stacks.py` and `losses.py` call these.
         self.feedforward, self.attention, self.decoder, self.encoder = functions[12:16]
-        self.cross_entropy = functions[16]
+        self.greedy, self.cross_entropy = functions[16:]
 
     def quantize(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return rows (n, k), contiguous, as int8, and the scale of each, (n, 1)."""

@@ -37,8 +37,12 @@ class KeyValueCache:
 
     def extended(self) -> KeyValueCache:
         """Return a cache with one more position, still to be written."""
+        return self.extended_by(1)
+
+    def extended_by(self, count: int) -> KeyValueCache:
+        """Return a cache with more positions, still to be written; only one with a beam."""
         cache = self._shared()
-        cache.length, cache._mask = self.length + 1, None
+        cache.length, cache._mask = self.length + count, None
         capacity = self._layers[0][0].shape[2] if self._layers else 0
         if self._filled[0] != self.length or cache.length > capacity or torch.is_grad_enabled():
             capacity = max(2 * cache.length, INITIAL_CAPACITY)
@@ -51,6 +55,12 @@ class KeyValueCache:
             hypotheses, _ = self._row_numbers(self._origin.device)
             writers = hypotheses.expand(self.sentences, -1)[..., None]
             cache._origin = torch.cat([self._origin, writers], 2)
+        return cache
+
+    def shortened(self, length: int) -> KeyValueCache:
+        """Return a cache without the last positions, in the place of this one."""
+        cache = self._shared()
+        cache.length = cache._filled[0] = length
         return cache
 
     @property
@@ -96,7 +106,8 @@ class KeyValueCache:
         """
         count = len(self._layers)
         if layer == count:
-            shape = (self.sentences, heads, INITIAL_CAPACITY, self.beam)
+            capacity = max(self.length, INITIAL_CAPACITY)
+            shape = (self.sentences, heads, capacity, self.beam)
             widths = d, d if of_values is None else of_values
             keys, values = (like.new_empty(*shape, width) for width in widths)
             self._layers.append((keys, values))

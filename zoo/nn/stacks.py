@@ -1,4 +1,4 @@
-"""A Transformer's encoder, and a step of its decoder, each in one call of the kernels.
+"""A Transformer's encoder, and one step or several of its decoder, each in one call of the kernels.
 
 With few rows they take less time than the calls of their parts from Python. Both are supported
 where `attention_sublayer` and `feedforward_sublayer` are, in a search through `zoo.Translator`,
@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from zoo.nn.cached_weights import CHECKED
-from zoo.nn.kernels import MAX_KEYS, Scope, is_in_rows, is_plain, mask_strides
+from zoo.nn.contract import END, GreedySteps
+from zoo.nn.kernels import MAX_KEYS, Kernels, Scope, is_in_rows, is_plain, mask_strides
 from zoo.nn.key_value_cache import KeyValueCache
 from zoo.nn.stack_parts import Describe, PreparedStack, find_stack
 from zoo.nn.sublayers import MAX_QUERIES, is_storage
@@ -115,29 +116,15 @@ def decoder_step(
     Raises:
         IndexError: a token is not in the vocabulary.
     """
-    if type(cache) is not KeyValueCache:
+    if (ready := _ready(tokens, network, describe, cache, sources)) is None:
         return None
-    rows, length = cache.sentences * cache.beam, cache.length * cache.beam
-    if not 0 < length <= MAX_KEYS or cache.beam > MAX_QUERIES or not rows == tokens.shape[0] > 0:
-        return None
-    if not _are_tokens(tokens):
-        return None
-    if (usable := find_stack(network, "decoder", describe, rows)) is None:
-        return None
-    compiled, prepared = usable
+    compiled, prepared, stored = ready
+    length = cache.length * cache.beam
     if not _are_positions(position, 1, prepared.d):
         return None
-    checked, key = CHECKED.get(), (id(network), "stored")
-    assert checked is not None
-    stored: _Stored | None = checked.get(key)
-    if stored is None or not stored.is_of(cache, sources):
-        checked.pop(key, None)  # it would keep the last ones
-        if (stored := _stored(cache, sources, prepared)) is None:
-            return None
-        checked[key] = stored
     if not _set_mask(stored.scopes[0], mask, cache, length):
         return None
-    logits = _new(rows, prepared.outputs)
+    logits = _new(tokens.shape[0], prepared.outputs)
     tokens = tokens.contiguous()
     _check(
         compiled.decoder(
@@ -148,6 +135,72 @@ def decoder_step(
         prepared,
     )  # fmt: skip
     return logits
+
+
+def greedy_steps(
+    tokens: Tensor,
+    network: nn.Module,
+    describe: Describe,
+    table: Tensor | None,
+    cache: KeyValueCache,
+    sources: Sources,
+    count: int,
+    banned: Sequence[int],
+) -> GreedySteps[KeyValueCache] | None:
+    """Return up to `count` steps, each of which reads the best tokens of the one before.
+
+    None if it is not supported. The arguments are those of `decoder_step`, but for these:
+
+    Args:
+        table: what is added to the embedding of each position, (positions, d), or None.
+        cache: the prefix, without the tokens.
+        count: the most steps.
+        banned: tokens that are not chosen.
+    """
+    if count < 1 or cache.beam != 1 or cache.length + count > MAX_KEYS:
+        return None
+    start, cache = cache.length, cache.extended_by(count)
+    positions = None if table is None else table.narrow(0, start, count)
+    ready = _ready(tokens, network, describe, cache, sources)
+    if ready is None or not _are_positions(positions, count, ready[1].d):
+        cache.shortened(start)
+        return None
+    compiled, prepared, stored = ready
+    _set_mask(stored.scopes[0], None, cache, start + 1)
+    rows, ids = tokens.shape[0], tokens.new_empty(count + 1, tokens.shape[0])
+    ids[0], parents = tokens, torch.empty_like(tokens)
+    logits, scores = _new(rows, prepared.outputs), _new(count, rows)
+    taken = compiled.greedy(
+        ctypes.byref(prepared.stack), ids.data_ptr(),
+        None if positions is None else positions.data_ptr(), stored.pointers,
+        *map(ctypes.byref, stored.scopes), start, count, (ctypes.c_int64 * len(banned))(*banned),
+        len(banned), END, logits.data_ptr(), parents.data_ptr(), scores.data_ptr(),
+    )  # fmt: skip
+    _check(taken, prepared)
+    return GreedySteps(ids[1 : taken + 1].T, scores[:taken].T, cache.shortened(start + taken))
+
+
+def _ready(
+    tokens: Tensor, network: nn.Module, describe: Describe, cache: KeyValueCache, sources: Sources
+) -> tuple[Kernels, PreparedStack, _Stored] | None:
+    """Return what reads the tokens of a decoder's last positions; None if it is not supported."""
+    if type(cache) is not KeyValueCache or not _are_tokens(tokens):
+        return None
+    rows, length = cache.sentences * cache.beam, cache.length * cache.beam
+    if not 0 < length <= MAX_KEYS or cache.beam > MAX_QUERIES or not rows == tokens.shape[0] > 0:
+        return None
+    if (usable := find_stack(network, "decoder", describe, rows)) is None:
+        return None
+    compiled, prepared = usable
+    checked, key = CHECKED.get(), (id(network), "stored")
+    assert checked is not None
+    stored: _Stored | None = checked.get(key)
+    if stored is None or not stored.is_of(cache, sources):
+        checked.pop(key, None)  # it would keep the last ones
+        if (stored := _stored(cache, sources, prepared)) is None:
+            return None
+        checked[key] = stored
+    return compiled, prepared, stored
 
 
 def _new(*shape: int) -> Tensor:

@@ -78,6 +78,8 @@ def spelled(
             for i, old in enumerate(spellings)
             if (new := change(old, language)).text != old.text
         }
+        if not changed:
+            continue
         before = costs([spellings[i].text for i in changed])
         after = costs([new.text for new in changed.values()])
         for (i, new), old_cost, new_cost in zip(changed.items(), before, after, strict=True):

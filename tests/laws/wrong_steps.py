@@ -1,0 +1,99 @@
+"""Faults in several steps of greedy search at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from tests.laws.networks import Made, Memory, Network, State, wrong
+from zoo.nn import END, GreedySteps
+
+
+class Greedy(Network):
+    """The correct network, with `greedy_steps`."""
+
+    def chosen(self, logits: Tensor, banned: Sequence[int]) -> Tensor:
+        return logits.index_fill(1, torch.tensor(banned), -torch.inf).argmax(1)
+
+    def scores(self, logits: Tensor) -> Tensor:
+        return logits.log_softmax(1)
+
+    def is_last(self, token: Tensor) -> bool:
+        return bool((token == END).any())
+
+    def greedy_steps(
+        self, token: Tensor, state: State, memory: Memory, count: int, banned: Sequence[int]
+    ) -> GreedySteps[State] | None:
+        tokens, scores = [], []
+        for _ in range(count):
+            logits, state, _ = self.step(token, state, memory)
+            token = self.chosen(logits, banned)
+            tokens.append(token)
+            scores.append(self.scores(logits).gather(1, token[:, None])[:, 0])
+            if self.is_last(token):
+                break
+        return GreedySteps(torch.stack(tokens, 1), torch.stack(scores, 1), state)
+
+
+@wrong("greedy_steps_are_steps", "step 0 of greedy_steps does not choose the best tokens")
+def greedy_steps_without_bans() -> Made:
+    class Forgets(Greedy):
+        def chosen(self, logits: Tensor, banned: Sequence[int]) -> Tensor:
+            return logits.argmax(1)
+
+    return Forgets
+
+
+@wrong("greedy_steps_are_steps", "the score of step 0 of greedy_steps: off by")
+def greedy_steps_with_logits() -> Made:
+    class Raw(Greedy):
+        def scores(self, logits: Tensor) -> Tensor:
+            return logits
+
+    return Raw
+
+
+@wrong("greedy_steps_are_steps", "greedy_steps ends after 1 steps without an end token")
+def greedy_steps_that_end_early() -> Made:
+    class Early(Greedy):
+        def is_last(self, token: Tensor) -> bool:
+            return True
+
+    return Early
+
+
+@wrong("greedy_steps_are_steps", "comes after an end token")
+def greedy_steps_after_the_end() -> Made:
+    class Endless(Greedy):
+        def chosen(self, logits: Tensor, banned: Sequence[int]) -> Tensor:
+            allowed = [token for token in banned if token != END]
+            return super().chosen(logits.index_fill(1, torch.tensor(END), 99.0), allowed)
+
+        def step(self, *given: Any, **more: Any) -> Any:
+            step = super().step(*given, **more)
+            likely = step.logits.index_fill(1, torch.tensor(END), 99.0)
+            return step._replace(logits=likely)
+
+        def forward(self, *given: Any, **more: Any) -> Any:
+            output = super().forward(*given, **more)
+            return output._replace(logits=output.logits.index_fill(2, torch.tensor(END), 99.0))
+
+        def is_last(self, token: Tensor) -> bool:
+            return False
+
+    return Endless
+
+
+@wrong("greedy_steps_are_steps", "a step from the state of greedy_steps: off by")
+def greedy_steps_that_return_the_first_state() -> Made:
+    class Stays(Greedy):
+        def greedy_steps(
+            self, token: Tensor, state: State, memory: Memory, count: int, banned: Sequence[int]
+        ) -> GreedySteps[State] | None:
+            steps = cast("GreedySteps[State]", super().greedy_steps(token, state, memory, count, banned))  # fmt: skip  # noqa: E501
+            return steps._replace(state=state)
+
+    return Stays
