@@ -3,9 +3,10 @@
     python benchmarks/everyday.py transformer-tiny.tatoeba-en-fr-76k
 
 The sources are those of the validation data: as they are, in lowercase, without their final mark,
-both, in quotes, in brackets, and as statements joined to longer sentences. Names of both sides are
-replaced by Dutch, Polish and Swedish ones that training has not, of one word and of two. Numbers
-are in sentences written for this, unlike those of training.
+both, in two kinds of quotes, in brackets, and as statements joined to longer sentences. Names of
+both sides are replaced by Dutch, Polish and Swedish ones that training has not, of one word and of
+two. Numbers, amounts of money and addresses are in sentences written for this, unlike those of
+training; the addresses are made of these names.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import argparse
 import random
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from sacrebleu import corpus_bleu
@@ -45,6 +47,37 @@ NUMBERED = {
         "Le vol {n} est en retard.", "{n} soldats ont été tués.",
     ),
 }  # fmt: skip
+SYMBOLS = {
+    "en": {
+        "decimals": (
+            "The stick is {n} inches long.", "He jumped {n} meters.", "I lost {n} kilos.",
+            "Her average is only {n} points.", "My cat weighs {n} pounds.",
+        ),
+        "amounts of money": (
+            "These shoes were {n}.", "He sold it for {n}.", "They stole {n} from me.",
+            "I found {n} in the street.", "She wants {n} for her car.",
+        ),
+        "addresses": (
+            "I wrote to {n} yesterday.", "She works for {n}.", "Why doesn't {n} work?",
+            "I don't trust {n}.", "Tom showed me {n}.",
+        ),
+    },
+    "fr": {
+        "decimals": (
+            "Le bâton mesure {n} pouces.", "Il a sauté {n} mètres.", "J'ai perdu {n} kilos.",
+            "Elle n'a que {n} points de moyenne.", "Mon chat pèse {n} livres.",
+        ),
+        "amounts of money": (
+            "Ces chaussures étaient à {n}.", "Il l'a vendu pour {n}.", "On m'a volé {n}.",
+            "J'ai trouvé {n} dans la rue.", "Elle veut {n} pour sa voiture.",
+        ),
+        "addresses": (
+            "J'ai écrit à {n} hier.", "Elle travaille pour {n}.",
+            "Pourquoi {n} ne fonctionne-t-il pas ?", "Je ne fais pas confiance à {n}.",
+            "Tom m'a montré {n}.",
+        ),
+    },
+}  # fmt: skip
 PER_PATTERN, JOINED = 20, 500
 """How many numbers are put into each, and how many longer sentences are made."""
 
@@ -74,8 +107,12 @@ def main() -> None:
         print(f"BLEU, {what:<20} {bleu:6.2f}", flush=True)
     pairs = list(dataset.load("validation"))
     english_first = data.startswith("tatoeba-en")
-    marks = ('"', '"', "« ", " »") if english_first else ("« ", " »", '"', '"')
-    for what, begin, end, begun, ended in (("in quotes", *marks), ("in brackets", *"()()")):
+    marks, others = ('"', '"', "« ", " »"), ("'", "'", "« ", " »")
+    if not english_first:
+        marks, others = ("« ", " »", '"', '"'), ("«", "»", '"', '"')
+    for what, begin, end, begun, ended in (
+        ("in quotes", *marks), ("in other quotes", *others), ("in brackets", *"()()")
+    ):  # fmt: skip
         wrapped = [[text and f"{begun}{text}{ended}" for text in column] for column in columns]
         texts = translator.translate([f"{begin}{text}{end}" for text in sources], split=False)
         print(f"BLEU, {what:<20} {corpus_bleu(texts, wrapped).score:6.2f}", flush=True)
@@ -107,6 +144,28 @@ def main() -> None:
         print(
             f"numbers of {digits} digits copied, {len(numbered)} {100 * right / len(texts):6.1f}%"
         )
+    for what, patterns in SYMBOLS["en" if english_first else "fr"].items():
+        made = [(p, *_symbols(what, names, draw)) for p in patterns for _ in range(PER_PATTERN)]
+        sources = [pattern.replace("{n}", each[not english_first]) for pattern, *each in made]
+        texts = translator.translate(sources, split=False)
+        right = sum(
+            re.sub(r"\s", "", each[english_first]) in re.sub(r"\s", "", text)
+            for text, (_, *each) in zip(texts, made, strict=True)
+        )
+        print(f"{what} right, {len(made):<12} {100 * right / len(made):12.1f}%")
+
+
+def _symbols(what: str, names: Sequence[str], draw: random.Random) -> tuple[str, str]:
+    """Return a decimal number, an amount of money or an address, in English and in French."""
+    number = f"{draw.uniform(0, 300):.{draw.choice((1, 2))}f}"
+    if what == "decimals":
+        return number, number.replace(".", ",")
+    if what == "amounts of money":
+        currency, number = draw.choice("$€£"), f"{draw.uniform(0, 300):.2f}"
+        return f"{currency}{number}", f"{number.replace('.', ',')} {currency}"
+    one, other = (name.lower() for name in draw.sample([n for n in names if n.isascii()], 2))
+    address = draw.choice((f"{one}@{other}.org", f"{one}.{other}@mail.com", f"www.{one}.fr"))
+    return address, address
 
 
 if __name__ == "__main__":
