@@ -23,6 +23,7 @@ from zoo.nn import Dropout, Linear, create_model, gather, stack_parts, stacks
 from zoo.nn.bf16 import BFloat16
 from zoo.nn.cached_weights import CachedWeights, float32_weights
 from zoo.nn.int8 import Int8
+from zoo.nn.key_value_cache import KeyValueCache
 from zoo_transformer.layers import CrossAttention, DecoderLayer
 from zoo_transformer.network import Transformer
 
@@ -655,3 +656,24 @@ def test_a_logit_that_is_no_number_is_reported() -> None:
         output[20] = torch.nan
     with pytest.raises(DecodingError, match="are not numbers"):
         greedily(model, float32_weights(), {"allow_empty": True})
+
+
+def test_without_kernels_it_is_tried_once_and_copies_nothing(
+    taken: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_kernels(monkeypatch)
+    copies: list[int] = []
+    original = KeyValueCache._copied
+
+    def copied(self: KeyValueCache, part: torch.Tensor, capacity: int) -> torch.Tensor:
+        copies.append(capacity)
+        return original(self, part, capacity)
+
+    monkeypatch.setattr(KeyValueCache, "_copied", copied)
+    greedily(ending(network(), -9.0), float32_weights(), {})
+    assert taken == [0]
+    of_single_steps = copies[:]
+    copies.clear()
+    monkeypatch.setattr(Task, "greedy", None)
+    greedily(ending(network(), -9.0), float32_weights(), {})
+    assert copies == of_single_steps

@@ -73,7 +73,8 @@ class _Batch(Steps[Memory, State]):
     """The hypotheses that are still written, one a row; `n_best` adjacent ones for each sentence.
 
     row: (rows,), the hypothesis that each row writes; live: (rows,), false once it has ended;
-    finished: how many of the rows have; written: for each position, the token of every hypothesis,
+    finished: how many of the rows have; may_take_several: whether the network may take several
+    steps at once, as it could so far; written: for each position, the token of every hypothesis,
     0 where it has ended; score, log_prob: (rows,), the sums of the processed and of the network's
     log probabilities.
     """
@@ -93,6 +94,7 @@ class _Batch(Steps[Memory, State]):
         self.score = self.log_prob = torch.zeros_like(self.row, dtype=torch.float32)
         self.live = torch.ones_like(self.row, dtype=torch.bool)
         self.finished = 0
+        self.may_take_several = not self.pipeline.needs_attention
         self.written: list[Tensor] = []
         self.ended: dict[int, Hypothesis] = {}
 
@@ -126,7 +128,7 @@ class _Batch(Steps[Memory, State]):
     def _take_steps(self, position: int) -> bool:
         """Write several tokens of every hypothesis at once; return whether the network could."""
         network, count = self.task.greedy, min(MOST_STEPS, self.shortest - position)
-        if network is None or count < 2 or self.finished or self.pipeline.needs_attention:
+        if network is None or count < 2 or self.finished or not self.may_take_several:
             return False
         states = self.pipeline.update(self.states, self.token, {})
         banned = self.pipeline.lasting_bans(position, states, network.target_vocab)
@@ -136,6 +138,7 @@ class _Batch(Steps[Memory, State]):
             self.task.on_step()
         steps = greedy_steps(network, self.token, self.state, self.memory, count, banned)
         if steps is None:
+            self.may_take_several = False
             return False
         self.state = steps.state
         for number, (token, score) in enumerate(zip(steps.tokens.T, steps.scores.T, strict=True)):

@@ -116,11 +116,13 @@ def decoder_step(
     Raises:
         IndexError: a token is not in the vocabulary.
     """
-    if (ready := _ready(tokens, network, describe, cache, sources)) is None:
-        return None
-    compiled, prepared, stored = ready
     length = cache.length * cache.beam
+    if (usable := _usable(tokens, network, describe, cache, length)) is None:
+        return None
+    compiled, prepared = usable
     if not _are_positions(position, 1, prepared.d):
+        return None
+    if (stored := _stored(network, cache, sources, prepared)) is None:
         return None
     if not _set_mask(stored.scopes[0], mask, cache, length):
         return None
@@ -157,15 +159,18 @@ def greedy_steps(
         count: the most steps.
         banned: tokens that are not chosen.
     """
-    if count < 1 or cache.beam != 1 or cache.length + count > MAX_KEYS:
+    start = cache.length
+    usable = _usable(tokens, network, describe, cache, start + count)
+    if usable is None or count < 1 or cache.beam != 1:
         return None
-    start, cache = cache.length, cache.extended_by(count)
+    compiled, prepared = usable
     positions = None if table is None else table.narrow(0, start, count)
-    ready = _ready(tokens, network, describe, cache, sources)
-    if ready is None or not _are_positions(positions, count, ready[1].d):
+    if not _are_positions(positions, count, prepared.d):
+        return None
+    cache = cache.extended_by(count)
+    if (stored := _stored(network, cache, sources, prepared)) is None:
         cache.shortened(start)
         return None
-    compiled, prepared, stored = ready
     _set_mask(stored.scopes[0], None, cache, start + 1)
     rows, ids = tokens.shape[0], tokens.new_empty(count + 1, tokens.shape[0])
     ids[0], parents = tokens, torch.empty_like(tokens)
@@ -180,27 +185,16 @@ def greedy_steps(
     return GreedySteps(ids[1 : taken + 1].T, scores[:taken].T, cache.shortened(start + taken))
 
 
-def _ready(
-    tokens: Tensor, network: nn.Module, describe: Describe, cache: KeyValueCache, sources: Sources
-) -> tuple[Kernels, PreparedStack, _Stored] | None:
-    """Return what reads the tokens of a decoder's last positions; None if it is not supported."""
+def _usable(
+    tokens: Tensor, network: nn.Module, describe: Describe, cache: KeyValueCache, length: int
+) -> tuple[Kernels, PreparedStack] | None:
+    """Return what reads a decoder's tokens, up to so many keys; None if it is not supported."""
     if type(cache) is not KeyValueCache or not _are_tokens(tokens):
         return None
-    rows, length = cache.sentences * cache.beam, cache.length * cache.beam
+    rows = cache.sentences * cache.beam
     if not 0 < length <= MAX_KEYS or cache.beam > MAX_QUERIES or not rows == tokens.shape[0] > 0:
         return None
-    if (usable := find_stack(network, "decoder", describe, rows)) is None:
-        return None
-    compiled, prepared = usable
-    checked, key = CHECKED.get(), (id(network), "stored")
-    assert checked is not None
-    stored: _Stored | None = checked.get(key)
-    if stored is None or not stored.is_of(cache, sources):
-        checked.pop(key, None)  # it would keep the last ones
-        if (stored := _stored(cache, sources, prepared)) is None:
-            return None
-        checked[key] = stored
-    return compiled, prepared, stored
+    return find_stack(network, "decoder", describe, rows)
 
 
 def _new(*shape: int) -> Tensor:
@@ -237,7 +231,21 @@ def _set_mask(scope: Scope, mask: Tensor | None, cache: KeyValueCache, length: i
     return True
 
 
-def _stored(cache: KeyValueCache, sources: Sources, prepared: PreparedStack) -> _Stored | None:
+def _stored(
+    network: nn.Module, cache: KeyValueCache, sources: Sources, prepared: PreparedStack
+) -> _Stored | None:
+    """Return the pointers to keys and values, made unless they are known; None as `_pointers`."""
+    checked, key = CHECKED.get(), (id(network), "stored")
+    assert checked is not None
+    stored: _Stored | None = checked.get(key)
+    if stored is None or not stored.is_of(cache, sources):
+        checked.pop(key, None)  # it would keep the last ones
+        if (stored := _pointers(cache, sources, prepared)) is not None:
+            checked[key] = stored
+    return stored
+
+
+def _pointers(cache: KeyValueCache, sources: Sources, prepared: PreparedStack) -> _Stored | None:
     """Return the pointers to keys and values; None if the kernels cannot read them."""
     heads, d = prepared.heads, prepared.d // prepared.heads
     sentences, keys, layers = cache.sentences, sources.keys[0].shape[2], prepared.stack.layer_count
