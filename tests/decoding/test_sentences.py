@@ -40,6 +40,8 @@ SPLIT = {
     "en": ["Dr. Smith paid $3.50 for it, e.g. in the U.S. today.", "Mr. J. Doe agreed!", "Why?"],
     "de": ["Das ist z.B. ein Hund.", "Am 3. Oktober kam Prof. Dr. Maier.", "Er ging."],
     "fr": ["Il a dit : « Oui ! » et il est parti.", "Elle dort."],
+    "pt": ["O Sr. Silva chegou.", "Veja a pág. 5.", "J. Lopes saiu."],
+    "pl": ["Prof. Nowak i dr. Kowalski przyszli.", "To nr. 5."],
     "ru": ["Это собака.", "Это кот?"],
     "hi": ["यह कुत्ता है।", "वह बिल्ली है।"],
     "ar": ["هذا كلب.", "هل هذه قطة؟", "نعم."],
@@ -49,6 +51,24 @@ SPLIT = {
 @pytest.mark.parametrize("language", SPLIT)
 def test_sentences_end_where_the_language_ends_them(language: str) -> None:
     assert sentences(" ".join(SPLIT[language]), language) == SPLIT[language]
+
+
+ABBREVIATED = {
+    "fr": [
+        "M. Dupont et Mme. Durand sont venus.", "Le Dr. Martin est là.", "J.-P. Belmondo est né.",
+        "En 50 av. J.-C. il vivait à Rome.", "Il est mort en 44 av. J.-C.", "Ph. Martin dort.",
+        "Si.", "Non.", "Mme. Bien.",
+    ],
+    "de": ["Der 2. Weltkrieg endete 1945.", "Zimmer 5.", "Frl. Meier kam zum 3. Mal."],
+    "en": ["J.-P. Smith came.", "So.", "We go.", "See Vol. 2 of it."],
+    "nl": ["Mevr. de Vries is hier, d.w.z. in huis.", "Ja."],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("language", ABBREVIATED)
+def test_abbreviations_end_no_sentence(language: str) -> None:
+    """Titles, initials and ordinals that the library does not know; short words do end one."""
+    assert sentences(" ".join(ABBREVIATED[language]), language) == ABBREVIATED[language]
 
 
 def test_chinese_and_japanese_have_no_space_between_sentences() -> None:

@@ -37,6 +37,30 @@ AS_CHINESE = "yue"
 ONE_SENTENCE = re.compile(r"[\w ,'-]*[^\s\w]?")
 """A line that has no sign before its last character at which any language ends a sentence."""
 
+ABBREVIATIONS = {
+    "de": "frl abs bd jh geb gest dipl-ing hl inkl bspw okt dez tel",
+    "en": "vol approx est mx",
+    "es": "dña aprox",
+    "fr": "mme mmes mlle mlles dr drs pr prof mgr st ste gal cdt lt col",
+    "it": "dott.ssa pag pagg num",
+    "nl": "mevr mw d.w.z o.a tel incl",
+    "pl": "dr mgr inż hab tzw tj al pl św nr tel str godz gen płk ks im ok",
+    "pt": "srta profa pág págs tel av sta vol cap aprox",
+    "ro": "dl dna sf str tel pag",
+    "ru": "им т.е св",
+    "sv": "t.ex dvs kl tel resp",
+}
+"""Titles and other abbreviations that sentencex does not know, in small letters."""
+
+INITIALS = re.compile(r"(?:-?(?:[^\W\d_]|[CPT]h)\.)+\s*")
+"""What is no sentence: "M. ", "J.-P. "."""
+
+LETTERS = re.compile(r"(?:-?[^\W\d_]{1,2}\.){2,}")
+"""An abbreviation of several words, as in "50 av. J.-C."."""
+
+ORDINAL = re.compile(r"(?i:\b(?:d(?:er|ie|as|e[mns])|[ai]m|zu[mr]|vom|beim|ins) \d{1,2}\.\s*)")
+"""A German ordinal number, as in "der 2. Weltkrieg"."""
+
 WITHOUT_SPACES = frozenset({"ja", "zh"})
 """Languages that write no space between sentences."""
 
@@ -167,13 +191,30 @@ def _spans(line: str, language: str) -> Iterator[tuple[int, int]]:
         yield from [(0, len(line))] if line else []
         return
     begin = end = 0
+    known = frozenset(ABBREVIATIONS.get(language, "").split())
     for length in _lengths(line, language):
-        has_letter = any(map(str.isalpha, line[end : end + length]))
-        if has_letter and any(map(str.isalpha, line[begin:end])):
+        before, after = line[begin:end], line[end : end + length]
+        if (
+            any(map(str.isalpha, after))
+            and any(map(str.isalpha, before))
+            and not _goes_on(before, after, known, language)
+        ):
             yield begin, end
             begin = end
         end += length
     yield begin, end
+
+
+def _goes_on(before: str, after: str, known: frozenset[str], language: str) -> bool:
+    """Return whether a sentence goes on although the library ends it."""
+    words = before.split()
+    return (
+        words[-1].rstrip(".").lower() in known
+        or INITIALS.fullmatch(before) is not None
+        or (after.startswith("-") and not before[-1].isspace())
+        or (after[0].islower() and LETTERS.fullmatch(words[-1]) is not None)
+        or (language == "de" and ORDINAL.fullmatch(" ".join(words[-2:])) is not None)
+    )
 
 
 def _lengths(line: str, language: str) -> list[int]:
