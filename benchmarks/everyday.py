@@ -149,10 +149,15 @@ def main() -> None:
         sources = [pattern.replace("{n}", each[not english_first]) for pattern, *each in made]
         texts = translator.translate(sources, split=False)
         right = sum(
-            re.sub(r"\s", "", each[english_first]) in re.sub(r"\s", "", text)
+            re.search(rf"(?<![\w.,]){_pattern(each[english_first])}(?!\w)", text) is not None
             for text, (_, *each) in zip(texts, made, strict=True)
         )
         print(f"{what} right, {len(made):<12} {100 * right / len(made):12.1f}%")
+
+
+def _pattern(text: str) -> str:
+    """Return the pattern of a text, in which white space may be missing."""
+    return r"\s?".join(map(re.escape, text.split()))
 
 
 def _symbols(what: str, names: Sequence[str], draw: random.Random) -> tuple[str, str]:

@@ -194,6 +194,8 @@ class Transformer(Seq2Seq[Memory, KeyValueCache]):
         self, token: Tensor, state: KeyValueCache, memory: Memory, count: int, banned: Sequence[int]
     ) -> GreedySteps[KeyValueCache] | None:
         """Return up to `count` steps of greedy search; None if the kernels cannot take them."""
+        if type(self) is not Transformer or type(state) is not KeyValueCache:
+            return None
         table = self.positions("target", state.length + count)
         parts, sources = self._decoder_parts, Sources(*memory)
         return greedy_steps(token, self, parts, table, state, sources, count, banned)

@@ -6,7 +6,7 @@ import gc
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -677,3 +677,26 @@ def test_without_kernels_it_is_tried_once_and_copies_nothing(
     monkeypatch.setattr(Task, "greedy", None)
     greedily(ending(network(), -9.0), float32_weights(), {})
     assert copies == of_single_steps
+
+
+class Wrapped(NamedTuple):
+    cache: KeyValueCache
+
+
+class OtherState(Transformer):
+    """A plugin's network with a state of its own."""
+
+    def init_state(self, memory: Any) -> Any:
+        return Wrapped(super().init_state(memory))
+
+    def step(self, token: Any, state: Any, memory: Any, attention: bool = False) -> Any:
+        step: Any = super().step(token, state.cache, memory, attention)
+        return step._replace(state=Wrapped(step.state))
+
+
+def test_a_subclass_with_another_state_takes_single_steps() -> None:
+    model = ending(network(), -9.0)
+    expected = greedily(model, float32_weights(), {})
+    model.__class__ = OtherState
+    for one, other in zip(greedily(model, float32_weights(), {}), expected, strict=True):
+        assert one.tokens == other.tokens

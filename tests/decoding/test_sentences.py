@@ -57,11 +57,19 @@ ABBREVIATED = {
     "fr": [
         "M. Dupont et Mme. Durand sont venus.", "Le Dr. Martin est là.", "J.-P. Belmondo est né.",
         "En 50 av. J.-C. il vivait à Rome.", "Il est mort en 44 av. J.-C.", "Ph. Martin dort.",
-        "Si.", "Non.", "Mme. Bien.",
+        "Si.", "Non.", "C'est mon prof.", "Mon prof...", "Je connais M. Dupont et le Prof. Martin.",
+        "C'est le col.", "Il neige.", "Mme. Bien.",
     ],
-    "de": ["Der 2. Weltkrieg endete 1945.", "Zimmer 5.", "Frl. Meier kam zum 3. Mal."],
-    "en": ["J.-P. Smith came.", "So.", "We go.", "See Vol. 2 of it."],
-    "nl": ["Mevr. de Vries is hier, d.w.z. in huis.", "Ja."],
+    "de": [
+        "Der 2. Weltkrieg endete 1945.", "Zimmer 5.", "Frl. Meier kam zum 3. Mal.",
+        "Wir treffen uns am 5.", "Das passt.", "Ich komme am 12.", "Bis dann!", "Es hat ABS.",
+        "Gut.",
+    ],
+    "pl": ["Pomogłem im.", "Wszystko jest ok.", "To mgr. Nowak."],
+    "ro": ["A fost la DNA.", "E un film SF.", "Dna. Pop a venit."],
+    "ru": ["Я помог им.", "Они ушли."],
+    "en": ["J.-P. Smith came.", "So.", "We go.", "At 5 PM EST.", "Approx. 5 of us go."],
+    "nl": ["Mevr. de Vries is hier, d.w.z. in huis.", "Het is 5 MW.", "Ja."],
 }  # fmt: skip
 
 

@@ -68,7 +68,8 @@ class Task(Generic[Memory, State]):
         blank: ids of the target tokens that are only white space, (tokens,), or None.
         registry: where searches and logits processors are looked up; by default that of the
             installed plugins.
-        on_step: called before each step; what it raises ends the search.
+        on_step: called before each step, or several that are taken at once; what it raises ends
+            the search.
         record: whether a GPU may record its steps, which pays unless the weights change soon.
         then: computes a function of a step's logits and of other values as `step_graphs.recorded`
             does; None if there is nothing to gain from it.

@@ -39,18 +39,18 @@ ONE_SENTENCE = re.compile(r"[\w ,'-]*[^\s\w]?")
 
 ABBREVIATIONS = {
     "de": "frl abs bd jh geb gest dipl-ing hl inkl bspw okt dez tel",
-    "en": "vol approx est mx",
+    "en": "approx mx",
     "es": "dña aprox",
-    "fr": "mme mmes mlle mlles dr drs pr prof mgr st ste gal cdt lt col",
+    "fr": "M MM mme mmes mlle mlles dr drs pr Prof mgr st ste gal cdt lt",
     "it": "dott.ssa pag pagg num",
     "nl": "mevr mw d.w.z o.a tel incl",
-    "pl": "dr mgr inż hab tzw tj al pl św nr tel str godz gen płk ks im ok",
-    "pt": "srta profa pág págs tel av sta vol cap aprox",
+    "pl": "dr mgr inż hab tzw tj św nr tel str godz płk ks",
+    "pt": "srta profa pág págs tel av sta cap aprox",
     "ro": "dl dna sf str tel pag",
-    "ru": "им т.е св",
+    "ru": "т.е св",
     "sv": "t.ex dvs kl tel resp",
 }
-"""Titles and other abbreviations that sentencex does not know, in small letters."""
+"""Titles and other abbreviations that sentencex does not know; in small letters, both are meant."""
 
 INITIALS = re.compile(r"(?:-?(?:[^\W\d_]|[CPT]h)\.)+\s*")
 """What is no sentence: "M. ", "J.-P. "."""
@@ -60,6 +60,13 @@ LETTERS = re.compile(r"(?:-?[^\W\d_]{1,2}\.){2,}")
 
 ORDINAL = re.compile(r"(?i:\b(?:d(?:er|ie|as|e[mns])|[ai]m|zu[mr]|vom|beim|ins) \d{1,2}\.\s*)")
 """A German ordinal number, as in "der 2. Weltkrieg"."""
+
+_NO_NOUNS = """
+ich du er sie es wir ihr man der die das dann da danach dort hier jetzt heute morgen gestern bis und
+aber oder denn wenn ja nein bitte danke wer was wo wann wie warum so sehr alle
+"""
+NO_NOUNS = frozenset(_NO_NOUNS.split())
+"""What begins a German sentence after a number."""
 
 WITHOUT_SPACES = frozenset({"ja", "zh"})
 """Languages that write no space between sentences."""
@@ -207,13 +214,19 @@ def _spans(line: str, language: str) -> Iterator[tuple[int, int]]:
 
 def _goes_on(before: str, after: str, known: frozenset[str], language: str) -> bool:
     """Return whether a sentence goes on although the library ends it."""
-    words = before.split()
+    words, following = before.split(), after.split()[0].rstrip(".,!?").lower()
+    stem = words[-1].lstrip("(\u00ab\u201c\"'").removesuffix(".")
+    is_acronym = len(stem) > 1 and stem.isupper()
     return (
-        words[-1].rstrip(".").lower() in known
+        (words[-1].endswith(".") and (stem in known or (stem.lower() in known and not is_acronym)))
         or INITIALS.fullmatch(before) is not None
         or (after.startswith("-") and not before[-1].isspace())
         or (after[0].islower() and LETTERS.fullmatch(words[-1]) is not None)
-        or (language == "de" and ORDINAL.fullmatch(" ".join(words[-2:])) is not None)
+        or (
+            language == "de"
+            and ORDINAL.fullmatch(" ".join(words[-2:])) is not None
+            and following not in NO_NOUNS
+        )
     )
 
 
