@@ -8,6 +8,7 @@ A target is written as its language prescribes; a source, in each way that peopl
 from __future__ import annotations
 
 import random
+import re
 import string
 from collections.abc import Callable, Sequence
 
@@ -15,7 +16,7 @@ from rewritten_sentences import MARK, WORD, names_of_people, turned
 
 from zoo import Pair
 
-AMOUNTS, CLOCK_TIMES, COUNTS, CODES, ADDRESSES, QUOTES = 16_000, 3_000, 3_000, 4_000, 14_000, 10_000
+AMOUNTS, CLOCK_TIMES, COUNTS, CODES, ADDRESSES, QUOTES = 18_000, 3_000, 3_000, 4_000, 20_000, 10_000
 """How many pairs are made of each kind."""
 
 Sides = tuple[str, str]
@@ -101,13 +102,14 @@ TIMED = (
 )  # fmt: skip
 COUNTED = (
     ("My score was {s}.", "Mon score était de {s}."), ("I got {s}.", "J'ai eu {s}."),
-    ("I'd give it {s}.", "Je lui donnerais {s}."), ("We won {w}.", "Nous avons gagné {w}."),
-    ("They lost {w}.", "Ils ont perdu {w}."), ("The score is {w}.", "Le score est de {w}."),
+    ("I'd give it {s}.", "Je lui donnerais {s}."), ("It was {w}.", "C'était {w}."),
+    ("The score is {w}.", "Le score est de {w}."),
     ("It takes {r} minutes.", "Ça prend {r} minutes."), ("Read pages {r}.", "Lisez les pages {r}."),
     ("I was born on {d}.", "Je suis né le {d}."), ("The date is {d}.", "La date est le {d}."),
     ("The deadline is {d}.", "La date limite est le {d}."),
     ("It expires on {d}.", "Ça expire le {d}."),
-    ("We're open 24/7.", "Nous sommes ouverts 24 h/24."), ("{a} + {b} = {k}", "{a} + {b} = {k}"),
+    ("We're open 24/7.", "Nous sommes ouverts 24 h/24 et 7 j/7."),
+    ("{a} + {b} = {k}", "{a} + {b} = {k}"),
     ("{a} plus {b} is {k}.", "{a} plus {b} font {k}."),
     ("There are {y} people.", "Il y a {y} personnes."),
     ("The city has {y} inhabitants.", "La ville compte {y} habitants."),
@@ -118,14 +120,14 @@ CODED = (
     ("The room number is {q}.", "Le numéro de la chambre est le {q}."),
     ("I'm in room {q}.", "Je suis dans la chambre {q}."),
     ("My seat is {q}.", "Ma place est la {q}."), ("Take the {q}.", "Prenez le {q}."),
-    ("He is in class {q}.", "Il est en classe de {q}."), ("The code is {q}.", "Le code est {q}."),
+    ("I'm in group {q}.", "Je suis dans le groupe {q}."), ("The code is {q}.", "Le code est {q}."),
     ("My password is {q}.", "Mon mot de passe est {q}."),
-    ("Flight {q} is delayed.", "Le vol {q} est retardé."), ("I have a {q}.", "J'ai un {q}."),
+    ("Flight {q} is delayed.", "Le vol {q} est retardé."), ("I have the {q}.", "J'ai le {q}."),
     ("Go to gate {q}.", "Allez à la porte {q}."),
     ("The order number is {q}.", "Le numéro de commande est {q}."),
     ("Version {v} is out.", "La version {v} est sortie."),
     ("I use version {v}.", "J'utilise la version {v}."), ("Where is {q}?", "Où est {q} ?"),
-    ("I bought a {q}.", "J'ai acheté un {q}."), ("See section {v}.", "Voir la section {v}."),
+    ("I bought the {q}.", "J'ai acheté le {q}."), ("See section {v}.", "Voir la section {v}."),
 )  # fmt: skip
 ADDRESSED = (
     ("Send an email to {e}.", "Envoyez un e-mail à {e}."),
@@ -151,6 +153,14 @@ ADDRESSED = (
     ("I love {g}.", "J'adore {g}."), ("Ask {h}.", "Demandez à {h}."), ("Use {g}.", "Utilisez {g}."),
     ("{e}", "{e}"), ("{u}", "{u}"),
 )  # fmt: skip
+ONE = re.compile(
+    r"(?<![\d.,])(1 (?:dollar|euro|pound|degree|kilo|liter|meter|mile|hour|second))s\b"
+)
+BELOW_TWO = re.compile(
+    r"(?<![\d,])(?<!\d )(-?[01](?:,\d+)? "
+    r"(?:dollar|euro|livre|degré|kilo|litre|kilomètre|mètre|mile|heure|seconde|million))s\b"
+)
+"""A number with a noun, whose plural is wrong."""
 ENDINGS = ("com", "com", "com", "org", "net", "fr", "de", "eu", "io", "ca", "co.uk", "info", "edu")
 FILE_KINDS = ("pdf", "txt", "jpg", "png", "doc", "docx", "zip", "csv", "html", "py", "mp3", "xlsx")
 SPOKEN = (
@@ -208,7 +218,7 @@ class Symbols:
     def number(self, decimals: int | None = None) -> Sides:
         """Return a number with a decimal mark, of `decimals` after it or of one to three."""
         draw = self.draw
-        whole = draw.choice((draw.randrange(10), draw.randrange(100), draw.randrange(5000)))
+        whole = draw.choice([draw.randrange(most) for most in (10, 100, 1000, 5000)])
         if decimals is None:
             decimals = draw.choices((1, 2, 3), (5, 4, 1))[0]
         tail = f"{draw.randrange(10**decimals):0{decimals}}" if decimals else ""
@@ -241,7 +251,7 @@ class Symbols:
     def temperature(self) -> Sides:
         """Return a temperature, often below zero."""
         decimals = self.draw.choice((0, 0, 1))
-        english = f"{self.draw.uniform(-30, 45):.{decimals}f}"
+        english = f"{round(self.draw.uniform(-30, 45), decimals) + 0.0:.{decimals}f}"
         french = english.replace(".", ",")
         if self.draw.random() < 0.4:
             return f"{english} degrees", f"{french} degrés"
@@ -380,13 +390,17 @@ class Symbols:
         return self.filled(COUNTED, slots)
 
     def amount(self) -> Pair:
-        """Return a sentence with a decimal number, money, a percentage or a temperature."""
+        """Return a sentence with a decimal number, money, a percentage or a temperature.
+
+        French has a singular below 2, English with 1 alone.
+        """
         patterns = self.draw.choices((MEASURED, PRICED, SHARES, WARM), (5, 4, 2, 1))[0]
         slots: dict[str, Callable[[], Sides]] = {
             "x": self.number, "m": self.money, "p": self.percentage, "c": self.temperature,
             "food": lambda: self.draw.choice(FOODS), "drink": lambda: self.draw.choice(DRINKS),
         }  # fmt: skip
-        return self.filled(patterns, slots)
+        english, french = self.filled(patterns, slots)
+        return Pair(ONE.sub(r"\1", english), BELOW_TWO.sub(r"\1", french))
 
     def addressed(self) -> Pair:
         """Return a sentence with an address of mail or the web, a file, or a name online."""

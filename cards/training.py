@@ -138,11 +138,17 @@ TEACHERS_OF = {
 
 
 def _tuning(
-    teacher: str, steps: int, batch_tokens: int, warmup: int, *more: str, average: int = 5
+    teacher: str,
+    steps: int,
+    batch_tokens: int,
+    warmup: int,
+    *more: str,
+    average: int = 5,
+    rate: float = 1e-3,
 ) -> tuple[str, ...]:
     """Return a teacher, and the options of a run that begins with its weights."""
     settings = (
-        f"batch_tokens={batch_tokens}", "learning_rate=1e-3", f"warmup={warmup}",
+        f"batch_tokens={batch_tokens}", f"learning_rate={rate:g}", f"warmup={warmup}",
         "schedule=cosine", f"average_last={average}", "select=last", *more,
     )  # fmt: skip
     return teacher, "--precision", "auto", *_settings(*settings, steps=steps)
@@ -165,13 +171,15 @@ TUNED = {
     },
     **{
         name: (
-            *_tuning(earlier, steps, 2_048, 300, "bleu_sentences=200", average=average),
+            *_tuning(
+                earlier, steps, 2_048, 300, "bleu_sentences=200", *more, average=average, rate=rate
+            ),
             *("--extend-vocabulary", "both"),
         )
         for task in TUNED_ONCE
-        for name, earlier, steps, average in (
-            (TUNED_THRICE[task], TUNED_TWICE[task], 11_000, 3),
-            (task, TUNED_THRICE[task], 3_600, 2),
+        for name, earlier, steps, rate, average, *more in (
+            (TUNED_THRICE[task], TUNED_TWICE[task], 11_000, 1e-3, 3),
+            (task, TUNED_THRICE[task], 2_000, 5e-4, 1, "average_decay=0.998"),
         )
     },
     f"transformer-tiny.{FROM_GERMAN}": _tuning(
