@@ -3,8 +3,8 @@
 A distilled checkpoint is trained on every source several times: once with its reference, and once
 with the translation of each teacher group (Kim and Rush 2016, section 3.2; Nguyen et al. 2020). The
 models of a group form an ensemble. Teachers of pronunciation also pronounce invented words, and
-everyday sentences are also written as people type them, and with other names; their Transformers
-learn greetings, then phrases, and symbols at last. The network for many tasks is taught each
+everyday sentences are also written as people type them, and with other names; their
+Transformers learn greetings, then phrases at last. The network for many tasks is taught each
 language pair by the network of that pair.
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from courtesies import courtesies
@@ -23,7 +23,6 @@ from more_sentences import more_sentences
 from phrases import phrases
 from released import RUNS, SHIPPED, TOP, as_options, run
 from rewritten_sentences import rewritten, turned, typed
-from symbols import symbols
 from tasks import PARTS, TASKS
 
 from zoo import Dataset, Pair
@@ -58,8 +57,6 @@ TUNED_ONCE = {
 """What the Transformers were before they learned courtesies."""
 TUNED_TWICE = {name: f"{name}.tuned-twice" for name in TUNED_ONCE}
 """What they were before they learned phrases, and brackets."""
-TUNED_THRICE = {name: f"{name}.tuned-thrice" for name in TUNED_ONCE}
-"""What they were before they learned symbols."""
 PHRASES = 24_000
 LARGER = {"encoder_layers": 6, "decoder_layers": 4, "feedforward_dim": 1536, "dropout": 0.25}
 """Their sizes; before they learn these, they are smaller."""
@@ -93,7 +90,7 @@ TEACHERS = {
     PHONES_UNDISTILLED: ("--precision", "float32"),
     JOINT_UNDISTILLED: (),
     **{f"{model}.{task}.undistilled": () for task in EVERYDAY for model in FAMILIES},
-    **dict.fromkeys((*TUNED_ONCE.values(), *TUNED_TWICE.values(), *TUNED_THRICE.values()), ()),
+    **dict.fromkeys([*TUNED_ONCE.values(), *TUNED_TWICE.values()], ()),
 }
 """Teachers that are not released, with the options that differ from their model's recipe."""
 FIRST = ((UNDISTILLED, RNNSEARCH_UNDISTILLED), (CONVS2S_UNDISTILLED,))
@@ -130,25 +127,18 @@ TEACHERS_OF = {
         for model in FAMILIES
     },
     **{TUNED_TWICE[name]: ((earlier,),) for name, earlier in TUNED_ONCE.items()},
-    **{TUNED_THRICE[name]: ((earlier,),) for name, earlier in TUNED_TWICE.items()},
-    **{name: ((earlier,),) for name, earlier in TUNED_THRICE.items()},
+    **{name: ((earlier,),) for name, earlier in TUNED_TWICE.items()},
     JOINT: tuple((f"transformer-tiny.{part}",) for part, _ in LANGUAGE_PAIRS),
 }
 """The teacher groups of each distilled checkpoint; of JOINT, one for each of LANGUAGE_PAIRS."""
 
 
 def _tuning(
-    teacher: str,
-    steps: int,
-    batch_tokens: int,
-    warmup: int,
-    *more: str,
-    average: int = 5,
-    rate: float = 1e-3,
+    teacher: str, steps: int, batch_tokens: int, warmup: int, *more: str, average: int = 5
 ) -> tuple[str, ...]:
     """Return a teacher, and the options of a run that begins with its weights."""
     settings = (
-        f"batch_tokens={batch_tokens}", f"learning_rate={rate:g}", f"warmup={warmup}",
+        f"batch_tokens={batch_tokens}", "learning_rate=1e-3", f"warmup={warmup}",
         "schedule=cosine", f"average_last={average}", "select=last", *more,
     )  # fmt: skip
     return teacher, "--precision", "auto", *_settings(*settings, steps=steps)
@@ -171,16 +161,10 @@ TUNED = {
     },
     **{
         name: (
-            *_tuning(
-                earlier, steps, 2_048, 300, "bleu_sentences=200", *more, average=average, rate=rate
-            ),
+            *_tuning(earlier, 11_000, 2_048, 300, "bleu_sentences=200", average=3),
             *("--extend-vocabulary", "both"),
         )
-        for task in TUNED_ONCE
-        for name, earlier, steps, rate, average, *more in (
-            (TUNED_THRICE[task], TUNED_TWICE[task], 11_000, 1e-3, 3),
-            (task, TUNED_THRICE[task], 2_000, 5e-4, 1, "average_decay=0.998"),
-        )
+        for name, earlier in TUNED_TWICE.items()
     },
     f"transformer-tiny.{FROM_GERMAN}": _tuning(
         GERMAN_TEACHERS[0], 4_000, 3_072, 300, "bleu_sentences=200", average=3
@@ -217,7 +201,12 @@ def options_of(name: str) -> list[str]:
     texts = [(as_lines(p.source for p in pairs), as_lines(p.target for p in pairs))]
     if task in EVERYDAY:
         more = rewritten(pairs)
-        more += without_near_copies(written_for(name, pairs, source == "en"), dataset)
+        if name in (*TUNED_TWICE, *TUNED_TWICE.values()):
+            english_first = source == "en"
+            new = [*courtesies(english_first), *more_sentences(pairs, english_first)]
+            if name in TUNED_TWICE:
+                new += phrase_book(pairs, english_first)
+            more += without_near_copies(new, dataset)
         texts.append((as_lines(p.source for p in more), as_lines(p.target for p in more)))
     if name == JOINT:
         taught = zip(TEACHERS_OF[name], LANGUAGE_PAIRS, strict=True)
@@ -231,22 +220,13 @@ def options_of(name: str) -> list[str]:
     if name in TUNED:
         teacher, *settings = TUNED[name]
         parent = train(teacher)
-        if name in TUNED_THRICE.values():
+        if name in TUNED_TWICE:
             parent = deepen(TOP / parent, TOP / f"{parent}.larger", LARGER)
         return ["--from", str(parent), *data, *settings, *changes]
     recipe = f"{model}.{task}"
     if recipe not in registry.recipes:
         recipe = f"{model}.{registry.datasets[task].recipe}"
     return [model, *data, "--recipe", recipe, *changes]
-
-
-def written_for(name: str, pairs: Sequence[Pair], english_first: bool) -> list[Pair]:
-    """Return the new pairs that a Transformer for everyday sentences learns in its last stages."""
-    makers: list[Callable[[Sequence[Pair], bool], list[Pair]]]
-    makers = [lambda _, first: courtesies(first), more_sentences, phrase_book, symbols]
-    name, _, stage = name.partition(".tuned-")
-    count = {"once": 0, "twice": 2, "thrice": 3, "": 4}[stage] if name in TUNED_ONCE else 0
-    return [pair for make in makers[:count] for pair in make(pairs, english_first)]
 
 
 def phrase_book(pairs: Sequence[Pair], english_first: bool) -> list[Pair]:
