@@ -116,10 +116,10 @@ def decoder_step(
     Raises:
         IndexError: a token is not in the vocabulary.
     """
-    length = cache.length * cache.beam
-    if (usable := _usable(tokens, network, describe, cache, length)) is None:
+    if (usable := _usable(tokens, network, describe, cache, 0)) is None:
         return None
     compiled, prepared = usable
+    length = cache.length * cache.beam
     if not _are_positions(position, 1, prepared.d):
         return None
     if (stored := _stored(network, cache, sources, prepared)) is None:
@@ -159,11 +159,11 @@ def greedy_steps(
         count: the most steps.
         banned: tokens that are not chosen.
     """
-    start = cache.length
-    usable = _usable(tokens, network, describe, cache, start + count)
+    usable = _usable(tokens, network, describe, cache, count)
     if usable is None or count < 1 or cache.beam != 1:
         return None
     compiled, prepared = usable
+    start = cache.length
     positions = None if table is None else table.narrow(0, start, count)
     if not _are_positions(positions, count, prepared.d):
         return None
@@ -186,12 +186,15 @@ def greedy_steps(
 
 
 def _usable(
-    tokens: Tensor, network: nn.Module, describe: Describe, cache: KeyValueCache, length: int
+    tokens: Tensor, network: nn.Module, describe: Describe, cache: KeyValueCache, more: int
 ) -> tuple[Kernels, PreparedStack] | None:
-    """Return what reads a decoder's tokens, up to so many keys; None if it is not supported."""
+    """Return what reads a decoder's tokens; None if it is not supported, or not for `more` steps.
+
+    A cache that a GPU records has no `length`.
+    """
     if type(cache) is not KeyValueCache or not _are_tokens(tokens):
         return None
-    rows = cache.sentences * cache.beam
+    rows, length = cache.sentences * cache.beam, (cache.length + more) * cache.beam
     if not 0 < length <= MAX_KEYS or cache.beam > MAX_QUERIES or not rows == tokens.shape[0] > 0:
         return None
     return find_stack(network, "decoder", describe, rows)

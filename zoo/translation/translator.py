@@ -194,8 +194,8 @@ class Translator:
                 (`split`);
                 max_source_length: most tokens of a text or sentence, with the end token;
                 on_batch: called after each batch with the number of texts so far;
-                on_step: called before each step of the zoo's own search, or before several that
-                    are taken at once; what it raises ends it;
+                on_step: called before each step of the zoo's own search, or several that are taken
+                at once; what it raises ends it;
                 first: how many texts of the same job precede these; sampling depends on it.
 
         Raises:
