@@ -68,6 +68,9 @@ aber oder denn wenn ja nein bitte danke wer was wo wann wie warum so sehr alle
 NO_NOUNS = frozenset(_NO_NOUNS.split())
 """What begins a German sentence after a number."""
 
+LAST = 64
+"""How many characters of a sentence show whether it goes on, however long it is."""
+
 WITHOUT_SPACES = frozenset({"ja", "zh"})
 """Languages that write no space between sentences."""
 
@@ -199,22 +202,23 @@ def _spans(line: str, language: str) -> Iterator[tuple[int, int]]:
         return
     begin = end = 0
     known = frozenset(ABBREVIATIONS.get(language, "").split())
+    begun = False  # whether the sentence has a letter
     for length in _lengths(line, language):
-        before, after = line[begin:end], line[end : end + length]
-        if (
-            any(map(str.isalpha, after))
-            and any(map(str.isalpha, before))
-            and not _goes_on(before, after, known, language)
-        ):
+        after, before = line[end : end + length], line[max(begin, end - LAST) : end]
+        has_letter = any(map(str.isalpha, after))
+        if has_letter and begun and not _goes_on(before, after, known, language):
             yield begin, end
-            begin = end
+            begin, begun = end, False
+        begun = begun or has_letter
         end += length
     yield begin, end
 
 
 def _goes_on(before: str, after: str, known: frozenset[str], language: str) -> bool:
-    """Return whether a sentence goes on although the library ends it."""
+    """Return whether a sentence goes on although the library ends it; `before`: its end."""
     words, following = before.split(), after.split()[0].rstrip(".,!?").lower()
+    if not words:
+        return False
     stem = words[-1].lstrip("(\u00ab\u201c\"'").removesuffix(".")
     is_acronym = len(stem) > 1 and stem.isupper()
     return (
