@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from zoo.nn import (
+    BeamSteps,
     Dropout,
     Encoded,
     GreedySteps,
@@ -25,6 +26,7 @@ from zoo.nn import (
     Sources,
     StackParts,
     Step,
+    beam_steps,
     decoder_step,
     encoder_sources,
     exact_device,
@@ -194,11 +196,26 @@ class Transformer(Seq2Seq[Memory, KeyValueCache]):
         self, token: Tensor, state: KeyValueCache, memory: Memory, count: int, banned: Sequence[int]
     ) -> GreedySteps[KeyValueCache] | None:
         """Return up to `count` steps of greedy search; None if the kernels cannot take them."""
-        if type(self) is not Transformer or type(state) is not KeyValueCache:
+        if not self._takes_several(state):
             return None
         table = self.positions("target", state.length + count)
         parts, sources = self._decoder_parts, Sources(*memory)
         return greedy_steps(token, self, parts, table, state, sources, count, banned)
+
+    def beam_steps(
+        self, token: Tensor, state: KeyValueCache, memory: Memory, scores: Tensor, count: int,
+        banned: Sequence[int],
+    ) -> BeamSteps[KeyValueCache] | None:  # fmt: skip
+        """Return up to `count` steps of beam search; None if the kernels cannot take them."""
+        if not self._takes_several(state):
+            return None
+        table = self.positions("target", state.length + count)
+        parts, sources = self._decoder_parts, Sources(*memory)
+        return beam_steps(token, self, parts, table, state, sources, scores, count, banned)
+
+    def _takes_several(self, state: KeyValueCache) -> bool:
+        """Return whether steps are as this class takes them, and no GPU records them."""
+        return type(self) is Transformer and type(state) is KeyValueCache
 
     def forward(
         self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False

@@ -14,9 +14,9 @@ from torch import nn
 from torch.nn.utils import parametrize
 
 from tests.core.test_kernels import needs_compiler, without_kernels
-from zoo.decoding.independent import MOST_STEPS
 from zoo.decoding.options import Search
 from zoo.decoding.search import search
+from zoo.decoding.steps import MOST_STEPS
 from zoo.decoding.task import Task
 from zoo.errors import DecodingError
 from zoo.nn import Dropout, Linear, create_model, gather, stack_parts, stacks
@@ -565,15 +565,26 @@ ONE_BY_ONE = {"no_repeat_ngram_size", "repetition_penalty", "coverage_penalty"}
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many steps each call took at once."""
     counts: list[int] = []
-    original = Transformer.greedy_steps
+    greedy_steps, beam_steps = Transformer.greedy_steps, Transformer.beam_steps
 
-    def greedy_steps(*given: Any) -> Any:
-        result = original(*given)
+    def greedily(*given: Any) -> Any:
+        result = greedy_steps(*given)
         counts.append(0 if result is None else result.tokens.shape[1])
         return result
 
-    monkeypatch.setattr(Transformer, "greedy_steps", greedy_steps)
+    def with_a_beam(*given: Any) -> Any:
+        result = beam_steps(*given)
+        counts.append(0 if result is None else 1 + len(result.tokens))
+        return result
+
+    monkeypatch.setattr(Transformer, "greedy_steps", greedily)
+    monkeypatch.setattr(Transformer, "beam_steps", with_a_beam)
     return counts
+
+
+def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let searches take each step by itself."""
+    monkeypatch.setattr(Task, "taking", lambda task, method: None)
 
 
 def ending(model: Transformer, bias: float) -> Transformer:
@@ -585,8 +596,8 @@ def ending(model: Transformer, bias: float) -> Transformer:
     return model
 
 
-def greedily(
-    model: Transformer, weights: CachedWeights[Any], options: dict[str, Any],
+def searched(
+    model: Transformer, weights: CachedWeights[Any], options: dict[str, Any], beam: int = 1,
     prefixes: list[list[int]] | None = None, on_step: Callable[[], None] | None = None,
 ) -> list[Any]:  # fmt: skip
     source, mask = sources()
@@ -594,44 +605,47 @@ def greedily(
     with torch.inference_mode(), weights.activate(fixed=True):
         memory = model.encode(source, mask).memory
         task = Task(model, memory, mask, 40, prefixes, blank=blank, on_step=on_step)
-        return [best[0] for best in search(task, Search(beam=1, **options))]
+        n_best = max(beam - 1, 1)
+        results = search(task, Search(beam=beam, n_best=n_best, **options))
+        return [hypothesis for best in results for hypothesis in best]
 
 
+@pytest.mark.parametrize("beam", [1, 4])
 @pytest.mark.parametrize("bias", [-9.0, 0.0, 1.0, 3.0])
 @pytest.mark.parametrize(("options", "prefixes"), SEARCHES.values(), ids=SEARCHES)
 def test_several_steps_at_once_are_the_same_steps(
-    options: dict[str, Any], prefixes: list[list[int]] | None, bias: float, taken: list[int],
-    computed: list[str], monkeypatch: pytest.MonkeyPatch,
+    options: dict[str, Any], prefixes: list[list[int]] | None, bias: float, beam: int,
+    taken: list[int], computed: list[str], monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     model = ending(network(norm="pre"), bias)
-    several = greedily(model, float32_weights(), options, prefixes)
+    several = searched(model, float32_weights(), options, beam, prefixes)
     skip_unless(computed)
     if bias == -9:  # nothing ends early
         assert any(taken) == options.keys().isdisjoint(ONE_BY_ONE)
     taken.clear()
-    monkeypatch.setattr(Task, "greedy", None)
-    one_by_one = greedily(model, float32_weights(), options, prefixes)
+    one_by_one(monkeypatch)
+    assert several == searched(model, float32_weights(), options, beam, prefixes)
     assert not taken
-    assert several == one_by_one
     without_kernels(monkeypatch)
-    for one, other in zip(several, greedily(model, float32_weights(), options, prefixes),
+    for one, other in zip(several, searched(model, float32_weights(), options, beam, prefixes),
                           strict=True):  # fmt: skip
         assert one.tokens == other.tokens
         assert one.score == pytest.approx(other.score, rel=1e-3)
 
 
 @pytest.mark.parametrize("weights", [float32_weights, BFloat16, Int8])
+@pytest.mark.parametrize("beam", [1, 5])
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
 def test_several_steps_in_each_network_and_precision(
-    config: dict[str, Any], weights: Callable[[], CachedWeights[Any]], taken: list[int],
-    computed: list[str], monkeypatch: pytest.MonkeyPatch,
+    config: dict[str, Any], beam: int, weights: Callable[[], CachedWeights[Any]],
+    taken: list[int], computed: list[str], monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     model = network(**config)
-    several = greedily(model, weights(), {"banned": (2,)})
+    several = searched(model, weights(), {"banned": (2,)}, beam)
     skip_unless(computed)
     assert max(taken) == MOST_STEPS
-    monkeypatch.setattr(Task, "greedy", None)
-    assert several == greedily(model, weights(), {"banned": (2,)})
+    one_by_one(monkeypatch)
+    assert several == searched(model, weights(), {"banned": (2,)}, beam)
 
 
 def test_what_on_step_raises_ends_several_steps(taken: list[int], computed: list[str]) -> None:
@@ -643,7 +657,7 @@ def test_what_on_step_raises_ends_several_steps(taken: list[int], computed: list
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        greedily(ending(network(), -9.0), float32_weights(), {}, on_step=on_step)
+        searched(ending(network(), -9.0), float32_weights(), {}, on_step=on_step)
     skip_unless(computed)
     assert taken == [MOST_STEPS]
 
@@ -655,7 +669,7 @@ def test_a_logit_that_is_no_number_is_reported() -> None:
     with torch.no_grad():
         output[20] = torch.nan
     with pytest.raises(DecodingError, match="are not numbers"):
-        greedily(model, float32_weights(), {"allow_empty": True})
+        searched(model, float32_weights(), {"allow_empty": True})
 
 
 def test_without_kernels_it_is_tried_once_and_copies_nothing(
@@ -670,12 +684,12 @@ def test_without_kernels_it_is_tried_once_and_copies_nothing(
         return original(self, part, capacity)
 
     monkeypatch.setattr(KeyValueCache, "_copied", copied)
-    greedily(ending(network(), -9.0), float32_weights(), {})
+    searched(ending(network(), -9.0), float32_weights(), {})
     assert taken == [0]
     of_single_steps = copies[:]
     copies.clear()
-    monkeypatch.setattr(Task, "greedy", None)
-    greedily(ending(network(), -9.0), float32_weights(), {})
+    one_by_one(monkeypatch)
+    searched(ending(network(), -9.0), float32_weights(), {})
     assert copies == of_single_steps
 
 
@@ -696,7 +710,7 @@ class OtherState(Transformer):
 
 def test_a_subclass_with_another_state_takes_single_steps() -> None:
     model = ending(network(), -9.0)
-    expected = greedily(model, float32_weights(), {})
+    expected = searched(model, float32_weights(), {})
     model.__class__ = OtherState
-    for one, other in zip(greedily(model, float32_weights(), {}), expected, strict=True):
+    for one, other in zip(searched(model, float32_weights(), {}), expected, strict=True):
         assert one.tokens == other.tokens

@@ -16,6 +16,9 @@ from tests.laws import wrong_parameters, wrong_results, wrong_sizes, wrong_steps
 from tests.laws.networks import WRONG, Memory, Network, Right, State
 from zoo import Architecture, Config, Table, hookimpl
 from zoo.decoding.greedy import greedy
+from zoo.decoding.options import Search
+from zoo.decoding.search import search
+from zoo.decoding.task import Task
 from zoo.errors import ConfigError, PluginError
 from zoo.nn import Encoded, Output, Step
 from zoo.registry.api import API
@@ -48,15 +51,23 @@ def test_a_fault_is_detected_by_its_law(name: str) -> None:
     assert lines[-1].startswith("usual causes: ")
 
 
-def test_correct_greedy_steps_satisfy_every_law() -> None:
+@pytest.mark.parametrize("network", [wrong_steps.Greedy, wrong_steps.Beam])
+def test_correct_steps_at_once_satisfy_every_law(network: type[Any]) -> None:
     """And searches take them, with the results of single steps."""
     for law in LAWS:
         if law.name not in ("learns_a_copy_task", "declaration_imports_no_torch"):  # slow
-            law(case_of(wrong_steps.Greedy, Right()))
-    tried = case_of(wrong_steps.Greedy, Right())
-    several = greedy(tried.model, tried.source, tried.mask, 12)
+            law(case_of(network, Right()))
+    tried = case_of(network, Right())
+    beam = 1 if network is wrong_steps.Greedy else 3
+
+    def searched() -> list[Any]:
+        memory = tried.model.encode(tried.source, tried.mask).memory
+        task = Task(tried.model, memory, tried.mask, 12)
+        return [best for each in search(task, Search(beam=beam, n_best=beam)) for best in each]
+
+    several = searched()
     cast(Any, tried.model).__class__ = Network
-    one_by_one = greedy(tried.model, tried.source, tried.mask, 12)
+    one_by_one = searched()
     assert [best.tokens for best in several] == [best.tokens for best in one_by_one]
     assert [best.score for best in several] == pytest.approx([best.score for best in one_by_one])
 
@@ -76,6 +87,28 @@ def test_greedy_steps_of_a_wrong_type_are_the_networks_fault(result: object) -> 
         return
     with pytest.raises(PluginError, match="greedy_steps returned"):
         greedy(tried.model, tried.source, tried.mask, 12)
+
+
+@pytest.mark.parametrize("result", [None, (1, 2), "no step", "other rows", "other scores"])
+def test_beam_steps_of_a_wrong_type_are_the_networks_fault(result: object) -> None:
+    class Wrong(wrong_steps.Beam):
+        def beam_steps(self, *given: Any) -> Any:
+            steps: Any = super().beam_steps(*given)
+            wrong = {
+                "no step": {"tokens": steps.tokens.new_zeros(())},
+                "other rows": {"parents": steps.parents[:, 1:]},
+                "other scores": {"scores": steps.scores[1:]},
+            }
+            return steps._replace(**wrong[result]) if isinstance(result, str) else result
+
+    tried = case_of(Wrong, Right())
+    memory = tried.model.encode(tried.source, tried.mask).memory
+    task = Task(tried.model, memory, tried.mask, 12)
+    if result is None:
+        assert search(task, Search(beam=3))
+        return
+    with pytest.raises(PluginError, match="beam_steps returned"):
+        search(task, Search(beam=3))
 
 
 class Regularized(Network):

@@ -1,4 +1,4 @@
-"""Faults in several steps of greedy search at once."""
+"""Faults in several steps of a search at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tests.laws.networks import Made, Memory, Network, State, wrong
-from zoo.nn import END, GreedySteps
+from zoo.nn import END, BeamSteps, GreedySteps, gather
 
 
 class Greedy(Network):
@@ -97,3 +97,92 @@ def greedy_steps_that_return_the_first_state() -> Made:
             return steps._replace(state=state)
 
     return Stays
+
+
+class Beam(Network):
+    """The correct network, with `beam_steps`."""
+
+    def is_last(self, token: Tensor) -> bool:
+        return bool((token == END).any())
+
+    def sums(self, logits: Tensor, scores: Tensor) -> Tensor:
+        return logits.log_softmax(1).unflatten(0, scores.shape) + scores[..., None]
+
+    def rows(self, parents: Tensor) -> Tensor:
+        return (parents + torch.arange(len(parents))[:, None] * parents.shape[1]).flatten()
+
+    def after(self, state: State, parents: Tensor) -> State:
+        return gather(state, parents)
+
+    def beam_steps(
+        self, token: Tensor, state: State, memory: Memory, scores: Tensor, count: int,
+        banned: Sequence[int],
+    ) -> BeamSteps[State] | None:  # fmt: skip
+        tokens, parents = [token], []
+        beam = scores.shape[1]
+        while True:
+            logits, state, _ = self.step(tokens[-1], state, memory)
+            sums = self.sums(logits, scores).index_fill(2, torch.tensor(banned), -torch.inf)
+            best, index = sums.flatten(1).topk(beam)
+            token = (index % sums.shape[2]).flatten()
+            if len(tokens) == count or self.is_last(token):
+                break
+            scores = best
+            tokens.append(token)
+            parents.append(self.rows(index // sums.shape[2]))
+            state = self.after(state, parents[-1])
+        none = torch.empty(0, len(token), dtype=torch.long)
+        return BeamSteps(
+            torch.stack(tokens[1:]) if parents else none,
+            torch.stack(parents) if parents else none,
+            scores,
+            logits,
+            state,
+        )
+
+
+@wrong("beam_steps_are_steps", "step 0 of beam_steps does not choose the best continuations")
+def beam_steps_with_logits() -> Made:
+    class Raw(Beam):
+        def sums(self, logits: Tensor, scores: Tensor) -> Tensor:
+            return 2 * logits.unflatten(0, scores.shape) + scores[..., None]
+
+    return Raw
+
+
+@wrong("beam_steps_are_steps", "step 0 of beam_steps does not choose the best continuations")
+def beam_steps_that_number_rows_within_a_sentence() -> Made:
+    class Within(Beam):
+        def rows(self, parents: Tensor) -> Tensor:
+            return parents.flatten()
+
+    return Within
+
+
+@wrong("beam_steps_are_steps", "beam_steps ends after 1 steps without an end token")
+def beam_steps_that_end_early() -> Made:
+    class Early(Beam):
+        def is_last(self, token: Tensor) -> bool:
+            return True
+
+    return Early
+
+
+@wrong("beam_steps_are_steps", "a step from the state of beam_steps: off by")
+def beam_steps_that_return_another_state() -> Made:
+    class Reversed(Beam):
+        def beam_steps(self, *given: Any) -> Any:
+            steps: Any = super().beam_steps(*given)
+            return steps._replace(state=gather(steps.state, torch.arange(len(given[0])).flip(0)))
+
+    return Reversed
+
+
+@wrong("beam_steps_are_steps", "the scores of beam_steps: off by")
+def beam_steps_that_return_the_last_gains() -> Made:
+    class Gains(Beam):
+        def beam_steps(self, *given: Any) -> Any:
+            steps: Any = super().beam_steps(*given)
+            return steps._replace(scores=steps.scores - given[3])
+
+    return Gains

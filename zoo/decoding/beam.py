@@ -30,11 +30,11 @@ from zoo.decoding.pipeline import dead_ends
 from zoo.decoding.processor import Rows
 from zoo.decoding.ranking import best, ended, length_divisor, not_a_number
 from zoo.decoding.step_graphs import recorded
-from zoo.decoding.steps import Steps
-from zoo.decoding.task import Task
+from zoo.decoding.steps import MOST_STEPS, Steps
+from zoo.decoding.task import Task, full_precision
 from zoo.nn.contract import BEGIN, END, Memory, State
 from zoo.nn.cuda_graphs import fetch
-from zoo.nn.faults import init_state
+from zoo.nn.faults import beam_steps, init_state
 from zoo.nn.tree import gather
 
 
@@ -74,7 +74,7 @@ class _Beam(Steps[Memory, State]):
     (sentences, width), −inf for slots without a live prefix; log_prob: (sentences, width), the
     network's log probability; written: (sentences, width, position − 1), the live prefixes; rows:
     (sentences, width), their numbers; free: (sentences,), the slots without a finished hypothesis,
-    of which `slots` is the most.
+    of which `slots` is the most; shortest: the length of the shortest hypothesis that may be cut.
     """
 
     def __init__(self, task: Task[Memory, State], options: Search) -> None:
@@ -95,12 +95,13 @@ class _Beam(Steps[Memory, State]):
         # The rank that a live hypothesis must exceed, and the divisor of the longest one.
         self.threshold = torch.full_like(self.alive, -torch.inf, dtype=torch.float32)
         lengths = self.lengths.tolist()
-        self.longest = max(lengths, default=0)
+        self.shortest, self.longest = min(lengths, default=0), max(lengths, default=0)
         divisors = [length_divisor(options, length) for length in lengths]
         self.divisor = torch.tensor(divisors, dtype=torch.float32, device=device)
 
     def advance(self) -> None:
         """Append one token to every live prefix."""
+        self._take_steps(self.written.shape[2] + 1)
         position = self.written.shape[2] + 1
         if self.options.stop == "first":  # the rank if it ended here
             divisor = torch.full_like(self.divisor, length_divisor(self.options, position))
@@ -126,6 +127,34 @@ class _Beam(Steps[Memory, State]):
         if any_over or done or not full:
             score, done, width, self.slots = _live(score, alive, self.free)
         self._keep_live(score, log_prob, (rows, order), written, alive, (done, width), same)
+
+    def _take_steps(self, position: int) -> None:
+        """Take several steps at once, if the network can; the last one is left in `ahead`.
+
+        Until the first hypothesis of the batch ends, all slots stay live.
+        """
+        count = min(MOST_STEPS, self.shortest - position + 1)
+        if count < 2 or self.ahead is not None or self.score.shape[1] < self.slots:
+            return
+        if any(self.ended) or (ready := self.for_several("beam_steps", position)) is None:
+            return
+        network, banned = ready
+        of_rows = self.token, self.state, self.memory, self.score
+        if (steps := beam_steps(network, *of_rows, count, banned)) is None:
+            self.may_take_several = False
+            return
+        for token, parents in zip(steps.tokens, steps.parents, strict=True):
+            states = self.pipeline.update(self.states, self.token, {})
+            self.states, self.token = gather(states, parents), token
+        index, columns = self.rows.flatten(), []
+        for token, parents in zip(steps.tokens.flip(0), steps.parents.flip(0), strict=True):
+            columns.append(token[index])
+            index = parents[index]
+        before = self.written.flatten(0, 1)[index]
+        written = torch.cat([before, *(column[:, None] for column in reversed(columns))], 1)
+        self.written = written.view(*self.rows.shape, -1)
+        self.score = self.log_prob = steps.scores
+        self.state, self.ahead = steps.state, full_precision(steps.logits)
 
     def _chosen(
         self, position: int, divisor: Tensor

@@ -14,7 +14,7 @@ from zoo.decoding.pipeline import dead_ends
 from zoo.decoding.processor import Rows
 from zoo.decoding.ranking import best, ended
 from zoo.decoding.step_graphs import recorded
-from zoo.decoding.steps import Steps
+from zoo.decoding.steps import MOST_STEPS, Steps
 from zoo.decoding.task import Task
 from zoo.nn.contract import BEGIN, END, PADDING, Memory, State
 from zoo.nn.cuda_graphs import fetch
@@ -24,10 +24,6 @@ from zoo.nn.tree import gather
 Choose = Callable[[Tensor, int, Tensor], Tensor]
 """Chooses a token for each row, (rows,), from the scores (rows, V), the position, and which
 hypothesis each row is, (rows,)."""
-
-
-MOST_STEPS = 16
-"""How many a network may take at once."""
 
 
 class _Best(NamedTuple):
@@ -73,8 +69,7 @@ class _Batch(Steps[Memory, State]):
     """The hypotheses that are still written, one a row; `n_best` adjacent ones for each sentence.
 
     row: (rows,), the hypothesis that each row writes; live: (rows,), false once it has ended;
-    finished: how many of the rows have; may_take_several: whether the network may take several
-    steps at once, as it could so far; written: for each position, the token of every hypothesis,
+    finished: how many of the rows have; written: for each position, the token of every hypothesis,
     0 where it has ended; score, log_prob: (rows,), the sums of the processed and of the network's
     log probabilities.
     """
@@ -94,7 +89,6 @@ class _Batch(Steps[Memory, State]):
         self.score = self.log_prob = torch.zeros_like(self.row, dtype=torch.float32)
         self.live = torch.ones_like(self.row, dtype=torch.bool)
         self.finished = 0
-        self.may_take_several = not self.pipeline.needs_attention
         self.written: list[Tensor] = []
         self.ended: dict[int, Hypothesis] = {}
 
@@ -127,26 +121,22 @@ class _Batch(Steps[Memory, State]):
 
     def _take_steps(self, position: int) -> bool:
         """Write several tokens of every hypothesis at once; return whether the network could."""
-        network, count = self.task.greedy, min(MOST_STEPS, self.shortest - position)
-        if network is None or count < 2 or self.finished or not self.may_take_several:
+        count = min(MOST_STEPS, self.shortest - position)
+        if count < 2 or self.finished:
             return False
-        states = self.pipeline.update(self.states, self.token, {})
-        banned = self.pipeline.lasting_bans(position, states, network.target_vocab)
-        if banned is None:
+        if (ready := self.for_several("greedy_steps", position)) is None:
             return False
-        if self.task.on_step is not None:
-            self.task.on_step()
+        network, banned = ready
         steps = greedy_steps(network, self.token, self.state, self.memory, count, banned)
         if steps is None:
             self.may_take_several = False
             return False
         self.state = steps.state
-        for number, (token, score) in enumerate(zip(steps.tokens.T, steps.scores.T, strict=True)):
-            if number:
-                states = self.pipeline.update(states, self.token, {})
+        for token, score in zip(steps.tokens.T, steps.scores.T, strict=True):
+            self.states = self.pipeline.update(self.states, self.token, {})
             self.token, self.score = token, self.score + score
             self._write()
-        self.states, self.log_prob = states, self.score
+        self.log_prob = self.score
         over = self.token == END
         if bool(over.any()):
             self._end(over)

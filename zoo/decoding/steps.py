@@ -10,7 +10,10 @@ from torch import Tensor
 from zoo.decoding.options import Search
 from zoo.decoding.pipeline import Pipeline, States
 from zoo.decoding.task import Task
-from zoo.nn.contract import Memory, State
+from zoo.nn.contract import Memory, Seq2Seq, State
+
+MOST_STEPS = 16
+"""How many a network may take at once."""
 
 
 class Steps(Generic[Memory, State]):
@@ -18,7 +21,8 @@ class Steps(Generic[Memory, State]):
 
     memory; state: the network's; states: those of the logits processors; token: (rows,), what each
     row reads next; longest: the length of the longest hypothesis; ahead: the logits of the next
-    step, (rows, V), if it has been taken.
+    step, (rows, V), if it has been taken; may_take_several: whether the network may take several
+    steps at once, as it could so far.
     """
 
     memory: Memory
@@ -31,6 +35,7 @@ class Steps(Generic[Memory, State]):
         self.task, self.options = task, options
         self.pipeline = Pipeline(task, options)
         self.ahead: Tensor | None = None
+        self.may_take_several = not self.pipeline.needs_attention
 
     def take_step(self, position: int) -> tuple[Tensor, list[int] | None]:
         """Read the tokens; return the logits, and the tokens that are banned in all rows.
@@ -45,6 +50,24 @@ class Steps(Generic[Memory, State]):
             self.state, logits, attention = step.state, step.logits, step.attention
         self.states = self.pipeline.update(self.states, self.token, attention)
         return logits, self.pipeline.bans(position, self.states, logits.shape[1])
+
+    def for_several(
+        self, method: str, position: int
+    ) -> tuple[Seq2Seq[Memory, State], list[int]] | None:
+        """Return what may take several steps from a position on, and what is banned in all of them.
+
+        None if no network may, or not with the same bans.
+        """
+        network = self.task.taking(method) if self.may_take_several else None
+        if network is None:
+            return None
+        states = self.pipeline.update(self.states, self.token, {})
+        banned = self.pipeline.lasting_bans(position, states, network.target_vocab)
+        if banned is None:
+            return None
+        if self.task.on_step is not None:
+            self.task.on_step()
+        return network, banned
 
     def may_go_ahead(self, position: int) -> bool:
         """Return whether a step can be taken before what this position leads to is known."""

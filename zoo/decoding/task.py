@@ -100,13 +100,13 @@ class Task(Generic[Memory, State]):
         logits = full_precision(result.logits)
         return result if logits is result.logits else result._replace(logits=logits)
 
-    @property
-    def greedy(self) -> Seq2Seq[Memory, State] | None:
-        """The network, if it may take several steps of greedy search at once."""
+    def taking(self, method: str) -> Seq2Seq[Memory, State] | None:
+        """The network, if it has a method of its own that takes several steps at once."""
         network = self.model
         if self.then is not None or not isinstance(network, Seq2Seq):
             return None
-        return None if type(network).greedy_steps is Seq2Seq.greedy_steps else network
+        is_own = getattr(type(network), method) is not getattr(Seq2Seq, method)
+        return network if is_own else None
 
     @property
     def leave_fraction(self) -> int:

@@ -12,6 +12,7 @@ from zoo.nn.contract import (
     UNKNOWN,
     Attention,
     AttentionKind,
+    BeamSteps,
     Decoded,
     Encoded,
     GreedySteps,
@@ -31,7 +32,7 @@ from zoo.nn.recurrent import recurrent_linear
 from zoo.nn.softmax import softmax, softmax_gradient
 from zoo.nn.sources import split_sources
 from zoo.nn.stack_parts import LayerParts, StackParts
-from zoo.nn.stacks import Sources, decoder_step, encoder_sources, greedy_steps
+from zoo.nn.stacks import Sources, beam_steps, decoder_step, encoder_sources, greedy_steps
 from zoo.nn.sublayers import Source, add_norm, attention_sublayer, feedforward_sublayer
 from zoo.nn.tanh import tanh
 from zoo.nn.tree import Tree, gather
@@ -43,6 +44,7 @@ __all__ = [
     "UNKNOWN",
     "Attention",
     "AttentionKind",
+    "BeamSteps",
     "Cache",
     "Decoded",
     "Dropout",
@@ -61,6 +63,7 @@ __all__ = [
     "Tree",
     "add_norm",
     "attention_sublayer",
+    "beam_steps",
     "create_model",
     "decoder_step",
     "encoder_sources",

@@ -82,6 +82,22 @@ class GreedySteps(NamedTuple, Generic[State]):
     state: State
 
 
+class BeamSteps(NamedTuple, Generic[State]):
+    """What `beam_steps` returns: several steps at once.
+
+    tokens, parents: what continues the prefixes after each step but the last, and the number of
+    the row whose prefix it continues, (steps − 1, rows). scores: of the prefixes that the last
+    step has read, (sentences, beam). logits: of the last step, (rows, target_vocab). state: after
+    it.
+    """
+
+    tokens: Tensor
+    parents: Tensor
+    scores: Tensor
+    logits: Tensor
+    state: State
+
+
 class Output(NamedTuple):
     """What `forward` returns: logits (sentences, n, target_vocab), and attention if requested.
 
@@ -164,6 +180,32 @@ class Seq2Seq(nn.Module, ABC, Generic[Memory, State]):
         Args:
             token: what the first step reads, (rows,) int64, one row a sentence.
             state, memory: as of `step`.
+            count: the most steps, at least 1.
+            banned: tokens that are not chosen.
+        """
+        return None
+
+    def beam_steps(
+        self,
+        token: Tensor,
+        state: State,
+        memory: Memory,
+        scores: Tensor,
+        count: int,
+        banned: Sequence[int],
+    ) -> BeamSteps[State] | None:
+        """Take up to `count` steps, each of which reads the best continuations of the one before.
+
+        None if the network cannot do it, or not now: then a search takes the steps one by one. A
+        sentence has as many best continuations as rows, best first; of equal ones those of the
+        earlier row come first, then those of the lower token. The first step after which one of
+        them is the end token, or too few are possible, is the last.
+
+        Args:
+            token: what the first step reads, (rows,) int64.
+            state, memory: as of `step`.
+            scores: the sum of the log probabilities of each row's prefix, (sentences, beam), −inf
+                where a row is not continued.
             count: the most steps, at least 1.
             banned: tokens that are not chosen.
         """

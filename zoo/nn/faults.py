@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from zoo.errors import FAILURES, PluginError, ZooError
-from zoo.nn.contract import Encoded, GreedySteps, Memory, Seq2Seq, State, Step
+from zoo.nn.contract import BeamSteps, Encoded, GreedySteps, Memory, Seq2Seq, State, Step
 from zoo.nn.tree import plain_tensors
 from zoo.registry.open_shelf import BrokenEntryError
 from zoo.registry.owners import Plugin
@@ -133,5 +133,35 @@ def greedy_steps(
         shapes = f"{tuple(tokens.shape)} and {tuple(scores.shape)}"
         expected = f"({len(token)}, 1 to {count})"
         reason = f"greedy_steps returned tokens and scores of shapes {shapes}, not {expected}"
+        raise broken_network(type(network), reason)
+    return steps
+
+
+def beam_steps(
+    network: Seq2Seq[Memory, State],
+    token: Tensor,
+    state: State,
+    memory: Memory,
+    scores: Tensor,
+    count: int,
+    banned: Sequence[int],
+) -> BeamSteps[State] | None:
+    """Return several steps of a network: see `Seq2Seq.beam_steps`.
+
+    Raises:
+        PluginError: the network raised something, or returned no `BeamSteps`.
+    """
+    with blaming_network(network):
+        steps = network.beam_steps(token, state, memory, scores, count, banned)
+    if steps is None:
+        return None
+    if not isinstance(steps, BeamSteps):
+        reason = f"beam_steps returned a value of type {type(steps).__name__}, not a BeamSteps"
+        raise broken_network(type(network), reason)
+    rows, taken = len(token), 1 + (len(steps.tokens) if steps.tokens.dim() else 0)
+    expected = [(taken - 1, rows)] * 2 + [tuple(scores.shape), (rows, network.target_vocab)]
+    shapes = [tuple(result.shape) for result in steps[:4]]
+    if shapes != expected or taken > count:
+        reason = f"beam_steps returned shapes {shapes}, not {expected}, of {count} steps at most"
         raise broken_network(type(network), reason)
     return steps

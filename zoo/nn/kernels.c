@@ -709,6 +709,56 @@ int zoo_greedy(const Stack *m, int64_t *tokens, const float *positions, float *c
     return done > 0 ? taken : done;
 }
 
+/* Lets each row of a beam continue another one: `origin`, (sentences, beam, capacity), says for each
+   position of a row which row of its sentence wrote it. `spare` is memory for a sentence's. */
+static void reorder(int64_t *origin, const int64_t *parents, int64_t sentences, int64_t beam,
+                    int64_t capacity, int64_t length, int64_t *spare) {
+    for (int64_t s = 0; s < sentences; s++, origin += beam * capacity, parents += beam) {
+        for (int64_t i = 0; i < beam; i++)
+            memcpy(spare + i * length, origin + parents[i] * capacity, length * sizeof *spare);
+        for (int64_t i = 0; i < beam; i++)
+            memcpy(origin + i * capacity, spare + i * length, length * sizeof *spare);
+    }
+}
+
+/* `count` steps of `zoo_decoder` with a beam, or fewer: until one of the best continuations ends, or
+   there are too few. Each step but the last is continued with the best tokens after it, whose prefixes
+   are `parents`, as in `zoo_continue`, and whose scores replace `score`, (sentences, beam); it reads the
+   tokens before it, (rows), of `tokens`, (count, rows). origin: as in `reorder`, each position that is
+   still to be read with the row's own number; mask: memory for what is not read, (sentences, beam,
+   capacity × beam). Returns as `zoo_greedy`, with the last step's logits. */
+int zoo_beam(const Stack *m, int64_t *tokens, const float *positions, float *const *stored,
+             const Scope *prefix, const Scope *source, int64_t start, int64_t count,
+             const int64_t *banned, int64_t bans, int64_t end, float *score, int64_t *parents,
+             int64_t *origin, int64_t capacity, uint8_t *mask, float *logits) {
+    const int64_t sentences = prefix->shape[0], beam = prefix->shape[2], rows = sentences * beam;
+    const int64_t shape[4] = {sentences, beam, m->outputs->n, beam}, width = capacity * beam;
+    int64_t *spare = malloc(width * sizeof *spare + rows * sizeof *score);
+    float *best = (float *)(spare + width);
+    Scope own = *prefix;
+    own.mask = mask, own.strides[6] = beam * width, own.strides[7] = width;
+    int taken = 0, live = 1, done = spare != NULL;
+    while (done > 0 && live) {
+        const int64_t length = start + taken + 1;
+        for (int64_t r = 0; r < rows; r++)
+            for (int64_t j = 0; j < length * beam; j++)
+                mask[r * width + j] = origin[r * capacity + j / beam] != j % beam;
+        own.shape[3] = length * beam;
+        done = zoo_decoder(m, tokens, positions ? positions + taken * m->outputs->k : NULL, stored, &own,
+                           source, (length - 1) * beam, logits);
+        if (done <= 0 || ++taken == count) break;
+        tokens += rows;
+        zoo_continue(logits, score, shape, 0, banned, bans, end, best, parents, tokens);
+        for (int64_t r = 0; r < rows; r++) live &= best[r] > -INFINITY && tokens[r] != end;
+        if (!live) break;
+        memcpy(score, best, rows * sizeof *best);
+        reorder(origin, parents, sentences, beam, capacity, length, spare);
+        parents += rows;
+    }
+    free(spare);
+    return done > 0 ? taken : done;
+}
+
 /* What the best continuations of a beam lead to, as `choice.py` says. numbers: sentences, width, n, k,
    the end token, the position, and whether finished hypotheses occupy slots. facts: whether any is
    over, all are live, and all continue the row of their own slot; how many sentences are not alive. */

@@ -33,6 +33,7 @@ FEW = 8
 """With more queries than this for the same keys, torch's batched product is faster."""
 
 _POINTER, _COUNT = ctypes.c_void_p, ctypes.c_int64
+_SEVERAL = (*[_POINTER] * 6, _COUNT, _COUNT, _POINTER, _COUNT, _COUNT)
 _SIGNATURES = {
     "zoo_quantize": (_POINTER, _COUNT, _COUNT, _POINTER, _POINTER),
     "zoo_dequantize": (_POINTER, _COUNT, _COUNT, *[_POINTER] * 4),
@@ -50,9 +51,8 @@ _SIGNATURES = {
     "zoo_attention": (*[_POINTER] * 7, _COUNT, _POINTER),
     "zoo_decoder": (*[_POINTER] * 6, _COUNT, _POINTER),
     "zoo_encoder": (_POINTER,) * 5,
-    "zoo_greedy": (
-        *[_POINTER] * 6, *[_COUNT] * 2, _POINTER, *[_COUNT] * 2, *[_POINTER] * 3,
-    ),
+    "zoo_greedy": (*_SEVERAL, *[_POINTER] * 3),
+    "zoo_beam": (*_SEVERAL, *[_POINTER] * 3, _COUNT, *[_POINTER] * 2),
     "zoo_cross_entropy": (
         _POINTER, *[_COUNT] * 3, _POINTER, _COUNT, ctypes.c_float, *[_POINTER] * 2, ctypes.c_float,
         _POINTER,
@@ -131,7 +131,7 @@ class Kernels:
         self._product, self._store, self._select, self._attend = functions[8:12]
         # `sublayers.py`, `stacks.py` and `losses.py` call these.
         self.feedforward, self.attention, self.decoder, self.encoder = functions[12:16]
-        self.greedy, self.cross_entropy = functions[16:]
+        self.greedy, self.beam, self.cross_entropy = functions[16:]
 
     def quantize(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return rows (n, k), contiguous, as int8, and the scale of each, (n, 1)."""

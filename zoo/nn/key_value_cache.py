@@ -40,7 +40,7 @@ class KeyValueCache:
         return self.extended_by(1)
 
     def extended_by(self, count: int) -> KeyValueCache:
-        """Return a cache with more positions, still to be written; only one with a beam."""
+        """Return a cache with more positions, still to be written."""
         cache = self._shared()
         cache.length, cache._mask = self.length + count, None
         capacity = self._layers[0][0].shape[2] if self._layers else 0
@@ -53,15 +53,25 @@ class KeyValueCache:
         cache._filled[0] = cache.length
         if self._origin is not None:
             hypotheses, _ = self._row_numbers(self._origin.device)
-            writers = hypotheses.expand(self.sentences, -1)[..., None]
+            writers = hypotheses[None, :, None].expand(self.sentences, -1, count)
             cache._origin = torch.cat([self._origin, writers], 2)
         return cache
 
     def shortened(self, length: int) -> KeyValueCache:
         """Return a cache without the last positions, in the place of this one."""
         cache = self._shared()
-        cache.length = cache._filled[0] = length
+        cache.length, cache._mask = length, None
+        cache._filled[0] = length
+        cache._origin = None if self._origin is None else self._origin.narrow(2, 0, length)
         return cache
+
+    def own_origins(self) -> Tensor:
+        """Return which row of a beam wrote each position of a row, (sentences, beam, positions).
+
+        Whoever writes to it, before anything else is done with this cache, reorders the rows.
+        """
+        self._origin = self._origins(self._device).clone(memory_format=torch.contiguous_format)
+        return self._origin
 
     @property
     def room(self) -> int:

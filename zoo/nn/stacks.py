@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from zoo.nn.cached_weights import CHECKED
-from zoo.nn.contract import END, GreedySteps
+from zoo.nn.contract import END, BeamSteps, GreedySteps
 from zoo.nn.kernels import MAX_KEYS, Kernels, Scope, is_in_rows, is_plain, mask_strides
 from zoo.nn.key_value_cache import KeyValueCache
 from zoo.nn.stack_parts import Describe, PreparedStack, find_stack
@@ -159,8 +159,87 @@ def greedy_steps(
         count: the most steps.
         banned: tokens that are not chosen.
     """
+    if cache.beam != 1:
+        return None
+    if (ready := _ready(tokens, network, describe, table, cache, sources, count)) is None:
+        return None
+    compiled, prepared, positions, extended, stored = ready
+    start, rows = cache.length, tokens.shape[0]
+    _set_mask(stored.scopes[0], None, extended, start + 1)
+    ids, parents = tokens.new_empty(count + 1, rows), torch.empty_like(tokens)
+    ids[0] = tokens
+    logits, scores = _new(rows, prepared.outputs), _new(count, rows)
+    taken = compiled.greedy(
+        ctypes.byref(prepared.stack), ids.data_ptr(),
+        None if positions is None else positions.data_ptr(), stored.pointers,
+        *map(ctypes.byref, stored.scopes), start, count, (ctypes.c_int64 * len(banned))(*banned),
+        len(banned), END, logits.data_ptr(), parents.data_ptr(), scores.data_ptr(),
+    )  # fmt: skip
+    _check(taken, prepared)
+    return GreedySteps(ids[1 : taken + 1].T, scores[:taken].T, extended.shortened(start + taken))
+
+
+def beam_steps(
+    tokens: Tensor,
+    network: nn.Module,
+    describe: Describe,
+    table: Tensor | None,
+    cache: KeyValueCache,
+    sources: Sources,
+    scores: Tensor,
+    count: int,
+    banned: Sequence[int],
+) -> BeamSteps[KeyValueCache] | None:
+    """Return up to `count` steps, each of which reads the best continuations of the one before.
+
+    None if it is not supported. The arguments are those of `greedy_steps`, and the scores of
+    `Seq2Seq.beam_steps`.
+    """
+    shape = cache.sentences, cache.beam
+    if scores.shape != shape or not is_plain(scores):
+        return None
+    if (ready := _ready(tokens, network, describe, table, cache, sources, count)) is None:
+        return None
+    compiled, prepared, positions, extended, stored = ready
+    start, rows = cache.length, tokens.shape[0]
+    ids, parents = tokens.new_empty(2, count, rows)
+    ids[0], scores = tokens, scores.clone(memory_format=torch.contiguous_format)
+    origins, logits = extended.own_origins(), _new(rows, prepared.outputs)
+    mask = torch.empty(rows, (start + count) * cache.beam, dtype=torch.bool, device="cpu")
+    taken = compiled.beam(
+        ctypes.byref(prepared.stack), ids.data_ptr(),
+        None if positions is None else positions.data_ptr(), stored.pointers,
+        *map(ctypes.byref, stored.scopes), start, count, (ctypes.c_int64 * len(banned))(*banned),
+        len(banned), END, scores.data_ptr(), parents.data_ptr(), origins.data_ptr(),
+        start + count, mask.data_ptr(), logits.data_ptr(),
+    )  # fmt: skip
+    _check(taken, prepared)
+    firsts = torch.arange(0, rows, cache.beam).repeat_interleave(cache.beam)
+    tokens, parents = ids[1:taken], parents[: taken - 1] + firsts
+    return BeamSteps(tokens, parents, scores, logits, extended.shortened(start + taken))
+
+
+class _Ready(NamedTuple):
+    """What several steps need.
+
+    positions: what is added to their embeddings, (count, d), or None; cache: with a position for
+    each of them.
+    """
+
+    compiled: Kernels
+    prepared: PreparedStack
+    positions: Tensor | None
+    cache: KeyValueCache
+    stored: _Stored
+
+
+def _ready(
+    tokens: Tensor, network: nn.Module, describe: Describe, table: Tensor | None,
+    cache: KeyValueCache, sources: Sources, count: int,
+) -> _Ready | None:  # fmt: skip
+    """Return what `count` steps need; None if they are not supported."""
     usable = _usable(tokens, network, describe, cache, count)
-    if usable is None or count < 1 or cache.beam != 1:
+    if usable is None or count < 1:
         return None
     compiled, prepared = usable
     start = cache.length
@@ -171,18 +250,7 @@ def greedy_steps(
     if (stored := _stored(network, cache, sources, prepared)) is None:
         cache.shortened(start)
         return None
-    _set_mask(stored.scopes[0], None, cache, start + 1)
-    rows, ids = tokens.shape[0], tokens.new_empty(count + 1, tokens.shape[0])
-    ids[0], parents = tokens, torch.empty_like(tokens)
-    logits, scores = _new(rows, prepared.outputs), _new(count, rows)
-    taken = compiled.greedy(
-        ctypes.byref(prepared.stack), ids.data_ptr(),
-        None if positions is None else positions.data_ptr(), stored.pointers,
-        *map(ctypes.byref, stored.scopes), start, count, (ctypes.c_int64 * len(banned))(*banned),
-        len(banned), END, logits.data_ptr(), parents.data_ptr(), scores.data_ptr(),
-    )  # fmt: skip
-    _check(taken, prepared)
-    return GreedySteps(ids[1 : taken + 1].T, scores[:taken].T, cache.shortened(start + taken))
+    return _Ready(compiled, prepared, positions, cache, stored)
 
 
 def _usable(

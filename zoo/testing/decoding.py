@@ -14,9 +14,6 @@ from zoo.testing.results import wrong_results
 LONG_TARGET = 48
 """Steps that are compared with forward, if the config allows so many."""
 
-GREEDY_STEPS = 3
-"""Steps that a network may take at once."""
-
 
 @law(
     causes="bare logits or (logits, state), as plugin API 1 returned them; a return statement that "
@@ -192,44 +189,6 @@ def gather_commutes_with_step(case: Case) -> None:
     gathered = model.step(following[rows], gather(step.state, rows), gather(memory, kept))
     what = "the step of gathered rows is not the gathered step"
     require_close(gathered.logits, expected[rows], what)
-
-
-@law(
-    causes="an argmax that takes another one of equal tokens, or a banned one; steps after an end "
-    "token; logits in the place of log probabilities; a state that has read the last tokens too",
-    requires="step_is_pure step_equals_forward",
-    of="steps",
-)
-@torch.no_grad()
-def greedy_steps_are_steps(case: Case) -> None:
-    """`greedy_steps`, where it returns something, takes the steps that greedy search would."""
-    model, rows = case.model, torch.arange(ROWS)
-    memory = model.encode(case.source, case.mask).memory
-    state = model.init_state(memory)
-    for position in range(2):
-        state = model.step(case.target[:, position], state, memory).state
-    token = case.target[:, 2]
-    for banned in ((0, 1, 3), (0, 1, END, 3, 4, 5)):
-        steps = model.greedy_steps(token, state, memory, GREEDY_STEPS, banned)
-        if steps is None:
-            return
-        read, after, taken = token, state, steps.tokens.shape[1]
-        for i in range(taken):
-            what = f"step {i} of greedy_steps"
-            if i and (read == END).any():
-                raise BrokenLawError(f"{what} comes after an end token")
-            step = model.step(read, after, memory)
-            logits = step.logits.index_fill(1, torch.tensor(banned), -torch.inf)
-            read, after = logits.argmax(1), step.state
-            if not torch.equal(steps.tokens[:, i], read):
-                raise BrokenLawError(f"{what} does not choose the best tokens")
-            score = step.logits.log_softmax(1)[rows, read]
-            require_close(steps.scores[:, i], score, f"the score of {what}")
-        if taken < GREEDY_STEPS and not (read == END).any():
-            raise BrokenLawError(f"greedy_steps ends after {taken} steps without an end token")
-        expected = model.step(read, after, memory).logits
-        actual = model.step(read, steps.state, memory).logits
-        require_close(actual, expected, "a step from the state of greedy_steps")
 
 
 @law(

@@ -28,7 +28,6 @@ from zoo.testing.decoding import (
     arguments_stay_as_they_are,
     batches_are_independent,
     gather_commutes_with_step,
-    greedy_steps_are_steps,
     logits_are_finite,
     results_are_named_tuples,
     shapes,
@@ -55,6 +54,7 @@ from zoo.testing.parameters import (
     parameter_table_matches_network,
     weights_round_trip,
 )
+from zoo.testing.several_steps import beam_steps_are_steps, greedy_steps_are_steps
 
 LAWS: list[Law] = [
     plugin_has_no_problems,
@@ -76,6 +76,7 @@ LAWS: list[Law] = [
     step_equals_forward,
     gather_commutes_with_step,
     greedy_steps_are_steps,
+    beam_steps_are_steps,
     decode_gives_targets,
     decode_ignores_the_batch,
     target_gives_its_length_alone,
