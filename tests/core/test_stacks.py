@@ -551,6 +551,7 @@ SEARCHES: dict[str, tuple[dict[str, Any], list[list[int]] | None]] = {
     "an empty translation": ({"allow_empty": True}, None),
     "bans": ({"banned": tuple(range(4, 80))}, None),
     "a minimum": ({"min_length": 7}, None),
+    "a length": ({"min_length": 23, "max_length": 23}, None),
     "a maximum": ({"max_length": 6}, None),
     "n-grams": ({"no_repeat_ngram_size": 2}, None),
     "a penalty": ({"repetition_penalty": 1.3}, None),

@@ -347,7 +347,7 @@ class NoOption(Words):
 def zoo_logits_processors():
     yield from entries(Processor, "Positive", "InPlace", "Silent", "Probabilities", "NoBans",
                        "OneForAll", "Counts", "InPlaceState", "RowIndex", "MeanOfRows",
-                       "OnTheObject")
+                       "OnTheObject", "Lasts")
 
 
 class Base(LogitsProcessor):
@@ -402,6 +402,17 @@ class OneForAll(NoBans):
 
     def bans(self, position, state):
         return (int(state[0]),)
+
+
+class Lasts(LogitsProcessor):
+    def __init__(self, task):
+        pass
+
+    def bans(self, position, state):
+        return (5,) if position < 4 else ()
+
+    def bans_last(self, position, state):
+        return 4
 
 
 class Counts(Base):
@@ -557,6 +568,7 @@ WRONG = {
     },
     "processors": {
         "Positive": "results_are_scores",
+        "Lasts": "bans_last_as_long_as_they_say",
         "InPlace": "results_are_scores",
         "Silent": "results_are_scores",
         "Probabilities": "results_are_scores",

@@ -30,7 +30,7 @@ from zoo.decoding.pipeline import dead_ends
 from zoo.decoding.processor import Rows
 from zoo.decoding.ranking import best, ended, length_divisor, not_a_number
 from zoo.decoding.step_graphs import recorded
-from zoo.decoding.steps import MOST_STEPS, Steps
+from zoo.decoding.steps import Steps
 from zoo.decoding.task import Task, full_precision
 from zoo.nn.contract import BEGIN, END, Memory, State
 from zoo.nn.cuda_graphs import fetch
@@ -133,12 +133,12 @@ class _Beam(Steps[Memory, State]):
 
         Until the first hypothesis of the batch ends, all slots stay live.
         """
-        count = min(MOST_STEPS, self.shortest - position + 1)
-        if count < 2 or self.ahead is not None or self.score.shape[1] < self.slots:
+        left = self.shortest - position + 1
+        if left < 2 or self.ahead is not None or self.score.shape[1] < self.slots:
             return
         if any(self.ended) or (ready := self.for_several("beam_steps", position)) is None:
             return
-        network, banned = ready
+        network, banned, count = ready[0], ready[1], min(ready[2], left)
         of_rows = self.token, self.state, self.memory, self.score
         if (steps := beam_steps(network, *of_rows, count, banned)) is None:
             self.may_take_several = False

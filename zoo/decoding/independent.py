@@ -14,7 +14,7 @@ from zoo.decoding.pipeline import dead_ends
 from zoo.decoding.processor import Rows
 from zoo.decoding.ranking import best, ended
 from zoo.decoding.step_graphs import recorded
-from zoo.decoding.steps import MOST_STEPS, Steps
+from zoo.decoding.steps import Steps
 from zoo.decoding.task import Task
 from zoo.nn.contract import BEGIN, END, PADDING, Memory, State
 from zoo.nn.cuda_graphs import fetch
@@ -121,12 +121,12 @@ class _Batch(Steps[Memory, State]):
 
     def _take_steps(self, position: int) -> bool:
         """Write several tokens of every hypothesis at once; return whether the network could."""
-        count = min(MOST_STEPS, self.shortest - position)
-        if count < 2 or self.finished:
+        left = self.shortest - position
+        if left < 2 or self.finished:
             return False
         if (ready := self.for_several("greedy_steps", position)) is None:
             return False
-        network, banned = ready
+        network, banned, count = ready[0], ready[1], min(ready[2], left)
         steps = greedy_steps(network, self.token, self.state, self.memory, count, banned)
         if steps is None:
             self.may_take_several = False

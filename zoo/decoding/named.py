@@ -84,10 +84,10 @@ class _Checked(LogitsProcessor[Tree]):
                 raise TypeError(f"bans returned {reprlib.repr(banned)}, not token ids")
             return banned
 
-    def settled(self, position: int, state: Tree | tuple[()]) -> bool:
-        """Return whether `bans` is the same from a position on."""
+    def bans_last(self, position: int, state: Tree | tuple[()]) -> int:
+        """Return for how many positions `bans` is the same."""
         with self.shelf.blaming(self.name):
-            return bool(self.processor.settled(position, state))
+            return int(self.processor.bans_last(position, state))
 
     def process(self, scores: Tensor, rows: Rows, state: Tree | tuple[()]) -> Tensor:
         """Return new scores of the next token."""

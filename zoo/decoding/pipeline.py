@@ -10,7 +10,7 @@ from torch import Tensor
 
 from zoo.decoding.named import named_processor
 from zoo.decoding.options import Hypothesis, Search
-from zoo.decoding.processor import LogitsProcessor, Rows
+from zoo.decoding.processor import FOREVER, LogitsProcessor, Rows
 from zoo.decoding.processors import FIRST, NotEmpty, Prefix
 from zoo.decoding.ranking import best, ended
 from zoo.decoding.task import Task
@@ -74,15 +74,19 @@ class Pipeline:
             banned.update(more)
         return sorted(banned) if len(banned) < vocab else None
 
-    def lasting_bans(self, position: int, states: States, vocab: int) -> list[int] | None:
-        """Return what `bans` returns from a position on; None if that may change.
+    def lasting_bans(
+        self, position: int, states: States, vocab: int
+    ) -> tuple[list[int], int] | None:
+        """Return what `bans` returns, and for how many positions; None if only for this one.
 
         Raises:
             DecodingError: a banned token is not in the vocabulary.
         """
         pairs = zip(self.processors, states, strict=True)
-        settled = all(p.settled(position, state) for p, state in pairs)
-        return self.bans(position, states, vocab) if settled else None
+        count = min((p.bans_last(position, state) for p, state in pairs), default=FOREVER)
+        if count < 2 or (banned := self.bans(position, states, vocab)) is None:
+            return None
+        return banned, count
 
     def process(self, states: States, rows: Rows) -> Tensor:
         """Return the scores of the next token, (rows, V), −inf for banned tokens.

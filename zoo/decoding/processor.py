@@ -7,6 +7,7 @@ probability is not distributed among the others.
 
 from __future__ import annotations
 
+import sys
 from abc import ABC
 from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, Generic, NamedTuple, Self
@@ -21,6 +22,9 @@ from zoo.nn.tree import Tree
 
 S = TypeVar("S", bound=Tree, default=tuple[()])
 """What a processor remembers of each row; an empty tuple for nothing."""
+
+FOREVER = sys.maxsize
+"""Positions, where bans stay the same to the end."""
 
 
 class Rows(NamedTuple):
@@ -78,13 +82,14 @@ class LogitsProcessor(ABC, Generic[S]):
         """
         return () if type(self).process is LogitsProcessor.process else None
 
-    def settled(self, position: int, state: S | tuple[()]) -> bool:
-        """Return whether `bans` is the same from a position on, whatever is written.
+    def bans_last(self, position: int, state: S | tuple[()]) -> int:
+        """Return for how many positions from this one on `bans` is the same, whatever is written.
 
-        By default where no subclass overrides `bans` or `process`.
+        A search may then take so many steps at once. 0 if it is not known, as by default where a
+        subclass overrides `bans` or `process`; `sys.maxsize` to the end.
         """
         kind, base = type(self), LogitsProcessor
-        return kind.bans is base.bans and kind.process is base.process
+        return FOREVER if kind.bans is base.bans and kind.process is base.process else 0
 
     def process(self, scores: Tensor, rows: Rows, state: S | tuple[()]) -> Tensor:
         """Return new scores of the next token, (rows, V): −inf bans; others must not exceed 0."""

@@ -13,7 +13,7 @@ from pydantic import Field
 from torch import Tensor
 
 from zoo.decoding.options import Search
-from zoo.decoding.processor import LogitsProcessor, Rows
+from zoo.decoding.processor import FOREVER, LogitsProcessor, Rows
 from zoo.decoding.source_attention import check_coverage, cross_attention
 from zoo.decoding.task import Task, target_limits
 from zoo.errors import DecodingError
@@ -46,9 +46,9 @@ class BannedTokens(LogitsProcessor):
         """Return the same tokens at every position."""
         return self.banned
 
-    def settled(self, position: int, state: tuple[()]) -> bool:
-        """Return True."""
-        return True
+    def bans_last(self, position: int, state: tuple[()]) -> int:
+        """Return `FOREVER`."""
+        return FOREVER
 
 
 class MinimumLength(LogitsProcessor):
@@ -66,9 +66,9 @@ class MinimumLength(LogitsProcessor):
         """Return the end token if it comes too early."""
         return (END,) if position < self.length else ()
 
-    def settled(self, position: int, state: tuple[()]) -> bool:
-        """Return whether the minimum is reached."""
-        return position >= self.length
+    def bans_last(self, position: int, state: tuple[()]) -> int:
+        """Return how many positions are left to the minimum; `FOREVER` once it is reached."""
+        return self.length - position if position < self.length else FOREVER
 
 
 class MaximumLength(LogitsProcessor):
@@ -139,9 +139,9 @@ class NotEmpty(LogitsProcessor[Tensor]):
             return (END,)
         return () if isinstance(state, tuple) else None
 
-    def settled(self, position: int, state: Tensor | tuple[()]) -> bool:
-        """Return whether no row is blank any more."""
-        return position > 1 and isinstance(state, tuple)
+    def bans_last(self, position: int, state: Tensor | tuple[()]) -> int:
+        """Return `FOREVER` once no row is blank any more."""
+        return FOREVER if position > 1 and isinstance(state, tuple) else 0
 
     def process(self, scores: Tensor, rows: Rows, state: Tensor | tuple[()]) -> Tensor:
         """Ban the end token in blank rows, and blank tokens in those that are cut here."""
@@ -276,9 +276,9 @@ class Prefix(LogitsProcessor):
         """Return nothing after the longest prefix; up to its end, rows differ."""
         return () if position > self.prefixes.shape[1] else None
 
-    def settled(self, position: int, state: tuple[()]) -> bool:
-        """Return whether the longest prefix is written."""
-        return position > self.prefixes.shape[1]
+    def bans_last(self, position: int, state: tuple[()]) -> int:
+        """Return `FOREVER` once the longest prefix is written."""
+        return FOREVER if position > self.prefixes.shape[1] else 0
 
     def process(self, scores: Tensor, rows: Rows, state: tuple[()]) -> Tensor:
         """Ban all tokens but the prefix's, in rows whose prefix reaches this position."""

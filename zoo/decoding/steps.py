@@ -53,21 +53,22 @@ class Steps(Generic[Memory, State]):
 
     def for_several(
         self, method: str, position: int
-    ) -> tuple[Seq2Seq[Memory, State], list[int]] | None:
-        """Return what may take several steps from a position on, and what is banned in all of them.
+    ) -> tuple[Seq2Seq[Memory, State], list[int], int] | None:
+        """Return what may take several steps from a position on, what is banned, and how many.
 
-        None if no network may, or not with the same bans.
+        None if no network may, or the bans change.
         """
         network = self.task.taking(method) if self.may_take_several else None
         if network is None:
             return None
         states = self.pipeline.update(self.states, self.token, {})
-        banned = self.pipeline.lasting_bans(position, states, network.target_vocab)
-        if banned is None:
+        lasting = self.pipeline.lasting_bans(position, states, network.target_vocab)
+        if lasting is None:
             return None
         if self.task.on_step is not None:
             self.task.on_step()
-        return network, banned
+        banned, positions = lasting
+        return network, banned, min(MOST_STEPS, positions)
 
     def may_go_ahead(self, position: int) -> bool:
         """Return whether a step can be taken before what this position leads to is known."""

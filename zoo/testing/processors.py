@@ -26,10 +26,14 @@ POSITIONS = 7
 
 
 class Seen(NamedTuple):
-    """What a processor gives at one position: scores, bans, and what is added to the rank."""
+    """What a processor gives at one position.
+
+    Scores, bans, how many positions have these, and what is added to the rank.
+    """
 
     scores: Tensor
     bans: frozenset[int] | None
+    lasting: int
     penalty: Tensor
 
 
@@ -78,6 +82,7 @@ class ProcessorCase:
                 Seen(
                     made.process(rows.log_probs, rows, own),
                     None if bans is None else frozenset(bans),
+                    made.bans_last(position + 1, own),
                     torch.zeros(len(token)) if penalty is None else penalty,
                 )
             )
@@ -107,7 +112,8 @@ def processor_case(
 @torch.no_grad()
 def results_are_scores(case: ProcessorCase) -> None:
     """Scores keep their shape and are at most 0 and not NaN; what is added to a rank is, too."""
-    for position, (scores, _, penalty) in enumerate(case.walk(case.make(), case.tokens), 1):
+    for position, seen in enumerate(case.walk(case.make(), case.tokens), 1):
+        scores, penalty = seen.scores, seen.penalty
         if scores.shape != (len(case.tokens), TARGET_VOCAB) or penalty.shape != scores.shape[:1]:
             raise BrokenLawError(f"position {position}: scores {scores.shape}")
         if not bool((scores <= 0).all()) or not bool((penalty <= 0).all()):
@@ -139,6 +145,26 @@ def process_bans_what_bans_gives(case: ProcessorCase) -> None:
                 f"position {position}: bans gives {sorted(seen.bans)} for all rows, process bans "
                 f"{banned} in some; where rows differ, bans must return None"
             )
+
+
+@law_of(
+    causes="a position counted from 0; bans that end with another token than the last; an "
+    "inherited `bans_last`",
+    requires="process_bans_what_bans_gives",
+)
+@torch.no_grad()
+def bans_last_as_long_as_they_say(case: ProcessorCase) -> None:
+    """`bans` gives the same for as many positions as `bans_last` says."""
+    every = case.walk(case.make(), case.tokens)
+    for first, seen in enumerate(every):
+        for position in range(first + 1, min(first + seen.lasting, len(every))):
+            bans = every[position].bans
+            if bans != seen.bans:
+                before, after = ("None" if x is None else sorted(x) for x in (seen.bans, bans))
+                raise BrokenLawError(
+                    f"position {first + 1}: bans gives {before} for {seen.lasting} positions, but "
+                    f"{after} at position {position + 1}"
+                )
 
 
 @law_of(
@@ -176,7 +202,7 @@ def batches_do_not_matter(case: ProcessorCase) -> None:
     for index in range(len(case.task)):
         alone, rows = case.task.sentence(index), slice(index * BEAM, (index + 1) * BEAM)
         observed = case.walk(case.make(alone), case.tokens[rows], alone)
-        expected = [Seen(s.scores[rows], s.bans, s.penalty[rows]) for s in together]
+        expected = [s._replace(scores=s.scores[rows], penalty=s.penalty[rows]) for s in together]
         _require_equal(observed, expected, f"sentence {index} alone")
 
 
@@ -192,7 +218,8 @@ def rows_can_be_reordered(case: ProcessorCase) -> None:
         [row * BEAM + torch.randperm(BEAM, generator=draw) for row in range(len(case.task))]
     ).flatten()
     expected = [
-        Seen(s.scores[order], s.bans, s.penalty[order]) for s in case.walk(case.make(), case.tokens)
+        s._replace(scores=s.scores[order], penalty=s.penalty[order])
+        for s in case.walk(case.make(), case.tokens)
     ]
     observed = case.walk(case.make(), case.tokens, gathered=order)
     half = POSITIONS // 2
@@ -215,6 +242,7 @@ def _require_equal(observed: list[Seen], expected: list[Seen], what: str) -> Non
 PROCESSOR_LAWS = [
     results_are_scores,
     process_bans_what_bans_gives,
+    bans_last_as_long_as_they_say,
     processor_is_immutable,
     batches_do_not_matter,
     rows_can_be_reordered,
