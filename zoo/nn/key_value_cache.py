@@ -8,6 +8,9 @@ from torch import Tensor
 from zoo.nn.cache import INITIAL_CAPACITY
 from zoo.nn.kernels import is_in_rows, is_plain, usable_kernels
 
+MOST_AT_FIRST, ENTRIES_AT_FIRST = 64, 256
+"""Positions of new storage, and positions of all rows together."""
+
 
 class KeyValueCache:
     """The keys and values of every decoder layer, for the positions decoded so far.
@@ -45,7 +48,7 @@ class KeyValueCache:
         cache.length, cache._mask = self.length + count, None
         capacity = self._layers[0][0].shape[2] if self._layers else 0
         if self._filled[0] != self.length or cache.length > capacity or torch.is_grad_enabled():
-            capacity = max(2 * cache.length, INITIAL_CAPACITY)
+            capacity = max(2 * cache.length, cache._first_capacity())
             cache._layers = [
                 (self._copied(k, capacity), self._copied(v, capacity)) for k, v in self._layers
             ]
@@ -116,7 +119,7 @@ class KeyValueCache:
         """
         count = len(self._layers)
         if layer == count:
-            capacity = max(self.length, INITIAL_CAPACITY)
+            capacity = max(self.length, self._first_capacity())
             shape = (self.sentences, heads, capacity, self.beam)
             widths = d, d if of_values is None else of_values
             keys, values = (like.new_empty(*shape, width) for width in widths)
@@ -210,6 +213,14 @@ class KeyValueCache:
         cache._origin, cache._filled, cache._numbers = None, [self.length], None
         return cache
 
+    def _first_capacity(self) -> int:
+        """Return for how many positions new storage has room: for most sentences, if rows are few.
+
+        Growing takes a good part of the time of a sentence that is decoded alone.
+        """
+        rows = max(self.sentences * self.beam, 1)
+        return max(INITIAL_CAPACITY, min(MOST_AT_FIRST, ENTRIES_AT_FIRST // rows))
+
     def _shared(self) -> KeyValueCache:
         """Return another cache with the same contents: `copy.copy`, in a third of its time."""
         cache = object.__new__(KeyValueCache)
@@ -241,7 +252,7 @@ class KeyValueCache:
     def _selected(self, part: Tensor, index: tuple[Tensor, Tensor, Tensor]) -> Tensor:
         """Return the indexed entries of another cache's storage, in this cache's layout."""
         sentence, positions, origin = index
-        capacity = max(2 * self.length, INITIAL_CAPACITY)
+        capacity = max(2 * self.length, self._first_capacity())
         compiled = usable_kernels()
         if compiled is not None and is_in_rows(part):
             shape = (self.sentences, part.shape[1], capacity, self.beam, part.shape[4])

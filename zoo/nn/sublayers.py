@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from zoo.nn.cached_weights import ACTIVE, CHECKED, CachedWeights, version
+from zoo.nn.cached_weights import ACTIVE, CHECKED, CachedWeights
 from zoo.nn.kernels import (
     MAX_KEYS,
     WIDTH,
@@ -60,14 +60,15 @@ class Source(NamedTuple):
 class Parameter(NamedTuple):
     """A parameter of a module, or None, and by what a change of it is noticed.
 
-    `held` keeps its memory, which otherwise could become that of new data.
+    `held` keeps its memory, which otherwise could become that of new data. `written` is None where
+    torch does not count how often a tensor was written to.
     """
 
     of_module: Mapping[str, Tensor | None]
     name: str
     value: Tensor | None
     held: Tensor | None
-    written: int
+    written: int | None
     pointer: int
 
     def is_like(self, shape: tuple[int, ...]) -> bool:
@@ -95,7 +96,8 @@ def watched(module: nn.Module, name: str) -> Parameter:
     """Return a parameter of a module as it is now."""
     x = module._parameters.get(name)
     held = None if x is None or type(x) not in ORDINARY else x.detach()
-    written, pointer = (0, 0) if x is None else (version(x), x.data_ptr())
+    written = None if x is None or x.is_inference() else x._version
+    pointer = 0 if x is None else x.data_ptr()
     return Parameter(module._parameters, name, x, held, written, pointer)
 
 
@@ -104,7 +106,9 @@ def is_current(parameters: Sequence[Parameter]) -> bool:
     for of_module, name, x, _, written, pointer in parameters:
         if of_module.get(name) is not x:
             return False
-        if x is not None and (x.data_ptr() != pointer or version(x) != written):
+        if x is None:
+            continue
+        if x.data_ptr() != pointer or (written is not None and x._version != written):
             return False
     return True
 
