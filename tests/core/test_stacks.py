@@ -649,6 +649,50 @@ def test_several_steps_in_each_network_and_precision(
     assert several == searched(model, weights(), {"banned": (2,)}, beam)
 
 
+@pytest.mark.parametrize("beam", [1, 4])
+def test_several_steps_do_not_depend_on_torchs_defaults(
+    beam: int, taken: list[int], computed: list[str]
+) -> None:
+    model = network()
+    expected = searched(model, float32_weights(), {}, beam)
+    skip_unless(computed)
+    source, mask = sources()
+    torch.set_default_dtype(torch.float64)
+    try:
+        with (
+            torch.inference_mode(), float32_weights().activate(fixed=True), torch.device("meta"),
+        ):  # fmt: skip
+            task = Task(model, model.encode(source, mask).memory, mask, 40)
+            steps = model.init_state(task.memory)
+            assert steps.sentences == len(mask)
+            several = model.greedy_steps(mask.new_ones(len(mask), dtype=torch.long), steps,
+                                         task.memory, 4, (2,))  # fmt: skip
+            rows = torch.arange(len(mask), device="cpu").repeat_interleave(beam)
+            scores = torch.zeros(len(mask), beam, dtype=torch.float32, device="cpu")
+            with_a_beam = model.beam_steps(torch.ones_like(rows), steps.gather(rows), task.memory,
+                                           scores, 4, (2,))  # fmt: skip
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert expected
+    assert several is not None
+    assert with_a_beam is not None
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_steps_beyond_a_learned_table_are_single_ones(
+    beam: int, taken: list[int], computed: list[str]
+) -> None:
+    """They end in time, though the table is too short for several at once."""
+    model = ending(network(positions="learned", max_target_positions=12), 9.0)
+    source, mask = sources()
+    with torch.inference_mode(), float32_weights().activate(fixed=True):
+        task = Task(model, model.encode(source, mask).memory, mask)
+        results = search(task, Search(beam=beam))
+    skip_unless(computed)
+    assert all(len(best[0].tokens) < 10 for best in results)
+    assert not any(taken)
+
+
 def test_what_on_step_raises_ends_several_steps(taken: list[int], computed: list[str]) -> None:
     calls: list[int] = []
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -72,13 +73,15 @@ def test_correct_steps_at_once_satisfy_every_law(network: type[Any]) -> None:
     assert [best.score for best in several] == pytest.approx([best.score for best in one_by_one])
 
 
-@pytest.mark.parametrize("result", [None, (1, 2), "too many", "of other rows"])
+@pytest.mark.parametrize("result", [None, (1, 2), "too many", "of other rows", "no tokens"])
 def test_greedy_steps_of_a_wrong_type_are_the_networks_fault(result: object) -> None:
     class Wrong(wrong_steps.Greedy):
         def greedy_steps(self, *given: Any) -> Any:
             steps: Any = super().greedy_steps(*given)
             if result == "too many":
                 return steps._replace(tokens=torch.cat([steps.tokens] * 20, 1))
+            if result == "no tokens":
+                return steps._replace(tokens=-1 - steps.tokens)
             return steps._replace(scores=steps.scores[1:]) if result == "of other rows" else result
 
     tried = case_of(Wrong, Right())
@@ -89,26 +92,44 @@ def test_greedy_steps_of_a_wrong_type_are_the_networks_fault(result: object) -> 
         greedy(tried.model, tried.source, tried.mask, 12)
 
 
-@pytest.mark.parametrize("result", [None, (1, 2), "no step", "other rows", "other scores"])
-def test_beam_steps_of_a_wrong_type_are_the_networks_fault(result: object) -> None:
+WRONG_RESULTS: dict[str, Callable[[Any], Any]] = {
+    "no steps": lambda steps: (1, 2),
+    "no step": lambda steps: steps._replace(tokens=steps.tokens.new_zeros(())),
+    "a list": lambda steps: steps._replace(tokens=steps.tokens.tolist()),
+    "no logits": lambda steps: steps._replace(logits=None),
+    "other rows": lambda steps: steps._replace(parents=steps.parents[:, 1:]),
+    "parents in other sentences": lambda steps: steps._replace(parents=steps.parents % 3),
+    "parents that are numbers": lambda steps: steps._replace(parents=steps.parents.float()),
+    "no such tokens": lambda steps: steps._replace(tokens=steps.tokens + 10_000),
+    "negative tokens": lambda steps: steps._replace(tokens=-1 - steps.tokens),
+    "other scores": lambda steps: steps._replace(scores=steps.scores[1:]),
+    "whole scores": lambda steps: steps._replace(scores=steps.scores.long()),
+    "too many": lambda steps: steps._replace(
+        tokens=steps.tokens.repeat(20, 1), parents=steps.parents.repeat(20, 1)
+    ),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_RESULTS)
+def test_wrong_beam_steps_are_the_networks_fault(wrong: str) -> None:
     class Wrong(wrong_steps.Beam):
         def beam_steps(self, *given: Any) -> Any:
-            steps: Any = super().beam_steps(*given)
-            wrong = {
-                "no step": {"tokens": steps.tokens.new_zeros(())},
-                "other rows": {"parents": steps.parents[:, 1:]},
-                "other scores": {"scores": steps.scores[1:]},
-            }
-            return steps._replace(**wrong[result]) if isinstance(result, str) else result
+            return WRONG_RESULTS[wrong](super().beam_steps(*given))
 
     tried = case_of(Wrong, Right())
     memory = tried.model.encode(tried.source, tried.mask).memory
-    task = Task(tried.model, memory, tried.mask, 12)
-    if result is None:
-        assert search(task, Search(beam=3))
-        return
-    with pytest.raises(PluginError, match="beam_steps returned"):
-        search(task, Search(beam=3))
+    with pytest.raises(PluginError, match=r"beam_steps (returned|took)"):
+        search(Task(tried.model, memory, tried.mask, 12), Search(beam=3))
+
+
+def test_a_network_may_take_single_steps() -> None:
+    class Single(wrong_steps.Beam):
+        def beam_steps(self, *given: Any) -> Any:
+            return None
+
+    tried = case_of(Single, Right())
+    memory = tried.model.encode(tried.source, tried.mask).memory
+    assert search(Task(tried.model, memory, tried.mask, 12), Search(beam=3))
 
 
 class Regularized(Network):

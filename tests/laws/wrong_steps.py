@@ -105,6 +105,9 @@ class Beam(Network):
     def is_last(self, token: Tensor) -> bool:
         return bool((token == END).any())
 
+    def is_over(self, token: Tensor, best: Tensor) -> bool:
+        return self.is_last(token) or bool((best == -torch.inf).any())
+
     def sums(self, logits: Tensor, scores: Tensor) -> Tensor:
         return logits.log_softmax(1).unflatten(0, scores.shape) + scores[..., None]
 
@@ -125,7 +128,7 @@ class Beam(Network):
             sums = self.sums(logits, scores).index_fill(2, torch.tensor(banned), -torch.inf)
             best, index = sums.flatten(1).topk(beam)
             token = (index % sums.shape[2]).flatten()
-            if len(tokens) == count or self.is_last(token):
+            if len(tokens) == count or self.is_over(token, best):
                 break
             scores = best
             tokens.append(token)
@@ -162,7 +165,7 @@ def beam_steps_that_number_rows_within_a_sentence() -> Made:
 @wrong("beam_steps_are_steps", "beam_steps ends after 1 steps without an end token")
 def beam_steps_that_end_early() -> Made:
     class Early(Beam):
-        def is_last(self, token: Tensor) -> bool:
+        def is_over(self, token: Tensor, best: Tensor) -> bool:
             return True
 
     return Early
@@ -186,3 +189,30 @@ def beam_steps_that_return_the_last_gains() -> Made:
             return steps._replace(scores=steps.scores - given[3])
 
     return Gains
+
+
+@wrong("beam_steps_are_steps", "of beam_steps comes after an end token")
+def beam_steps_after_the_end() -> Made:
+    class Endless(Beam):
+        def is_over(self, token: Tensor, best: Tensor) -> bool:
+            return False
+
+    return Endless
+
+
+@wrong("beam_steps_are_steps", "step 0 of beam_steps does not choose the best continuations")
+def beam_steps_of_prefixes_that_are_not_continued() -> Made:
+    class Continues(Beam):
+        def sums(self, logits: Tensor, scores: Tensor) -> Tensor:
+            return super().sums(logits, scores.nan_to_num(neginf=-1.0))
+
+    return Continues
+
+
+@wrong("beam_steps_are_steps", "beam_steps")
+def beam_steps_that_do_not_reorder_the_state() -> Made:
+    class Stays(Beam):
+        def after(self, state: State, parents: Tensor) -> State:
+            return state
+
+    return Stays

@@ -74,7 +74,7 @@ class _Beam(Steps[Memory, State]):
     (sentences, width), −inf for slots without a live prefix; log_prob: (sentences, width), the
     network's log probability; written: (sentences, width, position − 1), the live prefixes; rows:
     (sentences, width), their numbers; free: (sentences,), the slots without a finished hypothesis,
-    of which `slots` is the most; shortest: the length of the shortest hypothesis that may be cut.
+    of which `slots` is the most; shortest: the least of the maximum lengths.
     """
 
     def __init__(self, task: Task[Memory, State], options: Search) -> None:

@@ -12,8 +12,8 @@ from zoo.decoding.pipeline import Pipeline, States
 from zoo.decoding.task import Task
 from zoo.nn.contract import Memory, Seq2Seq, State
 
-MOST_STEPS = 16
-"""How many a network may take at once."""
+MOST_STEPS, MOST_OF_ROWS = 16, 512
+"""How many a network may take at once, and of all rows together: nothing can end them early."""
 
 
 class Steps(Generic[Memory, State]):
@@ -58,8 +58,10 @@ class Steps(Generic[Memory, State]):
 
         None if no network may, or the bans change.
         """
-        network = self.task.taking(method) if self.may_take_several else None
-        if network is None:
+        count = min(MOST_STEPS, MOST_OF_ROWS // max(len(self.token), 1))
+        if count < 2 or not self.may_take_several or self.pipeline.changes_scores:
+            return None
+        if (network := self.task.taking(method)) is None:
             return None
         states = self.pipeline.update(self.states, self.token, {})
         lasting = self.pipeline.lasting_bans(position, states, network.target_vocab)
@@ -68,7 +70,7 @@ class Steps(Generic[Memory, State]):
         if self.task.on_step is not None:
             self.task.on_step()
         banned, positions = lasting
-        return network, banned, min(MOST_STEPS, positions)
+        return network, banned, min(count, positions)
 
     def may_go_ahead(self, position: int) -> bool:
         """Return whether a step can be taken before what this position leads to is known."""

@@ -127,6 +127,7 @@ def greedy_steps(
     if not isinstance(steps, GreedySteps):
         reason = f"greedy_steps returned a value of type {type(steps).__name__}, not a GreedySteps"
         raise broken_network(type(network), reason)
+    _require_tensors(network, "greedy_steps", steps[:2])
     tokens, scores = steps.tokens, steps.scores
     rows, taken = tokens.shape if tokens.dim() == 2 else (0, 0)
     if rows != len(token) or not 0 < taken <= count or scores.shape != tokens.shape:
@@ -134,6 +135,7 @@ def greedy_steps(
         expected = f"({len(token)}, 1 to {count})"
         reason = f"greedy_steps returned tokens and scores of shapes {shapes}, not {expected}"
         raise broken_network(type(network), reason)
+    _require_ids(network, "greedy_steps returned tokens", tokens, network.target_vocab)
     return steps
 
 
@@ -158,10 +160,38 @@ def beam_steps(
     if not isinstance(steps, BeamSteps):
         reason = f"beam_steps returned a value of type {type(steps).__name__}, not a BeamSteps"
         raise broken_network(type(network), reason)
+    _require_tensors(network, "beam_steps", steps[:4])
     rows, taken = len(token), 1 + (len(steps.tokens) if steps.tokens.dim() else 0)
     expected = [(taken - 1, rows)] * 2 + [tuple(scores.shape), (rows, network.target_vocab)]
     shapes = [tuple(result.shape) for result in steps[:4]]
-    if shapes != expected or taken > count:
-        reason = f"beam_steps returned shapes {shapes}, not {expected}, of {count} steps at most"
+    reason = ""
+    if shapes != expected:
+        reason = f"beam_steps returned shapes {shapes}, not {expected}"
+    elif taken > count:
+        reason = f"beam_steps took {taken} steps, and at most {count} were asked for"
+    elif not steps.scores.is_floating_point():
+        reason = f"beam_steps returned scores of {steps.scores.dtype}"
+    if reason:
+        raise broken_network(type(network), reason)
+    _require_ids(network, "beam_steps returned tokens", steps.tokens, network.target_vocab)
+    _require_ids(network, "beam_steps returned parents", steps.parents, rows)
+    beam = scores.shape[1]
+    own = torch.arange(rows, device=steps.parents.device) // beam
+    if bool((steps.parents // beam != own).any()):
+        reason = "beam_steps returned parents in another sentence"
         raise broken_network(type(network), reason)
     return steps
+
+
+def _require_tensors(network: object, method: str, results: Sequence[object]) -> None:
+    """Raise a PluginError if a result is no tensor."""
+    for result in results:
+        if not isinstance(result, Tensor):
+            reason = f"{method} returned a value of type {type(result).__name__}, not a tensor"
+            raise broken_network(type(network), reason)
+
+
+def _require_ids(network: object, what: str, ids: Tensor, count: int) -> None:
+    """Raise a PluginError unless all numbers are of int64, from 0 to below a count."""
+    if ids.dtype is not torch.int64 or bool(((ids < 0) | (ids >= count)).any()):
+        raise broken_network(type(network), f"{what} that are not int64 below {count:,}")

@@ -214,7 +214,8 @@ def beam_steps(
         start + count, mask.data_ptr(), logits.data_ptr(),
     )  # fmt: skip
     _check(taken, prepared)
-    firsts = torch.arange(0, rows, cache.beam).repeat_interleave(cache.beam)
+    firsts = torch.arange(0, rows, cache.beam, device=parents.device)
+    firsts = firsts.repeat_interleave(cache.beam)
     tokens, parents = ids[1:taken], parents[: taken - 1] + firsts
     return BeamSteps(tokens, parents, scores, logits, extended.shortened(start + taken))
 
@@ -243,6 +244,8 @@ def _ready(
         return None
     compiled, prepared = usable
     start = cache.length
+    if table is not None and len(table) < start + count:
+        return None
     positions = None if table is None else table.narrow(0, start, count)
     if not _are_positions(positions, count, prepared.d):
         return None

@@ -19,8 +19,9 @@ def zoo_logits_processors() -> Iterable[Processor]:  # type: ignore[empty-body] 
     task of each batch, and returns a `zoo.LogitsProcessor`: a rule that every search applies to the
     log probabilities of the next token. Further parameters are options: `--processor
     early-end:after=20`. The state of a processor is passed in, so that it moves with the rows of a
-    beam. `zoo.LogitsProcessor` imports torch: in a package that also declares something else, put
-    the class into a module of its own, so that `zoo list` stays fast.
+    beam. One whose bans stay the same for some positions may say so in `bans_last`: a network can
+    then take several steps at once. `zoo.LogitsProcessor` imports torch: in a package that also
+    declares something else, put the class into a module of its own, so that `zoo list` stays fast.
 
     Example:
         from zoo import LogitsProcessor, Processor, hookimpl

@@ -148,7 +148,7 @@ def process_bans_what_bans_gives(case: ProcessorCase) -> None:
 
 
 @law_of(
-    causes="a position counted from 0; bans that end with another token than the last; an "
+    causes="a position counted from 0; bans that end one position too early or too late; an "
     "inherited `bans_last`",
     requires="process_bans_what_bans_gives",
 )

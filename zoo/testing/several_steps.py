@@ -16,8 +16,8 @@ from zoo.testing.law import BrokenLawError, law, require_close
 STEPS = 3
 """The most that a network may take."""
 
-BANS = (0, 1, 3), (0, 1, END, 3, 4, 5)
-"""With the first ones, a target may end."""
+BANS = (0, 1, 3), (0, 1, END, 3, 4, 5), tuple(i for i in range(TARGET_VOCAB) if i != END)
+"""With the first ones, a target may end; with the second it does not; with the last it must."""
 
 
 @law(
@@ -57,8 +57,8 @@ def greedy_steps_are_steps(case: Case) -> None:
 
 @law(
     causes="tokens or rows that are numbered within a sentence; scores that are not added to those "
-    "of the prefixes; a state that is reordered by the last rows too, or not by the others; steps "
-    "after an end token",
+    "of the prefixes; prefixes that are continued although their score is −inf; a state that is "
+    "reordered by the last rows too, or not by the others; steps after an end token",
     requires="gather_commutes_with_step step_equals_forward",
     of="steps",
 )
@@ -69,6 +69,7 @@ def beam_steps_are_steps(case: Case) -> None:
     state = gather(state, torch.arange(ROWS).repeat_interleave(BEAM))
     token = torch.randint(END + 1, TARGET_VOCAB, (ROWS * BEAM,))
     scores = -torch.rand(ROWS, BEAM, dtype=torch.float64)
+    scores[0, 1:] = -torch.inf
     for banned in BANS:
         steps = case.model.beam_steps(token, state, memory, scores, STEPS, banned)
         if steps is None:
@@ -93,7 +94,7 @@ def _require_beam_steps(
             (index % TARGET_VOCAB).flatten(),
             (index // TARGET_VOCAB + firsts).flatten(),
         )
-        is_over = bool((tokens == END).any())
+        is_over = bool((tokens == END).any() | (best == -torch.inf).any())
         if i == taken - 1:
             break
         if is_over:
@@ -103,7 +104,8 @@ def _require_beam_steps(
         read, scores, state = tokens, best, gather(state, parents)
     if taken < STEPS and not is_over:
         raise BrokenLawError(f"beam_steps ends after {taken} steps without an end token")
-    require_close(steps.scores, scores, "the scores of beam_steps")
+    sums, scores = (each.nan_to_num(neginf=1.0) for each in (steps.scores, scores))
+    require_close(sums, scores, "the scores of beam_steps")
     require_close(steps.logits, logits, "the logits of beam_steps")
     expected = model.step(tokens, gather(state, parents), memory).logits
     actual = model.step(tokens, gather(steps.state, parents), memory).logits

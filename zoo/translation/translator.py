@@ -267,7 +267,7 @@ class Translator:
             text: the source, read whole, as it is; see `parts` and `respelled` of the result.
             target: a target; by default the model's own translation.
             required: whether a model without attention is an error; else its weights are empty.
-            on_step: called before each step of the search; what it raises ends it.
+            on_step: called before each step of the search, or several; what it raises ends it.
             options: of the search for the translation, the fields of `zoo.Search`.
 
         Raises:
