@@ -3,9 +3,9 @@
 A distilled checkpoint is trained on every source several times: once with its reference, and once
 with the translation of each teacher group (Kim and Rush 2016, section 3.2; Nguyen et al. 2020). The
 models of a group form an ensemble. Teachers of pronunciation also pronounce invented words, and
-everyday sentences are also written as people type them, and with other names; their
-Transformers learn greetings, then phrases at last. The network for many tasks is taught each
-language pair by the network of that pair.
+everyday sentences are also written as people type them, and with other names; their Transformers
+learn greetings, then phrases, and the one from English symbols at last. The network for many tasks
+is taught each language pair by the network of that pair.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from courtesies import courtesies
@@ -23,6 +23,7 @@ from more_sentences import more_sentences
 from phrases import phrases
 from released import RUNS, SHIPPED, TOP, as_options, run
 from rewritten_sentences import rewritten, turned, typed
+from symbols import symbols
 from tasks import PARTS, TASKS
 
 from zoo import Dataset, Pair
@@ -57,6 +58,13 @@ TUNED_ONCE = {
 """What the Transformers were before they learned courtesies."""
 TUNED_TWICE = {name: f"{name}.tuned-twice" for name in TUNED_ONCE}
 """What they were before they learned phrases, and brackets."""
+ENGLISH_FIRST = f"transformer-tiny.{EVERYDAY[0]}"
+TUNED_THRICE = {ENGLISH_FIRST: f"{ENGLISH_FIRST}.tuned-thrice"}
+"""What the one from English was before it learned symbols."""
+LARGER_ONES = {TUNED_TWICE[name]: TUNED_THRICE.get(name, name) for name in TUNED_ONCE}
+"""What becomes of them when they learn phrases and brackets."""
+AVERAGED = "bleu_sentences=200", "average_decay=0.999"
+"""Settings of the run in which it learns these."""
 PHRASES = 24_000
 LARGER = {"encoder_layers": 6, "decoder_layers": 4, "feedforward_dim": 1536, "dropout": 0.25}
 """Their sizes; before they learn these, they are smaller."""
@@ -90,7 +98,7 @@ TEACHERS = {
     PHONES_UNDISTILLED: ("--precision", "float32"),
     JOINT_UNDISTILLED: (),
     **{f"{model}.{task}.undistilled": () for task in EVERYDAY for model in FAMILIES},
-    **dict.fromkeys([*TUNED_ONCE.values(), *TUNED_TWICE.values()], ()),
+    **dict.fromkeys((*TUNED_ONCE.values(), *TUNED_TWICE.values(), *TUNED_THRICE.values()), ()),
 }
 """Teachers that are not released, with the options that differ from their model's recipe."""
 FIRST = ((UNDISTILLED, RNNSEARCH_UNDISTILLED), (CONVS2S_UNDISTILLED,))
@@ -127,18 +135,25 @@ TEACHERS_OF = {
         for model in FAMILIES
     },
     **{TUNED_TWICE[name]: ((earlier,),) for name, earlier in TUNED_ONCE.items()},
-    **{name: ((earlier,),) for name, earlier in TUNED_TWICE.items()},
+    **{name: ((earlier,),) for earlier, name in LARGER_ONES.items()},
+    **{name: ((earlier,),) for name, earlier in TUNED_THRICE.items()},
     JOINT: tuple((f"transformer-tiny.{part}",) for part, _ in LANGUAGE_PAIRS),
 }
 """The teacher groups of each distilled checkpoint; of JOINT, one for each of LANGUAGE_PAIRS."""
 
 
 def _tuning(
-    teacher: str, steps: int, batch_tokens: int, warmup: int, *more: str, average: int = 5
+    teacher: str,
+    steps: int,
+    batch_tokens: int,
+    warmup: int,
+    *more: str,
+    average: int = 5,
+    rate: float = 1e-3,
 ) -> tuple[str, ...]:
     """Return a teacher, and the options of a run that begins with its weights."""
     settings = (
-        f"batch_tokens={batch_tokens}", "learning_rate=1e-3", f"warmup={warmup}",
+        f"batch_tokens={batch_tokens}", f"learning_rate={rate:g}", f"warmup={warmup}",
         "schedule=cosine", f"average_last={average}", "select=last", *more,
     )  # fmt: skip
     return teacher, "--precision", "auto", *_settings(*settings, steps=steps)
@@ -164,7 +179,14 @@ TUNED = {
             *_tuning(earlier, 11_000, 2_048, 300, "bleu_sentences=200", average=3),
             *("--extend-vocabulary", "both"),
         )
-        for name, earlier in TUNED_TWICE.items()
+        for earlier, name in LARGER_ONES.items()
+    },
+    **{
+        name: (
+            *_tuning(earlier, 6_000, 2_048, 300, *AVERAGED, average=1, rate=5e-4),
+            *("--extend-vocabulary", "both"),
+        )
+        for name, earlier in TUNED_THRICE.items()
     },
     f"transformer-tiny.{FROM_GERMAN}": _tuning(
         GERMAN_TEACHERS[0], 4_000, 3_072, 300, "bleu_sentences=200", average=3
@@ -201,12 +223,7 @@ def options_of(name: str) -> list[str]:
     texts = [(as_lines(p.source for p in pairs), as_lines(p.target for p in pairs))]
     if task in EVERYDAY:
         more = rewritten(pairs)
-        if name in (*TUNED_TWICE, *TUNED_TWICE.values()):
-            english_first = source == "en"
-            new = [*courtesies(english_first), *more_sentences(pairs, english_first)]
-            if name in TUNED_TWICE:
-                new += phrase_book(pairs, english_first)
-            more += without_near_copies(new, dataset)
+        more += without_near_copies(written_for(name, pairs, source == "en"), dataset)
         texts.append((as_lines(p.source for p in more), as_lines(p.target for p in more)))
     if name == JOINT:
         taught = zip(TEACHERS_OF[name], LANGUAGE_PAIRS, strict=True)
@@ -220,13 +237,23 @@ def options_of(name: str) -> list[str]:
     if name in TUNED:
         teacher, *settings = TUNED[name]
         parent = train(teacher)
-        if name in TUNED_TWICE:
+        if name in LARGER_ONES.values():
             parent = deepen(TOP / parent, TOP / f"{parent}.larger", LARGER)
         return ["--from", str(parent), *data, *settings, *changes]
     recipe = f"{model}.{task}"
     if recipe not in registry.recipes:
         recipe = f"{model}.{registry.datasets[task].recipe}"
     return [model, *data, "--recipe", recipe, *changes]
+
+
+def written_for(name: str, pairs: Sequence[Pair], english_first: bool) -> list[Pair]:
+    """Return the new pairs that a Transformer for everyday sentences learns in its last stages."""
+    makers: list[Callable[[Sequence[Pair], bool], list[Pair]]]
+    makers = [lambda _, first: courtesies(first), more_sentences, phrase_book, symbols]
+    model, _, stage = name.partition(".tuned-")
+    count = {"once": 0, "twice": 2, "thrice": 3, "": 3}[stage] if model in TUNED_ONCE else 0
+    count += name in TUNED_THRICE
+    return [pair for make in makers[:count] for pair in make(pairs, english_first)]
 
 
 def phrase_book(pairs: Sequence[Pair], english_first: bool) -> list[Pair]:

@@ -120,8 +120,8 @@ def test_capitals_of_whole_words_that_a_vocabulary_lacks_are_written_again() -> 
 
 def test_what_people_type_is_translated_as_what_a_network_has_read() -> None:
     translator = zoo.load(EVERYDAY, device="cpu")
-    plain = translator.translate(["No!", "Thank you.", "Mary's car is red.", '"No," he said.'])
-    texts = ["NO!", "THANK YOU.", "Mary’s car is red.", "“No,” he said."]
+    plain = translator.translate(["No!", "Thank you.", "Mary's car is red."])
+    texts = ["NO!", "THANK YOU.", "Mary’s car is red."]
     typed = translator.translate(texts, details=True)
     assert [one.text for one in typed] == [plain[0].upper(), plain[1].upper(), *plain[2:]]
     assert [one.source for one in typed] == texts
@@ -129,6 +129,14 @@ def test_what_people_type_is_translated_as_what_a_network_has_read() -> None:
     (as_it_is,) = translator.translate(["NO!"], split=False, details=True)
     assert as_it_is.text != plain[0].upper()
     assert not as_it_is.respelled
+
+
+def test_quotes_that_a_vocabulary_lacks_are_read_as_plain_ones() -> None:
+    translator = zoo.load("transformer-tiny.tatoeba-fr-en-76k", device="cpu")
+    plain, typed = translator.translate(['"Non", dit-il.', "“Non”, dit-il."], details=True)
+    assert typed.text == plain.text
+    assert typed.respelled
+    assert not plain.respelled
 
 
 def test_a_prefix_stays_what_the_translation_of_capitals_begins_with() -> None:
