@@ -33,6 +33,8 @@ SLOW = (
     "core/test_training.py", "decoding/test_beam.py", "training/test_recipe.py",
     "training/test_passes.py", "core/test_corpora.py", "examples/test_attention_kinds.py",
     "training/test_corpus.py", "training/test_auto.py", "test_install.py", "test_release.py",
+    "site/test_site.py", "core/test_stacks.py", "decoding/test_named.py",
+    "core/test_torch_defaults.py", "training/test_subwords.py", "examples/test_sources.py",
 )  # fmt: skip
 """The slowest files. A parallel run starts with them, so that it does not end waiting for one."""
 
