@@ -64,7 +64,7 @@ TUNED_THRICE = {ENGLISH_FIRST: f"{ENGLISH_FIRST}.tuned-thrice"}
 LARGER_ONES = {TUNED_TWICE[name]: TUNED_THRICE.get(name, name) for name in TUNED_ONCE}
 """What becomes of them when they learn phrases and brackets."""
 AVERAGED = "bleu_sentences=200", "average_decay=0.999"
-"""Settings of the run in which it learns these."""
+"""Settings of the run in which the one from English learns symbols."""
 PHRASES = 24_000
 LARGER = {"encoder_layers": 6, "decoder_layers": 4, "feedforward_dim": 1536, "dropout": 0.25}
 """Their sizes; before they learn these, they are smaller."""

@@ -8,7 +8,7 @@ feed-forward.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple, cast
 
 import torch
@@ -196,26 +196,25 @@ class Transformer(Seq2Seq[Memory, KeyValueCache]):
         self, token: Tensor, state: KeyValueCache, memory: Memory, count: int, banned: Sequence[int]
     ) -> GreedySteps[KeyValueCache] | None:
         """Return up to `count` steps of greedy search; None if the kernels cannot take them."""
-        if not self._takes_several(state):
-            return None
-        table = self.positions("target", state.length + count)
-        parts, sources = self._decoder_parts, Sources(*memory)
-        return greedy_steps(token, self, parts, table, state, sources, count, banned)
+        given = self._for_several(state, memory, count)
+        return None if given is None else greedy_steps(token, self, *given, count, banned)
 
     def beam_steps(
         self, token: Tensor, state: KeyValueCache, memory: Memory, scores: Tensor, count: int,
         banned: Sequence[int],
     ) -> BeamSteps[KeyValueCache] | None:  # fmt: skip
         """Return up to `count` steps of beam search; None if the kernels cannot take them."""
-        if not self._takes_several(state):
+        given = self._for_several(state, memory, count)
+        return None if given is None else beam_steps(token, self, *given, scores, count, banned)
+
+    def _for_several(
+        self, state: KeyValueCache, memory: Memory, count: int
+    ) -> tuple[Callable[[], StackParts | None], Tensor | None, KeyValueCache, Sources] | None:
+        """Return what several steps read; None for another class, or where a GPU records them."""
+        if type(self) is not Transformer or type(state) is not KeyValueCache:
             return None
         table = self.positions("target", state.length + count)
-        parts, sources = self._decoder_parts, Sources(*memory)
-        return beam_steps(token, self, parts, table, state, sources, scores, count, banned)
-
-    def _takes_several(self, state: KeyValueCache) -> bool:
-        """Return whether steps are as this class takes them, and no GPU records them."""
-        return type(self) is Transformer and type(state) is KeyValueCache
+        return self._decoder_parts, table, state, Sources(*memory)
 
     def forward(
         self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False

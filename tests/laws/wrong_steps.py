@@ -102,11 +102,8 @@ def greedy_steps_that_return_the_first_state() -> Made:
 class Beam(Network):
     """The correct network, with `beam_steps`."""
 
-    def is_last(self, token: Tensor) -> bool:
-        return bool((token == END).any())
-
     def is_over(self, token: Tensor, best: Tensor) -> bool:
-        return self.is_last(token) or bool((best == -torch.inf).any())
+        return bool((token == END).any() or (best == -torch.inf).any())
 
     def sums(self, logits: Tensor, scores: Tensor) -> Tensor:
         return logits.log_softmax(1).unflatten(0, scores.shape) + scores[..., None]
@@ -134,14 +131,8 @@ class Beam(Network):
             tokens.append(token)
             parents.append(self.rows(index // sums.shape[2]))
             state = self.after(state, parents[-1])
-        none = torch.empty(0, len(token), dtype=torch.long)
-        return BeamSteps(
-            torch.stack(tokens[1:]) if parents else none,
-            torch.stack(parents) if parents else none,
-            scores,
-            logits,
-            state,
-        )
+        rows = [torch.stack(each) for each in ((token, *tokens[1:]), (token, *parents))]
+        return BeamSteps(rows[0][1:], rows[1][1:], scores, logits, state)
 
 
 @wrong("beam_steps_are_steps", "step 0 of beam_steps does not choose the best continuations")

@@ -101,7 +101,7 @@ class _Beam(Steps[Memory, State]):
 
     def advance(self) -> None:
         """Append one token to every live prefix."""
-        self._take_steps(self.written.shape[2] + 1)
+        self._take_steps()
         position = self.written.shape[2] + 1
         if self.options.stop == "first":  # the rank if it ended here
             divisor = torch.full_like(self.divisor, length_divisor(self.options, position))
@@ -128,17 +128,18 @@ class _Beam(Steps[Memory, State]):
             score, done, width, self.slots = _live(score, alive, self.free)
         self._keep_live(score, log_prob, (rows, order), written, alive, (done, width), same)
 
-    def _take_steps(self, position: int) -> None:
+    def _take_steps(self) -> None:
         """Take several steps at once, if the network can; the last one is left in `ahead`.
 
         Until the first hypothesis of the batch ends, all slots stay live.
         """
-        left = self.shortest - position + 1
-        if left < 2 or self.ahead is not None or self.score.shape[1] < self.slots:
+        if self.ahead is not None or self.score.shape[1] < self.slots or any(self.ended):
             return
-        if any(self.ended) or (ready := self.for_several("beam_steps", position)) is None:
+        position = self.written.shape[2] + 1
+        ready = self.for_several("beam_steps", position, self.shortest - position + 1)
+        if ready is None:
             return
-        network, banned, count = ready[0], ready[1], min(ready[2], left)
+        network, banned, count = ready
         of_rows = self.token, self.state, self.memory, self.score
         if (steps := beam_steps(network, *of_rows, count, banned)) is None:
             self.may_take_several = False

@@ -121,12 +121,12 @@ class _Batch(Steps[Memory, State]):
 
     def _take_steps(self, position: int) -> bool:
         """Write several tokens of every hypothesis at once; return whether the network could."""
-        left = self.shortest - position
-        if left < 2 or self.finished:
+        if self.finished:
             return False
-        if (ready := self.for_several("greedy_steps", position)) is None:
+        ready = self.for_several("greedy_steps", position, self.shortest - position)
+        if ready is None:
             return False
-        network, banned, count = ready[0], ready[1], min(ready[2], left)
+        network, banned, count = ready
         steps = greedy_steps(network, self.token, self.state, self.memory, count, banned)
         if steps is None:
             self.may_take_several = False

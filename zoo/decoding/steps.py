@@ -52,13 +52,13 @@ class Steps(Generic[Memory, State]):
         return logits, self.pipeline.bans(position, self.states, logits.shape[1])
 
     def for_several(
-        self, method: str, position: int
+        self, method: str, position: int, most: int
     ) -> tuple[Seq2Seq[Memory, State], list[int], int] | None:
-        """Return what may take several steps from a position on, what is banned, and how many.
+        """Return what may take up to `most` steps from a position on, what is banned, and how many.
 
-        None if no network may, or the bans change.
+        None if no network may take more than one, or the bans change.
         """
-        count = min(MOST_STEPS, MOST_OF_ROWS // max(len(self.token), 1))
+        count = min(MOST_STEPS, MOST_OF_ROWS // max(len(self.token), 1), most)
         if count < 2 or not self.may_take_several or self.pipeline.changes_scores:
             return None
         if (network := self.task.taking(method)) is None:

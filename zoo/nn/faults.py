@@ -65,9 +65,7 @@ def encode(network: Seq2Seq[Memory, State], source: Tensor, mask: Tensor) -> Mem
     """
     with blaming_network(network):
         encoded = network.encode(source, mask)
-    if not isinstance(encoded, Encoded):
-        reason = f"encode returned a value of type {type(encoded).__name__}, not an Encoded"
-        raise broken_network(type(network), reason)
+    _require_type(network, "encode", encoded, Encoded)
     return encoded.memory
 
 
@@ -97,9 +95,7 @@ def step(
     """
     with blaming_network(network):
         step = network.step(token, state, memory, attention)
-    if not isinstance(step, Step):
-        reason = f"step returned a value of type {type(step).__name__}, not a Step"
-        raise broken_network(type(network), reason)
+    _require_type(network, "step", step, Step)
     expected = len(token), getattr(network, "target_vocab", step.logits.shape[-1])
     if step.logits.shape != expected:
         reason = f"step returned logits of shape {tuple(step.logits.shape)}, not {expected}"
@@ -124,10 +120,9 @@ def greedy_steps(
         steps = network.greedy_steps(token, state, memory, count, banned)
     if steps is None:
         return None
-    if not isinstance(steps, GreedySteps):
-        reason = f"greedy_steps returned a value of type {type(steps).__name__}, not a GreedySteps"
-        raise broken_network(type(network), reason)
-    _require_tensors(network, "greedy_steps", steps[:2])
+    _require_type(network, "greedy_steps", steps, GreedySteps)
+    for result in steps[:2]:
+        _require_type(network, "greedy_steps", result, Tensor)
     tokens, scores = steps.tokens, steps.scores
     rows, taken = tokens.shape if tokens.dim() == 2 else (0, 0)
     if rows != len(token) or not 0 < taken <= count or scores.shape != tokens.shape:
@@ -157,10 +152,9 @@ def beam_steps(
         steps = network.beam_steps(token, state, memory, scores, count, banned)
     if steps is None:
         return None
-    if not isinstance(steps, BeamSteps):
-        reason = f"beam_steps returned a value of type {type(steps).__name__}, not a BeamSteps"
-        raise broken_network(type(network), reason)
-    _require_tensors(network, "beam_steps", steps[:4])
+    _require_type(network, "beam_steps", steps, BeamSteps)
+    for result in steps[:4]:
+        _require_type(network, "beam_steps", result, Tensor)
     rows, taken = len(token), 1 + (len(steps.tokens) if steps.tokens.dim() else 0)
     expected = [(taken - 1, rows)] * 2 + [tuple(scores.shape), (rows, network.target_vocab)]
     shapes = [tuple(result.shape) for result in steps[:4]]
@@ -183,12 +177,12 @@ def beam_steps(
     return steps
 
 
-def _require_tensors(network: object, method: str, results: Sequence[object]) -> None:
-    """Raise a PluginError if a result is no tensor."""
-    for result in results:
-        if not isinstance(result, Tensor):
-            reason = f"{method} returned a value of type {type(result).__name__}, not a tensor"
-            raise broken_network(type(network), reason)
+def _require_type(network: object, method: str, result: object, kind: type[object]) -> None:
+    """Raise a PluginError unless a result is of a type."""
+    if not isinstance(result, kind):
+        expected = f"{'an' if kind is Encoded else 'a'} {kind.__name__}"
+        reason = f"{method} returned a value of type {type(result).__name__}, not {expected}"
+        raise broken_network(type(network), reason)
 
 
 def _require_ids(network: object, what: str, ids: Tensor, count: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F  # noqa: N812  # the field's name for it
@@ -51,6 +51,14 @@ class Case:
     def source_ids(self) -> int:
         """How many different ids a source may have."""
         return self.model.source_vocab if self.table is None else len(self.table)
+
+    def after_steps(self, count: int) -> tuple[Any, Any]:
+        """Return the memory, and the state after so many tokens of each target."""
+        memory = self.model.encode(self.source, self.mask).memory
+        state = self.model.init_state(memory)
+        for position in range(count):
+            state = self.model.step(self.target[:, position], state, memory).state
+        return memory, state
 
     def rebuild(self, device: str = "cpu") -> Seq2Seq:
         """Return a new network of the same configuration, with fresh weights."""

@@ -161,10 +161,7 @@ def _compare_steps(case: Case, target: torch.Tensor, rows: int = ROWS) -> None:
 def gather_commutes_with_step(case: Case) -> None:
     """Rows of memory and state can be reordered, widened to a beam and dropped between steps."""
     model = case.model
-    memory = model.encode(case.source, case.mask).memory
-    state = model.init_state(memory)
-    for position in range(2):
-        state = model.step(case.target[:, position], state, memory).state
+    memory, state = case.after_steps(2)
     wide = gather(state, torch.arange(ROWS).repeat_interleave(BEAM))
     token = torch.randint(END + 1, TARGET_VOCAB, (ROWS * BEAM,))
     step = model.step(token, wide, memory)

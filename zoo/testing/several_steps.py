@@ -30,7 +30,7 @@ BANS = (0, 1, 3), (0, 1, END, 3, 4, 5), tuple(i for i in range(TARGET_VOCAB) if 
 def greedy_steps_are_steps(case: Case) -> None:
     """`greedy_steps`, where it returns something, takes the steps that greedy search would."""
     model, rows = case.model, torch.arange(ROWS)
-    memory, state = _after_two_steps(case)
+    memory, state = case.after_steps(2)
     token = case.target[:, 2]
     for banned in BANS:
         steps = model.greedy_steps(token, state, memory, STEPS, banned)
@@ -65,7 +65,7 @@ def greedy_steps_are_steps(case: Case) -> None:
 @torch.no_grad()
 def beam_steps_are_steps(case: Case) -> None:
     """`beam_steps`, where it returns something, takes the steps that beam search would."""
-    memory, state = _after_two_steps(case)
+    memory, state = case.after_steps(2)
     state = gather(state, torch.arange(ROWS).repeat_interleave(BEAM))
     token = torch.randint(END + 1, TARGET_VOCAB, (ROWS * BEAM,))
     scores = -torch.rand(ROWS, BEAM, dtype=torch.float64)
@@ -90,10 +90,8 @@ def _require_beam_steps(
         sums = logits.log_softmax(1).index_fill(1, torch.tensor(banned), -torch.inf)
         sums = (sums.unflatten(0, (ROWS, BEAM)) + scores[..., None]).flatten(1)
         best, index = sums.topk(BEAM)
-        tokens, parents = (
-            (index % TARGET_VOCAB).flatten(),
-            (index // TARGET_VOCAB + firsts).flatten(),
-        )
+        tokens = (index % TARGET_VOCAB).flatten()
+        parents = (index // TARGET_VOCAB + firsts).flatten()
         is_over = bool((tokens == END).any() | (best == -torch.inf).any())
         if i == taken - 1:
             break
@@ -110,12 +108,3 @@ def _require_beam_steps(
     expected = model.step(tokens, gather(state, parents), memory).logits
     actual = model.step(tokens, gather(steps.state, parents), memory).logits
     require_close(actual, expected, "a step from the state of beam_steps")
-
-
-def _after_two_steps(case: Case) -> tuple[Any, Any]:
-    """Return the memory, and the state after two tokens of each target."""
-    memory = case.model.encode(case.source, case.mask).memory
-    state = case.model.init_state(memory)
-    for position in range(2):
-        state = case.model.step(case.target[:, position], state, memory).state
-    return memory, state
