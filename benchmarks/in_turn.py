@@ -163,6 +163,8 @@ def compare(case: Case, sides: dict[str, Side], seconds: float) -> Row:
         for unit in ("seconds", "processor"):
             best = min(answer[unit] for answer in rounds[name])
             row[f"{name}_{unit}"] = round(best / case.sentences, 6)
+        outputs = rounds[name][-1]["outputs"]
+        row[f"{name}_tokens"] = round(sum(map(len, outputs)) / len(outputs), 1)
         row[f"{name}_first"] = round(side.first, 2)
         row[f"{name}_mb"] = rounds[name][-1]["peak_mb"] - side.start["imported_mb"]
     both = zip(rounds["zoo"][-1]["outputs"], rounds["peer"][-1]["outputs"], strict=True)
@@ -188,9 +190,9 @@ def table(rows: list[Row]) -> list[str]:
     peer = rows[0]["peer"]
     lines = [
         "| precision | workers | search | kernels | processor ms per sentence | "
-        f"{peer} | ratio | wall ms per sentence | {peer} | ratio | equal outputs | memory, MB | "
-        f"{peer} | first sentence, s | {peer} | rounds | measured |",
-        "|---|--:|---|---|" + "--:|" * 12 + "---|",
+        f"{peer} | ratio | wall ms per sentence | {peer} | ratio | equal outputs | "
+        f"tokens | {peer} | memory, MB | {peer} | first sentence, s | {peer} | rounds | measured |",
+        "|---|--:|---|---|" + "--:|" * 14 + "---|",
     ]
     for row in sorted(rows, key=key):
         kind = "greedy" if row["beam"] == 1 else f"beam {row['beam']}"
@@ -200,6 +202,7 @@ def table(rows: list[Row]) -> list[str]:
             own, other = row[f"zoo_{unit}"], row[f"peer_{unit}"]
             cells += [f"{own * 1e3:.2f}", f"{other * 1e3:.2f}", f"**{other / own:.2f}**"]
         cells.append(f"{row['equal']:.0%}" if peer == "ctranslate2" else "—")
+        cells += [str(row.get(f"{side}_tokens", "—")) for side in SIDES]
         cells += [f"{row[f'{side}_mb']:,}" for side in SIDES]
         cells += [f"{row[f'{side}_first']:.1f}" for side in SIDES]
         lines.append(f"| {' | '.join([*cells, str(row['rounds']), row['measured']])} |")

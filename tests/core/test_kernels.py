@@ -324,7 +324,7 @@ def test_scores_that_are_not_numbers_end_a_search(beam: int) -> None:
 def test_int8_equals_torchs_operators(
     biased: bool, inputs: int, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The kernel packs columns by 64 and rows by 6; 72 outputs leave a part of each."""
+    """The kernel multiplies 64 or 16 columns and 6 rows at once; 72 outputs leave a part."""
     torch.manual_seed(rows)
     weight = torch.nn.Parameter(torch.randn(72, inputs))
     bias, x = torch.randn(72) if biased else None, torch.randn(2, rows, inputs)

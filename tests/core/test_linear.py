@@ -164,8 +164,12 @@ def test_int8_is_accurate_and_independent_of_the_batch() -> None:
         assert torch.equal(net(x), expected), "int8 ends with its block"
 
 
-def test_int8_equals_the_product_of_rounded_numbers() -> None:
-    """Compared with the definition in float64, row by row."""
+@pytest.mark.parametrize("emulated", [False, True])
+def test_int8_equals_the_product_of_rounded_numbers(
+    emulated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compared with the definition in float64; torch's product is in int8, or in float32."""
+    monkeypatch.setattr("zoo.nn.int8.emulates_int8", lambda: emulated)
     torch.manual_seed(1)
     x, weight = torch.randn(3, 30), torch.nn.Parameter(torch.randn(7, 30))
     weight.data[2] = 0.0

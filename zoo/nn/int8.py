@@ -5,16 +5,23 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F  # noqa: N812  # the field's name for it
 from torch import Tensor
 
+from zoo.nn import onednn
 from zoo.nn.cached_weights import CachedWeights
-from zoo.nn.kernels import Packed, kernels
+from zoo.nn.kernels import Kernels, Packed, kernels
+from zoo.nn.processor import emulates_int8
 
 
 class Quantized(NamedTuple):
-    """A weight in int8: q_Wᵀ, (inputs, outputs), s_W, (outputs,), and q_W for the kernels."""
+    """A weight in int8: q_W for torch, s_W, (outputs,), and q_W for the kernels.
 
-    weight: Tensor
+    For torch it is q_Wᵀ, (inputs, outputs). Where torch has no fast product in int8, it is q_W,
+    (outputs, inputs), in float32, and None if the kernels compute all products.
+    """
+
+    weight: Tensor | None
     scales: Tensor
     packed: Packed | None
 
@@ -26,7 +33,9 @@ class Int8(CachedWeights[Quantized]):
 
         x Wᵀ ≈ s_x ∘ (q_x q_Wᵀ) ∘ s_W,   q = round(127 v / max |v|),   s = max |v| / 127
 
-    Sums are accumulated in int32; everything else is float32.
+    Sums are accumulated in int32; everything else is float32. On a processor without
+    instructions for products in int8, the same integers are multiplied as int16 by the kernels,
+    and as float32 without them; then sums of more than 1,040 products may be rounded.
     """
 
     def convert(self, weight: Tensor) -> Quantized:
@@ -34,26 +43,36 @@ class Int8(CachedWeights[Quantized]):
         quantized, scales = _quantize(weight)
         compiled = kernels()
         packed = None if compiled is None else compiled.pack_int8(quantized, scales[:, 0])
+        scales = scales[:, 0].contiguous()
+        if emulates_int8():
+            if packed is not None:
+                return Quantized(None, scales, packed)
+            wide = quantized.float()
+            return Quantized(onednn.pack(wide) if onednn.CAN_PACK else wide, scales, None)
         # Of one input, Wᵀ counts as contiguous, but `_int_mm` reads it by its other strides.
         transposed = quantized.new_empty(quantized.t().shape).copy_(quantized.t())
-        return Quantized(transposed, scales[:, 0].contiguous(), packed)
+        return Quantized(transposed, scales, packed)
 
     def packed(self, weight: Tensor) -> Packed | None:
         """Return the converted weight as the kernels read it, if they can."""
         return self.form(weight).packed
+
+    def kernels_for(self, rows: int) -> Kernels | None:
+        """Return the kernels if they are the fastest way for products of so many rows."""
+        return kernels() if emulates_int8() else super().kernels_for(rows)
 
     def product(self, x: Tensor, form: Quantized, bias: Tensor | None) -> Tensor:
         """Return x Wᵀ + b."""
         rows, compiled = x.reshape(-1, x.shape[-1]).contiguous(), kernels()
         if form.packed is not None and (one_call := self.kernels_for(len(rows))) is not None:
             product = one_call.product(rows, form.packed, bias)
-        elif compiled is not None:
+        elif compiled is not None and not emulates_int8():
             quantized, scales = compiled.quantize(rows)
-            sums = torch._int_mm(quantized, form.weight)
+            sums = _integers(quantized, form.weight)
             product = compiled.dequantize(sums, scales, form.scales, bias)
         else:
             quantized, scales = _quantize(rows)
-            product = torch._int_mm(quantized, form.weight).float().mul_(scales)
+            product = _integers(quantized, form.weight).float().mul_(scales)
             if bias is None:
                 product.mul_(form.scales)
             else:
@@ -65,3 +84,11 @@ def _quantize(rows: Tensor) -> tuple[Tensor, Tensor]:
     """Return rows as int8 and the scale of each, (rows, 1)."""
     scales = rows.abs().amax(1, keepdim=True).clamp_min_(1e-30).mul_(1 / 127)
     return (rows * scales.reciprocal()).round_().to(torch.int8), scales
+
+
+def _integers(rows: Tensor, weight: Tensor | None) -> Tensor:
+    """Return q_x q_Wᵀ, (rows, outputs), for rows in int8."""
+    assert weight is not None
+    if weight.dtype is torch.int8:
+        return torch._int_mm(rows, weight)
+    return (onednn.product if onednn.CAN_PACK else F.linear)(rows.float(), weight)

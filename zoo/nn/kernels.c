@@ -7,7 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Numbers of a vector, which fills a register, and vectors of a row of a product's tile, whose sums fill
+   most of the registers: there are 32 with AVX-512, and 16 with AVX2. */
+#ifdef __AVX512F__
 #define WIDTH 16
+#define VECTORS 4
+#else
+#define WIDTH 8
+#define VECTORS 2
+#endif
 #define MAX_KEYS 4096
 #define CHUNK (4 * WIDTH)
 typedef float Vector __attribute__((vector_size(4 * WIDTH)));
@@ -70,9 +78,14 @@ INLINE void store_end(int narrow, char *to, int64_t count, Vector x) {
 }
 
 static inline float sum(Vector x) {
+#if WIDTH == 16
     x += SHUFFLE(x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
     x += SHUFFLE(x, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
     x += SHUFFLE(x, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
+#else
+    x += SHUFFLE(x, 4, 5, 6, 7, 0, 1, 2, 3);
+    x += SHUFFLE(x, 2, 3, 0, 1, 6, 7, 4, 5);
+#endif
     return x[0] + x[1];
 }
 
@@ -88,7 +101,7 @@ static inline void mix(const float *v, int64_t stride, const int32_t *used, cons
 
 /* The larger of a and b; b where one is not a number. */
 static inline Vector maximum(Vector a, Vector b) {
-#ifdef __AVX512F__
+#ifdef __AVX__
     __asm__("vmaxps %2, %1, %0" : "=v"(a) : "v"(a), "v"(b));
     return a;
 #else
@@ -144,41 +157,57 @@ void zoo_dequantize(const int32_t *sums, int64_t rows, int64_t n, const float *s
     }
 }
 
-#define COLUMNS 64
+#define COLUMNS (VECTORS * WIDTH)
+#define ALL_COLUMNS 64 /* of a weight's columns there are a multiple of this: some are only zeros */
 #define ROWS 6
-#define PANEL 256  /* bytes of packed weights that one step of a tile reads */
+#define MOST 8 /* vectors of a row */
 #define AHEAD 4096 /* bytes; products with few rows wait for memory */
 
-/* W (n, k), packed, and b. For each 64 columns of Wᵀ, for each group of its rows, the group's numbers
-   of one column adjacent. A group has 4 bytes: a row of float32, 2 of bfloat16 or 4 of int8, of which
-   k is a multiple. */
+/* Whether there are instructions that make products fast. */
+#if defined __AVX512BW__ || (defined __AVX2__ && defined __FMA__)
+#define FAST 1
+#else
+#define FAST 0
+#endif
+
+/* A group of weights is multiplied by 4 bytes of inputs: 1 number of float32, 2 of bfloat16, 4 of int8;
+   or, without instructions for these, 2 of int8, which are widened to int16 when they are read. */
+#ifdef __AVX512VNNI__
+#define INT8_GROUP 4
+#define RAISED 128 /* the instructions want inputs that are not negative */
+#else
+#define INT8_GROUP 2
+#define RAISED 0
+#endif
+
+INLINE int64_t group_of(int64_t size) { return size == 1 ? INT8_GROUP : 4 / size; }
+
+/* W (n, k), packed, and b. For each COLUMNS columns of Wᵀ, for each group of its rows, the group's numbers
+   of one column adjacent; k is a multiple of a group's numbers. */
 typedef struct {
     const char *packed;
-    const int32_t *offsets; /* int8: 128 Σ_j w_ij, of inputs that are raised by 128 */
-    const float *scales;    /* int8; these two are padded to a multiple of 64 */
+    const int32_t *offsets; /* int8: RAISED Σ_j w_ij, of inputs that are raised */
+    const float *scales;    /* int8; these two are padded to a multiple of ALL_COLUMNS */
     const float *bias;      /* or NULL */
     int64_t n, k, size;     /* size: bytes of a number */
 } Weight;
 
 /* Weights (n, k), numbers of `size` bytes, as `Weight` has them. */
 static void pack(const char *weight, int64_t n, int64_t k, int64_t size, char *packed) {
-    for (int64_t first = 0; first < n; first += COLUMNS)
-        for (int64_t j = 0; j < k * size; j += 4)
-            for (int64_t i = first; i < first + COLUMNS; i++, packed += 4)
+    const int64_t bytes = group_of(size) * size, end = (n + ALL_COLUMNS - 1) / ALL_COLUMNS * ALL_COLUMNS;
+    for (int64_t first = 0; first < end; first += COLUMNS)
+        for (int64_t j = 0; j < k * size; j += bytes)
+            for (int64_t i = first; i < first + COLUMNS; i++, packed += bytes)
                 if (i < n)
-                    memcpy(packed, weight + i * k * size + j, 4);
+                    memcpy(packed, weight + i * k * size + j, bytes);
                 else
-                    memset(packed, 0, 4);
+                    memset(packed, 0, bytes);
 }
 
 /* These return 0 if the processor has no instructions for a fast product. */
 int zoo_pack(const char *weight, int64_t n, int64_t k, char *packed) {
     pack(weight, n, k, 4, packed);
-#ifdef __AVX512F__
-    return 1;
-#else
-    return 0;
-#endif
+    return FAST;
 }
 
 int zoo_pack_bf16(const char *weight, int64_t n, int64_t k, char *packed) {
@@ -195,13 +224,25 @@ int zoo_pack_int8(const int8_t *weight, int64_t n, int64_t k, char *packed, int3
     for (int64_t i = 0; i < n; i++) {
         int32_t total = 0;
         for (int64_t j = 0; j < k; j++) total += weight[i * k + j];
-        offsets[i] = 128 * total;
+        offsets[i] = RAISED * total;
     }
-#ifdef __AVX512VNNI__
-    return 1;
-#else
-    return 0;
+    return FAST;
+}
+
+typedef struct {
+    char bytes[2 * WIDTH];
+} Narrow;
+
+/* The groups of WIDTH columns, widened if need be: by GCC alone, it would take twice the instructions. */
+INLINE Vector load_groups(const int size, const char *from) {
+#if FAST
+    if (size == 1 && INT8_GROUP == 2) {
+        Vector wide;
+        __asm__("vpmovsxbw %1, %0" : "=v"(wide) : "m"(*(const Narrow *)from));
+        return wide;
+    }
 #endif
+    return load((const float *)from);
 }
 
 /* The products of a group of inputs with groups of weights, added to the sums. GCC's own functions for
@@ -213,64 +254,100 @@ INLINE Vector add_products(const int size, Vector sum, Vector inputs, Vector wei
 #endif
 #ifdef __AVX512VNNI__
     if (size == 1) __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(inputs), "v"(weights));
+#elif FAST
+    if (size == 1) {
+        Ints products;
+        __asm__("vpmaddwd %2, %1, %0" : "=v"(products) : "v"(inputs), "v"(weights));
+        sum = (Vector)((Ints)sum + products);
+    }
 #endif
     return sum;
 }
 
-/* Sums of `rows` rows of x with 64 columns, as the packed bytes say; numbers of `size` bytes. Blocks of
-   ROWS rows follow one another: each prefetches its part of the next columns. Fewer rows wait for the
-   memory itself. */
-INLINE void tile(const int rows, const int size, const char *x, int64_t groups, const char *packed,
-                 const char *ahead, int64_t step, Vector *out) {
-    Vector sums[ROWS][4] = {};
-    for (int64_t j = 0; j < groups; j++, packed += PANEL, ahead += step) {
-        Vector column[4];
-        for (int c = 0; c < 4; c++) column[c] = load((const float *)packed + WIDTH * c);
-        if (rows == ROWS) __builtin_prefetch(ahead);
-        for (int c = 0; c < 4 && rows < ROWS; c++) __builtin_prefetch(packed + AHEAD + 64 * c);
+INLINE Vector load_inputs(const char *x, int64_t group) {
+    int32_t bytes;
+    memcpy(&bytes, x + 4 * group, sizeof bytes);
+    return (Vector)((Ints){} + bytes);
+}
+
+/* Sums of `rows` rows of x with `wide` times COLUMNS columns, as the packed bytes say; numbers of `size`
+   bytes. Blocks of rows follow one another: each prefetches its part of the next columns. With 32
+   registers, fewer than ROWS rows wait for the memory itself. */
+INLINE void tile(const int rows, const int wide, const int size, const char *x, int64_t groups,
+                 const char *packed, const char *ahead, int64_t step, Vector *out) {
+    const int64_t bytes = WIDTH * group_of(size) * size, panel = VECTORS * bytes;
+    const int vectors = VECTORS * wide;
+    Vector sums[ROWS][MOST] = {}, column[VECTORS], inputs[MOST / VECTORS];
+    for (int64_t j = 0; j < groups; j++, packed += panel, ahead += step)
+        if (wide == 1) {
+            for (int c = 0; c < VECTORS; c++) column[c] = load_groups(size, packed + c * bytes);
+            if (VECTORS == 2 || rows == ROWS) __builtin_prefetch(ahead);
+            for (int c = 0; VECTORS == 4 && rows < ROWS && c < 4; c++)
+                __builtin_prefetch(packed + AHEAD + 64 * c);
 #pragma GCC unroll 6
-        for (int r = 0; r < rows; r++) {
-            int32_t group;
-            memcpy(&group, x + 4 * (r * groups + j), sizeof group);
-            const Vector inputs = (Vector)((Ints){} + group);
+            for (int r = 0; r < rows; r++) {
+                const Vector input = load_inputs(x, r * groups + j);
 #pragma GCC unroll 4
-            for (int c = 0; c < 4; c++) sums[r][c] = add_products(size, sums[r][c], inputs, column[c]);
+                for (int c = 0; c < VECTORS; c++)
+                    sums[r][c] = add_products(size, sums[r][c], input, column[c]);
+            }
+        } else {
+#pragma GCC unroll 3
+            for (int r = 0; r < rows; r++) inputs[r] = load_inputs(x, r * groups + j);
+#pragma GCC unroll 8
+            for (int c = 0; c < vectors; c++) {
+                const char *from = packed + c / VECTORS * groups * panel + c % VECTORS * bytes;
+                if (c % VECTORS == 0) __builtin_prefetch(from + wide * groups * panel);
+                column[0] = load_groups(size, from);
+#pragma GCC unroll 3
+                for (int r = 0; r < rows; r++)
+                    sums[r][c] = add_products(size, sums[r][c], inputs[r], column[0]);
+            }
         }
-    }
 #pragma GCC unroll 6
     for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
-        for (int c = 0; c < 4; c++) out[4 * r + c] = sums[r][c];
+#pragma GCC unroll 8
+        for (int c = 0; c < vectors; c++) out[vectors * r + c] = sums[r][c];
 }
 
-#define EACH(...)                             \
-    switch (rows) {                           \
-        case 1: tile(1, __VA_ARGS__); break;  \
-        case 2: tile(2, __VA_ARGS__); break;  \
-        case 3: tile(3, __VA_ARGS__); break;  \
-        case 4: tile(4, __VA_ARGS__); break;  \
-        case 5: tile(5, __VA_ARGS__); break;  \
-        default: tile(ROWS, __VA_ARGS__);     \
+/* With 16 registers, the tiles of few rows are wide: few sums would wait for one another. */
+INLINE int wide_of(int64_t rows) { return VECTORS == 4 || rows > 3 ? 1 : rows > 1 ? 2 : 4; }
+
+INLINE void multiply_as(const int size, int64_t rows, int wide, const char *x, int64_t groups,
+                        const char *packed, const char *ahead, int64_t step, Vector *sums) {
+#if VECTORS == 2
+    if (wide == 4) return tile(1, 4, size, x, groups, packed, ahead, step, sums);
+    if (wide == 2 && rows == 2) return tile(2, 2, size, x, groups, packed, ahead, step, sums);
+    if (wide == 2) return tile(3, 2, size, x, groups, packed, ahead, step, sums);
+#endif
+    switch (rows) {
+        case 1: return tile(1, 1, size, x, groups, packed, ahead, step, sums);
+        case 2: return tile(2, 1, size, x, groups, packed, ahead, step, sums);
+        case 3: return tile(3, 1, size, x, groups, packed, ahead, step, sums);
+        case 4: return tile(4, 1, size, x, groups, packed, ahead, step, sums);
+        case 5: return tile(5, 1, size, x, groups, packed, ahead, step, sums);
+        default: return tile(ROWS, 1, size, x, groups, packed, ahead, step, sums);
     }
-
-static void multiply(int64_t rows, const char *x, const Weight *w, const char *packed,
-                     const char *ahead, int64_t step, Vector *sums) {
-    const int64_t groups = w->k * w->size / 4;
-    if (w->size == 1)
-        EACH(1, x, groups, packed, ahead, step, sums)
-    else if (w->size == 2)
-        EACH(2, x, groups, packed, ahead, step, sums)
-    else
-        EACH(4, x, groups, packed, ahead, step, sums)
 }
 
-/* Scales, bias and `relu` for what a tile returned; columns from `first` on. */
-static void finish(const Vector *sums, int64_t rows, const Weight *w, const float *row_scales,
-                   int64_t first, int64_t relu, float *out) {
+static void multiply(int64_t rows, int wide, const char *x, const Weight *w, const char *packed,
+                     const char *ahead, int64_t step, Vector *sums) {
+    const int64_t groups = w->k / group_of(w->size);
+    if (w->size == 1)
+        multiply_as(1, rows, wide, x, groups, packed, ahead, step, sums);
+    else if (w->size == 2)
+        multiply_as(2, rows, wide, x, groups, packed, ahead, step, sums);
+    else
+        multiply_as(4, rows, wide, x, groups, packed, ahead, step, sums);
+}
+
+/* Scales, bias and `relu` for what a tile returned, with `vectors` of each row; columns from `first` on. */
+static void finish(const Vector *sums, int64_t rows, int vectors, const Weight *w,
+                   const float *row_scales, int64_t first, int64_t relu, float *out) {
     for (int64_t r = 0; r < rows; r++, out += w->n)
-        for (int c = 0; c < 4; c++) {
+        for (int c = 0; c < vectors; c++) {
             const int64_t column = first + WIDTH * c, left = w->n - column;
-            Vector y = sums[4 * r + c];
+            Vector y = *sums++;
             if (w->size == 1) {
                 Ints offsets;
                 memcpy(&offsets, w->offsets + column, sizeof offsets);
@@ -292,12 +369,19 @@ static void finish(const Vector *sums, int64_t rows, const Weight *w, const floa
 /* x (rows, k) as `tile` reads it, in memory that the caller frees, with the scales of its rows first if
    the weights are int8; NULL if there is none. */
 static char *narrowed(const float *x, int64_t rows, int64_t k, int64_t size) {
-    const int64_t before = size == 1 ? rows * sizeof(float) : 0;
-    char *inputs = malloc(before + rows * k * size + 64);
+    const int64_t before = size == 1 ? rows * sizeof(float) : 0, bytes = 4 / group_of(size);
+    char *inputs = malloc(before + rows * k * bytes + (bytes > size ? rows * k : 0) + 64);
     if (inputs && size == 1) {
-        uint8_t *quantized = (uint8_t *)inputs + before;
-        zoo_quantize(x, rows, k, (int8_t *)quantized, (float *)inputs);
-        for (int64_t j = 0; j < rows * k; j++) quantized[j] ^= 0x80; /* raised by 128 */
+        uint8_t *raised = (uint8_t *)inputs + before;
+        int8_t *quantized = (int8_t *)raised + (bytes > size ? rows * k * bytes : 0);
+        zoo_quantize(x, rows, k, quantized, (float *)inputs);
+        if (bytes > size)
+            for (int64_t j = 0; j < rows * k; j++) {
+                const int16_t wide = quantized[j];
+                memcpy(raised + 2 * j, &wide, sizeof wide);
+            }
+        else
+            for (int64_t j = 0; j < rows * k; j++) raised[j] ^= RAISED;
     } else if (inputs) {
         int64_t j = 0;
         for (; j + WIDTH <= rows * k; j += WIDTH) store_as(1, inputs + 2 * j, load(x + j));
@@ -308,23 +392,26 @@ static char *narrowed(const float *x, int64_t rows, int64_t k, int64_t size) {
 
 /* x Wᵀ + b for x (rows, k), and its positive part if `relu`. Returns 0 if there is no memory. */
 int zoo_product(const float *x, int64_t rows, const Weight *w, int64_t relu, float *out) {
-    const int64_t k = w->k, size = w->size;
+    const int64_t k = w->k, group = group_of(w->size), row = 4 * (k / group);
     const int64_t fit = 262144 / k / ROWS, most = ROWS * (fit ? fit : 1); /* inputs of 1 MB */
-    Vector sums[ROWS * 4];
+    const int64_t bytes = COLUMNS * w->size, panel = bytes * group;
+    Vector sums[ROWS * MOST];
     char *own = NULL;
-    if (size < 4 && !(own = narrowed(x, rows, k, size))) return 0;
+    if (group > 1 && !(own = narrowed(x, rows, k, w->size))) return 0;
     const float *scales = (const float *)own;
-    const char *inputs = own ? own + (size == 1 ? rows * sizeof *scales : 0) : (const char *)x;
+    const char *inputs = own ? own + (w->size == 1 ? rows * sizeof *scales : 0) : (const char *)x;
     for (int64_t start = 0; start < rows; start += most) {
         const int64_t end = rows - start < most ? rows : start + most;
-        const int64_t step = PANEL / ((end - start + ROWS - 1) / ROWS);
+        const int64_t blocks = (end - start + ROWS - 1) / ROWS, step = panel / blocks;
+        const int64_t block = VECTORS == 4 ? ROWS : (end - start + blocks - 1) / blocks;
+        const int wide = wide_of(end - start);
         const char *packed = w->packed;
-        for (int64_t first = 0; first < w->n; first += COLUMNS, packed += COLUMNS * k * size) {
-            const char *ahead = packed + COLUMNS * k * size;
-            for (int64_t i = start; i < end; i += ROWS, ahead += step * (k * size / 4)) {
-                const int64_t count = end - i < ROWS ? end - i : ROWS;
-                multiply(count, inputs + i * k * size, w, packed, ahead, step, sums);
-                finish(sums, count, w, scales + i, first, relu, out + i * w->n);
+        for (int64_t first = 0; first < w->n; first += wide * COLUMNS, packed += wide * bytes * k) {
+            const char *ahead = packed + bytes * k;
+            for (int64_t i = start; i < end; i += block, ahead += step * (k / group)) {
+                const int64_t count = end - i < block ? end - i : block;
+                multiply(count, wide, inputs + i * row, w, packed, ahead, step, sums);
+                finish(sums, count, VECTORS * wide, w, scales + i, first, relu, out + i * w->n);
             }
         }
     }
@@ -598,8 +685,12 @@ int zoo_encoder(const Stack *m, const int64_t *tokens, const float *positions, c
 }
 
 static inline int any(Ints x) {
+#if WIDTH == 16
     x |= SHUFFLE(x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
     x |= SHUFFLE(x, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
+#else
+    x |= SHUFFLE(x, 4, 5, 6, 7, 0, 1, 2, 3);
+#endif
     return (x[0] | x[1] | x[2] | x[3]) != 0;
 }
 

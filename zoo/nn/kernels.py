@@ -18,13 +18,13 @@ from torch.nn.modules.module import _has_any_global_hook
 from zoo.nn.kernel_library import compile_library, is_own, library_file
 
 WIDTH = 16
-"""Numbers in a vector of the source; the width of an attention head must be a multiple."""
+"""The width of an attention head must be a multiple: one or two vectors of the source."""
 
 MAX_KEYS = 4096
 """The most keys of an attention."""
 
 COLUMNS = 64
-"""Outputs of a product that the source computes together."""
+"""The outputs of packed weights are a multiple; what is missing are zeros."""
 
 FEW_ROWS = 16
 """With more rows than this, a product is large enough for several threads, which torch has."""
@@ -156,8 +156,8 @@ class Kernels:
     def pack(self, weight: Tensor) -> Packed | None:
         """Return what `product` reads of weights (n, k) in float32 or bfloat16.
 
-        None if the processor lacks AVX-512 or, for bfloat16, its instructions for them, or if a
-        row of bfloat16 has an odd number of weights.
+        None if the processor lacks AVX2 or, for bfloat16, the instructions of AVX-512 for it, or
+        if a row of bfloat16 has an odd number of weights.
         """
         n, k = weight.shape
         packed = weight.new_empty(-(-n // COLUMNS) * COLUMNS * k)
@@ -168,7 +168,7 @@ class Kernels:
         return Packed(packed, None, None, n, k) if is_done else None
 
     def pack_int8(self, weight: Tensor, scales: Tensor) -> Packed | None:
-        """Return what `product` reads of int8 weights (n, k), contiguous; None without VNNI."""
+        """Return what `product` reads of int8 weights (n, k), contiguous; None without AVX2."""
         n, k = weight.shape
         columns = -(-n // COLUMNS) * COLUMNS
         packed = weight.new_empty(columns * k)

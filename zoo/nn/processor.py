@@ -34,3 +34,12 @@ def emulates_bf16() -> bool:
     """
     is_x86 = platform.machine() in ("x86_64", "AMD64")
     return is_x86 and not (has("avx512_bf16") or has("amx_bf16"))
+
+
+@functools.cache
+def emulates_int8() -> bool:
+    """Return whether torch would compute a product in int8 without instructions for it.
+
+    Then it takes fifty times as long as one in float32. Only those of x86 are known to be used.
+    """
+    return not any(has(instructions) for instructions in ("avx512_vnni", "avx_vnni", "amx_int8"))

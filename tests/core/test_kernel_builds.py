@@ -1,0 +1,92 @@
+"""The kernels as compiled for processors with fewer instructions than this one."""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812  # the field's name for it
+from torch import nn
+
+from zoo.nn import kernel_library
+from zoo.nn.kernels import Kernels
+
+pytestmark = [
+    pytest.mark.skipif(not shutil.which("cc"), reason="there is no compiler `cc`"),
+    pytest.mark.skipif(platform.machine() != "x86_64", reason="the flags are those of x86"),
+]
+
+
+@pytest.fixture(scope="module", params=["avx512vnni", "avx512f", "avx2"])
+def build(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, Kernels]:
+    """The missing instructions, which the processor may have or not, and the kernels."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ZOO_CACHE", str(tmp_path_factory.mktemp("without")))
+        patch.setattr(kernel_library, "FLAGS", (*kernel_library.FLAGS, f"-mno-{request.param}"))
+        library: Path = kernel_library.compile_library()
+    return request.param, Kernels(ctypes.CDLL(str(library)))
+
+
+@pytest.mark.parametrize("rows", [*range(1, 9), 13, 70])
+@pytest.mark.parametrize("outputs", [1, 16, 72, 130])
+def test_products(build: tuple[str, Kernels], outputs: int, rows: int) -> None:
+    """Few rows are multiplied by more columns at once; neither is a multiple of a tile's."""
+    missing, kernels = build
+    torch.manual_seed(rows)
+    weight, x, bias = torch.randn(outputs, 36), torch.randn(rows, 36), torch.randn(outputs)
+    integers = torch.randint(-127, 128, weight.shape, dtype=torch.int8)
+    scales = torch.rand(outputs) + 0.1
+    wide, narrow = kernels.pack(weight), kernels.pack_int8(integers, scales)
+    if missing == "avx2":
+        assert wide is narrow is None, "torch's products are faster"
+        return
+    if wide is None or narrow is None:
+        pytest.skip("this processor has no AVX2")
+    for b in (bias, None):
+        expected = F.linear(x.double(), weight.double(), None if b is None else b.double())
+        result = kernels.product(x, wide, b)
+        torch.testing.assert_close(result.double(), expected, rtol=1e-5, atol=1e-5)
+    quantized, of_rows = kernels.quantize(x)
+    sums = quantized.double() @ integers.double().t()
+    expected = sums * of_rows.double() * scales.double() + bias.double()
+    result = kernels.product(x, narrow, bias)
+    torch.testing.assert_close(result.double(), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_the_largest_integers_do_not_overflow(build: tuple[str, Kernels]) -> None:
+    """Products of 127 and ±127, two or four of which other libraries add up in 16 bits."""
+    _, kernels = build
+    weight = torch.full((16, 64), 127, dtype=torch.int8)
+    weight[1::2] = -127
+    packed = kernels.pack_int8(weight, torch.ones(16))
+    if packed is None:
+        pytest.skip("these kernels have no product in int8")
+    x = torch.full((3, 64), 127.0)
+    torch.testing.assert_close(kernels.product(x, packed, None), x @ weight.float().t())
+
+
+@pytest.mark.parametrize("width", [16, 48, 144])
+def test_attention_norms_and_searches(build: tuple[str, Kernels], width: int) -> None:
+    """Sums and maxima of a vector depend on its width."""
+    _, kernels = build
+    torch.manual_seed(width)
+    query, key, value = (torch.randn(2, 3, n, width) for n in (2, 21, 21))
+    mask = torch.rand(2, 1, 2, 21) < 0.3
+    attended = kernels.attend(query, key, value, mask)
+    expected = F.scaled_dot_product_attention(query, key, value, attn_mask=~mask)
+    torch.testing.assert_close(attended, expected, rtol=1e-5, atol=1e-5)
+    x, y, norm = torch.randn(5, width), torch.randn(5, width), nn.LayerNorm(width)
+    with torch.no_grad():
+        torch.testing.assert_close(kernels.add_norm(x, y, norm), norm(x + y))
+    values, score = torch.randn(6, 100 + width), torch.randn(3, 2)
+    best, parent, token = kernels.continuations(values, score, 4, (), normalized=False, none=2)
+    every = (score.reshape(-1, 1) + values.log_softmax(1)).reshape(3, -1)
+    top, at = every.topk(4, dim=1)
+    torch.testing.assert_close(best, top, rtol=1e-5, atol=1e-5)
+    assert torch.equal(parent * values.shape[1] + token, at)
