@@ -5,20 +5,17 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F  # noqa: N812  # the field's name for it
 from torch import Tensor
 
-from zoo.nn import onednn
 from zoo.nn.cached_weights import CachedWeights
 from zoo.nn.kernels import Kernels, Packed, kernels
 from zoo.nn.processor import emulates_int8
 
 
 class Quantized(NamedTuple):
-    """A weight in int8: q_W for torch, s_W, (outputs,), and q_W for the kernels.
+    """A weight in int8: q_Wᵀ, (inputs, outputs), s_W, (outputs,), and q_W for the kernels.
 
-    For torch it is q_Wᵀ, (inputs, outputs). Where torch has no fast product in int8, it is q_W,
-    (outputs, inputs), in float32, and None if the kernels compute all products.
+    Where torch has no fast product in int8, q_Wᵀ is in float32, and None if the kernels have q_W.
     """
 
     weight: Tensor | None
@@ -43,14 +40,13 @@ class Int8(CachedWeights[Quantized]):
         quantized, scales = _quantize(weight)
         compiled = kernels()
         packed = None if compiled is None else compiled.pack_int8(quantized, scales[:, 0])
-        scales = scales[:, 0].contiguous()
+        scales, dtype = scales[:, 0].contiguous(), torch.int8
         if emulates_int8():
             if packed is not None:
                 return Quantized(None, scales, packed)
-            wide = quantized.float()
-            return Quantized(onednn.pack(wide) if onednn.CAN_PACK else wide, scales, None)
+            dtype = torch.float32
         # Of one input, Wᵀ counts as contiguous, but `_int_mm` reads it by its other strides.
-        transposed = quantized.new_empty(quantized.t().shape).copy_(quantized.t())
+        transposed = quantized.new_empty(quantized.t().shape, dtype=dtype).copy_(quantized.t())
         return Quantized(transposed, scales, packed)
 
     def packed(self, weight: Tensor) -> Packed | None:
@@ -91,4 +87,4 @@ def _integers(rows: Tensor, weight: Tensor | None) -> Tensor:
     assert weight is not None
     if weight.dtype is torch.int8:
         return torch._int_mm(rows, weight)
-    return (onednn.product if onednn.CAN_PACK else F.linear)(rows.float(), weight)
+    return rows.float() @ weight

@@ -160,6 +160,7 @@ void zoo_dequantize(const int32_t *sums, int64_t rows, int64_t n, const float *s
 #define COLUMNS (VECTORS * WIDTH)
 #define ALL_COLUMNS 64 /* of a weight's columns there are a multiple of this: some are only zeros */
 #define ROWS 6
+#define CACHED (VECTORS == 4 ? 262144 : 65536) /* inputs that stay in the cache: 1 MB or 256 kB */
 #define MOST 8 /* vectors of a row */
 #define AHEAD 4096 /* bytes; products with few rows wait for memory */
 
@@ -393,7 +394,7 @@ static char *narrowed(const float *x, int64_t rows, int64_t k, int64_t size) {
 /* x Wᵀ + b for x (rows, k), and its positive part if `relu`. Returns 0 if there is no memory. */
 int zoo_product(const float *x, int64_t rows, const Weight *w, int64_t relu, float *out) {
     const int64_t k = w->k, group = group_of(w->size), row = 4 * (k / group);
-    const int64_t fit = 262144 / k / ROWS, most = ROWS * (fit ? fit : 1); /* inputs of 1 MB */
+    const int64_t fit = CACHED / k / ROWS, most = ROWS * (fit ? fit : 1);
     const int64_t bytes = COLUMNS * w->size, panel = bytes * group;
     Vector sums[ROWS * MOST];
     char *own = NULL;
