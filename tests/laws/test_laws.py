@@ -140,11 +140,14 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 LEARNING = {
-    "seq2seq, context only", "rnnsearch, Luong with input feeding", "rnnsearch, as in the paper",
+    "seq2seq, reversed source", "rnnsearch, Luong with input feeding", "rnnsearch, as in the paper",
     "rnnsearch, from zero", "convs2s, wide kernels", "transformer, as mBART", "t5, first version",
     "transformer, the annotated one", "transformer, pre-norm without a final norm",
 }  # fmt: skip
-"""The variants that also learn to copy, which is slow; all have gradients for all parameters."""
+"""The variants that also learn to copy, which is slow; all have gradients for all parameters.
+
+The seq2seq with a context only needs about 400 updates, and on one processor 522.
+"""
 
 
 OF_VARIANTS = [

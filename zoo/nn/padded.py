@@ -12,6 +12,7 @@ from torch.nn.modules.module import _has_any_global_hook
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from zoo.nn.contract import END
+from zoo.nn.processor import emulates_bf16
 
 GATES = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2)}
 """ONNX's order of gates, as indices in torch's."""
@@ -54,14 +55,14 @@ def run_padded(net: nn.LSTM | nn.GRU, x: Tensor, mask: Tensor) -> tuple[Tensor, 
     if torch.compiler.is_exporting():
         return _exported(net, x, mask.sum(1))
     if not x.is_cuda and not torch.compiler.is_compiling() and bool(mask.all()):
-        return _with_final(net(x))
+        return _run(net, x)
     # On a CPU, torch computes a packed LSTM of different lengths step by step, and takes twice as
     # long; a GRU is always computed step by step, and a packed one without the padding.
     pays = x.is_cuda or (x.is_cpu and isinstance(net, nn.LSTM))
     if pays and _is_plain(net):
         return layer_by_layer(net, x, None, mask)
     packed = pack_padded_sequence(x, mask.sum(1).cpu(), batch_first=True, enforce_sorted=False)
-    outputs, final = _with_final(net(packed))
+    outputs, final = _run(net, packed)
     return pad_packed_sequence(outputs, batch_first=True, total_length=x.shape[1])[0], final
 
 
@@ -84,7 +85,7 @@ def run_recurrent(net: nn.LSTM | nn.GRU, x: Tensor, start: Final) -> tuple[Tenso
     # torch puts weights in bf16 into no block of memory by itself, and warns of it.
     if x.is_cuda and (draws or x.dtype == torch.bfloat16) and _is_plain(net):
         return layer_by_layer(net, x, start, None)
-    return _with_final(net(x, start if isinstance(net, nn.LSTM) else start[0]))
+    return _run(net, x, start if isinstance(net, nn.LSTM) else start[0])
 
 
 def _is_plain(net: nn.LSTM | nn.GRU) -> bool:
@@ -99,10 +100,29 @@ def _is_plain(net: nn.LSTM | nn.GRU) -> bool:
     )
 
 
-def _with_final(results: tuple[Any, Any]) -> tuple[Any, Final]:
-    """Return a network's outputs and its final state, which is not a tuple for a GRU."""
-    outputs, final = results
+def _run(net: nn.LSTM | nn.GRU, x: Any, *start: Any) -> tuple[Any, Final]:
+    """Return a network's outputs and its final state, which is not a tuple for a GRU.
+
+    x: a tensor, or a packed sequence.
+    """
+    weight = next(net.parameters())
+    if torch.is_autocast_enabled(weight.device.type) and _fails_in_bf16(weight):
+
+        def cast_state(state: Any) -> Any:
+            if isinstance(state, tuple):
+                return tuple(part.to(weight.dtype) for part in state)
+            return state.to(weight.dtype)
+
+        with torch.autocast("cpu", enabled=False):
+            outputs, final = net(x.to(weight.dtype), *map(cast_state, start))
+    else:
+        outputs, final = net(x, *start)
     return outputs, final if isinstance(final, tuple) else (final,)
+
+
+def _fails_in_bf16(x: Tensor) -> bool:
+    """Return whether torch's LSTM fails under autocast: oneDNN has none without instructions."""
+    return x.is_cpu and not torch.compiler.is_compiling() and emulates_bf16()
 
 
 def layer_by_layer(
@@ -118,7 +138,8 @@ def layer_by_layer(
     """
     kind, precision = type(net).__name__, x.dtype
     if torch.is_autocast_enabled(x.device.type):
-        precision = torch.get_autocast_dtype(x.device.type)
+        lower = torch.get_autocast_dtype(x.device.type)
+        precision = next(net.parameters()).dtype if _fails_in_bf16(x) else lower
     run = cast("Callable[..., tuple[Tensor, ...]]", torch.lstm if kind == "LSTM" else torch.gru)
     directions = 2 if net.bidirectional else 1
     if start is None:
