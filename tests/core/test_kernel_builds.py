@@ -14,6 +14,7 @@ from torch import nn
 
 from zoo.nn import kernel_library
 from zoo.nn.kernels import Kernels
+from zoo.nn.processor import has
 
 pytestmark = [
     pytest.mark.skipif(not shutil.which("cc"), reason="there is no compiler `cc`"),
@@ -46,8 +47,10 @@ def test_products(build: tuple[str, Kernels], outputs: int, rows: int) -> None:
     if missing == "avx2":
         assert wide is narrow is None, "torch's products are faster"
         return
-    if wide is None or narrow is None:
+    if not (has("avx2") and has("fma")):
         pytest.skip("this processor has no AVX2")
+    assert wide is not None
+    assert narrow is not None
     for b in (bias, None):
         expected = F.linear(x.double(), weight.double(), None if b is None else b.double())
         result = kernels.product(x, wide, b)
@@ -59,14 +62,29 @@ def test_products(build: tuple[str, Kernels], outputs: int, rows: int) -> None:
     torch.testing.assert_close(result.double(), expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize(("inputs", "rows"), [(2048, 32), (2048, 70), (12_000, 8)])
+def test_more_inputs_than_a_cache_has_room_for(
+    build: tuple[str, Kernels], inputs: int, rows: int
+) -> None:
+    """They are multiplied in several parts."""
+    _, kernels = build
+    torch.manual_seed(rows)
+    weight, x = torch.randn(20, inputs), torch.randn(rows, inputs)
+    if (packed := kernels.pack(weight)) is None:
+        pytest.skip("these kernels have no product, as `test_products` says")
+    expected = (x.double() @ weight.double().t()).float()
+    torch.testing.assert_close(kernels.product(x, packed, None), expected, rtol=1e-4, atol=1e-3)
+
+
 def test_the_largest_integers_do_not_overflow(build: tuple[str, Kernels]) -> None:
     """Products of 127 and ±127, two or four of which other libraries add up in 16 bits."""
-    _, kernels = build
+    missing, kernels = build
     weight = torch.full((16, 64), 127, dtype=torch.int8)
     weight[1::2] = -127
     packed = kernels.pack_int8(weight, torch.ones(16))
-    if packed is None:
+    if missing == "avx2" or not has("avx2"):
         pytest.skip("these kernels have no product in int8")
+    assert packed is not None
     x = torch.full((3, 64), 127.0)
     torch.testing.assert_close(kernels.product(x, packed, None), x @ weight.float().t())
 

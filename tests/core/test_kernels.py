@@ -421,6 +421,32 @@ def test_float32_products(rows: int, n: int, k: int) -> None:
 
 @needs_compiler
 @pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize("emulated", [True, False])
+def test_many_rows_of_int8_use_all_threads(emulated: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernels have one thread; torch multiplies the same integers, in float32 if need be."""
+    monkeypatch.setattr("zoo.nn.int8.emulates_int8", lambda: emulated)
+    product, called = module.Kernels.product, list[int]()
+
+    def watched(*given: Any) -> torch.Tensor:
+        called.append(torch.get_num_threads())
+        return product(*given)
+
+    monkeypatch.setattr(module.Kernels, "product", watched)
+    layer, x, before = Linear(40, 72), torch.randn(70, 40), torch.get_num_threads()
+    results = []
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            with torch.inference_mode(), Int8().activate():
+                results.append(layer(x))
+    finally:
+        torch.set_num_threads(before)
+    torch.testing.assert_close(*results, rtol=1e-6, atol=1e-6)
+    assert 2 not in called
+
+
+@needs_compiler
+@pytest.mark.usefixtures("compiled")
 @pytest.mark.parametrize("weights", [float32_weights, BFloat16, Int8])
 def test_a_bias_is_read_as_torch_reads_it(weights: Callable[[], Any]) -> None:
     """One that is spread out, or one number for all outputs; another type or size is an error."""

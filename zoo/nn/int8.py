@@ -8,17 +8,17 @@ import torch
 from torch import Tensor
 
 from zoo.nn.cached_weights import CachedWeights
-from zoo.nn.kernels import Kernels, Packed, kernels
+from zoo.nn.kernels import Packed, kernels
 from zoo.nn.processor import emulates_int8
 
 
 class Quantized(NamedTuple):
     """A weight in int8: q_Wᵀ, (inputs, outputs), s_W, (outputs,), and q_W for the kernels.
 
-    Where torch has no fast product in int8, q_Wᵀ is in float32, and None if the kernels have q_W.
+    Where torch has no fast product in int8 and there are no kernels, q_Wᵀ is in float32.
     """
 
-    weight: Tensor | None
+    weight: Tensor
     scales: Tensor
     packed: Packed | None
 
@@ -32,7 +32,8 @@ class Int8(CachedWeights[Quantized]):
 
     Sums are accumulated in int32; everything else is float32. On a processor without
     instructions for products in int8, the same integers are multiplied as int16 by the kernels,
-    and as float32 without them; then sums of more than 1,040 products may be rounded.
+    and as float32 without them or by several threads; then sums of more than 1,040 products may
+    be rounded.
     """
 
     def convert(self, weight: Tensor) -> Quantized:
@@ -40,22 +41,14 @@ class Int8(CachedWeights[Quantized]):
         quantized, scales = _quantize(weight)
         compiled = kernels()
         packed = None if compiled is None else compiled.pack_int8(quantized, scales[:, 0])
-        scales, dtype = scales[:, 0].contiguous(), torch.int8
-        if emulates_int8():
-            if packed is not None:
-                return Quantized(None, scales, packed)
-            dtype = torch.float32
+        dtype = torch.float32 if packed is None and emulates_int8() else torch.int8
         # Of one input, Wᵀ counts as contiguous, but `_int_mm` reads it by its other strides.
         transposed = quantized.new_empty(quantized.t().shape, dtype=dtype).copy_(quantized.t())
-        return Quantized(transposed, scales, packed)
+        return Quantized(transposed, scales[:, 0].contiguous(), packed)
 
     def packed(self, weight: Tensor) -> Packed | None:
         """Return the converted weight as the kernels read it, if they can."""
         return self.form(weight).packed
-
-    def kernels_for(self, rows: int) -> Kernels | None:
-        """Return the kernels if they are the fastest way for products of so many rows."""
-        return kernels() if emulates_int8() else super().kernels_for(rows)
 
     def product(self, x: Tensor, form: Quantized, bias: Tensor | None) -> Tensor:
         """Return x Wᵀ + b."""
@@ -82,9 +75,8 @@ def _quantize(rows: Tensor) -> tuple[Tensor, Tensor]:
     return (rows * scales.reciprocal()).round_().to(torch.int8), scales
 
 
-def _integers(rows: Tensor, weight: Tensor | None) -> Tensor:
+def _integers(rows: Tensor, weight: Tensor) -> Tensor:
     """Return q_x q_Wᵀ, (rows, outputs), for rows in int8."""
-    assert weight is not None
-    if weight.dtype is torch.int8:
-        return torch._int_mm(rows, weight)
-    return rows.float() @ weight
+    if emulates_int8():
+        return rows.float() @ weight.float()
+    return torch._int_mm(rows, weight)

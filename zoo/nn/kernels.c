@@ -165,7 +165,7 @@ void zoo_dequantize(const int32_t *sums, int64_t rows, int64_t n, const float *s
 #define AHEAD 4096 /* bytes; products with few rows wait for memory */
 
 /* Whether there are instructions that make products fast. */
-#if defined __AVX512BW__ || (defined __AVX2__ && defined __FMA__)
+#if defined __AVX512BW__ || (defined __AVX2__ && defined __FMA__ && !defined __AVX512F__)
 #define FAST 1
 #else
 #define FAST 0
@@ -272,8 +272,8 @@ INLINE Vector load_inputs(const char *x, int64_t group) {
 }
 
 /* Sums of `rows` rows of x with `wide` times COLUMNS columns, as the packed bytes say; numbers of `size`
-   bytes. Blocks of rows follow one another: each prefetches its part of the next columns. With 32
-   registers, fewer than ROWS rows wait for the memory itself. */
+   bytes. Blocks of rows follow one another: each prefetches its part of the next columns, `ahead`. With
+   32 registers, fewer than ROWS rows are one block, which prefetches what it will soon read itself. */
 INLINE void tile(const int rows, const int wide, const int size, const char *x, int64_t groups,
                  const char *packed, const char *ahead, int64_t step, Vector *out) {
     const int64_t bytes = WIDTH * group_of(size) * size, panel = VECTORS * bytes;
@@ -371,18 +371,17 @@ static void finish(const Vector *sums, int64_t rows, int vectors, const Weight *
    the weights are int8; NULL if there is none. */
 static char *narrowed(const float *x, int64_t rows, int64_t k, int64_t size) {
     const int64_t before = size == 1 ? rows * sizeof(float) : 0, bytes = 4 / group_of(size);
-    char *inputs = malloc(before + rows * k * bytes + (bytes > size ? rows * k : 0) + 64);
+    const int64_t count = rows * k, widened = bytes > size ? count * bytes : 0;
+    char *inputs = malloc(before + count * size + widened + 64);
     if (inputs && size == 1) {
-        uint8_t *raised = (uint8_t *)inputs + before;
-        int8_t *quantized = (int8_t *)raised + (bytes > size ? rows * k * bytes : 0);
+        char *row = inputs + before;
+        int8_t *quantized = (int8_t *)row + widened; /* behind the int16 that it is widened to, if it is */
         zoo_quantize(x, rows, k, quantized, (float *)inputs);
-        if (bytes > size)
-            for (int64_t j = 0; j < rows * k; j++) {
-                const int16_t wide = quantized[j];
-                memcpy(raised + 2 * j, &wide, sizeof wide);
-            }
-        else
-            for (int64_t j = 0; j < rows * k; j++) raised[j] ^= RAISED;
+        for (int64_t j = 0; widened && j < count; j++) {
+            const int16_t wide = quantized[j];
+            memcpy(row + 2 * j, &wide, sizeof wide);
+        }
+        for (int64_t j = 0; !widened && j < count; j++) row[j] ^= RAISED; /* adds it */
     } else if (inputs) {
         int64_t j = 0;
         for (; j + WIDTH <= rows * k; j += WIDTH) store_as(1, inputs + 2 * j, load(x + j));
@@ -394,7 +393,9 @@ static char *narrowed(const float *x, int64_t rows, int64_t k, int64_t size) {
 /* x Wᵀ + b for x (rows, k), and its positive part if `relu`. Returns 0 if there is no memory. */
 int zoo_product(const float *x, int64_t rows, const Weight *w, int64_t relu, float *out) {
     const int64_t k = w->k, group = group_of(w->size), row = 4 * (k / group);
-    const int64_t fit = CACHED / k / ROWS, most = ROWS * (fit ? fit : 1);
+    const int64_t fit = CACHED / k / ROWS, limit = ROWS * (fit ? fit : 1);
+    const int64_t parts = (rows + limit - 1) / limit + !rows;
+    const int64_t most = ((rows + parts - 1) / parts + ROWS - 1) / ROWS * ROWS;
     const int64_t bytes = COLUMNS * w->size, panel = bytes * group;
     Vector sums[ROWS * MOST];
     char *own = NULL;
