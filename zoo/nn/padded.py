@@ -138,8 +138,7 @@ def layer_by_layer(
     """
     kind, precision = type(net).__name__, x.dtype
     if torch.is_autocast_enabled(x.device.type):
-        lower = torch.get_autocast_dtype(x.device.type)
-        precision = next(net.parameters()).dtype if _fails_in_bf16(x) else lower
+        precision = torch.get_autocast_dtype(x.device.type)
     run = cast("Callable[..., tuple[Tensor, ...]]", torch.lstm if kind == "LSTM" else torch.gru)
     directions = 2 if net.bidirectional else 1
     if start is None:
