@@ -57,11 +57,11 @@ class Int8(CachedWeights[Quantized]):
             product = one_call.product(rows, form.packed, bias)
         elif compiled is not None and not emulates_int8():
             quantized, scales = compiled.quantize(rows)
-            sums = _integers(quantized, form.weight)
+            sums = torch._int_mm(quantized, form.weight)
             product = compiled.dequantize(sums, scales, form.scales, bias)
         else:
             quantized, scales = _quantize(rows)
-            product = _integers(quantized, form.weight).float().mul_(scales)
+            product = _sums(quantized, form.weight).mul_(scales)
             if bias is None:
                 product.mul_(form.scales)
             else:
@@ -75,8 +75,8 @@ def _quantize(rows: Tensor) -> tuple[Tensor, Tensor]:
     return (rows * scales.reciprocal()).round_().to(torch.int8), scales
 
 
-def _integers(rows: Tensor, weight: Tensor) -> Tensor:
-    """Return q_x q_Wᵀ, (rows, outputs), for rows in int8."""
+def _sums(rows: Tensor, weight: Tensor) -> Tensor:
+    """Return q_x q_Wᵀ, (rows, outputs), in float32, for rows in int8."""
     if emulates_int8():
         return rows.float() @ weight.float()
-    return torch._int_mm(rows, weight)
+    return torch._int_mm(rows, weight).float()

@@ -377,15 +377,17 @@ static char *narrowed(const float *x, int64_t rows, int64_t k, int64_t size) {
         char *row = inputs + before;
         int8_t *quantized = (int8_t *)row + widened; /* behind the int16 that it is widened to, if it is */
         zoo_quantize(x, rows, k, quantized, (float *)inputs);
-        for (int64_t j = 0; widened && j < count; j++) {
-            const int16_t wide = quantized[j];
-            memcpy(row + 2 * j, &wide, sizeof wide);
-        }
-        for (int64_t j = 0; !widened && j < count; j++) row[j] ^= RAISED; /* adds it */
+        if (widened)
+            for (int64_t j = 0; j < count; j++) {
+                const int16_t wide = quantized[j];
+                memcpy(row + 2 * j, &wide, sizeof wide);
+            }
+        else
+            for (int64_t j = 0; j < count; j++) row[j] ^= RAISED; /* adds it */
     } else if (inputs) {
         int64_t j = 0;
-        for (; j + WIDTH <= rows * k; j += WIDTH) store_as(1, inputs + 2 * j, load(x + j));
-        store_end(1, inputs + 2 * j, rows * k - j, load_end(0, (const char *)(x + j), rows * k - j));
+        for (; j + WIDTH <= count; j += WIDTH) store_as(1, inputs + 2 * j, load(x + j));
+        store_end(1, inputs + 2 * j, count - j, load_end(0, (const char *)(x + j), count - j));
     }
     return inputs;
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any, cast
 
 import torch
@@ -55,14 +56,14 @@ def run_padded(net: nn.LSTM | nn.GRU, x: Tensor, mask: Tensor) -> tuple[Tensor, 
     if torch.compiler.is_exporting():
         return _exported(net, x, mask.sum(1))
     if not x.is_cuda and not torch.compiler.is_compiling() and bool(mask.all()):
-        return _run(net, x)
+        return _run(net, x, None)
     # On a CPU, torch computes a packed LSTM of different lengths step by step, and takes twice as
     # long; a GRU is always computed step by step, and a packed one without the padding.
     pays = x.is_cuda or (x.is_cpu and isinstance(net, nn.LSTM))
     if pays and _is_plain(net):
         return layer_by_layer(net, x, None, mask)
     packed = pack_padded_sequence(x, mask.sum(1).cpu(), batch_first=True, enforce_sorted=False)
-    outputs, final = _run(net, packed)
+    outputs, final = _run(net, packed, None)
     return pad_packed_sequence(outputs, batch_first=True, total_length=x.shape[1])[0], final
 
 
@@ -85,7 +86,7 @@ def run_recurrent(net: nn.LSTM | nn.GRU, x: Tensor, start: Final) -> tuple[Tenso
     # torch puts weights in bf16 into no block of memory by itself, and warns of it.
     if x.is_cuda and (draws or x.dtype == torch.bfloat16) and _is_plain(net):
         return layer_by_layer(net, x, start, None)
-    return _run(net, x, start if isinstance(net, nn.LSTM) else start[0])
+    return _run(net, x, start)
 
 
 def _is_plain(net: nn.LSTM | nn.GRU) -> bool:
@@ -100,29 +101,22 @@ def _is_plain(net: nn.LSTM | nn.GRU) -> bool:
     )
 
 
-def _run(net: nn.LSTM | nn.GRU, x: Any, *start: Any) -> tuple[Any, Final]:
-    """Return a network's outputs and its final state, which is not a tuple for a GRU.
+def _run(net: nn.LSTM | nn.GRU, x: Any, start: Final | None) -> tuple[Any, Final]:
+    """Run a network from a state or from zeros; return its outputs and its final state, a tuple.
+
+    Under autocast, torch's LSTM raises an error on processors without AVX-512, as oneDNN has none
+    in bfloat16 there. Where bfloat16 is emulated, it therefore runs in the type of its weights.
 
     x: a tensor, or a packed sequence.
     """
-    weight = next(net.parameters())
-    if torch.is_autocast_enabled(weight.device.type) and _fails_in_bf16(weight):
-
-        def cast_state(state: Any) -> Any:
-            if isinstance(state, tuple):
-                return tuple(part.to(weight.dtype) for part in state)
-            return state.to(weight.dtype)
-
-        with torch.autocast("cpu", enabled=False):
-            outputs, final = net(x.to(weight.dtype), *map(cast_state, start))
-    else:
-        outputs, final = net(x, *start)
+    is_lstm, weight = isinstance(net, nn.LSTM), next(net.parameters())
+    is_cast = is_lstm and weight.is_cpu and torch.is_autocast_enabled("cpu") and emulates_bf16()
+    if is_cast:
+        x = x.to(weight.dtype)
+        start = start and tuple(part.to(weight.dtype) for part in start)
+    with torch.autocast("cpu", enabled=False) if is_cast else nullcontext():
+        outputs, final = net(x, start if is_lstm or start is None else start[0])
     return outputs, final if isinstance(final, tuple) else (final,)
-
-
-def _fails_in_bf16(x: Tensor) -> bool:
-    """Return whether torch's LSTM fails under autocast: oneDNN has none without instructions."""
-    return x.is_cpu and not torch.compiler.is_compiling() and emulates_bf16()
 
 
 def layer_by_layer(
