@@ -24,6 +24,7 @@ from zoo.data.batches import batch_sources
 from zoo.data.tokenizer import Tokenizer
 from zoo.decoding.options import Search
 from zoo.decoding.search import search
+from zoo.decoding.step_graphs import encode_recorded
 from zoo.decoding.task import Task
 from zoo.errors import ZooError
 from zoo.nn.contract import Seq2Seq
@@ -157,7 +158,8 @@ def make(job: Job) -> tuple[Decode, int]:
             part.to(job.device) for part in batch_sources([tokens[:-1] for tokens in batch])
         )
         with weights.activate(fixed=True):
-            results = search(Task(model, model.encode(source, mask).memory, mask), options)
+            memory = encode_recorded(model, source, mask)
+            results = search(Task(model, memory, mask), options)
         return [list(hypotheses[0].tokens) for hypotheses in results]
 
     def decode(batch: Batch) -> Batch:

@@ -20,11 +20,14 @@ from torch.nn.modules.module import register_module_forward_hook
 import zoo
 from tests.external_plugins.journey import TOP
 from zoo.data.batches import rounded
-from zoo.decoding import beam, step_graph, step_graphs
+from zoo.decoding import step_graph, step_graphs
+from zoo.decoding.encode_graph import EncodeGraph
 from zoo.decoding.options import Search
 from zoo.decoding.search import search
 from zoo.decoding.step_graph import StepGraph
+from zoo.decoding.step_graphs import encode_recorded
 from zoo.decoding.task import Task
+from zoo.nn.tree import plain_tensors
 from zoo.testing.case import Case
 from zoo.testing.case import case as make_case
 from zoo.translation import parts
@@ -37,6 +40,7 @@ SEARCHES = {
     "beam": Search(beam=4, n_best=3, length_penalty=1.0, max_length=40),
     "first": Search(beam=4, stop="first", max_length=12),
     "lengths": Search(beam=3, min_length=36, max_length=39),
+    "short": Search(beam=3, min_length=3, n_best=2, max_length=12),
     "processors": Search(beam=3, no_repeat_ngram_size=2, repetition_penalty=1.3, max_length=12),
     "sampling": Search(sample=True, n_best=4, top_k=9, seed=3, max_length=12),
 }
@@ -53,29 +57,32 @@ def repeated(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[StepGraph]]:
     uses: list[StepGraph] = []
     shared: list[Tensor] = []
 
-    def repeat(self: StepGraph, *given: Any) -> Any:
+    def load(self: StepGraph, *given: Any) -> Any:
         uses.append(self)
         return original(self, *given)
 
     def record(function: Callable[[], None], pool: Any, stream: Any) -> Callable[[], None]:
         function()
-        graph = inspect.getclosurevars(function).nonlocals.get("self")
+        given = inspect.getclosurevars(function).nonlocals
+        graph = given["self"]
         if not isinstance(graph, StepGraph):
             return function
         logits = graph._logits.clone()
-        shared.append(logits)
 
-        def step() -> None:
+        def overwriting() -> None:
             for other in shared:
                 other.fill_(torch.nan)
             function()
-            graph._logits = logits.copy_(graph._logits)
+            if "turns" not in given:
+                graph._logits = logits.copy_(graph._logits)
 
-        graph._logits = logits
-        return step
+        if "turns" not in given:
+            shared.append(logits)
+            graph._logits = logits
+        return overwriting
 
-    original = StepGraph.repeat
-    monkeypatch.setattr(StepGraph, "repeat", repeat)
+    original = StepGraph.load
+    monkeypatch.setattr(StepGraph, "load", load)
     monkeypatch.setattr(step_graphs, "can_record", lambda device: True)
     monkeypatch.setattr(step_graphs, "record", record)
     monkeypatch.setattr(step_graphs, "new_pool", lambda: (0, 1))
@@ -150,6 +157,54 @@ def test_no_search_has_the_score_of_another(family: str, repeated: list[StepGrap
             expected = [one[0].score for one in search(task, options)]
         assert actual == pytest.approx(expected, abs=1e-5)
     assert repeated
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("options", [
+    {}, {"beam": 4, "n_best": 3}, {"beam": 3, "stop": "first", "length_penalty": 1.0},
+    {"beam": 2, "min_length": 7, "max_length": 9, "n_best": 2}, {"beam": 2, "max_length": 4},
+], ids=str)  # fmt: skip
+def test_a_smaller_batch_goes_on_once_sentences_are_done(
+    family: str, options: dict[str, Any], repeated: list[StepGraph]
+) -> None:
+    translator = zoo.load(NUMBERS / f"{family}-tiny.numbers-en-fr", device="cpu")
+    texts = [f"{ten}-{one}" for ten in ("twenty", "thirty") for one in ("one", "two", "six")] * 4
+    texts += [f"{text} thousand four hundred and {text}" for text in texts[:6]]
+    actual = translator.translate(texts, details=True, **options)
+    assert repeated
+    if "min_length" not in options and "max_length" not in options:
+        assert len({graph.sentences for graph in repeated}) > 1
+    with unrecorded():
+        expected = translator.translate(texts, details=True, **options)
+    for one, other in zip(actual, expected, strict=True):
+        assert [t.text for t in one.alternatives] == [t.text for t in other.alternatives]
+        assert (one.text, one.finished) == (other.text, other.finished)
+        assert one.score == pytest.approx(other.score, abs=1e-4)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_sources_that_come_a_second_time_are_encoded_as_they_were_recorded(
+    family: str, repeated: list[StepGraph], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used: list[int] = []
+
+    def repeat(self: EncodeGraph, source: Tensor, mask: Tensor) -> Any:
+        used.append(len(source))
+        return original(self, source, mask)
+
+    original = EncodeGraph.repeat
+    monkeypatch.setattr(EncodeGraph, "repeat", repeat)
+    case = make_case(family)
+    sources = [case.source, case.source[:3], case.source.flip(0)[:4]]
+    with torch.inference_mode():
+        case.model.encode(case.source, case.mask)  # it may make a table
+        for source in sources:
+            mask = source != 0
+            actual = encode_recorded(case.model, source, mask)
+            expected = case.model.encode(source, mask).memory
+            for one, other in zip(plain_tensors(actual), plain_tensors(expected), strict=True):
+                torch.testing.assert_close(one, other, equal_nan=True)
+    assert used == [3, 4], "the first one is not recorded"
 
 
 def test_an_ensemble_is_recorded(repeated: list[StepGraph]) -> None:
@@ -234,10 +289,10 @@ def test_a_search_leaves_no_batch_behind(repeated: list[StepGraph]) -> None:
     assert memory() is None
 
 
-def test_few_functions_of_a_step_are_kept(
+def test_few_turns_of_a_step_are_kept(
     repeated: list[StepGraph], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(step_graph, "MOST_FUNCTIONS", 3)
+    monkeypatch.setattr(step_graph, "MOST_TURNS", 3)
     case = make_case("rnnsearch")
     task = task_of(case.model, case)
     for banned in range(4, 9):
@@ -245,7 +300,8 @@ def test_few_functions_of_a_step_are_kept(
         actual = tokens_of(task, options)
         with unrecorded():
             assert actual == tokens_of(task, options)
-    assert max(len(graph._functions) for graph in repeated) == 3
+    kinds = [turns for graph in repeated for turns in graph._turns.values()]
+    assert max(len(turns.recorded) for turns in kinds) == 3
 
 
 class Swapping(RNNSearch):
@@ -353,22 +409,3 @@ def test_padded_sources_have_the_same_translations(
     expected = translator.translate(TEXTS, beam=3)
     monkeypatch.setattr(parts, "can_record", lambda device: True)
     assert translator.translate(TEXTS, beam=3) == expected
-
-
-def test_steps_are_taken_ahead_of_a_beam_in_which_hypotheses_have_ended(
-    repeated: list[StepGraph], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ahead: list[bool] = []
-
-    def go_on(self: Any, *given: Any) -> Any:
-        order = original(self, *given)
-        if self.slots < self.options.beam:
-            ahead.append(self.ahead is not None)
-        return order
-
-    original = beam._Beam._continue
-    monkeypatch.setattr(beam._Beam, "_continue", go_on)
-    folder = NUMBERS / "transformer-tiny.numbers-en-fr"
-    texts = ["four hundred and five", "four hundred and seven"]
-    zoo.load(folder, device="cpu").translate(texts, beam=4, n_best=4, details=True)
-    assert sum(ahead) >= 2

@@ -23,7 +23,6 @@ from zoo.decoding.choice import (
     best_choice,
     choose,
     facts_of,
-    recorded_choice,
 )
 from zoo.decoding.options import Hypothesis, Search
 from zoo.decoding.pipeline import dead_ends
@@ -32,7 +31,8 @@ from zoo.decoding.ranking import best, ended, length_divisor, not_a_number
 from zoo.decoding.step_graphs import recorded
 from zoo.decoding.steps import Steps
 from zoo.decoding.task import Task, full_precision
-from zoo.nn.contract import BEGIN, END, Memory, State
+from zoo.decoding.turns import BeamTurns
+from zoo.nn.contract import BEGIN, END, PADDING, Memory, State
 from zoo.nn.cuda_graphs import fetch
 from zoo.nn.faults import beam_steps, init_state
 from zoo.nn.tree import gather
@@ -101,6 +101,8 @@ class _Beam(Steps[Memory, State]):
 
     def advance(self) -> None:
         """Append one token to every live prefix."""
+        if self._take_turns():
+            return
         self._take_steps()
         position = self.written.shape[2] + 1
         if self.options.stop == "first":  # the rank if it ended here
@@ -109,12 +111,6 @@ class _Beam(Steps[Memory, State]):
             divisor = self.divisor
         chosen, facts, log_prob = self._chosen(position, divisor)
         score, rows, token, over, alive = chosen
-        order = rows
-        if isinstance(facts, Tensor):
-            wait = fetch(facts)
-            order = self._continue(chosen, position)
-            ends, is_full, is_same, count = wait()
-            facts = Facts(bool(ends), bool(is_full), bool(is_same), count)
         any_over, full, same, done = facts
         prefixes = self.written if same else self.written.flatten(0, 1)[rows]
         written = torch.cat([prefixes, token[..., None]], 2)
@@ -126,7 +122,58 @@ class _Beam(Steps[Memory, State]):
         width = score.shape[1]
         if any_over or done or not full:
             score, done, width, self.slots = _live(score, alive, self.free)
-        self._keep_live(score, log_prob, (rows, order), written, alive, (done, width), same)
+        self._keep_live(score, log_prob, rows, written, alive, (done, width), same)
+
+    def _take_turns(self) -> bool:
+        """Go on until a good part of the sentences is done, if a GPU repeats how."""
+        position, options, width = self.written.shape[2] + 1, self.options, self.score.shape[1]
+        if position == 1:
+            width = options.beam
+        elif self.ahead is not None or width < self.slots:
+            return False
+
+        def load(turns: BeamTurns) -> None:
+            most = turns.settings.positions
+            divisors = [length_divisor(options, length) for length in range(most + 1)]
+            ranks = [self.ranks[number][: -options.n_best - 1 : -1] for number in self.numbers]
+            of_prefixes = self.written, self.score, self.lengths, self.free, self.divisor
+            turns.load(*of_prefixes, divisors, ranks)
+
+        settings = {"n_best": options.n_best, "by_position": options.stop == "first"}
+        ready = self.take_turns(BeamTurns, position, width, load, **settings)
+        if ready is None:
+            return False
+        turns, taken, left = ready
+        count, length = len(self.alive), position - 1 + taken
+        self._end_turns(turns, count, length)
+        if not left:
+            self.alive = self.alive[:0]
+            return True
+        score, written = turns.score[:count].clone(), turns.written[:count, :, :length].clone()
+        self.rows = torch.arange(score.numel(), device=score.device).view_as(score)
+        self.free, self.threshold = turns.free[:count].clone(), turns.keys[:count, -1].float()
+        alive = score.amax(1) > -torch.inf
+        score, done, _, self.slots = _live(score, alive, self.free)
+        counts = done, score.shape[1]  # all slots stay: others would have to be recorded
+        self._keep_live(score, None, self.rows, written, alive, counts, same=True)
+        return True
+
+    def _end_turns(self, turns: BeamTurns, count: int, length: int) -> None:
+        """Record the hypotheses that ended in turns, up to so many tokens."""
+        parts = turns.ended_score[:count], turns.ended[:count, :, :length]
+        for number, *ends in zip(self.numbers, *(fetch(part)() for part in parts), strict=True):
+            for score, tokens in zip(*ends, strict=True):
+                if tokens[0] != PADDING:
+                    tokens = tokens[: tokens.index(PADDING)] if PADDING in tokens else tokens
+                    self._record(number, ended(self.options, tokens, score, score, 0.0))
+
+    def _record(self, number: int, hypothesis: Hypothesis) -> list[float]:
+        """Record a hypothesis of a sentence; return the ranks of those that have finished."""
+        ranks = self.ranks[number]
+        self.ended[number].append(hypothesis)
+        if hypothesis.finished:
+            bisect.insort(ranks, hypothesis.rank_score)
+        return ranks
 
     def _take_steps(self) -> None:
         """Take several steps at once, if the network can; the last one is left in `ahead`.
@@ -157,14 +204,8 @@ class _Beam(Steps[Memory, State]):
         self.score = self.log_prob = steps.scores
         self.state, self.ahead = steps.state, full_precision(steps.logits)
 
-    def _chosen(
-        self, position: int, divisor: Tensor
-    ) -> tuple[Chosen, Facts | Tensor, Tensor | None]:
-        """Take a step; return what it leads to, and log probabilities if not the scores.
-
-        The facts are still on a GPU that repeats what was recorded.
-        """
-        then = self.task.then
+    def _chosen(self, position: int, divisor: Tensor) -> tuple[Chosen, Facts, Tensor | None]:
+        """Take a step; return what it leads to, and log probabilities if not the scores."""
         logits, banned = self.take_step(position)
         crowded = any(self.ended)
         beam = BeamSlots(self.rows, self.free, self.lengths, self.threshold, divisor, position)
@@ -172,22 +213,7 @@ class _Beam(Steps[Memory, State]):
             candidates, log_prob = self._processed(logits)
             chosen = choose(candidates, beam, crowded)
             return chosen, facts_of(chosen, self.rows), log_prob
-        if then is not None:
-            settings = {"slots": self.slots, "banned": tuple(banned), "crowded": crowded}
-            self.score = self.score.clone()  # it may be a result, which is overwritten
-            *best, facts = then(recorded_choice, logits, self.score, *beam, **settings)
-            return Chosen(*best), facts, None
         return *best_choice(logits, self.score, beam, self.slots, banned, crowded), None
-
-    def _continue(self, chosen: Chosen, position: int) -> Tensor:
-        """Take the next step while the GPU finds out what this one has led to.
-
-        Most sentences go on. Return the rows of the network's state that the slots continue.
-        """
-        if chosen.rows.shape != self.rows.shape or not self.may_go_ahead(position):
-            return chosen.rows
-        self.go_ahead(chosen.token.flatten(), gather(self.state, chosen.rows.flatten(), True))
-        return self.rows
 
     def _processed(self, logits: Tensor) -> tuple[Candidates, Tensor | None]:
         """Return the best continuations by what the processors make of the scores."""
@@ -223,42 +249,38 @@ class _Beam(Steps[Memory, State]):
         ends = [wait() for wait in [fetch(part) for part in parts]]
         thresholds: dict[int, float] = {}
         for i, tokens, end in zip(*ends, strict=True):
-            hypothesis, ranks = ended(self.options, tokens, *end), self.ranks[self.numbers[i]]
-            self.ended[self.numbers[i]].append(hypothesis)
-            if hypothesis.finished:
-                bisect.insort(ranks, hypothesis.rank_score)
-                if len(ranks) >= self.options.n_best:
-                    thresholds[i] = ranks[-self.options.n_best]
+            ranks = self._record(self.numbers[i], ended(self.options, tokens, *end))
+            if len(ranks) >= self.options.n_best:
+                thresholds[i] = ranks[-self.options.n_best]
         if thresholds:
             where = torch.tensor(list(thresholds), device=self.threshold.device)
             values = self.threshold.new_tensor(list(thresholds.values()))
             self.threshold = self.threshold.index_put((where,), values)
 
     def _keep_live(
-        self, score: Tensor, log_prob: Tensor | None, orders: tuple[Tensor, Tensor],
-        written: Tensor, alive: Tensor, counts: tuple[int, int], same: bool,
+        self, score: Tensor, log_prob: Tensor | None, rows: Tensor, written: Tensor, alive: Tensor,
+        counts: tuple[int, int], same: bool,
     ) -> None:  # fmt: skip
         """Keep the live prefixes of sentences that are not done, in as few rows as possible.
 
-        score, log_prob: (sentences, slots); orders: the rows that each slot continues, of the
-        processors' states and of the network's; written: (sentences, slots, position); alive:
-        (sentences,), false where no prefix is live; counts: of these sentences, and of the most
-        live slots of one; same: whether each slot continues its own row.
+        score, log_prob: (sentences, slots); rows: that each slot continues; written: (sentences,
+        slots, position); alive: (sentences,), false where no prefix is live; counts: of these
+        sentences, and of the most live slots of one; same: whether each slot continues its own row.
         """
-        (done, width), (rows, order) = counts, orders
+        done, width = counts
         if done == len(alive):
             self.alive = self.alive[:0]
             return
         if width < score.shape[1]:
             slots = (score == -torch.inf).int().argsort(dim=1, stable=True)[:, :width]
-            score, rows, order = (part.gather(1, slots) for part in (score, rows, order))
+            score, rows = score.gather(1, slots), rows.gather(1, slots)
             log_prob = None if log_prob is None else log_prob.gather(1, slots)
             written = written.gather(1, slots[..., None].expand(-1, -1, written.shape[2]))
             same = False
         within = rows.shape == self.rows.shape
-        if done * self.task.leave_fraction >= len(alive):
+        if done >= self.task.leave_at * len(alive):
             kept, same, within = alive.nonzero()[:, 0], False, False
-            score, rows, order, written = score[kept], rows[kept], order[kept], written[kept]
+            score, rows, written = score[kept], rows[kept], written[kept]
             log_prob = None if log_prob is None else log_prob[kept]
             self.alive, self.free, self.threshold = (
                 self.alive[kept],
@@ -272,9 +294,7 @@ class _Beam(Steps[Memory, State]):
         self.log_prob = score if log_prob is None else log_prob
         if not same:
             self.states = gather(self.states, rows.flatten())
-            if order is not self.rows:
-                self.state = gather(self.state, order.flatten(), within)
-                self.ahead = None if self.ahead is None else self.ahead[order.flatten()]
+            self.state = gather(self.state, rows.flatten(), within)
         if rows.shape != self.rows.shape:
             self.rows = torch.arange(rows.numel(), device=rows.device).view_as(rows)
         self.token = written[..., -1].flatten()

@@ -85,9 +85,15 @@ def best_continuations(
             values, score, k, banned, normalized=normalized, none=END
         )
         return Candidates(*candidates)
-    maxima = _chunk_maxima(values)
-    # Adding this to a logit gives the score, without a table of log probabilities.
-    base = score if normalized else score - _normalizer(values, maxima).view_as(score)
+    base = score
+    if not values.is_cpu:  # reads all faster than it starts many small operations
+        values = ban(values.clone() if normalized else values.log_softmax(1), banned)
+        maxima, banned = _chunk_maxima(values), ()
+    else:
+        maxima = _chunk_maxima(values)
+        if not normalized:
+            # Adding this to a logit gives the score, without a table of log probabilities.
+            base = score - log_normalizer(values, maxima.amax(1)).view_as(score)
     maxima = maxima.view(*score.shape, -1)
     return _by_chunks(values.view(*score.shape, -1), maxima, base, k, banned)
 
@@ -104,9 +110,9 @@ def best_token(logits: Tensor, banned: Sequence[int] = ()) -> tuple[Tensor, Tens
             logits, zero, 1, banned, normalized=False, none=END
         )
         return token[:, 0], score[:, 0]
-    if not logits.is_cpu:  # reads all faster than it starts many small operations
-        best = ban(logits.clone(), banned).max(1)  # the first of equal ones
-        return best.indices, best.values - logits.logsumexp(1)
+    if not logits.is_cpu:
+        token = ban(logits.clone(), banned).argmax(1)  # the first of equal ones
+        return token, logits.log_softmax(1).gather(1, token[:, None])[:, 0]
     maxima = _chunk_maxima(logits)
     normalizer = log_normalizer(logits, maxima.amax(1))
     _without(banned, maxima, logits)
@@ -117,10 +123,14 @@ def best_token(logits: Tensor, banned: Sequence[int] = ()) -> tuple[Tensor, Tens
 def ban(scores: Tensor, banned: Sequence[int]) -> Tensor:
     """Write −∞ for the banned tokens; return the scores, (…, V).
 
-    One by one: a GPU that records cannot read a list of them.
+    One range after the other: a GPU that records cannot read a list of them.
     """
-    for token in banned:
-        scores[..., token] = -torch.inf
+    starts = [token for token in banned if token - 1 not in banned]
+    for start in dict.fromkeys(starts):
+        end = start + 1
+        while end in banned:
+            end += 1
+        scores[..., start:end] = -torch.inf
     return scores
 
 
@@ -143,14 +153,6 @@ def _first_best(maxima: Tensor, values: Tensor, banned: Sequence[int] = ()) -> T
     for token in banned:
         chosen.masked_fill_(tokens == token, -torch.inf)
     return tokens.gather(1, chosen.argmax(1, keepdim=True))
-
-
-def _normalizer(values: Tensor, maxima: Tensor) -> Tensor:
-    """Return log Σ exp of each row, (rows,); maxima: (rows, chunks)."""
-    largest = maxima.amax(1)
-    if values.is_cpu:
-        return log_normalizer(values, largest)
-    return (values - largest[:, None]).exp_().sum(1).log_() + largest
 
 
 def _chunk_maxima(values: Tensor) -> Tensor:

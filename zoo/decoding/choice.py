@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -53,7 +53,7 @@ class BeamSlots(NamedTuple):
         lengths: (sentences,), the most tokens of each.
         threshold: (sentences,), the rank that a live hypothesis must exceed.
         divisor: (sentences,), by which a score is divided for its rank.
-        position: of the next token, from 1; a tensor, (), where it is recorded.
+        position: of the next token, from 1.
     """
 
     rows: Tensor
@@ -61,7 +61,7 @@ class BeamSlots(NamedTuple):
     lengths: Tensor
     threshold: Tensor
     divisor: Tensor
-    position: Tensor | int
+    position: int
 
 
 def best_choice(
@@ -104,22 +104,6 @@ def facts_of(chosen: Chosen, rows: Tensor) -> Facts:
     return Facts(bool(chosen.over.any()), full, torch.equal(chosen.rows, rows), done)
 
 
-def recorded_choice(
-    logits: Tensor, score: Tensor, *beam: Any, slots: int, banned: Sequence[int], crowded: bool
-) -> tuple[Tensor, ...]:
-    """Return the fields of `Chosen`, and the facts in one tensor, (4,) int64.
-
-    Nothing waits for an answer, so that a GPU can record it.
-    """
-    given = BeamSlots(*beam)
-    chosen = choose(best_continuations(logits, score, slots, banned), given, crowded)
-    full, same = (chosen.score > -torch.inf).all(), given.rows.new_zeros(())
-    if chosen.rows.shape == given.rows.shape:
-        same = (chosen.rows == given.rows).all()
-    facts = chosen.over.any(), full, same, (~chosen.alive).sum()
-    return *chosen, torch.stack([fact.long() for fact in facts])
-
-
 def _are_read(score: Tensor, beam: BeamSlots) -> bool:
     """Return whether the kernels can read the scores and a beam."""
     tokens, scores = (beam.free, beam.lengths), (beam.threshold, beam.divisor)
@@ -140,7 +124,7 @@ def _by_kernel(
     best, rows = score.new_empty(sentences, count), beam.rows.new_empty(sentences, count)
     token, over = torch.empty_like(rows), torch.empty_like(rows, dtype=torch.bool)
     alive, facts = over.new_empty(sentences), (ctypes.c_int64 * 4)()
-    numbers = sentences, width, vocab, count, END, int(beam.position), crowded
+    numbers = sentences, width, vocab, count, END, beam.position, crowded
     compiled.choose(
         logits.data_ptr(), score.data_ptr(), (ctypes.c_int64 * len(numbers))(*numbers),
         (ctypes.c_int64 * len(banned))(*banned), len(banned),

@@ -10,9 +10,9 @@ from torch import Tensor
 from zoo.decoding.independent import decode_independently
 from zoo.decoding.options import Hypothesis, Search
 from zoo.decoding.own_search import own_search
+from zoo.decoding.step_graphs import encode_recorded
 from zoo.decoding.task import Task
 from zoo.nn.contract import Memory, NonAutoregressive, Seq2Seq, State
-from zoo.nn.faults import encode
 
 
 @torch.inference_mode()
@@ -36,7 +36,7 @@ def greedy(
     Returns:
         One hypothesis for each sentence, in order.
     """
-    memory = encode(model, source, source_mask)
+    memory = encode_recorded(model, source, source_mask, record)
     prefixes = [prefix] * len(source_mask) if prefix else None
     task = Task(model, memory, source_mask, limit, prefixes, record=record)
     if isinstance(model, NonAutoregressive):

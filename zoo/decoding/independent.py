@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,6 +15,7 @@ from zoo.decoding.ranking import best, ended
 from zoo.decoding.step_graphs import recorded
 from zoo.decoding.steps import Steps
 from zoo.decoding.task import Task
+from zoo.decoding.turns import GreedyTurns
 from zoo.nn.contract import BEGIN, END, PADDING, Memory, State
 from zoo.nn.cuda_graphs import fetch
 from zoo.nn.faults import greedy_steps, init_state
@@ -24,25 +24,6 @@ from zoo.nn.tree import gather
 Choose = Callable[[Tensor, int, Tensor], Tensor]
 """Chooses a token for each row, (rows,), from the scores (rows, V), the position, and which
 hypothesis each row is, (rows,)."""
-
-
-class _Best(NamedTuple):
-    """The best token of each row, the score with it, and which rows are over, (rows,) each."""
-
-    token: Tensor
-    score: Tensor
-    over: Tensor
-    any_over: Tensor
-
-
-def _best(
-    logits: Tensor, score: Tensor, live: Tensor, lengths: Tensor, position: Tensor,
-    banned: tuple[int, ...],
-) -> _Best:  # fmt: skip
-    """Choose the next token of each row at a position, ()."""
-    token, gained = best_token(logits, banned)
-    over = ((token == END) | (position >= lengths)) & live
-    return _Best(token, score + gained, over, over.any())
 
 
 @torch.inference_mode()
@@ -95,12 +76,9 @@ class _Batch(Steps[Memory, State]):
     def advance(self, choose: Choose | None) -> None:
         """Write one more token of every hypothesis, and record those that end."""
         pipeline, position = self.pipeline, len(self.written) + 1
-        if choose is None and self._take_steps(position):
+        if choose is None and (self._take_turns(position) or self._take_steps(position)):
             return
         logits, banned = self.take_step(position)
-        if choose is None and banned is not None and self.task.then is not None:
-            self._take_best(logits, position, tuple(banned))
-            return
         dead = None
         if choose is None and banned is not None:
             self.token, gained = best_token(logits, banned)
@@ -142,22 +120,21 @@ class _Batch(Steps[Memory, State]):
             self._end(over)
         return True
 
-    def _take_best(self, logits: Tensor, position: int, banned: tuple[int, ...]) -> None:
-        """Write the best token of every hypothesis by a recorded function.
+    def _take_turns(self, position: int) -> bool:
+        """Write tokens until a good part of the rows has ended, if a GPU repeats how."""
 
-        The next step is taken while the GPU finds out whether any is over.
-        """
-        assert self.task.then is not None
-        given = self.score, self.live, self.lengths, position
-        best = self.task.then(_best, logits, *given, banned=banned)
-        self.token, self.score = best.token.clone(), best.score.clone()
-        self.log_prob = self.score
-        self._write()
-        wait = fetch(best.any_over.view(1))
-        if self.may_go_ahead(position):
-            self.go_ahead(self.token, self.state)
-        if any(wait()):
-            self._end(best.over)
+        def load(turns: GreedyTurns) -> None:
+            turns.load(position, self.live, self.score, self.lengths)
+
+        ready = self.take_turns(GreedyTurns, position, 1, load)
+        if ready is None:
+            return False
+        (turns, taken, _), count = ready, len(self.live)
+        for self.token in turns.written[:count, position - 1 : position - 1 + taken].T.clone():
+            self._write()
+        self.score = self.log_prob = turns.score[:count].clone()
+        self._end(self.live & ~turns.live[:count])
+        return True
 
     def _write(self) -> None:
         """Add the token of every row to what has been written."""
@@ -195,11 +172,7 @@ class _Batch(Steps[Memory, State]):
     def drop_ended(self) -> None:
         """Drop the rows that have ended, once they are a good part of the batch."""
         ended = self.finished
-        if (
-            not ended
-            or ended == len(self.live)
-            or ended * self.task.leave_fraction < len(self.live)
-        ):
+        if not ended or ended == len(self.live) or ended < self.task.leave_at * len(self.live):
             return
         rows = self.live.nonzero()[:, 0]
         self.finished = 0
@@ -219,7 +192,7 @@ class _Batch(Steps[Memory, State]):
         ranked = torch.stack([self.score[index], self.log_prob[index], penalty], 1)
         parts = [fetch(part) for part in (row, self._tokens(row), ranked)]
         for number, written, end in zip(*(wait() for wait in parts), strict=True):
-            tokens = written[:-1] if written[-1] == PADDING else written
+            tokens = written[: written.index(PADDING)] if PADDING in written else written
             self.ended[number] = ended(self.options, tokens, *end)
 
     def _sentences(self) -> Tensor:

@@ -1,15 +1,17 @@
-"""One step of a network, recorded as a CUDA graph, and functions of its logits."""
+"""One step of a network, recorded as a CUDA graph, and the turns of searches that begin with it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from zoo.decoding.ensemble import Ensemble
-from zoo.decoding.task import Tensors, full_precision
+from zoo.decoding.task import full_precision
+from zoo.decoding.turns import Settings, Turns
 from zoo.nn.cache import Cache
 from zoo.nn.contract import Memory, State, Step
 from zoo.nn.cuda_graphs import held_tensors
@@ -21,11 +23,13 @@ from zoo.nn.tree import Leaf, Tree, leaves, mapped
 CAPACITY = 32
 """The fewest positions of a recorded step; with more, it is recorded again for twice as many."""
 
-MOST_FUNCTIONS = 64
-"""The most recorded functions of a step; above it, the oldest is dropped."""
+MOST_TURNS = 16
+"""The most kinds of turns of a step, and of bans of one kind; above it, the oldest is dropped."""
 
 Record = Callable[[Callable[[], None]], Callable[[], None]]
 """From a function to another that repeats its operations."""
+
+T = TypeVar("T", bound=Turns)
 
 
 class NotRecordableError(Exception):
@@ -36,18 +40,17 @@ class StepGraph:
     """A recorded step, and the memory that it reads and writes.
 
     Args:
-        model: a network or an ensemble.
         state, memory: what a step reads, which shows the shapes.
         sentences, beam: how many there is room for, and the rows of each.
         record: records a function.
     """
 
     def __init__(
-        self, model: Any, state: Tree, memory: Tree, sentences: int, beam: int, record: Record
+        self, state: Tree, memory: Tree, sentences: int, beam: int, record: Record
     ) -> None:
         def room(leaf: Leaf) -> Leaf:
             if isinstance(leaf, KeyValueCache):
-                return RecordedCache(leaf, sentences, capacity(leaf))
+                return RecordedCache(leaf, sentences, capacity(leaf.length))
             assert isinstance(leaf, Tensor)
             return leaf.new_zeros(sentences * beam, *leaf.shape[1:])
 
@@ -55,23 +58,59 @@ class StepGraph:
             assert isinstance(leaf, Tensor)
             return leaf.new_zeros(sentences, *leaf.shape[1:])
 
+        self.sentences, self.beam = sentences, beam
         self._memory, self._state = mapped(memory, room_of_memory), mapped(state, room)
         self._leaves = leaves(self._state)
         like = leaves(self._memory)[0]
         assert isinstance(like, Tensor)
         self._token = torch.zeros(sentences * beam, dtype=torch.long, device=like.device)
         self._logits = self._token  # until a step is recorded
-        self._functions: dict[Any, _Function] = {}
-        self._seen: set[Any] = set()  # what has been computed once, and is recorded next time
+        self._repeat: Callable[[], None] | None = None
+        self._turns: dict[Any, Turns] = {}
         self._loaded: Tree | None = None
         self._count = 0  # rows of the last step
         self._record = record
-        self._repeat = record(lambda: self._run(model))
-        self._held = held_tensors(networks_of(model))  # what they compute once, and keep, is there
+        self._held: list[Tensor] = []
 
-    def _run(self, model: Any) -> None:
+    def prepare(self, model: Any) -> StepGraph:
+        """Record the step of a network or an ensemble, if it has not been; return this."""
+        if self._repeat is None:
+
+            def take_step() -> None:
+                self._logits = self._step(model)
+
+            self._repeat = self._recorded(model, take_step)
+        return self
+
+    def turns(self, model: Any, kind: type[T], settings: Settings, banned: tuple[int, ...]) -> T:
+        """Return turns that begin with this step, recorded for bans if they have not been."""
+        key = kind, settings
+        if key not in self._turns:
+            _make_room(self._turns)
+            self._turns[key] = kind(settings, self.sentences, self.beam, self._token.device)
+        turns = self._turns[key]
+        assert isinstance(turns, kind)
+        if banned not in turns.recorded:
+            _make_room(turns.recorded)
+            take = self._recorded(model, lambda: self._turn(model, turns, banned), turns.memory())
+            turns.recorded[banned] = take
+        return turns
+
+    def _recorded(
+        self, model: Any, function: Callable[[], None], memory: Sequence[Tensor] = ()
+    ) -> Callable[[], None]:
+        """Record a function; what is in the memory is there afterwards, too."""
+        parts = [] if self._loaded is None else [*self._parts(), *memory]
+        values = [part.clone() for part in parts]
+        try:
+            return self._record(function)
+        finally:
+            for part, value in zip(parts, values, strict=True):
+                part.copy_(value)
+            self._held += held_tensors(networks_of(model))  # what they compute once, and keep
+
+    def _step(self, model: Any) -> Tensor:
         result = step(model, self._token, self._state, self._memory)
-        self._logits = full_precision(result.logits)
         new = leaves(result.state)
         plain = [leaf for leaf in self._leaves if isinstance(leaf, Tensor)]
         own = {leaf.untyped_storage().data_ptr() for leaf in plain}
@@ -88,9 +127,21 @@ class StepGraph:
                 if not any(leaf is other for other in new):
                     raise NotRecordableError
                 leaf.advance()
+        return full_precision(result.logits)
+
+    def _turn(self, model: Any, turns: Turns, banned: tuple[int, ...]) -> None:
+        token, rows = turns.choose(self._step(model), banned)
+        self._token.copy_(token)
+        if rows is None:
+            return
+        for leaf in self._leaves:
+            if isinstance(leaf, RecordedCache):
+                leaf.reorder(rows)
+            elif isinstance(leaf, Tensor):
+                leaf.copy_(leaf.index_select(0, rows))
 
     def fits(self, token: Tensor, state: Tree, memory: Tree) -> bool:
-        """Return whether memory is that of the last step, and a state what `repeat` returned then.
+        """Return whether memory is that of the last step, and a state what it returned then.
 
         Its rows may be in another order.
         """
@@ -104,23 +155,32 @@ class StepGraph:
             for own, leaf in pairs
         )
 
-    def has_room(self, state: Tree) -> bool:
-        """Return whether there is room for one more position."""
+    def room(self, state: Tree) -> int:
+        """Return for how many more positions there is room."""
         pairs = zip(self._leaves, leaves(state), strict=True)
-        return all(
-            own.limit > leaf.length
+        left = (
+            own.limit - leaf.length
             for own, leaf in pairs
             if isinstance(own, RecordedCache) and isinstance(leaf, KeyValueCache)
         )
+        return min(left, default=sys.maxsize)
 
-    def repeat(self, token: Tensor, state: State, memory: Memory) -> Step[State]:
-        """Take the step."""
-        if memory is not self._loaded:
-            for to, part in zip(leaves(self._memory), leaves(memory), strict=True):
-                assert isinstance(to, Tensor)
-                assert isinstance(part, Tensor)
-                _fill(to, part)
-            self._loaded = memory
+    def begin(self, token: Tensor, state: Tree, memory: Tree) -> None:
+        """Copy what the first step reads, one row a sentence, for each row of its beam."""
+        self._load_memory(memory)
+        for own, leaf in zip(self._leaves, leaves(state), strict=True):
+            if isinstance(own, RecordedCache):
+                own.clear()
+                continue
+            assert isinstance(own, Tensor)
+            assert isinstance(leaf, Tensor)
+            fill(own, leaf.repeat_interleave(self.beam, 0))
+        self._count = len(token) * self.beam
+        self._token[: self._count] = token.repeat_interleave(self.beam)
+
+    def load(self, token: Tensor, state: Tree, memory: Tree) -> None:
+        """Copy what a step reads to where it is read, unless it is there."""
+        self._load_memory(memory)
         for own, leaf in zip(self._leaves, leaves(state), strict=True):
             if isinstance(own, RecordedCache):
                 assert isinstance(leaf, KeyValueCache)
@@ -129,115 +189,71 @@ class StepGraph:
             assert isinstance(own, Tensor)
             assert isinstance(leaf, Tensor)
             if own.data_ptr() != leaf.data_ptr():
-                _fill(own, leaf)
-        rows = self._count = len(token)
-        self._token[:rows] = token
+                fill(own, leaf)
+        self._count = len(token)
+        self._token[: self._count] = token
+
+    def _load_memory(self, memory: Tree) -> None:
+        if memory is not self._loaded:
+            for to, part in zip(leaves(self._memory), leaves(memory), strict=True):
+                assert isinstance(to, Tensor)
+                assert isinstance(part, Tensor)
+                fill(to, part)
+            self._loaded = memory
+
+    def repeat(self, token: Tensor, state: State, memory: Memory) -> Step[State]:
+        """Take the step; the next one overwrites its results."""
+        assert self._repeat is not None
+        self.load(token, state, memory)
         self._repeat()
+        return Step(self._logits[: self._count], self.lent(state, 1))
+
+    def lent(self, state: State, steps: int) -> State:
+        """Return what a loaded state has become by so many steps."""
         parts = iter(self._leaves)
 
         def after(leaf: Leaf) -> Leaf:
             own = next(parts)
             if isinstance(own, RecordedCache):
                 assert isinstance(leaf, KeyValueCache)
-                return own.lent(leaf)
+                return own.lent(leaf, steps)
             assert isinstance(own, Tensor)
-            return own[:rows]
+            return own[: self._count]
 
-        return Step(self._logits[:rows], mapped(state, after))
-
-    def has_made(self, logits: Tensor) -> bool:
-        """Return whether logits are what `repeat` returned last."""
-        return logits.data_ptr() == self._logits.data_ptr() and len(logits) == self._count
-
-    def then(
-        self, function: Callable[..., Tensors], count: int, given: Sequence[Tensor | int],
-        settings: Mapping[str, Any],
-    ) -> Tensors:  # fmt: skip
-        """Return a function of the first logits, so many rows, and of other values.
-
-        It is recorded when it comes a second time.
-        """
-        kinds = ((v.shape, v.dtype) if isinstance(v, Tensor) else () for v in given)
-        key = function, count, *kinds, *settings.items()
-        if key not in self._functions:
-            if key not in self._seen:
-                self._seen.add(key)
-                return function(self._logits[:count], *given, **settings)
-            if len(self._functions) == MOST_FUNCTIONS:
-                self._seen.clear()
-                del self._functions[next(iter(self._functions))]
-            made = _Function.of(lambda *x: function(self._logits[:count], *x, **settings), given)
-            self._functions[key] = made._replace(repeat=self._record(made.repeat))
-        results: Tensors = self._functions[key](given)
-        return results
+        return mapped(state, after)
 
     def release(self) -> None:
         """Let go of what the last search has given."""
         self._loaded = None
-        for function in self._functions.values():
-            function.last[:] = [None] * len(function.last)
 
     def size(self) -> int:
         """Return the bytes of what is read and written."""
-        total = self._token.nbytes + self._logits.nbytes
-        for leaf in [*leaves(self._memory), *self._leaves]:
-            parts = leaf.storage_parts() if isinstance(leaf, KeyValueCache) else [leaf]
-            total += sum(part.nbytes for part in parts if isinstance(part, Tensor))
-        return total
+        of_turns = [part for turns in self._turns.values() for part in turns.memory()]
+        every = [self._logits, *leaves(self._memory), *self._parts(), *of_turns]
+        return sum(part.nbytes for part in every if isinstance(part, Tensor))
+
+    def _parts(self) -> list[Tensor]:
+        """Return what a step writes to, and the tokens that it reads."""
+        parts = [self._token]
+        for leaf in self._leaves:
+            if isinstance(leaf, RecordedCache):
+                parts += leaf.parts()
+            elif isinstance(leaf, Tensor):
+                parts.append(leaf)
+        return parts
 
 
-class _Function(NamedTuple):
-    """A function of tensors, and the memory that it reads and writes.
-
-    The results are not in the memory that recorded functions share: the next one would overwrite
-    them, and they are given to it.
-    """
-
-    repeat: Callable[[], None]
-    room: list[Tensor]
-    results: Any
-    last: list[Tensor | int | None]
-
-    @classmethod
-    def of(cls, function: Callable[..., Any], given: Sequence[Tensor | int]) -> _Function:
-        """Call a function, and return it with as much memory as it needs."""
-        device = next(value.device for value in given if isinstance(value, Tensor))
-        room = [
-            value.clone() if isinstance(value, Tensor) else torch.tensor(value, device=device)
-            for value in given
-        ]
-        first = function(*room)
-        results = mapped(first, _copy)
-
-        def repeat() -> None:
-            for to, value in zip(results, function(*room), strict=True):
-                to.copy_(value)
-
-        return cls(repeat, room, results, [None] * len(room))
-
-    def __call__(self, given: Sequence[Tensor | int]) -> Any:
-        """Return the results; a tensor that is given again must not have been written to."""
-        for number, (to, value) in enumerate(zip(self.room, given, strict=True)):
-            if not isinstance(value, Tensor):
-                to.fill_(value)
-            elif value is not self.last[number]:
-                to.copy_(value)
-            self.last[number] = value
-        self.repeat()
-        return self.results
-
-
-def _copy(leaf: Leaf) -> Leaf:
-    assert isinstance(leaf, Tensor)
-    return leaf.clone(memory_format=torch.contiguous_format)
-
-
-def _fill(room: Tensor, rows: Tensor) -> None:
-    """Copy rows; what is left is filled with the first one, which a network can read."""
+def fill(room: Tensor, rows: Tensor) -> None:
+    """Copy rows to where they are read; the first one, which a network can read, fills the rest."""
     count = len(rows)
     room[:count] = rows
     if count < len(room):
         room[count:] = rows[:1]
+
+
+def _make_room(kept: dict[Any, Any]) -> None:
+    if len(kept) == MOST_TURNS:
+        del kept[next(iter(kept))]
 
 
 def networks_of(model: Any) -> list[nn.Module]:
@@ -253,10 +269,10 @@ def row_count(tree: Tree) -> int:
     return len(parts[0])
 
 
-def capacity(cache: KeyValueCache) -> int:
-    """Return how many positions a recorded step has for a cache and one more position."""
+def capacity(length: int) -> int:
+    """Return how many positions a recorded step has for so many and one more."""
     positions = CAPACITY
-    while positions <= cache.length:
+    while positions <= length:
         positions *= 2
     return positions
 
@@ -274,7 +290,7 @@ def kind(tree: Tree) -> Any:
         if not parts:  # the first step writes the first position
             raise NotRecordableError
         shapes = [(part.dtype, part.shape[1], part.shape[4]) for part in parts]
-        return tree.beam, capacity(tree), *shapes
+        return tree.beam, capacity(tree.length), *shapes
     if isinstance(tree, Cache):
         raise NotRecordableError
     return type(tree), *map(kind, tree)

@@ -1,4 +1,4 @@
-"""The recorded steps of a network: one for each shape of what a step reads.
+"""What a GPU repeats of a network: a step for each shape of what it reads, turns and encodings.
 
 What a step reads is copied to where the recorded step expects it. A search has to use each state
 once: the next step overwrites it.
@@ -12,15 +12,17 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from zoo.decoding.encode_graph import EncodeGraph
 from zoo.decoding.step_graph import NotRecordableError, StepGraph, kind, networks_of, row_count
-from zoo.decoding.task import Task, Tensors
+from zoo.decoding.task import Task
+from zoo.decoding.turns import Settings, Turns
 from zoo.errors import FAILURES
-from zoo.nn.contract import Memory, State, Step
+from zoo.nn.contract import Memory, Seq2Seq, State, Step
 from zoo.nn.cuda_graphs import (
     Snapshot,
     can_record,
@@ -30,27 +32,39 @@ from zoo.nn.cuda_graphs import (
     new_stream,
     record,
 )
-from zoo.nn.faults import init_state, step
+from zoo.nn.faults import encode, init_state, step
 from zoo.nn.tree import Tree
+
+R = TypeVar("R")
+T = TypeVar("T", bound=Turns)
+
+RECORDED_LEAVE_AT = 3 / 4
+"""`Task.leave_at` where steps are recorded: a GPU takes little less time for half of the rows."""
 
 MOST_ROWS = 4096
 """With more rows in a step, its computation takes longer than its start."""
 
+MOST_TOKENS, MOST_SHAPES = 1 << 14, 32
+"""The most tokens of recorded sources, and the most of their shapes."""
+
 MOST_BYTES = 1 << 31
-"""The most memory of the recorded steps of a network; those unused for longest are dropped."""
+"""The most memory of what a network has recorded; what is unused for longest is dropped."""
 
 
 class StepGraphs:
-    """The recorded steps of a network or an ensemble."""
+    """What has been recorded of a network or an ensemble: steps, turns and encodings of sources."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.failure = ""  # why nothing can be recorded; not the error, which holds the network
-        self._graphs: OrderedDict[Any, StepGraph | None] = OrderedDict()
+        self._graphs: OrderedDict[Any, StepGraph] = OrderedDict()
         self._failures = failures()
         self._stream: torch.cuda.Stream | None = None
         self._snapshot: Snapshot | None = None
         self._pool: Any = None  # the memory that recorded steps compute in
+        self._has_recorded = False
+        self._encoders: OrderedDict[Any, EncodeGraph | None] = OrderedDict()
+        self._first: dict[Any, Any] = {}  # the key of the second step, by the memory and the beam
 
     def prepare(self, networks: list[nn.Module]) -> bool:
         """Drop what was recorded of other weights; return whether steps can be recorded."""
@@ -58,7 +72,7 @@ class StepGraphs:
         if (
             snapshot is None
             or not snapshot.has_same_modules(networks)
-            or not snapshot.has_same_weights(networks)
+            or not snapshot.has_same_weights()
             or self._failures != failures()
         ):
             self._forget()
@@ -66,28 +80,77 @@ class StepGraphs:
         return self._snapshot is not None and not self.failure
 
     def find(self, model: Any, token: Tensor, state: Tree, memory: Tree) -> StepGraph | None:
-        """Return a recorded step for what these show; None if there can be none."""
+        """Return what repeats a step for what these show; None if nothing can."""
         if self.failure or not 0 < len(token) <= MOST_ROWS:
             return None
         try:
             sentences = row_count(memory)
-            shape = _rounded(sentences), len(token) // sentences
-            key = *shape, kind(memory), kind(state)
-            if key not in self._graphs:
-                self._graphs[key] = None
-                self._stream = self._stream or new_stream(token.device)
-                self._graphs[key] = StepGraph(model, state, memory, *shape, self._record)
-                self._snapshot = Snapshot.of(networks_of(model))
+            shape = rounded(sentences), len(token) // sentences
+            of_memory = *shape, kind(memory)
+            key = *of_memory, kind(state)
         except NotRecordableError:
             return None
+        if key not in self._graphs:
+            self._stream = self._stream or new_stream(token.device)
+            self._graphs[key] = StepGraph(state, memory, *shape, self._record)
+            self._first.setdefault(of_memory, key)
+        graph = self._kept(key)
+        return graph if graph is not None and graph.room(state) > 0 else None
+
+    def first(self, memory: Tree, beam: int) -> StepGraph | None:
+        """Return what has repeated the second step for such a memory; None if nothing has."""
+        try:
+            sentences = row_count(memory)
+            key = self._first.get((rounded(sentences), beam, kind(memory)))
+        except NotRecordableError:
+            return None
+        return None if key is None or self.failure else self._kept(key)
+
+    def encode(self, network: Any, source: Tensor, mask: Tensor) -> Any:
+        """Return the memory of sources as it was recorded; None if it has not been.
+
+        It is recorded when sources of a shape come a second time.
+        """
+        sentences = rounded(len(source))
+        key = sentences, source.dtype, *source.shape[1:]
+        if self.failure or not len(source) > 0 or sentences * source.shape[1] > MOST_TOKENS:
+            return None
+        if key not in self._encoders:
+            self._encoders[key] = None
+            if len(self._encoders) > MOST_SHAPES:
+                self._encoders.popitem(last=False)
+            return None
+        self._encoders.move_to_end(key)
+
+        def repeat() -> Any:
+            graph = self._encoders[key]
+            if graph is None:
+                self._stream = self._stream or new_stream(source.device)
+                graph = EncodeGraph(network, source, mask, sentences, self._record)
+                self._encoders[key] = graph
+            return graph.repeat(source, mask)
+
+        return self.ready([network], repeat)
+
+    def ready(self, networks: list[nn.Module], repeat: Callable[[], R]) -> R | None:
+        """Return what `repeat` returns, which may record something; None if it cannot."""
+        try:
+            result = repeat()
         except FAILURES as error:
             self.fail(error)
             return None
-        self._graphs.move_to_end(key)
-        graph = self._graphs[key]
-        while len(self._graphs) > 1 and self._size() > MOST_BYTES:
-            self._graphs.popitem(last=False)
-        return graph if graph is not None and graph.has_room(state) else None
+        if self._has_recorded:
+            self._snapshot, self._has_recorded = Snapshot.of(networks), False
+        for kept in (self._encoders, self._graphs):
+            while len(kept) > 1 and self._size() > MOST_BYTES:
+                kept.popitem(last=False)
+        return result
+
+    def _kept(self, key: Any) -> StepGraph | None:
+        """Return a recorded step, if it is kept, as the one that was used last."""
+        if key in self._graphs:
+            self._graphs.move_to_end(key)
+        return self._graphs.get(key)
 
     def fail(self, error: BaseException) -> None:
         """Record nothing any more."""
@@ -97,19 +160,22 @@ class StepGraphs:
     def release(self) -> None:
         """Let go of what a search has given."""
         for graph in self._graphs.values():
-            if graph is not None:
-                graph.release()
+            graph.release()
 
     def _forget(self) -> None:
         self._graphs.clear()
+        self._first.clear()
+        self._encoders.clear()
         self._pool, self.failure = None, ""  # a pool's memory is gone with the last of them
 
     def _size(self) -> int:
-        return sum(graph.size() for graph in self._graphs.values() if graph is not None)
+        of_encoders = sum(graph.size() for graph in self._encoders.values() if graph is not None)
+        return of_encoders + sum(graph.size() for graph in self._graphs.values())
 
     def _record(self, function: Callable[[], None]) -> Callable[[], None]:
         self._pool = self._pool or new_pool()
         assert self._stream is not None
+        self._has_recorded = True
         return record(function, self._pool, self._stream)
 
 
@@ -118,10 +184,27 @@ class Recorded:
 
     def __init__(self, model: Any, graphs: StepGraphs) -> None:
         self._model, self._graphs = model, graphs
-        self._last: StepGraph | None = None
+        self._last: StepGraph | None = None  # if it has been prepared
+        self._turning: StepGraph | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
+
+    @property
+    def target_vocab(self) -> int:
+        """How many tokens there are logits for."""
+        return self._network.target_vocab
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the logits in full precision."""
+        return torch.promote_types(next(self._network.parameters()).dtype, torch.float32)
+
+    @property
+    def _network(self) -> Seq2Seq[Any, Any]:
+        network = networks_of(self._model)[0]
+        assert isinstance(network, Seq2Seq)
+        return network
 
     def init_state(self, memory: Tree) -> Any:
         """Return the state before the first token."""
@@ -132,31 +215,73 @@ class Recorded:
         last = self._last
         if attention:
             self._last = None
-        elif last is None or not last.fits(token, state, memory) or not last.has_room(state):
-            self._last = self._graphs.find(self._model, token, state, memory)
+        elif last is None or not last.fits(token, state, memory) or last.room(state) < 1:
+            self._last = self._prepared(token, state, memory)
         if self._last is None:
             return step(self._model, token, state, memory, attention)
         return self._last.repeat(token, state, memory)
 
-    def then(
-        self,
-        function: Callable[..., Tensors],
-        logits: Tensor,
-        *given: Tensor | int,
-        **settings: Any,
-    ) -> Tensors:
-        """Return a function of logits, repeated as it was recorded if they are the last step's."""
-        if self._last is None or not self._last.has_made(logits):
-            return function(logits, *given, **settings)
-        try:
-            return self._last.then(function, len(logits), given, settings)
-        except FAILURES as error:
-            self._graphs.fail(error)
-            self._last = None
-            return function(logits, *given, **settings)
+    def _prepared(self, token: Tensor, state: Tree, memory: Tree) -> StepGraph | None:
+        model = self._model
+        graph = self._graphs.find(model, token, state, memory)
+        if graph is None:
+            return None
+        return self._graphs.ready(networks_of(model), lambda: graph.prepare(model))
+
+    def begin(
+        self, kind: type[T], settings: Settings, banned: tuple[int, ...], beam: int,
+        given: tuple[Tensor, Tree, Tree], *, is_first: bool,
+    ) -> tuple[T, int] | None:  # fmt: skip
+        """Return turns, and how many there may be; None if they cannot be recorded.
+
+        Args:
+            kind, settings: of the turns.
+            banned: tokens that may not be written in the first one.
+            beam: rows of each sentence.
+            given: the token, the state and the memory that the first turn reads.
+            is_first: whether these are of the first position, one row a sentence.
+        """
+        (token, state, memory), self._last = given, None
+        if is_first:
+            graph = self._graphs.first(memory, beam)
+        else:
+            graph = self._graphs.find(self._model, token, state, memory)
+        self._turning = graph
+        if graph is None or (turns := self.turns(kind, settings, banned)) is None:
+            return None
+        (graph.begin if is_first else graph.load)(token, state, memory)
+        return turns, graph.room(state)
+
+    def turns(self, kind: type[T], settings: Settings, banned: tuple[int, ...]) -> T | None:
+        """Return the turns that have begun, recorded for bans; None if they cannot be."""
+        graph, model = self._turning, self._model
+        assert graph is not None
+        return self._graphs.ready(
+            networks_of(model), lambda: graph.turns(model, kind, settings, banned)
+        )
+
+    def after(self, state: State, turns: int) -> State:
+        """Return what a state has become by so many turns; the next step overwrites it."""
+        assert self._turning is not None
+        return self._turning.lent(state, turns)
 
 
 _GRAPHS: weakref.WeakKeyDictionary[Any, StepGraphs] = weakref.WeakKeyDictionary()
+
+
+def encode_recorded(
+    network: Seq2Seq[Memory, State], source: Tensor, mask: Tensor, record: bool = True
+) -> Memory:
+    """Return the memory of sources as `encode` does, repeated as it was recorded if possible.
+
+    Args:
+        network: with other weights, it is recorded anew.
+        source, mask: (sentences, m) int64 and bool.
+        record: as in `Task`.
+    """
+    with _graphs_of(network, [network], mask.device, record) as graphs:
+        memory = None if graphs is None else graphs.encode(network, source, mask)
+    return encode(network, source, mask) if memory is None else memory
 
 
 @contextlib.contextmanager
@@ -166,25 +291,37 @@ def recorded(task: Task[Memory, State]) -> Iterator[Task[Memory, State]]:
     It is possible on an NVIDIA GPU, for networks that are `recordable`, in one search at a time.
     """
     networks = networks_of(task.model)
-    usable = task.record and can_record(task.mask.device)
-    usable = usable and all(map(declares_recordable, networks))
-    if not usable or torch.is_autocast_enabled(task.mask.device.type):
-        yield task
+    with _graphs_of(task.model, networks, task.mask.device, task.record) as graphs:
+        if graphs is None:
+            yield task
+            return
+        model = Recorded(task.model, graphs)
+        try:
+            yield replace(task, model=model, leave_at=RECORDED_LEAVE_AT)
+        finally:
+            graphs.release()
+
+
+@contextlib.contextmanager
+def _graphs_of(
+    model: Any, networks: list[nn.Module], device: torch.device, record: bool
+) -> Iterator[StepGraphs | None]:
+    """Return what a network or an ensemble has recorded; None if it cannot, or it is in use."""
+    usable = record and can_record(device) and all(map(declares_recordable, networks))
+    if not usable or torch.is_autocast_enabled(device.type):
+        yield None
         return
-    graphs = _GRAPHS.setdefault(task.model, StepGraphs())
+    graphs = _GRAPHS.setdefault(model, StepGraphs())
     if not graphs.lock.acquire(blocking=False):
-        yield task
+        yield None
         return
     try:
-        is_ready = graphs.prepare(networks)
-        model = Recorded(task.model, graphs)
-        yield replace(task, model=model, then=model.then) if is_ready else task
+        yield graphs if graphs.prepare(networks) else None
     finally:
-        graphs.release()
         graphs.lock.release()
 
 
-def _rounded(sentences: int) -> int:
+def rounded(sentences: int) -> int:
     """Return the room of a recorded step for so many sentences: 8, 12, 16, 24, 32, …"""
     size = 8
     while size < sentences:

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Generic
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Generic, TypeVar
 
 from torch import Tensor
 
 from zoo.decoding.options import Search
 from zoo.decoding.pipeline import Pipeline, States
+from zoo.decoding.step_graph import capacity, row_count
+from zoo.decoding.step_graphs import Recorded, rounded
 from zoo.decoding.task import Task
+from zoo.decoding.turns import Settings, Turns
 from zoo.nn.contract import Memory, Seq2Seq, State
+from zoo.nn.tree import leaves
 
 MOST_STEPS, MOST_OF_ROWS = 16, 512
 """How many a network may take at once, and of all rows together: nothing can end them early."""
+
+FEWEST_TURNS = 4
+"""For fewer positions with the same bans, turns are not recorded."""
+
+Turning = TypeVar("Turning", bound=Turns)
 
 
 class Steps(Generic[Memory, State]):
@@ -59,12 +68,11 @@ class Steps(Generic[Memory, State]):
         None if no network may take more than one, or the bans change.
         """
         count = min(MOST_STEPS, MOST_OF_ROWS // max(len(self.token), 1), most)
-        if count < 2 or not self.may_take_several or self.pipeline.changes_scores:
+        if count < 2 or not self.may_take_several:
             return None
         if (network := self.task.taking(method)) is None:
             return None
-        states = self.pipeline.update(self.states, self.token, {})
-        lasting = self.pipeline.lasting_bans(position, states, network.target_vocab)
+        lasting = self._lasting_bans(position, network.target_vocab)
         if lasting is None:
             return None
         if self.task.on_step is not None:
@@ -72,11 +80,74 @@ class Steps(Generic[Memory, State]):
         banned, positions = lasting
         return network, banned, min(count, positions)
 
-    def may_go_ahead(self, position: int) -> bool:
-        """Return whether a step can be taken before what this position leads to is known."""
-        return position < self.longest and not self.pipeline.needs_attention
+    def take_turns(
+        self, kind: type[Turning], position: int, beam: int, load: Callable[[Turning], object],
+        **settings: Any,
+    ) -> tuple[Turning, int, int] | None:  # fmt: skip
+        """Let a GPU take turns from a position on, until a good part of the sentences is done.
 
-    def go_ahead(self, token: Tensor, state: State) -> None:
-        """Take the next step; `take_step` will return its logits."""
-        step = self.task.step(token, state, self.memory)
-        self.ahead, self.state = step.logits, step.state
+        Return them, how many were taken, and how many sentences are left; None if it cannot.
+
+        Args:
+            kind: of turns.
+            position: of the token that is written next.
+            beam: rows of each sentence in a turn; at the first position, each has one so far.
+            load: lets new turns begin with the rows of this search.
+            settings: fields of `Settings`, besides those that follow from the position.
+        """
+        recorded = self.task.model
+        if not isinstance(recorded, Recorded):
+            return None
+        vocab = recorded.target_vocab
+        if (banned := self._bans_of_turns(position, vocab, ())) is None:
+            return None
+        needed = Settings(capacity(position - 1), recorded.dtype, **settings)
+        given, is_first = (self.token, self.state, self.memory), position == 1
+        begun = recorded.begin(kind, needed, banned[0], beam, given, is_first=is_first)
+        if begun is None:
+            return None
+        turns, room = begun
+        load(turns)
+        taken, left, count = 0, turns.sentences, row_count(self.memory)
+        room = min(room, needed.positions - position + 1)
+
+        def are_few(left: int) -> bool:
+            is_part = count - left >= self.task.leave_at * count
+            return left == 0 or (is_part and rounded(left) < turns.sentences)
+
+        while banned is not None and taken < room and not are_few(left):
+            tokens, most = banned
+            if recorded.turns(kind, needed, tokens) is None:
+                break
+            most = min(most, room - taken)
+            more, left = turns.take(tokens, most, self.task.on_step, are_few)
+            taken += more
+            banned = self._bans_of_turns(position + taken, vocab, turns.recorded)
+        self.state = recorded.after(self.state, taken)
+        return turns, taken, left
+
+    def _bans_of_turns(
+        self, position: int, vocab: int, recorded: Collection[tuple[int, ...]]
+    ) -> tuple[tuple[int, ...], int] | None:
+        """Return what no row may write from a position on, and for how many positions.
+
+        None if rows differ, or after the first position, if these bans have not been recorded and
+        last for too few positions.
+        """
+        if not self.pipeline.is_stateless or leaves(self.states) or not self.may_take_several:
+            return None
+        if position == 1:
+            first = self.pipeline.bans(1, self.states, vocab)
+            return None if first is None else (tuple(first), 1)
+        lasting = self.pipeline.lasting_bans(position, self.states, vocab)
+        if lasting is None:
+            return None
+        banned, most = tuple(lasting[0]), lasting[1]
+        return (banned, most) if most >= FEWEST_TURNS or banned in recorded else None
+
+    def _lasting_bans(self, position: int, vocab: int) -> tuple[list[int], int] | None:
+        """Return the tokens that are banned from a position on, and for how many."""
+        if self.pipeline.changes_scores:
+            return None
+        states = self.pipeline.update(self.states, self.token, {})
+        return self.pipeline.lasting_bans(position, states, vocab)

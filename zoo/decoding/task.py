@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol
+from typing import Generic, Protocol
 
 import torch
 from torch import Tensor
@@ -15,14 +15,6 @@ from zoo.nn.contract import PADDING, Memory, Seq2Seq, State, Step
 from zoo.nn.faults import step
 from zoo.nn.tree import Tree, gather
 from zoo.registry.registry import Registry
-
-LEAVE_FRACTION = 8
-"""Finished sentences leave the batch, which copies the memory, once they are 1/8 of it."""
-
-RECORDED_LEAVE_FRACTION = 2
-"""The same where steps are recorded: a smaller batch has to be recorded anew."""
-
-Tensors = TypeVar("Tensors", bound=tuple[Tensor, ...])
 
 MemoryIn = TypeVar("MemoryIn", bound=Tree, contravariant=True)
 """The memory that a decoder reads."""
@@ -38,19 +30,6 @@ class Decoder(Protocol[MemoryIn, State]):
         self, token: Tensor, state: State, memory: MemoryIn, attention: bool = False
     ) -> Step[State]:
         """Read one token a row, (rows,) int64, and predict the next, as `Seq2Seq.step` does."""
-
-
-class Then(Protocol):
-    """Computes a function of the logits of the last step, given other values and settings."""
-
-    def __call__(
-        self,
-        function: Callable[..., Tensors],
-        logits: Tensor,
-        *given: Tensor | int,
-        **settings: Any,
-    ) -> Tensors:
-        """Return its results, which the next step overwrites."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +50,8 @@ class Task(Generic[Memory, State]):
         on_step: called before each step, or several that are taken at once; what it raises ends
             the search.
         record: whether a GPU may record its steps, which pays unless the weights change soon.
-        then: computes a function of a step's logits and of other values as `step_graphs.recorded`
-            does; None if there is nothing to gain from it.
+        leave_at: finished sentences leave the batch, which copies the memory, once they are such a
+            part of it.
     """
 
     model: Decoder[Memory, State]
@@ -85,7 +64,7 @@ class Task(Generic[Memory, State]):
     registry: Registry | None = None
     on_step: Callable[[], None] | None = None
     record: bool = True
-    then: Then | None = None
+    leave_at: float = 1 / 8
 
     def __len__(self) -> int:
         return len(self.mask)
@@ -103,15 +82,10 @@ class Task(Generic[Memory, State]):
     def taking(self, method: str) -> Seq2Seq[Memory, State] | None:
         """The network, if it has a method of its own that takes several steps at once."""
         network = self.model
-        if self.then is not None or not isinstance(network, Seq2Seq):
+        if not isinstance(network, Seq2Seq):
             return None
         is_own = getattr(type(network), method) is not getattr(Seq2Seq, method)
         return network if is_own else None
-
-    @property
-    def leave_fraction(self) -> int:
-        """Finished sentences leave the batch once they are one in so many."""
-        return LEAVE_FRACTION if self.then is None else RECORDED_LEAVE_FRACTION
 
     def sentence(self, index: int) -> Task[Memory, State]:
         """Return the task of one sentence."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -134,46 +134,72 @@ class Snapshot(NamedTuple):
 
     Attributes:
         watched: their modules.
-        weights: their weights, where these are, and how often they were written to.
+        parts: what these hold.
     """
 
     watched: list[Watched]
-    weights: list[tuple[Tensor, int, int]]
+    parts: list[_Part]
 
     @classmethod
     def of(cls, networks: list[nn.Module]) -> Snapshot | None:
         """Return how networks are now; None if a method is replaced, or there are hooks."""
-        if _have_hooks(networks):
-            return None
+        parts = [_Part.of(module) for network in networks for module in network.modules()]
         watched = [Watched.of(network) for network in networks]
-        if None in watched:
+        if None in watched or _have_hooks(parts):
             return None
-        return cls([one for one in watched if one is not None], _weights(networks))
+        return cls([one for one in watched if one is not None], parts)
 
     def has_same_modules(self, networks: list[nn.Module]) -> bool:
         """Return whether the modules and their settings are as they were."""
         pairs = zip(self.watched, networks, strict=True)
-        return not _have_hooks(networks) and all(
-            watched.is_current(network) for watched, network in pairs
+        return all(watched.is_current(network) for watched, network in pairs) and not _have_hooks(
+            self.parts
         )
 
-    def has_same_weights(self, networks: list[nn.Module]) -> bool:
+    def has_same_weights(self) -> bool:
         """Return whether no weight was written to, or replaced."""
-        now = _weights(networks)
-        return len(now) == len(self.weights) and all(
-            weight is before and rest == earlier
-            for (weight, *rest), (before, *earlier) in zip(now, self.weights, strict=True)
+        return all(part.has_same_weights() for part in self.parts)
+
+
+class _Part(NamedTuple):
+    """What a module holds, without the module: what holds that may keep it from being freed.
+
+    weights: of `parameters`, where these are, and how often they were written to.
+    """
+
+    hooks: tuple[Mapping[int, Any], Mapping[int, Any]]
+    parameters: Mapping[str, Tensor | None]
+    weights: Sequence[tuple[str, Tensor | None, int, int]]
+
+    @classmethod
+    def of(cls, module: nn.Module) -> _Part:
+        parameters = module._parameters
+        weights = [(name, weight, *_version(weight)) for name, weight in parameters.items()]
+        return cls((module._backward_hooks, module._backward_pre_hooks), parameters, weights)
+
+    def has_same_weights(self) -> bool:
+        return len(self.parameters) == len(self.weights) and all(
+            self.parameters.get(name) is weight and _version(weight) == (pointer, written)
+            for name, weight, pointer, written in self.weights
         )
 
 
-def _have_hooks(networks: list[nn.Module]) -> bool:
+def _version(weight: Tensor | None) -> tuple[int, int]:
+    if weight is None:
+        return 0, 0
+    return weight.data_ptr(), 0 if weight.is_inference() else weight._version
+
+
+def _have_hooks(parts: list[_Part]) -> bool:
     """Return whether Python is called in a pass besides the networks' own methods."""
     return _has_any_global_hook() or any(
-        hooks
-        for network in networks
-        for part in (*network.modules(), *network.parameters())
-        for name in ("_backward_hooks", "_backward_pre_hooks", "_post_accumulate_grad_hooks")
-        if (hooks := getattr(part, name, None))
+        any(hooks)
+        or any(
+            weight is not None
+            and (weight._backward_hooks or getattr(weight, "_post_accumulate_grad_hooks", None))
+            for weight in parameters.values()
+        )
+        for hooks, parameters, _ in parts
     )
 
 
@@ -191,14 +217,6 @@ def held_tensors(networks: list[nn.Module]) -> list[Tensor]:
             own = vars(module)
             _add_tensors([own[name] for name in own.keys() - _OF_EVERY_MODULE], held)
     return held
-
-
-def _weights(networks: list[nn.Module]) -> list[tuple[Tensor, int, int]]:
-    return [
-        (weight, weight.data_ptr(), 0 if weight.is_inference() else weight._version)
-        for network in networks
-        for weight in network.parameters()
-    ]
 
 
 def _add_tensors(values: Iterable[object], to: list[Tensor]) -> None:

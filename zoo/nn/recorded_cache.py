@@ -52,6 +52,16 @@ class RecordedCache(KeyValueCache):
         """Move on to the next position, after every layer has written."""
         self._position += 1
 
+    def reorder(self, rows: Tensor) -> None:
+        """Let each row continue another one of its sentence, (rows,)."""
+        if self.beam > 1:
+            parents = (rows % self.beam).view(self.sentences, -1, 1)
+            self._written_by.copy_(self._written_by.gather(1, parents.expand_as(self._written_by)))
+
+    def parts(self) -> list[Tensor]:
+        """Return what a step writes to."""
+        return [*self.storage_parts(), self._position, self._written_by]
+
     @property
     def room(self) -> int:
         """How many positions a table must have, if it has so many."""
@@ -74,6 +84,14 @@ class RecordedCache(KeyValueCache):
     def mask(self) -> Tensor | None:
         """True where a query may attend, (sentences, 1, beam, capacity × beam)."""
         return self._mask
+
+    def clear(self) -> None:
+        """Begin without any position."""
+        for part in self.storage_parts():
+            part.zero_()
+        self._written_by.fill_(-1)
+        self._position.zero_()
+        self._lent = None
 
     def load(self, cache: KeyValueCache) -> None:
         """Take over the contents of a cache, of which there may be fewer sentences.
@@ -98,10 +116,10 @@ class RecordedCache(KeyValueCache):
         lent = self._lent
         return lent is not None and cache._layers is lent._layers and cache.length == lent.length
 
-    def lent(self, cache: KeyValueCache) -> KeyValueCache:
-        """Return what a loaded cache has become by a step; the next step overwrites it."""
+    def lent(self, cache: KeyValueCache, steps: int) -> KeyValueCache:
+        """Return what a loaded cache has become by so many steps; the next one overwrites it."""
         result = KeyValueCache(cache.sentences)
-        result.beam, result.length = cache.beam, cache.length + 1
+        result.beam, result.length = self.beam, cache.length + steps
         result._filled, result._numbers = [result.length], cache._numbers
         last = self._lent
         if last is not None and last.sentences == result.sentences:

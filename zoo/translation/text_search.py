@@ -17,6 +17,7 @@ from zoo.decoding.ensemble import Ensemble
 from zoo.decoding.forced import align, forced_log_probs
 from zoo.decoding.options import Hypothesis, Search
 from zoo.decoding.search import search
+from zoo.decoding.step_graphs import encode_recorded
 from zoo.decoding.task import Task
 from zoo.errors import DecodingError, shown
 from zoo.interop.engines import LoadedEngine, load_engine
@@ -25,7 +26,6 @@ from zoo.interop.runner import Sources
 from zoo.nn.bf16 import bf16_weights
 from zoo.nn.cached_weights import CachedWeights, float32_weights
 from zoo.nn.contract import UNKNOWN, Seq2Seq
-from zoo.nn.faults import encode
 from zoo.nn.int8 import Int8
 from zoo.nn.padded import flatten_recurrent
 from zoo.nn.tree import Tree
@@ -335,7 +335,7 @@ class TextSearch:
             sources = [(x.bfloat16() if x.is_floating_point() else x, m) for x, m in sources]
         if isinstance(self.model, Ensemble):
             return self.model.encode(sources)
-        return encode(self.model, *sources[0])
+        return encode_recorded(self.model, *sources[0])
 
     def _align(
         self, source: Tensor, mask: Tensor, hypotheses: list[list[Hypothesis]]
