@@ -226,7 +226,9 @@ def test_translate_prints_one_line_for_each_line(run: Run, checkpoint: Path) -> 
     assert first["text"] == lines[0]
     assert first["score"] < 0
     empty = {"source": "", "text": "", "score": 0.0, "finished": True, "unknown": False}
-    assert second == {**empty, "divided": False, "respelled": False, "tokens": []}
+    assert second == {
+        **empty, "divided": False, "respelled": False, "lost_numbers": [], "tokens": [],
+    }  # fmt: skip
     assert run("translate", checkpoint, input="").stdout == ""
 
 

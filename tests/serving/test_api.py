@@ -80,6 +80,7 @@ def test_the_tokens_of_a_text_in_parts_have_their_probabilities(server: Running)
     made = server.send("/api/translate", {**asked, "texts": texts}).json["translations"]
     assert [one["divided"] for one in made] == [False, True, False, False, False]
     assert [one["respelled"] for one in made] == [False, False, False, False, True]
+    assert [one["lost_numbers"] for one in made] == [[]] * 5
     assert [made[0]["parts"], made[2]["parts"], made[3]["parts"]] == [2, 0, 1]
     for best in made:
         for one in (best, *best["alternatives"]):

@@ -221,6 +221,7 @@ def _record(translation: Translation) -> dict[str, Any]:
         "unknown": translation.unknown,
         "divided": translation.divided,
         "respelled": translation.respelled,
+        "lost_numbers": translation.lost_numbers,
         "tokens": translation.tokens,
     }
     if translation.alignment is not None:
@@ -293,12 +294,14 @@ def _with_warnings(
 ) -> Iterator[Translation]:
     """Yield translations; warn of sources without known tokens: the first, and how many.
 
-    Say at the end how many have a sentence that was divided, another spelling, or an unknown token.
+    Say at the end how many have a sentence that was divided, another spelling, an unknown token, or
+    numbers that the translation lacks.
     """
     from zoo.nn.contract import UNKNOWN
 
     count = divided = respelled = 0
     partly: list[int] = []
+    lacking: list[tuple[int, str]] = []
     for number, translation in enumerate(stream, first + 1):
         if translation.unknown:
             count += 1
@@ -309,6 +312,7 @@ def _with_warnings(
                 )
         elif any(UNKNOWN in ids for ids in translation.source_ids):
             partly.append(number)
+        lacking += [(number, lost) for lost in translation.lost_numbers[:1]]
         divided += translation.divided
         respelled += translation.respelled
         yield translation
@@ -326,6 +330,12 @@ def _with_warnings(
         say(
             f"Note: {counted(len(partly), what)} with something that the model's vocabulary lacks, "
             f"and that is lost; the first is {what} {partly[0]:,}"
+        )
+    if lacking:
+        first, lost = lacking[0]
+        say(
+            f"Note: {counted(len(lacking), what)} with a number that the translation lacks, or has "
+            f"in words: compare them; the first is {lost} in {what} {first:,}"
         )
     if count > 1:
         say(f"Warning: {count:,} {what}s in all have no token of the model's vocabulary")

@@ -37,6 +37,9 @@ class Translation(BaseModel):
     respelled: bool = Field(
         description="True where capitals or marks were read in the spelling of training."
     )
+    lost_numbers: list[str] = Field(
+        description="Numbers of the text that the translation lacks, or has in words."
+    )
     alignment: list[tuple[int, int]] | None = Field(
         description="Pairs of source and target word, counted from 0; null unless asked for."
     )

@@ -127,6 +127,7 @@ def _record(
         "parts": len(one.hypotheses),
         "divided": one.divided,
         "respelled": one.respelled,
+        "lost_numbers": one.lost_numbers,
         "alignment": one.alignment,
     }
     if scores is not None:

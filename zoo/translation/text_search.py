@@ -47,6 +47,7 @@ from zoo.translation.translation import (
     as_typed,
     from_hypothesis,
     join_parts,
+    with_lost_numbers,
     within_sentence,
 )
 from zoo.translation.vocabulary import blank_tokens, shared_vocabulary
@@ -184,13 +185,15 @@ class TextSearch:
         by_text: dict[int, list[Part]] = defaultdict(list)
         for part in parts:
             by_text[part.text_index].append(part)
-        languages = self.checkpoint.about.target_languages
+        about = self.checkpoint.about
+        languages = about.target_languages
         for i, text in enumerate(texts, start):
             if i in by_text:
                 of_parts = [by_part[part.text_index, part.part_index] for part in by_text[i]]
                 spaces = [part.space for part in by_text[i]]
                 joints = [separator(space, languages) for space in spaces]
-                yield join_parts(text, of_parts, spaces, joints)
+                one = join_parts(text, of_parts, spaces, joints)
+                yield with_lost_numbers(one) if about.source_languages and languages else one
             else:
                 yield Translation(text, "", alignment=() if request.alignment else None)
 

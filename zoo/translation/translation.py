@@ -11,6 +11,7 @@ from zoo.data.features import FeatureReader
 from zoo.data.tokenizer import Tokenizer
 from zoo.decoding.options import Hypothesis
 from zoo.nn.contract import END, UNKNOWN
+from zoo.translation.lost_numbers import lost_numbers
 
 
 class Translation(NamedTuple):
@@ -24,6 +25,8 @@ class Translation(NamedTuple):
     source_ids: the token ids of each part as they were read; none for feature vectors. divided:
     whether a sentence was translated in parts, because it is longer than those of training.
     respelled: whether a part was read in another spelling than it is written in, that of training.
+    lost_numbers: those of the source that the translation lacks, as they are written there; only
+    between languages, and without those that are often written in words.
     """
 
     source: str
@@ -36,6 +39,7 @@ class Translation(NamedTuple):
     source_ids: tuple[tuple[int, ...], ...] = ()
     divided: bool = False
     respelled: bool = False
+    lost_numbers: tuple[str, ...] = ()
 
     @property
     def score(self) -> float:
@@ -156,6 +160,14 @@ def within_sentence(
     words = _words(text)
     pairs = one.alignment and tuple((s, t) for s, t in one.alignment if t < words)
     return one._replace(text=text, alignment=pairs, divided=True)
+
+
+def with_lost_numbers(one: Translation) -> Translation:
+    """Return a translation between languages with the numbers that each of the best lacks."""
+    return one._replace(
+        lost_numbers=lost_numbers(one.source, one.text),
+        alternatives=tuple(map(with_lost_numbers, one.alternatives)),
+    )
 
 
 def as_typed(one: Translation, respelled: bool, capitals: bool, prefix: str = "") -> Translation:

@@ -1,0 +1,62 @@
+"""Numbers of a text that its translation lacks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from click.testing import Result
+
+import zoo
+from tests.external_plugins.journey import TOP
+from zoo.translation.lost_numbers import lost_numbers
+
+CHECKPOINTS = TOP / "cards" / "checkpoints"
+
+
+@pytest.mark.parametrize(("source", "translation", "lost"), [
+    ("Ça coûte 12,50 €.", "It costs €1250.", ("12,50",)),
+    ("Ça coûte 12,50 €.", "It costs €12.50.", ()),
+    ("It costs $1,250.75.", "Ça coûte 1\u202f250,75 $.", ()),
+    ("1.250.000 Euro", "1,250,000 euros", ()),
+    ("1,250 people", "1250 personnes", ()),
+    ("She was born in 1985.", "Elle est née en 1958.", ("1985",)),
+    ("12,50 € and 12,05 €", "12 euros 50 et 12 euros 5", ()),
+    ("4.50", "4,5", ()),
+    ("007", "7", ()),
+    ("3 of 15, at 3:30", "trois de quinze, à 15 h 30", ()),
+    ("100 years, 2000 men", "cent ans, deux mille hommes", ()),
+    ("١٢٣٤", "1234", ()),
+    ("Room 345 on page 678", "Chambre 345", ("678",)),
+    ("x² and ½ of 999", "x²", ("999",)),
+    ("no number", "12", ()),
+    ("", "", ()),
+])  # fmt: skip
+def test_numbers_are_compared_as_languages_write_them(
+    source: str, translation: str, lost: tuple[str, ...]
+) -> None:
+    assert lost_numbers(source, translation) == lost
+
+
+def test_a_translation_says_which_numbers_it_lacks(
+    run: Callable[..., Result],
+) -> None:
+    folder = CHECKPOINTS / "transformer-tiny.numbers-en-fr"
+    texts = ["forty-two", "it costs 1234,5"]
+    plain, lacking = zoo.load(folder).translate(texts, beam=2, n_best=2, details=True)
+    assert plain.lost_numbers == ()
+    assert lacking.lost_numbers == ("1234,5",)
+    assert lacking.alternatives[0].lost_numbers == ("1234,5",)
+    result = run("translate", str(folder), *texts)
+    assert "1 text with a number that the translation lacks" in result.stderr
+    assert "the first is 1234,5 in text 2" in result.stderr
+    result = run("translate", str(folder), *texts, "--json")
+    assert [json.loads(line)["lost_numbers"] for line in result.stdout.splitlines()] == [
+        [], ["1234,5"],
+    ]  # fmt: skip
+
+
+def test_dates_are_written_in_another_way() -> None:
+    translator = zoo.load(CHECKPOINTS / "transformer-tiny.dates-en-iso")
+    assert translator.translate(["3.5.2021 987"], details=True)[0].lost_numbers == ()

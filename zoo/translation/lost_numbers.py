@@ -1,0 +1,65 @@
+"""The numbers of a text that its translation lacks: a small network may write 1250 for 12,50."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+DIGIT = re.compile(r"\d")
+
+NUMBER = re.compile(
+    r"(?<!\d)\d{1,3}(?P<separator>[.,'’\u2009\u00a0\u202f ])\d{3}(?:(?P=separator)\d{3})*(?!\d)"
+    r"(?:[.,]\d+(?!\d))?|\d+(?:[.,]\d+)?"
+)
+"""Digits, in groups of three or not, and decimals after a point or a comma."""
+
+DECIMALS = re.compile(r"[.,](\d+)$")
+GROUPS = re.compile(r"[.,'’\u2009\u00a0\u202f ]")
+
+OFTEN_IN_WORDS = re.compile(r"\d{1,2}|[1-9]0+")
+"""Numbers that a translation may have in words: those of two digits, hundreds and thousands."""
+
+Value = tuple[str, str]
+"""The digits before and after the decimal point, without zeros that mean nothing."""
+
+
+def lost_numbers(source: str, translation: str) -> tuple[str, ...]:
+    """Return the numbers of a source that its translation lacks, as they are written.
+
+    Those that are often written in words are not compared. Languages separate thousands and
+    decimals in different ways; digits in groups of three are taken for thousands on both sides.
+    """
+    if not DIGIT.search(source):
+        return ()
+    values = {_value(match) for match in NUMBER.finditer(translation)}
+    return tuple(
+        match.group()
+        for match in NUMBER.finditer(source)
+        if not _is_often_in_words(_value(match)) and not _is_among(_value(match), values)
+    )
+
+
+def _value(match: re.Match[str]) -> Value:
+    text = match.group()
+    is_grouped = match["separator"] is not None
+    decimals = DECIMALS.search(text)
+    # The last three digits after the separator of the groups are one of them.
+    if is_grouped and decimals and decimals.group()[0] == match["separator"]:
+        decimals = None
+    whole = text[: decimals.start()] if decimals else text
+    digits = "".join(str(unicodedata.digit(c)) for c in GROUPS.sub("", whole))
+    after = "".join(str(unicodedata.digit(c)) for c in decimals[1]) if decimals else ""
+    return digits.lstrip("0") or "0", after.rstrip("0")
+
+
+def _is_often_in_words(value: Value) -> bool:
+    return not value[1] and OFTEN_IN_WORDS.fullmatch(value[0]) is not None
+
+
+def _is_among(value: Value, values: set[Value]) -> bool:
+    """Return whether a translation has a value, or its two parts, as in 12 euros 50."""
+    whole, after = value
+    if value in values:
+        return True
+    parts = {digits.rstrip("0") for digits, decimals in values if not decimals}
+    return bool(after) and (whole, "") in values and after.lstrip("0") in parts
