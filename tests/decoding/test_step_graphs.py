@@ -6,6 +6,7 @@ import contextlib
 import copy
 import gc
 import inspect
+import sys
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -20,14 +21,18 @@ from torch.nn.modules.module import register_module_forward_hook
 import zoo
 from tests.external_plugins.journey import TOP
 from zoo.data.batches import rounded
-from zoo.decoding import step_graph, step_graphs
+from zoo.decoding import pipeline, step_graph, step_graphs
 from zoo.decoding.encode_graph import EncodeGraph
+from zoo.decoding.named import _Checked
 from zoo.decoding.options import Search
+from zoo.decoding.processor import LogitsProcessor
 from zoo.decoding.search import search
 from zoo.decoding.step_graph import StepGraph
 from zoo.decoding.step_graphs import encode_recorded
 from zoo.decoding.task import Task
+from zoo.errors import DecodingError
 from zoo.nn.tree import plain_tensors
+from zoo.registry.registry import default_registry
 from zoo.testing.case import Case
 from zoo.testing.case import case as make_case
 from zoo.translation import parts
@@ -57,10 +62,6 @@ def repeated(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[StepGraph]]:
     uses: list[StepGraph] = []
     shared: list[Tensor] = []
 
-    def load(self: StepGraph, *given: Any) -> Any:
-        uses.append(self)
-        return original(self, *given)
-
     def record(function: Callable[[], None], pool: Any, stream: Any) -> Callable[[], None]:
         function()
         given = inspect.getclosurevars(function).nonlocals
@@ -70,6 +71,7 @@ def repeated(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[StepGraph]]:
         logits = graph._logits.clone()
 
         def overwriting() -> None:
+            uses.append(graph)
             for other in shared:
                 other.fill_(torch.nan)
             function()
@@ -81,8 +83,6 @@ def repeated(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[StepGraph]]:
             graph._logits = logits
         return overwriting
 
-    original = StepGraph.load
-    monkeypatch.setattr(StepGraph, "load", load)
     monkeypatch.setattr(step_graphs, "can_record", lambda device: True)
     monkeypatch.setattr(step_graphs, "record", record)
     monkeypatch.setattr(step_graphs, "new_pool", lambda: (0, 1))
@@ -205,6 +205,99 @@ def test_sources_that_come_a_second_time_are_encoded_as_they_were_recorded(
             for one, other in zip(plain_tensors(actual), plain_tensors(expected), strict=True):
                 torch.testing.assert_close(one, other, equal_nan=True)
     assert used == [3, 4], "the first one is not recorded"
+
+
+@pytest.mark.parametrize("second", [
+    {"beam": 4, "n_best": 2}, {"sample": True, "seed": 1}, {"banned": (7,)}, {"beam": 3},
+], ids=str)  # fmt: skip
+@pytest.mark.parametrize("first", [{}, {"beam": 4}], ids=str)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_is_recorded_anew_is_not_at_the_last_position_of_an_earlier_search(
+    family: str, first: dict[str, Any], second: dict[str, Any], repeated: list[StepGraph]
+) -> None:
+    """There it would write beyond its memory."""
+    case = make_case(family)
+    config: Any = case.model.config
+    task = task_of(case.model, case, config.length_limits.target)
+    last = min(config.length_limits.target or 33, 33) - 1
+    for _ in range(2):
+        search(task, Search(min_length=last, max_length=last, **first))
+    actual = search(task, Search(max_length=9, **second))
+    assert step_graphs._GRAPHS[case.model].failure == ""
+    with unrecorded():
+        expected = search(task, Search(max_length=9, **second))
+    for one, other in zip(actual, expected, strict=True):
+        assert [h.tokens for h in one] == [h.tokens for h in other]
+
+
+def test_no_turn_is_taken_beyond_the_longest_length(repeated: list[StepGraph]) -> None:
+    """A table of positions may end there."""
+    case = make_case("convs2s")
+    config: Any = case.model.config
+    positions = config.max_positions
+    task = task_of(case.model, case, positions + 1)
+    for beam in (1, 3):
+        for _ in range(2):
+            search(task, Search(beam=beam, min_length=positions, max_length=positions))
+    assert step_graphs._GRAPHS[case.model].failure == ""
+
+
+def test_what_an_earlier_batch_has_left_is_not_taken_for_an_error(
+    repeated: list[StepGraph],
+) -> None:
+    case = make_case("transformer")
+    source = torch.cat([case.source, case.source[:3]])
+    options = Search(beam=3, max_length=10)
+    good = task_of(case.model, replace(case, source=source, mask=source != 0))
+    keys = [key.clone() for key in good.memory.keys]
+    keys[0][7] = torch.nan
+    for _ in range(2):
+        search(good, options)
+    with pytest.raises(DecodingError, match="not numbers"):
+        search(replace(good, memory=good.memory._replace(keys=tuple(keys))), options)
+    # With a token that is blank, turns begin after the first step.
+    small = replace(task_of(case.model, case), blank=torch.tensor([5]))
+    actual = tokens_of(small, options)
+    with unrecorded():
+        assert actual == tokens_of(small, options)
+
+
+class Constant(LogitsProcessor):
+    """Bans a token; `penalty` ranks sentences, where a subclass has it."""
+
+    def bans(self, position: int, state: tuple[()]) -> tuple[int, ...]:
+        return (6,)
+
+    def bans_last(self, position: int, state: tuple[()]) -> int:
+        return sys.maxsize
+
+
+class Ranking(Constant):
+    def penalty(self, state: Tensor | tuple[()], sentence: Tensor) -> Tensor:
+        return -1.0 - sentence.double()
+
+
+@pytest.mark.parametrize("kind", [Constant, Ranking])
+def test_a_plugins_processor_that_only_bans_tokens_is_part_of_turns(
+    kind: type[Constant], repeated: list[StepGraph], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def named(task: Any, text: str) -> Any:
+        shelf = default_registry().processors
+        return _Checked(shelf, "mine", kind(), len(task))
+
+    monkeypatch.setattr(pipeline, "named_processor", named)
+    case = make_case("rnnsearch")
+    options = Search(beam=3, n_best=2, max_length=12, processors=("mine",))
+    for _ in range(2):
+        actual = search(task_of(case.model, case), options)
+    turns = [turn for graph in repeated for turn in graph._turns]
+    assert bool(turns) == (kind is Constant)
+    with unrecorded():
+        expected = search(task_of(case.model, case), options)
+    for one, other in zip(actual, expected, strict=True):
+        assert [h.tokens for h in one] == [h.tokens for h in other]
+        scores = [h.rank_score for h in other]
+        assert [h.rank_score for h in one] == pytest.approx(scores, abs=1e-9)
 
 
 def test_an_ensemble_is_recorded(repeated: list[StepGraph]) -> None:

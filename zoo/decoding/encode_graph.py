@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from zoo.decoding.step_graph import NotRecordableError, Record, fill
@@ -26,8 +25,10 @@ class EncodeGraph:
     def __init__(
         self, network: Any, source: Tensor, mask: Tensor, sentences: int, record: Record
     ) -> None:
-        self._source = source.new_zeros(sentences, *source.shape[1:])
-        self._mask = torch.ones(sentences, *mask.shape[1:], dtype=mask.dtype, device=mask.device)
+        self._source = source.new_empty(sentences, *source.shape[1:])
+        self._mask = mask.new_empty(sentences, *mask.shape[1:])
+        fill(self._source, source)
+        fill(self._mask, mask)
         self._memory: Tree = ()
 
         def run() -> None:

@@ -180,7 +180,6 @@ class _Batch(Steps[Memory, State]):
         self.score, self.log_prob = self.score[rows], self.log_prob[rows]
         self.lengths, self.states = self.lengths[rows], gather(self.states, rows)
         self.memory, self.state = gather(self.memory, rows), gather(self.state, rows)
-        self.ahead = None if self.ahead is None else self.ahead[rows]
 
     def _end(self, over: Tensor) -> None:
         """Record the hypotheses of some rows, (rows,) bool, which are live."""

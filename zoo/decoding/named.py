@@ -64,6 +64,11 @@ class _Checked(LogitsProcessor[Tree]):
         self.needs_attention = bool(processor.needs_attention)  # type: ignore[misc]  # see above
         self.changes_scores = bool(processor.changes_scores)  # type: ignore[misc]  # see above
 
+    @property
+    def only_bans(self) -> bool:
+        """Whether it only bans tokens."""
+        return self.processor.only_bans
+
     def init_state(self, sentence: Tensor) -> Tree | tuple[()]:
         """Return the state before the first token."""
         with self.shelf.blaming(self.name):

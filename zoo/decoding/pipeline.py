@@ -28,7 +28,7 @@ class Pipeline:
         needs_attention: whether a processor reads the attention of each step.
         changes_scores: whether scores differ from the network's log probabilities by more than
             bans, so that a search must add up both.
-        is_stateless: whether a state without tensors stays what it is, whatever is written.
+        only_bans: whether the processors only ban tokens, once their states are empty.
         max_lengths: (sentences,), each sentence's maximum length, the end token included.
     """
 
@@ -46,9 +46,8 @@ class Pipeline:
         )
         self.needs_attention = any(p.needs_attention for p in self.processors)
         self.changes_scores = any(p.changes_scores for p in self.processors)
-        self.is_stateless = all(
-            isinstance(p, NotEmpty) or type(p).update is LogitsProcessor.update
-            for p in self.processors
+        self.only_bans = not (self.needs_attention or self.changes_scores) and all(
+            p.only_bans for p in self.processors
         )
 
     def init_state(self, sentence: Tensor) -> States:

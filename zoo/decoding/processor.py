@@ -65,6 +65,12 @@ class LogitsProcessor(ABC, Generic[S]):
         """Return the processor that the fields of a search ask for, or None."""
         return None
 
+    @property
+    def only_bans(self) -> bool:
+        """Whether it only bans tokens: its empty state stays empty, and it ranks nothing."""
+        kind, base = type(self), LogitsProcessor
+        return kind.update is base.update and kind.penalty is base.penalty
+
     def init_state(self, sentence: Tensor) -> S | tuple[()]:
         """Return the state before the first token, of rows that belong to sentences, (rows,)."""
         return ()

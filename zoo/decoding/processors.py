@@ -120,6 +120,11 @@ class NotEmpty(LogitsProcessor[Tensor]):
         """Return the processor with the maximum lengths of all processors together."""
         return type(self)(self.blank, lengths)
 
+    @property
+    def only_bans(self) -> bool:
+        """Whether it only bans tokens: once no row is blank."""
+        return True
+
     def init_state(self, sentence: Tensor) -> Tensor | tuple[()]:
         """Return the state in which every row is blank; () if no token is blank."""
         return () if self.blank is None else torch.ones_like(sentence, dtype=torch.bool)

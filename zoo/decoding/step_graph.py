@@ -72,35 +72,46 @@ class StepGraph:
         self._record = record
         self._held: list[Tensor] = []
 
-    def prepare(self, model: Any) -> StepGraph:
-        """Record the step of a network or an ensemble, if it has not been; return this."""
+    @property
+    def positions(self) -> int:
+        """How many positions its caches have room for; 0 without a cache."""
+        caches = (leaf for leaf in self._leaves if isinstance(leaf, RecordedCache))
+        return max((cache.limit for cache in caches), default=0)
+
+    def prepare(self, model: Any, token: Tensor, state: Tree, memory: Tree) -> StepGraph:
+        """Record the step that reads these, if it has not been; return this."""
         if self._repeat is None:
 
             def take_step() -> None:
                 self._logits = self._step(model)
 
+            self.load(token, state, memory)
             self._repeat = self._recorded(model, take_step)
         return self
 
-    def turns(self, model: Any, kind: type[T], settings: Settings, banned: tuple[int, ...]) -> T:
-        """Return turns that begin with this step, recorded for bans if they have not been."""
+    def turns(self, kind: type[T], settings: Settings) -> T:
+        """Return turns that begin with this step; `record` them before they are taken."""
         key = kind, settings
         if key not in self._turns:
             _make_room(self._turns)
             self._turns[key] = kind(settings, self.sentences, self.beam, self._token.device)
         turns = self._turns[key]
         assert isinstance(turns, kind)
+        return turns
+
+    def record(self, model: Any, turns: Turns, banned: tuple[int, ...]) -> bool:
+        """Record the turn that comes next for bans, if it has not been; return true."""
         if banned not in turns.recorded:
             _make_room(turns.recorded)
             take = self._recorded(model, lambda: self._turn(model, turns, banned), turns.memory())
             turns.recorded[banned] = take
-        return turns
+        return True
 
     def _recorded(
         self, model: Any, function: Callable[[], None], memory: Sequence[Tensor] = ()
     ) -> Callable[[], None]:
-        """Record a function; what is in the memory is there afterwards, too."""
-        parts = [] if self._loaded is None else [*self._parts(), *memory]
+        """Record a function of what has been loaded; that is there afterwards, too."""
+        parts = [*self._parts(), *memory]
         values = [part.clone() for part in parts]
         try:
             return self._record(function)
@@ -164,6 +175,19 @@ class StepGraph:
             if isinstance(own, RecordedCache) and isinstance(leaf, KeyValueCache)
         )
         return min(left, default=sys.maxsize)
+
+    def may_begin(self, state: Tree) -> bool:
+        """Return whether a state before the first token has the parts of later ones."""
+        given = leaves(state)
+        return len(given) == len(self._leaves) and all(
+            (
+                isinstance(own, Tensor)
+                and isinstance(leaf, Tensor)
+                and (own.dtype, own.shape[1:]) == (leaf.dtype, leaf.shape[1:])
+            )
+            or (isinstance(own, RecordedCache) and isinstance(leaf, KeyValueCache))
+            for own, leaf in zip(self._leaves, given, strict=True)
+        )
 
     def begin(self, token: Tensor, state: Tree, memory: Tree) -> None:
         """Copy what the first step reads, one row a sentence, for each row of its beam."""

@@ -63,8 +63,9 @@ class StepGraphs:
         self._snapshot: Snapshot | None = None
         self._pool: Any = None  # the memory that recorded steps compute in
         self._has_recorded = False
+        self.may_encode = True
         self._encoders: OrderedDict[Any, EncodeGraph | None] = OrderedDict()
-        self._first: dict[Any, Any] = {}  # the key of the second step, by the memory and the beam
+        self._first: dict[Any, Any] = {}  # the key of the graph with fewest positions, by memory
 
     def prepare(self, networks: list[nn.Module]) -> bool:
         """Drop what was recorded of other weights; return whether steps can be recorded."""
@@ -92,19 +93,23 @@ class StepGraphs:
             return None
         if key not in self._graphs:
             self._stream = self._stream or new_stream(token.device)
-            self._graphs[key] = StepGraph(state, memory, *shape, self._record)
-            self._first.setdefault(of_memory, key)
-        graph = self._kept(key)
-        return graph if graph is not None and graph.room(state) > 0 else None
+            graph = StepGraph(state, memory, *shape, self._record)
+            first = self._graphs.get(self._first.get(of_memory))
+            if first is None or graph.positions < first.positions:
+                self._first[of_memory] = key
+            self._graphs[key] = graph
+        known = self._kept(key)
+        return known if known is not None and known.room(state) > 0 else None
 
-    def first(self, memory: Tree, beam: int) -> StepGraph | None:
-        """Return what has repeated the second step for such a memory; None if nothing has."""
+    def first(self, memory: Tree, state: Tree, beam: int) -> StepGraph | None:
+        """Return what repeats the first step for such a memory; None if nothing can."""
         try:
             sentences = row_count(memory)
             key = self._first.get((rounded(sentences), beam, kind(memory)))
         except NotRecordableError:
             return None
-        return None if key is None or self.failure else self._kept(key)
+        graph = None if key is None or self.failure else self._kept(key)
+        return graph if graph is not None and graph.may_begin(state) else None
 
     def encode(self, network: Any, source: Tensor, mask: Tensor) -> Any:
         """Return the memory of sources as it was recorded; None if it has not been.
@@ -113,7 +118,7 @@ class StepGraphs:
         """
         sentences = rounded(len(source))
         key = sentences, source.dtype, *source.shape[1:]
-        if self.failure or not len(source) > 0 or sentences * source.shape[1] > MOST_TOKENS:
+        if not self.may_encode or not len(source) or sentences * source.shape[1] > MOST_TOKENS:
             return None
         if key not in self._encoders:
             self._encoders[key] = None
@@ -121,30 +126,37 @@ class StepGraphs:
                 self._encoders.popitem(last=False)
             return None
         self._encoders.move_to_end(key)
-
-        def repeat() -> Any:
+        try:
             graph = self._encoders[key]
             if graph is None:
                 self._stream = self._stream or new_stream(source.device)
                 graph = EncodeGraph(network, source, mask, sentences, self._record)
                 self._encoders[key] = graph
-            return graph.repeat(source, mask)
+            memory = graph.repeat(source, mask)
+        except FAILURES:  # its steps may be recorded all the same
+            self._forget()
+            self.may_encode, self._failures = False, failures()
+            return None
+        self._look([network])
+        return memory
 
-        return self.ready([network], repeat)
-
-    def ready(self, networks: list[nn.Module], repeat: Callable[[], R]) -> R | None:
-        """Return what `repeat` returns, which may record something; None if it cannot."""
+    def ready(self, networks: list[nn.Module], record: Callable[[], R]) -> R | None:
+        """Return what `record` returns, which may record something; None if it cannot."""
         try:
-            result = repeat()
+            result = record()
         except FAILURES as error:
             self.fail(error)
             return None
+        self._look(networks)
+        return result
+
+    def _look(self, networks: list[nn.Module]) -> None:
+        """Remember how networks are if something was recorded; drop what takes too much memory."""
         if self._has_recorded:
             self._snapshot, self._has_recorded = Snapshot.of(networks), False
         for kept in (self._encoders, self._graphs):
             while len(kept) > 1 and self._size() > MOST_BYTES:
                 kept.popitem(last=False)
-        return result
 
     def _kept(self, key: Any) -> StepGraph | None:
         """Return a recorded step, if it is kept, as the one that was used last."""
@@ -198,7 +210,11 @@ class Recorded:
     @property
     def dtype(self) -> torch.dtype:
         """Of the logits in full precision."""
-        return torch.promote_types(next(self._network.parameters()).dtype, torch.float32)
+        widest = torch.float32
+        for network in networks_of(self._model):
+            for weight in network.parameters():
+                widest = torch.promote_types(widest, weight.dtype)
+        return widest
 
     @property
     def _network(self) -> Seq2Seq[Any, Any]:
@@ -226,39 +242,45 @@ class Recorded:
         graph = self._graphs.find(model, token, state, memory)
         if graph is None:
             return None
-        return self._graphs.ready(networks_of(model), lambda: graph.prepare(model))
+        ready = self._graphs.ready(
+            networks_of(model), lambda: graph.prepare(model, token, state, memory)
+        )
+        return ready if ready is not None and ready.room(state) > 0 else None
 
     def begin(
-        self, kind: type[T], settings: Settings, banned: tuple[int, ...], beam: int,
-        given: tuple[Tensor, Tree, Tree], *, is_first: bool,
-    ) -> tuple[T, int] | None:  # fmt: skip
-        """Return turns, and how many there may be; None if they cannot be recorded.
+        self, kind: type[T], settings: Settings, beam: int, given: tuple[Tensor, Tree, Tree], *,
+        is_first: bool,
+    ) -> T | None:  # fmt: skip
+        """Return turns that begin by reading a token, a state and the memory; None if none can.
 
         Args:
             kind, settings: of the turns.
-            banned: tokens that may not be written in the first one.
             beam: rows of each sentence.
-            given: the token, the state and the memory that the first turn reads.
+            given: the token, the state and the memory.
             is_first: whether these are of the first position, one row a sentence.
         """
         (token, state, memory), self._last = given, None
         if is_first:
-            graph = self._graphs.first(memory, beam)
+            graph = self._graphs.first(memory, state, beam)
         else:
             graph = self._graphs.find(self._model, token, state, memory)
         self._turning = graph
-        if graph is None or (turns := self.turns(kind, settings, banned)) is None:
+        if graph is None:
             return None
         (graph.begin if is_first else graph.load)(token, state, memory)
-        return turns, graph.room(state)
+        return graph.turns(kind, settings)
 
-    def turns(self, kind: type[T], settings: Settings, banned: tuple[int, ...]) -> T | None:
-        """Return the turns that have begun, recorded for bans; None if they cannot be."""
+    def record(self, turns: Turns, banned: tuple[int, ...]) -> bool:
+        """Return whether the turns that have begun are recorded for bans."""
         graph, model = self._turning, self._model
         assert graph is not None
-        return self._graphs.ready(
-            networks_of(model), lambda: graph.turns(model, kind, settings, banned)
-        )
+        done = self._graphs.ready(networks_of(model), lambda: graph.record(model, turns, banned))
+        return done is True
+
+    def room(self, state: Tree) -> int:
+        """Return for how many turns there is room, from the state on with which they have begun."""
+        assert self._turning is not None
+        return self._turning.room(state)
 
     def after(self, state: State, turns: int) -> State:
         """Return what a state has become by so many turns; the next step overwrites it."""

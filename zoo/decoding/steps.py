@@ -103,26 +103,30 @@ class Steps(Generic[Memory, State]):
             return None
         needed = Settings(capacity(position - 1), recorded.dtype, **settings)
         given, is_first = (self.token, self.state, self.memory), position == 1
-        begun = recorded.begin(kind, needed, banned[0], beam, given, is_first=is_first)
-        if begun is None:
+        turns = recorded.begin(kind, needed, beam, given, is_first=is_first)
+        if turns is None:
             return None
-        turns, room = begun
         load(turns)
         taken, left, count = 0, turns.sentences, row_count(self.memory)
-        room = min(room, needed.positions - position + 1)
+        most = min(needed.positions, self.longest) - position + 1
 
         def are_few(left: int) -> bool:
             is_part = count - left >= self.task.leave_at * count
             return left == 0 or (is_part and rounded(left) < turns.sentences)
 
-        while banned is not None and taken < room and not are_few(left):
-            tokens, most = banned
-            if recorded.turns(kind, needed, tokens) is None:
+        while banned is not None and recorded.record(turns, banned[0]):
+            room = min(most, recorded.room(self.state)) - taken  # known when a turn is recorded
+            if room < 1:
                 break
-            most = min(most, room - taken)
-            more, left = turns.take(tokens, most, self.task.on_step, are_few)
+            tokens, lasting = banned
+            of_turns = tokens, min(lasting, room), self.task.on_step, are_few
+            more, left = turns.take(*of_turns)
             taken += more
+            if taken == most or are_few(left):
+                break
             banned = self._bans_of_turns(position + taken, vocab, turns.recorded)
+        if not taken:
+            return None
         self.state = recorded.after(self.state, taken)
         return turns, taken, left
 
@@ -134,7 +138,7 @@ class Steps(Generic[Memory, State]):
         None if rows differ, or after the first position, if these bans have not been recorded and
         last for too few positions.
         """
-        if not self.pipeline.is_stateless or leaves(self.states) or not self.may_take_several:
+        if not self.pipeline.only_bans or leaves(self.states):
             return None
         if position == 1:
             first = self.pipeline.bans(1, self.states, vocab)

@@ -182,6 +182,7 @@ class BeamTurns(Turns):
     def choose(self, logits: Tensor, banned: tuple[int, ...]) -> tuple[Tensor, Tensor]:
         """Append a token to the prefixes, as `_Beam.advance` does."""
         position, n = self.position, self.settings.n_best
+        going_on = (self.score > -torch.inf).any(1)
         best, parent, token = best_continuations(logits, self.score, self.beam, banned)
         best = best.masked_fill(self.slots >= self.free[:, None], -torch.inf)
         is_end = token == END
@@ -204,5 +205,6 @@ class BeamTurns(Turns):
         self.score.copy_(live.masked_fill(~alive[:, None], -torch.inf))
         self.written.copy_(written)
         self.position += 1
-        self.facts.copy_(torch.stack([alive.sum(), best.isnan().sum()]))
+        broken = best.isnan().any(1) & going_on  # others may read what an earlier search has left
+        self.facts.copy_(torch.stack([alive.sum(), broken.sum()]))
         return token.flatten(), (self.first_row + parent).flatten()

@@ -152,9 +152,15 @@ class Snapshot(NamedTuple):
     def has_same_modules(self, networks: list[nn.Module]) -> bool:
         """Return whether the modules and their settings are as they were."""
         pairs = zip(self.watched, networks, strict=True)
-        return all(watched.is_current(network) for watched, network in pairs) and not _have_hooks(
-            self.parts
-        )
+        if not all(watched.is_current(network) for watched, network in pairs):
+            return False
+        known = [
+            attributes["_parameters"]
+            for watched, network in zip(self.watched, networks, strict=True)
+            for attributes in (network.__dict__, *(within for _, _, within in watched.inside))
+        ]
+        same = (now is part.parameters for now, part in zip(known, self.parts, strict=True))
+        return all(same) and not _have_hooks(self.parts)
 
     def has_same_weights(self) -> bool:
         """Return whether no weight was written to, or replaced."""

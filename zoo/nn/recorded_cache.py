@@ -103,9 +103,8 @@ class RecordedCache(KeyValueCache):
         if lent is None or not self.is_lent(cache):
             for own, given in zip(self._layers, cache._layers, strict=True):
                 for to, part in zip(own, given, strict=True):
-                    to[:n, :, :length] = part[:n, :, :length]
-                    to[:n, :, length:] = 0
-            self._written_by[:n, :, length:] = -1
+                    to.zero_()[:n, :, :length] = part[:n, :, :length]
+            self._written_by[:, :, length:] = -1
             self._position.fill_(length)
         elif cache._origin is lent._origin:
             return
@@ -120,7 +119,8 @@ class RecordedCache(KeyValueCache):
         """Return what a loaded cache has become by so many steps; the next one overwrites it."""
         result = KeyValueCache(cache.sentences)
         result.beam, result.length = self.beam, cache.length + steps
-        result._filled, result._numbers = [result.length], cache._numbers
+        result._filled = [result.length]
+        result._numbers = cache._numbers if cache.beam == self.beam else None
         last = self._lent
         if last is not None and last.sentences == result.sentences:
             result._layers = last._layers

@@ -21,7 +21,7 @@ def zoo_logits_processors() -> Iterable[Processor]:  # type: ignore[empty-body] 
     early-end:after=20`. The state of a processor is passed in, so that it moves with the rows of a
     beam. One whose bans stay the same for some positions may say so in `bans_last`: a network can
     then take several steps at once, and a GPU goes on without Python, unless a processor overrides
-    `update`. `zoo.LogitsProcessor` imports torch: in a package that also
+    `update` or `penalty`. `zoo.LogitsProcessor` imports torch: in a package that also
     declares something else, put the class into a module of its own, so that `zoo list` stays fast.
 
     Example:
