@@ -285,6 +285,15 @@ def networks_of(model: Any) -> list[nn.Module]:
     return [*model.models] if isinstance(model, Ensemble) else [model]
 
 
+def dtype_of_logits(networks: list[nn.Module]) -> torch.dtype:
+    """Return float32, or float64 if a weight has it."""
+    dtype = torch.float32
+    for network in networks:
+        for weight in network.parameters():
+            dtype = torch.promote_types(dtype, weight.dtype)
+    return dtype
+
+
 def row_count(tree: Tree) -> int:
     """Return how many rows a tree of tensors has."""
     parts = leaves(tree)

@@ -18,7 +18,14 @@ import torch
 from torch import Tensor, nn
 
 from zoo.decoding.encode_graph import EncodeGraph
-from zoo.decoding.step_graph import NotRecordableError, StepGraph, kind, networks_of, row_count
+from zoo.decoding.step_graph import (
+    NotRecordableError,
+    StepGraph,
+    dtype_of_logits,
+    kind,
+    networks_of,
+    row_count,
+)
 from zoo.decoding.task import Task
 from zoo.decoding.turns import Settings, Turns
 from zoo.errors import FAILURES
@@ -63,7 +70,7 @@ class StepGraphs:
         self._snapshot: Snapshot | None = None
         self._pool: Any = None  # the memory that recorded steps compute in
         self._has_recorded = False
-        self.may_encode = True
+        self.may_encode, self.dtype = True, torch.float32  # of the logits in full precision
         self._encoders: OrderedDict[Any, EncodeGraph | None] = OrderedDict()
         self._first: dict[Any, Any] = {}  # the key of the graph with fewest positions, by memory
 
@@ -78,6 +85,7 @@ class StepGraphs:
         ):
             self._forget()
             self._snapshot, self._failures = Snapshot.of(networks), failures()
+            self.dtype = dtype_of_logits(networks)
         return self._snapshot is not None and not self.failure
 
     def find(self, model: Any, token: Tensor, state: Tree, memory: Tree) -> StepGraph | None:
@@ -93,7 +101,11 @@ class StepGraphs:
             return None
         if key not in self._graphs:
             self._stream = self._stream or new_stream(token.device)
-            graph = StepGraph(state, memory, *shape, self._record)
+            try:
+                graph = StepGraph(state, memory, *shape, self._record)
+            except FAILURES as error:
+                self.fail(error)
+                return None
             first = self._graphs.get(self._first.get(of_memory))
             if first is None or graph.positions < first.positions:
                 self._first[of_memory] = key
@@ -210,11 +222,7 @@ class Recorded:
     @property
     def dtype(self) -> torch.dtype:
         """Of the logits in full precision."""
-        widest = torch.float32
-        for network in networks_of(self._model):
-            for weight in network.parameters():
-                widest = torch.promote_types(widest, weight.dtype)
-        return widest
+        return self._graphs.dtype
 
     @property
     def _network(self) -> Seq2Seq[Any, Any]:
@@ -268,7 +276,7 @@ class Recorded:
         if graph is None:
             return None
         (graph.begin if is_first else graph.load)(token, state, memory)
-        return graph.turns(kind, settings)
+        return self._graphs.ready(networks_of(self._model), lambda: graph.turns(kind, settings))
 
     def record(self, turns: Turns, banned: tuple[int, ...]) -> bool:
         """Return whether the turns that have begun are recorded for bans."""
