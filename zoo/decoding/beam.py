@@ -164,7 +164,6 @@ class _Beam(Steps[Memory, State]):
         for number, *ends in zip(self.numbers, *(fetch(part)() for part in parts), strict=True):
             for score, tokens in zip(*ends, strict=True):
                 if tokens[0] != PADDING:
-                    tokens = tokens[: tokens.index(PADDING)] if PADDING in tokens else tokens
                     self._record(number, ended(self.options, tokens, score, score, 0.0))
 
     def _record(self, number: int, hypothesis: Hypothesis) -> list[float]:

@@ -92,9 +92,20 @@ def choose(candidates: Candidates, beam: BeamSlots, crowded: bool) -> Chosen:
     if crowded:
         slots = torch.arange(score.shape[1], device=score.device)
         score = score.masked_fill(slots >= beam.free[:, None], -torch.inf)
-    over = ((token == END) | (beam.position >= beam.lengths)[:, None]) & (score > -torch.inf)
+    over = are_over(score, token == END, beam.lengths, beam.position)
     alive = score.amax(1) / beam.divisor > beam.threshold
     return Chosen(score, beam.rows[:, :1] + parent, token, over, alive)
+
+
+def are_over(score: Tensor, is_end: Tensor, lengths: Tensor, position: Tensor | int) -> Tensor:
+    """Return which live continuations end, by the end token or by their length.
+
+    Args:
+        score, is_end: (sentences, slots), −inf where it is not live, and whether it is the token.
+        lengths: (sentences,), the most tokens of each.
+        position: of the continuation, from 1; an int or (1,).
+    """
+    return (is_end | (position >= lengths)[:, None]) & (score > -torch.inf)
 
 
 def facts_of(chosen: Chosen, rows: Tensor) -> Facts:

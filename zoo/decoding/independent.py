@@ -191,8 +191,7 @@ class _Batch(Steps[Memory, State]):
         ranked = torch.stack([self.score[index], self.log_prob[index], penalty], 1)
         parts = [fetch(part) for part in (row, self._tokens(row), ranked)]
         for number, written, end in zip(*(wait() for wait in parts), strict=True):
-            tokens = written[: written.index(PADDING)] if PADDING in written else written
-            self.ended[number] = ended(self.options, tokens, *end)
+            self.ended[number] = ended(self.options, written, *end)
 
     def _sentences(self) -> Tensor:
         """Return the index in the task of each row's sentence, (rows,)."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from zoo.decoding.options import Hypothesis, Search
 from zoo.errors import DecodingError
-from zoo.nn.contract import END
+from zoo.nn.contract import END, PADDING
 
 
 def length_divisor(options: Search, length: float) -> float:
@@ -25,7 +25,8 @@ def ended(
 
     Args:
         options: the search.
-        written: token ids without the begin token, with the end token if the hypothesis has one.
+        written: token ids without the begin token, with the end token if the hypothesis has one;
+            padding may follow.
         score: the sum of the processed log probabilities, which the search maximizes.
         log_prob: the sum of the network's log probabilities.
         penalty: what the logits processors add to the rank, 0 or less.
@@ -35,6 +36,8 @@ def ended(
     """
     if math.isnan(score):
         raise not_a_number()
+    if PADDING in written:
+        written = written[: written.index(PADDING)]
     finished = bool(written) and written[-1] == END
     tokens = tuple(written[:-1] if finished else written)
     rank_score = score / length_divisor(options, len(written)) + penalty

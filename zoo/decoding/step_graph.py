@@ -99,13 +99,13 @@ class StepGraph:
         assert isinstance(turns, kind)
         return turns
 
-    def record(self, model: Any, turns: Turns, banned: tuple[int, ...]) -> bool:
-        """Record the turn that comes next for bans, if it has not been; return true."""
+    def record(self, model: Any, turns: Turns, banned: tuple[int, ...]) -> Turns:
+        """Record the turn that comes next for bans, if it has not been; return the turns."""
         if banned not in turns.recorded:
             _make_room(turns.recorded)
             take = self._recorded(model, lambda: self._turn(model, turns, banned), turns.memory())
             turns.recorded[banned] = take
-        return True
+        return turns
 
     def _recorded(
         self, model: Any, function: Callable[[], None], memory: Sequence[Tensor] = ()

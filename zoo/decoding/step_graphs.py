@@ -70,7 +70,8 @@ class StepGraphs:
         self._snapshot: Snapshot | None = None
         self._pool: Any = None  # the memory that recorded steps compute in
         self._has_recorded = False
-        self.may_encode, self.dtype = True, torch.float32  # of the logits in full precision
+        self.may_encode = True
+        self.dtype = torch.float32  # of the logits in full precision
         self._encoders: OrderedDict[Any, EncodeGraph | None] = OrderedDict()
         self._first: dict[Any, Any] = {}  # the key of the graph with fewest positions, by memory
 
@@ -88,7 +89,7 @@ class StepGraphs:
             self.dtype = dtype_of_logits(networks)
         return self._snapshot is not None and not self.failure
 
-    def find(self, model: Any, token: Tensor, state: Tree, memory: Tree) -> StepGraph | None:
+    def find(self, token: Tensor, state: Tree, memory: Tree) -> StepGraph | None:
         """Return what repeats a step for what these show; None if nothing can."""
         if self.failure or not 0 < len(token) <= MOST_ROWS:
             return None
@@ -163,9 +164,10 @@ class StepGraphs:
         return result
 
     def _look(self, networks: list[nn.Module]) -> None:
-        """Remember how networks are if something was recorded; drop what takes too much memory."""
-        if self._has_recorded:
-            self._snapshot, self._has_recorded = Snapshot.of(networks), False
+        """If something was recorded, remember how networks are, and drop what is too much."""
+        if not self._has_recorded:
+            return
+        self._snapshot, self._has_recorded = Snapshot.of(networks), False
         for kept in (self._encoders, self._graphs):
             while len(kept) > 1 and self._size() > MOST_BYTES:
                 kept.popitem(last=False)
@@ -217,18 +219,14 @@ class Recorded:
     @property
     def target_vocab(self) -> int:
         """How many tokens there are logits for."""
-        return self._network.target_vocab
+        network = networks_of(self._model)[0]
+        assert isinstance(network, Seq2Seq)
+        return network.target_vocab
 
     @property
     def dtype(self) -> torch.dtype:
         """Of the logits in full precision."""
         return self._graphs.dtype
-
-    @property
-    def _network(self) -> Seq2Seq[Any, Any]:
-        network = networks_of(self._model)[0]
-        assert isinstance(network, Seq2Seq)
-        return network
 
     def init_state(self, memory: Tree) -> Any:
         """Return the state before the first token."""
@@ -247,7 +245,7 @@ class Recorded:
 
     def _prepared(self, token: Tensor, state: Tree, memory: Tree) -> StepGraph | None:
         model = self._model
-        graph = self._graphs.find(model, token, state, memory)
+        graph = self._graphs.find(token, state, memory)
         if graph is None:
             return None
         ready = self._graphs.ready(
@@ -271,7 +269,7 @@ class Recorded:
         if is_first:
             graph = self._graphs.first(memory, state, beam)
         else:
-            graph = self._graphs.find(self._model, token, state, memory)
+            graph = self._graphs.find(token, state, memory)
         self._turning = graph
         if graph is None:
             return None
@@ -282,8 +280,8 @@ class Recorded:
         """Return whether the turns that have begun are recorded for bans."""
         graph, model = self._turning, self._model
         assert graph is not None
-        done = self._graphs.ready(networks_of(model), lambda: graph.record(model, turns, banned))
-        return done is True
+        ready = self._graphs.ready(networks_of(model), lambda: graph.record(model, turns, banned))
+        return ready is not None
 
     def room(self, state: Tree) -> int:
         """Return for how many turns there is room, from the state on with which they have begun."""

@@ -68,11 +68,12 @@ class Steps(Generic[Memory, State]):
         None if no network may take more than one, or the bans change.
         """
         count = min(MOST_STEPS, MOST_OF_ROWS // max(len(self.token), 1), most)
-        if count < 2 or not self.may_take_several:
+        if count < 2 or not self.may_take_several or self.pipeline.changes_scores:
             return None
         if (network := self.task.taking(method)) is None:
             return None
-        lasting = self._lasting_bans(position, network.target_vocab)
+        states = self.pipeline.update(self.states, self.token, {})
+        lasting = self.pipeline.lasting_bans(position, states, network.target_vocab)
         if lasting is None:
             return None
         if self.task.on_step is not None:
@@ -148,10 +149,3 @@ class Steps(Generic[Memory, State]):
             return None
         banned, most = tuple(lasting[0]), lasting[1]
         return (banned, most) if most >= FEWEST_TURNS or banned in recorded else None
-
-    def _lasting_bans(self, position: int, vocab: int) -> tuple[list[int], int] | None:
-        """Return the tokens that are banned from a position on, and for how many."""
-        if self.pipeline.changes_scores:
-            return None
-        states = self.pipeline.update(self.states, self.token, {})
-        return self.pipeline.lasting_bans(position, states, vocab)

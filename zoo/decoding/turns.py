@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from zoo.decoding.candidates import best_continuations, best_token
+from zoo.decoding.choice import are_over
 from zoo.decoding.ranking import not_a_number
 from zoo.nn.contract import END, PADDING
 from zoo.nn.cuda_graphs import fetch
@@ -186,7 +187,7 @@ class BeamTurns(Turns):
         best, parent, token = best_continuations(logits, self.score, self.beam, banned)
         best = best.masked_fill(self.slots >= self.free[:, None], -torch.inf)
         is_end = token == END
-        over = (is_end | (position >= self.lengths[:, None])) & (best > -torch.inf)
+        over = are_over(best, is_end, self.lengths, position)
         written = self.written.gather(1, parent[..., None].expand_as(self.written))
         written.index_copy_(2, position - 1, token[..., None])
         divisor = self.divisors.index_select(0, position)

@@ -151,12 +151,12 @@ class Snapshot(NamedTuple):
 
     def has_same_modules(self, networks: list[nn.Module]) -> bool:
         """Return whether the modules and their settings are as they were."""
-        pairs = zip(self.watched, networks, strict=True)
+        pairs = list(zip(self.watched, networks, strict=True))
         if not all(watched.is_current(network) for watched, network in pairs):
             return False
         known = [
             attributes["_parameters"]
-            for watched, network in zip(self.watched, networks, strict=True)
+            for watched, network in pairs
             for attributes in (network.__dict__, *(within for _, _, within in watched.inside))
         ]
         same = (now is part.parameters for now, part in zip(known, self.parts, strict=True))

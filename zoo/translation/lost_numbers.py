@@ -32,11 +32,8 @@ def lost_numbers(source: str, translation: str) -> tuple[str, ...]:
     if not DIGIT.search(source):
         return ()
     values = {_value(match) for match in NUMBER.finditer(translation)}
-    return tuple(
-        match.group()
-        for match in NUMBER.finditer(source)
-        if not _is_often_in_words(_value(match)) and not _is_among(_value(match), values)
-    )
+    lost = (match for match in NUMBER.finditer(source) if _is_lost(_value(match), values))
+    return tuple(match.group() for match in lost)
 
 
 def _value(match: re.Match[str]) -> Value:
@@ -52,14 +49,10 @@ def _value(match: re.Match[str]) -> Value:
     return digits.lstrip("0") or "0", after.rstrip("0")
 
 
-def _is_often_in_words(value: Value) -> bool:
-    return not value[1] and OFTEN_IN_WORDS.fullmatch(value[0]) is not None
-
-
-def _is_among(value: Value, values: set[Value]) -> bool:
-    """Return whether a translation has a value, or its two parts, as in 12 euros 50."""
+def _is_lost(value: Value, values: set[Value]) -> bool:
+    """Return whether a translation lacks a value, also as two parts, as in 12 euros 50."""
     whole, after = value
-    if value in values:
-        return True
+    if value in values or (not after and OFTEN_IN_WORDS.fullmatch(whole)):
+        return False
     parts = {digits.rstrip("0") for digits, decimals in values if not decimals}
-    return bool(after) and (whole, "") in values and after.lstrip("0") in parts
+    return not (after and (whole, "") in values and after.lstrip("0") in parts)
