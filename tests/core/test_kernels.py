@@ -370,7 +370,10 @@ def test_bf16_without_instructions_for_it_rounds_weights(
         pytest.skip("there is no compiler `cc`")
     request.getfixturevalue("compiled" if with_kernels else "monkeypatch")
     monkeypatch.setattr("zoo.nn.bf16.emulates_bf16", lambda: False)
-    assert type(bf16_weights()) is BFloat16
+    for slow in (False, True):
+        monkeypatch.setattr("zoo.nn.bf16.is_slow_in_bf16", lambda slow=slow: slow)
+        rounds_both = not slow or module.kernels() is not None
+        assert (type(bf16_weights()) is BFloat16) is rounds_both
     monkeypatch.setattr("zoo.nn.bf16.emulates_bf16", lambda: True)
     layer, x, cached = Linear(48, 64), torch.randn(3, 48), bf16_weights()
     for _ in range(2):

@@ -41,15 +41,15 @@ def warnings_of(tmp_path: Path, data: str, **settings: object) -> list[str]:
         return early_warnings(trainer.plan, trainer.data, len(trainer.batches))
 
 
-@pytest.mark.parametrize("emulated", [True, False])
-def test_bf16_without_instructions_for_it(
-    emulated: bool, tmp_path: Path, parallel: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("slow", [True, False])
+def test_bf16_without_fast_instructions_for_it(
+    slow: bool, tmp_path: Path, parallel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("zoo.training.advice.emulates_bf16", lambda: emulated)
+    monkeypatch.setattr("zoo.training.advice.is_slow_in_bf16", lambda: slow)
     for precision in ("bf16", "float32"):
         texts = warnings_of(tmp_path, f"{parallel}:en-de", **{"recipe.precision": precision})
-        has_warned = any("instructions for bf16" in text for text in texts)
-        assert has_warned is (emulated and precision == "bf16")
+        has_warned = any("no fast instructions for bf16" in text for text in texts)
+        assert has_warned is (slow and precision == "bf16")
 
 
 def test_the_loss_of_guessing_matches_its_definition() -> None:

@@ -11,16 +11,17 @@ from torch import Tensor
 from zoo.nn import onednn
 from zoo.nn.cached_weights import CachedWeights, float32_weights
 from zoo.nn.kernels import FEW_ROWS, Kernels, Packed, kernels
-from zoo.nn.processor import emulates_bf16, has
+from zoo.nn.processor import emulates_bf16, has, is_slow_in_bf16
 
 
 def bf16_weights() -> CachedWeights[Any]:
     """Return the cache for products in bfloat16.
 
     On a processor that would emulate them, only the weights are rounded, and the products are
-    those of float32: four times as fast in batches, and twelve times for single sentences.
+    those of float32: four times as fast in batches, and twelve times for single sentences. So it is
+    without the kernels where torch's products in bfloat16 are the slower ones.
     """
-    if emulates_bf16():
+    if emulates_bf16() or (is_slow_in_bf16() and kernels() is None):
         return float32_weights(lambda weight: weight.to(torch.bfloat16).to(torch.float32))
     return BFloat16()
 
@@ -43,7 +44,8 @@ class BFloat16(CachedWeights[Rounded]):
         """Return the weight in bfloat16."""
         rounded, compiled = weight.to(torch.bfloat16), kernels()
         packed = None if compiled is None else compiled.pack(rounded)
-        return Rounded(onednn.pack(rounded) if onednn.packs_bf16() else rounded, packed)
+        is_packed = onednn.packs_bf16() and not is_slow_in_bf16()
+        return Rounded(onednn.pack(rounded) if is_packed else rounded, packed)
 
     def packed(self, weight: Tensor) -> Packed | None:
         """Return the converted weight as the kernels read it, if they can."""
@@ -61,6 +63,8 @@ class BFloat16(CachedWeights[Rounded]):
         rows = x.reshape(-1, x.shape[-1]).contiguous()
         if form.packed is not None and (one_call := self.kernels_for(len(rows))) is not None:
             product = one_call.product(rows, form.packed, bias)
+        elif is_slow_in_bf16():
+            product = F.linear(rows.to(torch.bfloat16).float(), form.weight.float(), bias)
         else:
             multiply = onednn.product if onednn.packs_bf16() else F.linear
             rounded = multiply(rows.to(torch.bfloat16), form.weight)

@@ -163,6 +163,7 @@ void zoo_dequantize(const int32_t *sums, int64_t rows, int64_t n, const float *s
 #define CACHED (VECTORS == 4 ? 262144 : 65536) /* inputs that stay in the cache: 1 MB or 256 kB */
 #define MOST 8 /* vectors of a row */
 #define AHEAD 4096 /* bytes; products with few rows wait for memory */
+#define WIDENED (2 * ROWS + 1) /* rows of a product that widens bfloat16 where its own products are slow */
 
 /* Whether there are instructions that make products fast. */
 #if defined __AVX512BW__ || (defined __AVX2__ && defined __FMA__ && !defined __AVX512F__)
@@ -179,6 +180,14 @@ void zoo_dequantize(const int32_t *sums, int64_t rows, int64_t n, const float *s
 #else
 #define INT8_GROUP 2
 #define RAISED 0
+#endif
+
+/* On Intel's processors, which have a matrix unit for it, the instruction for bfloat16 is slower than the
+   two of float32. */
+#ifdef __AVX512BF16__
+#define SLOW_BF16 __builtin_cpu_is("intel")
+#else
+#define SLOW_BF16 0
 #endif
 
 INLINE int64_t group_of(int64_t size) { return size == 1 ? INT8_GROUP : 4 / size; }
@@ -392,8 +401,50 @@ static char *narrowed(const float *x, int64_t rows, int64_t k, int64_t size) {
     return inputs;
 }
 
+/* Weights in bfloat16 of COLUMNS columns, in groups of two, as float32. */
+static void widen(const char *packed, int64_t groups, float *to) {
+    for (int64_t j = 0; j < groups; j++, to += 2 * COLUMNS)
+        for (int c = 0; c < VECTORS; c++, packed += 4 * WIDTH) {
+            Bits pair;
+            memcpy(&pair, packed, sizeof pair);
+            store(to + WIDTH * c, (Vector)(pair << 16));
+            store(to + COLUMNS + WIDTH * c, (Vector)(pair & 0xffff0000));
+        }
+}
+
+/* The same product for weights in bfloat16, multiplied in float32. */
+static int widened_product(const float *x, int64_t rows, const Weight *w, int64_t relu, float *out) {
+    const int64_t k = w->k, count = rows * k, fit = CACHED / k / ROWS, most = ROWS * (fit ? fit : 1);
+    float *inputs = aligned_alloc(64, 4 * (COLUMNS * k + (count + 15) / 16 * 16));
+    if (!inputs) return 0;
+    float *weights = inputs + (count + 15) / 16 * 16;
+    for (int64_t j = 0; j < count; j += WIDTH) {
+        char narrow[2 * WIDTH] = {};
+        const int64_t left = count - j;
+        store_end(1, narrow, left, load_end(0, (const char *)(x + j), left));
+        store(inputs + j, load_as(1, narrow));
+    }
+    const Weight wide = {.bias = w->bias, .n = w->n, .k = k, .size = 4};
+    Vector sums[ROWS * MOST];
+    for (int64_t start = 0; start < rows; start += most) {
+        const int64_t end = rows - start < most ? rows : start + most;
+        for (int64_t first = 0; first < w->n; first += COLUMNS) {
+            widen(w->packed + 2 * first * k, k / 2, weights);
+            for (int64_t i = start; i < end; i += ROWS) {
+                const int64_t some = end - i < ROWS ? end - i : ROWS;
+                const char *from = (const char *)(inputs + i * k), *packed = (const char *)weights;
+                multiply(some, 1, from, &wide, packed, packed, 0, sums);
+                finish(sums, some, VECTORS, &wide, NULL, first, relu, out + i * w->n);
+            }
+        }
+    }
+    free(inputs);
+    return 1;
+}
+
 /* x Wᵀ + b for x (rows, k), and its positive part if `relu`. Returns 0 if there is no memory. */
 int zoo_product(const float *x, int64_t rows, const Weight *w, int64_t relu, float *out) {
+    if (SLOW_BF16 && w->size == 2 && rows >= WIDENED) return widened_product(x, rows, w, relu, out);
     const int64_t k = w->k, group = group_of(w->size), row = 4 * (k / group);
     const int64_t fit = CACHED / k / ROWS, limit = ROWS * (fit ? fit : 1);
     const int64_t parts = (rows + limit - 1) / limit + !rows;

@@ -37,6 +37,15 @@ def emulates_bf16() -> bool:
 
 
 @functools.cache
+def is_slow_in_bf16() -> bool:
+    """Return whether products in bfloat16 take longer than in float32 on this x86 processor.
+
+    With the instructions of AVX-512 for them, Intel's without AMX take twice as long as in float32.
+    """
+    return emulates_bf16() or ("Intel" in processor("vendor_id") and not has("amx_bf16"))
+
+
+@functools.cache
 def emulates_int8() -> bool:
     """Return whether torch would compute a product in int8 without instructions for it.
 

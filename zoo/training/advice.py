@@ -14,7 +14,7 @@ from zoo.data.languages import is_language, same_language
 from zoo.data.readers import QUOTED
 from zoo.errors import counted
 from zoo.nn.contract import BEGIN, UNKNOWN
-from zoo.nn.processor import emulates_bf16
+from zoo.nn.processor import is_slow_in_bf16
 from zoo.registry.open_shelf import name_of
 from zoo.registry.recipe import Recipe
 from zoo.training.auto import STOPPED_BY
@@ -113,10 +113,10 @@ def early_warnings(plan: Plan, data: TrainingData, batches: int, device: str = "
 
 
 def _slow_precision(recipe: Recipe, device: str) -> list[str]:
-    if recipe.precision != "bf16" or device != "cpu" or not emulates_bf16():
+    if recipe.precision != "bf16" or device != "cpu" or not is_slow_in_bf16():
         return []
     return [
-        "this processor has no instructions for bf16: an update takes longer than in float32. "
+        "this processor has no fast instructions for bf16: an update takes longer than in float32. "
         "Leave out --precision bf16, or give --precision auto"
     ]
 
