@@ -89,11 +89,11 @@ EVERYDAY = Task(
         "transformer-tiny": (
             "For everyday sentences. No English sentence of its data has over 30 characters or "
             "nine words, but it has also learned statements that were joined to longer ones. It "
-            "has seen no formal or technical text, and knows no words but those of its data: it "
-            "garbles about one in nine of the names that it has not seen, and a fifth of those of "
-            "two words. It copies nine of ten numbers of two to four digits, but decimal numbers "
-            "lose their point, so that 4.75 becomes 475, and addresses of mail and the web are "
-            "garbled. "
+            "has seen no formal or technical text, and knows no words but those of its data. By "
+            "itself it garbles about one in nine of the names that it has not seen, a fifth of "
+            "those of two words, one in ten numbers of two to four digits, the point of decimal "
+            "numbers, so that 4.75 becomes 475, and addresses of mail and the web: `zoo translate` "
+            "notices most of that, and copies what is garbled. "
             "Where English does not decide between “tu” and “vous”, or between masculine and "
             "feminine, it chooses one."
         )
@@ -104,11 +104,11 @@ FROM_ENGLISH = {
     "transformer-tiny": (
         "For everyday sentences. No English sentence of its data has over 30 characters or nine "
         "words, but it has also learned statements that were joined to longer ones. It has seen no "
-        "formal or technical text, and knows no words but those of its data: it garbles about one "
-        "in twelve of the names that it has not seen, and one in nine of those of two words. It "
-        "copies nearly all numbers of two to four digits and decimal numbers, but loses the sign "
-        "of some amounts of money, mostly “£”, and garbles a quarter of addresses of mail and the "
-        "web. Where English does not decide between “tu” and “vous”, or between masculine and "
+        "formal or technical text, and knows no words but those of its data. By itself it garbles "
+        "about one in twelve of the names that it has not seen, one in nine of those of two words, "
+        "the sign of some amounts of money, mostly “£”, and a quarter of addresses of mail and the "
+        "web: `zoo translate` notices most of that, and copies what is garbled. Where English does "
+        "not decide between “tu” and “vous”, or between masculine and "
         "feminine, it chooses one."
     )
 }

@@ -227,7 +227,8 @@ def test_translate_prints_one_line_for_each_line(run: Run, checkpoint: Path) -> 
     assert first["score"] < 0
     empty = {"source": "", "text": "", "score": 0.0, "finished": True, "unknown": False}
     assert second == {
-        **empty, "divided": False, "respelled": False, "lost_numbers": [], "tokens": [],
+        **empty, "divided": False, "respelled": False, "lost_numbers": [], "copied": [],
+        "tokens": [],
     }  # fmt: skip
     assert run("translate", checkpoint, input="").stdout == ""
 

@@ -24,6 +24,7 @@ CHECKPOINTS = TOP / "cards" / "checkpoints"
     ("She was born in 1985.", "Elle est née en 1958.", ("1985",)),
     ("12,50 € and 12,05 €", "12 euros 50 et 12 euros 5", ()),
     ("4.50", "4,5", ()),
+    ("0.001 and 0,125", "1 et 125", ("0.001", "0,125")),
     ("007", "7", ()),
     ("3 of 15, at 3:30", "trois de quinze, à 15 h 30", ()),
     ("100 years, 2000 men", "cent ans, deux mille hommes", ()),

@@ -81,6 +81,7 @@ def test_the_tokens_of_a_text_in_parts_have_their_probabilities(server: Running)
     assert [one["divided"] for one in made] == [False, True, False, False, False]
     assert [one["respelled"] for one in made] == [False, False, False, False, True]
     assert [one["lost_numbers"] for one in made] == [[]] * 5
+    assert [one["copied"] for one in made] == [[]] * 5
     assert [made[0]["parts"], made[2]["parts"], made[3]["parts"]] == [2, 0, 1]
     for best in made:
         for one in (best, *best["alternatives"]):

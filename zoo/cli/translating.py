@@ -222,6 +222,7 @@ def _record(translation: Translation) -> dict[str, Any]:
         "divided": translation.divided,
         "respelled": translation.respelled,
         "lost_numbers": translation.lost_numbers,
+        "copied": translation.copied,
         "tokens": translation.tokens,
     }
     if translation.alignment is not None:
@@ -294,12 +295,11 @@ def _with_warnings(
 ) -> Iterator[Translation]:
     """Yield translations; warn of sources without known tokens: the first, and how many.
 
-    Say at the end how many have a sentence that was divided, another spelling, an unknown token, or
-    numbers that the translation lacks.
+    Say at the end how many were divided, respelled or copied, or lack something.
     """
     from zoo.nn.contract import UNKNOWN
 
-    count = divided = respelled = 0
+    count = divided = respelled = copied = 0
     partly: list[int] = []
     lacking: list[tuple[int, str]] = []
     for number, translation in enumerate(stream, first + 1):
@@ -315,6 +315,7 @@ def _with_warnings(
         lacking += [(number, lost) for lost in translation.lost_numbers[:1]]
         divided += translation.divided
         respelled += translation.respelled
+        copied += bool(translation.copied)
         yield translation
     if divided:
         say(
@@ -326,6 +327,8 @@ def _with_warnings(
             f"Note: {counted(respelled, what)} with capitals or marks that the model hardly knows, "
             "read in the spelling of training or without them"
         )
+    if copied:
+        say(f"Note: {counted(copied, what)} with numbers, addresses or names that were copied")
     if partly:
         say(
             f"Note: {counted(len(partly), what)} with something that the model's vocabulary lacks, "

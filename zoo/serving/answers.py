@@ -40,6 +40,9 @@ class Translation(BaseModel):
     lost_numbers: list[str] = Field(
         description="Numbers of the text that the translation lacks, or has in words."
     )
+    copied: list[str] = Field(
+        description="Numbers, addresses and names for which the model read stand-ins."
+    )
     alignment: list[tuple[int, int]] | None = Field(
         description="Pairs of source and target word, counted from 0; null unless asked for."
     )

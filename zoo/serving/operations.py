@@ -128,6 +128,7 @@ def _record(
         "divided": one.divided,
         "respelled": one.respelled,
         "lost_numbers": one.lost_numbers,
+        "copied": one.copied,
         "alignment": one.alignment,
     }
     if scores is not None:

@@ -8,8 +8,8 @@ import unicodedata
 DIGIT = re.compile(r"\d")
 
 NUMBER = re.compile(
-    r"(?<!\d)\d{1,3}(?P<separator>[.,'’\u2009\u00a0\u202f ])\d{3}(?:(?P=separator)\d{3})*(?!\d)"
-    r"(?:[.,]\d+(?!\d))?|\d+(?:[.,]\d+)?"
+    r"(?<!\d)(?!0)\d{1,3}(?P<separator>[.,'’\u2009\u00a0\u202f ])\d{3}(?:(?P=separator)\d{3})*"
+    r"(?!\d)(?:[.,]\d+(?!\d))?|\d+(?:[.,]\d+)?"
 )
 """Digits, in groups of three or not, and decimals after a point or a comma."""
 
@@ -31,12 +31,13 @@ def lost_numbers(source: str, translation: str) -> tuple[str, ...]:
     """
     if not DIGIT.search(source):
         return ()
-    values = {_value(match) for match in NUMBER.finditer(translation)}
-    lost = (match for match in NUMBER.finditer(source) if _is_lost(_value(match), values))
+    values = {value_of(match) for match in NUMBER.finditer(translation)}
+    lost = (match for match in NUMBER.finditer(source) if _is_lost(value_of(match), values))
     return tuple(match.group() for match in lost)
 
 
-def _value(match: re.Match[str]) -> Value:
+def value_of(match: re.Match[str]) -> Value:
+    """Return the value of a match of NUMBER."""
     text = match.group()
     is_grouped = match["separator"] is not None
     decimals = DECIMALS.search(text)

@@ -1,4 +1,4 @@
-"""Concurrent batches on the CPU, each in a worker thread with a share of torch's threads."""
+"""Batches of parts; on the CPU concurrent, each in a thread with a share of torch's threads."""
 
 from __future__ import annotations
 
@@ -6,18 +6,48 @@ import bisect
 import ctypes
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 import torch
 
+from zoo.translation.parts import Part
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+BATCH_TOKENS = 4096
+"""Most source tokens in a batch, padding included, each counted once per hypothesis of the beam."""
+
+GPU_BATCH_TOKENS = 16 * BATCH_TOKENS
+"""The same on a GPU, where a step of few rows takes as long as one of many."""
 
 FEWEST_ROWS = 8
 """Rows of a piece for each of torch's threads: steps of fewer rows take as long, because each reads
 all weights, and because Python runs one thread at a time."""
+
+
+def source_length(part: Part) -> int:
+    """Return the number of source tokens of the first checkpoint."""
+    return len(part.tokens[0])
+
+
+def batches(
+    parts: Iterable[Part], width: int, most: int, length: Callable[[Part], int] = source_length
+) -> Iterator[list[Part]]:
+    """Yield parts in batches of at most `most` tokens, for `width` hypotheses a part.
+
+    They are in order of their `length`, by default the number of source tokens.
+    """
+    batch: list[Part] = []
+    for part in sorted(parts, key=length):
+        if batch and (len(batch) + 1) * (length(part) + 1) * width > most:
+            yield batch
+            batch = []
+        batch.append(part)
+    if batch:
+        yield batch
 
 
 def parallel_map(function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from torch import Tensor
@@ -30,12 +30,6 @@ from zoo.translation.sentences import (
 from zoo.translation.spelling import Cost, Spelling, may_be_respelled, spelled
 from zoo.translation.translation import Prefix
 
-BATCH_TOKENS = 4096
-"""Most source tokens in a batch, padding included, each counted once per hypothesis of the beam."""
-
-GPU_BATCH_TOKENS = 16 * BATCH_TOKENS
-"""The same on a GPU, where a step of few rows takes as long as one of many."""
-
 MAX_SOURCE_LENGTH = 1024
 """Default maximum length of a part in tokens, with its end token."""
 
@@ -61,7 +55,7 @@ class Part(NamedTuple):
     text_index: the index of its text among all; part_index: its index within the text; space: the
     white space before it in the text, if it is not the first; begins, ends: whether it is the
     beginning and the end of its sentence; respelled, capitals: whether it is read in another
-    spelling, and whether its translation is written in capitals.
+    spelling, and whether its translation is written in capitals; lead: what is read before it.
     """
 
     text_index: int
@@ -73,6 +67,12 @@ class Part(NamedTuple):
     ends: bool = True
     respelled: bool = False
     capitals: bool = False
+    lead: str = ""
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """The indices of its text and within it."""
+        return self.text_index, self.part_index
 
     @property
     def random_index(self) -> int:
@@ -127,9 +127,7 @@ class SourceReader:
             PluginError: the splitter is broken.
             DecodingError: a text is too long, and `long_texts` is `refuse`.
         """
-        several = self.several
-        limits = [member.config.length_limits.source for member in self.checkpoints]
-        limit = min([max_length, *(limit for limit in limits if limit is not None)])
+        several, limit = self.several, self._limit(max_length)
         split = None if several else split
         usual = limit if split is None else min(limit, self._trained_length or limit)
         pieces = self._leads_and_pieces(texts, split, prefix, several)
@@ -159,11 +157,27 @@ class SourceReader:
                 parts += self._split(index, number, piece, limit, lead)
             else:
                 parts.append(Part(index, number, *piece, tokens))
-            if i in spellings:
-                capitals = spellings[i].capitals
-                made = [p._replace(respelled=True, capitals=capitals) for p in parts[first:]]
-                parts[first:] = made
+            if lead or i in spellings:
+                how = i in spellings, i in spellings and spellings[i].capitals, lead
+                parts[first:] = [Part(*part[:7], *how) for part in parts[first:]]
         return parts
+
+    def read_again(
+        self, parts: Sequence[Part], texts: Sequence[str], max_length: int
+    ) -> list[Part]:
+        """Return parts with other texts, without those of more than `max_length` tokens."""
+        read = [part.lead + SPACES.sub(" ", t) for part, t in zip(parts, texts, strict=True)]
+        tokenized, limit = self._tokenize(read), self._limit(max_length)
+        return [
+            part._replace(text=text, tokens=tokens)
+            for part, text, tokens in zip(parts, texts, tokenized, strict=True)
+            if _length(tokens) <= limit
+        ]
+
+    def _limit(self, max_length: int) -> int:
+        """Return how many tokens a part may have, with its end token, for all models."""
+        limits = [member.config.length_limits.source for member in self.checkpoints]
+        return min([max_length, *(limit for limit in limits if limit is not None)])
 
     def _leads_and_pieces(
         self, texts: Iterable[tuple[int, str]], split: Split | None, prefix: str, several: bool
@@ -184,7 +198,7 @@ class SourceReader:
         self, pieces: Sequence[_LedPiece], tokenized: Sequence[Tokens]
     ) -> dict[int, Spelling]:
         """Return the spellings of the pieces that are not read as they are, by their numbers."""
-        if not all(member.about.trained_length for member in self.checkpoints):
+        if not self.know_training:
             return {}
         texts = {
             i: piece.text
@@ -207,6 +221,11 @@ class SourceReader:
         """Whether sources are several texts, or features, which are never read in parts."""
         configs = (member.config for member in self.checkpoints)
         return any(len(config.sources) > 1 or config.features for config in configs)
+
+    @property
+    def know_training(self) -> bool:
+        """Whether all checkpoints know the length of their training sources, as the zoo's do."""
+        return all(member.about.trained_length for member in self.checkpoints)
 
     @property
     def _trained_length(self) -> int | None:
@@ -336,25 +355,3 @@ def _texts(pieces: Iterable[_LedPiece], split: Split | None) -> list[str]:
 def _length(tokens: Tokens) -> int:
     """Return the number of tokens, with the end token, for the tokenizer that cuts the most."""
     return max(len(with_end(each)) for each in tokens)
-
-
-def source_length(part: Part) -> int:
-    """Return the number of source tokens of the first checkpoint."""
-    return len(part.tokens[0])
-
-
-def batches(
-    parts: Iterable[Part], width: int, most: int, length: Callable[[Part], int] = source_length
-) -> Iterator[list[Part]]:
-    """Yield parts in batches of at most `most` tokens, for `width` hypotheses a part.
-
-    They are in order of their `length`, by default the number of source tokens.
-    """
-    batch: list[Part] = []
-    for part in sorted(parts, key=length):
-        if batch and (len(batch) + 1) * (length(part) + 1) * width > most:
-            yield batch
-            batch = []
-        batch.append(part)
-    if batch:
-        yield batch

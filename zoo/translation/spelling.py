@@ -8,6 +8,8 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from zoo.translation.stand_ins import ADDRESS
+
 APOSTROPHE = re.compile(r"(?<=[^\W\d_])[\u2018\u2019\u02bc`\u00b4](?=[^\W\d_])")
 """A mark between two letters that stands for an apostrophe."""
 
@@ -118,7 +120,10 @@ def _no_capitals(old: Spelling, language: str) -> Spelling:
 
 
 def _without(characters: re.Pattern[str], old: Spelling, language: str) -> Spelling:
-    return old._replace(text=characters.sub("", old.text).strip() or old.text)
+    """Return a text without some characters, but for those of addresses."""
+    kept = {i for match in ADDRESS.finditer(old.text) for i in range(*match.span())}
+    text = characters.sub(lambda m: m.group() if m.start() in kept else "", old.text)
+    return old._replace(text=text.strip() or old.text)
 
 
 def _in_capitals(text: str) -> bool:

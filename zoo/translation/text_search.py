@@ -14,7 +14,7 @@ from torch import Tensor
 from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.data.readers import chunks
 from zoo.decoding.ensemble import Ensemble
-from zoo.decoding.forced import align, forced_log_probs
+from zoo.decoding.forced import align
 from zoo.decoding.options import Hypothesis, Search
 from zoo.decoding.search import search
 from zoo.decoding.step_graphs import encode_recorded
@@ -30,18 +30,17 @@ from zoo.nn.int8 import Int8
 from zoo.nn.padded import flatten_recurrent
 from zoo.nn.tree import Tree
 from zoo.registry.registry import Registry, default_registry
-from zoo.translation.parallel import parallel_map, shared_out
-from zoo.translation.parts import (
+from zoo.translation.copying import Key, copied
+from zoo.translation.parallel import (
     BATCH_TOKENS,
     GPU_BATCH_TOKENS,
-    MAX_SOURCE_LENGTH,
-    LongTexts,
-    Part,
-    SourceReader,
     batches,
+    parallel_map,
+    shared_out,
     source_length,
 )
-from zoo.translation.sentences import Split, separator
+from zoo.translation.parts import MAX_SOURCE_LENGTH, LongTexts, Part, SourceReader
+from zoo.translation.sentences import Split, language_code, separator
 from zoo.translation.translation import (
     Translation,
     as_typed,
@@ -61,8 +60,8 @@ WEIGHTS: dict[str, Callable[[], CachedWeights[Any]]] = {
 """The weights that are multiplied by, for each precision."""
 
 
-LOGITS = 1 << 15
-"""The target vocabulary from which scored batches become smaller."""
+RARE = 3
+"""From so many tokens on, a word is taken for one that training hardly has."""
 
 
 class Request(NamedTuple):
@@ -170,32 +169,61 @@ class TextSearch:
         parts = self.reader.parts(
             nonempty, *limits, split, request.source_prefix, respell=request.split
         )
-        width = max(request.search.beam, request.search.n_best)
-        size = BATCH_TOKENS if self._on_cpu else GPU_BATCH_TOKENS
-        work = self._shared(list(batches(parts, width, size)), width, source_length)
-        results = self._map(lambda batch: self._search(batch, request), work)
-        by_part: dict[tuple[int, int], list[Translation]] = {}
-        finished = 0
-        for batch, translations in zip(work, results, strict=True):
-            finished += len(batch)
+        about = self.checkpoint.about
+        languages = about.target_languages
+        between = bool(about.source_languages and languages)
+
+        def progress(share: float) -> None:
             if request.on_batch is not None:
-                request.on_batch(start + len(texts) * finished // len(parts))
-            for part, ranked in zip(batch, translations, strict=True):
-                by_part[part.text_index, part.part_index] = ranked
+                request.on_batch(start + int(len(texts) * share))
+
+        by_part = self._translate_parts(parts, request, progress)
+        if request.split and between and self._copies(request):
+            by_part |= copied(
+                parts,
+                by_part,
+                (language_code(about.source_languages), language_code(languages)),
+                self._is_rare,
+                lambda again, read: self.reader.read_again(again, read, request.max_source_length),
+                lambda again: self._translate_parts(again, request),
+            )
         by_text: dict[int, list[Part]] = defaultdict(list)
         for part in parts:
             by_text[part.text_index].append(part)
-        about = self.checkpoint.about
-        languages = about.target_languages
         for i, text in enumerate(texts, start):
             if i in by_text:
                 of_parts = [by_part[part.text_index, part.part_index] for part in by_text[i]]
                 spaces = [part.space for part in by_text[i]]
                 joints = [separator(space, languages) for space in spaces]
                 one = join_parts(text, of_parts, spaces, joints)
-                yield with_lost_numbers(one) if about.source_languages and languages else one
+                yield with_lost_numbers(one) if between else one
             else:
                 yield Translation(text, "", alignment=() if request.alignment else None)
+
+    def _is_rare(self, word: str) -> bool:
+        """Return whether a word of the target is divided into so many tokens that it is rare."""
+        return len(self.checkpoint.target_tokenizer.encode([word])[0]) >= RARE
+
+    def _copies(self, request: Request) -> bool:
+        """Return whether what translations lack is copied; a prefix may look like a stand-in."""
+        return self.reader.know_training and not (self.reader.several or request.prefix)
+
+    def _translate_parts(
+        self,
+        parts: Sequence[Part],
+        request: Request,
+        progress: Callable[[float], None] = lambda share: None,
+    ) -> dict[Key, list[Translation]]:
+        """Return the translations of parts by their keys; `progress` gets the share so far."""
+        width = max(request.search.beam, request.search.n_best)
+        size = BATCH_TOKENS if self._on_cpu else GPU_BATCH_TOKENS
+        work = self.shared(list(batches(parts, width, size)), width, source_length)
+        results = self.each(lambda batch: self._search(batch, request), work)
+        by_part: dict[Key, list[Translation]] = {}
+        for batch, translations in zip(work, results, strict=True):
+            by_part |= zip((part.key for part in batch), translations, strict=True)
+            progress(len(by_part) / len(parts))
+        return by_part
 
     def read_as(self, text: str) -> tuple[list[str], bool]:
         """Return the parts in which a text is read, and whether in another spelling.
@@ -217,65 +245,13 @@ class TextSearch:
         split = self.reader.splitter("", self.registry)
         return self.reader.parts(enumerate(texts), "split", MAX_SOURCE_LENGTH, split, respell=True)
 
-    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[list[float]]:
-        """Return the log probability of each token of each target, the end token's last."""
-        self._check_pairs(sources, targets)
-        parts = self.reader.parts(enumerate(sources), "refuse", MAX_SOURCE_LENGTH)
-        encoded = self.checkpoint.target_tokenizer.encode(list(targets))
-        limit = self.checkpoint.config.length_limits.target or MAX_SOURCE_LENGTH
-        for i, target in enumerate(encoded):
-            if len(target) + 2 > limit:
-                raise DecodingError(f"target {i + 1} is too long", f"over {limit:,} tokens")
-        return self._score(parts, encoded)
-
-    def score_ids(
-        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
-    ) -> list[list[float]]:
-        """Return what `score` does for the ids of sources and targets."""
-        self._check_pairs(sources, targets)
-        checkpoint = self.checkpoint
-        for side, tokenizer in (
-            (sources, checkpoint.source_tokenizer), (targets, checkpoint.target_tokenizer)
-        ):  # fmt: skip
-            size = tokenizer.size
-            if unknown := [i for ids in side for i in ids if not 0 <= i < size]:
-                raise DecodingError(f"there is no token {unknown[0]}", f"ids are 0 to {size - 1:,}")
-        return self._score(
-            [Part(i, 0, "", "", ([*ids],)) for i, ids in enumerate(sources)], targets
-        )
-
-    def _check_pairs(self, sources: Sequence[object], targets: Sequence[object]) -> None:
-        if len(sources) != len(targets):
-            counts = f"{len(sources):,} sources and {len(targets):,} targets are given"
-            raise DecodingError("each source needs one target", counts)
-        if len(self.checkpoints) > 1:
-            raise DecodingError("an ensemble cannot score given targets", "name one checkpoint")
-
-    def _score(self, parts: Sequence[Part], encoded: Sequence[Sequence[int]]) -> list[list[float]]:
-        """Return the log probabilities of the tokens of targets, each with its end token's."""
-
-        def length(part: Part) -> int:
-            return max(len(part.tokens[0]), len(encoded[part.text_index]))
-
-        def scores_of(batch: list[Part]) -> list[list[float]]:
-            given = [encoded[part.text_index] for part in batch]
-            return forced_log_probs(self.checkpoint.model, *self.reader.tensors(batch)[0], given)
-
-        # The logits of a batch, not only its tokens, must fit into memory.
-        width = 1 + self.checkpoint.model.target_vocab // LOGITS
-        work = self._shared(list(batches(parts, width, BATCH_TOKENS, length)), 1, length)
-        by_index: dict[int, list[float]] = {}
-        for batch, scores in zip(work, self._map(scores_of, work), strict=True):
-            by_index |= zip((part.text_index for part in batch), scores, strict=True)
-        return [by_index[i] for i in range(len(parts))]
-
-    def _shared(
+    def shared(
         self, work: list[list[Part]], width: int, length: Callable[[Part], int]
     ) -> list[list[Part]]:
         """Return batches that keep all threads busy on the CPU; each part has `width` rows."""
         return shared_out(work, width, length) if self._on_cpu else work
 
-    def _map(
+    def each(
         self, function: Callable[[list[Part]], Result], work: Sequence[list[Part]]
     ) -> Iterator[Result]:
         """Yield `function` of each batch, in order; on the CPU, several at the same time."""

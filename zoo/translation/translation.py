@@ -26,7 +26,9 @@ class Translation(NamedTuple):
     whether a sentence was translated in parts, because it is longer than those of training.
     respelled: whether a part was read in another spelling than it is written in, that of training.
     lost_numbers: those of the source that the translation lacks, as they are written there; only
-    between languages, and without those that are often written in words.
+    between languages, and without those that are often written in words. copied: numbers, amounts
+    of money, addresses and names of the source that the model would have lost: it read stand-ins,
+    of which tokens, scores and `source_ids` are.
     """
 
     source: str
@@ -40,6 +42,7 @@ class Translation(NamedTuple):
     divided: bool = False
     respelled: bool = False
     lost_numbers: tuple[str, ...] = ()
+    copied: tuple[str, ...] = ()
 
     @property
     def score(self) -> float:
@@ -278,6 +281,7 @@ def _join(
         source_ids=tuple(ids for part in parts for ids in part.source_ids),
         divided=any(part.divided for part in parts),
         respelled=any(part.respelled for part in parts),
+        copied=tuple(text for part in parts for text in part.copied),
     )
 
 

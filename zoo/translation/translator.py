@@ -35,6 +35,7 @@ from zoo.translation.options import (
     make_search,
     separated,
 )
+from zoo.translation.pair_scores import score_ids, score_texts
 from zoo.translation.text_search import Precision, Request, TextSearch
 from zoo.translation.translation import Translation, in_parts
 
@@ -178,10 +179,10 @@ class Translator:
                 recommended: whether the checkpoint's recommended search options fill the gaps;
                 source_lang, target_lang: names or codes of languages, if the checkpoint knows
                 several; its own defaults otherwise;
-                split: whether the sentences of a text are translated one by one and joined, with
-                line breaks kept, where the checkpoint's source language is known; those that are
-                longer than the sources of training (`trained_length`) in parts, and capitals and
-                marks that the model hardly knows in the spelling of training;
+                split: whether sentences are translated one by one and joined, with line breaks
+                kept, where the checkpoint's source language is known; those longer than the
+                sources of training (`trained_length`) in parts, capitals and marks that the model
+                hardly knows in its spelling; numbers, addresses and names that it loses are copied;
                 splitter: what splits sentences (`zoo list splitters`), also where the language is
                 not known; by default `sentencex`, where it is;
                 window: texts that are read ahead, so that a batch has texts of similar lengths;
@@ -194,8 +195,7 @@ class Translator:
                 (`split`);
                 max_source_length: most tokens of a text or sentence, with the end token;
                 on_batch: called after each batch with the number of texts so far;
-                on_step: called before each step of the zoo's own search, or several that are taken
-                at once; what it raises ends it;
+                on_step: called before one or more steps of the zoo's own search; may raise;
                 first: how many texts of the same job precede these; sampling depends on it.
 
         Raises:
@@ -231,10 +231,10 @@ class Translator:
                 sources, or there is more than one checkpoint.
         """
         if isinstance(targets, str) or as_one(cast(Source, sources)) is not None:
-            texts = check_text(sources, "source"), check_text(targets, "target")
-            return self._search.score([texts[0]], [texts[1]])[0]
+            source, target = check_text(sources, "source"), check_text(targets, "target")
+            return score_texts(self._search, [source], [target])[0]
         lists = list(check_texts(sources, "source")), list(check_texts(targets, "target"))
-        return self._search.score(*lists)
+        return score_texts(self._search, *lists)
 
     def score_ids(
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
@@ -249,7 +249,7 @@ class Translator:
             DecodingError: there is more than one checkpoint, the lists differ in length, or an id
                 is of no token.
         """
-        return self._search.score_ids(sources, targets)
+        return score_ids(self._search, sources, targets)
 
     @keywords(SearchOptions)
     def attention(

@@ -62,6 +62,8 @@ export async function translateView({send, state, asked}) {
   if (best.unknown) notes.push("The model knows no token of this text, so the translation means nothing.");
   if (best.divided) notes.push("A sentence is longer than those of training, and was translated in parts.");
   if (best.respelled) notes.push("Capitals or marks that the model hardly knows were read in the spelling of training.");
+  if (best.copied.length) notes.push(
+    `The model loses ${best.copied.join(", ")}: it read something else there, and these were copied.`);
   if (best.lost_numbers.length) notes.push(
     `The translation lacks ${best.lost_numbers.join(", ")}, or has it in words: compare the numbers.`);
   if (!best.finished) notes.push("The translation was cut at the longest length.");

@@ -1,0 +1,287 @@
+"""Numbers, amounts of money and addresses that a network loses, and that are copied."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+
+import pytest
+from click.testing import Result
+from hypothesis import given
+from hypothesis import strategies as st
+
+import zoo
+from tests.external_plugins.journey import TOP
+from zoo.translation.copying import copied
+from zoo.translation.garbled_names import garbled_names
+from zoo.translation.parts import Part
+from zoo.translation.stand_ins import (
+    ATTEMPTS,
+    Item,
+    Reading,
+    is_lost,
+    items_of,
+    replaced,
+    replacements_in,
+    with_stand_ins,
+)
+from zoo.translation.translation import Translation
+
+CHECKPOINTS = TOP / "cards" / "checkpoints"
+FROM_FRENCH = CHECKPOINTS / "transformer-tiny.tatoeba-fr-en-76k"
+FRENCH_ENGLISH = "fr", "en"
+
+
+def reading_of(text: str, source: str, target: str, attempt: int = 0) -> Reading | None:
+    """Return a text with stand-ins for all its items."""
+    return with_stand_ins(text, items_of(text), source, target, attempt)
+
+
+@pytest.mark.parametrize(("text", "items"), [
+    ("It costs $4.75 or 12,50 €.", ["$4.75", "12,50 €"]),
+    ("€1,234.56 and £ 5", ["€1,234.56", "£ 5"]),
+    ("3.5 kg, 1500m, in 1987", ["3.5", "1500", "1987"]),
+    ("It's -3,5 °C, or -12.", ["-3,5", "-12"]),
+    ("12 000 000 habitants", ["12 000 000"]),
+    ("Write to jean.dupont+x@mail.example.fr.", ["jean.dupont+x@mail.example.fr"]),
+    ("(https://a.org/b_c?d=1,2)!", ["https://a.org/b_c?d=1,2"]),
+    ("See www.a.com, b-c.co.uk/x or report_v2.pdf: it's @tom_x #love.",
+     ["www.a.com", "b-c.co.uk/x", "report_v2.pdf", "@tom_x", "#love"]),
+    ("at 14h30, 3:30, 2.30 pm or 14.30 Uhr on 12.03.2021 or 2021-03-12",
+     ["12.03.2021", "2021-03-12"]),
+    ("01 23 45 67 89, +33 6 12 34 56 78, 0800 123 456",
+     ["01 23 45 67 89", "+33 6 12 34 56 78", "0800 123 456"]),
+    ("v1.2.3, 192.168.0.1, A123, 1990s, 3/4", ["192.168.0.1"]),
+    ("$1.5 million, 2,5 Mio. Euro, 3,5 milliards, 250 mille", []),
+    ("I like it.It is fun. C'est fini.Tu viens.", []),
+    ("5 of 20, or 100", []),
+    ("", []),
+])  # fmt: skip
+def test_what_a_network_may_lose(text: str, items: list[str]) -> None:
+    assert [item.text for item in items_of(text)] == items
+
+
+@pytest.mark.parametrize(("number", "languages", "written"), [
+    ("1,234.56", "en-fr", "1 234,56"), ("1,234", "en-fr", "1 234"), ("1.234", "en-fr", "1,234"),
+    ("1,234", "fr-en", "1.234"), ("1 234", "fr-en", "1,234"), ("12.50", "fr-en", "12.50"),
+    ("-3,5", "fr-en", "-3.5"), ("1.234.567,89", "de-en", "1,234,567.89"), ("1987", "de-en", "1987"),
+    ("1,234,567.5", "en-de", "1.234.567,5"), ("1.234,5", "de-fr", "1.234,5"), ("2,5", "fr-", "2,5"),
+    ("0.001", "zh-ru", "0,001"), ("0.001", "fr-en", "0.001"),
+])  # fmt: skip
+def test_a_number_is_written_as_in_the_target_language(
+    number: str, languages: str, written: str
+) -> None:
+    source, target = languages.split("-")
+    reading = reading_of(f"x {number} kg", source, target)
+    assert reading is not None
+    assert [each.written for each in reading.stand_ins] == [written]
+
+
+@pytest.mark.parametrize(("amount", "languages", "read", "written"), [
+    ("12,50 €", "fr-en", "47 dollars", "€12.50"), ("12,50€", "fr-en", "47 dollars", "€12.50"),
+    ("$4.75", "en-fr", "47 dollars", "4,75 $"), ("£15", "en-de", "47 dollars", "15 £"),
+    ("-2,50 €", "fr-en", "47 dollars", "-€2.50"), ("¥1,000", "en-ru", "¥47", "1 000 ¥"),
+    ("12,50 €", "-", "47 €", "12,50 €"),
+])  # fmt: skip
+def test_an_amount_is_written_as_in_the_target_language(
+    amount: str, languages: str, read: str, written: str
+) -> None:
+    source, target = languages.split("-")
+    reading = reading_of(f"it is {amount}.", source, target)
+    assert reading is not None
+    assert reading.text == f"it is {read}."
+    assert reading.stand_ins[0].written == written
+
+
+@pytest.mark.parametrize(("text", "translation", "lost"), [
+    ("Ça coûte 12,50 €.", "It costs €1250.", True),
+    ("Ça coûte 12,50 €.", "It costs 12.50.", True),
+    ("Ça coûte 12,50 €.", "It costs 12.50 euros.", False),
+    ("Écris à a@b.fr.", "Write to a@b.fr.", False),
+    ("Écris à a@b.fr.", "Write to A@b.fr.", True),
+    ("Il pèse 1,5 kg.", "It weighs 1,5 kg.", True),
+    ("Il y a 1 500 livres.", "There are 1500 books.", False),
+    ("Écris à a@b.fr.", "Write to a@b.", True),
+    ("10,50 € et 20,50 £", "£10.50 and €20.50", True),
+    ("10,50 € et 20,50 £", "€10.50 and £20.50", False),
+    ("10,50 € et 20,50 £", "10.50 and 20.50 pounds", True),
+    ("5 €", "five euros", False),
+    ("Le 12/05/2021.", "On 12,05 U2021.", True),
+    ("Le 12/05/2021.", "On May 12th, 2021.", False),
+    ("Le 12/05/2021.", "On May 2021.", True),
+    ("Appelez le 06 12 34 56 78.", "Call 06.12.34.56.78.", False),
+    ("Appelez le 06 12 34 56 78.", "Call 06 12, 346 78.", True),
+    ("Il fait -3 °C.", "It's 3°C.", True),
+    ("Il fait -3 °C.", "It's minus 3°C.", False),
+    ("Il fait -3 °C.", "It's three below zero.", False),
+    ("Bonjour.", "", False),
+])  # fmt: skip
+def test_a_translation_lacks_what_is_not_in_it(text: str, translation: str, lost: bool) -> None:
+    items = items_of(text)
+    assert any(is_lost(item, translation, *FRENCH_ENGLISH) for item in items) == lost
+
+
+PIECES = st.sampled_from([
+    "12,50 €", "$4.75", "a@b.fr", "www.x.org/y.", "1 234,5", "-7", "Tom", "47", "is", "é", " ", ".",
+    "#tag", "2021-03-12", "\n", "(", "250",
+])  # fmt: skip
+
+
+@given(st.lists(PIECES).map(" ".join), st.sampled_from(range(len(ATTEMPTS))))
+def test_what_stands_for_an_item_replaces_its_stand_in(text: str, attempt: int) -> None:
+    reading = reading_of(text, *FRENCH_ENGLISH, attempt)
+    if reading is None:
+        return
+    replacements = replacements_in(reading.text, reading.stand_ins)
+    assert replacements is not None
+    assert [each[2] for each in replacements] == [each.written for each in reading.stand_ins]
+    originals = [(*r, text[slice(*t)]) for t, r in (each.spans for each in reading.stand_ins)]
+    assert replaced(reading.text, originals) == text
+
+
+@pytest.mark.parametrize(("translation", "result"), [
+    ("It costs 47 dollars.", "It costs €12.50."), ("It costs $47.", "It costs €12.50."),
+    ("a 47-dollar ticket", "a €12.50 ticket"), ("IT COSTS 47 DOLLARS", "IT COSTS €12.50"),
+    ("Tomorrow, 47 dollars", "Tomorrow, €12.50"), ("It costs 47.", None),
+    ("It costs 47 dollars, 47.", None), ("It costs 470 dollars.", None),
+    ("It costs forty-seven dollars.", None), ("It costs 47.5 dollars.", None), ("", None),
+])  # fmt: skip
+def test_a_stand_in_must_be_in_the_translation_once(translation: str, result: str | None) -> None:
+    reading = reading_of("Ça coûte 12,50 €.", *FRENCH_ENGLISH)
+    assert reading is not None
+    replacements = replacements_in(translation, reading.stand_ins)
+    assert (replacements and replaced(translation, replacements)) == result
+
+
+def test_a_stand_in_is_no_word_of_the_text() -> None:
+    reading = reading_of("Tom, TOMATES : maria@b.fr et 47,5 kg de tom.", *FRENCH_ENGLISH)
+    assert reading is not None
+    assert reading.text == "Tom, TOMATES : John et 58 kg de tom."
+
+
+def test_more_items_than_stand_ins_are_left_as_they_are() -> None:
+    text = " ".join(f"{i}.5 kg" for i in range(200))
+    assert reading_of(text, *FRENCH_ENGLISH) is None
+
+
+def translations(
+    texts: Mapping[str, list[str]],
+) -> Callable[[list[Part]], dict[tuple[int, int], list[Translation]]]:
+    """Return a function that translates parts as a table says; other texts word by word."""
+
+    def translate(parts: list[Part]) -> dict[tuple[int, int], list[Translation]]:
+        made = {}
+        for part in parts:
+            words = tuple((i, i) for i in range(len(part.text.split())))
+            made[part.key] = [
+                Translation(part.text, text, alignment=words[: len(text.split())])
+                for text in texts.get(part.text, [part.text])
+            ]
+        return made
+
+    return translate
+
+
+def read(parts: list[Part], texts: list[str]) -> list[Part]:
+    return [part._replace(text=text) for part, text in zip(parts, texts, strict=True)]
+
+
+def test_later_attempts_follow_where_a_stand_in_is_lost() -> None:
+    parts = [Part(i, 0, "", text, ()) for i, text in enumerate(
+        ["Ça coûte 12,50 €.", "Écris à a@b.fr.", "Va sur www.a.fr.", "1,5 kg", "rien"]
+    )]  # fmt: skip
+    translate = translations({
+        "Ça coûte 12,50 €.": ["It costs 1250."], "Ça coûte 47 dollars.": ["It costs 47 dollars."],
+        "Écris à a@b.fr.": ["Write."], "Écris à Tom.": ["Write to me."],
+        "Écris à Boston.": ["Write to Boston."],
+        "Va sur www.a.fr.": ["Go."], "Va sur Tom.": ["Go."], "Va sur Boston.": ["Go, go."],
+        "Va sur 47.": ["Go to 47."],
+        "1,5 kg": ["kilos"], "47 kg": ["pounds"], "250 kg": ["pounds"],
+        "20 kg": ["pounds"],
+    })  # fmt: skip
+    before = translate(parts)
+    new = copied(parts, before, FRENCH_ENGLISH, str.islower, read, translate)
+    assert {key[0]: ranked[0].text for key, ranked in new.items()} == {
+        0: "It costs €12.50.", 1: "Write to a@b.fr.", 2: "Go to www.a.fr.",
+    }  # fmt: skip
+    one = new[0, 0][0]
+    assert (one.source, one.copied) == ("Ça coûte 12,50 €.", ("12,50 €",))
+    # The words "47 dollars" are one word of the translation and two of the text.
+    assert one.alignment == ((0, 0), (1, 1), (2, 2))
+
+
+def test_there_are_as_many_alternatives_as_before() -> None:
+    part = Part(0, 0, "", "x 1,5 kg", ())
+    texts = {"x 1,5 kg": ["x 15 kg", "y", "z"], "x 47 kg": ["x kg", "x 47 kg", "47 x 47"]}
+    translate = translations(texts)
+    ((_, ranked),) = copied(
+        [part], translate([part]), FRENCH_ENGLISH, str.islower, read, translate
+    ).items()
+    assert [one.text for one in ranked] == ["x 1.5 kg", "x 15 kg", "y"]
+
+
+def test_a_small_network_translates_what_it_has_never_read() -> None:
+    translator = zoo.load(FROM_FRENCH, device="cpu")
+    texts = [
+        "Ça coûte 12,50 €.",
+        "Bonjour !",
+        "J'ai écrit à anne_roy@lys.fr hier. Il pèse 80,5 kg.",
+    ]
+    made = translator.translate(texts, details=True, alignment=True)
+    assert made[0].text == "It costs €12.50."
+    assert made[0].copied == ("12,50 €",)
+    assert made[1].copied == ()
+    assert "anne_roy@lys.fr" in made[2].text
+    assert "80.5" in made[2].text
+    assert made[2].copied == ("anne_roy@lys.fr", "80,5")
+    assert all(one.source == text for one, text in zip(made, texts, strict=True))
+    assert not any(one.lost_numbers for one in made)
+    for one in made:
+        for source, target in one.alignment or ():
+            assert source < len(one.source.split())
+            assert target < len(one.text.split())
+    as_it_is = translator.translate(texts[0], split=False, details=True)
+    assert as_it_is.copied == ()
+    assert "12.50" not in as_it_is.text
+    several = translator.translate(texts[0], details=True, beam=4, n_best=4)
+    assert len(several.alternatives) == 3
+
+
+def test_the_command_line_says_what_was_copied(run: Callable[..., Result]) -> None:
+    result = run("translate", str(FROM_FRENCH), "Ça coûte 12,50 €.", "Bonjour !")
+    assert result.stdout.splitlines()[0] == "It costs €12.50."
+    assert "Note: 1 text with numbers, addresses or names that were copied" in result.stderr
+    result = run("translate", str(FROM_FRENCH), "Ça coûte 12,50 €.", "Bonjour !", "--json")
+    lines = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [line["copied"] for line in lines] == [["12,50 €"], []]
+
+
+@pytest.mark.parametrize(("text", "translation", "names"), [
+    ("I know John Smith.", "Je connais Johnmith.", ["John Smith"]),
+    ("Jan Kowalski is here.", "Jan Kovalsky est ici.", ["Jan Kowalski"]),
+    ("Yesterday Jan Kowalski left.", "Hier, Jan Kovalsky est parti.", ["Jan Kowalski"]),
+    ("Jan Kowalski and Ewa Nowak", "Jan Kowalski et Ewa Novvak", ["Ewa Nowak"]),
+    ("I know John Smith.", "Je connais John Smith.", []),
+    ("I know John Smith.", "Je le connais.", []),
+    ("I know Kowalski.", "Je connais Kovalsky.", []),  # a single word may have another name
+    ("Mathematics Is hard.", "Les Zébrures", []),
+    ("john smith", "Johnmith", []),
+    ("", "", []),
+])  # fmt: skip
+def test_a_garbled_name_is_like_a_word_of_the_text(
+    text: str, translation: str, names: list[str]
+) -> None:
+    known = {"Jan", "Ewa", "John", "Smith", "Hier", "Je", "Les"}
+    spans = garbled_names(text, translation, lambda word: word not in known)
+    assert [text[start:end] for start, end in spans] == names
+
+
+def test_names_of_two_words_are_copied() -> None:
+    translator = zoo.load(FROM_FRENCH, device="cpu")
+    (one,) = translator.translate(["Je connais Rafał Göransson."], details=True)
+    assert one.text == "I know Rafał Göransson."
+    assert one.copied == ("Rafał Göransson",)
+    assert "Rafał Göransson" not in translator.translate(one.source, split=False)
+    reading = with_stand_ins("C'est Ewa.", [Item("name", 6, 9, "Ewa")], *FRENCH_ENGLISH)
+    assert reading is not None
+    assert reading.text == "C'est Anna."

@@ -1,0 +1,120 @@
+"""What a translation lost is copied: its source is read once more, with stand-ins."""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from zoo.translation.garbled_names import NOUNS, garbled_names
+from zoo.translation.parts import Part
+from zoo.translation.stand_ins import (
+    ATTEMPTS,
+    Item,
+    Reading,
+    Replacement,
+    is_lost,
+    items_of,
+    replaced,
+    replacements_in,
+    with_stand_ins,
+)
+from zoo.translation.translation import Translation
+
+WORD = re.compile(r"[^\s▁]+")
+
+Key = tuple[int, int]
+"""That of a part."""
+
+Ranked = list[Translation]
+"""The translations of a part, the best first."""
+
+
+def copied(
+    parts: Iterable[Part],
+    translated: Mapping[Key, Ranked],
+    languages: tuple[str, str],
+    is_rare: Callable[[str], bool],
+    read: Callable[[list[Part], list[str]], list[Part]],
+    translate: Callable[[list[Part]], Mapping[Key, Ranked]],
+) -> dict[Key, Ranked]:
+    """Return new translations of parts whose own lack a number, an amount, an address or a name.
+
+    In a new translation, each stand-in is replaced by what it stands for. There is none where a
+    stand-in is lost, too, or is in the translation twice.
+
+    Args:
+        parts: what was translated.
+        translated: the translations of each.
+        languages: the codes of the source's and the target's; empty if not known.
+        is_rare: returns whether a word of a translation is none that the network knows.
+        read: returns parts with other texts, without those that are too long.
+        translate: returns the translations of parts.
+    """
+    lost = {
+        part.key: (part, items)
+        for part in parts
+        if (items := _lost_items(part.text, translated[part.key][0].text, languages, is_rare))
+    }
+    new: dict[Key, Ranked] = {}
+    for attempt in range(len(ATTEMPTS)):
+        readings: dict[Key, tuple[Part, Reading]] = {}
+        for key, (part, items) in lost.items():
+            reading = with_stand_ins(part.text, items, *languages, attempt)
+            if key not in new and reading is not None:
+                readings[key] = part, reading
+        if not readings:
+            continue
+        again = read(*map(list, zip(*((p, r.text) for p, r in readings.values()), strict=True)))
+        for key, ranked in translate(again).items():
+            part, reading = readings[key]
+            whole = [one for each in ranked if (one := _whole(each, part.text, reading))]
+            if whole:
+                new[key] = whole + translated[key][: len(ranked) - len(whole)]
+    return new
+
+
+def _lost_items(
+    text: str, translation: str, languages: tuple[str, str], is_rare: Callable[[str], bool]
+) -> list[Item]:
+    """Return the items of a text, with names that are garbled, if a translation lacks one."""
+    items, garbled = list(items_of(text)), list[Item]()
+    if NOUNS.isdisjoint(languages):
+        garbled = [
+            Item("name", start, end, text[start:end])
+            for start, end in garbled_names(text, translation, is_rare)
+            if all(end <= item.start or item.end <= start for item in items)
+        ]
+    if garbled or any(is_lost(item, translation, *languages) for item in items):
+        return sorted([*items, *garbled], key=lambda item: item.start)
+    return []
+
+
+def _whole(one: Translation, text: str, reading: Reading) -> Translation | None:
+    """Return the translation of a text from that of its reading; None if a stand-in is lost."""
+    replacements = replacements_in(one.text, reading.stand_ins)
+    if replacements is None:
+        return None
+    new = replaced(one.text, replacements)
+    pairs = one.alignment
+    if pairs is not None:
+        back = [(*r, text[slice(*t)]) for t, r in (each.spans for each in reading.stand_ins)]
+        of_source = _words_of(reading.text, text, back)
+        of_target = _words_of(one.text, new, replacements)
+        pairs = tuple(sorted({(of_source[s], of_target[t]) for s, t in pairs}))
+    own = tuple(text[slice(*stand_in.spans[0])] for stand_in in reading.stand_ins)
+    return one._replace(source=text, text=new, alignment=pairs, copied=own)
+
+
+def _words_of(before: str, after: str, replacements: Sequence[Replacement]) -> list[int]:
+    """Return for each word before a replacement its index after it; of a new text, the first's."""
+    starts = [match.start() for match in WORD.finditer(after)]
+    words, shift = [], 0
+    left = list(replacements)
+    for match in WORD.finditer(before):
+        while left and left[0][1] <= match.start():
+            start, end, new = left.pop(0)
+            shift += len(new) - (end - start)
+        position = min(match.start(), left[0][0]) if left else match.start()
+        words.append(max(bisect.bisect_right(starts, position + shift) - 1, 0))
+    return words

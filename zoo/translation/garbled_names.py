@@ -1,0 +1,70 @@
+"""Names of two words or more that a translation garbles: for those that it has not seen, a network
+writes other letters."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterator
+
+_LETTERS = r"[^\W\d_]+(?:[-'’][^\W\d_]+)*"
+WORD = re.compile(_LETTERS)
+WORDS = re.compile(rf"(?<![\w.@#'’-]){_LETTERS}(?:[  ]{_LETTERS})+(?![\w@])")
+"""Words with single spaces between them."""
+
+ALIKE = 0.6
+"""From this share of common letters on, a word is taken for a garbled one."""
+
+NOUNS = frozenset({"de", "lb"})
+"""The languages whose nouns have a capital, like names."""
+
+
+def garbled_names(
+    text: str, translation: str, is_rare: Callable[[str], bool]
+) -> Iterator[tuple[int, int]]:
+    """Yield the spans of names in a text of which a translation has a word that is only alike.
+
+    A name is two capitalized words or more. A word that begins the text and is neither in the
+    translation nor like a word of it belongs to no name.
+
+    Args:
+        text: the source, in a language that writes no other words with a capital.
+        translation: of it, in such a language too.
+        is_rare: returns whether a word of the translation is none that the network knows.
+    """
+    words, own = set(WORD.findall(translation)), set(WORD.findall(text))
+    foreign = [word for word in words - own if word[0].isupper() and is_rare(word)]
+    if not foreign:
+        return
+    for start, end in _capitalized(text):
+        name = text[start:end]
+        parts = WORD.findall(name)
+        garbled = [part for part in parts if part not in words and _is_like(part, name, foreign)]
+        first = parts[0]
+        if not text[:start].strip() and first not in words and first not in garbled:
+            start, parts = start + len(first) + 1, parts[1:]
+        if garbled and len(parts) > 1:
+            yield start, end
+
+
+def _capitalized(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the spans of at least two capitalized words."""
+    for words in WORDS.finditer(text):
+        start, end, count = 0, 0, 0
+        for word in [*WORD.finditer(text, *words.span()), None]:
+            if word and word.group()[0].isupper() and len(word.group()) > 1:
+                start, end, count = (start if count else word.start()), word.end(), count + 1
+                continue
+            if count > 1:
+                yield start, end
+            count = 0
+
+
+def _is_like(word: str, name: str, others: list[str]) -> bool:
+    """Return whether a word, or the name without spaces, is like one of the others."""
+    joined = "".join(WORD.findall(name)).casefold()
+    return any(
+        difflib.SequenceMatcher(None, one, other.casefold()).ratio() >= ALIKE
+        for one in (word.casefold(), joined)
+        for other in others
+    )

@@ -1,0 +1,74 @@
+"""The log probabilities of given targets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from zoo.decoding.forced import forced_log_probs
+from zoo.errors import DecodingError
+from zoo.translation.parallel import BATCH_TOKENS, batches
+from zoo.translation.parts import MAX_SOURCE_LENGTH, Part
+from zoo.translation.text_search import TextSearch
+
+LOGITS = 1 << 15
+"""The target vocabulary from which scored batches become smaller."""
+
+
+def score_texts(
+    search: TextSearch, sources: Sequence[str], targets: Sequence[str]
+) -> list[list[float]]:
+    """Return the log probability of each token of each target, the end token's last."""
+    _check_pairs(search, sources, targets)
+    parts = search.reader.parts(enumerate(sources), "refuse", MAX_SOURCE_LENGTH)
+    encoded = search.checkpoint.target_tokenizer.encode(list(targets))
+    limit = search.checkpoint.config.length_limits.target or MAX_SOURCE_LENGTH
+    for i, target in enumerate(encoded):
+        if len(target) + 2 > limit:
+            raise DecodingError(f"target {i + 1} is too long", f"over {limit:,} tokens")
+    return _score(search, parts, encoded)
+
+
+def score_ids(
+    search: TextSearch, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+) -> list[list[float]]:
+    """Return what `score_texts` does for the ids of sources and targets."""
+    _check_pairs(search, sources, targets)
+    checkpoint = search.checkpoint
+    for side, tokenizer in (
+        (sources, checkpoint.source_tokenizer), (targets, checkpoint.target_tokenizer)
+    ):  # fmt: skip
+        size = tokenizer.size
+        if unknown := [i for ids in side for i in ids if not 0 <= i < size]:
+            raise DecodingError(f"there is no token {unknown[0]}", f"ids are 0 to {size - 1:,}")
+    parts = [Part(i, 0, "", "", ([*ids],)) for i, ids in enumerate(sources)]
+    return _score(search, parts, targets)
+
+
+def _check_pairs(search: TextSearch, sources: Sequence[object], targets: Sequence[object]) -> None:
+    if len(sources) != len(targets):
+        counts = f"{len(sources):,} sources and {len(targets):,} targets are given"
+        raise DecodingError("each source needs one target", counts)
+    if len(search.checkpoints) > 1:
+        raise DecodingError("an ensemble cannot score given targets", "name one checkpoint")
+
+
+def _score(
+    search: TextSearch, parts: Sequence[Part], encoded: Sequence[Sequence[int]]
+) -> list[list[float]]:
+    """Return the log probabilities of the tokens of targets, each with its end token's."""
+    model = search.checkpoint.model
+
+    def length(part: Part) -> int:
+        return max(len(part.tokens[0]), len(encoded[part.text_index]))
+
+    def scores_of(batch: list[Part]) -> list[list[float]]:
+        given = [encoded[part.text_index] for part in batch]
+        return forced_log_probs(model, *search.reader.tensors(batch)[0], given)
+
+    # The logits of a batch, not only its tokens, must fit into memory.
+    width = 1 + model.target_vocab // LOGITS
+    work = search.shared(list(batches(parts, width, BATCH_TOKENS, length)), 1, length)
+    by_index: dict[int, list[float]] = {}
+    for batch, scores in zip(work, search.each(scores_of, work), strict=True):
+        by_index |= zip((part.text_index for part in batch), scores, strict=True)
+    return [by_index[i] for i in range(len(parts))]
