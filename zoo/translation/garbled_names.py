@@ -9,8 +9,11 @@ from collections.abc import Callable, Iterator
 
 _LETTERS = r"[^\W\d_]+(?:[-'’][^\W\d_]+)*"
 WORD = re.compile(_LETTERS)
-WORDS = re.compile(rf"(?<![\w.@#'’-]){_LETTERS}(?:[  ]{_LETTERS})+(?![\w@])")
+WORDS = re.compile(rf"(?<![\w.@#'’-]){_LETTERS}(?:[ \u00a0]{_LETTERS})+(?![\w@])")
 """Words with single spaces between them."""
+
+SIGN_OF_NAME = re.compile(r"[A-ZÀ-ÖØ-ÞĀ-ɏͰ-ϿЀ-ӿԱ-Ֆ]\S*[ \u00a0][A-ZÀ-ÖØ-ÞĀ-ɏͰ-ϿЀ-ӿԱ-Ֆ]")
+"""Two words that may both have a capital: most texts have none."""
 
 ALIKE = 0.6
 """From this share of common letters on, a word is taken for a garbled one."""
@@ -32,6 +35,8 @@ def garbled_names(
         translation: of it, in such a language too.
         is_rare: returns whether a word of the translation is none that the network knows.
     """
+    if not SIGN_OF_NAME.search(text):
+        return
     words, own = set(WORD.findall(translation)), set(WORD.findall(text))
     foreign = [word for word in words - own if word[0].isupper() and is_rare(word)]
     if not foreign:

@@ -64,6 +64,9 @@ ITEM = re.compile(
 Codes are numbers of three parts or more: dates in digits, telephone numbers, versions.
 """
 
+SIGN_OF_ITEM = re.compile(r"[0-9@#]|[.:][/\w]")
+"""What every one of them has."""
+
 END_OF_ADDRESS = re.compile(r"[.,;:!?…)\]}'’]+$")
 """What follows an address rather than ends it."""
 
@@ -156,6 +159,8 @@ def items_of(text: str) -> Iterator[Item]:
 
     Numbers that are often in words are none, but for those of money.
     """
+    if not SIGN_OF_ITEM.search(text):  # so it is with most texts
+        return
     for match in ITEM.finditer(text):
         start, end = match.span()
         kind: Kind = "address" if match["address"] else "code" if match["code"] else "number"
