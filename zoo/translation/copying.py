@@ -7,14 +7,12 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from zoo.translation.garbled_names import NOUNS, garbled_names
+from zoo.translation.lost_items import Item, has_lost, items_of
 from zoo.translation.parts import Part
 from zoo.translation.stand_ins import (
     ATTEMPTS,
-    Item,
     Reading,
     Replacement,
-    is_lost,
-    items_of,
     replaced,
     replacements_in,
     with_stand_ins,
@@ -22,6 +20,8 @@ from zoo.translation.stand_ins import (
 from zoo.translation.translation import Translation
 
 WORD = re.compile(r"[^\s▁]+")
+FACT = re.compile(r"(?<![^\W_])[0-9]+(?![^\W_])|\b[^\W\d_a-z]\w+")
+"""A number, or a word that does not begin with a small letter of English."""
 
 Key = tuple[int, int]
 """That of a part."""
@@ -41,7 +41,8 @@ def copied(
     """Return new translations of parts whose own lack a number, an amount, an address or a name.
 
     In a new translation, each stand-in is replaced by what it stands for. There is none where a
-    stand-in is lost, too, or is in the translation twice.
+    stand-in is lost, too, or is in the translation twice, or where it lacks something else that
+    the one before had. Alternatives without a stand-in are those of before.
 
     Args:
         parts: what was translated.
@@ -68,9 +69,10 @@ def copied(
         again = read(*map(list, zip(*((p, r.text) for p, r in readings.values()), strict=True)))
         for key, ranked in translate(again).items():
             part, reading = readings[key]
+            before = translated[key]
             whole = [one for each in ranked if (one := _whole(each, part.text, reading))]
-            if whole:
-                new[key] = whole + translated[key][: len(ranked) - len(whole)]
+            if whole and _keeps(part.text, before[0].text, whole[0].text):
+                new[key] = whole + before[: len(before) - len(whole)]
     return new
 
 
@@ -78,16 +80,26 @@ def _lost_items(
     text: str, translation: str, languages: tuple[str, str], is_rare: Callable[[str], bool]
 ) -> list[Item]:
     """Return the items of a text, with names that are garbled, if a translation lacks one."""
-    items, garbled = list(items_of(text)), list[Item]()
+    items, garbled = list(items_of(text, languages[0])), list[Item]()
     if NOUNS.isdisjoint(languages):
         garbled = [
             Item("name", start, end, text[start:end])
             for start, end in garbled_names(text, translation, is_rare)
             if all(end <= item.start or item.end <= start for item in items)
         ]
-    if garbled or any(is_lost(item, translation, *languages) for item in items):
+    if garbled or has_lost(items, translation, *languages):
         return sorted([*items, *garbled], key=lambda item: item.start)
     return []
+
+
+def _keeps(text: str, before: str, after: str) -> bool:
+    """Return whether a new translation of a text copies no less than the one before.
+
+    That is: its numbers and capitalized words; and it has no number that neither of them has.
+    """
+    of_text, of_before, of_after = ({*FACT.findall(each)} for each in (text, before, after))
+    numbers = {fact for fact in of_after if fact.isdigit()}
+    return of_text & of_before <= of_after and numbers <= of_text | of_before
 
 
 def _whole(one: Translation, text: str, reading: Reading) -> Translation | None:

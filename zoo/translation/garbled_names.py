@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
-_LETTERS = r"[^\W\d_]+(?:[-'’][^\W\d_]+)*"
+_LETTERS = r"[^\W\d_]+(?:-[^\W\d_]+)*"
 WORD = re.compile(_LETTERS)
-WORDS = re.compile(rf"(?<![\w.@#'’-]){_LETTERS}(?:[ \u00a0]{_LETTERS})+(?![\w@])")
+WORDS = re.compile(rf"(?<![\w.@#-]){_LETTERS}(?:[ \u00a0]{_LETTERS})+(?![\w@])")
 """Words with single spaces between them."""
 
 SIGN_OF_NAME = re.compile(r"[A-ZÀ-ÖØ-ÞĀ-ɏͰ-ϿЀ-ӿԱ-Ֆ]\S*[ \u00a0][A-ZÀ-ÖØ-ÞĀ-ɏͰ-ϿЀ-ӿԱ-Ֆ]")
@@ -44,9 +44,13 @@ def garbled_names(
     for start, end in _capitalized(text):
         name = text[start:end]
         parts = WORD.findall(name)
-        garbled = [part for part in parts if part not in words and _is_like(part, name, foreign)]
+        joined = "".join(parts)
+        garbled = [
+            part for part in parts if part not in words and _is_like((part, joined), foreign)
+        ]
         first = parts[0]
-        if not text[:start].strip() and first not in words and first not in garbled:
+        is_first = not WORD.search(text, 0, start)
+        if is_first and first not in words and not _is_like((first,), foreign):
             start, parts = start + len(first) + 1, parts[1:]
         if garbled and len(parts) > 1:
             yield start, end
@@ -65,11 +69,10 @@ def _capitalized(text: str) -> Iterator[tuple[int, int]]:
             count = 0
 
 
-def _is_like(word: str, name: str, others: list[str]) -> bool:
-    """Return whether a word, or the name without spaces, is like one of the others."""
-    joined = "".join(WORD.findall(name)).casefold()
+def _is_like(words: Sequence[str], others: Sequence[str]) -> bool:
+    """Return whether one of the words is like one of the others."""
     return any(
-        difflib.SequenceMatcher(None, one, other.casefold()).ratio() >= ALIKE
-        for one in (word.casefold(), joined)
+        difflib.SequenceMatcher(None, word.casefold(), other.casefold()).ratio() >= ALIKE
+        for word in words
         for other in others
     )

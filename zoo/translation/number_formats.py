@@ -1,0 +1,39 @@
+"""How languages write decimals and thousands."""
+
+from __future__ import annotations
+
+from zoo.translation.lost_numbers import GROUPS
+
+_POINT = """
+am bn cy en fil ga gu ha he hi ig ja km kn ko lo ml mr ms mt my pa sa si sw ta te th tl ur yo zh zu
+"""
+POINT = frozenset(_POINT.split())
+"""The languages, of those with a known code, that write a decimal point; others have a comma."""
+
+_DOTTED = "ca da de el es eu gl hr id is it mk nl pt ro sl sq sr tr vi"
+DOTTED = frozenset(_DOTTED.split())
+"""Those with a comma that separate thousands by points; others have a space."""
+
+MINUS = "-−"
+
+
+def converted(number: str, source: str, target: str) -> str:
+    """Return a number with the decimal mark and the thousands' separator of another language.
+
+    Args:
+        number: digits, in groups or not, with decimals after a point or a comma or without.
+        source, target: the codes of the languages; empty if not known: then nothing changes.
+    """
+    if not (source and target) or (source in POINT) == (target in POINT):
+        return number
+    marks = GROUPS.findall(number)
+    own, mark = "." if source in POINT else ",", marks[-1] if marks else ""
+    whole, _, decimals = number.rpartition(mark) if mark else (number, "", "")
+    # Three digits after a point or a comma are decimals if it is the language's own mark.
+    is_alone = mark == own and marks.count(mark) == 1
+    is_decimal = len(decimals) != 3 or mark != marks[0] or is_alone or whole.lstrip(MINUS) == "0"
+    if mark not in (",", ".") or not is_decimal:
+        whole, decimals = number, ""
+    separator = "," if target in POINT else "." if target in DOTTED else " "
+    whole = GROUPS.sub(separator, whole)
+    return f"{whole}{'.' if target in POINT else ','}{decimals}" if decimals else whole
