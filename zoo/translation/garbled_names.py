@@ -18,6 +18,9 @@ SIGN_OF_NAME = re.compile(r"[A-ZÀ-ÖØ-ÞĀ-ɏͰ-ϿЀ-ӿԱ-Ֆ]\S*[ \u00a0][A-Z�
 ALIKE = 0.6
 """From this share of common letters on, a word is taken for a garbled one."""
 
+MOST = 16
+"""With more words that may be garbled, a translation is no text."""
+
 NOUNS = frozenset({"de", "lb"})
 """The languages whose nouns have a capital, like names."""
 
@@ -39,11 +42,10 @@ def garbled_names(
         return
     words, own = set(WORD.findall(translation)), set(WORD.findall(text))
     foreign = [word for word in words - own if word[0].isupper() and is_rare(word)]
-    if not foreign:
+    if not 0 < len(foreign) <= MOST:
         return
     for start, end in _capitalized(text):
-        name = text[start:end]
-        parts = WORD.findall(name)
+        parts = WORD.findall(text, start, end)
         joined = "".join(parts)
         garbled = [
             part for part in parts if part not in words and _is_like((part, joined), foreign)

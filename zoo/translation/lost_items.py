@@ -134,7 +134,8 @@ def items_of(text: str, source: str = "") -> Iterator[Item]:
             is_before_point = text.startswith(".", item.end)
             if source and source not in POINT and is_before_point and ORDINALS.fullmatch(item.text):
                 continue
-            if re.search(r"[.,]", item.text) and AFTER_NAME.search(text[: item.start]):
+            before = max(item.start - 40, 0), item.start
+            if re.search(r"[.,]", item.text) and AFTER_NAME.search(text, *before):
                 item = item._replace(kind="version", number="")
         yield item
 
