@@ -415,15 +415,12 @@ static void widen(const char *packed, int64_t groups, float *to) {
 /* The same product for weights in bfloat16, multiplied in float32. */
 static int widened_product(const float *x, int64_t rows, const Weight *w, int64_t relu, float *out) {
     const int64_t k = w->k, count = rows * k, fit = CACHED / k / ROWS, most = ROWS * (fit ? fit : 1);
+    char *rounded = narrowed(x, rows, k, 2);
     float *inputs = aligned_alloc(64, 4 * (COLUMNS * k + (count + 15) / 16 * 16));
-    if (!inputs) return 0;
+    if (!rounded || !inputs) return free(rounded), free(inputs), 0;
     float *weights = inputs + (count + 15) / 16 * 16;
-    for (int64_t j = 0; j < count; j += WIDTH) {
-        char narrow[2 * WIDTH] = {};
-        const int64_t left = count - j;
-        store_end(1, narrow, left, load_end(0, (const char *)(x + j), left));
-        store(inputs + j, load_as(1, narrow));
-    }
+    for (int64_t j = 0; j < count; j += WIDTH) store(inputs + j, load_as(1, rounded + 2 * j));
+    free(rounded);
     const Weight wide = {.bias = w->bias, .n = w->n, .k = k, .size = 4};
     Vector sums[ROWS * MOST];
     for (int64_t start = 0; start < rows; start += most) {

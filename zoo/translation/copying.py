@@ -66,8 +66,9 @@ def copied(
                 readings[key] = part, reading
         if not readings:
             continue
-        again = read(*map(list, zip(*((p, r.text) for p, r in readings.values()), strict=True)))
-        for key, ranked in translate(again).items():
+        again = [part for part, _ in readings.values()]
+        texts = [reading.text for _, reading in readings.values()]
+        for key, ranked in translate(read(again, texts)).items():
             part, reading = readings[key]
             before = translated[key]
             whole = [one for each in ranked if (one := _whole(each, part.text, reading))]

@@ -158,8 +158,9 @@ class SourceReader:
             else:
                 parts.append(Part(index, number, *piece, tokens))
             if lead or i in spellings:
-                how = i in spellings, i in spellings and spellings[i].capitals, lead
-                parts[first:] = [Part(*part[:7], *how) for part in parts[first:]]
+                capitals = i in spellings and spellings[i].capitals
+                for n, part in enumerate(parts[first:], first):
+                    parts[n] = part._replace(respelled=i in spellings, capitals=capitals, lead=lead)
         return parts
 
     def read_again(

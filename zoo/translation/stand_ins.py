@@ -28,7 +28,6 @@ ATTEMPTS = (
 Numbers do not end in 1, and their English names do not begin with a vowel.
 """
 
-
 _CURRENCY = r"(?:d[oó]l(?:lar|ar|lari)(?:e?s)?|euros?)"
 
 VOWELS = "AEIOUYÀÁÂÄÅÆÈÉÊËÌÍÎÏÒÓÔÖØŒÙÚÛÜÝ"

@@ -192,7 +192,7 @@ class TextSearch:
             by_text[part.text_index].append(part)
         for i, text in enumerate(texts, start):
             if i in by_text:
-                of_parts = [by_part[part.text_index, part.part_index] for part in by_text[i]]
+                of_parts = [by_part[part.key] for part in by_text[i]]
                 spaces = [part.space for part in by_text[i]]
                 joints = [separator(space, languages) for space in spaces]
                 one = join_parts(text, of_parts, spaces, joints)

@@ -195,7 +195,7 @@ class Translator:
                 (`split`);
                 max_source_length: most tokens of a text or sentence, with the end token;
                 on_batch: called after each batch with the number of texts so far;
-                on_step: called before one or more steps of the zoo's own search; may raise;
+                on_step: called before one or more of the zoo's own steps; what it raises ends it;
                 first: how many texts of the same job precede these; sampling depends on it.
 
         Raises:
