@@ -156,6 +156,13 @@ def test_two_processes_cannot_write_one_shard(tmp_path: Path, source: Path) -> N
         copy(out, Shard(2, 2), source)
 
 
+def test_a_record_of_no_shard_is_left_alone(tmp_path: Path) -> None:
+    for name in ("out.0-of-0.json", "out.3-of-2.json"):
+        (tmp_path / name).write_text("{}")
+    with pytest.raises(DataError, match="has no shards"):
+        join(tmp_path / "out")
+
+
 def test_only_all_finished_shards_of_one_job_are_joined(tmp_path: Path, source: Path) -> None:
     out = tmp_path / "out"
     with pytest.raises(DataError, match="has no shards"):

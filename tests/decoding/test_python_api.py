@@ -109,7 +109,10 @@ def test_options_of_other_kinds_are_refused(
 def test_a_translator_between_languages_refuses_other_kinds(translator: zoo.Translator) -> None:
     with pytest.raises(DecodingError, match="source_lang is 5, not a text"):
         translator.for_languages(5)  # type: ignore[arg-type]  # wrong
-    assert translator.for_languages("English", "fra").translate(TEXT) == translator.translate(TEXT)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("zoo.translation.translator.TextSearch", None)  # nothing is loaded again
+        chosen = translator.for_languages("English", "fra")
+    assert chosen.translate(TEXT) == translator.translate(TEXT)
 
 
 def test_scores_of_texts_and_of_lists(translator: zoo.Translator) -> None:
@@ -159,6 +162,10 @@ def test_the_parts_of_a_text_are_those_that_are_translated(translator: zoo.Trans
     for sources, targets in (([[5, 10_000]], [[5]]), ([[5]], [[-1]])):
         with pytest.raises(DecodingError, match="there is no token"):
             translator.score_ids(sources, targets)
+    for sources, targets in (([[5] * 1024], [[5]]), ([[5]], [[5] * 1023])):
+        with pytest.raises(DecodingError, match="1 is too long"):
+            translator.score_ids(sources, targets)
+    assert len(translator.score_ids([[5] * 1023], [[5] * 1022])[0]) == 1023
     with pytest.raises(DecodingError, match="an ensemble cannot score"):
         zoo.load(NUMBERS, NUMBERS).score_ids([[5]], [[5]])
 

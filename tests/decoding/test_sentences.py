@@ -166,6 +166,14 @@ def test_alignments_count_the_words_of_the_whole_text() -> None:
     assert (joined.text, joined.alignment) == ("A B C", ((0, 0), (1, 1), (1, 2)))
     joined = join_parts("a b c", parts, ["", " "], ["", ""])
     assert (joined.text, joined.alignment) == ("A BC", ((0, 0), (1, 1), (2, 1)))
+    # What was respelled may be in the text again; and a text may begin with a tag.
+    parts = [part("No!", "A !", ((0, 0),)), part("No!", "B !", ((0, 0),))]
+    joined = join_parts("NO! No!", parts, ["", " "], ["", " "])
+    assert joined.alignment == ((0, 0), (1, 2))
+    joined = join_parts("<x> NO! No!", parts, ["", " "], ["", " "], "<x> ")
+    assert joined.alignment == ((1, 0), (2, 2))
+    joined = join_parts("<x>NO! No!", parts, ["", " "], ["", " "], "<x>")
+    assert joined.alignment == ((0, 0), (1, 2))
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,10 @@ from click.testing import CliRunner
 import zoo
 from tests.external_plugins.journey import TOP
 from zoo.cli import cli
-from zoo.translation.spelling import Spelling, spelled
+from zoo.translation.garbled_names import garbled_names
+from zoo.translation.lost_items import items_of
+from zoo.translation.spelling import UNREAD, Spelling, spelled
+from zoo.translation.translation import _without_stop
 
 CHECKPOINTS = TOP / "cards" / "checkpoints"
 EVERYDAY = CHECKPOINTS / "transformer-tiny.tatoeba-en-fr-76k"
@@ -154,6 +157,33 @@ def test_the_alignment_is_of_the_words_that_are_typed() -> None:
         for text in ("I love you.", "I LOVE YOU.")
     )
     assert small.alignment == large.alignment
+
+
+def test_no_letter_needs_to_have_a_capital() -> None:
+    def by_case(texts: Sequence[str]) -> list[tuple[int, int]]:
+        return [(sum(map(str.isupper, text)), len(text)) for text in texts]
+
+    assert spelled(["ⓂⓂ", "ⅣⅤ"], by_case) == [
+        Spelling("ⓜⓜ", capitals=True), Spelling("ⅳⅴ", capitals=True)
+    ]  # fmt: skip
+
+
+HOSTILE = [
+    "a" + " " * 100_000 + "b", "!" * 100_000 + "x", "a" + "☃" * 100_000 + "b",
+    "Ab Cd " * 16_000, "(" * 100_000, "1 " * 50_000, "a." * 50_000, "'" * 100_000, "$1" * 50_000,
+    "☃ " * 50_000, "A'" * 50_000, "1.000" * 20_000, "x@" * 50_000, "-" * 100_000,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=lambda text: repr(text[:8]))
+def test_long_texts_of_few_characters_take_linear_time(text: str) -> None:
+    """Each takes a fraction of a second; in quadratic time it would be minutes."""
+    for pattern in UNREAD:
+        pattern.sub("", text)
+    assert _without_stop(text + ".") == text.rstrip(".!?…").rstrip()
+    assert all(0 <= item.start < item.end <= len(text) for item in items_of(text, "en"))
+    foreign = " ".join(f"Xy{chr(97 + i)}" for i in range(16))
+    assert len(list(garbled_names(text, foreign, lambda word: True))) <= len(text)
 
 
 def test_phones_stay_as_they_are() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 from click.testing import Result
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import zoo
@@ -150,8 +150,8 @@ PIECES = st.sampled_from([
 @given(st.lists(PIECES).map(" ".join), st.sampled_from(range(len(ATTEMPTS))))
 def test_what_stands_for_an_item_replaces_its_stand_in(text: str, attempt: int) -> None:
     reading = reading_of(text, *FRENCH_ENGLISH, attempt)
-    if reading is None:
-        return
+    assume(reading is not None)
+    assert reading is not None
     replacements = replacements_in(reading.text, reading.stand_ins)
     assert replacements is not None
     assert [each[2] for each in replacements] == [each.written for each in reading.stand_ins]
@@ -171,6 +171,27 @@ def test_a_stand_in_must_be_in_the_translation_once(translation: str, result: st
     assert reading is not None
     replacements = replacements_in(translation, reading.stand_ins)
     assert (replacements and replaced(translation, replacements)) == result
+
+
+@pytest.mark.parametrize(("translation", "are_apart"), [
+    ("C'est 47 $ puis 58 $.", True), ("C'est $47 58 dollars.", True), ("C'est 47 $58.", False),
+    ("47 dollars58 dollars", False), ("C'est 58 $ puis $47.", True),
+])  # fmt: skip
+def test_stand_ins_that_share_a_currency_are_lost(translation: str, are_apart: bool) -> None:
+    reading = reading_of("It is $12.50 then $7.30.", "en", "fr")
+    assert reading is not None
+    replacements = replacements_in(translation, reading.stand_ins)
+    assert (replacements is not None) == are_apart
+    if replacements is not None:
+        made = replaced(translation, replacements)
+        assert ("12,50 $" in made, "7,30 $" in made) == (True, True)
+
+
+def test_an_amount_in_two_numbers_has_a_stand_in_in_every_language() -> None:
+    for languages in (("fr", "pl"), ("fr", "en"), ("", "")):
+        reading = reading_of("5 € 20 x", *languages)
+        assert reading is not None
+        assert reading.text in ("47 € x", "47 dollars x")
 
 
 def test_a_stand_in_is_no_word_of_the_text() -> None:
@@ -272,9 +293,11 @@ def test_a_small_network_translates_what_it_has_never_read() -> None:
     assert all(one.source == text for one, text in zip(made, texts, strict=True))
     assert not any(one.lost_numbers for one in made)
     for one in made:
-        for source, target in one.alignment or ():
+        assert one.alignment
+        for source, target in one.alignment:
             assert source < len(one.source.split())
             assert target < len(one.text.split())
+    assert (2, 2) in (made[0].alignment or ())  # coûte 12,50: costs €12.50
     as_it_is = translator.translate(texts[0], split=False, details=True)
     assert as_it_is.copied == ()
     assert "12.50" not in as_it_is.text

@@ -298,6 +298,7 @@ def test_a_target_language_that_is_no_text_is_ignored(tmp_path: Path) -> None:
     marian(tmp_path / "a")
     (tmp_path / "a" / "tokenizer_config.json").write_text('{"target_lang": [0]}')
     import_checkpoint(tmp_path / "a", tmp_path / "out", default_registry())
+    assert read(tmp_path / "out", default_registry()).about.target_languages == ()
 
 
 def test_all_reasons_are_given_at_once(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ WORD = re.compile(_LETTERS)
 WORDS = re.compile(rf"(?<![\w.@#-]){_LETTERS}(?:[ \u00a0]{_LETTERS})+(?![\w@])")
 """Words with single spaces between them."""
 
-SIGN_OF_NAME = re.compile(r"[A-ZÀ-ÖØ-ÞĀ-ɏͰ-ϿЀ-ӿԱ-Ֆ]\S*[ \u00a0][A-ZÀ-ÖØ-ÞĀ-ɏͰ-ϿЀ-ӿԱ-Ֆ]")
+SIGN_OF_NAME = re.compile(r"[A-ZÀ-ÖØ-ÞĀ-ɏͰ-ϿЀ-ӿԱ-Ֆ]\S{0,64}[ \u00a0][A-ZÀ-ÖØ-ÞĀ-ɏͰ-ϿЀ-ӿԱ-Ֆ]")
 """Two words that may both have a capital: most texts have none."""
 
 ALIKE = 0.6
@@ -46,15 +46,13 @@ def garbled_names(
         return
     for start, end in _capitalized(text):
         parts = WORD.findall(text, start, end)
-        joined = "".join(parts)
-        garbled = [
-            part for part in parts if part not in words and _is_like((part, joined), foreign)
-        ]
+        lost = set(parts) - words
+        is_garbled = bool(lost) and _is_like((*lost, "".join(parts)), foreign)
         first = parts[0]
         is_first = not WORD.search(text, 0, start)
         if is_first and first not in words and not _is_like((first,), foreign):
             start, parts = start + len(first) + 1, parts[1:]
-        if garbled and len(parts) > 1:
+        if is_garbled and len(parts) > 1:
             yield start, end
 
 

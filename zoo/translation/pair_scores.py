@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from zoo.decoding.forced import forced_log_probs
 from zoo.errors import DecodingError
-from zoo.translation.parallel import BATCH_TOKENS, batches
+from zoo.translation.parallel import BATCH_TOKENS, batches, source_length
 from zoo.translation.parts import MAX_SOURCE_LENGTH, Part
 from zoo.translation.text_search import TextSearch
 
@@ -21,10 +21,7 @@ def score_texts(
     _check_pairs(search, sources, targets)
     parts = search.reader.parts(enumerate(sources), "refuse", MAX_SOURCE_LENGTH)
     encoded = search.checkpoint.target_tokenizer.encode(list(targets))
-    limit = search.checkpoint.config.length_limits.target or MAX_SOURCE_LENGTH
-    for i, target in enumerate(encoded):
-        if len(target) + 2 > limit:
-            raise DecodingError(f"target {i + 1} is too long", f"over {limit:,} tokens")
+    _check_targets(search, encoded)
     return _score(search, parts, encoded)
 
 
@@ -41,6 +38,10 @@ def score_ids(
         if unknown := [i for ids in side for i in ids if not 0 <= i < size]:
             raise DecodingError(f"there is no token {unknown[0]}", f"ids are 0 to {size - 1:,}")
     parts = [Part(i, 0, "", "", ([*ids],)) for i, ids in enumerate(sources)]
+    limit = search.reader.limit(MAX_SOURCE_LENGTH)
+    if long := [part for part in parts if source_length(part) >= limit]:
+        raise search.reader.too_long(long[0].text_index, long[0].tokens, limit)
+    _check_targets(search, targets)
     return _score(search, parts, targets)
 
 
@@ -50,6 +51,13 @@ def _check_pairs(search: TextSearch, sources: Sequence[object], targets: Sequenc
         raise DecodingError("each source needs one target", counts)
     if len(search.checkpoints) > 1:
         raise DecodingError("an ensemble cannot score given targets", "name one checkpoint")
+
+
+def _check_targets(search: TextSearch, targets: Sequence[Sequence[int]]) -> None:
+    limit = search.checkpoint.config.length_limits.target or MAX_SOURCE_LENGTH
+    for i, target in enumerate(targets):
+        if len(target) + 2 > limit:
+            raise DecodingError(f"target {i + 1} is too long", f"over {limit:,} tokens")
 
 
 def _score(

@@ -127,7 +127,7 @@ class SourceReader:
             PluginError: the splitter is broken.
             DecodingError: a text is too long, and `long_texts` is `refuse`.
         """
-        several, limit = self.several, self._limit(max_length)
+        several, limit = self.several, self.limit(max_length)
         split = None if several else split
         usual = limit if split is None else min(limit, self._trained_length or limit)
         pieces = self._leads_and_pieces(texts, split, prefix, several)
@@ -145,7 +145,7 @@ class SourceReader:
             first = len(parts)
             number = parts[-1].part_index + 1 if parts and parts[-1].text_index == index else 0
             if _length(tokens) > limit and (several or long_texts == "refuse"):
-                raise self._too_long(index, tokens, limit)
+                raise self.too_long(index, tokens, limit)
             long = usual < limit and _length(tokens) > usual
             if long and (of_piece := self._divided(piece, usual, limit, lead)):
                 last = len(of_piece) - 1
@@ -168,14 +168,14 @@ class SourceReader:
     ) -> list[Part]:
         """Return parts with other texts, without those of more than `max_length` tokens."""
         read = [part.lead + SPACES.sub(" ", t) for part, t in zip(parts, texts, strict=True)]
-        tokenized, limit = self._tokenize(read), self._limit(max_length)
+        tokenized, limit = self._tokenize(read), self.limit(max_length)
         return [
             part._replace(text=text, tokens=tokens)
             for part, text, tokens in zip(parts, texts, tokenized, strict=True)
             if _length(tokens) <= limit
         ]
 
-    def _limit(self, max_length: int) -> int:
+    def limit(self, max_length: int) -> int:
         """Return how many tokens a part may have, with its end token, for all models."""
         limits = [member.config.length_limits.source for member in self.checkpoints]
         return min([max_length, *(limit for limit in limits if limit is not None)])
@@ -235,7 +235,8 @@ class SourceReader:
         known = [about.trained_length for about in abouts if about.trained_length]
         return min(known, default=None) if all(a.target_languages for a in abouts) else None
 
-    def _too_long(self, index: int, tokens: Tokens, limit: int) -> DecodingError:
+    def too_long(self, index: int, tokens: Tokens, limit: int) -> DecodingError:
+        """Return the error for a text of more tokens than the limit."""
         config = self.checkpoints[0].config
         bound = f"max_source_length is {limit:,}"
         if limit in [member.config.length_limits.source for member in self.checkpoints]:

@@ -214,8 +214,9 @@ def _records(out: Path) -> dict[Shard, dict[str, Any]]:
     records = {}
     for record in sorted(out.parent.glob(f"{glob.escape(out.name)}.*-of-*.json")):
         name = re.fullmatch(r"([0-9]{1,6})-of-([0-9]{1,6})", record.name[len(out.name) + 1 : -5])
-        if name and record == _beside(Shard(*map(int, name.groups())).file(out), ".json"):
-            records[Shard(*map(int, name.groups()))] = read_json(record)
+        shard = Shard(*map(int, name.groups())) if name else Shard(0, 0)
+        if 1 <= shard.number <= shard.total and record == _beside(shard.file(out), ".json"):
+            records[shard] = read_json(record)
     return records
 
 

@@ -24,7 +24,7 @@ PLAIN = [
 BRACKETS = r"()\[\]{}<>*_~|"
 SYMBOLS = "\u2190-\u2bff\ufe0f\u200d\U0001f000-\U0001faff"
 UNREAD = [
-    re.compile(rf"(?<=\S)[{characters}]+|[{characters}]+(?=\S)|\s+[{characters}]+$")
+    re.compile(rf"(?<=\S)[{characters}]+|[{characters}]+(?=\S)|(?<!\s)\s+[{characters}]+$")
     for characters in (SYMBOLS, BRACKETS, SYMBOLS + BRACKETS)
 ]
 """Pictures and brackets that are no words between others, whose places an alignment counts."""
@@ -111,8 +111,10 @@ def _small_letters(old: Spelling, language: str) -> Spelling:
     small = old.text.lower()
     if language == "en":
         small = PRONOUN.sub("I", small)
-    first = next(i for i, letter in enumerate(small) if letter.isalpha())
-    return Spelling(small[:first] + small[first].upper() + small[first + 1 :], capitals=True)
+    first = next((i for i, letter in enumerate(small) if letter.isalpha()), 0)
+    if small[first].isalpha():
+        small = small[:first] + small[first].upper() + small[first + 1 :]
+    return Spelling(small, capitals=True)
 
 
 def _no_capitals(old: Spelling, language: str) -> Spelling:

@@ -79,6 +79,8 @@ def with_stand_ins(
             return None
         used.add(short)
         shown = item.text.replace(item.number, short) if item.number else short
+        if item.number and item.number not in item.text:  # "5 € 20"
+            shown = f"{short} {item.symbol}"
         if item.kind == "money" and source in CURRENCIES and target in CURRENCIES:
             shown = f"{short} {CURRENCIES[source][currency]}"
         read += text[end : item.start]
@@ -120,15 +122,21 @@ Replacement = tuple[int, int, str]
 
 
 def replacements_in(translation: str, stand_ins: Sequence[StandIn]) -> list[Replacement] | None:
-    """Return the replacements in a translation, in order; None unless it has each stand-in once."""
-    replacements = []
+    """Return the replacements in a translation, in order.
+
+    None unless it has each stand-in once, and none that begins within another.
+    """
+    replacements: list[Replacement] = []
     for stand_in in stand_ins:
         matches = list(_pattern(stand_in.kind, stand_in.text).finditer(translation))
         is_number = stand_in.text.isdigit()
         if len(matches) != 1 or (is_number and translation.count(stand_in.text) > 1):
             return None
         replacements.append((*matches[0].span(), stand_in.written))
-    return sorted(replacements)
+    replacements.sort()
+    ends = [0, *(end for _, end, _ in replacements)]
+    are_apart = all(end <= start for end, (start, _, _) in zip(ends, replacements, strict=False))
+    return replacements if are_apart else None
 
 
 def replaced(text: str, replacements: Sequence[Replacement]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -117,8 +116,6 @@ class TextSearch:
             flatten_recurrent(network)
         self._in_bf16 = precision == "bf16" and not self._on_cpu
         if self._in_bf16:  # copies: `score` and `attention` compute in float32
-            # torch cannot put bf16 weights of recurrent networks into one block, and says so.
-            warnings.filterwarnings("ignore", "RNN module weights are not part of single")
             networks = [copy.deepcopy(network).to(torch.bfloat16) for network in networks]
         self.model: Seq2Seq | Ensemble = networks[0] if len(networks) == 1 else Ensemble(networks)
         if engine is not None and len(checkpoints) > 1:
@@ -195,7 +192,8 @@ class TextSearch:
                 of_parts = [by_part[part.key] for part in by_text[i]]
                 spaces = [part.space for part in by_text[i]]
                 joints = [separator(space, languages) for space in spaces]
-                one = join_parts(text, of_parts, spaces, joints)
+                tag = "" if request.source_prefix else by_text[i][0].lead + spaces[0]
+                one = join_parts(text, of_parts, spaces, joints, tag)
                 yield with_lost_numbers(one) if between else one
             else:
                 yield Translation(text, "", alignment=() if request.alignment else None)

@@ -124,7 +124,8 @@ def from_hypothesis(
     )
 
 
-FULL_STOP = re.compile(r"\s*[.!?…]+$|\s*[。！？]+$")
+STOPS = ".!?…", "。！？"
+"""The marks that end a sentence, with the white space before them."""
 CLAUSE = re.compile(r"[,;:]$")
 PRONOUN = re.compile(r"I\b")
 FIRST_WORD = re.compile(r"(?!I\b)\w+")
@@ -150,9 +151,9 @@ def within_sentence(
     if begins and ends:
         return one
     source, text = one.source, one.text
-    stop = FULL_STOP.search(text)
-    if stop and not ends and not FULL_STOP.search(source) and stop.start() >= len(prefix):
-        text = text[: stop.start()]
+    without = _without_stop(text)
+    if len(prefix) <= len(without) < len(text) and not ends and _without_stop(source) == source:
+        text = without
         clause = CLAUSE.search(source)
         text += clause.group() if clause and not CLAUSE.search(text) else ""
     word = FIRST_WORD.match(text)
@@ -163,6 +164,14 @@ def within_sentence(
     words = _words(text)
     pairs = one.alignment and tuple((s, t) for s, t in one.alignment if t < words)
     return one._replace(text=text, alignment=pairs, divided=True)
+
+
+def _without_stop(text: str) -> str:
+    """Return a text without the marks that end it."""
+    for marks in STOPS:
+        if (without := text.rstrip(marks)) != text:
+            return without.rstrip()
+    return text
 
 
 def with_lost_numbers(one: Translation) -> Translation:
@@ -235,6 +244,7 @@ def join_parts(
     parts: Sequence[Sequence[Translation]],
     spaces: Sequence[str],
     separators: Sequence[str],
+    tag: str = "",
 ) -> Translation:
     """Join the translations of a text's parts, which are best first for each part.
 
@@ -245,17 +255,21 @@ def join_parts(
         parts: the translations of each part.
         spaces: the white space before each part of the text.
         separators: what stands before each part's translation.
+        tag: what the text begins with, before its first part.
     """
     joints = list(zip(spaces, separators, strict=True))
-    ranked = [_join(text, of_rank, joints) for of_rank in zip(*parts, strict=False)]
+    before = _words_before(tag)
+    ranked = [_join(text, of_rank, joints, before) for of_rank in zip(*parts, strict=False)]
     return ranked[0]._replace(alternatives=tuple(ranked[1:]))
 
 
 def _join(
-    text: str, parts: Sequence[Translation], joints: Sequence[tuple[str, str]]
+    text: str,
+    parts: Sequence[Translation],
+    joints: Sequence[tuple[str, str]],
+    source_words: int,
 ) -> Translation:
-    # Before the first part there may be a tag.
-    source_words = _words_before(text[: max(text.find(parts[0].source), 0)])
+    """Return the joined translation; `source_words` are those before the first part."""
     if len(parts) == 1 and not source_words:
         return parts[0]._replace(source=text)
     pairs: list[tuple[int, int]] = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -161,7 +160,8 @@ class Translator:
         checked_options({"source_lang": source_lang, "target_lang": target_lang})
         if not (source_lang or target_lang):
             return self
-        chosen = copy.copy(self)
+        chosen = object.__new__(type(self))  # `copy` would build a new one, as `pickle` does
+        chosen.__dict__.update(self.__dict__)
         chosen.checkpoints = tuple(choose(c, source_lang, target_lang) for c in self.checkpoints)
         chosen.checkpoint = chosen.checkpoints[0]
         chosen._search = self._search.reading(chosen.checkpoints)
@@ -246,8 +246,8 @@ class Translator:
             targets: token ids, without begin and end: `tokens` of their hypotheses.
 
         Raises:
-            DecodingError: there is more than one checkpoint, the lists differ in length, or an id
-                is of no token.
+            DecodingError: there is more than one checkpoint, the lists differ in length, an id is
+                of no token, or a source or target is too long.
         """
         return score_ids(self._search, sources, targets)
 
