@@ -91,7 +91,7 @@ def test_lines_and_pieces_without_letters() -> None:
         "One line", "another line", "third."
     ]  # fmt: skip
     assert sentences("1. Open the door. 2. Close it. ...", "en") == [
-        "1. Open the door. 2.", "Close it. ..."
+        "Open the door. 2.", "Close it. ..."
     ]  # fmt: skip
     assert sentences("... 12. 13.", "en") == ["... 12. 13."]
     assert sentences("A. B.\nC. D.", "") == ["A. B.", "C. D."]
@@ -174,6 +174,29 @@ def test_alignments_count_the_words_of_the_whole_text() -> None:
     assert joined.alignment == ((1, 0), (2, 2))
     joined = join_parts("<x>NO! No!", parts, ["", " "], ["", " "], "<x>")
     assert joined.alignment == ((0, 0), (1, 2))
+
+
+def test_marks_of_lists_are_kept_and_are_words() -> None:
+    text = "1. I go.\n  - [ ] You go. He goes.\n> So.\n3.5 km\n-5 km\n## Title\n#tag\n1."
+    pieces = split_sentences(text, Sentencex("en"))
+    assert "".join(space + piece for space, piece in pieces) == text
+    assert pieces == [
+        ("1. ", "I go."), ("\n  - [ ] ", "You go."), (" ", "He goes."), ("\n> ", "So."),
+        ("\n", "3.5 km"), ("\n", "-5 km"), ("\n## ", "Title"), ("\n", "#tag"), ("\n", "1."),
+    ]  # fmt: skip
+    spaces = [piece.space for piece in pieces[:3]]
+    joints = [separator(space, ["fr"]) for space in spaces]
+    hypothesis = Hypothesis((5,), -1.0, True, -1.0)
+    parts = [
+        [Translation(piece.text, "A b", (hypothesis,), ("A",), ((0, 0), (1, 1)))]
+        for piece in pieces[:3]
+    ]
+    joined = join_parts(text, parts, spaces, joints)
+    assert joined.text == "1. A b\n  - [ ] A b A b"
+    first, second = ((1, 1), (2, 2)), ((6, 6), (7, 7), (8, 8), (9, 9))
+    assert joined.alignment == (*first, *second)
+    alone = join_parts("  1) A b", parts[:1], ["  1) "], ["  1) "])
+    assert (alone.text, alone.alignment) == ("1) A b", ((1, 1), (2, 2)))
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -12,7 +13,7 @@ from tests.external_plugins.journey import TOP
 from zoo.cli import cli
 from zoo.translation.garbled_names import garbled_names
 from zoo.translation.lost_items import items_of
-from zoo.translation.spelling import UNREAD, Spelling, spelled
+from zoo.translation.spelling import UNREAD, Spelling, accented_words, spelled
 from zoo.translation.translation import _without_stop
 
 CHECKPOINTS = TOP / "cards" / "checkpoints"
@@ -157,6 +158,78 @@ def test_the_alignment_is_of_the_words_that_are_typed() -> None:
         for text in ("I love you.", "I LOVE YOU.")
     )
     assert small.alignment == large.alignment
+
+
+TOKENS = {
+    "not", "No", "no", "Paris", "love", "I", "please", "Please", "Frau", "ein", "Ein", "Fahrrad",
+    "h\u00f4tel", "\u00e9t\u00e9", "f\u00fcr", "happy", "am", "un", "the", "The", "TV",
+    "\u00c9t\u00e9",
+}  # fmt: skip
+
+
+def costs_of_words(texts: Sequence[str]) -> list[tuple[int, int]]:
+    """Count a known word as one token, another one as its letters, and each mark as one."""
+    pieces = [re.findall(r"\w+|[^\w\s]", text) for text in texts]
+    return [
+        (text.count("\u00a7"), sum(1 if one in TOKENS else len(one) for one in of_text))
+        for text, of_text in zip(texts, pieces, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(("text", "language", "expected"), [
+    ("I LOVE PARIS.", "en", Spelling("I love Paris.", capitals=True)),
+    ("I am NOT happy.", "en", Spelling("I am not happy.")),
+    ("PLEASE, no TV", "en", Spelling("Please, no TV")),
+    ("the UN", "en", Spelling("the UN")),  # not the French word
+    ("The IBM of UNESCO", "en", Spelling("The IBM of UNESCO")),
+    ("EIN FAHRRAD", "de", Spelling("Ein Fahrrad", capitals=True)),
+    ("ein fahrrad", "de", Spelling("Ein Fahrrad")),
+    ("ein fahrrad", "en", Spelling("ein fahrrad")),
+    ("ete hotel ne", "fr", Spelling("\u00e9t\u00e9 h\u00f4tel ne")),
+    ("ETE", "fr", Spelling("\u00c9t\u00e9", capitals=True)),
+    ("ete \u00e0 hotel", "fr", Spelling("ete \u00e0 hotel")),  # typed with accents
+    ("fuer", "de", Spelling("F\u00fcr")),
+    ("no &amp; no", "en", Spelling("no & no")),
+    ("no&nbsp;no", "en", Spelling("no&nbsp;no")),  # the words would be two
+])  # fmt: skip
+def test_words_are_read_as_a_vocabulary_has_them(
+    text: str, language: str, expected: Spelling
+) -> None:
+    accented = {"ete": "\u00e9t\u00e9", "hotel": "h\u00f4tel", "fuer": "f\u00fcr"}
+    assert spelled([text], costs_of_words, language, accented) == [expected]
+
+
+@pytest.mark.parametrize(("text", "expected"), [
+    ("hello!", "hello"), ("\u201chello\u201d", "hello"), ("caf\u00e9", "cafe"),
+    ("l'\u00e9t\u00e9, no", "l'ete no"), ("<b>hello</b>", "hello"), ("O'Neil", "O'Neil"),
+])  # fmt: skip
+def test_marks_and_accents_that_a_vocabulary_lacks_are_left_out(text: str, expected: str) -> None:
+    def letters(texts: Sequence[str]) -> list[tuple[int, int]]:
+        return [
+            (sum(c not in "abcdefghijklmnopqrstuvwxyzON' " for c in text), len(text))
+            for text in texts
+        ]
+
+    assert spelled([text], letters)[0].text == expected
+
+
+def test_capitals_that_are_as_many_tokens_are_read_small() -> None:
+    """So it is where each character is a token."""
+
+    def characters(texts: Sequence[str]) -> list[tuple[int, int]]:
+        return [(0, len(text)) for text in texts]
+
+    assert spelled(["3 MAI", "3 Mai"], characters) == [
+        Spelling("3 Mai", capitals=True), Spelling("3 Mai")
+    ]  # fmt: skip
+
+
+def test_words_with_accents_are_those_of_a_vocabulary() -> None:
+    tokenizer = zoo.load(CHECKPOINTS / "transformer-tiny.tatoeba-fr-en-76k").checkpoint
+    words = accented_words(tokenizer.source_tokenizer)
+    assert words["tres"] == "tr\u00e8s"
+    assert words["deja"] == "d\u00e9j\u00e0"
+    assert all(key.isascii() and not word.isascii() for key, word in words.items())
 
 
 def test_no_letter_needs_to_have_a_capital() -> None:

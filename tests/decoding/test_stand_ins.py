@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import zoo
 from tests.external_plugins.journey import TOP
-from zoo.translation.copying import copied
+from zoo.translation.copying import Vocabularies, copied
 from zoo.translation.garbled_names import garbled_names
 from zoo.translation.lost_items import Item, has_lost, items_of
 from zoo.translation.parts import Part
@@ -28,6 +28,7 @@ from zoo.translation.translation import Translation
 CHECKPOINTS = TOP / "cards" / "checkpoints"
 FROM_FRENCH = CHECKPOINTS / "transformer-tiny.tatoeba-fr-en-76k"
 FRENCH_ENGLISH = "fr", "en"
+WORDS = Vocabularies(str.islower, lambda word: False, lambda word: False)
 
 
 def reading_of(text: str, source: str, target: str, attempt: int = 0) -> Reading | None:
@@ -49,7 +50,10 @@ def reading_of(text: str, source: str, target: str, attempt: int = 0) -> Reading
      ["12.03.2021", "2021-03-12"]),
     ("01 23 45 67 89, +33 6 12 34 56 78, 0800 123 456",
      ["01 23 45 67 89", "+33 6 12 34 56 78", "0800 123 456"]),
-    ("v1.2.3, 192.168.0.1, A123, 1990s, 3/4", ["192.168.0.1"]),
+    ("v1.2.3, 192.168.0.1, A12, 1990s, 3/4", ["192.168.0.1"]),
+    ("the code A1B2C3, 4X7Y or A123, 1234, ABCD, mp3", ["A1B2C3", "4X7Y", "A123", "1234"]),
+    ("bit.ly/x1, youtu.be/dQ and/or yes.no/ maybe", ["bit.ly/x1", "youtu.be/dQ"]),
+    ("setup.exe, README.md, a.php", ["setup.exe", "README.md", "a.php"]),
     ("$1.5 million, 2,5 Mio. Euro, 3,5 milliards, 250 mille, $1.5M, 1,5 M€, $5k", []),
     ("US$5, 12€50, 3 €20 et 12 € 50", ["US$5", "12€50", "3 €20", "12 € 50"]),
     ("(555) 123-4567, 555-1234, pages 101-115", ["(555) 123-4567", "555-1234", "101-115"]),
@@ -241,7 +245,7 @@ def test_later_attempts_follow_where_a_stand_in_is_lost() -> None:
         "20 kg": ["pounds"],
     })  # fmt: skip
     before = translate(parts)
-    new = copied(parts, before, FRENCH_ENGLISH, str.islower, read, translate)
+    new = copied(parts, before, FRENCH_ENGLISH, WORDS, read, translate)
     assert {key[0]: ranked[0].text for key, ranked in new.items()} == {
         0: "It costs €12.50.", 1: "Write to a@b.fr.", 2: "Go to www.a.fr.",
     }  # fmt: skip
@@ -262,7 +266,7 @@ def test_what_the_translation_before_had_is_not_lost(
     """The second attempt, which is translated word by word, is taken instead of the first."""
     part = Part(0, 0, "", text, ())
     translate = translations({text: [before], read_as: [after]})
-    new = copied([part], translate([part]), FRENCH_ENGLISH, str.islower, read, translate)
+    new = copied([part], translate([part]), FRENCH_ENGLISH, WORDS, read, translate)
     assert [one.text for one in new[0, 0]] == [text.replace("5,5", "5.5").replace("1,5", "1.5")]
 
 
@@ -271,7 +275,7 @@ def test_there_are_as_many_alternatives_as_before() -> None:
     texts = {"x 1,5 kg": ["x 15 kg", "y", "z"], "x 47 kg": ["x kg", "x 47 kg", "47 x 47"]}
     translate = translations(texts)
     ((_, ranked),) = copied(
-        [part], translate([part]), FRENCH_ENGLISH, str.islower, read, translate
+        [part], translate([part]), FRENCH_ENGLISH, WORDS, read, translate
     ).items()
     assert [one.text for one in ranked] == ["x 1.5 kg", "x 15 kg", "y"]
 
@@ -305,6 +309,34 @@ def test_a_small_network_translates_what_it_has_never_read() -> None:
     assert len(several.alternatives) == 3
 
 
+def test_what_is_no_text_stays_as_it_is() -> None:
+    translator = zoo.load(FROM_FRENCH, device="cpu")
+    texts = [
+        "...",
+        "12,50 €",
+        "00:00:01,000 --> 00:00:03,500",
+        "\u3053\u3093",
+        "1. Bonjour !",
+        "</i>",
+    ]
+    made = translator.translate(texts, details=True, alignment=True, beam=2, n_best=2)
+    assert [one.text for one in made[:4]] == ["...", "€12.50", texts[2], texts[3]]
+    assert made[4].text.startswith("1. ")
+    assert made[5].text == ""
+    assert [bool(one.copied) for one in made] == [True] * 4 + [False] * 2
+    assert made[2].alignment == ((0, 0), (1, 1), (2, 2))
+    assert [one.unknown for one in made] == [False] * 3 + [True] + [False] * 2
+    as_it_is = translator.translate("...", split=False, details=True)
+    assert (as_it_is.copied, as_it_is.text == "...") == ((), False)
+
+
+def test_a_letter_that_a_vocabulary_lacks_makes_a_stand_in() -> None:
+    translator = zoo.load(FROM_FRENCH, device="cpu")
+    made = translator.translate("J'ai vu Ay\u015fe hier.", details=True)
+    assert "Ay\u015fe" in made.text
+    assert made.copied == ("Ay\u015fe",)
+
+
 def test_the_command_line_says_what_was_copied(run: Callable[..., Result]) -> None:
     result = run("translate", str(FROM_FRENCH), "Ça coûte 12,50 €.", "Bonjour !")
     assert result.stdout.splitlines()[0] == "It costs €12.50."
@@ -320,6 +352,8 @@ def test_the_command_line_says_what_was_copied(run: Callable[..., Result]) -> No
     ("Yesterday Jan Kowalski left.", "Hier, Jan Kovalsky est parti.", ["Jan Kowalski"]),
     ("Jan Kowalski and Ewa Nowak", "Jan Kowalski et Ewa Novvak", ["Ewa Nowak"]),
     ("I know John Smith.", "Je connais John Smith.", []),
+    ("Dear John Smith,", "Cher Johnmith,", ["John Smith"]),
+    ("Dear Jon,", "D\u00e9gage Jonn,", []),
     ("I know John Smith.", "Je le connais.", []),
     ("I know Kowalski.", "Je connais Kovalsky.", []),  # a single word may have another name
     ("Mathematics Is hard.", "Les Zébrures", []),

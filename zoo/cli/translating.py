@@ -306,9 +306,11 @@ def _with_warnings(
         if translation.unknown:
             count += 1
             if count == 1:
+                stays = bool(translation.copied)
+                result = "it stays as it is" if stays else "its translation is meaningless"
                 say(
                     f"Warning: {what} {number} has no token of the model's vocabulary (is it in "
-                    "another script?); its translation is meaningless"
+                    f"another script?); {result}"
                 )
         elif any(UNKNOWN in ids for ids in translation.source_ids):
             partly.append(number)

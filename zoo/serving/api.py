@@ -252,4 +252,8 @@ def split_pieces(text: str, split: Split) -> list[tuple[int, str]]:
         pieces = split_sentences(text, split)
     except ZooError as error:
         raise RequestError(error.what, error.why, error.next) from None
-    return list(zip(positions(pieces), [piece.text for piece in pieces], strict=True))
+    with_marks = []
+    for start, piece in zip(positions(pieces), pieces, strict=True):
+        mark = piece.space.lstrip()
+        with_marks.append((start - len(mark), mark + piece.text))
+    return with_marks

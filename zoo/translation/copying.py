@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from zoo.translation.garbled_names import NOUNS, garbled_names
+from zoo.translation.garbled_names import garbled_names, unknown_names
 from zoo.translation.lost_items import Item, has_lost, items_of
 from zoo.translation.parts import Part
+from zoo.translation.spelling import NOUNS, TAG, is_wordless
 from zoo.translation.stand_ins import (
     ATTEMPTS,
     Reading,
     Replacement,
+    as_written,
     replaced,
     replacements_in,
     with_stand_ins,
 )
+from zoo.translation.times import times_of
 from zoo.translation.translation import Translation
 
 WORD = re.compile(r"[^\s▁]+")
@@ -30,15 +34,27 @@ Ranked = list[Translation]
 """The translations of a part, the best first."""
 
 
+class Vocabularies(NamedTuple):
+    """What the tokenizers of a network say about words.
+
+    is_rare: whether one of the target has so many tokens that training hardly had it; is_usual:
+    whether one of the source is one token; lacks: whether the source vocabulary lacks a letter.
+    """
+
+    is_rare: Callable[[str], bool]
+    is_usual: Callable[[str], bool]
+    lacks: Callable[[str], bool]
+
+
 def copied(
     parts: Iterable[Part],
     translated: Mapping[Key, Ranked],
     languages: tuple[str, str],
-    is_rare: Callable[[str], bool],
+    words: Vocabularies,
     read: Callable[[list[Part], list[str]], list[Part]],
     translate: Callable[[list[Part]], Mapping[Key, Ranked]],
 ) -> dict[Key, Ranked]:
-    """Return new translations of parts whose own lack a number, an amount, an address or a name.
+    """Return new translations of parts whose own lack a number, an address, a time or a name.
 
     In a new translation, each stand-in is replaced by what it stands for. There is none where a
     stand-in is lost, too, or is in the translation twice, or where it lacks something else that
@@ -48,16 +64,17 @@ def copied(
         parts: what was translated.
         translated: the translations of each.
         languages: the codes of the source's and the target's; empty if not known.
-        is_rare: returns whether a word of a translation is none that the network knows.
+        words: what the network knows of words.
         read: returns parts with other texts, without those that are too long.
         translate: returns the translations of parts.
     """
     lost = {
         part.key: (part, items)
         for part in parts
-        if (items := _lost_items(part.text, translated[part.key][0].text, languages, is_rare))
+        if (items := _lost_items(part.text, translated[part.key][0].text, languages, words))
     }
-    new: dict[Key, Ranked] = {}
+    new = dict(_as_they_are(parts, translated, languages))
+    lost = {key: both for key, both in lost.items() if key not in new}
     for attempt in range(len(ATTEMPTS)):
         readings: dict[Key, tuple[Part, Reading]] = {}
         for key, (part, items) in lost.items():
@@ -72,22 +89,48 @@ def copied(
             part, reading = readings[key]
             before = translated[key]
             whole = [one for each in ranked if (one := _whole(each, part.text, reading))]
-            if whole and _keeps(part.text, before[0].text, whole[0].text):
+            own = replaced(part.text, [
+                (*each.spans[0], each.text) for each in reading.stand_ins if each.kind == "time"
+            ])  # fmt: skip
+            if whole and _keeps(own, before[0].text, whole[0].text):
                 new[key] = whole + before[: len(before) - len(whole)]
     return new
 
 
+def _as_they_are(
+    parts: Iterable[Part], translated: Mapping[Key, Ranked], languages: tuple[str, str]
+) -> Iterator[tuple[Key, Ranked]]:
+    """Yield what stays as it is, but for its numbers: parts without a letter, or with no known one.
+
+    A network writes some sentence for them.
+    """
+    for part in parts:
+        before = translated[part.key]
+        if before[0].unknown or is_wordless(part.text):
+            text = TAG.sub("", part.text).strip()
+            text = as_written(text, items_of(text, languages[0]), *languages)
+            pairs = before[0].alignment
+            if pairs is not None:
+                pairs = tuple((i, i) for i in range(len(text.split())))
+            own = (text,) if text else ()
+            one = before[0]._replace(text=text, alignment=pairs, copied=own)
+            yield part.key, [one, *before[1:]]
+
+
 def _lost_items(
-    text: str, translation: str, languages: tuple[str, str], is_rare: Callable[[str], bool]
+    text: str, translation: str, languages: tuple[str, str], words: Vocabularies
 ) -> list[Item]:
     """Return the items of a text, with names that are garbled, if a translation lacks one."""
-    items, garbled = list(items_of(text, languages[0])), list[Item]()
+    items, names = list(items_of(text, languages[0])), list[tuple[int, int]]()
+    for start, end, time in times_of(text, *languages):
+        items.append(Item("time", start, end, text[start:end], time))
     if NOUNS.isdisjoint(languages):
-        garbled = [
-            Item("name", start, end, text[start:end])
-            for start, end in garbled_names(text, translation, is_rare)
-            if all(end <= item.start or item.end <= start for item in items)
-        ]
+        names += garbled_names(text, translation, words.is_rare, words.is_usual)
+        names += unknown_names(text, translation, words.lacks)
+    garbled: list[Item] = []
+    for start, end in names:
+        if all(end <= item.start or item.end <= start for item in [*items, *garbled]):
+            garbled.append(Item("name", start, end, text[start:end]))
     if garbled or has_lost(items, translation, *languages):
         return sorted([*items, *garbled], key=lambda item: item.start)
     return []

@@ -21,22 +21,24 @@ ALIKE = 0.6
 MOST = 16
 """With more words that may be garbled, a translation is no text."""
 
-NOUNS = frozenset({"de", "lb"})
-"""The languages whose nouns have a capital, like names."""
-
 
 def garbled_names(
-    text: str, translation: str, is_rare: Callable[[str], bool]
+    text: str,
+    translation: str,
+    is_rare: Callable[[str], bool],
+    is_usual: Callable[[str], bool] = lambda word: False,
 ) -> Iterator[tuple[int, int]]:
     """Yield the spans of names in a text of which a translation has a word that is only alike.
 
-    A name is two capitalized words or more. A word that begins the text and is neither in the
-    translation nor like a word of it belongs to no name.
+    A name is two capitalized words or more. A word that begins the text belongs to no name if it
+    is neither in the translation nor like a word of it, or if it is usual in small letters, as in
+    "Dear Tom".
 
     Args:
         text: the source, in a language that writes no other words with a capital.
         translation: of it, in such a language too.
         is_rare: returns whether a word of the translation is none that the network knows.
+        is_usual: returns whether a word of the source is one that the network knows well.
     """
     if not SIGN_OF_NAME.search(text):
         return
@@ -50,10 +52,29 @@ def garbled_names(
         is_garbled = bool(lost) and _is_like((*lost, "".join(parts)), foreign)
         first = parts[0]
         is_first = not WORD.search(text, 0, start)
-        if is_first and first not in words and not _is_like((first,), foreign):
+        is_alone = first not in words and not _is_like((first,), foreign)
+        if is_first and (is_alone or is_usual(first.lower())):
             start, parts = start + len(first) + 1, parts[1:]
         if is_garbled and len(parts) > 1:
             yield start, end
+
+
+def unknown_names(
+    text: str, translation: str, lacks: Callable[[str], bool]
+) -> Iterator[tuple[int, int]]:
+    """Yield the spans of capitalized words with a letter that a vocabulary lacks.
+
+    Args:
+        text, translation: as for `garbled_names`.
+        lacks: returns whether the source vocabulary lacks a letter of a word.
+    """
+    if text.isascii():
+        return
+    for word in WORD.finditer(text):
+        name = word.group()
+        is_name = name[0].isupper() and not (name.isascii() or name.isupper())
+        if is_name and name not in translation and lacks(name):
+            yield word.span()
 
 
 def _capitalized(text: str) -> Iterator[tuple[int, int]]:

@@ -9,14 +9,16 @@ from typing import Literal, NamedTuple
 
 from zoo.translation.lost_numbers import NUMBER, lost_numbers, value_of
 from zoo.translation.number_formats import MINUS, POINT, converted
+from zoo.translation.times import time_pattern
 
-Kind = Literal["number", "version", "money", "code", "address", "name"]
+Kind = Literal["number", "version", "money", "code", "address", "name", "time"]
 
 _ENDINGS = """
 ai app au biz br ca ch cn co com cz de dev dk edu eu fi fr gov gr hu ie info int io jp kr mil
 mobi mx net nl nz org pl pt ro ru tr tv ua uk
-bmp bz2 csv doc docx epub gif gz html ico iso jpeg jpg js json mkv mov mp3 mp4 odt ods pdf png ppt
-pptx py rar svg tar tex toml tsv txt wav webp xls xlsx xml yaml yml zip
+7z apk bat bmp bz2 cfg cpp css csv dmg doc docx epub exe gif gz html ico ini ipynb iso jar jpeg jpg
+js json log md mkv mov mp3 mp4 odt ods pdf php png ppt pptx py rar sh sql svg tar tex toml ts tsv
+txt wav webp xls xlsx xml xz yaml yml zip
 """
 """The ends of the names of hosts and files, without most that are words."""
 
@@ -28,6 +30,9 @@ _ADDRESS = rf"""
   | [@\#] [^\W\d] \w{{1,64}}
   | [\w-]{{1,64}} (?: \. [\w-]{{1,64}} ){{0,8}} \. (?-i: {_ENDS} ) \b
     (?! [@-] | \.\w ) (?: [/?] [^\s<>"\u00ab\u00bb\u201c\u201d]{{0,500}} )?
+  | [\w-]{{1,64}} (?: \. [\w-]{{1,64}} ){{0,8}} \. (?-i: [a-z]{{2,8}} )
+    / [\w~] [^\s<>"\u00ab\u00bb\u201c\u201d]{{0,500}}
+  | (?-i: (?= [A-Z]{{0,20}} [0-9] ) (?= [0-9]{{0,20}} [A-Z] ) [A-Z0-9]{{4,20}} \b )
 )
 """
 ADDRESS = re.compile(_ADDRESS, re.VERBOSE | re.IGNORECASE)
@@ -104,7 +109,7 @@ WHOLE = re.compile(r"(?<!\w)[0-9]{1,18}")
 class Item(NamedTuple):
     """What a translation may lose; start and end count characters of the text.
 
-    number and symbol: of a number, and of an amount of money.
+    number and symbol: of a number, and of an amount of money; number: also a time, as 17:30.
     """
 
     kind: Kind
@@ -185,6 +190,8 @@ def _is_lost(item: Item, times: int, translation: str, source: str, target: str)
         return translation.count(item.text) < times
     if item.kind == "code":
         return _is_lost_code(item.text, translation)
+    if item.kind == "time":
+        return not time_pattern(item.number, target).search(translation)
     if item.kind == "version":
         return item.text not in translation and bool(lost_numbers(item.text, translation))
     written = converted(item.number, source, target)

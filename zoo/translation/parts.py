@@ -12,13 +12,13 @@ from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.data.batches import batch_sources, rounded, with_end
 from zoo.data.features import Features
 from zoo.data.sources import Sources
-from zoo.data.tokenizer import Tokenizer
 from zoo.errors import DecodingError
-from zoo.nn.contract import END, UNKNOWN
+from zoo.nn.contract import END
 from zoo.nn.cuda_graphs import can_record
 from zoo.registry.registry import Registry
 from zoo.translation.long_sentences import divide
 from zoo.translation.long_texts import Count, split_long
+from zoo.translation.respelling import Respeller, Tokens
 from zoo.translation.sentences import (
     SPLITTER,
     Piece,
@@ -27,7 +27,7 @@ from zoo.translation.sentences import (
     make_splitter,
     split_sentences,
 )
-from zoo.translation.spelling import Cost, Spelling, may_be_respelled, spelled
+from zoo.translation.spelling import Spelling
 from zoo.translation.translation import Prefix
 
 MAX_SOURCE_LENGTH = 1024
@@ -40,10 +40,6 @@ SPACES = re.compile(r"\s+")
 
 LongTexts = Literal["refuse", "split"]
 """Whether a text that is too long raises an error or is split into parts."""
-
-Tokens = tuple[list[int], ...]
-"""A text's token ids by each checkpoint's source tokenizer, without the end token."""
-
 
 _LedPiece = tuple[int, str, Piece]
 """The index of a text, what every part of it begins with, and a piece of it."""
@@ -90,6 +86,7 @@ class SourceReader:
     def __init__(self, checkpoints: Sequence[Checkpoint]) -> None:
         self.checkpoints = checkpoints
         self.device = next(checkpoints[0].model.parameters()).device
+        self._respeller = Respeller(checkpoints, self._tokenize)
 
     def splitter(self, named: str, registry: Registry) -> Split | None:
         """Return a splitter; None if none is named and the language is not known.
@@ -132,7 +129,9 @@ class SourceReader:
         usual = limit if split is None else min(limit, self._trained_length or limit)
         pieces = self._leads_and_pieces(texts, split, prefix, several)
         tokenized = self._tokenize(_texts(pieces, split))
-        spellings = self._spellings(pieces, tokenized) if respell and not several else {}
+        spellings: dict[int, Spelling] = {}
+        if respell and not several and self.know_training:
+            spellings = self._respeller.spellings([piece.text for *_, piece in pieces], tokenized)
         if spellings:
             for i, spelling in spellings.items():
                 index, lead, piece = pieces[i]
@@ -189,33 +188,12 @@ class SourceReader:
         """
         pieces = []
         for index, text in texts:
-            tag = "" if prefix or several else self._source_tokenizer.leading_tag(text)
+            tag = (
+                "" if prefix or several else self.checkpoints[0].source_tokenizer.leading_tag(text)
+            )
             own = text[len(tag) :] if tag else text  # a slice would be plain text
-            of_text = self._pieces(own, split, prefix)
-            pieces += [(index, prefix or tag, piece) for piece in of_text]
+            pieces += [(index, prefix or tag, piece) for piece in self._pieces(own, split, prefix)]
         return pieces
-
-    def _spellings(
-        self, pieces: Sequence[_LedPiece], tokenized: Sequence[Tokens]
-    ) -> dict[int, Spelling]:
-        """Return the spellings of the pieces that are not read as they are, by their numbers."""
-        if not self.know_training:
-            return {}
-        texts = {
-            i: piece.text
-            for i, ((_, _, piece), tokens) in enumerate(zip(pieces, tokenized, strict=True))
-            if may_be_respelled(piece.text) or any(UNKNOWN in ids for ids in tokens)
-        }
-        code = language_code(self.checkpoints[0].about.source_languages)
-        read = zip(texts, spelled([*texts.values()], self._costs, code), strict=True)
-        return {i: spelling for i, spelling in read if spelling.text != texts[i]}
-
-    def _costs(self, texts: Sequence[str]) -> list[Cost]:
-        """Return the unknown tokens and all tokens of texts, of all checkpoints together."""
-        return [
-            (sum(ids.count(UNKNOWN) for ids in tokens), sum(map(len, tokens)))
-            for tokens in self._tokenize(texts)
-        ]
 
     @property
     def several(self) -> bool:
@@ -329,15 +307,11 @@ class SourceReader:
             for i, (part, tokens) in enumerate(zip(pieces, tokenized, strict=True))
         ]
 
-    @property
-    def _source_tokenizer(self) -> Tokenizer:
-        return self.checkpoints[0].source_tokenizer
-
     def prefix(self, text: str) -> Prefix:
         """Return a source prefix with the number of its tokens."""
         if not text:
             return Prefix()
-        tokenizer = self._source_tokenizer
+        tokenizer = self.checkpoints[0].source_tokenizer
         (ids,) = tokenizer.encode([text.rstrip()])
         return Prefix(text, sum(i != END and i not in tokenizer.control for i in ids))
 

@@ -68,6 +68,12 @@ aber oder denn wenn ja nein bitte danke wer was wo wann wie warum so sehr alle
 NO_NOUNS = frozenset(_NO_NOUNS.split())
 """What begins a German sentence after a number."""
 
+LIST_MARK = re.compile(
+    r"(?:[-*+>\u2022\u2013\u2014]|\#{1,6}|\(?[0-9]{1,3}[.)]|\(?[A-Za-z]\))\s+"
+    r"(?:\[[ xX]\]\s+)?(?=\S)"
+)
+"""What begins an item of a list, a heading, a quotation or a turn of a dialogue."""
+
 LAST = 64
 """How many characters of a sentence show whether it goes on, however long it is."""
 
@@ -76,7 +82,7 @@ WITHOUT_SPACES = frozenset({"ja", "zh"})
 
 
 class Piece(NamedTuple):
-    """A part of a text, and the white space before it."""
+    """A part of a text, and the white space before it, with the mark that its line begins with."""
 
     space: str
     text: str
@@ -96,10 +102,10 @@ def separator(space: str, languages: Sequence[str]) -> str:
     """Return what stands between two translations in the given languages.
 
     Args:
-        space: the white space between the sources. Line breaks are kept.
+        space: the white space between the sources, and a mark. Line breaks and marks are kept.
         languages: the target languages, of which the first counts.
     """
-    if space.splitlines() not in ([], [space]):
+    if space.strip() or space.splitlines() not in ([], [space]):
         return space
     return "" if language_code(languages) in WITHOUT_SPACES else " "
 
@@ -175,13 +181,16 @@ def make_splitter(named: str, language: str, registry: Registry) -> Split:
 def split_sentences(text: str, split: Split) -> list[Piece]:
     """Return the sentences of a text, in linear time; every line ends a sentence.
 
-    The pieces are exact parts of the text. White space at its end is left out.
+    The pieces are exact parts of the text. White space at its end is left out. A mark of a list at
+    the beginning of a line belongs to no sentence.
     """
     pieces: list[Piece] = []
     space = ""
     for line in text.splitlines(keepends=True):
         content = line.strip()
         start = len(line) - len(line.lstrip())
+        if mark := LIST_MARK.match(content):
+            start, content = start + mark.end(), content[mark.end() :]
         space += line[:start]
         for part in split(content) if content else ():
             sentence = part.strip()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import html
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from zoo.data.tokenizer import Tokenizer
 from zoo.translation.lost_items import ADDRESS
 
 APOSTROPHE = re.compile(r"(?<=[^\W\d_])[\u2018\u2019\u02bc`\u00b4](?=[^\W\d_])")
@@ -21,13 +23,42 @@ PLAIN = [
 ]
 """Typographic quotes, dots and dashes, and what is typed for them."""
 
+MARKS = ".,;:!?\"'\u2018-\u201f\u00ab\u00bb\u2026"
 BRACKETS = r"()\[\]{}<>*_~|"
 SYMBOLS = "\u2190-\u2bff\ufe0f\u200d\U0001f000-\U0001faff"
 UNREAD = [
-    re.compile(rf"(?<=\S)[{characters}]+|[{characters}]+(?=\S)|(?<!\s)\s+[{characters}]+$")
-    for characters in (SYMBOLS, BRACKETS, SYMBOLS + BRACKETS)
+    *(
+        re.compile(rf"(?<=\S)[{characters}]+|[{characters}]+(?=\S)|(?<!\s)\s+[{characters}]+$")
+        for characters in (SYMBOLS, BRACKETS, SYMBOLS + BRACKETS)
+    ),
+    re.compile(
+        rf"(?<=[^\s{MARKS}])[{MARKS}]+(?=\s|$)|(?<!\S)[{MARKS}]+(?=\S)|(?<!\s)\s+[{MARKS}]+$"
+    ),
 ]
-"""Pictures and brackets that are no words between others, whose places an alignment counts."""
+"""Pictures, brackets and marks around words, but for those that are words between others, which
+alignments count."""
+
+TAG = re.compile(r"</?[A-Za-z][^<>\s]{0,64}>")
+"""A tag of HTML without attributes."""
+
+ENTITY = re.compile(r"&(?:[A-Za-z]{2,8}|#[0-9]{1,7}|#x[0-9A-Fa-f]{1,6});")
+"""A character as HTML writes it."""
+
+WORD = re.compile(r"[^\W\d_]+")
+LARGE = re.compile(r"[^\W\d_a-z]{2}")
+"""What a word in capitals has."""
+
+NOUNS = frozenset({"de", "lb"})
+"""The languages whose nouns have a capital, like names."""
+
+_ACCENTED = "ca cs de es et fr gl hr hu is it lt lv pl pt ro sk sl tr"
+ACCENTED = frozenset(_ACCENTED.split())
+"""Languages that are also typed without their accents."""
+
+GERMAN = str.maketrans(
+    {"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ß": "ss"}
+)
+"""How German is typed without its letters."""
 
 PRONOUN = re.compile(r"\bi\b")
 """The English word that has a capital everywhere."""
@@ -47,34 +78,52 @@ class Spelling(NamedTuple):
 
 
 Change = Callable[[Spelling, str], Spelling]
+Costs = Callable[[Sequence[str]], list[Cost]]
 
 
-def may_be_respelled(text: str) -> bool:
+def may_be_respelled(text: str, language: str = "") -> bool:
     """Return whether a text looks as if it had another spelling."""
-    return text.isupper() or APOSTROPHE.search(text) is not None
+    return (
+        LARGE.search(text) is not None
+        or APOSTROPHE.search(text) is not None
+        or (language in NOUNS and text.islower())
+        or ENTITY.search(text) is not None
+        or (language in ACCENTED and text.isascii())
+    )
+
+
+def is_wordless(text: str) -> bool:
+    """Return whether a text has no letter, but in tags of HTML: a translation is as it is."""
+    return not any(map(str.isalpha, TAG.sub("", text)))
 
 
 def spelled(
-    texts: Sequence[str], costs: Callable[[Sequence[str]], list[Cost]], language: str = ""
+    texts: Sequence[str], costs: Costs, language: str = "", accented: Mapping[str, str] = {}
 ) -> list[Spelling]:
     """Return texts in other spellings, where these have fewer unknown tokens, or fewer tokens.
 
-    A typographic apostrophe becomes a plain one; a text in capitals is read in small letters, with
-    the first one large; and so is a text of which a vocabulary has no capitals, without large ones.
-    Where a vocabulary lacks them, typographic quotes, dots and dashes become plain ones, ligatures
-    letters, and invisible characters, pictures and brackets are left out.
+    A typographic apostrophe becomes a plain one, and a character that HTML writes by its name this
+    character. A text or a word in capitals is read in small letters, with a large one at the
+    beginning of a text and of words that have fewer tokens so, as names have; and such words of a
+    German text without capitals get one. Where a vocabulary lacks them, capitals become small,
+    typographic quotes, dots and dashes plain ones, ligatures letters, and letters lose their
+    accents; invisible characters, tags of HTML, pictures, brackets and marks are left out.
 
     Args:
         texts: sentences.
         costs: returns the cost of each text.
         language: theirs, by its code.
+        accented: words with accents, each by what it is without them.
     """
     spellings = [Spelling(text) for text in texts]
     apostrophes: Change = functools.partial(_plain_marks, APOSTROPHE, "'")
     plain = (functools.partial(_plain_marks, *marks) for marks in PLAIN)
-    without = (functools.partial(_without, characters) for characters in UNREAD)
-    less: list[Change] = [*plain, _compatible, _no_capitals, *without]
-    for change in (apostrophes, _small_letters, *less):
+    without = (functools.partial(_without, characters) for characters in (TAG, *UNREAD))
+    accents: Change = functools.partial(_without_accents, costs)
+    less: list[Change] = [*plain, _compatible, _no_capitals, *without, accents]
+    letters: Change = functools.partial(_usual_letters, costs)
+    usual: Change = functools.partial(_with_accents, costs, accented)
+    for change in (_unescaped, apostrophes, letters, usual, *less):
         changed = {
             i: new
             for i, old in enumerate(spellings)
@@ -85,8 +134,12 @@ def spelled(
         before = costs([spellings[i].text for i in changed])
         after = costs([new.text for new in changed.values()])
         for (i, new), old_cost, new_cost in zip(changed.items(), before, after, strict=True):
-            # What is lost, such as the capitals of names, is no gain by itself.
-            if new_cost[:1] < old_cost[:1] or (change not in less and new_cost < old_cost):
+            # What is lost, such as the capitals of names, is no gain by itself. Where each
+            # character is a token, capitals cost nothing, and are as little known.
+            same = change is letters and old_cost[1] >= len(spellings[i].text)
+            if new_cost[:1] < old_cost[:1] or (
+                change not in less and (new_cost < old_cost or (same and new_cost == old_cost))
+            ):
                 spellings[i] = new
     return spellings
 
@@ -102,19 +155,106 @@ def _compatible(old: Spelling, language: str) -> Spelling:
     """
     normal = unicodedata.normalize("NFKC", old.text)
     text = "".join(c for c in normal if unicodedata.category(c) != "Cf")
-    return old._replace(text=text) if len(text.split()) == len(old.text.split()) else old
+    return old._replace(text=text) if _has_words_of(text, old.text) else old
 
 
-def _small_letters(old: Spelling, language: str) -> Spelling:
-    if not _in_capitals(old.text):
+def _unescaped(old: Spelling, language: str) -> Spelling:
+    text = ENTITY.sub(lambda match: html.unescape(match.group()), old.text)
+    return old._replace(text=text) if _has_words_of(text, old.text) else old
+
+
+def _without_accents(costs: Costs, old: Spelling, language: str) -> Spelling:
+    """Return a text without the accents of letters that a vocabulary lacks; names keep them."""
+    bare = {c: _bare(c) for c in set(old.text) if not c.isascii() and c.isalpha()}
+    bare = {c: plain for c, plain in bare.items() if plain != c}
+    lacked = [c for (c, _), cost in zip(bare.items(), costs([*bare]), strict=True) if cost[0]]
+    table = {ord(c): bare[c] for c in lacked}
+
+    def without(match: re.Match[str]) -> str:
+        return match.group() if match.group()[0].isupper() else match.group().translate(table)
+
+    return old._replace(text=WORD.sub(without, old.text))
+
+
+def _with_accents(
+    costs: Costs, accented: Mapping[str, str], old: Spelling, language: str
+) -> Spelling:
+    """Return a text that has no accent with those of words that are no token without them."""
+    words = {
+        word for word in WORD.findall(old.text) if word in accented or word.lower() in accented
+    }
+    if not (words and old.text.isascii()):
         return old
-    small = old.text.lower()
-    if language == "en":
-        small = PRONOUN.sub("I", small)
-    first = next((i for i, letter in enumerate(small) if letter.isalpha()), 0)
-    if small[first].isalpha():
-        small = small[:first] + small[first].upper() + small[first + 1 :]
-    return Spelling(small, capitals=True)
+    several = {w for w, cost in zip(words, costs([*words]), strict=True) if cost[1] > 1}
+
+    def usual(match: re.Match[str]) -> str:
+        word = match.group()
+        if word not in several:
+            return word
+        return accented.get(word) or accented[word.lower()].capitalize()
+
+    return old._replace(text=WORD.sub(usual, old.text))
+
+
+def accented_words(tokenizer: Tokenizer) -> dict[str, str]:
+    """Return the words with accents that are one token, each by what it is without them.
+
+    Of two that are the same without, it is the one with the smaller id, which is more frequent. A
+    German word is also by what is typed for its letters, such as "ue".
+    """
+    accented: dict[str, str] = {}
+    for word in (tokenizer.token(i).removeprefix("▁") for i in range(tokenizer.size)):
+        if len(word) > 1 and word.isalpha() and not word.isascii():
+            for plain in ("".join(map(_bare, word)), word.translate(GERMAN)):
+                if plain.isascii():
+                    accented.setdefault(plain, word)
+    return accented
+
+
+def _bare(letter: str) -> str:
+    return "".join(c for c in unicodedata.normalize("NFD", letter) if not unicodedata.combining(c))
+
+
+def _usual_letters(costs: Costs, old: Spelling, language: str) -> Spelling:
+    """Return a text in the letters of training instead of capitals, or without any.
+
+    Each word has the spelling of the fewest tokens. Between other words, those in capitals change
+    only if they are one token in small letters.
+    """
+    text, capitals = old.text, _in_capitals(old.text)
+    words = set(WORD.findall(text))
+    if not capitals and not (language in NOUNS and text.islower()):
+        words = {word for word in words if len(word) > 1 and word.isupper()}
+        small = dict(zip(words, costs([word.lower() for word in words]), strict=True))
+        large = dict(zip(words, costs([*words]), strict=True))
+        usual = {w: w.lower() for w in words if small[w] == (0, 1) and small[w] < large[w]}
+        if max(map(len, usual), default=0) < 3:  # one of two letters may be a name: US, UN
+            usual = {}
+    else:
+        usual = _fewest_tokens(words, costs)
+        if language == "en" and "I" in words:
+            usual["I"] = "I"
+    if not usual:
+        return old
+    new = WORD.sub(lambda match: usual.get(match.group(), match.group()), text)
+    first, before = WORD.search(new), WORD.search(text)
+    if first and before and (before.group()[0].isupper() or text.islower()):
+        start = first.start()
+        new = new[:start] + new[start].upper() + new[start + 1 :]
+    return Spelling(new, old.capitals or capitals)
+
+
+def _fewest_tokens(words: Iterable[str], costs: Costs) -> dict[str, str]:
+    """Return the spelling of each word that has the fewest tokens.
+
+    That is: in small letters, with a large one or as it is; the first of them if they are equal.
+    """
+    tried = [(word, each) for word in words for each in (word.lower(), word.capitalize(), word)]
+    usual: dict[str, tuple[Cost, str]] = {}
+    for (word, each), cost in zip(tried, costs([each for _, each in tried]), strict=True):
+        if word not in usual or cost < usual[word][0]:
+            usual[word] = cost, each
+    return {word: each for word, (_, each) in usual.items()}
 
 
 def _no_capitals(old: Spelling, language: str) -> Spelling:
@@ -126,6 +266,11 @@ def _without(characters: re.Pattern[str], old: Spelling, language: str) -> Spell
     kept = {i for match in ADDRESS.finditer(old.text) for i in range(*match.span())}
     text = characters.sub(lambda m: m.group() if m.start() in kept else "", old.text)
     return old._replace(text=text.strip() or old.text)
+
+
+def _has_words_of(new: str, old: str) -> bool:
+    """Return whether a text has as many words as another: alignments count them."""
+    return len(new.split()) == len(old.split())
 
 
 def _in_capitals(text: str) -> bool:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from zoo.translation.lost_items import CURRENCIES, SYMBOLS, Item, Kind
 from zoo.translation.number_formats import MINUS, POINT, converted
+from zoo.translation.times import time_pattern
 
 _TWO_DIGITS = ("47", "58", "63", "72", "94", "35", "26", "59", "73", "64")
 _THREE_DIGITS = ("250", "370", "460", "520", "640", "730", "940", "260", "340", "570")
@@ -37,12 +38,14 @@ WORD = re.compile(r"\w+")
 class StandIn(NamedTuple):
     """What a network reads for an item.
 
-    text: of the stand-in; written: what the target language writes for the item; spans: of the
-    item in the text, and of the stand-in in what is read, (start, end) in characters.
+    text: of the stand-in; pattern: of it in a translation; written: what the target language writes
+    for the item, empty if the translation of the stand-in stays; spans: of the item in the text,
+    and of the stand-in in what is read, (start, end) in characters.
     """
 
     kind: Kind
     text: str
+    pattern: re.Pattern[str]
     written: str
     spans: tuple[tuple[int, int], tuple[int, int]]
 
@@ -65,35 +68,58 @@ def with_stand_ins(
         source, target: the codes of its language and of the translation's; empty if not known.
         attempt: the number of an earlier attempt, plus 1: others are taken.
     """
-    names, numbers, currency = ATTEMPTS[attempt]
     words, used = {word.title() for word in WORD.findall(text)}, set[str]()
     read, stand_ins, end = "", [], 0
     for item in items:
-        among: tuple[str, ...]
-        among = names if item.kind in ("address", "name") else numbers
-        if item.kind == "name":
-            among = _beginning_as(item.text, names)
-        taken = text if among[0].isdigit() else words
+        among = _among(item, attempt)
+        taken = text if among[0].isdigit() else () if item.kind == "time" else words
         short = next((one for one in among if one not in taken and one not in used), "")
         if not short:
             return None
         used.add(short)
-        shown = item.text.replace(item.number, short) if item.number else short
-        if item.number and item.number not in item.text:  # "5 € 20"
-            shown = f"{short} {item.symbol}"
-        if item.kind == "money" and source in CURRENCIES and target in CURRENCIES:
-            shown = f"{short} {CURRENCIES[source][currency]}"
+        shown = _shown(item, short, source, target, attempt)
         read += text[end : item.start]
         spans = (item.start, item.end), (len(read), len(read) + len(shown))
-        stand_ins.append(StandIn(item.kind, short, _written(item, source, target), spans))
+        is_time = item.kind == "time"
+        pattern = time_pattern(short, target) if is_time else _pattern(item.kind, short)
+        written = "" if is_time else _written(item, source, target)
+        stand_ins.append(StandIn(item.kind, short, pattern, written, spans))
         read, end = read + shown, item.end
     return Reading(read + text[end:], tuple(stand_ins)) if stand_ins else None
+
+
+def _among(item: Item, attempt: int) -> tuple[str, ...]:
+    """Return what may stand for an item; a time stands for itself, counted in the other way."""
+    names, numbers, _ = ATTEMPTS[attempt]
+    if item.kind == "time":
+        return (item.number,)
+    if item.kind == "name":
+        return _beginning_as(item.text, names)
+    return names if item.kind == "address" else numbers
+
+
+def _shown(item: Item, short: str, source: str, target: str, attempt: int) -> str:
+    """Return what is read for an item: a stand-in with what belongs to the item's number."""
+    if item.kind == "money" and source in CURRENCIES and target in CURRENCIES:
+        return f"{short} {CURRENCIES[source][ATTEMPTS[attempt][2]]}"
+    if item.number and item.number in item.text and item.kind != "time":
+        return item.text.replace(item.number, short)
+    return f"{short} {item.symbol}".strip()
 
 
 def _beginning_as(name: str, others: Sequence[str]) -> tuple[str, ...]:
     """Return names, those first that begin with a vowel if a name does: French elides before it."""
     begins = name[0] in VOWELS
     return tuple(sorted(others, key=lambda other: (other[0] in VOWELS) != begins))
+
+
+def as_written(text: str, items: Iterable[Item], source: str, target: str) -> str:
+    """Return a text with its items, which are in order, as the target language writes them."""
+    made, end = "", 0
+    for item in items:
+        made += text[end : item.start] + _written(item, source, target)
+        end = item.end
+    return made + text[end:]
 
 
 def _written(item: Item, source: str, target: str) -> str:
@@ -128,11 +154,11 @@ def replacements_in(translation: str, stand_ins: Sequence[StandIn]) -> list[Repl
     """
     replacements: list[Replacement] = []
     for stand_in in stand_ins:
-        matches = list(_pattern(stand_in.kind, stand_in.text).finditer(translation))
+        matches = list(stand_in.pattern.finditer(translation))
         is_number = stand_in.text.isdigit()
         if len(matches) != 1 or (is_number and translation.count(stand_in.text) > 1):
             return None
-        replacements.append((*matches[0].span(), stand_in.written))
+        replacements.append((*matches[0].span(), stand_in.written or matches[0].group()))
     replacements.sort()
     ends = [0, *(end for _, end, _ in replacements)]
     are_apart = all(end <= start for end, (start, _, _) in zip(ends, replacements, strict=False))

@@ -29,7 +29,7 @@ from zoo.nn.int8 import Int8
 from zoo.nn.padded import flatten_recurrent
 from zoo.nn.tree import Tree
 from zoo.registry.registry import Registry, default_registry
-from zoo.translation.copying import Key, copied
+from zoo.translation.copying import Key, Vocabularies, copied
 from zoo.translation.parallel import (
     BATCH_TOKENS,
     GPU_BATCH_TOKENS,
@@ -180,7 +180,7 @@ class TextSearch:
                 parts,
                 by_part,
                 (language_code(about.source_languages), language_code(languages)),
-                self._is_rare,
+                Vocabularies(self._is_rare, self._is_usual, self._lacks),
                 lambda again, read: self.reader.read_again(again, read, request.max_source_length),
                 lambda again: self._translate_parts(again, request),
             )
@@ -192,7 +192,7 @@ class TextSearch:
                 of_parts = [by_part[part.key] for part in by_text[i]]
                 spaces = [part.space for part in by_text[i]]
                 joints = [separator(space, languages) for space in spaces]
-                tag = "" if request.source_prefix else by_text[i][0].lead + spaces[0]
+                tag = "" if request.source_prefix else by_text[i][0].lead
                 one = join_parts(text, of_parts, spaces, joints, tag)
                 yield with_lost_numbers(one) if between else one
             else:
@@ -201,6 +201,15 @@ class TextSearch:
     def _is_rare(self, word: str) -> bool:
         """Return whether a word of the target is divided into so many tokens that it is rare."""
         return len(self.checkpoint.target_tokenizer.encode([word])[0]) >= RARE
+
+    def _is_usual(self, word: str) -> bool:
+        """Return whether a word of the source is one token."""
+        (ids,) = self.checkpoint.source_tokenizer.encode([word])
+        return len(ids) == 1 and ids[0] != UNKNOWN
+
+    def _lacks(self, word: str) -> bool:
+        """Return whether the source vocabulary lacks a letter of a word."""
+        return UNKNOWN in self.checkpoint.source_tokenizer.encode([word])[0]
 
     def _copies(self, request: Request) -> bool:
         """Return whether what translations lack is copied; a prefix may look like a stand-in."""

@@ -176,8 +176,9 @@ def _without_stop(text: str) -> str:
 
 def with_lost_numbers(one: Translation) -> Translation:
     """Return a translation between languages with the numbers that each of the best lacks."""
+    lost = lost_numbers(one.source, one.text)
     return one._replace(
-        lost_numbers=lost_numbers(one.source, one.text),
+        lost_numbers=tuple(n for n in lost if not any(n in each for each in one.copied)),
         alternatives=tuple(map(with_lost_numbers, one.alternatives)),
     )
 
@@ -258,7 +259,7 @@ def join_parts(
         tag: what the text begins with, before its first part.
     """
     joints = list(zip(spaces, separators, strict=True))
-    before = _words_before(tag)
+    before = _words_before(tag + spaces[0][:1])
     ranked = [_join(text, of_rank, joints, before) for of_rank in zip(*parts, strict=False)]
     return ranked[0]._replace(alternatives=tuple(ranked[1:]))
 
@@ -270,7 +271,7 @@ def _join(
     source_words: int,
 ) -> Translation:
     """Return the joined translation; `source_words` are those before the first part."""
-    if len(parts) == 1 and not source_words:
+    if len(parts) == 1 and not source_words and not joints[0][0].strip():
         return parts[0]._replace(source=text)
     pairs: list[tuple[int, int]] = []
     target_words = 0
@@ -278,9 +279,11 @@ def _join(
     for number, (part, (space, separator)) in enumerate(zip(parts, joints, strict=True)):
         # Without white space, a part's first word is the end of the word before it.
         source_words -= bool(number and source_words and not space)
-        if joined and part.text:
-            target_words -= not separator
-            joined += separator
+        marks = len(space.split())
+        if (joined and part.text) or marks:
+            target_words -= bool(joined and not separator)
+            joined += separator if joined else separator.lstrip()
+        source_words, target_words = source_words + marks, target_words + marks
         joined += part.text
         pairs += [(s + source_words, t + target_words) for s, t in part.alignment or ()]
         source_words += _words(part.source)

@@ -59,10 +59,11 @@ export async function translateView({send, state, asked}) {
   if (best.tokens.length)
     notes.push("The underline shows each token's probability, from red (low) to green (high).");
   if (best.parts > 1) notes.push(`The model read the text in ${best.parts} parts, each by itself.`);
-  if (best.unknown) notes.push("The model knows no token of this text, so the translation means nothing.");
+  if (best.unknown && best.copied.length) notes.push("The model knows no token of this text, so it stays as it is.");
+  else if (best.unknown) notes.push("The model knows no token of this text, so the translation means nothing.");
   if (best.divided) notes.push("A sentence is longer than those of training, and was translated in parts.");
   if (best.respelled) notes.push("Capitals or marks that the model hardly knows were read in the spelling of training.");
-  if (best.copied.length) notes.push(
+  if (best.copied.length && !best.unknown) notes.push(
     `The model loses ${best.copied.join(", ")}: it read something else there, and these were copied.`);
   if (best.lost_numbers.length) notes.push(
     `The translation lacks ${best.lost_numbers.join(", ")}, or has it in words: compare the numbers.`);

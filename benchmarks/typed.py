@@ -1,0 +1,110 @@
+"""How checkpoints translate sentences as people type them.
+
+    python benchmarks/typed.py NAME... [--most 500]
+
+Printed is the BLEU, without regard to case, of the translations of validation sentences as they
+are and as `zoo translate` reads them: in capitals, in small letters, without accents, and with one
+word in capitals. Times of day are counted: how many of 24 hours in each of six sentences are right.
+"""
+
+from __future__ import annotations
+
+import argparse
+import unicodedata
+from collections.abc import Callable, Sequence
+
+import sacrebleu
+
+import zoo
+from zoo.data.datasets import find_dataset
+from zoo.registry.registry import default_registry
+from zoo.translation.times import time_pattern
+
+SENTENCES = {
+    "en": ("It's {}.", "The train leaves at {}.", "I'll be there at {}.", "We eat at {} today.",
+           "Call me at {}.", "The shop opens at {}."),
+    "fr": ("Il est {}.", "Le train part à {}.", "Je serai là à {}.", "On mange à {} aujourd'hui.",
+           "Appelle-moi à {}.", "Le magasin ouvre à {}."),
+}  # fmt: skip
+MINUTES = (0, 15, 30)
+
+
+def without_accents(text: str) -> str:
+    """Return a text as it is typed without accents."""
+    plain = text.replace("œ", "oe").replace("Œ", "Oe").replace("ß", "ss")
+    return "".join(c for c in unicodedata.normalize("NFD", plain) if not unicodedata.combining(c))
+
+
+def with_a_large_word(text: str) -> str:
+    """Return a text whose longest word is in capitals."""
+    longest = max(text.split(), key=len)
+    return text.replace(longest, longest.upper(), 1)
+
+
+TYPED: dict[str, Callable[[str], str]] = {
+    "as in the data": str,
+    "in capitals": str.upper,
+    "in small letters": str.lower,
+    "without accents": without_accents,
+    "in capitals, without accents": lambda text: without_accents(text).upper(),
+    "one word in capitals": with_a_large_word,
+}
+
+
+def bleu(texts: Sequence[str], references: Sequence[str]) -> float:
+    """Return the BLEU of texts, without regard to case."""
+    return float(sacrebleu.corpus_bleu(list(texts), [list(references)], lowercase=True).score)
+
+
+def time_of(hour: int, minute: int, language: str) -> str:
+    """Return a time of day as it is typed."""
+    if language == "fr":
+        return f"{hour} h {minute:02}" if minute else f"{hour} h"
+    half = "pm" if hour >= 12 else "am"
+    return f"{hour % 12 or 12}" + (f":{minute:02}" if minute else "") + f" {half}"
+
+
+def right_times(translator: zoo.Translator, source: str, target: str, *, split: bool) -> int:
+    """Return how many times of day are right in a translation."""
+    times = [(hour, minute) for hour in range(24) for minute in MINUTES]
+    asked = [
+        (sentence.format(time_of(*time, source)), f"{time[0]}:{time[1]:02}")
+        for sentence in SENTENCES[source]
+        for time in times
+    ]
+    made = translator.translate([text for text, _ in asked], split=split)
+    return sum(
+        time_pattern(time, target).search(text) is not None
+        for (_, time), text in zip(asked, made, strict=True)
+    )
+
+
+def main() -> None:
+    """Print a table for each checkpoint."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="+")
+    parser.add_argument("--most", type=int, default=500, help="how many sentences")
+    given = parser.parse_args()
+    for name in given.names:
+        translator = zoo.load(name)
+        about = translator.checkpoint.about
+        pairs = list(find_dataset(default_registry(), about.data).load("validation"))
+        chosen = pairs[:: max(len(pairs) // given.most, 1)][: given.most]
+        references = [pair.target for pair in chosen]
+        print(f"{name}, {len(chosen)} validation sentences: as they are, as they are read")
+        for label, change in TYPED.items():
+            sources = [change(pair.source) for pair in chosen]
+            scores = [
+                bleu(translator.translate(sources, split=split), references)
+                for split in (False, True)
+            ]
+            print(f"  {label:30} {scores[0]:5.1f} {scores[1]:5.1f}")
+        source, target = about.source_languages[0], about.target_languages[0]
+        if {source, target} == {"en", "fr"}:
+            right = [right_times(translator, source, target, split=s) for s in (False, True)]
+            count = len(SENTENCES[source]) * 24 * len(MINUTES)
+            print(f"  times of day, of {count:<14} {right[0]:5} {right[1]:5}")
+
+
+if __name__ == "__main__":
+    main()

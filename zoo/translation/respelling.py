@@ -1,0 +1,64 @@
+"""The spellings in which checkpoints read texts."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+
+from zoo.checkpoint.checkpoint import Checkpoint
+from zoo.nn.contract import UNKNOWN
+from zoo.translation.sentences import language_code
+from zoo.translation.spelling import (
+    ACCENTED,
+    Cost,
+    Spelling,
+    accented_words,
+    is_wordless,
+    may_be_respelled,
+    spelled,
+)
+
+Tokens = tuple[list[int], ...]
+"""A text's token ids by each checkpoint's source tokenizer, without the end token."""
+
+
+class Respeller:
+    """Reads texts in the spelling of training.
+
+    Args:
+        checkpoints: the members of an ensemble, or one checkpoint.
+        tokenize: returns the tokens of texts.
+    """
+
+    def __init__(
+        self, checkpoints: Sequence[Checkpoint], tokenize: Callable[[Sequence[str]], list[Tokens]]
+    ) -> None:
+        self._tokenizer, self._about = checkpoints[0].source_tokenizer, checkpoints[0].about
+        self._tokenize = tokenize
+        self._language = language_code(self._about.source_languages)
+
+    def spellings(self, texts: Sequence[str], tokenized: Sequence[Tokens]) -> dict[int, Spelling]:
+        """Return the spellings of the texts that are not read as they are, by their indices."""
+        translates = bool(self._about.target_languages)
+        may_change = [
+            i
+            for i, (text, tokens) in enumerate(zip(texts, tokenized, strict=True))
+            if may_be_respelled(text, self._language) or any(UNKNOWN in ids for ids in tokens)
+            if not (translates and is_wordless(text))
+        ]
+        if not may_change:
+            return {}
+        accented = self._accented if self._language in ACCENTED else {}
+        read = spelled([texts[i] for i in may_change], self._costs, self._language, accented)
+        return {i: new for i, new in zip(may_change, read, strict=True) if new.text != texts[i]}
+
+    @functools.cached_property
+    def _accented(self) -> Mapping[str, str]:
+        return accented_words(self._tokenizer)
+
+    def _costs(self, texts: Sequence[str]) -> list[Cost]:
+        """Return the unknown tokens and all tokens of texts, of all checkpoints together."""
+        return [
+            (sum(ids.count(UNKNOWN) for ids in tokens), sum(map(len, tokens)))
+            for tokens in self._tokenize(texts)
+        ]
