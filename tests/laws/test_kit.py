@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tests.laws import wrong_parameters, wrong_results, wrong_sizes, wrong_steps
 from tests.laws.networks import WRONG, Memory, Network, Right, State
@@ -145,6 +145,30 @@ class Regularized(Network):
 
 def test_a_loss_of_the_networks_own_has_its_weight_in_training_when_a_copy_is_learned() -> None:
     LAW["learns_a_copy_task"](case_of(Regularized, Right()))
+
+
+class Attends(Network):
+    """Encodes by torch's own layers, whose dropout is off outside training."""
+
+    def __init__(self, config: Right, source_vocab: int, target_vocab: int) -> None:
+        super().__init__(config, source_vocab, target_vocab)
+        self.layer = nn.TransformerEncoderLayer(config.dim, 4, 48, batch_first=True)
+        self.recurrence = nn.LSTM(config.dim, config.dim, 2, dropout=0.1, batch_first=True)
+
+    def encode(
+        self, source: Tensor, source_mask: Tensor, attention: bool = False
+    ) -> Encoded[Memory]:
+        states, _ = self.recurrence(self.layer(self.source(source)))
+        return Encoded(Memory(nn.functional.dropout(states, 0.1, self.training), source_mask))
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+def test_dropout_that_is_off_outside_training_is_allowed(dropout: float) -> None:
+    tried = case_of(Attends, Right())
+    for module in tried.model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = dropout
+    LAW["randomness_is_seeded"](tried)
 
 
 class OldNetwork(Network):

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from tests.laws.networks import Made, Memory, Network, Right, State, wrong
 from zoo import Dim, Table
+from zoo.nn import Step
 
 
 class Scaled(Network):
@@ -86,13 +87,87 @@ def randomness_outside_the_generator() -> Made:
     return Dice
 
 
-@wrong("randomness_is_seeded", "random numbers are drawn outside training mode")
+@wrong("randomness_is_seeded", "dropout has training=True outside training mode")
 def dropout_outside_training() -> Made:
     class Drops(Network):
         def next(self, words: Tensor, before: Tensor) -> Tensor:
             return nn.functional.dropout(super().next(words, before), 0.1)
 
     return Drops
+
+
+@wrong("randomness_is_seeded", "dropout has training=True outside training mode")
+def dropout_of_probability_0_outside_training() -> Made:
+    class Drops(Network):
+        def next(self, words: Tensor, before: Tensor) -> Tensor:
+            return nn.functional.dropout(super().next(words, before), 0.0)
+
+    return Drops
+
+
+@wrong("randomness_is_seeded", "feature_dropout has training=True outside training mode")
+def dropout_of_torchs_own_outside_training() -> Made:
+    class Drops(Network):
+        def next(self, words: Tensor, before: Tensor) -> Tensor:
+            return torch.feature_dropout(super().next(words, before), 0.0, True)
+
+    return Drops
+
+
+@wrong("randomness_is_seeded", "random numbers are drawn outside training mode")
+def a_step_that_draws_random_numbers() -> Made:
+    class Draws(Network):
+        def step(
+            self, token: Tensor, state: State, memory: Memory, attention: bool = False
+        ) -> Step[State]:
+            step = super().step(token, state, memory, attention)
+            return step._replace(logits=step.logits + 0 * torch.rand_like(step.logits))
+
+    return Draws
+
+
+@wrong("randomness_is_seeded", "the logits of step are random outside training mode")
+def a_step_that_draws_numbers_of_python() -> Made:
+    class Draws(Network):
+        def step(
+            self, token: Tensor, state: State, memory: Memory, attention: bool = False
+        ) -> Step[State]:
+            step = super().step(token, state, memory, attention)
+            return step._replace(logits=step.logits + random.random())
+
+    return Draws
+
+
+@wrong("randomness_is_seeded", "the constructor sets the seed of torch's default generator")
+def a_constructor_that_sets_the_seed() -> Made:
+    class Seeds(Network):
+        def __init__(self, config: Right, source_vocab: int, target_vocab: int) -> None:
+            torch.manual_seed(0)
+            super().__init__(config, source_vocab, target_vocab)
+
+    return Seeds
+
+
+@wrong("randomness_is_seeded", "networks of two seeds have equal weights")
+def a_constructor_with_a_seed_of_its_own() -> Made:
+    class Seeds(Network):
+        def __init__(self, config: Right, source_vocab: int, target_vocab: int) -> None:
+            with torch.random.fork_rng([]):
+                torch.manual_seed(0)
+                super().__init__(config, source_vocab, target_vocab)
+
+    return Seeds
+
+
+@wrong("randomness_is_seeded", "in training, the network sets the seed")
+def a_training_pass_that_sets_the_seed() -> Made:
+    class Seeds(Network):
+        def next(self, words: Tensor, before: Tensor) -> Tensor:
+            if self.training:
+                torch.manual_seed(0)
+            return super().next(words, before)
+
+    return Seeds
 
 
 @wrong("randomness_is_seeded", "two networks of one seed differ in inner.bias")

@@ -1,4 +1,4 @@
-"""Laws of how a network computes: device, precision and random numbers."""
+"""Laws of how a network computes: device and precision."""
 
 from __future__ import annotations
 
@@ -213,40 +213,6 @@ def _gradients(
         if not gradient.isfinite().all():
             raise BrokenLawError(f"the gradient of {name} in {named} is infinite or NaN")
     return gradients
-
-
-@law(
-    causes="Python's random or numpy; a torch.Generator of the network's; F.dropout without "
-    "training=self.training; weights initialized outside torch.nn.init",
-    requires="logits_are_finite",
-)
-def randomness_is_seeded(case: Case) -> None:
-    """One seed gives one network and one training result; outside training nothing is random."""
-    networks = []
-    for _ in range(2):
-        torch.manual_seed(12)
-        networks.append(case.rebuild())
-    for (name, one), other in zip(
-        networks[0].named_parameters(), networks[1].parameters(), strict=True
-    ):
-        if not torch.equal(one, other):
-            raise BrokenLawError(f"two networks of one seed differ in {name}")
-    logits: list[Tensor] = []
-    for training in (True, True, False, False):
-        torch.manual_seed(11 if training else len(logits))
-        before = torch.get_rng_state()
-        case.model.train(training)
-        logits.append(case.model(case.source, case.mask, case.target).logits.detach())
-        if not training and not torch.equal(before, torch.get_rng_state()):
-            raise BrokenLawError("random numbers are drawn outside training mode")
-    case.model.eval()
-    if not torch.equal(logits[0], logits[1]):
-        raise BrokenLawError(
-            "two training passes of one seed differ: some random numbers do not come from torch's "
-            "default generator"
-        )
-    if not torch.equal(logits[2], logits[3]):
-        raise BrokenLawError("results are random outside training mode")
 
 
 @law(
