@@ -13,7 +13,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.laws import wrong_parameters, wrong_results, wrong_sizes, wrong_steps
+from tests.laws import (
+    wrong_parameters,
+    wrong_results,
+    wrong_settings,
+    wrong_sizes,
+    wrong_steps,
+)
 from tests.laws.networks import WRONG, Memory, Network, Right, State
 from zoo import Architecture, Config, Table, hookimpl
 from zoo.decoding.greedy import greedy
@@ -29,10 +35,11 @@ from zoo.registry.plugins import Plugins
 from zoo.registry.registry import Registry
 from zoo.testing import LAWS, BrokenLawError, Case, Law, case, case_of
 from zoo.testing.outcomes import Outcomes
+from zoo.testing.settings import read_settings
 
 LAW = {law.name: law for law in LAWS}
 # Their import fills WRONG.
-assert all((wrong_parameters, wrong_results, wrong_sizes, wrong_steps))
+assert all((wrong_parameters, wrong_results, wrong_settings, wrong_sizes, wrong_steps))
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
@@ -169,6 +176,19 @@ def test_dropout_that_is_off_outside_training_is_allowed(dropout: float) -> None
         if isinstance(module, nn.Dropout):
             module.p = dropout
     LAW["randomness_is_seeded"](tried)
+
+
+@pytest.mark.parametrize("change", wrong_settings.CHANGES)
+@pytest.mark.parametrize("method", ["the constructor", "encode", "forward in training mode"])
+def test_a_changed_setting_is_reported_and_restored(change: str, method: str) -> None:
+    before = read_settings()
+    tried = case_of(wrong_settings.changing(wrong_settings.CHANGES[change], method), Right())
+    with pytest.raises(BrokenLawError, match=re.escape(f"{method} changes {change}")):
+        LAW["process_settings_stay"](tried)
+    for law in LAWS:
+        if law.name in ("shapes", "parameter_table_matches_network", "step_equals_forward"):
+            law(tried)
+    assert read_settings() == before
 
 
 class OldNetwork(Network):

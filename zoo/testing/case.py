@@ -15,6 +15,7 @@ from zoo.nn.contract import BEGIN, END, PADDING, Memory, Seq2Seq, State
 from zoo.registry.config import Config
 from zoo.registry.declarations import Architecture
 from zoo.registry.registry import Registry, default_registry
+from zoo.testing.settings import kept_settings
 
 SOURCE_VOCAB, TARGET_VOCAB = 19, 17
 SOURCE_LENGTHS, TARGET_LENGTHS = (3, 9, 5, 7, 4), (8, 4, 6, 5, 8)
@@ -108,7 +109,8 @@ def case_of(network: type[Seq2Seq[Memory, State]], config: Config) -> Case:
     size = FEATURES if config.features else source_vocab
     # The laws treat memory and state as trees of tensors; their types do not matter.
     of_trees = cast("type[Seq2Seq]", network)
-    model = build(of_trees, config, size, TARGET_VOCAB).double().eval()
+    with kept_settings():
+        model = build(of_trees, config, size, TARGET_VOCAB).double().eval()
     source, target = _tokens(SOURCE_LENGTHS, source_vocab), _tokens(TARGET_LENGTHS, TARGET_VOCAB)
     for row, length in enumerate(SOURCE_LENGTHS):
         source[row, length - 1] = END

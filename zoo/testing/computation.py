@@ -1,4 +1,4 @@
-"""Laws of how a network computes: device and precision."""
+"""Laws of how a network computes: device, precision and the settings of the process."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from zoo.testing.case import Case
 from zoo.testing.law import BrokenLawError, law, require_close
 from zoo.testing.losses import loss_of
 from zoo.testing.own_search import decode
+from zoo.testing.settings import SETTINGS, kept_settings, read_settings
 
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-3, torch.bfloat16: 0.25}
 """Largest difference of each precision from float64, as a fraction of the largest logit."""
@@ -227,3 +228,48 @@ def training_follows_translation(case: Case) -> None:
     case.model.train()
     case.model(case.source, case.mask, case.target).logits.sum().backward()
     case.model.eval()
+
+
+@law(
+    causes="torch.set_default_dtype, set_grad_enabled, set_num_threads or "
+    "use_deterministic_algorithms called as functions; warnings.filterwarnings outside "
+    "catch_warnings; os.chdir; random.seed or np.random.seed",
+    requires="randomness_is_seeded",
+)
+def process_settings_stay(case: Case) -> None:
+    """Building and running a network changes no settings of torch, Python or the process."""
+    with kept_settings():
+        list(_runs(case))  # what is imported on first use may add filters of warnings
+    before = read_settings()
+    for method in _runs(case):
+        changed = [
+            setting.name + _brief(f" (from {old!r} to {new!r})")
+            for setting, old, new in zip(SETTINGS, before, read_settings(), strict=True)
+            if old != new
+        ]
+        if changed:
+            raise BrokenLawError(f"{method} changes {', '.join(changed)}")
+
+
+def _brief(values: str) -> str:
+    """Return two values of a setting, or nothing if they are long: states of random numbers."""
+    return values if len(values) < 200 else ""
+
+
+def _runs(case: Case) -> Iterator[str]:
+    """Build a network and call its methods, each of which is named after its call."""
+    model = case.rebuild().double().eval()
+    yield "the constructor"
+    memory = model.encode(case.source, case.mask).memory
+    yield "encode"
+    if isinstance(model, NonAutoregressive):
+        decode(model, memory, case.mask)
+        yield "decode"
+    else:
+        state = model.init_state(memory)
+        yield "init_state"
+        model.step(case.target[:, 0], state, memory)
+        yield "step"
+    for mode in ("evaluation", "training"):
+        model.train(mode == "training")(case.source, case.mask, case.target)
+        yield f"forward in {mode} mode"

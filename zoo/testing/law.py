@@ -10,6 +10,7 @@ from torch import Tensor
 
 from zoo.nn.contract import NonAutoregressive
 from zoo.testing.results import wrong_results
+from zoo.testing.settings import kept_settings
 
 if TYPE_CHECKING:
     from zoo.testing.case import Case
@@ -110,7 +111,9 @@ class Law(LawOf["Case"]):
         """Raise `BrokenLawError` unless the law holds."""
         __tracebackhide__ = True
         if not self.skipped(case):
-            super().__call__(case)
+            # What a network changes is one law's to report, and no other's to suffer from.
+            with kept_settings():
+                super().__call__(case)
 
     def observed(self, case: Case, error: Exception) -> str:
         """Return what has a wrong type, the cause of many exceptions, or what was raised."""

@@ -15,6 +15,7 @@ from zoo.testing.attention import (
 from zoo.testing.computation import (
     every_precision_trains,
     every_precision_works,
+    process_settings_stay,
     tensors_follow_the_device,
     training_follows_translation,
 )
@@ -66,6 +67,7 @@ LAWS: list[Law] = [
     parameter_table_matches_network,
     network_has_only_parameters,
     randomness_is_seeded,
+    process_settings_stay,
     arguments_stay_as_they_are,
     padding_is_ignored,
     future_is_ignored,

@@ -95,7 +95,7 @@ def _require_no_randomness(case: Case) -> None:
     for seed in (2, 3):
         torch.manual_seed(seed)
         before = torch.get_rng_state()
-        with _WithoutDropout():  # type: ignore[no-untyped-call]  # torch's own
+        with _WithoutDropout():
             results.append(compute(case, case.model, "cpu"))
         if not torch.equal(before, torch.get_rng_state()):
             raise BrokenLawError("random numbers are drawn outside training mode")
