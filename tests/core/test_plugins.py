@@ -284,6 +284,32 @@ def test_a_broken_installed_plugin_does_not_block_the_others(
     assert set(Registry(plugins).architectures) >= {"rnnsearch", "transformer"}
 
 
+def test_a_plugin_that_changes_the_working_directory_is_a_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from zoo.registry.discovery import discover
+
+    info = tmp_path / "zoo_moves-2.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: zoo-moves\nVersion: 2.0\n")
+    (info / "entry_points.txt").write_text("[zoo]\nmoves = zoo_moves\n")
+    (tmp_path / "zoo_moves.py").write_text(
+        "import os, zoo\nZOO_API = 2\nos.chdir('/')\n"
+        "@zoo.hookimpl\ndef zoo_datasets():\n    os.chdir('/')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "zoo_moves", raising=False)
+    before = Path.cwd()
+    plugins = discover()
+    assert Path.cwd() == before
+    problem = "moves (zoo-moves 2.0) changes the working directory, which was restored"
+    assert plugins.problems == [problem]
+    assert not plugins.broken
+    list(plugins.call("zoo_datasets"))
+    assert Path.cwd() == before
+    assert plugins.problems == [problem]
+
+
 CATALOGUE = """
 format = 1
 [models.good]

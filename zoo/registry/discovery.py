@@ -7,7 +7,6 @@ import functools
 import importlib.metadata
 import os
 import re
-import sys
 from dataclasses import replace
 from importlib.metadata import EntryPoint
 
@@ -84,8 +83,7 @@ def _load(entry: EntryPoint, plugin: Plugin, plugins: Plugins) -> None:
     try:
         if not entry.pattern.match(entry.value):
             raise PluginError(f"its entry point {entry.value!r} does not name a module")
-        # Standard output belongs to the command.
-        with contextlib.redirect_stdout(sys.stderr):
+        with plugins.running(plugin):
             module = entry.load()
     except (KeyboardInterrupt, GeneratorExit):
         raise

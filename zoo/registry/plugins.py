@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -69,6 +70,22 @@ class Plugins:
         trace = "".join(traceback.format_exception(error))
         self.broken.append(replace(plugin, problem=problem, traceback=trace))
 
+    @contextlib.contextmanager
+    def running(self, plugin: Plugin) -> Iterator[None]:
+        """Keep standard output and the working directory for the command while a plugin runs.
+
+        A plugin that changes the directory becomes a problem.
+        """
+        before = _working_directory()
+        try:
+            with contextlib.redirect_stdout(sys.stderr):
+                yield
+        finally:
+            if before and _working_directory() != before:
+                os.chdir(before)
+                problem = f"{plugin} changes the working directory, which was restored"
+                self.problems = list(dict.fromkeys([*self.problems, problem]))
+
     def implementations(self, hook: str) -> list[tuple[Plugin, pluggy.HookImpl]]:
         """Return the plugins that implement `hook`, in the order in which they were added."""
         implementations = getattr(self.manager.hook, hook).get_hookimpls()
@@ -83,8 +100,7 @@ class Plugins:
         """Call one plugin's hook and return its values as a list, or None if it raises."""
         accepted = {name: arguments[name] for name in implementation.argnames}
         try:
-            # Standard output belongs to the command.
-            with contextlib.redirect_stdout(sys.stderr):
+            with self.running(plugin):
                 values: Any = implementation.function(**accepted)
                 # A generator raises only while it is consumed.
                 if values is None:
@@ -113,6 +129,14 @@ class Plugins:
             for hook in known_hooks()
             if any(each is plugin for each, _ in self.implementations(hook))
         ]
+
+
+def _working_directory() -> str:
+    """Return the working directory, or an empty string if it was removed."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""
 
 
 SPECIFICATIONS = (hookspecs, training_hookspecs, text_hookspecs)

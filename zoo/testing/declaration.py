@@ -77,7 +77,8 @@ def plugin_has_no_problems(case: Case) -> None:
         return
     registry, plugin = case.registry, case.registry.plugin_of(case.declaration.name)
     faults = [p.problem for p in registry.plugins.broken if p.distribution == plugin.distribution]
-    faults += [problem for problem in registry.problems if str(plugin) in problem]
+    problems = [*registry.plugins.problems, *registry.problems]
+    faults += [problem for problem in problems if str(plugin) in problem]
     if "\n" in case.declaration.summary or not case.declaration.summary:
         faults.append("the architecture's summary must be one line")
     faults += [problem for problem in catalogue_problems(registry) if str(plugin) in problem]
