@@ -113,6 +113,14 @@ class LossOfEach(RecurrentSeq2Seq):
     def forward(self, *given):
         return super().forward(*given)._replace(losses={"balance": torch.ones(2)})
 
+class SpacedName(RecurrentSeq2Seq):
+    def forward(self, *given):
+        return super().forward(*given)._replace(losses={"a b\\n": torch.tensor(1.0)})
+
+class NoName(RecurrentSeq2Seq):
+    def forward(self, *given):
+        return super().forward(*given)._replace(losses={3: torch.tensor(1.0)})
+
 class Odd(RecurrentSeq2Seq):
     def init_state(self, memory):
         return {"state": super().init_state(memory)}
@@ -216,6 +224,10 @@ def ensemble_of(name: str) -> object:
         *(
             (losses_of, name, f"the network {name} of {OWNER} is broken: forward returned the los")
             for name in ("PlainLoss", "LossList", "LossOfEach")
+        ),
+        *(
+            (losses_of, name, f"the network {name} of {OWNER} is broken: a loss has the name {it}")
+            for name, it in (("SpacedName", r"'a b\n': letters"), ("NoName", "3: letters"))
         ),
         (beam_of, "Odd", "cannot gather rows of a dict: memory and state are nested"),
     ],

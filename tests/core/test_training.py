@@ -12,7 +12,7 @@ import zoo
 from zoo.checkpoint.tensors import read_tensors
 from zoo.data.batches import Batch
 from zoo.data.tokenizer import Tokenizer
-from zoo.errors import CheckpointError, TrainingError, ZooError
+from zoo.errors import CheckpointError, PluginError, TrainingError, ZooError
 from zoo.nn.build import create_model
 from zoo.nn.contract import BEGIN, END, PADDING, UNKNOWN, Output
 from zoo.registry.declarations import Dataset, Pair
@@ -90,6 +90,37 @@ def test_r_drop_matches_its_definition_and_is_zero_without_dropout() -> None:
     assert float(divergence.detach()) > 0
     assert int(tokens) == 6
     torch.testing.assert_close(total, expected)
+
+
+def small_batch() -> Batch:
+    source = torch.tensor([[5, 6, 7, 2], [8, 2, 0, 0]])
+    target = torch.tensor([[1, 4, 5, 6, 2], [1, 7, 2, 0, 0]])
+    return Batch(source, source != 0, target, torch.arange(2))
+
+
+def test_an_objective_that_is_named_twice_has_two_parts() -> None:
+    model = create_model("rnnsearch-tiny", source_vocab=12, target_vocab=9).double().eval()
+    half = {"name": "cross_entropy", "weight": 0.5}
+    total, _, own = loss_of(model, small_batch(), objective=["cross_entropy", half])
+    assert list(own) == ["cross_entropy", "cross_entropy/2"]
+    torch.testing.assert_close(own["cross_entropy/2"], own["cross_entropy"] / 2)
+    torch.testing.assert_close(total, own["cross_entropy"] * 1.5)
+
+
+@pytest.mark.parametrize("more", [[], [{"name": "r_drop", "alpha": 1.0}]])
+def test_a_loss_with_the_name_of_an_objective_is_refused(
+    more: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = create_model("rnnsearch-tiny", source_vocab=12, target_vocab=9).double().eval()
+    forward = model.forward
+
+    def with_loss(*given: Any) -> Any:
+        output = forward(*given)
+        return output._replace(losses={"cross_entropy": output.logits.square().sum()})
+
+    monkeypatch.setattr(model, "forward", with_loss)
+    with pytest.raises(PluginError, match="a loss of its own is named 'cross_entropy', as an obj"):
+        loss_of(model, small_batch(), objective=["cross_entropy", *more])
 
 
 def test_word_dropout_changes_inputs_and_not_labels() -> None:

@@ -37,6 +37,8 @@ FAULTS: dict[str, tuple[bool, Forward, str]] = {
     "without a gradient": (True, lambda a, b, x: {"own": x.detach().sum()}, "has no gradient"),
     "one per sentence": (True, lambda a, b, x: {"own": x.sum((1, 2))}, "not one finite number"),
     "not finite": (True, lambda a, b, x: {"own": x.sum() / 0}, "not one finite number"),
+    "an objective's name": (True, lambda a, b, x: {"r_drop": x.sum()}, "a built-in objective"),
+    "a name with a space": (True, lambda a, b, x: {"a b\n": x.sum()}, "a loss is named 'a b"),
     "other names": (True, lambda a, b, x: {str(len(a)): x.sum()}, "the names of the losses differ"),
 }
 

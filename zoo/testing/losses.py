@@ -9,8 +9,10 @@ import torch.nn.functional as F  # noqa: N812  # the field's name for it
 from torch import Tensor
 
 from zoo.nn.contract import PADDING, Seq2Seq
+from zoo.registry.builtin import zoo_objectives
 from zoo.testing.case import Case
 from zoo.testing.law import BrokenLawError, law, require_close
+from zoo.training.training_batch import LOSS_NAME
 
 
 def own_losses(
@@ -33,7 +35,8 @@ def loss_of(model: Seq2Seq, source: Tensor, mask: Tensor, target: Tensor) -> Ten
 
 @law(
     causes="a mean over the batch in place of a sum; .detach() or .item(); no check of "
-    "self.training; .float() of the float64 in which the law computes",
+    "self.training; .float() of the float64 in which the law computes; a name that a built-in "
+    "objective has, or one with spaces",
     requires="shapes randomness_is_seeded",
 )
 def losses_are_sums_of_training(case: Case) -> None:
@@ -45,7 +48,12 @@ def losses_are_sums_of_training(case: Case) -> None:
     other = own_losses(case.model, *batch, seed=15)
     source, mask, target = (torch.cat([part, part]) for part in batch)
     twice = own_losses(case.model, source, mask, target)
+    objectives = {objective.name for objective in zoo_objectives()}
     for name, loss in losses.items():
+        if not isinstance(name, str) or not LOSS_NAME.fullmatch(name):
+            raise BrokenLawError(f"a loss is named {name!r}: use letters, digits, _, - and .")
+        if name in objectives:
+            raise BrokenLawError(f"loss {name!r} has the name of a built-in objective")
         if loss.dim() or not loss.isfinite():
             raise BrokenLawError(f"loss {name!r} is {loss.detach()}, not one finite number")
         if not loss.requires_grad:

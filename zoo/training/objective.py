@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from zoo.data.batches import Batch
 from zoo.errors import ConfigError
 from zoo.nn.contract import NO_LOSSES, PADDING, Seq2Seq
-from zoo.nn.faults import plugin_of
+from zoo.nn.faults import broken_network, plugin_of
 from zoo.registry.open_shelf import Named, name_of
 from zoo.registry.recipe import Recipe
 from zoo.training.augmentation import Augmentations
@@ -82,9 +82,13 @@ class RDrop(CrossEntropy):
 
 
 class Part(NamedTuple):
-    """One objective of a recipe."""
+    """One objective of a recipe.
+
+    label: under which the reports of a run show it: the name, with a number if it is repeated.
+    """
 
     name: str
+    label: str
     weight: float
     compute: Callable[[TrainingBatch], Tensor]
 
@@ -106,7 +110,9 @@ class TrainingLoss(nn.Module):
         device = next(network.parameters()).device
         self._forward = (compile_forward(network, device) if compile else network,)
         self.shelf = setup.registry.objectives
-        self.parts = [self._part(named, setup) for named in chosen_objectives(setup.recipe)]
+        self.parts: list[Part] = []
+        for named in chosen_objectives(setup.recipe):
+            self.parts.append(self._part(named, setup))
         modules = [part.compute for part in self.parts if isinstance(part.compute, nn.Module)]
         self.objectives = nn.ModuleList(modules).to(device)
 
@@ -116,21 +122,22 @@ class TrainingLoss(nn.Module):
         if not callable(made):
             raise self.shelf.broken(name, f"it made {made!r}, which cannot be called with a batch")
         weight = 1.0 if isinstance(named, str) else float(named.get("weight", 1.0))
-        return Part(name, weight, made)
+        number = 1 + sum(part.name == name for part in self.parts)
+        return Part(name, name if number == 1 else f"{name}/{number}", weight, made)
 
     def forward(self, batch: Batch) -> Loss:
         """Return the weighted sum of the objectives.
 
         Raises:
             PluginError: an objective raises, or does not return a sum over the batch with a
-                gradient.
+                gradient; or a loss of the network's own has the name of an objective.
         """
         augment = self.augmentations.batch
         given = TrainingBatch(
             self.network, batch, self._forward[0], augment, self.limit, prefix=self.prefix
         )
         totals = [self._compute(part, given) for part in self.parts]
-        own = given.own_losses()
+        own = self._own_losses(given)
         total = sum(own.values(), sum(totals[1:], totals[0]))
         if (
             not total.requires_grad
@@ -139,8 +146,17 @@ class TrainingLoss(nn.Module):
         ):
             raise self.shelf.broken(self.parts[0].name, "the loss that it returned has no gradient")
         if len(totals) > 1:
-            own |= {part.name: each for part, each in zip(self.parts, totals, strict=True)}
+            own |= {part.label: each for part, each in zip(self.parts, totals, strict=True)}
         return Loss(total, given.tokens.sum(), own)
+
+    def _own_losses(self, batch: TrainingBatch) -> dict[str, Tensor]:
+        """Return the network's own losses, of which none is named as an objective of the run."""
+        own = batch.own_losses()
+        for part in self.parts:
+            if part.name in own:
+                reason = f"a loss of its own is named {part.name!r}, as an objective of the run is"
+                raise broken_network(type(self.network), reason, "Rename the loss")
+        return own
 
     def _compute(self, part: Part, batch: TrainingBatch) -> Tensor:
         with blaming(self.shelf, part.name):
@@ -155,8 +171,9 @@ class TrainingLoss(nn.Module):
 
         The part is an objective's, or else a loss of the network's own.
         """
-        if any(part.name == name for part in self.parts):
-            of = f"objective {name!r} of {self.shelf.owner(name)}"
+        objective = next((part.name for part in self.parts if part.label == name), None)
+        if objective is not None:
+            of = f"objective {name!r} of {self.shelf.owner(objective)}"
         else:
             kind = type(self.network)
             plugin = plugin_of(kind)

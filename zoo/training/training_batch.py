@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -17,6 +18,9 @@ from zoo.errors import ConfigError, shown
 from zoo.nn.contract import PADDING, Output, Seq2Seq
 from zoo.nn.faults import blaming_network, broken_network, encode
 from zoo.training.sharding import is_sharded_model
+
+LOSS_NAME = re.compile(r"[\w.-]+")
+"""The names that a network's own losses may have, as objectives have them."""
 
 Augment = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
@@ -88,7 +92,8 @@ class TrainingBatch:
         """Return the network's own losses by name, the mean over the copies of the rows.
 
         Raises:
-            PluginError: they are no table of numbers.
+            PluginError: they are no table of numbers, or a name has other characters than letters,
+                digits, `_`, `-` and `.`.
         """
         if not self.outputs:
             return {}
@@ -99,6 +104,11 @@ class TrainingBatch:
                 f"forward returned the losses {shown(losses)}: by name, each a sum over the batch"
             )
             raise broken_network(type(self.network), reason)
+        for name in losses:
+            if not isinstance(name, str) or not LOSS_NAME.fullmatch(name):
+                allowed = "letters, digits, _, - and . are allowed"
+                reason = f"a loss has the name {shown(name)}: {allowed}"
+                raise broken_network(type(self.network), reason)
         return {name: loss if copies == 1 else loss / copies for name, loss in losses.items()}
 
     def repeated(self, copies: int) -> TrainingBatch:
