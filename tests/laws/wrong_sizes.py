@@ -80,6 +80,29 @@ def padding_that_leaks_in_training() -> Made:
     return Unmasked
 
 
+@wrong("padding_is_ignored", "padding change the logits of a source of 37 tokens: off by")
+def padding_that_leaks_in_long_sources() -> Made:
+    class Unmasked(Network):
+        def forward(
+            self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
+        ) -> Output:
+            real = torch.ones_like(source_mask) if source.shape[1] > 16 else source_mask
+            return super().forward(source, real, target, attention)
+
+    return Unmasked
+
+
+@wrong("every_source_token_matters", "source token 18 of 37 does not affect the logits")
+def a_source_that_is_read_up_to_the_16th_token() -> Made:
+    class Cuts(Network):
+        def forward(
+            self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
+        ) -> Output:
+            return super().forward(source[:, :16], source_mask[:, :16], target, attention)
+
+    return Cuts
+
+
 @wrong("arguments_stay_as_they_are", "changes `target` in place in training mode")
 def words_dropped_in_place() -> Made:
     class Drops(Network):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import torch
@@ -22,6 +22,8 @@ SOURCE_LENGTHS, TARGET_LENGTHS = (3, 9, 5, 7, 4), (8, 4, 6, 5, 8)
 ROWS, BEAM = len(SOURCE_LENGTHS), 3
 FEATURES = 7
 """Numbers of a feature vector, for networks that read them."""
+LONG = 40
+"""Tokens of a long source with its padding, unless the network has a lower limit."""
 
 
 @dataclass
@@ -52,6 +54,18 @@ class Case:
     def source_ids(self) -> int:
         """How many different ids a source may have."""
         return self.model.source_vocab if self.table is None else len(self.table)
+
+    def long(self) -> Case:
+        """Return the case of one source of 37 tokens, or of three less than the longest allowed.
+
+        So laws can add three columns of padding.
+        """
+        length = min(self.config.length_limits.source or LONG, LONG) - 3
+        ids = torch.arange(length)[None] % (self.source_ids - END - 1) + END + 1
+        ids[0, -1] = END
+        with_ends(ids, self.config)
+        source, target = self.read(ids), self.target[:1, :4]
+        return replace(self, source=source, mask=ids != PADDING, target=target, ids=ids)
 
     def after_steps(self, count: int) -> tuple[Any, Any]:
         """Return the memory, and the state after so many tokens of each target."""

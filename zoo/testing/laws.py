@@ -2,7 +2,8 @@
 
 They run in float64 on the architecture's example config, with five sentences (a number that no
 example uses for its layers), sources of at least three tokens, and a beam of three;
-`length_limits_hold` has shorter ones too, and `shapes` and `step_equals_forward` a sentence alone.
+`length_limits_hold` has shorter ones too, `shapes` and `step_equals_forward` a sentence alone, and
+`padding_is_ignored` and `every_source_token_matters` a long one.
 """
 
 from __future__ import annotations

@@ -18,13 +18,15 @@ from zoo.testing.law import BrokenLawError, law, require_close
 @torch.no_grad()
 def padding_is_ignored(case: Case) -> None:
     """A sentence gives the same logits alone, in a batch, and with more padding."""
-    expected = _require_padding_ignored(case, "three more columns of padding change the logits")
+    expected = _require_padding_ignored(case)
+    long = case.long()
+    _require_padding_ignored(long)
     case.model.train()
     try:
         # Where training draws numbers, padding changes which ones a position gets.
         if torch.equal(_seeded(case), _seeded(case, seed=18)):
-            what = "in training mode, three more columns of padding change the logits"
-            _require_padding_ignored(case, what)
+            _require_padding_ignored(case)
+            _require_padding_ignored(long)
     finally:
         case.model.eval()
     for row, length in enumerate(SOURCE_LENGTHS):
@@ -36,10 +38,13 @@ def padding_is_ignored(case: Case) -> None:
         )
 
 
-def _require_padding_ignored(case: Case, what: str) -> Tensor:
+def _require_padding_ignored(case: Case) -> Tensor:
     """Return the logits of the case's batch, which more padding must not change."""
     expected = _seeded(case)
     source, mask = pad(case.source, 3), pad(case.mask, 3)
+    mode = "in training mode, " if case.model.training else ""
+    of = f" of a source of {source.shape[1] - 3} tokens" if len(source) == 1 else ""
+    what = f"{mode}three more columns of padding change the logits{of}"
     require_close(case.model(source, mask, case.target).logits, expected, what)
     return expected
 
@@ -102,16 +107,34 @@ def every_source_token_matters(case: Case) -> None:
             if case.ids[row, position] == END:  # between two sources
                 continue
             source = case.ids.clone()
-            source[row, position] = (
-                (source[row, position] + 5) % (case.source_ids - END - 1) + END + 1
-            )
-            if source[row, position] == case.ids[row, position]:
-                source[row, position] = END + 1 + (source[row, position] == END + 1).long()
+            source[row, position] = _other(source[row, position], case.source_ids)
             logits = case.model(case.read(source), case.mask, case.target).logits
             if torch.equal(logits[row], expected[row]):
                 raise BrokenLawError(
                     f"source token {position} of {length} does not affect the logits"
                 )
+    _require_late_tokens(case.long())
+
+
+def _require_late_tokens(case: Case) -> None:
+    """Change one token of the second half of a long source in each row of a batch."""
+    length = case.ids.shape[1]
+    positions = [p for p in range(length // 2, length - 1) if case.ids[0, p] != END]
+    rows = len(positions)
+    ids, mask, target = (part.expand(rows, -1) for part in (case.ids, case.mask, case.target))
+    source = ids.clone()
+    source[range(rows), positions] = _other(source[range(rows), positions], case.source_ids)
+    expected = case.model(case.read(ids), mask, target).logits
+    logits = case.model(case.read(source), mask, target).logits
+    for position, one, other in zip(positions, logits, expected, strict=True):
+        if torch.equal(one, other):
+            raise BrokenLawError(f"source token {position} of {length} does not affect the logits")
+
+
+def _other(ids: Tensor, count: int) -> Tensor:
+    """Return for each id of a source another one, of `count` ids."""
+    other = (ids + 5) % (count - END - 1) + END + 1
+    return torch.where(other == ids, END + 1 + (other == END + 1).long(), other)
 
 
 @law(
