@@ -314,6 +314,16 @@ def a_buffer() -> Made:
     return Buffers
 
 
+@wrong("network_has_only_parameters", "parameters are not torch.float32: inner.bias is torch.float64")  # fmt: skip  # noqa: E501
+def a_parameter_of_another_type() -> Made:
+    class Doubles(Network):
+        def __init__(self, config: Right, source_vocab: int, target_vocab: int) -> None:
+            super().__init__(config, source_vocab, target_vocab)
+            self.inner.bias = nn.Parameter(self.inner.bias.detach().double())
+
+    return Doubles
+
+
 @wrong("network_has_only_parameters", "built on the meta device, inner.bias are elsewhere")
 def a_constructor_that_names_a_device() -> Made:
     class Names(Network):

@@ -58,10 +58,10 @@ def parameter_table_matches_network(case: Case) -> None:
 
 @law(
     causes="register_buffer, or a norm over the batch, which keeps buffers; a constructor that "
-    "reads values or names a device"
+    "reads values or names a device; a parameter made of .double(), of a NumPy array or of integers"
 )
 def network_has_only_parameters(case: Case) -> None:
-    """The network has no buffers and can be built on the meta device."""
+    """The network has float32 parameters, no buffers, and can be built on the meta device."""
     buffers = [name for name, _ in case.model.named_buffers()]
     if buffers:
         raise BrokenLawError(f"buffers {buffers}: compute them, or make them parameters")
@@ -72,6 +72,10 @@ def network_has_only_parameters(case: Case) -> None:
     elsewhere = [name for name, weight in meta.named_parameters() if not weight.is_meta]
     if elsewhere:
         raise BrokenLawError(f"built on the meta device, {', '.join(elsewhere)} are elsewhere")
+    types = [(name, weight.dtype) for name, weight in meta.named_parameters()]
+    others = [f"{name} is {dtype}" for name, dtype in types if dtype != torch.float32]
+    if others:
+        raise BrokenLawError(f"parameters are not torch.float32: {', '.join(others)}")
 
 
 @law(
