@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from threading import Lock
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -152,6 +153,40 @@ class Regularized(Network):
 
 def test_a_loss_of_the_networks_own_has_its_weight_in_training_when_a_copy_is_learned() -> None:
     LAW["learns_a_copy_task"](case_of(Regularized, Right()))
+
+
+class TiedConfig(Right):
+    """Has one row for the tied weight, under its first name."""
+
+    def parameters(self, source_vocab: int, target_vocab: int) -> Table:
+        rows = super().parameters(source_vocab, target_vocab).rows
+        return Table([row for row in rows if row.path != "output.weight"])
+
+
+class Tied(Network):
+    def __init__(self, config: Right, source_vocab: int, target_vocab: int) -> None:
+        super().__init__(config, source_vocab, target_vocab)
+        self.output.weight = self.target.weight
+
+
+def test_tied_weights_have_one_row_under_their_first_name() -> None:
+    for law in LAWS:
+        if law.name not in ("learns_a_copy_task", "declaration_imports_no_torch"):  # slow
+            law(case_of(Tied, TiedConfig()))
+
+
+class Locked(Network):
+    def __init__(self, config: Right, source_vocab: int, target_vocab: int) -> None:
+        super().__init__(config, source_vocab, target_vocab)
+        self.lock = Lock()
+
+
+@pytest.mark.parametrize(
+    "law", ["tensors_follow_the_device", "every_precision_works", "every_precision_trains"]
+)
+def test_a_network_that_cannot_be_copied_is_detected(law: str) -> None:
+    with pytest.raises(BrokenLawError, match=r"cannot pickle '_thread\.lock' object"):
+        LAW[law](case_of(Locked, Right()))
 
 
 class Attends(Network):
