@@ -52,6 +52,49 @@ def test_push_and_pull_round_trip(checkpoint: Path, address: str, tmp_path: Path
     assert pull(address).name == first.commit, "equal files are an equal commit"
 
 
+@pytest.mark.parametrize(
+    ("entry", "named"),
+    [
+        (".git/HEAD", ".git"),
+        ("src/main.py", "src"),
+        ("refs", "refs"),  # a file
+        ("refs/main.pdf\nnotes.txt", "notes.txt"),
+        (f"{'a' * 40}", "a" * 40),  # of a store of files by their digests
+        (f"{'a' * 40}/weights.bin", "a" * 40),
+        (f".{'a' * 40}.x.part/manifest", f".{'a' * 40}.x.part"),
+    ],
+)
+def test_a_folder_that_is_no_hub_is_refused_and_stays_as_it_was(
+    checkpoint: Path, tmp_path: Path, entry: str, named: str
+) -> None:
+    root = tmp_path / "project"
+    for name in entry.split("\n"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("theirs")
+    before = fingerprint(tmp_path)
+    for dry_run in (True, False):
+        with refused(
+            HubError, f"cannot push to {root}: it is no hub, and holds {named}", "empty folder"
+        ):
+            push(checkpoint, f"file://{root}", dry_run=dry_run)
+    assert fingerprint(tmp_path) == before
+
+
+def test_an_empty_folder_and_files_of_file_managers_are_no_obstacle(
+    checkpoint: Path, address: str, tmp_path: Path
+) -> None:
+    root = tmp_path / "hub"
+    root.mkdir()
+    push(checkpoint, address, dry_run=True)
+    assert not list(root.iterdir())
+    for name in (".DS_Store", "._refs", "Thumbs.db", "Desktop.ini", ".nfs00000001", ".Trash-1000"):
+        (root / name).write_text("theirs")
+    (root / "lost+found").mkdir()
+    push(checkpoint, address)
+    push(checkpoint, f"{address}@other")
+    assert content(pull(address)) == as_pushed(checkpoint, address)
+
+
 @pytest.mark.parametrize("name", ["ann@work/captions", "captions@2", "a@b/c@d"])
 def test_the_name_of_a_folder_may_have_an_at_sign(
     name: str, checkpoint: Path, tmp_path: Path
@@ -197,7 +240,7 @@ def test_what_killed_pushes_left_is_removed(checkpoint: Path, address: str, tmp_
     """Of a commit that is never pushed again, too; what another process writes stays."""
     root = tmp_path / "hub"
     dead, alive = (root / f".{n * 40}.12.part" for n in "ab")
-    kept = root / ".git"
+    kept = root / ".nfs0001"
     for left in (dead, alive, kept):
         left.mkdir(parents=True)
     replaced = root / f".{'d' * 40}.3.old"

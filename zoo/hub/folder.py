@@ -38,6 +38,15 @@ from zoo.registry.address import COMMIT, Address, is_inside
 
 MAIN, MANIFEST, REFS = "main", "manifest", "refs"
 SIZE = re.compile(r"[0-9]{1,15}")
+LEFT = re.compile(rf"\.{COMMIT.pattern}\.[0-9]+\.(part|old)")
+"""What a push that was killed leaves beside the folder of its commit."""
+OF_SYSTEMS = re.compile(
+    r"\.DS_Store|\._.*|\.(localized|Trashes|TemporaryItems|Spotlight-V100|fseventsd|directory)"
+    r"|Thumbs\.db|desktop\.ini|\$RECYCLE\.BIN|System Volume Information"
+    r"|\.(nfs|fuse_hidden|smbdelete).*|\.Trash-.*|lost\+found|\.snapshots?|@eaDir",
+    re.IGNORECASE,
+)
+"""What file managers and file systems put into any folder."""
 WAIT = 30
 """The longest time in seconds to wait for another push."""
 
@@ -98,17 +107,17 @@ class Folder(Hub):
         """Do nothing: the repository itself is local."""
 
     def check_push(self, address: Address, *, private: bool) -> None:
-        """Raise if the path is no folder of commits, or the branch excludes another."""
+        """Raise unless the folder is new, empty or a hub, or if the branch excludes another."""
         if private:
             raise HubError(
                 f"{address} cannot be made private", "the permissions of its folder apply"
             )
         root, ref = Path(address.path), _ref(address)
-        reason = "it is a checkpoint itself" if (root / CONFIG).exists() else ""
+        reason = "it is a checkpoint itself" if (root / CONFIG).exists() else _no_hub(root)
         if file := next((path for path in (root, *root.parents) if path.is_file()), None):
             reason = f"{file} is a file"
         if reason:
-            raise HubError(f"cannot push to {root}", reason, "Choose another folder")
+            raise HubError(f"cannot push to {root}", reason, "Choose a new or an empty folder")
         if ref.is_dir() or any(parent.is_file() for parent in ref.parents):
             why = "names of branches are paths: main and main/new exclude each other"
             raise HubError(f"cannot push to {address}", why, "Choose another branch")
@@ -131,6 +140,31 @@ class Folder(Hub):
         return [
             path for path, digest in listing.files.items() if not _is_good(folder, path, digest)
         ]
+
+
+def _no_hub(root: Path) -> str:
+    """Return why a folder is neither empty nor a hub; nothing if it is, or does not exist.
+
+    Raises:
+        HubError: it cannot be read.
+    """
+    with writing(root, HubError):
+        names = sorted(os.listdir(root)) if os.path.isdir(root) else []
+        foreign = (n for n in names if not (OF_SYSTEMS.fullmatch(n) or _of_push(root / n)))
+        other = next(foreign, "")
+    return f"it is no hub, and holds {other}" if other else ""
+
+
+def _of_push(path: Path) -> bool:
+    """Return whether a push writes such a file or folder, or leaves it where it is killed.
+
+    What another push has just moved away is no longer there.
+    """
+    if COMMIT.fullmatch(path.name) and path.is_dir():
+        return (path / MANIFEST).is_file() or not any(path.iterdir())
+    if COMMIT.fullmatch(path.name) or path.name == REFS:
+        return path.is_dir() or not path.exists()
+    return path.name == ".pushing" or LEFT.fullmatch(path.name) is not None
 
 
 def _commit(address: Address, ref: Path, sent: dict[str, FileDigest], commit: Commit) -> str:
