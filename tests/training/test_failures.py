@@ -4,6 +4,7 @@ import errno
 import json
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -320,6 +321,74 @@ def test_threads_are_restored_and_other_changes_are_reported(
     assert torch.get_num_threads() == threads
     assert "differ in the last bits" in note
     assert f"torch 2.0.1 → {torch.__version__}" in note
+
+
+def broken_after(session: Session, step: int, value: float = math.inf) -> str:
+    """Train a run whose weights get a value after an update; return the error."""
+    trainer = session.trainer
+    update = trainer.update
+
+    def break_weights(batches: list[torch.Tensor], rate: float, window: Any) -> None:
+        update(batches, rate, window)
+        if trainer.state.step == step - 1:
+            with torch.no_grad():
+                next(trainer.model.parameters()).fill_(value)
+
+    trainer.update = break_weights  # type: ignore[method-assign]
+    with session, pytest.raises(TrainingError) as caught:
+        list(trainer.events())
+    return str(caught.value)
+
+
+def test_a_validation_loss_that_is_not_finite_is_reported_before_samples_are_translated(
+    small_run: Callable[..., Session], tmp_path: Path
+) -> None:
+    """Also before one state is saved: the error mentions none, and no pairs."""
+    settings = {"validate_every": 3, "save_every": 1000, "samples": 3, "schedule": "one_cycle"}
+    assert broken_after(small_run(**settings), 3) == (
+        "the validation loss is nan at update 3. "
+        "Try a lower --set learning_rate than 0.001 or a smaller --set clip than 1"
+    )
+    assert not (tmp_path / "out.run" / "not-finite.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "advice"),
+    [
+        (
+            {"schedule": "constant", "warmup": 7, "clip": 0.5},
+            "learning_rate than 0.001, a longer --set warmup than 7, or a smaller --set clip than",
+        ),
+        (
+            {"schedule": "noam", "factor": 2.0, "clip": "none"},
+            "factor than 2, a longer --set warmup than 400, or --set clip=1",
+        ),
+        ({"schedule": "one_cycle"}, "learning_rate than 0.001 or a smaller --set clip than 1"),
+    ],
+)
+def test_the_advice_names_settings_that_the_run_has(
+    settings: dict[str, Any], advice: str, small_run: Callable[..., Session], tmp_path: Path
+) -> None:
+    message = broken_after(small_run(**{"save_every": 2, "validate_every": 9, **settings}), 5)
+    assert re.match(r"the loss is nan at update 6: its \d+ pairs are in ", message)
+    assert f"; the last saved state is unchanged. Try a lower --set {advice}" in message
+
+
+def test_a_first_loss_that_is_not_finite_is_no_fault_of_the_learning_rate(
+    small_run: Callable[..., Session], tmp_path: Path
+) -> None:
+    session = small_run(steps=3)
+    with torch.no_grad():
+        next(session.trainer.model.parameters()).fill_(math.nan)
+    with session, pytest.raises(TrainingError) as caught:
+        list(session.trainer.events())
+    message = str(caught.value)
+    assert message.startswith(
+        "the loss is nan at update 1: no weight has changed yet, so the network or its loss is "
+        "broken; its "
+    )
+    assert "learning_rate" not in message
+    assert read_json(tmp_path / "out.run" / "not-finite.json")["step"] == 1
 
 
 def test_the_first_update_that_is_not_finite_is_reported(

@@ -20,6 +20,7 @@ from zoo.registry.recipe import Recipe
 from zoo.training.auto import STOPPED_BY
 from zoo.training.data import TrainingData
 from zoo.training.plan import Plan
+from zoo.training.schedule import FIXED_WARMUP
 
 FEW_PAIRS = 1000
 FEW_UPDATES = 500
@@ -50,9 +51,6 @@ A thousand sentences have some 13,000 tokens. The difference of two losses of a 
 about 0.5 nats, that of their means by 0.5 / √13,000 = 0.004, or 0.3% of a loss of 1.6: a rise of 1%
 is no chance, and one of 0.1% is.
 """
-
-FIXED_WARMUP = ("constant", "inverse_sqrt", "cosine", "noam")
-"""Schedules whose warm-up is a number of updates."""
 
 
 def early_warnings(plan: Plan, data: TrainingData, batches: int, device: str = "cpu") -> list[str]:

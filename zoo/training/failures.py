@@ -12,9 +12,11 @@ import torch
 import torch.distributed as dist
 
 from zoo.errors import PluginError, TrainingError, ZooError
-from zoo.registry.open_shelf import OpenShelf
+from zoo.registry.open_shelf import OpenShelf, name_of
 from zoo.registry.recipe import Recipe
 from zoo.training.process_group import ProcessGroup
+from zoo.training.run_folder import RunFolder
+from zoo.training.schedule import FIXED_WARMUP
 
 
 class NotFiniteError(TrainingError):
@@ -25,13 +27,34 @@ class LostProcessError(TrainingError):
     """Another process of the run has ended."""
 
 
-def not_finite(what: str, step: int, batch: str = "") -> NotFiniteError:
-    """Return the error of a loss, a gradient or weights that are not finite after an update."""
-    return NotFiniteError(
-        f"{what} at update {step:,}",
-        "; ".join(filter(None, [batch, "the last saved state is unchanged"])),
-        "Try a lower --set learning_rate, a longer --set warmup, or a smaller --set clip",
-    )
+def not_finite(
+    what: str, step: int, recipe: Recipe, folder: RunFolder, batch: str = ""
+) -> NotFiniteError:
+    """Return the error of a loss, a gradient or weights that are not finite.
+
+    `batch` describes the pairs of the update whose loss or gradient it is: that of the first update
+    is the initial weights', which no learning rate has changed.
+    """
+    if batch and step == 1:
+        why = f"no weight has changed yet, so the network or its loss is broken; {batch}"
+        return NotFiniteError(
+            f"{what} at update 1", why, "Correct it, or report it to the author of the network"
+        )
+    saved = "the last saved state is unchanged" if folder.saved_states() else ""
+    why = "; ".join(filter(None, [batch, saved]))
+    return NotFiniteError(f"{what} at update {step:,}", why, _calmer(recipe))
+
+
+def _calmer(recipe: Recipe) -> str:
+    """Return the settings of a recipe that keep weights finite, with their values."""
+    schedule = name_of(recipe.schedule)
+    rate = "factor" if schedule == "noam" else "learning_rate"
+    ways = [f"a lower --set {rate} than {getattr(recipe, rate):g}"]
+    if schedule in FIXED_WARMUP:
+        ways.append(f"a longer --set warmup than {recipe.warmup:,}")
+    clip = recipe.clip
+    ways.append("--set clip=1" if clip is None else f"a smaller --set clip than {clip:g}")
+    return f"Try {', '.join(ways[:-1])}{',' * (len(ways) > 2)} or {ways[-1]}"
 
 
 @contextlib.contextmanager

@@ -10,6 +10,9 @@ from zoo.registry.open_shelf import name_of
 from zoo.registry.recipe import Recipe
 from zoo.registry.registry import Registry
 
+FIXED_WARMUP = ("constant", "inverse_sqrt", "cosine", "noam")
+"""Schedules whose warm-up is a number of updates."""
+
 
 @dataclass(frozen=True)
 class Progress:

@@ -288,7 +288,8 @@ class Trainer:
                 replace_file(file, json.dumps(record, ensure_ascii=False) + "\n")
             bad = [part for part, values in own.items() if not math.isfinite(values[number])]
             where = [*map(self.loss.describe_part, bad), f"its {len(indices)} pairs are in {file}"]
-            raise not_finite(f"{name} is {value}", step, "; ".join(where))
+            what, pairs_in = f"{name} is {value}", "; ".join(where)
+            raise not_finite(what, step, self.plan.recipe, self.folder, pairs_in)
 
     def _validate(self) -> Iterator[Validation | Note]:
         state, recipe, validation = self.state, self.plan.recipe, self.data.validation
@@ -303,7 +304,8 @@ class Trainer:
             finally:
                 self.model.train()
         if not math.isfinite(result.loss):
-            raise not_finite(f"the validation loss is {result.loss}", state.step)
+            what = f"the validation loss is {result.loss}"
+            raise not_finite(what, state.step, recipe, self.folder)
         by_loss = recipe.select not in result.scores
         value = result.loss if by_loss else result.scores[recipe.select]
         best = state.record_validation(recipe, value, by_loss or validation.lower_is_better)
@@ -342,7 +344,8 @@ class Trainer:
             (~self.group.to_local(weight).isfinite()).any() for weight in self.model.parameters()
         ]
         if float(self.group.all_reduce(torch.stack(bad).sum().float())):
-            raise not_finite("the weights are not finite", self.state.step)
+            what = "the weights are not finite"
+            raise not_finite(what, self.state.step, self.plan.recipe, self.folder)
         save_state(self.averaged)
         self._saved = self.state.step
 

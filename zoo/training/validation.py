@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -36,7 +37,10 @@ class ValidationResult(NamedTuple):
 def validate(
     model: Seq2Seq, validation: ValidationSet, recipe: Recipe, group: ProcessGroup
 ) -> ValidationResult:
-    """Validate a model, which is in evaluation mode. All processes must call it."""
+    """Validate a model, which is in evaluation mode. All processes must call it.
+
+    It translates nothing if the loss is not finite: searches raise an error of their own there.
+    """
     exact = exact_device(group.device)
     sums = torch.zeros(2, dtype=torch.float64, device=exact)
     for number, batch in enumerate(evaluation_batches(validation.corpus, recipe.batch_tokens)):
@@ -48,7 +52,7 @@ def validate(
     total, tokens = (sums if group.sharded else group.all_reduce(sums)).tolist()
     scores: dict[str, float] = {}
     samples: list[tuple[str, str, str]] = []
-    if group.sharded or group.is_first:
+    if math.isfinite(total) and (group.sharded or group.is_first):
         scores, samples = _translate(model, validation, recipe, group.device)
     scores, texts = group.broadcast([scores, samples])
     shown = [Sample(*text) for text in texts]
