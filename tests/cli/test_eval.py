@@ -62,10 +62,14 @@ def test_pairs_with_an_empty_side_are_reported(
     file = tmp_path / "pairs.tsv"
     file.write_text("\n".join(lines), encoding="utf-8")
     assert "empty source or reference" not in run("eval", checkpoint, "--data", file).stderr
-    for more, text in (("\ta\n", "1 pair of 4 has"), ("\ta\nb\t \n", "2 pairs of 5 have")):
+    for more, text, end in (
+        ("\ta\n", "1 pair of 4 has", "counts in the scores. Leave it out"),
+        ("\ta\nb\t \n", "2 pairs of 5 have", "count in the scores. Leave them out"),
+    ):
         file.write_text("\n".join([*lines, more]), encoding="utf-8")
         done = run("eval", checkpoint, "--data", file)
-        assert f"Warning: {text} an empty source or reference" in done.stderr, done.stderr
+        warning = f"Warning: {text} an empty source or reference, and {end}\n"
+        assert warning in done.stderr, done.stderr
 
 
 def test_a_source_prefix_is_part_of_what_is_scored(

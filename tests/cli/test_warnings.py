@@ -26,6 +26,8 @@ def test_data_of_other_languages_is_said_to_be_so(run: Run, tmp_path: Path) -> N
     other = run("eval", NAME, "--data", tmp_path / "a:fr-en")
     assert "it translates en to fr, and the data is fr to en" in other.stderr
     assert "translates en" not in run("eval", NAME, "--data", tmp_path / "a:en-fr").stderr
+    compared = run("eval", NAME, "--data", tmp_path / "a:en-fr", "--against", CAPTIONS)
+    assert f"{CAPTIONS}: it translates en to de, and the data is en to fr" in compared.stderr
     tuned = run("train", "--from", NAME, "--data", tmp_path / "a:fr-en", "--out", tmp_path / "out",
                 "--steps", 1)  # fmt: skip
     assert "and the data is fr to en" in tuned.stderr

@@ -234,6 +234,20 @@ def test_training_pairs_are_not_scored_without_a_word(parent: Path, pairs: str, 
     assert warning not in run("eval", parent, "--data", pairs, "--split", "validation").stderr
 
 
+@pytest.mark.parametrize(("pairs_of_it", "times"), [(5, 1), (1, 400)])
+def test_a_split_without_pairs_is_not_recommended(
+    pairs_of_it: int, times: int, pairs: str, tmp_path: Path, run: Run
+) -> None:
+    """Of 5 pairs, and of 400 of one source, none is held out."""
+    chosen = Path(pairs).read_text(encoding="utf-8").splitlines(keepends=True)[:pairs_of_it]
+    file = tmp_path / "few.tsv"
+    file.write_text("".join(chosen * times), encoding="utf-8")
+    zoo.train("seq2seq-tiny", file, tmp_path / "few", settings=TINY, steps=1)
+    warned = run("eval", tmp_path / "few", "--data", file).stderr
+    assert "Warning: few.tsv is what it was trained on, on all pairs\n" in warned
+    assert "--split" not in warned
+
+
 def test_paths_are_taken_wherever_names_are(pairs: str, parent: Path, tmp_path: Path) -> None:
     recipe = Path(f"{parent}.run") / "recipe.toml"
     tuned = zoo.train(None, Path(pairs), tmp_path / "a", from_=parent, also_score=[Path(pairs)],

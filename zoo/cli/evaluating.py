@@ -119,16 +119,16 @@ def eval_(
     others = _before_translating(output, against, registry, items)
     wanted = (registry, device, precision)
     prefix = search["source_prefix"] = reading.pop("source_prefix")
-    translator = load_translator((checkpoint, *more), *wanted, engine, reading, prefix)
-    using = _metrics(registry, translator, orders, lowercase, names, dataset)
-    effective = translator.search_options(search, recommended=recommended)
+    translators = [load_translator((checkpoint, *more), *wanted, engine, reading, prefix)]
+    using = _metrics(registry, translators[0], orders, lowercase, names, dataset)
+    effective = translators[0].search_options(search, recommended=recommended)
     how = {"split": sentences, "recommended": recommended, **search}
-    texts = _translate(translator, items, split, how, output)
+    texts = _translate(translators[0], items, split, how, output)
     if against is not None and others is None:
-        other = load_translator((against,), *wanted, engine, languages=reading)
-        others = _translate(other, items, against, how)
+        translators.append(load_translator((against,), *wanted, engine, languages=reading))
+        others = _translate(translators[1], items, against, how)
     scores, comparison = _score(texts, others, items, using, confidence)
-    _warn([*_others(translator, dataset, split), *using.problems], texts, items, scores)
+    _warn([*_others(translators, dataset, split), *using.problems], texts, items, scores)
     if as_json:
         options = {"limit": limit, "metric": names, "several_references": several_references,
                    "lowercase": lowercase, "with": more, "no_recommended": not recommended,
@@ -173,16 +173,18 @@ def _write_translations(output: Path | None, texts: Sequence[str]) -> None:
             file.write("".join(lines).encode())
 
 
-def _others(translator: Translator, dataset: Dataset, split: str) -> list[str]:
-    """Return a warning if the data is of other languages than the checkpoint's, or its training."""
+def _others(translators: list[Translator], dataset: Dataset, split: str) -> list[str]:
+    """Return warnings if the data is of other languages than checkpoints, or the first's own."""
     from zoo.translation.languages import other_languages
 
-    warnings = other_languages(translator.checkpoint, dataset.languages)
-    about = translator.checkpoint.about
-    if dataset.name == about.data and split in ("all", "train"):
-        held_out = split == "all" and "validation" in dataset.splits
-        advice = " Score the others with --split validation" if held_out else ""
-        warnings.append(f"{about.data} is what it was trained on, on most pairs.{advice}")
+    warnings = [w for t in translators for w in other_languages(t.checkpoint, dataset.languages)]
+    data = translators[0].checkpoint.about.data
+    if dataset.name == data and split in ("all", "train"):
+        splits = dataset.splits if split == "all" else ()
+        held_out = "validation" in splits and any(True for _ in dataset.stream("validation"))
+        which = "most" if held_out or split == "train" else "all"
+        advice = ". Score the others with --split validation" if held_out else ""
+        warnings.append(f"{data} is what it was trained on, on {which} pairs{advice}")
     return warnings
 
 
@@ -199,10 +201,10 @@ def _warn(
     if not scores.by_name:
         raise PluginError("no score: no metric that --metric names can be computed")
     if empty := sum(not all(map(str.strip, (item.source, *item.references))) for item in items):
-        of = "has" if empty == 1 else "have"
+        of, count, them = ("has", "counts", "it") if empty == 1 else ("have", "count", "them")
         say(
             f"Warning: {counted(empty, 'pair')} of {len(items):,} {of} an empty source or "
-            "reference, and count in the scores. Leave them out"
+            f"reference, and {count} in the scores. Leave {them} out"
         )
     if sum(text.endswith(" .") for text in texts) >= TOKENIZED:
         say("Warning: the translations look tokenized (they end in ` .`); BLEU expects plain text")
