@@ -255,6 +255,47 @@ def test_tsv_with_quotes_around_its_texts_is_refused_and_read_as_csv(
     assert read[4] == Pair('a "4"' if '""' in line else "a 4", "b")
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        "source\ttarget", "src_text\ttgt_text", "sourcesentence\ttargetsentence", "en\tfr",
+        "English\tFrench", "eng_Latn\tfra_Latn", "en-US\tpt-BR", "Deutsch\tEnglisch",
+        "Anglais\tFrançais", "Inglés\tEspañol", "中文\t英文", "original\ttranslation",
+        "question\tanswer", "Source text\tTarget text", "SOURCE (en)\tTARGET (fr)",
+        "Text\tLabel", "text_en\ttext_fr", "English text\tFrench translation",
+        "source.en\ttarget.fr", "Original [eng_Latn]\tTranslation [deu_Latn]",
+        "Source language\tTarget language",
+    ],
+)  # fmt: skip
+def test_tsv_whose_first_line_names_the_columns_is_refused(header: str, tmp_path: Path) -> None:
+    file = tmp_path / "p.tsv"
+    file.write_text(f"{header}\tid\n" + "one two\tun deux\t1\n" * 5, encoding="utf-8")
+    with pytest.raises(DataError, match="has the names of columns in its first line, ") as caught:
+        file_dataset(str(file)).load("all")
+    assert " and ".join(header.split("\t")) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "My question\tLa question", "The source\tLa source", "text\ttexte", "Question\tFrage",
+        "German\tDeutsch", "English\tanglais", "Is no\tEs no", "source (old)\ttarget (new)",
+        "no-go\tso-so", "Text me.\tSchreib mir.", "Source\tSource", "(\t)", "\t", "en\t",
+        "Label the text\tAnswer the question", "French is\tGerman no",
+    ],
+)  # fmt: skip
+def test_tsv_whose_first_line_is_a_pair_is_read(first: str, tmp_path: Path) -> None:
+    file = tmp_path / "p.tsv"
+    file.write_text(f"{first}\n" + "one two\tun deux\n" * 5, encoding="utf-8")
+    assert file_dataset(str(file)).load("all")[0] == Pair(*first.split("\t"))
+
+
+def test_tsv_of_words_may_begin_with_names_of_languages(tmp_path: Path) -> None:
+    file = tmp_path / "p.tsv"
+    file.write_text("English\tFrench\n" + "one\tun\n" * 5, encoding="utf-8")
+    assert file_dataset(str(file)).load("all")[0] == Pair("English", "French")
+
+
 def test_tsv_of_quotations_is_read(tmp_path: Path) -> None:
     file = tmp_path / "p.tsv"
     rows = ['"Go."\t« Va. »', '"Go" and "stay"\t"Va" et "reste"', 'an inch: 1"\tun pouce'] * 3

@@ -39,6 +39,37 @@ wo wol Wolof, xh xho Xhosa, yi yid ydd Yiddish, yo yor Yoruba, yue Cantonese,
 zh zho cmn Chinese, zu zul Zulu
 """
 
+# A code, and names in the language itself and in some others, as columns of tables have them.
+_OTHER_NAMES = """
+ar العربية arabisch arabe árabe arabo, bg български bulgarisch bulgare búlgaro bulgaro,
+ca català katalanisch catalán catalano catalão, cs čeština tschechisch tchèque checo ceco tcheco,
+da dansk dänisch danois danés danese dinamarquês,
+de deutsch allemand alemán tedesco alemão duits немецкий 德语 ドイツ語,
+el ελληνικά griechisch grec griego greco grego,
+en englisch anglais inglés inglese inglês engels английский 英语 英文 英語,
+es español spanisch espagnol spagnolo espanhol spaans испанский, et eesti estnisch estonien,
+fa فارسی persisch persan, fi suomi finnisch finnois finlandés finlandese finlandês,
+fr français französisch francés francese francês frans французский 法语 フランス語,
+gl galego galicisch galicien gallego, he עברית hebräisch hébreu hebreo ebraico hebraico,
+hi हिन्दी, hr hrvatski kroatisch croate croata, hu magyar ungarisch hongrois húngaro ungherese,
+id indonesisch indonésien indonesio indonesiano, it italiano italienisch italien italiaans,
+ja 日本語 japanisch japonais japonés giapponese japonês, ko 한국어 koreanisch coréen coreano,
+lt lietuvių litauisch lituanien lituano, lv latviešu lettisch letton letón lettone letão,
+nl nederlands niederländisch néerlandais neerlandés olandese holandês,
+no norsk bokmål norwegisch norvégien noruego norvegese norueguês,
+pl polski polnisch polonais polaco polacco polonês,
+pt português portugiesisch portugais portugués portoghese portugees,
+ro română rumänisch roumain rumano rumeno romeno,
+ru русский russisch russe ruso russo, sk slovenčina slowakisch slovaque eslovaco slovacco,
+sl slovenščina slowenisch slovène esloveno sloveno, sr српски srpski serbisch serbe serbio serbo,
+sv svenska schwedisch suédois sueco svedese zweeds, th ไทย thailändisch thaï tailandés,
+tr türkçe türkisch turc turco, uk українська ukrainisch ukrainien ucraniano ucraino,
+vi vietnamesisch vietnamien vietnamita, zh 中文 汉语 chinesisch chinois chino cinese chinês
+"""
+
+_VARIANT = re.compile(r"([A-Za-z]{2,3})[_-]([A-Z][a-z]{3}|[A-Z]{2})")
+"""A code with a script or a country."""
+
 
 @cache
 def _entries() -> tuple[tuple[tuple[str, ...], str], ...]:
@@ -104,6 +135,24 @@ def short_codes(lists: Iterable[Collection[str]]) -> dict[str, str]:
 def is_language(text: str) -> bool:
     """Return whether a text is a language's English name or one of its codes, in any case."""
     return text.casefold() in _groups()
+
+
+def named_language(text: str) -> str:
+    """Return a code of the language that a text names, or nothing.
+
+    Beside what `is_language` knows, these are names in other languages, and codes with a script or
+    a country: Deutsch, Anglais, eng_Latn, pt-BR.
+    """
+    variant = _VARIANT.fullmatch(text)
+    name = (variant[1] if variant else text).casefold()
+    return min(_groups().get(_code_of_other_name().get(name, name), {""}))
+
+
+@cache
+def _code_of_other_name() -> dict[str, str]:
+    """Return a code by each of `_OTHER_NAMES`."""
+    entries = (entry.split(" ") for entry in " ".join(_OTHER_NAMES.split()).split(", "))
+    return {name: code for code, *names in entries for name in names}
 
 
 def find_language(given: str, codes: Collection[str]) -> str:

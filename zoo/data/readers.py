@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, TypeVar
 
 from zoo.data.compressed import open_text
+from zoo.data.headers import check_no_header
 from zoo.data.languages import is_language
 from zoo.data.sources import join_sources
 from zoo.errors import DataError
@@ -38,13 +39,6 @@ NUMBERED = 20
 NUMBER = re.compile(r"[+-]?\d+([.,]\d+)?([eE][+-]?\d+)?")
 QUOTED = re.compile(r'"(?:[^"]|"")*"')
 """A cell as spreadsheets write it where it has a comma or a quote; quotes inside are doubled."""
-
-COLUMN_NAMES = {
-    name + ending
-    for name in ("source", "target", "src", "tgt", "trg", "input", "output", "reference", "ref")
-    for ending in ("", "_text", "_sentence", "_lang", "text", "sentence")
-} | {"text", "translation", "sentence", "sentence1", "sentence2"}
-"""What a first line calls its columns, besides names and codes of languages."""
 
 CHUNK_LIMIT = 5_000_000
 """The weight, such as characters, at which a chunk ends before it has its number of items."""
@@ -230,7 +224,7 @@ def read_tsv(file: str | PathLike[str]) -> Iterator[Pair]:
     rows = [line.split("\t") for line in first]
     _check_unnumbered(file, rows)
     _check_unquoted(file, rows)
-    _check_no_header(file, rows)
+    check_no_header(file, rows)
     for number, line in enumerate(chain(first, lines), 1):
         if not line:
             continue
@@ -291,27 +285,6 @@ def _check_unquoted(file: Path, rows: Sequence[Sequence[str]]) -> None:
             "they would be read as part of the text",
             "Read it as CSV, with the columns' names in its first line: "
             f"(printf 'source\\ttarget\\n'; cat {name}) > new.csv",
-        )
-
-
-def _check_no_header(file: Path, rows: Sequence[Sequence[str]]) -> None:
-    """Make sure that the first line is a pair, and not the names of the columns.
-
-    Languages and their codes are names where most of the next lines have several words: of a list
-    of words they may be the first pair.
-
-    Raises:
-        DataError: it is not.
-    """
-    names = [cell.strip().casefold() for cell in rows[0][:2]] if len(rows) > 2 else []
-    several = sum(" " in row[0].strip() for row in rows[1:])
-    if len(set(names)) < 2 or 2 * several < len(rows) - 1:
-        return
-    if all(name in COLUMN_NAMES or is_language(name) for name in names):
-        raise DataError(
-            f"{file} has the names of columns in its first line, {' and '.join(names)}",
-            "each line of such a file is a pair",
-            f"Leave it out: tail -n +2 {shlex.quote(str(file))} > without-header.tsv",
         )
 
 
